@@ -1,0 +1,26 @@
+"""Sphinx settings. Building the pages samples nothing."""
+
+from importlib.metadata import version as installed_version
+
+project = "pymc_logz"
+author = "The pymc_logz developers"
+copyright = author
+release = version = installed_version("pymc-logz")
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+]
+myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+autosummary_generate = True
+autodoc_typehints = "none"  # numpydoc shows the types that the docstrings state
+numpydoc_show_class_members = False
+exclude_patterns = ["_build"]
+
+html_theme = "furo"
+html_title = f"pymc_logz {release}"
+html_static_path = ["_static"]

@@ -1,0 +1,176 @@
+"""From the graph of one point to the graph of a batch of rows, in one of two ways.
+
+``"vector"`` rewrites the graph so that every operation works on the whole batch, which is fastest
+where the work is elementwise or a matrix product. ``"row"`` keeps the graph of one point inside an
+Op and maps it over rows (``jax.vmap`` on JAX, a compiled loop on NUMBA, a Python loop elsewhere),
+which is the only good way where vectorising falls back on loops: Scan, Cholesky, Split and the like.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.compile.mode import get_mode
+from pytensor.graph.basic import Apply
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.op import Op
+from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.traversal import applys_between
+from pytensor.scan.op import Scan
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.math import Dot
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_logz.compiling import compile_kwargs_for
+
+BATCHINGS = ("auto", "vector", "row")
+
+
+class RowMap(Op):
+    """Applies the graph of one row, vector (d,) to vector (k,), to each row of a matrix (n, d)."""
+
+    __props__ = ()
+
+    def __init__(self, point: TensorVariable, output: TensorVariable) -> None:
+        self.fgraph = FunctionGraph([point], [output], clone=True)
+
+    def make_node(self, rows: Any) -> Apply:
+        rows = pt.as_tensor(rows)
+        [output] = self.fgraph.outputs
+        return Apply(
+            self, [rows], [pt.tensor(dtype=output.dtype, shape=(None, *output.type.shape))]
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    @cached_property
+    def _one_row(self) -> Callable[[np.ndarray], np.ndarray]:
+        point, output = self.fgraph.inputs[0], self.fgraph.outputs[0]
+        kwargs = compile_kwargs_for("CVM", {"trust_input": True})
+        return pytensor.function([point], output, **kwargs)
+
+    def perform(self, node: Apply, inputs: Sequence[Any], outputs: Any) -> None:
+        [rows] = inputs
+        outputs[0][0] = np.stack([self._one_row(row) for row in np.ascontiguousarray(rows)])
+
+    def optimized(self, mode_name: str, *excluding: str) -> FunctionGraph:
+        """Copy of the inner graph, rewritten for a backend."""
+        fgraph = self.fgraph.clone()
+        mode = get_mode(mode_name).including("local_check_parameter_to_ninf_switch")
+        mode.excluding(*excluding).optimizer.rewrite(fgraph)
+        return fgraph
+
+
+def register_backends() -> None:
+    """Teach JAX (where installed) and NUMBA what to do with a `RowMap`."""
+    from pytensor.link.numba.dispatch import numba_funcify
+
+    numba_funcify.register(RowMap)(_numba_row_map)
+    try:
+        from pytensor.link.jax.dispatch import jax_funcify
+    except ImportError:
+        return
+    jax_funcify.register(RowMap)(_jax_row_map)
+
+
+def _jax_row_map(op: RowMap, **_: Any) -> Callable:
+    import jax
+    from pytensor.link.jax.dispatch import jax_funcify
+
+    one_row = jax_funcify(op.optimized("JAX"))
+    return jax.vmap(lambda row: one_row(row)[0])
+
+
+def _numba_row_map(op: RowMap, **_: Any) -> Callable:
+    from pytensor.link.numba.dispatch import numba_funcify
+    from pytensor.link.numba.dispatch.basic import numba_njit
+
+    # the loop hands out views of the rows, which the inner graph must not overwrite
+    one_row = numba_funcify(op.optimized("NUMBA", "inplace"), squeeze_output=True)
+    width = op.fgraph.outputs[0].type.shape[0]
+
+    @numba_njit
+    def row_map(rows):  # type: ignore[no-untyped-def]
+        out = np.empty((rows.shape[0], width))
+        for i in range(rows.shape[0]):
+            out[i] = one_row(rows[i])
+        return out
+
+    return row_map
+
+
+def batch(
+    point: TensorVariable, outputs: list[TensorVariable], n_dims: int, batching: str
+) -> tuple[Callable[[TensorVariable], list[TensorVariable]], str]:
+    """Function from a batch of rows to the batched outputs, and the way it was made.
+
+    Parameters
+    ----------
+    point
+        Symbolic vector, shape (d,).
+    outputs
+        Scalars and vectors that depend on ``point``.
+    n_dims
+        d.
+    batching
+        ``"vector"``, ``"row"``, or ``"auto"`` to choose from the graph.
+    """
+    if batching not in BATCHINGS:
+        raise ValueError(f"batching={batching!r} is not one of {BATCHINGS}")
+    if batching == "row" or (batching == "auto" and not vectorizes_well(point, outputs, n_dims)):
+        return _row_evaluator(point, outputs, n_dims), "row"
+
+    def evaluate(rows: TensorVariable) -> list[TensorVariable]:
+        vectorized = vectorize_graph(outputs, {point: rows})
+        return [
+            new if new.ndim > old.ndim else pt.broadcast_to(new, (rows.shape[0], *new.shape))
+            for old, new in zip(outputs, vectorized, strict=True)
+        ]
+
+    return evaluate, "vector"
+
+
+def vectorizes_well(point: TensorVariable, outputs: list[TensorVariable], n_dims: int) -> bool:
+    """Whether the vectorised graph is free of loops over the batch."""
+    rows = pt.matrix("rows", shape=(None, n_dims), dtype=point.dtype)
+    try:
+        vectorized = vectorize_graph(outputs, {point: rows})
+    except (NotImplementedError, ValueError):
+        return False
+    return not any(_loops(node.op) for node in applys_between([rows], vectorized))
+
+
+def _loops(op: Op) -> bool:
+    if isinstance(op, Scan):
+        return True
+    return isinstance(op, Blockwise) and not isinstance(op.core_op, Dot)
+
+
+def _row_evaluator(
+    point: TensorVariable, outputs: list[TensorVariable], n_dims: int
+) -> Callable[[TensorVariable], list[TensorVariable]]:
+    """Batched outputs through one `RowMap` whose single output holds them side by side."""
+    flat = [out.reshape((1,)) if out.ndim == 0 else out for out in outputs]
+    widths = [1 if out.ndim == 0 else n_dims for out in outputs]
+    joined = pt.specify_shape(pt.concatenate(flat).astype(pytensor.config.floatX), (sum(widths),))
+    row_map = RowMap(point, joined)
+    ends = np.cumsum(widths)
+
+    def evaluate(rows: TensorVariable) -> list[TensorVariable]:
+        result = row_map(rows)
+        return [
+            result[:, end - 1] if out.ndim == 0 else result[:, end - width : end]
+            for out, width, end in zip(outputs, widths, ends, strict=True)
+        ]
+
+    return evaluate
+
+
+register_backends()

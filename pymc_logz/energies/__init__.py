@@ -1,0 +1,45 @@
+"""Models with an exact log Z, for tests, doctests and the gallery.
+
+====================== =====================================================================
+`beta_bernoulli`       Coin: Beta prior, Bernoulli observations
+`poisson_gamma`        Rare events: skewed posterior of a rate
+`skewed_bimodal`       One count, two explanations: asymmetric, both modes skewed
+`linear_regression`    Normal-gamma regression on a few simulated observations
+`radiata_pine`         Two published log evidences, scales from 1e-5 to 3000
+`hierarchical_normal`  Group effects with an unknown spread: a funnel in 22 dimensions
+`student_location`     Heavy-tailed prior against heavy-tailed noise
+`two_gaussians`        Two narrow, unequal Gaussians in a 20-dimensional box
+`ridge`                Two probabilities of which only the product is identified
+`gaussian_shells`      Two thin spherical shells of unequal mass
+`laplace_experts`      Product of Laplace experts: kinks
+`student_t_experts`    Product of Student-t experts: heavy tails
+====================== =====================================================================
+
+Each returns an `Energy`: the PyMC model, its log Z in nats, and a function that draws from the
+exact posterior. `radiata_pine_data` and `random_filters` give the inputs of three of them.
+"""
+
+from pymc_logz.energies.base import Energy
+from pymc_logz.energies.conjugate import beta_bernoulli, poisson_gamma, skewed_bimodal
+from pymc_logz.energies.experts import laplace_experts, random_filters, student_t_experts
+from pymc_logz.energies.multimodal import gaussian_shells, ridge, two_gaussians
+from pymc_logz.energies.one_integral import hierarchical_normal, student_location
+from pymc_logz.energies.regression import linear_regression, radiata_pine, radiata_pine_data
+
+__all__ = [
+    "Energy",
+    "beta_bernoulli",
+    "gaussian_shells",
+    "hierarchical_normal",
+    "laplace_experts",
+    "linear_regression",
+    "poisson_gamma",
+    "radiata_pine",
+    "radiata_pine_data",
+    "random_filters",
+    "ridge",
+    "skewed_bimodal",
+    "student_location",
+    "student_t_experts",
+    "two_gaussians",
+]

@@ -1,0 +1,50 @@
+"""What every estimator returns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pymc_logz.errors import STATUS_SENTENCES, USABLE_STATUSES
+
+
+@dataclass(frozen=True)
+class LogZEstimate:
+    """A log normalising constant with its method, its error, and how far both can be trusted.
+
+    Attributes
+    ----------
+    method
+        Name of the estimator, an entry of the dimension ``method`` of ``/evidence``.
+    log_z
+        Log normalising constant in nats; NaN when ``status`` says that there is none to report.
+    mcse
+        Monte Carlo standard error of ``log_z`` in nats.
+    weight_ess
+        Effective number of rows that carry the estimate, ``(sum w)**2 / sum w**2``.
+    khat
+        Pareto shape of the upper tail of the weights.
+    status
+        A key of ``pymc_logz.errors.STATUS_SENTENCES``.
+    details
+        Further numbers by name.
+    """
+
+    method: str
+    log_z: float
+    mcse: float
+    weight_ess: float
+    khat: float
+    status: str
+    details: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.status not in STATUS_SENTENCES:
+            raise ValueError(f"status={self.status!r} is not one of {sorted(STATUS_SENTENCES)}")
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is a number to report."""
+        return self.status in USABLE_STATUSES
+
+    def __str__(self) -> str:
+        """Value, error, method and status in one line."""
+        return f"log Z = {self.log_z:.3f} ± {self.mcse:.3f} ({self.method}, {self.status})"

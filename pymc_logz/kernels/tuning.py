@@ -1,0 +1,49 @@
+"""Step sizes from acceptance rates, and length scales from a population."""
+
+import numpy as np
+
+MIN_STEP_SIZE, MAX_STEP_SIZE = 1e-6, 3.0
+
+
+def tuned_step_size(step_size: float, acceptance_rate: float, target_accept: float) -> float:
+    """Step size expected to have the target acceptance rate.
+
+    The energy error of one leapfrog step is of third order in the step size, and the rejection
+    rate follows it; one correction changes the step size by at most a factor of three.
+    """
+    rejection = np.clip(1.0 - acceptance_rate, 1e-3, 1.0)
+    factor = ((1.0 - target_accept) / rejection) ** (1.0 / 3.0)
+    if not np.isfinite(factor):
+        factor = 0.5
+    return float(np.clip(step_size * np.clip(factor, 1 / 3, 3), MIN_STEP_SIZE, MAX_STEP_SIZE))
+
+
+def population_scale(
+    position: np.ndarray, weight: np.ndarray, fallback: np.ndarray
+) -> np.ndarray:
+    """Half the width of the central 68% of each dimension of a weighted population.
+
+    Parameters
+    ----------
+    position
+        Shape (n, d).
+    weight
+        Normalised weights, shape (n,).
+    fallback
+        What to use where the population has collapsed to a point, shape (d,).
+
+    Returns
+    -------
+    np.ndarray
+        Shape (d,). Quantiles rather than moments, so that a heavy tail does not stretch the scale.
+    """
+    order = np.argsort(position, axis=0)
+    cumulative = np.cumsum(weight[order], axis=0) - 0.5 * weight[order]
+    ordered = np.take_along_axis(position, order, axis=0)
+    width = np.array(
+        [
+            np.diff(np.interp([0.1587, 0.8413], cumulative[:, j], ordered[:, j]))[0]
+            for j in range(position.shape[1])
+        ]
+    )
+    return np.where((width > 0) & np.isfinite(width), 0.5 * width, fallback)

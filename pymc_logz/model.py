@@ -1,0 +1,164 @@
+"""From a PyMC model to flat rows in the unconstrained space, and back to named variables."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pymc.backends.arviz import (
+    coords_and_dims_for_inferencedata,
+    find_constants,
+    find_observations,
+)
+from pymc.pytensorf import join_nonshared_inputs, rewrite_pregrad
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.graph.traversal import graph_inputs
+from pytensor.tensor.random.type import RandomType
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_logz.compiling import compile_kwargs_for
+from pymc_logz.guards import check_model
+from pymc_logz.path import AnnealingPath, make_path
+from pymc_logz.references import PriorDraws
+
+
+@dataclass(frozen=True)
+class FlatModel:
+    """A PyMC model seen as two log densities of a flat row of unconstrained values."""
+
+    model: pm.Model
+    value_names: tuple[str, ...]
+    """Names of the value variables, in the order of a row."""
+    shapes: tuple[tuple[int, ...], ...]
+    """Shape of each value variable."""
+    point: TensorVariable
+    """Symbolic row, shape (d,)."""
+    log_prior: TensorVariable
+    """Log prior of the row, Jacobians of the transforms included."""
+    log_ratio: TensorVariable
+    """Log likelihood plus potentials of the row."""
+
+    @property
+    def n_dims(self) -> int:
+        """d, the length of a row."""
+        return int(sum(np.prod(shape, dtype=int) for shape in self.shapes))
+
+    def named_values(self, row: np.ndarray) -> dict[str, np.ndarray]:
+        """Value variables of one row by name, as ``Model.compile_logp()`` takes them."""
+        ends = np.cumsum([np.prod(shape, dtype=int) for shape in self.shapes])
+        parts = np.split(row, ends[:-1])
+        return {
+            name: part.reshape(shape)
+            for name, part, shape in zip(self.value_names, parts, self.shapes, strict=True)
+        }
+
+
+def flatten_model(model: pm.Model) -> FlatModel:
+    """Flat log prior and log ratio of a model, after checking that its log Z is defined.
+
+    Parameters
+    ----------
+    model
+        Any PyMC model with continuous free variables, proper priors, and something observed.
+
+    Returns
+    -------
+    FlatModel
+
+    Raises
+    ------
+    ModelError
+        With the variable's name and the remedy, if log Z is undefined or out of reach.
+    """
+    check_model(model)
+    start = model.initial_point(0)
+    densities = [rewrite_pregrad(model.varlogp), rewrite_pregrad(model.datalogp)]
+    densities = [pt.as_tensor(density, allow_xtensor_conversion=True) for density in densities]
+    densities, joined = join_nonshared_inputs(start, densities, model.value_vars)
+    shapes = tuple(start[var.name].shape for var in model.value_vars)
+    n_dims = int(sum(np.prod(shape, dtype=int) for shape in shapes))
+    point = pt.tensor("row", dtype=joined.dtype, shape=(n_dims,))
+    densities = clone_replace(densities, {joined: point}, rebuild_strict=False)
+    log_prior, log_ratio = with_constant_data(densities)
+    names = tuple(var.name for var in model.value_vars)
+    return FlatModel(model, names, shapes, point, log_prior, log_ratio)
+
+
+def with_constant_data(outputs: Iterable[Variable]) -> list[Any]:
+    """Replace data and dimension lengths by their present values, which makes shapes static."""
+    shared = {
+        var: pt.constant(var.get_value(borrow=True), name=var.name)
+        for var in graph_inputs(outputs)
+        if isinstance(var, SharedVariable) and not isinstance(var.type, RandomType)
+    }
+    return clone_replace(list(outputs), shared, rebuild_strict=False)
+
+
+def model_path(flat: FlatModel, prior: PriorDraws, batching: str = "auto") -> AnnealingPath:
+    """Path from the prior (log Z = 0) to prior times likelihood times potentials."""
+    return make_path(
+        flat.point,
+        flat.log_prior,
+        flat.log_ratio,
+        n_dims=flat.n_dims,
+        sample_reference=prior,
+        batching=batching,
+    )
+
+
+def constrain(flat: FlatModel, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Free variables and deterministics of rows on their natural scale, by name.
+
+    Parameters
+    ----------
+    flat
+        The model.
+    rows
+        Unconstrained values, shape (n, d).
+
+    Returns
+    -------
+    dict
+        Arrays of shape (n, *shape of the variable).
+    """
+    model = flat.model
+    wanted = {var.name for var in (*model.free_RVs, *model.deterministics)}
+    outputs = [var for var in model.unobserved_value_vars if var.name in wanted]
+    names = [var.name for var in outputs]
+    outputs = [pt.as_tensor(var, allow_xtensor_conversion=True) for var in outputs]
+    outputs, joined = join_nonshared_inputs(model.initial_point(0), outputs, model.value_vars)
+    outputs = with_constant_data(outputs)
+    batch = pt.matrix("rows", dtype=joined.dtype, shape=(None, flat.n_dims))
+    batched = vectorize_graph(outputs, {joined: batch})
+    kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
+    values = pytensor.function([batch], batched, **kwargs)(rows.astype(joined.dtype))
+    return {
+        # a deterministic of data alone is not batched
+        name: np.asarray(value)
+        if value.ndim > output.ndim
+        else np.broadcast_to(value, (len(rows), *value.shape))
+        for name, value, output in zip(names, values, outputs, strict=True)
+    }
+
+
+def describe_row(flat: FlatModel, row: np.ndarray) -> str:
+    """Parameter values of one row on their natural scale, for messages."""
+    values = constrain(flat, row[None])
+    free = {var.name for var in flat.model.free_RVs}
+    with np.printoptions(precision=4, threshold=6):
+        return ", ".join(f"{name}={value[0]}" for name, value in values.items() if name in free)
+
+
+def model_labels(model: pm.Model) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Coordinates and dimension names of a model's variables."""
+    return coords_and_dims_for_inferencedata(model)
+
+
+def model_data(model: pm.Model) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Observed data and constant data of a model by name."""
+    return find_observations(model), find_constants(model)

@@ -1,0 +1,1 @@
+"""Runners: the order of moves and temperatures, compiled in blocks and driven from Python."""

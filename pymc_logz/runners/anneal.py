@@ -1,0 +1,150 @@
+"""Annealing: fresh rows of one end of the path are moved to the other, and weighted on the way."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pymc_logz.kernels.base import Kernel, Move
+from pymc_logz.runners.block import Block
+
+Report = Callable[[int], None]
+"""Called with the number of moves made since the last call."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A frozen schedule: K + 1 betas and the kernel settings at each.
+
+    Rows are weighted for the step from one beta to the next *before* they move, and are not moved
+    after the last weight. The share of momentum replaced before a move belongs to the gap between
+    that move and the one before, so the plan read backwards is the exact time reversal.
+    """
+
+    betas: np.ndarray
+    """Shape (K + 1,); 0 to 1 forward, 1 to 0 in reverse."""
+    step_size: np.ndarray
+    """Shape (K + 1,); those at the two ends are never used."""
+    scale: np.ndarray
+    """Shape (K + 1, d)."""
+
+    @property
+    def n_temperatures(self) -> int:
+        """K, the number of weight increments."""
+        return self.betas.size - 1
+
+    def reverse(self) -> "Plan":
+        """The same plan from the other end."""
+        return Plan(self.betas[::-1], self.step_size[::-1], self.scale[::-1])
+
+    def moves(self, kernel: Kernel) -> Move:
+        """The K moves: one of step size 0 that evaluates the start, then one at each inner beta."""
+        step_size = self.step_size[:-1].copy()
+        step_size[0] = 0.0
+        between = 0.5 * (self.step_size[:-1] + self.step_size[1:])
+        refreshment = kernel.refreshment_for(np.roll(between, 1))
+        # the start has no momentum yet; the first move gives it one, whatever beta it is made at
+        refreshment[0] = 1.0
+        return Move(
+            np.concatenate([[0.0], self.betas[1:-1]]), step_size, self.scale[:-1], refreshment
+        )
+
+
+class Annealed(NamedTuple):
+    """n rows after annealing over K temperatures."""
+
+    position: np.ndarray
+    """End points, shape (n, d)."""
+    log_reference: np.ndarray
+    """Log reference density of the end points, shape (n,)."""
+    log_ratio: np.ndarray
+    """Log ratio of the end points, shape (n,)."""
+    log_weight: np.ndarray
+    """Shape (n,); -inf for rows that left the support, NaN log ratios counted as such."""
+    acceptance_rate: np.ndarray
+    """Mean acceptance probability of each row, shape (n,)."""
+    n_nan: int
+    """How many log ratios were NaN and were read as -inf."""
+    stage_acceptance_rate: np.ndarray
+    """Mean over rows at each beta, shape (K + 1,); NaN at the two ends, where nothing moves."""
+    stage_mean_log_ratio: np.ndarray
+    """Weighted mean log ratio at each beta, shape (K + 1,); NaN at the last one."""
+    stage_weight_ess: np.ndarray
+    """Effective number of rows after the weight of each beta, shape (K + 1,)."""
+
+
+def anneal(
+    block: Block,
+    plan: Plan,
+    start: np.ndarray,
+    rng: np.random.Generator,
+    report: Report | None = None,
+) -> Annealed:
+    """Anneal rows along a plan.
+
+    Parameters
+    ----------
+    block
+        Compiled moves.
+    plan
+        Frozen schedule.
+    start
+        Exact draws at the plan's first beta, shape (n, d).
+    rng
+        Source of all noise.
+    report
+        Told of progress.
+
+    Returns
+    -------
+    Annealed
+
+    References
+    ----------
+    Neal (2001); Sohl-Dickstein & Culpepper (2012), eq. 25, arXiv 1205.1925.
+    """
+    n_rows, n_moves = start.shape[0], plan.n_temperatures
+    moves = plan.moves(block.kernel)
+    increments = np.diff(plan.betas)
+    state = block.initial_state(start)
+    log_weight = np.zeros(n_rows)
+    acceptance = np.zeros(n_rows)
+    stage = np.full((3, n_moves + 1), np.nan)
+    stage[2, 0] = n_rows
+    n_nan = 0
+    for first in range(0, n_moves, block.n_moves):
+        part = slice(first, min(first + block.n_moves, n_moves))
+        state, trace = block.run(state, Move(*(array[part] for array in moves)), rng)
+        is_nan = np.isnan(trace.log_ratio)
+        n_nan += int(is_nan.sum())
+        log_ratio = np.where(is_nan, -np.inf, trace.log_ratio)
+        running = log_weight + np.cumsum(increments[part, None] * log_ratio, axis=0)
+        before = np.concatenate([log_weight[None], running[:-1]])
+        log_weight = running[-1]
+        acceptance += trace.acceptance_rate.sum(axis=0)
+        stage[0, part] = trace.acceptance_rate.mean(axis=1)
+        stage[1, part] = _weighted_mean(log_ratio, before)
+        stage[2, part.start + 1 : part.stop + 1] = weight_ess(running)
+        if first == 0:
+            acceptance -= trace.acceptance_rate[0]
+            stage[0, 0] = np.nan
+        if report is not None:
+            report(part.stop - part.start)
+    ends = [np.asarray(value) for value in (state.position, *state.evaluation[:2])]
+    return Annealed(*ends, log_weight, acceptance / max(1, n_moves - 1), n_nan, *stage)
+
+
+def weight_ess(log_weight: np.ndarray) -> np.ndarray:
+    """Effective number of rows, (sum w)^2 / sum w^2, over the last axis; 0 where all are zero."""
+    top = log_weight.max(axis=-1, keepdims=True)
+    weight = np.exp(log_weight - np.where(np.isfinite(top), top, 0.0))
+    square = (weight**2).sum(axis=-1)
+    return np.where(square > 0, weight.sum(axis=-1) ** 2 / np.where(square > 0, square, 1.0), 0.0)
+
+
+def _weighted_mean(values: np.ndarray, log_weight: np.ndarray) -> np.ndarray:
+    """Mean over rows; a row of weight zero does not count, one of value -inf makes it -inf."""
+    weight = np.exp(log_weight - logsumexp(log_weight, axis=1, keepdims=True))
+    return np.where(weight > 0, weight * values, 0.0).sum(axis=1)

@@ -1,0 +1,146 @@
+"""A block: many kernel moves compiled into one scan, with noise drawn by NumPy."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+
+from pymc_logz.compiling import compile_function
+from pymc_logz.kernels.base import Kernel, KernelState, Move, Noise
+from pymc_logz.path import AnnealingPath, Evaluation
+
+MOVES_PER_BLOCK = 32
+MAX_NOISE_PER_BLOCK = 2**22
+
+
+class Trace(NamedTuple):
+    """What happened to n rows over m moves."""
+
+    log_ratio: np.ndarray
+    """Log ratio after each move, shape (m, n)."""
+    acceptance_rate: np.ndarray
+    """Acceptance probability of each move, shape (m, n)."""
+
+
+class Block:
+    """A fixed number of kernel moves over a batch of rows, compiled once.
+
+    A shorter list of moves is padded with moves of step size 0, which stay where they are.
+
+    Parameters
+    ----------
+    path
+        What is walked.
+    kernel
+        How it is walked.
+    n_rows
+        Rows that calls will usually have; other numbers work too.
+    compile_kwargs
+        Keyword arguments of ``pytensor.function``.
+    """
+
+    def __init__(
+        self,
+        path: AnnealingPath,
+        kernel: Kernel,
+        n_rows: int = 256,
+        compile_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.path = path
+        self.kernel = kernel
+        affordable = MAX_NOISE_PER_BLOCK // max(1, n_rows * path.n_dims)
+        self.n_moves = int(np.clip(affordable, 1, MOVES_PER_BLOCK))
+        inputs, outputs = self._graph()
+        rng = np.random.default_rng(0)
+        trial = self.initial_state(path.sample_reference(rng, n_rows))
+        moves = Move(*(np.zeros((self.n_moves, *tail)) for tail in ((), (), (path.n_dims,), ())))
+        noise = draw_noise(rng, self.n_moves, n_rows, path.n_dims)
+        self.compiled = compile_function(
+            inputs, outputs, compile_kwargs, [*_flatten(trial), *moves, *noise]
+        )
+
+    def _graph(self) -> tuple[list[Any], list[Any]]:
+        d, m = self.path.n_dims, self.n_moves
+        names = ("position", "momentum", *Evaluation._fields)
+        state = [
+            pt.vector(name, dtype="float64", shape=(None,))
+            if name in ("log_reference", "log_ratio")
+            else pt.matrix(name, dtype="float64", shape=(None, d))
+            for name in names
+        ]
+        moves = Move(
+            *(pt.tensor(name, dtype="float64", shape=(m,)) for name in ("beta", "step_size")),
+            pt.tensor("scale", dtype="float64", shape=(m, d)),
+            pt.tensor("refreshment", dtype="float64", shape=(m,)),
+        )
+        noise = Noise(
+            pt.tensor("normal", dtype="float64", shape=(m, None, d)),
+            pt.tensor("log_uniform", dtype="float64", shape=(m, None)),
+        )
+
+        def step(*args: Any) -> list[Any]:
+            move, draws, old = Move(*args[:4]), Noise(*args[4:6]), _unflatten(args[6:])
+            new, info = self.kernel.step(self.path, old, move, draws)
+            return [*_flatten(new), info.acceptance_rate]
+
+        traces = pytensor.scan(
+            step,
+            sequences=[*moves, *noise],
+            outputs_info=[*state, None],
+            return_updates=False,
+            strict=True,
+        )
+        ends = [trace[-1] for trace in traces[:-1]]
+        log_ratio = traces[2 + Evaluation._fields.index("log_ratio")]
+        return [*state, *moves, *noise], [*ends, log_ratio, traces[-1]]
+
+    def initial_state(self, position: np.ndarray) -> KernelState:
+        """State that has not been evaluated: any move accepts its proposal, so the first one,
+        of step size 0, evaluates the start."""
+        position = np.ascontiguousarray(position, dtype=float)
+        flat = np.full(position.shape[0], -np.inf)
+        zeros = np.zeros_like(position)
+        return KernelState(position, zeros, Evaluation(flat, flat, zeros, zeros))
+
+    def run(
+        self, state: KernelState, moves: Move, rng: np.random.Generator
+    ) -> tuple[KernelState, Trace]:
+        """Make at most ``n_moves`` moves with fresh noise.
+
+        Returns
+        -------
+        KernelState, Trace
+            Where the rows are, and what happened on the way, over the moves asked for.
+        """
+        n_asked = len(moves.beta)
+        noise = draw_noise(rng, self.n_moves, *np.shape(state.position))
+        outputs = self.compiled.call(*_flatten(state), *_pad(moves, self.n_moves), *noise)
+        trace = Trace(*(np.asarray(out)[:n_asked] for out in outputs[-2:]))
+        return _unflatten(outputs[:-2]), trace
+
+
+def draw_noise(rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Noise:
+    """Noise of a block: normals (n_moves, n_rows, n_dims) and log uniforms (n_moves, n_rows)."""
+    normal = rng.standard_normal((n_moves, n_rows, n_dims))
+    # 1 - random() lies in (0, 1], whose logarithm is finite
+    return Noise(normal, np.log1p(-rng.random((n_moves, n_rows))))
+
+
+def _pad(moves: Move, length: int) -> Move:
+    """Repeat the last move with step size 0, which stays where it is."""
+    missing = length - len(moves.beta)
+    if missing == 0:
+        return moves
+    still = Move(*(np.repeat(np.asarray(part)[-1:], missing, axis=0) for part in moves))
+    still = still._replace(step_size=np.zeros(missing))
+    return Move(*(np.concatenate(pair) for pair in zip(moves, still, strict=True)))
+
+
+def _flatten(state: KernelState) -> list[Any]:
+    return [state.position, state.momentum, *state.evaluation]
+
+
+def _unflatten(values: Any) -> KernelState:
+    return KernelState(values[0], values[1], Evaluation(*values[2:6]))

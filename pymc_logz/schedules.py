@@ -1,0 +1,72 @@
+"""Arrays of inverse temperatures: make, check, adapt."""
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import logsumexp
+
+
+def linear_betas(n_temperatures: int) -> np.ndarray:
+    """The paper's ladder: ``n_temperatures`` equal steps from 0 to 1, shape (n_temperatures + 1,).
+
+    Sohl-Dickstein & Culpepper (2012), below eq. 12, arXiv 1205.1925.
+    """
+    if n_temperatures < 1:
+        raise ValueError(f"betas={n_temperatures} is not allowed: give at least 1 temperature")
+    return np.linspace(0.0, 1.0, n_temperatures + 1)
+
+
+def check_betas(betas: np.ndarray) -> np.ndarray:
+    """The ladder as a float array, refused unless it rises strictly from 0 to 1."""
+    betas = np.asarray(betas, dtype=float)
+    if betas.ndim != 1 or betas.size < 2:
+        raise ValueError(
+            f"betas has shape {betas.shape}; give a one-dimensional array of at least 2 inverse "
+            "temperatures, a whole number, or 'adaptive'"
+        )
+    if not np.all(np.isfinite(betas)) or betas[0] != 0 or betas[-1] != 1:
+        raise ValueError(
+            f"betas runs from {betas[0]} to {betas[-1]}; it must start at exactly 0 (the "
+            "reference), end at exactly 1 (the target) and be finite"
+        )
+    if np.any(np.diff(betas) <= 0):
+        where = int(np.argmax(np.diff(betas) <= 0))
+        raise ValueError(
+            f"betas must increase strictly, but betas[{where + 1}]={betas[where + 1]} follows "
+            f"betas[{where}]={betas[where]}; sort it and remove repeats"
+        )
+    return betas
+
+
+def conditional_ess(log_increment: np.ndarray) -> float:
+    """Effective share of equally weighted rows after one reweighting, in [0, 1]."""
+    total = logsumexp(log_increment)
+    if not np.isfinite(total):
+        return 0.0
+    return float(np.exp(2 * total - logsumexp(2 * log_increment)) / log_increment.size)
+
+
+def next_beta(log_ratio: np.ndarray, beta: float, target: float = 0.5) -> float:
+    """The beta at which the conditional ESS has fallen to ``target``; 1 when it never does.
+
+    Parameters
+    ----------
+    log_ratio
+        Log ratio of equally weighted rows drawn at ``beta``, shape (n,).
+    beta
+        Where the rows are now.
+    target
+        Share of the effective rows that a step may leave, in (0, 1). Rows of log ratio -inf die
+        at any step, so the share is taken of the others.
+    """
+    alive = log_ratio[np.isfinite(log_ratio)]
+
+    def excess(step: float) -> float:
+        return conditional_ess(step * alive) - target
+
+    if excess(1.0 - beta) >= 0:
+        return 1.0
+    # log_ratio can span hundreds of orders of magnitude: find the step on the log scale
+    spread = max(float(np.ptp(alive)), 1e-300)
+    low, high = np.log(min(1e-3 / spread, 1.0 - beta) * 1e-3), np.log(1.0 - beta)
+    step = np.exp(brentq(lambda log_step: excess(np.exp(log_step)), low, high, xtol=1e-6))
+    return float(min(beta + step, 1.0))
