@@ -1,3 +1,34 @@
+"""The normalising constant of PyMC models: log Z with an error bar that can be trusted."""
+
 from importlib.metadata import version
 
+from pymc_logz.comparison import bayes_factor, compare_evidence
+from pymc_logz.errors import (
+    DiscreteVariableError,
+    EvidenceWarning,
+    ImproperPriorError,
+    ModelError,
+    PilotError,
+)
+from pymc_logz.estimators import LogZEstimate, importance_log_z
+from pymc_logz.kernels import Hamiltonian
+from pymc_logz.plots import plot_evidence
+from pymc_logz.sampling import evidence, sample_hais
+
 __version__ = version("pymc-logz")
+
+__all__ = [
+    "DiscreteVariableError",
+    "EvidenceWarning",
+    "Hamiltonian",
+    "ImproperPriorError",
+    "LogZEstimate",
+    "ModelError",
+    "PilotError",
+    "bayes_factor",
+    "compare_evidence",
+    "evidence",
+    "importance_log_z",
+    "plot_evidence",
+    "sample_hais",
+]

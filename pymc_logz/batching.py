@@ -18,6 +18,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import applys_between
 from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
@@ -38,6 +39,7 @@ class RowMap(Op):
         self.fgraph = FunctionGraph([point], [output], clone=True)
 
     def make_node(self, rows: Any) -> Apply:
+        """Node for a matrix of rows."""
         rows = pt.as_tensor(rows)
         [output] = self.fgraph.outputs
         return Apply(
@@ -57,6 +59,7 @@ class RowMap(Op):
         return pytensor.function([point], output, **kwargs)
 
     def perform(self, node: Apply, inputs: Sequence[Any], outputs: Any) -> None:
+        """Python loop over rows, for backends without a form of their own."""
         [rows] = inputs
         outputs[0][0] = np.stack([self._one_row(row) for row in np.ascontiguousarray(rows)])
 
@@ -130,7 +133,7 @@ def batch(
     def evaluate(rows: TensorVariable) -> list[TensorVariable]:
         vectorized = vectorize_graph(outputs, {point: rows})
         return [
-            new if new.ndim > old.ndim else pt.broadcast_to(new, (rows.shape[0], *new.shape))
+            new if new.ndim > old.ndim else pt.zeros((rows.shape[0], *[1] * new.ndim)) + new
             for old, new in zip(outputs, vectorized, strict=True)
         ]
 
@@ -141,7 +144,12 @@ def vectorizes_well(point: TensorVariable, outputs: list[TensorVariable], n_dims
     """Whether the vectorised graph is free of loops over the batch."""
     rows = pt.matrix("rows", shape=(None, n_dims), dtype=point.dtype)
     try:
-        vectorized = vectorize_graph(outputs, {point: rows})
+        # rewriting removes the many Blockwise operations that have a batched form of their own
+        vectorized = rewrite_graph(
+            vectorize_graph(outputs, {point: rows}),
+            include=("canonicalize", "specialize"),
+            exclude=("cxx_only", "BlasOpt"),
+        )
     except (NotImplementedError, ValueError):
         return False
     return not any(_loops(node.op) for node in applys_between([rows], vectorized))
@@ -160,6 +168,7 @@ def _row_evaluator(
     flat = [out.reshape((1,)) if out.ndim == 0 else out for out in outputs]
     widths = [1 if out.ndim == 0 else n_dims for out in outputs]
     joined = pt.specify_shape(pt.concatenate(flat).astype(pytensor.config.floatX), (sum(widths),))
+    register_backends()
     row_map = RowMap(point, joined)
     ends = np.cumsum(widths)
 
@@ -171,6 +180,3 @@ def _row_evaluator(
         ]
 
     return evaluate
-
-
-register_backends()

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -60,9 +61,8 @@ def compile_function(
         logger.info("Compiling with PyTensor's default backend: %s.", reason)
         return _compile(inputs, outputs, None, kwargs, reason)
     try:
-        compiled = _compile(
-            inputs, outputs, "JAX", kwargs, "JAX is installed and the model converts"
-        )
+        reason = "JAX is installed and the model converts"
+        compiled = _compile(inputs, outputs, "JAX", kwargs, reason)
         if trial_inputs is not None:
             compiled.call(*trial_inputs)
     except Exception as error:  # a conversion can fail with any exception of JAX or PyTensor
@@ -79,7 +79,11 @@ def _compile(
     kwargs: Mapping[str, Any],
     reason: str,
 ) -> Compiled:
-    function = pytensor.function(list(inputs), list(outputs), **compile_kwargs_for(mode, kwargs))
+    with warnings.catch_warnings():
+        # JAX drops assertions about shapes, which are known here
+        warnings.filterwarnings("ignore", message="Skipping .* Op", category=UserWarning)
+        kwargs = compile_kwargs_for(mode, kwargs)
+        function = pytensor.function(list(inputs), list(outputs), **kwargs)
     backend = type(function.maker.linker).__name__.removesuffix("Linker").lower()
     if backend == "jax":
         # the jitted function keeps nothing between calls, so threads may share it

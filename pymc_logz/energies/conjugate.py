@@ -6,7 +6,7 @@ import numpy as np
 import pymc as pm
 from scipy.special import betaln, gammaln, logsumexp, softmax
 
-from pymc_logz.energies.base import Draws, Energy
+from pymc_logz.energies.base import Draws, Energy, float64
 
 
 def beta_bernoulli(
@@ -46,7 +46,7 @@ def beta_bernoulli(
     if not 0 <= successes <= n:
         raise ValueError(f"successes={successes} must lie in [0, n={n}]")
     with pm.Model() as model:
-        p = pm.Beta("p", a, b, initval=initval)
+        p = pm.Beta("p", *float64(a, b), initval=initval)
         pm.Bernoulli("y", p, observed=np.repeat([1, 0], [successes, n - successes]))
 
     def sample(rng: np.random.Generator, size: int) -> Draws:
@@ -94,7 +94,7 @@ def poisson_gamma(
     """
     y = np.asarray(counts, dtype=int)
     with pm.Model() as model:
-        events = pm.Gamma("rate", alpha=shape, beta=rate)
+        events = pm.Gamma("rate", *float64(shape, rate))
         pm.Poisson("y", events, observed=y)
 
     def sample(rng: np.random.Generator, size: int) -> Draws:

@@ -22,9 +22,9 @@ import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import gammaln
 
-from pymc_logz.energies.base import Draws, Energy
+from pymc_logz.energies.base import Draws, Energy, float64
 
-Tensor = TensorVariable[Any, Any]
+type Tensor = TensorVariable[Any, Any]
 SOURCE = "Sohl-Dickstein and Culpepper (2012), equations 36 to 38"
 
 
@@ -69,7 +69,7 @@ def _build_model(filters: np.ndarray, energy: Callable[[Tensor], Tensor]) -> pm.
     """PyMC model whose log density is -energy(filters x) exactly."""
     d = len(filters)
     with pm.Model() as model:
-        x = pm.Normal("x", 0, 1, shape=d)
+        x = pm.Normal("x", *float64(0, 1), shape=d)
         log_reference = -(x**2).sum() / 2 - d / 2 * np.log(2 * np.pi)
         pm.Potential("log_experts", -energy(filters @ x) - log_reference)
     return model

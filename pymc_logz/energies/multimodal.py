@@ -8,10 +8,10 @@ import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import digamma, gammaln
 
-from pymc_logz.energies.base import Draws, Energy
+from pymc_logz.energies.base import Draws, Energy, float64
 from pymc_logz.energies.quadrature import log_trapezoid, sample_density
 
-Tensor = TensorVariable[Any, Any]
+type Tensor = TensorVariable[Any, Any]
 
 SHELL_RADIUS, SHELL_SD = 2.0, 0.1
 
@@ -48,7 +48,7 @@ def two_gaussians(d: int = 20) -> Energy:
     weights, centres, sd = np.array([0.1, 0.9]), np.array([0.5, -0.5]), 0.1
     log_constants = np.log(weights) - d * np.log(sd * np.sqrt(2 * np.pi))
     with pm.Model() as model:
-        x = pm.Uniform("x", -2, 2, shape=d)
+        x = pm.Uniform("x", *float64(-2, 2), shape=d)
         first, second = (
             constant - ((x - centre) ** 2).sum() / (2 * sd**2)
             for constant, centre in zip(log_constants, centres, strict=True)
@@ -113,8 +113,9 @@ def ridge(n: int = 100, y: int = 50) -> Energy:
 
 def _log_shell[T: (np.ndarray, Tensor)](r: T) -> T:
     """Log density of Normal(SHELL_RADIUS, SHELL_SD) at r, an array or a tensor."""
-    log_normal: T = -(((r - SHELL_RADIUS) / SHELL_SD) ** 2) / 2
-    return log_normal - np.log(SHELL_SD * np.sqrt(2 * np.pi))
+    log_constant = -np.log(SHELL_SD * np.sqrt(2 * np.pi))
+    log_density: T = log_constant - ((r - SHELL_RADIUS) / SHELL_SD) ** 2 / 2
+    return log_density
 
 
 def gaussian_shells(d: int = 10, weights: tuple[float, float] = (0.5, 1.5)) -> Energy:
@@ -153,7 +154,7 @@ def gaussian_shells(d: int = 10, weights: tuple[float, float] = (0.5, 1.5)) -> E
         raise ValueError(f"d={d} must be at least 2: a shell in one dimension is two points")
     centre = 3.5 * np.eye(d)[0]
     with pm.Model() as model:
-        x = pm.Uniform("x", -6, 6, shape=d)
+        x = pm.Uniform("x", *float64(-6, 6), shape=d)
         left, right = (
             np.log(weight) + _log_shell(pt.sqrt(((x - c) ** 2).sum()))
             for weight, c in zip(weights, (-centre, centre), strict=True)

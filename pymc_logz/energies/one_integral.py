@@ -6,7 +6,7 @@ import numpy as np
 import pymc as pm
 from scipy.stats import halfnorm, t
 
-from pymc_logz.energies.base import Draws, Energy
+from pymc_logz.energies.base import Draws, Energy, float64
 from pymc_logz.energies.quadrature import log_trapezoid, sample_density
 
 
@@ -88,8 +88,8 @@ def hierarchical_normal(
         return _sample_groups(rng, tau, y, sigma, mu_scale)
 
     with pm.Model() as model:
-        mu = pm.Normal("mu", 0, mu_scale)
-        tau = pm.HalfNormal("tau", tau_scale)
+        mu = pm.Normal("mu", *float64(0, mu_scale))
+        tau = pm.HalfNormal("tau", *float64(tau_scale))
         theta = pm.Normal("theta", mu, tau, shape=n_groups)
         pm.Normal("y", theta, sigma, observed=y)
     bounds = (np.log(tau_scale) - 40, np.log(tau_scale) + 6)
@@ -139,7 +139,7 @@ def student_location(
         return {"location": np.sinh(sample_density(rng, n, log_joint, -40, 40))}
 
     with pm.Model() as model:
-        location = pm.StudentT("location", nu=prior_nu, mu=0, sigma=1)
-        pm.StudentT("y", nu=noise_nu, mu=location, sigma=1, observed=y)
+        location = pm.StudentT("location", np.float64(prior_nu), mu=0, sigma=1)
+        pm.StudentT("y", np.float64(noise_nu), mu=location, sigma=1, observed=y)
     log_z = log_trapezoid(log_joint, -40, 40)
     return Energy("student_location", model, log_z, sample, "O'Hagan (1979), outlier rejection")

@@ -24,7 +24,7 @@ import numpy as np
 import pymc as pm
 from scipy.special import gammaln
 
-from pymc_logz.energies.base import Draws, Energy
+from pymc_logz.energies.base import Draws, Energy, float64
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def linear_regression(
     prior = NormalGamma(np.zeros(n_features), 0.1 * np.eye(n_features), 1.0, 1.0)
     posterior = prior.update(design, y)
     with pm.Model() as model:
-        tau = pm.Gamma("tau", alpha=prior.shape, beta=prior.rate)
+        tau = pm.Gamma("tau", *float64(prior.shape, prior.rate))
         coefficients = pm.Normal("coefficients", 0, tau=0.1 * tau, shape=n_features)
         pm.Normal("y", design @ coefficients, tau=tau, observed=y)
 
@@ -168,7 +168,7 @@ def radiata_pine(
     prior = NormalGamma(np.array([3000.0, 185.0]), np.diag([0.06, 6.0]), 3.0, 180_000.0)
     posterior = prior.update(np.column_stack([np.ones_like(x), x]), y)
     with pm.Model() as model:
-        tau = pm.Gamma("tau", alpha=3, beta=180_000)
+        tau = pm.Gamma("tau", *float64(prior.shape, prior.rate))
         intercept = pm.Normal("intercept", 3000, tau=0.06 * tau)
         slope = pm.Normal("slope", 185, tau=6 * tau)
         pm.Normal("strength", intercept + slope * x, tau=tau, observed=y)

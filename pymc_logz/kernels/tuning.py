@@ -18,9 +18,7 @@ def tuned_step_size(step_size: float, acceptance_rate: float, target_accept: flo
     return float(np.clip(step_size * np.clip(factor, 1 / 3, 3), MIN_STEP_SIZE, MAX_STEP_SIZE))
 
 
-def population_scale(
-    position: np.ndarray, weight: np.ndarray, fallback: np.ndarray
-) -> np.ndarray:
+def population_scale(position: np.ndarray, weight: np.ndarray, fallback: np.ndarray) -> np.ndarray:
     """Half the width of the central 68% of each dimension of a weighted population.
 
     Parameters

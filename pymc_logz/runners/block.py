@@ -55,7 +55,7 @@ class Block:
         inputs, outputs = self._graph()
         rng = np.random.default_rng(0)
         trial = self.initial_state(path.sample_reference(rng, n_rows))
-        moves = Move(*(np.zeros((self.n_moves, *tail)) for tail in ((), (), (path.n_dims,), ())))
+        moves = _still_moves(self.n_moves, path.n_dims)
         noise = draw_noise(rng, self.n_moves, n_rows, path.n_dims)
         self.compiled = compile_function(
             inputs, outputs, compile_kwargs, [*_flatten(trial), *moves, *noise]
@@ -104,6 +104,13 @@ class Block:
         zeros = np.zeros_like(position)
         return KernelState(position, zeros, Evaluation(flat, flat, zeros, zeros))
 
+    def evaluate(self, position: np.ndarray) -> np.ndarray:
+        """Log ratio of rows (n, d) as it is, NaN and infinities included, shape (n,)."""
+        state = self.initial_state(position)
+        still = _still_moves(1, self.path.n_dims)
+        _, trace = self.run(state, still, np.random.default_rng(0))
+        return trace.log_ratio[0]
+
     def run(
         self, state: KernelState, moves: Move, rng: np.random.Generator
     ) -> tuple[KernelState, Trace]:
@@ -119,6 +126,12 @@ class Block:
         outputs = self.compiled.call(*_flatten(state), *_pad(moves, self.n_moves), *noise)
         trace = Trace(*(np.asarray(out)[:n_asked] for out in outputs[-2:]))
         return _unflatten(outputs[:-2]), trace
+
+
+def _still_moves(n_moves: int, n_dims: int) -> Move:
+    """Moves at beta = 0 that stay where they are."""
+    zeros, scale = np.zeros(n_moves), np.ones((n_moves, n_dims))
+    return Move(beta=zeros, step_size=zeros, scale=scale, refreshment=zeros)
 
 
 def draw_noise(rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Noise:

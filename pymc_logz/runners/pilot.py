@@ -153,7 +153,9 @@ def systematic_resample(weight: np.ndarray, n: int, rng: np.random.Generator) ->
     """Indices of n rows, each drawn in proportion to its normalised weight, shape (n,)."""
     points = (np.arange(n) + rng.random()) / n
     cumulative = np.cumsum(weight)
-    return np.searchsorted(cumulative / cumulative[-1], points, side="right").clip(max=weight.size - 1)
+    return np.searchsorted(cumulative / cumulative[-1], points, side="right").clip(
+        max=weight.size - 1
+    )
 
 
 def settle(
@@ -178,9 +180,7 @@ def settle(
             refreshment,
         )
         population.state, trace = block.run(population.state, moves, rng)
-        population.log_ratio = np.where(
-            np.isnan(trace.log_ratio[-1]), -np.inf, trace.log_ratio[-1]
-        )
+        population.log_ratio = np.where(np.isnan(trace.log_ratio[-1]), -np.inf, trace.log_ratio[-1])
         population.acceptance_rate = float(trace.acceptance_rate[1:].mean())
         if block.kernel.step_size is None:
             population.step_size = tuned_step_size(

@@ -1,0 +1,405 @@
+"""What users call: from a PyMC model to a DataTree with the group ``evidence``."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.progress_bar import create_simple_progress
+from pymc.util import get_random_generator
+
+from pymc_logz.comparison import evidence_of
+from pymc_logz.errors import STATUS_SENTENCES, ModelError, warn
+from pymc_logz.estimators import LogZEstimate, importance_log_z
+from pymc_logz.kernels import Hamiltonian
+from pymc_logz.model import (
+    FlatModel,
+    constrain,
+    describe_row,
+    flatten_model,
+    model_data,
+    model_labels,
+    model_path,
+)
+from pymc_logz.prior_check import check_prior_mass
+from pymc_logz.references import PriorDraws
+from pymc_logz.results import (
+    annealing_dataset,
+    data_datasets,
+    draw_datasets,
+    evidence_dataset,
+    make_tree,
+)
+from pymc_logz.runners.anneal import Annealed, Plan, anneal
+from pymc_logz.runners.block import Block
+from pymc_logz.runners.parallel import run_tasks, spawn_generators
+from pymc_logz.runners.pilot import Stages, choose_length, run_pilot, systematic_resample
+from pymc_logz.schedules import check_betas, linear_betas
+
+PILOT_ROWS = (128, 512)
+TARGET_VARIANCE = 0.2
+"""Variance of the log weight that the adaptive ladder aims at: weight ESS of about 80%."""
+
+
+def sample_hais(
+    draws: int = 256,
+    chains: int = 4,
+    *,
+    model: pm.Model | None = None,
+    betas: str | int | np.ndarray = "adaptive",
+    kernel: Hamiltonian | None = None,
+    tune: int = 64,
+    target_accept: float = 0.9,
+    cores: int | None = None,
+    random_seed: Any = None,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.DataTree:
+    """log Z and weighted draws of a model by Hamiltonian annealed importance sampling.
+
+    Rows drawn from the prior are moved towards the posterior through a ladder of inverse
+    temperatures by Hamiltonian dynamics with partially refreshed momentum; their weights average to
+    Z, the marginal likelihood. A pilot population chooses the ladder, the step sizes and the length
+    scales; everything is then frozen, and fresh rows make the estimate.
+
+    Parameters
+    ----------
+    draws
+        Annealed rows per chain, at least 2.
+    chains
+        Independent replicates with seeds of their own.
+    model
+        PyMC model with continuous free variables; None takes the one on the context stack.
+    betas
+        ``"adaptive"`` lets the pilot place the temperatures; a whole number K is the paper's ladder
+        of K equal steps; an increasing array from 0 to 1 is taken as it is.
+    kernel
+        Settings of the Hamiltonian kernel; what they leave None is tuned by the pilot.
+    tune
+        Moves that the pilot makes at each of its stages.
+    target_accept
+        Acceptance rate that the tuned step sizes aim at, in (0, 1).
+    cores
+        Chains that run at the same time. It changes the wall time, never the result. None takes as
+        many as PyMC would.
+    random_seed
+        Anything that ``pm.sample`` takes.
+    progressbar
+        Whether to show PyMC's progress bar.
+    compile_kwargs
+        Keyword arguments of ``pytensor.function``; ``{"mode": "NUMBA"}`` chooses a backend. By
+        default JAX is used if it is installed and the model converts.
+
+    Returns
+    -------
+    xarray.DataTree
+        Groups ``posterior`` (equally weighted by resampling), ``sample_stats``,
+        ``weighted_posterior`` (the rows and their ``log_weight``), ``annealing`` (per temperature),
+        ``evidence`` (dimension ``method``: ``log_z``, ``mcse``, ``weight_ess``, ``khat``,
+        ``status``), ``observed_data`` and ``constant_data``.
+
+    Raises
+    ------
+    ModelError
+        If log Z of the model is undefined or out of reach; the message names the variable and the
+        remedy.
+    PilotError
+        If the pilot cannot get from the prior to the posterior.
+    ValueError
+        If an argument is outside its range.
+
+    Warns
+    -----
+    EvidenceWarning
+        If the error is not to be trusted, the model has potentials, or a likelihood is NaN.
+
+    Notes
+    -----
+    Draws start at the prior whatever ``initval`` says. Potentials are part of the target, and of
+    log Z. A prior that a transform restricts (an ordered normal, say) is renormalised. An interrupt
+    (Ctrl-C) returns the chains that are finished.
+
+    References
+    ----------
+    Sohl-Dickstein & Culpepper (2012), Hamiltonian annealed importance sampling for partition
+    function estimation, section 2.3 and eq. 25, arXiv 1205.1925.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        with pm.Model() as model:
+            p = pm.Beta("p", 1, 1)
+            pm.Binomial("y", n=100, p=p, observed=50)
+
+        tree = lz.sample_hais(model=model, random_seed=1)
+        tree["evidence"]["log_z"]  # -log 101 = -4.615
+    """
+    kernel = Hamiltonian() if kernel is None else kernel
+    cores = min(4, chains) if cores is None else cores
+    _check_arguments(draws, chains, cores, tune, target_accept, kernel)
+    ladder = _check_ladder(betas)
+    settings = {
+        "function": "sample_hais",
+        "draws": draws,
+        "chains": chains,
+        "betas": betas if isinstance(betas, str | int) else "array",
+        "kernel": asdict(kernel),
+        "tune": tune,
+        "target_accept": target_accept,
+    }
+    started = time.perf_counter()
+    setup = _set_up(pm.modelcontext(model), draws, kernel, random_seed, compile_kwargs)
+    compiled = time.perf_counter()
+    progress = create_simple_progress(progressbar)
+    with progress:
+        task = progress.add_task("Pilot", completed=0, total=1000)
+        report = partial(_report_beta, progress, task)
+        plan = _make_plan(setup, ladder, tune, target_accept, report)
+        tuned = time.perf_counter()
+        task = progress.add_task("Annealing", completed=0, total=chains * plan.n_temperatures)
+        runs = _run_chains(setup, plan, draws, chains, cores, partial(progress.advance, task))
+    times = {
+        "compile_time": compiled - started,
+        "tuning_time": tuned - compiled,
+        "sampling_time": time.perf_counter() - tuned,
+    }
+    return _collect(setup, plan, runs, settings, times)
+
+
+def evidence(tree: xr.DataTree | pm.Model, **kwargs: Any) -> xr.DataTree:
+    """The same tree with a fresh group ``evidence``, or the evidence of a model.
+
+    Parameters
+    ----------
+    tree
+        DataTree that holds weighted draws (group ``weighted_posterior``) or already an
+        ``evidence``; or a PyMC model, which is run through `sample_hais`.
+    **kwargs
+        Passed to `sample_hais` when a model is given.
+
+    Returns
+    -------
+    xarray.DataTree
+        With the group ``evidence``; the argument itself is not changed.
+
+    Raises
+    ------
+    ValueError
+        If the tree has nothing to compute a log Z from.
+    """
+    if isinstance(tree, pm.Model):
+        return sample_hais(model=tree, **kwargs)
+    if kwargs:
+        raise TypeError(f"{sorted(kwargs)} apply only when a model is given, not a DataTree")
+    if isinstance(tree, xr.DataTree) and "weighted_posterior" in tree.children:
+        log_weight = tree["weighted_posterior"]["log_weight"].values
+        group = evidence_dataset([importance_log_z(log_weight, method="hais")], {})
+        tree = tree.copy()
+        tree["evidence"] = xr.DataTree(group)
+        return tree
+    evidence_of(tree)
+    return tree
+
+
+@dataclass(frozen=True)
+class _Setup:
+    """A model made ready to run."""
+
+    flat: FlatModel
+    prior: PriorDraws
+    block: Block
+    n_pilot: int
+    rng: np.random.Generator
+    pilot_rng: np.random.Generator
+
+
+def _set_up(
+    model: pm.Model,
+    draws: int,
+    kernel: Hamiltonian,
+    random_seed: Any,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> _Setup:
+    rng = get_random_generator(random_seed)
+    [check_rng, pilot_rng] = spawn_generators(rng, 2)
+    flat = flatten_model(model)
+    _check_scale(kernel, flat.n_dims)
+    prior = PriorDraws(model)
+    check_prior_mass(model, check_rng)
+    # rows of one size for the pilot and the chains save JAX a second compilation
+    n_pilot = draws if PILOT_ROWS[0] <= draws <= PILOT_ROWS[1] else 256
+    block = Block(model_path(flat, prior), kernel, n_pilot, compile_kwargs)
+    return _Setup(flat, prior, block, n_pilot, rng, pilot_rng)
+
+
+def _make_plan(
+    setup: _Setup, ladder: np.ndarray | None, tune: int, target_accept: float, report: Any
+) -> Plan:
+    """Freeze the temperatures and the kernel's settings."""
+    block, rng = setup.block, setup.pilot_rng
+    start = setup.prior(rng, setup.n_pilot)
+    _check_log_ratio(setup, start)
+    if setup.prior.finite_share < 1.0:
+        warn(
+            f"the transforms take only {setup.prior.finite_share:.1%} of the prior draws: log Z is that "
+            "of the prior restricted to them and renormalised",
+            stacklevel=4,
+        )
+    fixed = block.kernel
+    if ladder is not None and fixed.step_size is not None and fixed.scale is not None:
+        scale = np.broadcast_to(fixed.scale, (ladder.size, block.path.n_dims)).astype(float)
+        return Plan(ladder, np.full(ladder.size, float(fixed.step_size)), scale)
+    stages: Stages = run_pilot(
+        block, start, rng, target_accept=target_accept, tune=tune, report=report
+    )
+    if ladder is not None:
+        return stages.plan_for(ladder)
+    draw_start = partial(setup.prior, rng, setup.n_pilot)
+    n_temperatures, _ = choose_length(block, stages, draw_start, rng, TARGET_VARIANCE)
+    return stages.plan(n_temperatures)
+
+
+def _run_chains(
+    setup: _Setup, plan: Plan, draws: int, chains: int, cores: int, report: Any
+) -> list[Annealed]:
+    generators = spawn_generators(setup.rng, chains)
+    # prior draws share one compiled function, so they are made here, chain by chain
+    starts = [setup.prior(rng, draws) for rng in generators]
+    tasks = [
+        partial(anneal, setup.block, plan, start, rng, report)
+        for start, rng in zip(starts, generators, strict=True)
+    ]
+    results: list[Any] = run_tasks(tasks, cores)
+    finished = [run for run in results if run is not None]
+    if len(finished) < chains:
+        warn(
+            f"interrupted: {len(finished)} of {chains} chains are finished, and only they are used",
+            stacklevel=4,
+        )
+    return finished
+
+
+def _collect(
+    setup: _Setup,
+    plan: Plan,
+    runs: list[Annealed],
+    settings: Mapping[str, Any],
+    times: Mapping[str, float],
+) -> xr.DataTree:
+    log_weight = np.concatenate([run.log_weight for run in runs])
+    estimate = importance_log_z(
+        log_weight, log_z_reference=setup.block.path.log_z_reference, method="hais"
+    )
+    _warn_of_estimate(estimate, runs)
+    values = constrain(setup.flat, np.concatenate([run.position for run in runs]))
+    coords, dims = model_labels(setup.flat.model)
+    compiled = setup.block.compiled
+    attrs = {
+        "backend": compiled.backend,
+        "backend_reason": compiled.reason,
+        "batching": setup.block.path.batching,
+        "n_temperatures": plan.n_temperatures,
+        "prior_finite_share": setup.prior.finite_share,
+        **times,
+    }
+    groups = {
+        **draw_datasets(runs, values, _resampled(log_weight, setup.rng), coords=coords, dims=dims),
+        "annealing": annealing_dataset(runs, plan),
+        "evidence": evidence_dataset([estimate], attrs),
+    }
+    observed, constant = model_data(setup.flat.model)
+    groups |= data_datasets(observed, constant, coords=coords, dims=dims)
+    groups["posterior"].attrs |= {"weight_ess": estimate.weight_ess, **times}
+    return make_tree(groups, {**settings, **attrs})
+
+
+def _resampled(log_weight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Indices that turn weighted rows into equally weighted ones, in random order."""
+    top = log_weight.max()
+    if not np.isfinite(top):
+        return np.arange(log_weight.size)
+    weight = np.exp(log_weight - top)
+    return rng.permutation(systematic_resample(weight / weight.sum(), weight.size, rng))
+
+
+def _report_beta(progress: Any, task: int, beta: float) -> None:
+    progress.update(task, refresh=True, completed=int(1000 * beta))
+
+
+def _check_arguments(
+    draws: int, chains: int, cores: int, tune: int, target_accept: float, kernel: Any
+) -> None:
+    for name, value, least in (
+        ("draws", draws, 2),
+        ("chains", chains, 1),
+        ("cores", cores, 1),
+        ("tune", tune, 1),
+    ):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise ValueError(f"{name}={value!r} must be a whole number of at least {least}")
+    if not 0 < target_accept < 1:
+        raise ValueError(f"target_accept={target_accept!r} must lie strictly between 0 and 1")
+    if not isinstance(kernel, Hamiltonian):
+        raise TypeError(f"kernel={kernel!r} must be a pymc_logz.Hamiltonian, such as Hamiltonian()")
+
+
+def _check_ladder(betas: Any) -> np.ndarray | None:
+    """The ladder that the user gave, None if the pilot is to place it."""
+    if isinstance(betas, str):
+        if betas != "adaptive":
+            raise ValueError(f"betas={betas!r} must be 'adaptive', a whole number, or an array")
+        return None
+    if isinstance(betas, int | np.integer) and not isinstance(betas, bool):
+        return linear_betas(int(betas))
+    return check_betas(betas)
+
+
+def _check_scale(kernel: Hamiltonian, n_dims: int) -> None:
+    if isinstance(kernel.scale, tuple) and len(kernel.scale) != n_dims:
+        raise ValueError(
+            f"scale has {len(kernel.scale)} entries, but the model has {n_dims} unconstrained "
+            "dimensions; give one number, or one for each of them"
+        )
+
+
+def _check_log_ratio(setup: _Setup, start: np.ndarray) -> None:
+    """Look at the likelihood of prior draws before anything is run on it."""
+    log_ratio = setup.block.evaluate(start)
+    if np.any(log_ratio == np.inf):
+        row = start[int(np.argmax(log_ratio))]
+        raise ModelError(
+            "the likelihood (or a potential) is infinite at the prior draw "
+            f"{describe_row(setup.flat, row)}, so log Z is infinite; bound it away from there"
+        )
+    if not np.any(np.isfinite(log_ratio)):
+        raise ModelError(
+            f"the log likelihood plus potentials is not finite at any of {len(start)} prior draws, "
+            f"such as {describe_row(setup.flat, start[0])}; check the observed data against the "
+            "support of the likelihood, or use a prior that reaches it"
+        )
+    n_nan = int(np.isnan(log_ratio).sum())
+    if n_nan:
+        row = start[int(np.argmax(np.isnan(log_ratio)))]
+        warn(
+            f"the log likelihood plus potentials is NaN at {n_nan} of {len(start)} prior draws, such as "
+            f"{describe_row(setup.flat, row)}; NaN counts as a likelihood of zero. If that is not what "
+            "is meant, guard the expression or restrict the prior",
+            stacklevel=5,
+        )
+
+
+def _warn_of_estimate(estimate: LogZEstimate, runs: list[Annealed]) -> None:
+    if estimate.status != "ok":
+        warn(f"{estimate.status}: {STATUS_SENTENCES[estimate.status]}", stacklevel=4)
+    n_nan = sum(run.n_nan for run in runs)
+    if n_nan:
+        warn(
+            f"the log likelihood plus potentials was NaN {n_nan} times during annealing, and counted as "
+            "a likelihood of zero",
+            stacklevel=4,
+        )
