@@ -1,9 +1,10 @@
 """From the graph of one point to the graph of a batch of rows, in one of two ways.
 
 ``"vector"`` rewrites the graph so that every operation works on the whole batch, which is fastest
-where the work is elementwise or a matrix product. ``"row"`` keeps the graph of one point inside an
-Op and maps it over rows (``jax.vmap`` on JAX, a compiled loop on NUMBA, a Python loop elsewhere),
-which is the only good way where vectorising falls back on loops: Scan, Cholesky, Split and the like.
+where the work is elementwise or a matrix product. ``"row"`` keeps the graph of one point inside
+an Op and maps it over rows (``jax.vmap`` on JAX, a compiled loop on NUMBA, a Python loop
+elsewhere), which is the only good way where vectorising falls back on loops: Scan, Cholesky, Split
+and the like.
 """
 
 from collections.abc import Callable, Sequence

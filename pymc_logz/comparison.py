@@ -29,8 +29,8 @@ def evidence_of(tree: xr.DataTree, name: str = "tree") -> xr.Dataset:
         )
     if "evidence" not in tree.children:
         raise ValueError(
-            f"{name} has no group 'evidence' (its groups are {sorted(tree.children)}); make it with "
-            "pymc_logz.sample_hais(model=...)"
+            f"{name} has no group 'evidence' (its groups are {sorted(tree.children)}); make it "
+            "with pymc_logz.sample_hais(model=...)"
         )
     return tree["evidence"].to_dataset().isel(method=0)
 
@@ -71,7 +71,8 @@ def compare_evidence(
     """
     if not isinstance(trees, Mapping) or len(trees) < 2:
         raise ValueError(
-            "trees must be a dictionary of at least two DataTrees, such as {'a': tree_a, 'b': tree_b}"
+            "trees must be a dictionary of at least two DataTrees, such as "
+            "{'a': tree_a, 'b': tree_b}"
         )
     entries = {name: evidence_of(tree, f"trees[{name!r}]") for name, tree in trees.items()}
     table = pd.DataFrame(
@@ -187,8 +188,9 @@ def _warn_of_table(table: pd.DataFrame) -> None:
 
 def _too_close(a: str, b: str, difference: float, mcse: float) -> str:
     return (
-        f"the log Bayes factor of {a!r} against {b!r} is {difference:.3g}, no larger than its error "
-        f"{mcse:.3g}: the order of the two is not known. Run both with more draws or temperatures"
+        f"the log Bayes factor of {a!r} against {b!r} is {difference:.3g}, no larger than its "
+        f"error {mcse:.3g}: the order of the two is not known. Run both with more draws or "
+        "temperatures"
     )
 
 
@@ -208,8 +210,9 @@ def _warn_of_data(trees: Mapping[str, xr.DataTree]) -> None:
         )
         if not same:
             warn(
-                f"the observed data of {first_name!r} and {name!r} differ, and a Bayes factor between "
-                "models of different data means nothing (a transformed response needs its Jacobian)",
+                f"the observed data of {first_name!r} and {name!r} differ, and a Bayes factor "
+                "between models of different data means nothing (a transformed response needs its "
+                "Jacobian)",
                 stacklevel=4,
             )
 

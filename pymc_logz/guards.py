@@ -94,7 +94,8 @@ def _check_likelihood(model: pm.Model, rv: "pm.Distribution") -> None:
     if isinstance(rv.owner.op, SimulatorRV):
         raise ModelError(
             f"{rv.name!r} is a pm.Simulator: its log density is a distance to a fresh simulation, "
-            "without a gradient; use pm.sample_smc, or write the simulator's noise as free variables"
+            "without a gradient; use pm.sample_smc, or write the simulator's noise as free "
+            "variables"
         )
     graph = ancestors([rv, model.rvs_to_values[rv]])
     nodes = [var.owner.op for var in graph if var.owner is not None]

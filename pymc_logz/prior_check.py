@@ -71,11 +71,11 @@ def check_prior_mass(model: pm.Model, rng: np.random.Generator) -> list[PriorMas
         mass = _prior_mass(name, values, log_densities[name], rng)
         if not mass.agrees:
             raise ImproperPriorError(
-                f"the prior of {name!r} integrates to exp({mass.log_mass:.2f}) in the unconstrained "
-                f"space instead of exp({mass.log_share:.2f}): PyMC's log density and its draws are "
-                "not of the same normalised distribution (CAR priors and some extra transforms are "
-                "known for this), which would shift log Z. Write the prior in an equivalent "
-                "normalised form, such as pm.MvNormal for a CAR"
+                f"the prior of {name!r} integrates to exp({mass.log_mass:.2f}) in the "
+                f"unconstrained space instead of exp({mass.log_share:.2f}): PyMC's log density "
+                "and its draws are not of the same normalised distribution (CAR priors and some "
+                "extra transforms are known for this), which would shift log Z. Write the prior "
+                "in an equivalent normalised form, such as pm.MvNormal for a CAR"
             )
         masses.append(mass)
     return masses

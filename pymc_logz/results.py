@@ -5,7 +5,7 @@
 | ``posterior`` | chain, draw | equally weighted draws, resampled from the weighted ones |
 | ``sample_stats`` | chain, draw | ``lp``, ``log_ratio``, ``acceptance_rate`` of those draws |
 | ``weighted_posterior`` | chain, draw | end points of the annealed rows, and ``log_weight`` |
-| ``annealing`` | chain, stage | per temperature: acceptance, mean log ratio, weight ESS, step size |
+| ``annealing`` | chain, stage | acceptance, mean log ratio, weight ESS, step size |
 | ``evidence`` | method | ``log_z``, ``mcse``, ``weight_ess``, ``khat``, ``status`` |
 | ``observed_data``, ``constant_data`` | as in the model | the data |
 """
@@ -69,7 +69,7 @@ def draw_datasets(
     chosen: np.ndarray,
     *,
     coords: Mapping[str, Any],
-    dims: Mapping[str, Any],
+    dims: Any,
 ) -> dict[str, xr.Dataset]:
     """Groups ``posterior``, ``sample_stats`` and ``weighted_posterior``.
 
@@ -93,7 +93,7 @@ def draw_datasets(
         chains = {
             name: array[index].reshape(*shape, *array.shape[1:]) for name, array in arrays.items()
         }
-        return _with_units(dict_to_dataset(chains, coords=dict(coords), dims=dict(dims)))
+        return _with_units(dict_to_dataset(chains, coords=dict(coords), dims=dims))
 
     log_ratio = stacked("log_ratio")
     stats = {
@@ -114,11 +114,11 @@ def data_datasets(
     constant: Mapping[str, Any],
     *,
     coords: Mapping[str, Any],
-    dims: Mapping[str, Any],
+    dims: Any,
 ) -> dict[str, xr.Dataset]:
     """Groups ``observed_data`` and ``constant_data``, those that are not empty."""
     return {
-        name: dict_to_dataset(dict(data), coords=dict(coords), dims=dict(dims), sample_dims=[])
+        name: dict_to_dataset(dict(data), coords=dict(coords), dims=dims, sample_dims=[])
         for name, data in (("observed_data", observed), ("constant_data", constant))
         if data
     }

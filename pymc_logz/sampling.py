@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -10,23 +10,13 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from pymc.progress_bar import create_simple_progress
-from pymc.util import get_random_generator
 
 from pymc_logz.comparison import evidence_of
-from pymc_logz.errors import STATUS_SENTENCES, ModelError, warn
+from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.kernels import Hamiltonian
-from pymc_logz.model import (
-    FlatModel,
-    constrain,
-    describe_row,
-    flatten_model,
-    model_data,
-    model_labels,
-    model_path,
-)
-from pymc_logz.prior_check import check_prior_mass
-from pymc_logz.references import PriorDraws
+from pymc_logz.model import constrain, model_data, model_labels
+from pymc_logz.preparation import Prepared, check_log_ratio, prepare
 from pymc_logz.results import (
     annealing_dataset,
     data_datasets,
@@ -35,12 +25,10 @@ from pymc_logz.results import (
     make_tree,
 )
 from pymc_logz.runners.anneal import Annealed, Plan, anneal
-from pymc_logz.runners.block import Block
 from pymc_logz.runners.parallel import run_tasks, spawn_generators
 from pymc_logz.runners.pilot import Stages, choose_length, run_pilot, systematic_resample
 from pymc_logz.schedules import check_betas, linear_betas
 
-PILOT_ROWS = (128, 512)
 TARGET_VARIANCE = 0.2
 """Variance of the log weight that the adaptive ladder aims at: weight ESS of about 80%."""
 
@@ -59,7 +47,7 @@ def sample_hais(
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
-    """log Z and weighted draws of a model by Hamiltonian annealed importance sampling.
+    """Log Z and weighted draws of a model by Hamiltonian annealed importance sampling.
 
     Rows drawn from the prior are moved towards the posterior through a ladder of inverse
     temperatures by Hamiltonian dynamics with partially refreshed momentum; their weights average to
@@ -153,22 +141,22 @@ def sample_hais(
         "target_accept": target_accept,
     }
     started = time.perf_counter()
-    setup = _set_up(pm.modelcontext(model), draws, kernel, random_seed, compile_kwargs)
+    prepared = prepare(pm.modelcontext(model), draws, kernel, random_seed, compile_kwargs)
     compiled = time.perf_counter()
     progress = create_simple_progress(progressbar)
     with progress:
         task = progress.add_task("Pilot", completed=0, total=1000)
         report = partial(_report_beta, progress, task)
-        plan = _make_plan(setup, ladder, tune, target_accept, report)
+        plan = _make_plan(prepared, ladder, tune, target_accept, report)
         tuned = time.perf_counter()
         task = progress.add_task("Annealing", completed=0, total=chains * plan.n_temperatures)
-        runs = _run_chains(setup, plan, draws, chains, cores, partial(progress.advance, task))
+        runs = _run_chains(prepared, plan, draws, chains, cores, partial(progress.advance, task))
     times = {
         "compile_time": compiled - started,
         "tuning_time": tuned - compiled,
         "sampling_time": time.perf_counter() - tuned,
     }
-    return _collect(setup, plan, runs, settings, times)
+    return _collect(prepared, plan, runs, settings, times)
 
 
 def evidence(tree: xr.DataTree | pm.Model, **kwargs: Any) -> xr.DataTree:
@@ -197,7 +185,7 @@ def evidence(tree: xr.DataTree | pm.Model, **kwargs: Any) -> xr.DataTree:
     if kwargs:
         raise TypeError(f"{sorted(kwargs)} apply only when a model is given, not a DataTree")
     if isinstance(tree, xr.DataTree) and "weighted_posterior" in tree.children:
-        log_weight = tree["weighted_posterior"]["log_weight"].values
+        log_weight = np.asarray(tree["weighted_posterior"]["log_weight"])
         group = evidence_dataset([importance_log_z(log_weight, method="hais")], {})
         tree = tree.copy()
         tree["evidence"] = xr.DataTree(group)
@@ -206,48 +194,17 @@ def evidence(tree: xr.DataTree | pm.Model, **kwargs: Any) -> xr.DataTree:
     return tree
 
 
-@dataclass(frozen=True)
-class _Setup:
-    """A model made ready to run."""
-
-    flat: FlatModel
-    prior: PriorDraws
-    block: Block
-    n_pilot: int
-    rng: np.random.Generator
-    pilot_rng: np.random.Generator
-
-
-def _set_up(
-    model: pm.Model,
-    draws: int,
-    kernel: Hamiltonian,
-    random_seed: Any,
-    compile_kwargs: Mapping[str, Any] | None,
-) -> _Setup:
-    rng = get_random_generator(random_seed)
-    [check_rng, pilot_rng] = spawn_generators(rng, 2)
-    flat = flatten_model(model)
-    _check_scale(kernel, flat.n_dims)
-    prior = PriorDraws(model)
-    check_prior_mass(model, check_rng)
-    # rows of one size for the pilot and the chains save JAX a second compilation
-    n_pilot = draws if PILOT_ROWS[0] <= draws <= PILOT_ROWS[1] else 256
-    block = Block(model_path(flat, prior), kernel, n_pilot, compile_kwargs)
-    return _Setup(flat, prior, block, n_pilot, rng, pilot_rng)
-
-
 def _make_plan(
-    setup: _Setup, ladder: np.ndarray | None, tune: int, target_accept: float, report: Any
+    prepared: Prepared, ladder: np.ndarray | None, tune: int, target_accept: float, report: Any
 ) -> Plan:
     """Freeze the temperatures and the kernel's settings."""
-    block, rng = setup.block, setup.pilot_rng
-    start = setup.prior(rng, setup.n_pilot)
-    _check_log_ratio(setup, start)
-    if setup.prior.finite_share < 1.0:
+    block, rng = prepared.block, prepared.pilot_rng
+    start = prepared.prior(rng, prepared.n_pilot)
+    check_log_ratio(prepared, start)
+    if prepared.prior.finite_share < 1.0:
         warn(
-            f"the transforms take only {setup.prior.finite_share:.1%} of the prior draws: log Z is that "
-            "of the prior restricted to them and renormalised",
+            f"the transforms take only {prepared.prior.finite_share:.1%} of the prior draws: log Z "
+            "is that of the prior restricted to them and renormalised",
             stacklevel=4,
         )
     fixed = block.kernel
@@ -259,19 +216,19 @@ def _make_plan(
     )
     if ladder is not None:
         return stages.plan_for(ladder)
-    draw_start = partial(setup.prior, rng, setup.n_pilot)
+    draw_start = partial(prepared.prior, rng, prepared.n_pilot)
     n_temperatures, _ = choose_length(block, stages, draw_start, rng, TARGET_VARIANCE)
     return stages.plan(n_temperatures)
 
 
 def _run_chains(
-    setup: _Setup, plan: Plan, draws: int, chains: int, cores: int, report: Any
+    prepared: Prepared, plan: Plan, draws: int, chains: int, cores: int, report: Any
 ) -> list[Annealed]:
-    generators = spawn_generators(setup.rng, chains)
+    generators = spawn_generators(prepared.rng, chains)
     # prior draws share one compiled function, so they are made here, chain by chain
-    starts = [setup.prior(rng, draws) for rng in generators]
+    starts = [prepared.prior(rng, draws) for rng in generators]
     tasks = [
-        partial(anneal, setup.block, plan, start, rng, report)
+        partial(anneal, prepared.block, plan, start, rng, report)
         for start, rng in zip(starts, generators, strict=True)
     ]
     results: list[Any] = run_tasks(tasks, cores)
@@ -285,7 +242,7 @@ def _run_chains(
 
 
 def _collect(
-    setup: _Setup,
+    prepared: Prepared,
     plan: Plan,
     runs: list[Annealed],
     settings: Mapping[str, Any],
@@ -293,26 +250,28 @@ def _collect(
 ) -> xr.DataTree:
     log_weight = np.concatenate([run.log_weight for run in runs])
     estimate = importance_log_z(
-        log_weight, log_z_reference=setup.block.path.log_z_reference, method="hais"
+        log_weight, log_z_reference=prepared.block.path.log_z_reference, method="hais"
     )
     _warn_of_estimate(estimate, runs)
-    values = constrain(setup.flat, np.concatenate([run.position for run in runs]))
-    coords, dims = model_labels(setup.flat.model)
-    compiled = setup.block.compiled
+    values = constrain(prepared.flat, np.concatenate([run.position for run in runs]))
+    coords, dims = model_labels(prepared.flat.model)
+    compiled = prepared.block.compiled
     attrs = {
         "backend": compiled.backend,
         "backend_reason": compiled.reason,
-        "batching": setup.block.path.batching,
+        "batching": prepared.block.path.batching,
         "n_temperatures": plan.n_temperatures,
-        "prior_finite_share": setup.prior.finite_share,
+        "prior_finite_share": prepared.prior.finite_share,
         **times,
     }
     groups = {
-        **draw_datasets(runs, values, _resampled(log_weight, setup.rng), coords=coords, dims=dims),
+        **draw_datasets(
+            runs, values, _resampled(log_weight, prepared.rng), coords=coords, dims=dims
+        ),
         "annealing": annealing_dataset(runs, plan),
         "evidence": evidence_dataset([estimate], attrs),
     }
-    observed, constant = model_data(setup.flat.model)
+    observed, constant = model_data(prepared.flat.model)
     groups |= data_datasets(observed, constant, coords=coords, dims=dims)
     groups["posterior"].attrs |= {"weight_ess": estimate.weight_ess, **times}
     return make_tree(groups, {**settings, **attrs})
@@ -359,47 +318,13 @@ def _check_ladder(betas: Any) -> np.ndarray | None:
     return check_betas(betas)
 
 
-def _check_scale(kernel: Hamiltonian, n_dims: int) -> None:
-    if isinstance(kernel.scale, tuple) and len(kernel.scale) != n_dims:
-        raise ValueError(
-            f"scale has {len(kernel.scale)} entries, but the model has {n_dims} unconstrained "
-            "dimensions; give one number, or one for each of them"
-        )
-
-
-def _check_log_ratio(setup: _Setup, start: np.ndarray) -> None:
-    """Look at the likelihood of prior draws before anything is run on it."""
-    log_ratio = setup.block.evaluate(start)
-    if np.any(log_ratio == np.inf):
-        row = start[int(np.argmax(log_ratio))]
-        raise ModelError(
-            "the likelihood (or a potential) is infinite at the prior draw "
-            f"{describe_row(setup.flat, row)}, so log Z is infinite; bound it away from there"
-        )
-    if not np.any(np.isfinite(log_ratio)):
-        raise ModelError(
-            f"the log likelihood plus potentials is not finite at any of {len(start)} prior draws, "
-            f"such as {describe_row(setup.flat, start[0])}; check the observed data against the "
-            "support of the likelihood, or use a prior that reaches it"
-        )
-    n_nan = int(np.isnan(log_ratio).sum())
-    if n_nan:
-        row = start[int(np.argmax(np.isnan(log_ratio)))]
-        warn(
-            f"the log likelihood plus potentials is NaN at {n_nan} of {len(start)} prior draws, such as "
-            f"{describe_row(setup.flat, row)}; NaN counts as a likelihood of zero. If that is not what "
-            "is meant, guard the expression or restrict the prior",
-            stacklevel=5,
-        )
-
-
 def _warn_of_estimate(estimate: LogZEstimate, runs: list[Annealed]) -> None:
     if estimate.status != "ok":
         warn(f"{estimate.status}: {STATUS_SENTENCES[estimate.status]}", stacklevel=4)
     n_nan = sum(run.n_nan for run in runs)
     if n_nan:
         warn(
-            f"the log likelihood plus potentials was NaN {n_nan} times during annealing, and counted as "
-            "a likelihood of zero",
+            f"the log likelihood plus potentials was NaN {n_nan} times during annealing, and "
+            "counted as a likelihood of zero",
             stacklevel=4,
         )

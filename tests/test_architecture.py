@@ -27,12 +27,24 @@ ALLOWED = {
     "estimators": {"errors"},
     "energies": {"errors", "path"},
     "guards": {"errors"},
+    "prior_check": {"errors", "compiling"},
     "references": {"errors", "path"},
+    "preparation": {
+        "errors",
+        "kernels",
+        "runners",
+        "guards",
+        "prior_check",
+        "references",
+        "model",
+    },
     "model": {"errors", "compiling", "guards", "path", "references"},
     "constraints": {"errors", "path", "kernels", "model"},
-    "results": {"errors", "estimators"},
+    # of the runners, only the records of arrays that they return
+    "results": {"errors", "estimators", "runners"},
+    "comparison": {"errors"},
     "diagnostics": {"errors", "estimators", "results"},
-    "plots": {"errors", "results", "diagnostics"},
+    "plots": {"errors", "results", "diagnostics", "comparison"},
     "step_methods": {
         "errors",
         "path",
@@ -48,7 +60,17 @@ ALLOWED = {
 }
 # These may import every unit.
 UNRESTRICTED = {"__init__", "sampling"}
-PYMC_UNITS = {"model", "references", "constraints", "step_methods", "energies", "sampling"}
+PYMC_UNITS = {
+    "model",
+    "guards",
+    "references",
+    "prior_check",
+    "preparation",
+    "constraints",
+    "step_methods",
+    "energies",
+    "sampling",
+}
 ESTIMATOR_LIBRARIES = {"numpy", "scipy", "arviz_stats"}
 
 

@@ -51,10 +51,13 @@ class Move(NamedTuple):
 class Kernel(Protocol):
     """Frozen settings with a symbolic step."""
 
-    step_size: float | None
-    """None lets the pilot choose."""
-    scale: Any
-    """None lets the pilot choose."""
+    @property
+    def step_size(self) -> float | None:
+        """Step size at every beta; None lets the pilot choose."""
+
+    @property
+    def scale(self) -> Any:
+        """Length scales at every beta; None lets the pilot choose."""
 
     def refreshment_for(self, step_size: np.ndarray) -> np.ndarray:
         """Share of the momentum variance to replace over steps of these sizes."""

@@ -123,15 +123,14 @@ def accept_or_flip(
     # inf - inf: a row outside the support that stays outside
     log_accept = pt.switch(pt.isnan(log_accept), -np.inf, log_accept)
     accepted = log_uniform < log_accept
-    rejected = state._replace(momentum=-state.momentum)
+    evaluation = [
+        _choose(accepted, new, old)
+        for new, old in zip(proposal.evaluation, state.evaluation, strict=True)
+    ]
     chosen = KernelState(
-        *(_choose(accepted, new, old) for new, old in zip(proposal[:2], rejected[:2], strict=True)),
-        type(state.evaluation)(
-            *(
-                _choose(accepted, new, old)
-                for new, old in zip(proposal.evaluation, state.evaluation, strict=True)
-            )
-        ),
+        position=_choose(accepted, proposal.position, state.position),
+        momentum=_choose(accepted, proposal.momentum, -state.momentum),
+        evaluation=type(state.evaluation)(*evaluation),
     )
     return chosen, KernelInfo(pt.exp(pt.minimum(log_accept, 0.0)))
 

@@ -132,8 +132,18 @@ def anneal(
             stage[0, 0] = np.nan
         if report is not None:
             report(part.stop - part.start)
-    ends = [np.asarray(value) for value in (state.position, *state.evaluation[:2])]
-    return Annealed(*ends, log_weight, acceptance / max(1, n_moves - 1), n_nan, *stage)
+    log_reference, log_ratio = (np.asarray(value) for value in state.evaluation[:2])
+    return Annealed(
+        position=np.asarray(state.position),
+        log_reference=log_reference,
+        log_ratio=log_ratio,
+        log_weight=log_weight,
+        acceptance_rate=acceptance / max(1, n_moves - 1),
+        n_nan=n_nan,
+        stage_acceptance_rate=stage[0],
+        stage_mean_log_ratio=stage[1],
+        stage_weight_ess=stage[2],
+    )
 
 
 def weight_ess(log_weight: np.ndarray) -> np.ndarray:

@@ -71,9 +71,10 @@ class Block:
             for name in names
         ]
         moves = Move(
-            *(pt.tensor(name, dtype="float64", shape=(m,)) for name in ("beta", "step_size")),
-            pt.tensor("scale", dtype="float64", shape=(m, d)),
-            pt.tensor("refreshment", dtype="float64", shape=(m,)),
+            beta=pt.tensor("beta", dtype="float64", shape=(m,)),
+            step_size=pt.tensor("step_size", dtype="float64", shape=(m,)),
+            scale=pt.tensor("scale", dtype="float64", shape=(m, d)),
+            refreshment=pt.tensor("refreshment", dtype="float64", shape=(m,)),
         )
         noise = Noise(
             pt.tensor("normal", dtype="float64", shape=(m, None, d)),
@@ -97,8 +98,11 @@ class Block:
         return [*state, *moves, *noise], [*ends, log_ratio, traces[-1]]
 
     def initial_state(self, position: np.ndarray) -> KernelState:
-        """State that has not been evaluated: any move accepts its proposal, so the first one,
-        of step size 0, evaluates the start."""
+        """State that has not been evaluated yet.
+
+        Its density is zero, so any move accepts its proposal: the first one, of step size 0,
+        evaluates the start.
+        """
         position = np.ascontiguousarray(position, dtype=float)
         flat = np.full(position.shape[0], -np.inf)
         zeros = np.zeros_like(position)

@@ -120,9 +120,9 @@ def run_pilot(
         beta_before, beta = beta, next_beta(population.log_ratio, beta)
         if beta <= beta_before or len(stages) > MAX_STAGES:
             raise PilotError(
-                f"the pilot stopped at beta={beta_before:.3g} after {len(stages)} stages: the prior "
-                "and the likelihood are too far apart, or the rows no longer move. Try a higher "
-                "target_accept, a larger tune, or a prior closer to the data"
+                f"the pilot stopped at beta={beta_before:.3g} after {len(stages)} stages: the "
+                "prior and the likelihood are too far apart, or the rows no longer move. Try a "
+                "higher target_accept, a larger tune, or a prior closer to the data"
             )
         weight = softmax((beta - beta_before) * population.log_ratio)
         if fixed_scale is None:

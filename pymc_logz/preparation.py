@@ -1,0 +1,91 @@
+"""Makes a PyMC model ready to run: checks, path, compiled block, random generators."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pymc.util import get_random_generator
+
+from pymc_logz.errors import ModelError, warn
+from pymc_logz.kernels import Hamiltonian
+from pymc_logz.model import FlatModel, describe_row, flatten_model, model_path
+from pymc_logz.prior_check import check_prior_mass
+from pymc_logz.references import PriorDraws
+from pymc_logz.runners.block import Block
+from pymc_logz.runners.parallel import spawn_generators
+
+PILOT_ROWS = (128, 512)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A model made ready to run."""
+
+    flat: FlatModel
+    prior: PriorDraws
+    block: Block
+    n_pilot: int
+    rng: np.random.Generator
+    pilot_rng: np.random.Generator
+
+
+def prepare(
+    model: pm.Model,
+    draws: int,
+    kernel: Hamiltonian,
+    random_seed: Any,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> Prepared:
+    """Check a model, then compile its moves.
+
+    Raises
+    ------
+    ModelError
+        If log Z of the model is undefined or out of reach.
+    """
+    rng = get_random_generator(random_seed)
+    [check_rng, pilot_rng] = spawn_generators(rng, 2)
+    flat = flatten_model(model)
+    _check_scale(kernel, flat.n_dims)
+    prior = PriorDraws(model)
+    check_prior_mass(model, check_rng)
+    # rows of one size for the pilot and the chains save JAX a second compilation
+    n_pilot = draws if PILOT_ROWS[0] <= draws <= PILOT_ROWS[1] else 256
+    block = Block(model_path(flat, prior), kernel, n_pilot, compile_kwargs)
+    return Prepared(flat, prior, block, n_pilot, rng, pilot_rng)
+
+
+def check_log_ratio(prepared: Prepared, start: np.ndarray) -> None:
+    """Look at the likelihood of prior draws before anything is run on it."""
+    log_ratio = prepared.block.evaluate(start)
+    if np.any(log_ratio == np.inf):
+        row = start[int(np.argmax(log_ratio))]
+        raise ModelError(
+            "the likelihood (or a potential) is infinite at the prior draw "
+            f"{describe_row(prepared.flat, row)}, so log Z is infinite; bound it away from there"
+        )
+    if not np.any(np.isfinite(log_ratio)):
+        raise ModelError(
+            f"the log likelihood plus potentials is not finite at any of {len(start)} prior draws, "
+            f"such as {describe_row(prepared.flat, start[0])}; check the observed data against the "
+            "support of the likelihood, or use a prior that reaches it"
+        )
+    n_nan = int(np.isnan(log_ratio).sum())
+    if n_nan:
+        row = start[int(np.argmax(np.isnan(log_ratio)))]
+        warn(
+            f"the log likelihood plus potentials is NaN at {n_nan} of {len(start)} prior draws, "
+            f"such as {describe_row(prepared.flat, row)}; NaN counts as a likelihood of zero. If "
+            "that is not what is meant, guard the expression or restrict the prior",
+            stacklevel=6,
+        )
+
+
+def _check_scale(kernel: Hamiltonian, n_dims: int) -> None:
+    if isinstance(kernel.scale, tuple) and len(kernel.scale) != n_dims:
+        raise ValueError(
+            f"scale has {len(kernel.scale)} entries, but the model has {n_dims} unconstrained "
+            "dimensions; give one number, or one for each of them"
+        )
