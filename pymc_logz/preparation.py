@@ -53,6 +53,7 @@ def prepare(
     check_prior_mass(model, check_rng)
     # rows of one size for the pilot and the chains save JAX a second compilation
     n_pilot = draws if PILOT_ROWS[0] <= draws <= PILOT_ROWS[1] else 256
+    kernel = kernel.resolved(flat.n_dims)
     block = Block(model_path(flat, prior), kernel, n_pilot, compile_kwargs)
     return Prepared(flat, prior, block, n_pilot, rng, pilot_rng)
 

@@ -29,8 +29,8 @@ from pymc_logz.runners.parallel import run_tasks, spawn_generators
 from pymc_logz.runners.pilot import Stages, choose_length, run_pilot, systematic_resample
 from pymc_logz.schedules import check_betas, linear_betas
 
-TARGET_VARIANCE = 0.2
-"""Variance of the log weight that the adaptive ladder aims at: weight ESS of about 80%."""
+TARGET_VARIANCE = 0.1
+"""Variance of the log weight that the adaptive ladder aims at: weight ESS of about 90%."""
 
 
 def sample_hais(
@@ -41,7 +41,7 @@ def sample_hais(
     betas: str | int | np.ndarray = "adaptive",
     kernel: Hamiltonian | None = None,
     tune: int = 64,
-    target_accept: float = 0.9,
+    target_accept: float = 0.8,
     cores: int | None = None,
     random_seed: Any = None,
     progressbar: bool = True,
@@ -217,8 +217,7 @@ def _make_plan(
     if ladder is not None:
         return stages.plan_for(ladder)
     draw_start = partial(prepared.prior, rng, prepared.n_pilot)
-    n_temperatures, _ = choose_length(block, stages, draw_start, rng, TARGET_VARIANCE)
-    return stages.plan(n_temperatures)
+    return stages.plan(choose_length(block, stages, draw_start, rng, TARGET_VARIANCE))
 
 
 def _run_chains(

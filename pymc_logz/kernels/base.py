@@ -43,7 +43,7 @@ class Move(NamedTuple):
     step_size: Any
     """Leapfrog step size in units of ``scale``; 0 makes the step stay where it is."""
     scale: Any
-    """Length scale of each dimension, shape (d,): the square root of the inverse mass."""
+    """Square root of the inverse mass: shape (d,), or lower triangular of shape (d, d)."""
     refreshment: Any
     """Share of the momentum variance replaced before the step, in [0, 1]."""
 
@@ -58,6 +58,10 @@ class Kernel(Protocol):
     @property
     def scale(self) -> Any:
         """Length scales at every beta; None lets the pilot choose."""
+
+    @property
+    def dense(self) -> bool | None:
+        """Whether scales are matrices."""
 
     def refreshment_for(self, step_size: np.ndarray) -> np.ndarray:
         """Share of the momentum variance to replace over steps of these sizes."""

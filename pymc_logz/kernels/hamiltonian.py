@@ -1,6 +1,6 @@
 """The Hamiltonian kernel: leapfrog steps with fully or partially refreshed momentum."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from pymc_logz.kernels.base import KernelInfo, KernelState, Move, Noise
 from pymc_logz.path import AnnealingPath, grad_log_density, log_density
 
 MAX_STEPS = 64
+MAX_DENSE = 64
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,9 @@ class Hamiltonian:
     scale
         Length scale of each unconstrained dimension: one number, or a tuple of d numbers. None
         lets the pilot choose it.
+    dense
+        Whether the pilot's scales follow the correlations of the population too. None does so in
+        up to 64 dimensions, where it costs next to nothing.
 
     Raises
     ------
@@ -52,13 +56,14 @@ class Hamiltonian:
 
     >>> from pymc_logz import Hamiltonian
     >>> Hamiltonian(step_size=0.2, scale=1.0)
-    Hamiltonian(n_steps=1, refreshment=None, step_size=0.2, scale=1.0)
+    Hamiltonian(n_steps=1, refreshment=None, step_size=0.2, scale=1.0, dense=None)
     """
 
     n_steps: int = 1
     refreshment: float | None = None
     step_size: float | None = None
     scale: float | tuple[float, ...] | None = None
+    dense: bool | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.n_steps, int | np.integer) or not 1 <= self.n_steps <= MAX_STEPS:
@@ -76,6 +81,12 @@ class Hamiltonian:
             np.isfinite(self.scale) & (np.array(self.scale) > 0)
         ):
             raise ValueError(f"scale={self.scale!r} must be positive and finite")
+
+    def resolved(self, n_dims: int) -> "Hamiltonian":
+        """The same settings with ``dense`` decided for d dimensions."""
+        if self.scale is not None:
+            return replace(self, dense=False)
+        return replace(self, dense=n_dims <= MAX_DENSE if self.dense is None else self.dense)
 
     def refreshment_for(self, step_size: np.ndarray) -> np.ndarray:
         """Share of the momentum variance to replace over steps of these sizes."""
@@ -100,14 +111,25 @@ def refresh_momentum(state: KernelState, refreshment: Any, normal: Any) -> Kerne
 
 def leapfrog(path: AnnealingPath, state: KernelState, move: Move, n_steps: int) -> KernelState:
     """Kick, drift, kick, ``n_steps`` times: one evaluation of the path each."""
-    stride = move.step_size * move.scale
     position, momentum, evaluation = state
     for _ in range(n_steps):
-        momentum = momentum + 0.5 * stride * grad_log_density(evaluation, move.beta)
-        position = position + stride * momentum
+        momentum = momentum + _kick(evaluation, move)
+        position = position + move.step_size * _scaled(momentum, move.scale)
         evaluation = path.evaluate(position)
-        momentum = momentum + 0.5 * stride * grad_log_density(evaluation, move.beta)
+        momentum = momentum + _kick(evaluation, move)
     return KernelState(position, momentum, evaluation)
+
+
+def _kick(evaluation: Any, move: Move) -> TensorVariable:
+    """Change of the whitened momentum over half a step: the gradient, scaled back."""
+    gradient = grad_log_density(evaluation, move.beta)
+    back = move.scale if move.scale.ndim == 1 else move.scale.T
+    return 0.5 * move.step_size * _scaled(gradient, back)
+
+
+def _scaled(rows: Any, scale: Any) -> TensorVariable:
+    """Scale applied to each row: elementwise, or as a matrix."""
+    return rows * scale if scale.ndim == 1 else rows @ scale.T
 
 
 def energy(state: KernelState, beta: Any) -> TensorVariable:

@@ -1,6 +1,7 @@
 """Step sizes from acceptance rates, and length scales from a population."""
 
 import numpy as np
+from scipy.special import ndtri
 
 MIN_STEP_SIZE, MAX_STEP_SIZE = 1e-6, 3.0
 
@@ -45,3 +46,31 @@ def population_scale(position: np.ndarray, weight: np.ndarray, fallback: np.ndar
         ]
     )
     return np.where((width > 0) & np.isfinite(width), 0.5 * width, fallback)
+
+
+def population_correlation(position: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Lower triangular factor of the correlations of a weighted population, shape (d, d).
+
+    Correlations of normal scores of the ranks, which no heavy tail distorts, shrunk towards none by
+    as much as their number exceeds what the population can tell.
+
+    Parameters
+    ----------
+    position
+        Shape (n, d).
+    weight
+        Normalised weights, shape (n,).
+    """
+    n_dims = position.shape[1]
+    order = np.argsort(position, axis=0)
+    cumulative = np.cumsum(weight[order], axis=0) - 0.5 * weight[order]
+    ranks = np.empty_like(cumulative)
+    np.put_along_axis(ranks, order, cumulative, axis=0)
+    scores = ndtri(np.clip(ranks, 1e-4, 1 - 1e-4))
+    covariance = (weight[:, None] * scores).T @ scores
+    sd = np.sqrt(np.diag(covariance))
+    if not np.all(sd > 0):
+        return np.eye(n_dims)
+    shrinkage = n_dims / (n_dims + 1.0 / (weight**2).sum())
+    correlation = (1 - shrinkage) * covariance / np.outer(sd, sd) + shrinkage * np.eye(n_dims)
+    return np.linalg.cholesky(correlation)

@@ -29,6 +29,10 @@ class Plan:
     """Shape (K + 1,); those at the two ends are never used."""
     scale: np.ndarray
     """Shape (K + 1, d)."""
+    correlation: np.ndarray | None = None
+    """Lower triangular factors by which dense scales are more than diagonal, at S + 1 stages."""
+    coordinate: np.ndarray | None = None
+    """Where each beta lies between those stages, shape (K + 1,)."""
 
     @property
     def n_temperatures(self) -> int:
@@ -37,19 +41,33 @@ class Plan:
 
     def reverse(self) -> "Plan":
         """The same plan from the other end."""
-        return Plan(self.betas[::-1], self.step_size[::-1], self.scale[::-1])
+        coordinate = None if self.coordinate is None else self.coordinate[::-1]
+        return Plan(
+            self.betas[::-1], self.step_size[::-1], self.scale[::-1], self.correlation, coordinate
+        )
 
-    def moves(self, kernel: Kernel) -> Move:
-        """The K moves: one of step size 0 that evaluates the start, then one at each inner beta."""
-        step_size = self.step_size[:-1].copy()
-        step_size[0] = 0.0
+    def moves(self, kernel: Kernel, part: slice) -> Move:
+        """Part of the K moves: one that evaluates the start, then one at each inner beta."""
+        betas, step_size = self.betas[:-1].copy(), self.step_size[:-1].copy()
+        betas[0] = step_size[0] = 0.0
         between = 0.5 * (self.step_size[:-1] + self.step_size[1:])
         refreshment = kernel.refreshment_for(np.roll(between, 1))
         # the start has no momentum yet; the first move gives it one, whatever beta it is made at
         refreshment[0] = 1.0
-        return Move(
-            np.concatenate([[0.0], self.betas[1:-1]]), step_size, self.scale[:-1], refreshment
-        )
+        return Move(betas[part], step_size[part], self._scales(part), refreshment[part])
+
+    def _scales(self, part: slice) -> np.ndarray:
+        """Scales of a part of the moves, shape (m, d) or (m, d, d)."""
+        scale = self.scale[:-1][part]
+        if self.correlation is None or self.coordinate is None:
+            return scale
+        # the factors of the two stages around each beta, mixed: still triangular, still invertible
+        below, share = np.divmod(self.coordinate[:-1][part], 1.0)
+        below = below.astype(int)
+        above = np.minimum(below + 1, len(self.correlation) - 1)
+        share = share[:, None, None]
+        factor = (1 - share) * self.correlation[below] + share * self.correlation[above]
+        return scale[:, :, None] * factor
 
 
 class Annealed(NamedTuple):
@@ -106,7 +124,6 @@ def anneal(
     Neal (2001); Sohl-Dickstein & Culpepper (2012), eq. 25, arXiv 1205.1925.
     """
     n_rows, n_moves = start.shape[0], plan.n_temperatures
-    moves = plan.moves(block.kernel)
     increments = np.diff(plan.betas)
     state = block.initial_state(start)
     log_weight = np.zeros(n_rows)
@@ -116,7 +133,7 @@ def anneal(
     n_nan = 0
     for first in range(0, n_moves, block.n_moves):
         part = slice(first, min(first + block.n_moves, n_moves))
-        state, trace = block.run(state, Move(*(array[part] for array in moves)), rng)
+        state, trace = block.run(state, plan.moves(block.kernel, part), rng)
         is_nan = np.isnan(trace.log_ratio)
         n_nan += int(is_nan.sum())
         log_ratio = np.where(is_nan, -np.inf, trace.log_ratio)

@@ -52,10 +52,11 @@ class Block:
         self.kernel = kernel
         affordable = MAX_NOISE_PER_BLOCK // max(1, n_rows * path.n_dims)
         self.n_moves = int(np.clip(affordable, 1, MOVES_PER_BLOCK))
+        self.scale_shape = (path.n_dims,) * (2 if kernel.dense else 1)
         inputs, outputs = self._graph()
         rng = np.random.default_rng(0)
         trial = self.initial_state(path.sample_reference(rng, n_rows))
-        moves = _still_moves(self.n_moves, path.n_dims)
+        moves = self._still_moves(self.n_moves)
         noise = draw_noise(rng, self.n_moves, n_rows, path.n_dims)
         self.compiled = compile_function(
             inputs, outputs, compile_kwargs, [*_flatten(trial), *moves, *noise]
@@ -73,7 +74,7 @@ class Block:
         moves = Move(
             beta=pt.tensor("beta", dtype="float64", shape=(m,)),
             step_size=pt.tensor("step_size", dtype="float64", shape=(m,)),
-            scale=pt.tensor("scale", dtype="float64", shape=(m, d)),
+            scale=pt.tensor("scale", dtype="float64", shape=(m, *self.scale_shape)),
             refreshment=pt.tensor("refreshment", dtype="float64", shape=(m,)),
         )
         noise = Noise(
@@ -108,10 +109,15 @@ class Block:
         zeros = np.zeros_like(position)
         return KernelState(position, zeros, Evaluation(flat, flat, zeros, zeros))
 
+    def _still_moves(self, n_moves: int) -> Move:
+        """Moves at beta = 0 that stay where they are."""
+        zeros, scale = np.zeros(n_moves), np.ones((n_moves, *self.scale_shape))
+        return Move(beta=zeros, step_size=zeros, scale=scale, refreshment=zeros)
+
     def evaluate(self, position: np.ndarray) -> np.ndarray:
         """Log ratio of rows (n, d) as it is, NaN and infinities included, shape (n,)."""
         state = self.initial_state(position)
-        still = _still_moves(1, self.path.n_dims)
+        still = self._still_moves(1)
         _, trace = self.run(state, still, np.random.default_rng(0))
         return trace.log_ratio[0]
 
@@ -130,12 +136,6 @@ class Block:
         outputs = self.compiled.call(*_flatten(state), *_pad(moves, self.n_moves), *noise)
         trace = Trace(*(np.asarray(out)[:n_asked] for out in outputs[-2:]))
         return _unflatten(outputs[:-2]), trace
-
-
-def _still_moves(n_moves: int, n_dims: int) -> Move:
-    """Moves at beta = 0 that stay where they are."""
-    zeros, scale = np.zeros(n_moves), np.ones((n_moves, n_dims))
-    return Move(beta=zeros, step_size=zeros, scale=scale, refreshment=zeros)
 
 
 def draw_noise(rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Noise:

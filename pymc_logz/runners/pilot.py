@@ -13,15 +13,23 @@ from scipy.interpolate import PchipInterpolator
 from scipy.special import softmax
 
 from pymc_logz.errors import PilotError
-from pymc_logz.kernels.base import KernelState, Move
-from pymc_logz.kernels.tuning import population_scale, tuned_step_size
-from pymc_logz.runners.anneal import Plan, anneal
+from pymc_logz.kernels.base import Kernel, KernelState, Move
+from pymc_logz.kernels.tuning import (
+    population_correlation,
+    population_scale,
+    tuned_step_size,
+)
+from pymc_logz.runners.anneal import Plan, anneal, weight_ess
 from pymc_logz.runners.block import Block
 from pymc_logz.schedules import next_beta
 
 MAX_STAGES = 500
 MAX_TEMPERATURES = 2**14
 FIRST_CUTS = 16
+FIRST_STEP_SIZE = 0.5
+MAX_GROWTH = 4
+MAX_EXTRA_BLOCKS = 8
+ACCEPT_TOLERANCE = 0.1
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,8 @@ class Stages:
     """Shape (S + 1,)."""
     scale: np.ndarray
     """Shape (S + 1, d)."""
+    correlation: np.ndarray | None
+    """Lower triangular factors, shape (S + 1, d, d), if the kernel's scales are dense."""
     acceptance_rate: np.ndarray
     """Acceptance at the settings above, shape (S + 1,)."""
 
@@ -58,7 +68,7 @@ class Stages:
         step_size = np.exp(np.interp(coordinate, stage, np.log(self.step_size)))
         log_scale = np.log(self.scale)
         scale = [np.interp(coordinate, stage, column) for column in log_scale.T]
-        return Plan(betas, step_size, np.exp(np.stack(scale, axis=1)))
+        return Plan(betas, step_size, np.exp(np.stack(scale, axis=1)), self.correlation, coordinate)
 
 
 @dataclass
@@ -67,9 +77,25 @@ class Population:
 
     state: KernelState
     log_ratio: np.ndarray
-    scale: np.ndarray
     step_size: float
+    scale: np.ndarray
+    correlation: np.ndarray | None
     acceptance_rate: float = np.nan
+
+    def measure(self, kernel: Kernel, weight: np.ndarray) -> None:
+        """Take the scales, where the kernel leaves them open, from the weighted rows."""
+        if kernel.scale is not None:
+            return
+        position = np.asarray(self.state.position)
+        self.scale = population_scale(position, weight, self.scale)
+        if kernel.dense:
+            self.correlation = population_correlation(position, weight)
+
+    def full_scale(self) -> np.ndarray:
+        """Scale as a move takes it, shape (d,) or (d, d)."""
+        if self.correlation is None:
+            return self.scale
+        return self.scale[:, None] * self.correlation
 
 
 def run_pilot(
@@ -107,15 +133,18 @@ def run_pilot(
     PilotError
         If beta = 1 is out of reach.
     """
-    uniform = np.full(start.shape[0], 1.0 / start.shape[0])
-    fixed_scale, fixed_step = block.kernel.scale, block.kernel.step_size
-    scale = np.broadcast_to(np.asarray(fixed_scale or 1.0, dtype=float), start.shape[1:])
-    if fixed_scale is None:
-        scale = population_scale(start, uniform, np.ones(start.shape[1]))
-    population = Population(block.initial_state(start), np.empty(0), scale, fixed_step or 0.5)
-    settle(block, population, 0.0, rng, target_accept, tune)
-    stages = [(0.0, population.step_size, scale, population.acceptance_rate)]
+    kernel = block.kernel
+    population = Population(
+        state=block.initial_state(start),
+        log_ratio=np.empty(0),
+        step_size=kernel.step_size or FIRST_STEP_SIZE,
+        scale=np.ones(start.shape[1]) * (1.0 if kernel.scale is None else kernel.scale),
+        correlation=None,
+    )
+    population.measure(kernel, np.full(len(start), 1.0 / len(start)))
     beta = 0.0
+    settle(block, population, beta, rng, target_accept, tune)
+    stages = [_record(beta, population)]
     while beta < 1.0:
         beta_before, beta = beta, next_beta(population.log_ratio, beta)
         if beta <= beta_before or len(stages) > MAX_STAGES:
@@ -125,16 +154,36 @@ def run_pilot(
                 "higher target_accept, a larger tune, or a prior closer to the data"
             )
         weight = softmax((beta - beta_before) * population.log_ratio)
-        if fixed_scale is None:
-            population.scale = population_scale(
-                np.asarray(population.state.position), weight, population.scale
-            )
+        population.measure(kernel, weight)
         resample(population, weight, rng)
         settle(block, population, beta, rng, target_accept, tune)
-        stages.append((beta, population.step_size, population.scale, population.acceptance_rate))
+        stages.append(_record(beta, population))
         if report is not None:
             report(beta)
-    return Stages(*(np.array(column) for column in zip(*stages, strict=True)))
+    return _stack(stages)
+
+
+def _record(beta: float, population: Population) -> Stages:
+    """One stage."""
+    return Stages(
+        betas=np.array(beta),
+        step_size=np.array(population.step_size),
+        scale=population.scale,
+        correlation=population.correlation,
+        acceptance_rate=np.array(population.acceptance_rate),
+    )
+
+
+def _stack(stages: list[Stages]) -> Stages:
+    columns = {
+        name: [getattr(stage, name) for stage in stages]
+        for name in ("betas", "step_size", "scale", "correlation", "acceptance_rate")
+    }
+    if columns["correlation"][0] is None:
+        return Stages(
+            **{k: np.stack(v) for k, v in columns.items() if k != "correlation"}, correlation=None
+        )
+    return Stages(**{name: np.stack(values) for name, values in columns.items()})
 
 
 def resample(population: Population, weight: np.ndarray, rng: np.random.Generator) -> None:
@@ -166,26 +215,29 @@ def settle(
     target_accept: float,
     tune: int,
 ) -> None:
-    """Move the population at one beta, correcting its step size after each block."""
+    """Move the population at one beta, correcting its step size after each block.
+
+    It moves for longer than asked if the step size is still far from right.
+    """
     n_blocks = -(-tune // block.n_moves)
-    for _ in range(n_blocks):
+    scale = np.tile(population.full_scale(), (block.n_moves, *[1] * len(block.scale_shape)))
+    for i in range(n_blocks + MAX_EXTRA_BLOCKS):
         step_size = np.full(block.n_moves, population.step_size)
         refreshment = block.kernel.refreshment_for(step_size)
         if population.log_ratio.size == 0:  # not evaluated yet: see Block.initial_state
             step_size[0], refreshment[0] = 0.0, 1.0
-        moves = Move(
-            np.full(block.n_moves, beta),
-            step_size,
-            np.tile(population.scale, (block.n_moves, 1)),
-            refreshment,
-        )
+        moves = Move(np.full(block.n_moves, beta), step_size, scale, refreshment)
         population.state, trace = block.run(population.state, moves, rng)
-        population.log_ratio = np.where(np.isnan(trace.log_ratio[-1]), -np.inf, trace.log_ratio[-1])
+        last = trace.log_ratio[-1]
+        population.log_ratio = np.where(np.isnan(last), -np.inf, last)
         population.acceptance_rate = float(trace.acceptance_rate[1:].mean())
         if block.kernel.step_size is None:
             population.step_size = tuned_step_size(
                 population.step_size, population.acceptance_rate, target_accept
             )
+        off_target = abs(population.acceptance_rate - target_accept) > ACCEPT_TOLERANCE
+        if i + 1 >= n_blocks and not (off_target and block.kernel.step_size is None):
+            break
 
 
 def choose_length(
@@ -194,25 +246,39 @@ def choose_length(
     draw_start: Callable[[], np.ndarray],
     rng: np.random.Generator,
     target_variance: float,
-) -> tuple[int, float]:
+) -> int:
     """Number of temperatures at which the log weight has the target variance.
 
     Anneals trial rows on a short ladder and scales its length by the variance found, since the
-    variance falls as one over the number of temperatures once the rows keep up with the path.
-
-    Returns
-    -------
-    n_temperatures : int
-    variance : float
-        Variance of the log weight on the last trial ladder.
+    variance falls as one over the number of temperatures once the rows keep up with the path. It
+    stops where a longer ladder no longer helps.
     """
     n_temperatures = FIRST_CUTS * (stages.betas.size - 1)
+    before = np.inf
     while True:
         trial = anneal(block, stages.plan(n_temperatures), draw_start(), rng)
-        log_weight = trial.log_weight[np.isfinite(trial.log_weight)]
-        variance = float(np.var(log_weight)) if log_weight.size > 1 else np.inf
+        variance = log_weight_variance(trial.log_weight)
         growth = variance / target_variance
-        wanted = n_temperatures * max(1.0, growth)
-        if growth <= 8 or n_temperatures >= MAX_TEMPERATURES // 4:
-            return int(min(wanted, max(MAX_TEMPERATURES, n_temperatures))), variance
-        n_temperatures = int(min(n_temperatures * 4, MAX_TEMPERATURES))
+        if growth <= 1 or 0.8 * before < variance < 1 or n_temperatures >= MAX_TEMPERATURES:
+            return n_temperatures
+        if growth <= MAX_GROWTH:
+            return int(min(n_temperatures * growth, MAX_TEMPERATURES))
+        before = variance
+        n_temperatures = int(min(n_temperatures * MAX_GROWTH, MAX_TEMPERATURES))
+
+
+def log_weight_variance(log_weight: np.ndarray) -> float:
+    """Variance of log weights as if they were normal, whatever becomes of the rows that got lost.
+
+    Rows of hardly any weight cost the estimate their share of the rows and nothing else, but would
+    rule the plain variance.
+    """
+    ess = float(weight_ess(log_weight))
+    if ess == 0:
+        return np.inf
+    variance = np.log(log_weight.size / ess)
+    if variance < 1:
+        return float(variance)
+    # so few rows carry the weight that the weight ESS says no more than that
+    middle, upper = np.quantile(log_weight, [0.5, 0.8413])
+    return float(max(variance, (upper - middle) ** 2 if np.isfinite(middle) else np.inf))
