@@ -41,6 +41,14 @@ STATUS_SENTENCES = {
         "Every row ended with weight zero: no prior draw reached the support of the likelihood; "
         "check the potentials and the observed data."
     ),
+    "no_overlap": (
+        "The forward and the reverse rows have no weights in common, so there is no bridge between "
+        "them; use more temperatures (betas=<int>)."
+    ),
+    "approximate_starts": (
+        "The reverse rows started at resampled ends of the forward ones, moved on at beta = 1: the "
+        "upper end is only as good as those starts. Pass posterior_draws= for independent ones."
+    ),
     "infinite_weight": (
         "A row has infinite weight: the likelihood or a potential is unbounded, so log Z is "
         "infinite or undefined."
@@ -48,7 +56,7 @@ STATUS_SENTENCES = {
 }
 """What each value of ``status`` means, and what to do about it."""
 
-USABLE_STATUSES = frozenset({"ok", "low_weight_ess", "high_khat"})
+USABLE_STATUSES = frozenset({"ok", "low_weight_ess", "high_khat", "approximate_starts"})
 """Statuses that come with a number; under every other one ``log_z`` is NaN."""
 
 

@@ -12,25 +12,12 @@ import xarray as xr
 from pymc.progress_bar import create_simple_progress
 
 from pymc_logz.comparison import evidence_of
-from pymc_logz.errors import STATUS_SENTENCES, warn
-from pymc_logz.estimators import LogZEstimate, importance_log_z
+from pymc_logz.estimators import importance_log_z
+from pymc_logz.hais import collect, make_plan, report_beta, run_chains
 from pymc_logz.kernels import Hamiltonian
-from pymc_logz.model import constrain, model_data, model_labels
-from pymc_logz.preparation import Prepared, check_log_ratio, prepare
-from pymc_logz.results import (
-    annealing_dataset,
-    data_datasets,
-    draw_datasets,
-    evidence_dataset,
-    make_tree,
-)
-from pymc_logz.runners.anneal import Annealed, Plan, anneal
-from pymc_logz.runners.parallel import run_tasks, spawn_generators
-from pymc_logz.runners.pilot import Stages, choose_length, run_pilot, systematic_resample
+from pymc_logz.preparation import prepare
+from pymc_logz.results import evidence_dataset
 from pymc_logz.schedules import check_betas, linear_betas
-
-TARGET_VARIANCE = 0.1
-"""Variance of the log weight that the adaptive ladder aims at: weight ESS of about 90%."""
 
 
 def sample_hais(
@@ -146,17 +133,17 @@ def sample_hais(
     progress = create_simple_progress(progressbar)
     with progress:
         task = progress.add_task("Pilot", completed=0, total=1000)
-        report = partial(_report_beta, progress, task)
-        plan = _make_plan(prepared, ladder, tune, target_accept, report)
+        report = partial(report_beta, progress, task)
+        plan = make_plan(prepared, ladder, tune, target_accept, report)
         tuned = time.perf_counter()
         task = progress.add_task("Annealing", completed=0, total=chains * plan.n_temperatures)
-        runs = _run_chains(prepared, plan, draws, chains, cores, partial(progress.advance, task))
+        runs = run_chains(prepared, plan, draws, chains, cores, partial(progress.advance, task))
     times = {
         "compile_time": compiled - started,
         "tuning_time": tuned - compiled,
         "sampling_time": time.perf_counter() - tuned,
     }
-    return _collect(prepared, plan, runs, settings, times)
+    return collect(prepared, plan, runs, settings, times)
 
 
 def evidence(tree: xr.DataTree | pm.Model, **kwargs: Any) -> xr.DataTree:
@@ -194,101 +181,6 @@ def evidence(tree: xr.DataTree | pm.Model, **kwargs: Any) -> xr.DataTree:
     return tree
 
 
-def _make_plan(
-    prepared: Prepared, ladder: np.ndarray | None, tune: int, target_accept: float, report: Any
-) -> Plan:
-    """Freeze the temperatures and the kernel's settings."""
-    block, rng = prepared.block, prepared.pilot_rng
-    start = prepared.prior(rng, prepared.n_pilot)
-    check_log_ratio(prepared, start)
-    if prepared.prior.finite_share < 1.0:
-        warn(
-            f"the transforms take only {prepared.prior.finite_share:.1%} of the prior draws: log Z "
-            "is that of the prior restricted to them and renormalised",
-            stacklevel=4,
-        )
-    fixed = block.kernel
-    if ladder is not None and fixed.step_size is not None and fixed.scale is not None:
-        scale = np.broadcast_to(fixed.scale, (ladder.size, block.path.n_dims)).astype(float)
-        return Plan(ladder, np.full(ladder.size, float(fixed.step_size)), scale)
-    stages: Stages = run_pilot(
-        block, start, rng, target_accept=target_accept, tune=tune, report=report
-    )
-    if ladder is not None:
-        return stages.plan_for(ladder)
-    draw_start = partial(prepared.prior, rng, prepared.n_pilot)
-    return stages.plan(choose_length(block, stages, draw_start, rng, TARGET_VARIANCE))
-
-
-def _run_chains(
-    prepared: Prepared, plan: Plan, draws: int, chains: int, cores: int, report: Any
-) -> list[Annealed]:
-    generators = spawn_generators(prepared.rng, chains)
-    # prior draws share one compiled function, so they are made here, chain by chain
-    starts = [prepared.prior(rng, draws) for rng in generators]
-    tasks = [
-        partial(anneal, prepared.block, plan, start, rng, report)
-        for start, rng in zip(starts, generators, strict=True)
-    ]
-    results: list[Any] = run_tasks(tasks, cores)
-    finished = [run for run in results if run is not None]
-    if len(finished) < chains:
-        warn(
-            f"interrupted: {len(finished)} of {chains} chains are finished, and only they are used",
-            stacklevel=4,
-        )
-    return finished
-
-
-def _collect(
-    prepared: Prepared,
-    plan: Plan,
-    runs: list[Annealed],
-    settings: Mapping[str, Any],
-    times: Mapping[str, float],
-) -> xr.DataTree:
-    log_weight = np.concatenate([run.log_weight for run in runs])
-    estimate = importance_log_z(
-        log_weight, log_z_reference=prepared.block.path.log_z_reference, method="hais"
-    )
-    _warn_of_estimate(estimate, runs)
-    values = constrain(prepared.flat, np.concatenate([run.position for run in runs]))
-    coords, dims = model_labels(prepared.flat.model)
-    compiled = prepared.block.compiled
-    attrs = {
-        "backend": compiled.backend,
-        "backend_reason": compiled.reason,
-        "batching": prepared.block.path.batching,
-        "n_temperatures": plan.n_temperatures,
-        "prior_finite_share": prepared.prior.finite_share,
-        **times,
-    }
-    groups = {
-        **draw_datasets(
-            runs, values, _resampled(log_weight, prepared.rng), coords=coords, dims=dims
-        ),
-        "annealing": annealing_dataset(runs, plan),
-        "evidence": evidence_dataset([estimate], attrs),
-    }
-    observed, constant = model_data(prepared.flat.model)
-    groups |= data_datasets(observed, constant, coords=coords, dims=dims)
-    groups["posterior"].attrs |= {"weight_ess": estimate.weight_ess, **times}
-    return make_tree(groups, {**settings, **attrs})
-
-
-def _resampled(log_weight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Indices that turn weighted rows into equally weighted ones, in random order."""
-    top = log_weight.max()
-    if not np.isfinite(top):
-        return np.arange(log_weight.size)
-    weight = np.exp(log_weight - top)
-    return rng.permutation(systematic_resample(weight / weight.sum(), weight.size, rng))
-
-
-def _report_beta(progress: Any, task: int, beta: float) -> None:
-    progress.update(task, refresh=True, completed=int(1000 * beta))
-
-
 def _check_arguments(
     draws: int, chains: int, cores: int, tune: int, target_accept: float, kernel: Any
 ) -> None:
@@ -315,15 +207,3 @@ def _check_ladder(betas: Any) -> np.ndarray | None:
     if isinstance(betas, int | np.integer) and not isinstance(betas, bool):
         return linear_betas(int(betas))
     return check_betas(betas)
-
-
-def _warn_of_estimate(estimate: LogZEstimate, runs: list[Annealed]) -> None:
-    if estimate.status != "ok":
-        warn(f"{estimate.status}: {STATUS_SENTENCES[estimate.status]}", stacklevel=4)
-    n_nan = sum(run.n_nan for run in runs)
-    if n_nan:
-        warn(
-            f"the log likelihood plus potentials was NaN {n_nan} times during annealing, and "
-            "counted as a likelihood of zero",
-            stacklevel=4,
-        )

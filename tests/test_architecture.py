@@ -59,7 +59,7 @@ ALLOWED = {
     },
 }
 # These may import every unit.
-UNRESTRICTED = {"__init__", "sampling"}
+UNRESTRICTED = {"__init__", "sampling", "hais"}
 PYMC_UNITS = {
     "model",
     "guards",

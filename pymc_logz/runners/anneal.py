@@ -46,6 +46,10 @@ class Plan:
             self.betas[::-1], self.step_size[::-1], self.scale[::-1], self.correlation, coordinate
         )
 
+    def end_scale(self) -> np.ndarray:
+        """Scale at the last beta, shape (d,) or (d, d)."""
+        return self.reverse()._scales(slice(0, 1))[0]
+
     def moves(self, kernel: Kernel, part: slice) -> Move:
         """Part of the K moves: one that evaluates the start, then one at each inner beta."""
         betas, step_size = self.betas[:-1].copy(), self.step_size[:-1].copy()

@@ -1,0 +1,135 @@
+"""log Z from weights of both directions: reverse annealing, and Bennett's acceptance ratio."""
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logsumexp
+
+from pymc_logz.estimators.importance import importance_log_z
+from pymc_logz.estimators.result import LogZEstimate
+
+MIN_OVERLAP = 0.01
+
+
+def reverse_log_z(
+    log_weight: np.ndarray, *, log_z_reference: float = 0.0, method: str = "hais_reverse"
+) -> LogZEstimate:
+    """Log Z from rows annealed from the target to the reference.
+
+    The mean reverse weight is an unbiased estimate of Z_reference / Z, so this log Z is high on
+    average where the forward one is low: the two enclose the truth (Grosse, Ghahramani & Adams
+    2015, arXiv 1511.02543).
+
+    Parameters
+    ----------
+    log_weight
+        Log weights of reverse rows in nats, any shape: about minus log Z.
+    log_z_reference
+        Known log Z of the reference.
+    method
+        Name that the estimate goes by.
+
+    Returns
+    -------
+    LogZEstimate
+    """
+    inverse = importance_log_z(log_weight, method=method)
+    return LogZEstimate(
+        method=method,
+        log_z=log_z_reference - inverse.log_z,
+        mcse=inverse.mcse,
+        weight_ess=inverse.weight_ess,
+        khat=inverse.khat,
+        status=inverse.status,
+        details=dict(inverse.details),
+    )
+
+
+def bar_log_z(
+    forward: np.ndarray,
+    reverse: np.ndarray,
+    *,
+    log_z_reference: float = 0.0,
+    method: str = "bar",
+) -> LogZEstimate:
+    """Log Z from forward and reverse weights by Bennett's acceptance ratio.
+
+    Solves Bennett's self-consistent equation, the estimate of least variance from the two sets of
+    weights (the optimal bridge of Meng & Wong 1996 between the two path distributions). In terms of
+    physics, work is minus the log weight and the free energy difference is minus log Z.
+
+    Parameters
+    ----------
+    forward
+        Log weights of rows annealed from the reference to the target, any shape.
+    reverse
+        Log weights of rows annealed from the target to the reference, any shape.
+    log_z_reference
+        Known log Z of the reference.
+    method
+        Name that the estimate goes by.
+
+    Returns
+    -------
+    LogZEstimate
+        ``weight_ess`` is the effective number of rows in the overlap of the two sets; without
+        overlap the status is ``"no_overlap"`` and there is no number.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two weights of a kind, or one is NaN.
+
+    References
+    ----------
+    Bennett (1976), doi 10.1016/0021-9991(76)90078-4, eq. 12; Shirts & Chodera (2008), doi
+    10.1063/1.2978177, for the error.
+    """
+    forward, reverse = _checked(forward, "forward"), _checked(reverse, "reverse")
+    log_share = np.log(forward.size / reverse.size)
+
+    def shares(log_z: float) -> tuple[np.ndarray, np.ndarray]:
+        """Probability that a row of one kind could as well be of the other."""
+        return expit(forward - log_z - log_share), expit(reverse + log_z + log_share)
+
+    def imbalance(log_z: float) -> float:
+        of_forward, of_reverse = shares(log_z)
+        return float(of_forward.sum() - of_reverse.sum())
+
+    # of_forward falls from its largest value as log_z grows, and of_reverse rises
+    edges = np.concatenate([forward[np.isfinite(forward)], -reverse[np.isfinite(reverse)]])
+    if edges.size == 0:
+        return LogZEstimate(method, np.nan, np.nan, 0.0, np.nan, "no_overlap")
+    low, high = edges.min() - 50.0, edges.max() + 50.0
+    if not imbalance(low) > 0 > imbalance(high):
+        return LogZEstimate(method, np.nan, np.nan, 0.0, np.nan, "no_overlap")
+    log_z = brentq(imbalance, low, high, xtol=1e-12)
+    of_forward, of_reverse = shares(log_z)
+    parts = (of_forward, of_reverse)
+    variance = sum(part.var(ddof=1) / part.mean() ** 2 / part.size for part in parts)
+    ess = sum(part.sum() ** 2 / (part**2).sum() for part in parts)
+    overlap = float(of_forward.mean() + of_reverse.mean())
+    status = "ok" if overlap > MIN_OVERLAP else "no_overlap"
+    usable = status == "ok"
+    return LogZEstimate(
+        method=method,
+        log_z=log_z_reference + log_z if usable else np.nan,
+        mcse=float(np.sqrt(variance)) if usable else np.nan,
+        weight_ess=float(ess),
+        khat=np.nan,
+        status=status,
+        details={"overlap": overlap, "log_mean_forward": _log_mean(forward)},
+    )
+
+
+def _checked(log_weight: np.ndarray, name: str) -> np.ndarray:
+    log_weight = np.asarray(log_weight, dtype=float).ravel()
+    if log_weight.size < 2 or np.any(np.isnan(log_weight)):
+        raise ValueError(
+            f"{name} has {log_weight.size} log weights, {np.isnan(log_weight).sum()} of them NaN; "
+            "give at least 2, with -inf for a weight of zero"
+        )
+    return log_weight
+
+
+def _log_mean(log_weight: np.ndarray) -> float:
+    return float(logsumexp(log_weight) - np.log(log_weight.size))
