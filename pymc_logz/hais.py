@@ -1,6 +1,7 @@
 """One HAIS run: from a prepared model to a frozen plan, weighted rows, and a DataTree."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import STATUS_SENTENCES, warn
-from pymc_logz.estimators import LogZEstimate, importance_log_z
+from pymc_logz.estimators import LogZEstimate, bar_log_z, importance_log_z, reverse_log_z
 from pymc_logz.model import constrain, model_data, model_labels
 from pymc_logz.preparation import Prepared, check_log_ratio
 from pymc_logz.results import (
@@ -17,13 +18,27 @@ from pymc_logz.results import (
     draw_datasets,
     evidence_dataset,
     make_tree,
+    reverse_dataset,
 )
-from pymc_logz.runners.anneal import Annealed, Plan, anneal
+from pymc_logz.runners.anneal import Annealed, Plan, anneal, merge
 from pymc_logz.runners.parallel import run_tasks, spawn_generators
 from pymc_logz.runners.pilot import Stages, choose_length, run_pilot, systematic_resample
+from pymc_logz.runners.sample import stay_at_end
 
 TARGET_VARIANCE = 0.1
 """Variance of the log weight that the adaptive ladder aims at: weight ESS of about 90%."""
+MAX_GROWTH = 64
+"""Largest factor by which ``target_mcse`` lets a run grow."""
+
+
+@dataclass
+class Directions:
+    """Weighted rows of a run: forward always, reverse if asked for."""
+
+    forward: list[Annealed]
+    reverse: list[Annealed] | None = None
+    exact_starts: bool = False
+    """Whether the reverse rows started at draws of the target that the run did not make."""
 
 
 def make_plan(
@@ -31,7 +46,8 @@ def make_plan(
 ) -> Plan:
     """Freeze the temperatures and the kernel's settings."""
     block, rng = prepared.block, prepared.pilot_rng
-    start = prepared.prior(rng, prepared.n_pilot)
+    draw_start = partial(block.path.sample_reference, rng, prepared.n_pilot)
+    start = draw_start()
     check_log_ratio(prepared, start)
     if prepared.prior.finite_share < 1.0:
         warn(
@@ -48,44 +64,150 @@ def make_plan(
     )
     if ladder is not None:
         return stages.plan_for(ladder)
-    draw_start = partial(prepared.prior, rng, prepared.n_pilot)
     return stages.plan(choose_length(block, stages, draw_start, rng, TARGET_VARIANCE))
 
 
 def run_chains(
-    prepared: Prepared, plan: Plan, draws: int, chains: int, cores: int, report: Any
+    prepared: Prepared,
+    plan: Plan,
+    generators: list[np.random.Generator],
+    draws: int,
+    cores: int,
+    report: Any,
 ) -> list[Annealed]:
-    """Anneal fresh rows in independent chains."""
-    generators = spawn_generators(prepared.rng, chains)
+    """Anneal fresh rows in independent chains, one generator each."""
     # prior draws share one compiled function, so they are made here, chain by chain
-    starts = [prepared.prior(rng, draws) for rng in generators]
+    starts = [prepared.block.path.sample_reference(rng, draws) for rng in generators]
     tasks = [
         partial(anneal, prepared.block, plan, start, rng, report)
         for start, rng in zip(starts, generators, strict=True)
     ]
-    results: list[Any] = run_tasks(tasks, cores)
+    return _finished(run_tasks(tasks, cores))
+
+
+def run_until(
+    prepared: Prepared,
+    plan: Plan,
+    generators: list[np.random.Generator],
+    draws: int,
+    cores: int,
+    target_mcse: float | None,
+    progress: Any,
+) -> list[Annealed]:
+    """Chains that grow until the error of log Z is met, or until that is out of reach."""
+    runs: list[Annealed] = []
+    n_next = draws
+    while True:
+        task = progress.add_task(
+            "Annealing", completed=0, total=len(generators) * plan.n_temperatures
+        )
+        report = partial(progress.advance, task)
+        more = run_chains(prepared, plan, generators, n_next, cores, report)
+        interrupted = len(more) < len(generators)
+        if not runs:
+            runs = more
+        elif not interrupted:
+            runs = [merge(old, new) for old, new in zip(runs, more, strict=True)]
+        if target_mcse is None or interrupted:
+            return runs
+        estimate = forward_estimate(prepared, runs)
+        n_now = runs[0].log_weight.size
+        wanted = n_now * (estimate.mcse / target_mcse) ** 2
+        if estimate.mcse <= target_mcse:
+            return runs
+        if not np.isfinite(wanted) or n_now >= MAX_GROWTH * draws:
+            warn(
+                f"target_mcse={target_mcse} is out of reach: {n_now} rows per chain gave an error "
+                f"of {estimate.mcse:.3g} with status {estimate.status!r}. Use more temperatures "
+                "(betas=<int>), another reference, or more draws",
+                stacklevel=4,
+            )
+            return runs
+        # a little more than the law of large numbers asks for, and no more than four times as many
+        n_next = int(np.clip(1.1 * wanted - n_now, 0.1 * n_now, 3 * n_now)) + 1
+
+
+def run_reverse(
+    prepared: Prepared,
+    plan: Plan,
+    forward: list[Annealed],
+    target_rows: np.ndarray | None,
+    tune: int,
+    cores: int,
+    report: Any,
+) -> list[Annealed]:
+    """Anneal from the target back to the reference, in as many chains as ran forward.
+
+    Rows start at draws of the target: those given, or the ends of the forward rows of the same
+    chain, resampled. Both are first moved on at beta = 1, which leaves draws of the target as such.
+    """
+    block, backward = prepared.block, plan.reverse()
+
+    def chain(run: Annealed, rng: np.random.Generator) -> Annealed:
+        n = run.log_weight.size
+        if target_rows is None:
+            start = run.position[resampled(run.log_weight, rng)]
+        else:
+            start = target_rows[rng.permutation(np.resize(np.arange(len(target_rows)), n))]
+        start = stay_at_end(block, plan, start, tune, rng)
+        return anneal(block, backward, start, rng, report)
+
+    generators = spawn_generators(prepared.rng, len(forward))
+    tasks = [partial(chain, run, rng) for run, rng in zip(forward, generators, strict=True)]
+    return _finished(run_tasks(tasks, cores))
+
+
+def _finished(results: list[Any]) -> list[Annealed]:
     finished = [run for run in results if run is not None]
-    if len(finished) < chains:
+    if len(finished) < len(results):
         warn(
-            f"interrupted: {len(finished)} of {chains} chains are finished, and only they are used",
-            stacklevel=4,
+            f"interrupted: {len(finished)} of {len(results)} chains are finished, and only they "
+            "are used",
+            stacklevel=5,
         )
     return finished
+
+
+def forward_estimate(prepared: Prepared, runs: list[Annealed]) -> LogZEstimate:
+    """Log Z from all forward rows."""
+    log_weight = np.concatenate([run.log_weight for run in runs])
+    log_z_reference = prepared.block.path.log_z_reference
+    return importance_log_z(log_weight, log_z_reference=log_z_reference, method="hais")
+
+
+def estimates_of(prepared: Prepared, directions: Directions) -> list[LogZEstimate]:
+    """Estimates of a run, the recommended one first."""
+    forward = forward_estimate(prepared, directions.forward)
+    if directions.reverse is None:
+        return [forward]
+    log_z_reference = prepared.block.path.log_z_reference
+    weights = [
+        np.concatenate([run.log_weight for run in runs])
+        for runs in (directions.forward, directions.reverse)
+    ]
+    reverse = reverse_log_z(weights[1], log_z_reference=log_z_reference)
+    bar = bar_log_z(*weights, log_z_reference=log_z_reference)
+    if directions.exact_starts:
+        return [bar, forward, reverse] if bar.usable else [forward, reverse, bar]
+    both = [
+        replace(estimate, status="approximate_starts") if estimate.status == "ok" else estimate
+        for estimate in (reverse, bar)
+    ]
+    return [forward, *both]
 
 
 def collect(
     prepared: Prepared,
     plan: Plan,
-    runs: list[Annealed],
+    directions: Directions,
     settings: Mapping[str, Any],
     times: Mapping[str, float],
 ) -> xr.DataTree:
     """The DataTree of a run."""
+    runs = directions.forward
+    estimates = estimates_of(prepared, directions)
+    _warn_of_estimate(estimates, runs)
     log_weight = np.concatenate([run.log_weight for run in runs])
-    estimate = importance_log_z(
-        log_weight, log_z_reference=prepared.block.path.log_z_reference, method="hais"
-    )
-    _warn_of_estimate(estimate, runs)
     values = constrain(prepared.flat, np.concatenate([run.position for run in runs]))
     coords, dims = model_labels(prepared.flat.model)
     compiled = prepared.block.compiled
@@ -97,20 +219,23 @@ def collect(
         "prior_finite_share": prepared.prior.finite_share,
         **times,
     }
+    chosen = resampled(log_weight, prepared.rng)
     groups = {
-        **draw_datasets(
-            runs, values, _resampled(log_weight, prepared.rng), coords=coords, dims=dims
-        ),
+        **draw_datasets(runs, values, chosen, coords=coords, dims=dims),
         "annealing": annealing_dataset(runs, plan),
-        "evidence": evidence_dataset([estimate], attrs),
+        "evidence": evidence_dataset(estimates, attrs),
     }
+    if directions.reverse is not None:
+        groups["reverse_annealing"] = reverse_dataset(directions.reverse, plan)
+        by_method = {estimate.method: estimate.log_z for estimate in estimates}
+        groups["evidence"].attrs["gap"] = by_method["hais_reverse"] - by_method["hais"]
     observed, constant = model_data(prepared.flat.model)
     groups |= data_datasets(observed, constant, coords=coords, dims=dims)
-    groups["posterior"].attrs |= {"weight_ess": estimate.weight_ess, **times}
+    groups["posterior"].attrs |= {"weight_ess": estimates[0].weight_ess, **times}
     return make_tree(groups, {**settings, **attrs})
 
 
-def _resampled(log_weight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def resampled(log_weight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Indices that turn weighted rows into equally weighted ones, in random order."""
     top = log_weight.max()
     if not np.isfinite(top):
@@ -124,9 +249,11 @@ def report_beta(progress: Any, task: int, beta: float) -> None:
     progress.update(task, refresh=True, completed=int(1000 * beta))
 
 
-def _warn_of_estimate(estimate: LogZEstimate, runs: list[Annealed]) -> None:
-    if estimate.status != "ok":
-        warn(f"{estimate.status}: {STATUS_SENTENCES[estimate.status]}", stacklevel=4)
+def _warn_of_estimate(estimates: list[LogZEstimate], runs: list[Annealed]) -> None:
+    for estimate in estimates:
+        if estimate.status not in ("ok", "approximate_starts"):
+            sentence = STATUS_SENTENCES[estimate.status]
+            warn(f"{estimate.method} has status {estimate.status!r}: {sentence}", stacklevel=4)
     n_nan = sum(run.n_nan for run in runs)
     if n_nan:
         warn(

@@ -8,12 +8,13 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+import xarray as xr
 from pymc.backends.arviz import (
     coords_and_dims_for_inferencedata,
     find_constants,
     find_observations,
 )
-from pymc.pytensorf import join_nonshared_inputs, rewrite_pregrad
+from pymc.pytensorf import join_nonshared_inputs, replace_vars_in_graphs, rewrite_pregrad
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace, vectorize_graph
@@ -24,7 +25,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_logz.compiling import compile_kwargs_for
 from pymc_logz.guards import check_model
 from pymc_logz.path import AnnealingPath, make_path
-from pymc_logz.references import PriorDraws
+from pymc_logz.references import PriorDraws, StudentReference
 
 
 @dataclass(frozen=True)
@@ -99,14 +100,21 @@ def with_constant_data(outputs: Iterable[Variable]) -> list[Any]:
     return clone_replace(list(outputs), shared, rebuild_strict=False)
 
 
-def model_path(flat: FlatModel, prior: PriorDraws, batching: str = "auto") -> AnnealingPath:
-    """Path from the prior (log Z = 0) to prior times likelihood times potentials."""
+def model_path(
+    flat: FlatModel, reference: PriorDraws | StudentReference, batching: str = "auto"
+) -> AnnealingPath:
+    """Path from a normalised reference to prior times likelihood times potentials."""
+    if isinstance(reference, StudentReference):
+        log_reference = reference.log_density(flat.point)
+        log_ratio = flat.log_prior + flat.log_ratio - log_reference
+    else:
+        log_reference, log_ratio = flat.log_prior, flat.log_ratio
     return make_path(
         flat.point,
-        flat.log_prior,
-        flat.log_ratio,
+        log_reference,
+        log_ratio,
         n_dims=flat.n_dims,
-        sample_reference=prior,
+        sample_reference=reference,
         batching=batching,
     )
 
@@ -144,6 +152,56 @@ def constrain(flat: FlatModel, rows: np.ndarray) -> dict[str, np.ndarray]:
         else np.broadcast_to(value, (len(rows), *value.shape))
         for name, value, output in zip(names, values, outputs, strict=True)
     }
+
+
+def unconstrain(flat: FlatModel, posterior: xr.Dataset) -> np.ndarray:
+    """Unconstrained rows of draws on their natural scale; the inverse of `constrain`.
+
+    Parameters
+    ----------
+    flat
+        The model.
+    posterior
+        Free variables of the model with dimensions chain and draw.
+
+    Returns
+    -------
+    np.ndarray
+        Shape (chains * draws, d).
+
+    Raises
+    ------
+    ValueError
+        If a free variable is missing or has another shape than in the model.
+    """
+    inputs, outputs, values = [], [], []
+    shapes = dict(zip(flat.value_names, flat.shapes, strict=True))
+    model = flat.model
+    for rv in model.free_RVs:
+        if rv.name not in posterior:
+            raise ValueError(
+                f"the draws have no variable {rv.name!r} (they have {sorted(map(str, posterior))}"
+                "): they are of another model"
+            )
+        array = posterior[rv.name].transpose("chain", "draw", ...).to_numpy()
+        values.append(array.reshape(-1, *array.shape[2:]).astype(rv.dtype))
+        given = rv.type(name=f"{rv.name}_given")
+        transform = model.rvs_to_transforms[rv]
+        inputs.append(given)
+        outputs.append(given if transform is None else transform.forward(given, *rv.owner.inputs))
+    outputs = replace_vars_in_graphs(outputs, dict(zip(model.free_RVs, inputs, strict=True)))
+    batches = [pt.tensor(v.name, dtype=v.dtype, shape=(None, *v.type.shape)) for v in inputs]
+    batched = vectorize_graph(with_constant_data(outputs), dict(zip(inputs, batches, strict=True)))
+    kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
+    parts = pytensor.function(batches, batched, **kwargs)(*values)
+    for rv, part in zip(model.free_RVs, parts, strict=True):
+        shape = shapes[model.rvs_to_values[rv].name]
+        if part.shape[1:] != shape:
+            raise ValueError(
+                f"the draws of {rv.name!r} give unconstrained shape {part.shape[1:]}, but the "
+                f"model has {shape}: they are of another model"
+            )
+    return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
 
 def describe_row(flat: FlatModel, row: np.ndarray) -> str:

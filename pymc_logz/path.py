@@ -1,14 +1,17 @@
 """The path from a reference to a target, and what a batch of rows is worth on it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
+from pytensor.gradient import NullTypeGradError
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.batching import batch
+from pymc_logz.batching import BATCHINGS, batch
+from pymc_logz.errors import ModelError
 
 
 class Evaluation(NamedTuple):
@@ -44,20 +47,68 @@ def grad_log_density(evaluation: Evaluation, beta: TensorVariable) -> TensorVari
     return pt.switch(pt.abs(value) < np.inf, value, 0.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AnnealingPath:
-    """Joins a reference that can be sampled to a target, in d unconstrained dimensions."""
+    """Joins a reference that can be sampled to a target, in d unconstrained dimensions.
 
+    Rows are batched, and gradients taken, when the path is first evaluated.
+    """
+
+    point: TensorVariable
+    """Symbolic vector, shape (d,)."""
+    log_reference: TensorVariable
+    """Scalar log density of the reference at ``point``."""
+    log_ratio: TensorVariable
+    """Scalar log target minus log reference at ``point``."""
     n_dims: int
     """d, the length of a row."""
-    evaluate: Callable[[TensorVariable], Evaluation]
-    """From a symbolic batch of rows (n, d) to its symbolic `Evaluation`."""
     sample_reference: Callable[[np.random.Generator, int], np.ndarray]
     """``(rng, n)`` to n exact draws of the reference, shape (n, d)."""
     log_z_reference: float = 0.0
     """Known log normalising constant of the reference, in nats."""
-    batching: str = "vector"
-    """How rows are batched: ``"vector"`` or ``"row"`` (see `pymc_logz.batching`)."""
+    how: str = "auto"
+    """How rows are to be batched: ``"vector"``, ``"row"`` or ``"auto"``."""
+    has_gradients: bool = True
+    """Whether evaluations have gradients; without, zeros stand in their place."""
+
+    def evaluate(self, rows: TensorVariable) -> Evaluation:
+        """From a symbolic batch of rows (n, d) to its symbolic `Evaluation`.
+
+        Raises
+        ------
+        ModelError
+            If a gradient is wanted and does not exist.
+        """
+        outputs = self._batched[0](rows)
+        if not self.has_gradients:
+            outputs += 2 * [pt.zeros_like(rows)]
+        return Evaluation(*outputs)
+
+    @property
+    def batching(self) -> str:
+        """How rows are batched: ``"vector"`` or ``"row"`` (see `pymc_logz.batching`)."""
+        return self._batched[1]
+
+    def without_gradients(self) -> "AnnealingPath":
+        """The same path for kernels that need no gradients, and so must not pay for them."""
+        return replace(self, has_gradients=False)
+
+    @cached_property
+    def _batched(self) -> tuple[Any, str]:
+        outputs = [self.log_reference, self.log_ratio]
+        if self.has_gradients:
+            outputs += [_gradient(value, self.point) for value in outputs]
+        return batch(self.point, outputs, self.n_dims, self.how)
+
+
+def _gradient(value: TensorVariable, point: TensorVariable) -> TensorVariable:
+    try:
+        return pt.grad(value, point, disconnected_inputs="ignore", return_disconnected="zero")
+    except (NotImplementedError, NullTypeGradError) as error:
+        raise ModelError(
+            f"the model has no gradient ({str(error)[:200]}), which this kernel follows; use one "
+            "that needs none: kernel=RandomWalk() or kernel=Slice()"
+        ) from error
 
 
 def make_path(
@@ -91,16 +142,14 @@ def make_path(
     -------
     AnnealingPath
     """
-    outputs = [log_reference, log_ratio]
-    outputs += [
-        pt.grad(value, point, disconnected_inputs="ignore", return_disconnected="zero")
-        for value in (log_reference, log_ratio)
-    ]
-    evaluate_rows, how = batch(point, outputs, n_dims, batching)
+    if batching not in BATCHINGS:
+        raise ValueError(f"batching={batching!r} is not one of {BATCHINGS}")
     return AnnealingPath(
+        point=point,
+        log_reference=log_reference,
+        log_ratio=log_ratio,
         n_dims=n_dims,
-        evaluate=lambda rows: Evaluation(*evaluate_rows(rows)),
         sample_reference=sample_reference,
         log_z_reference=log_z_reference,
-        batching=how,
+        how=batching,
     )

@@ -6,17 +6,26 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
+import xarray as xr
 from pymc.util import get_random_generator
 
+from pymc_logz.compiling import compile_function
 from pymc_logz.errors import ModelError, warn
-from pymc_logz.kernels import Hamiltonian
-from pymc_logz.model import FlatModel, describe_row, flatten_model, model_path
+from pymc_logz.kernels.base import Kernel
+from pymc_logz.model import FlatModel, describe_row, flatten_model, model_path, unconstrain
 from pymc_logz.prior_check import check_prior_mass
-from pymc_logz.references import PriorDraws
+from pymc_logz.references import (
+    PriorDraws,
+    StudentReference,
+    fitted_reference,
+    laplace_reference,
+)
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.parallel import spawn_generators
 
 PILOT_ROWS = (128, 512)
+N_CLIMBS = 3
 
 
 @dataclass(frozen=True)
@@ -34,9 +43,10 @@ class Prepared:
 def prepare(
     model: pm.Model,
     draws: int,
-    kernel: Hamiltonian,
+    kernel: Kernel,
     random_seed: Any,
     compile_kwargs: Mapping[str, Any] | None,
+    reference: str | xr.DataTree = "prior",
 ) -> Prepared:
     """Check a model, then compile its moves.
 
@@ -44,6 +54,8 @@ def prepare(
     ------
     ModelError
         If log Z of the model is undefined or out of reach.
+    ValueError
+        If ``reference`` is not one.
     """
     rng = get_random_generator(random_seed)
     [check_rng, pilot_rng] = spawn_generators(rng, 2)
@@ -54,8 +66,52 @@ def prepare(
     # rows of one size for the pilot and the chains save JAX a second compilation
     n_pilot = draws if PILOT_ROWS[0] <= draws <= PILOT_ROWS[1] else 256
     kernel = kernel.resolved(flat.n_dims)
-    block = Block(model_path(flat, prior), kernel, n_pilot, compile_kwargs)
+    start = make_reference(flat, prior, reference, check_rng, compile_kwargs)
+    block = Block(model_path(flat, start), kernel, n_pilot, compile_kwargs)
     return Prepared(flat, prior, block, n_pilot, rng, pilot_rng)
+
+
+def make_reference(
+    flat: FlatModel,
+    prior: PriorDraws,
+    reference: str | xr.DataTree,
+    rng: np.random.Generator,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> PriorDraws | StudentReference:
+    """What the path starts from: the prior, the curvature at the mode, or a fit to draws."""
+    if isinstance(reference, str) and reference == "prior":
+        return prior
+    if not isinstance(reference, xr.DataTree) and reference != "laplace":
+        raise ValueError(
+            f"reference={reference!r} must be 'prior', 'laplace', or a DataTree with a group "
+            "'posterior'"
+        )
+    starts = prior(rng, 256)
+    if prior.finite_share < 1.0:
+        raise ValueError(
+            "a transform restricts the prior of this model, whose constant only reference='prior' "
+            "gets exactly; use that"
+        )
+    if isinstance(reference, xr.DataTree):
+        return fitted_reference(unconstrain(flat, posterior_of(reference, "reference")))
+    target = flat.log_prior + flat.log_ratio
+    outputs = [target, pt.grad(target, flat.point)]
+    compiled = compile_function([flat.point], outputs, compile_kwargs, [starts[0]])
+
+    def value_and_gradient(row: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = compiled.call(row)
+        return float(value), np.asarray(gradient, dtype=float)
+
+    values = np.array([value_and_gradient(row)[0] for row in starts])
+    best = np.argsort(np.where(np.isnan(values), -np.inf, values))[-N_CLIMBS:]
+    return laplace_reference(value_and_gradient, starts[best])
+
+
+def posterior_of(tree: xr.DataTree, argument: str) -> xr.Dataset:
+    """Group ``posterior`` of a tree that a user passed."""
+    if not isinstance(tree, xr.DataTree) or "posterior" not in tree.children:
+        raise ValueError(f"{argument} must be a DataTree with a group 'posterior'")
+    return tree["posterior"].to_dataset()
 
 
 def check_log_ratio(prepared: Prepared, start: np.ndarray) -> None:
@@ -84,7 +140,7 @@ def check_log_ratio(prepared: Prepared, start: np.ndarray) -> None:
         )
 
 
-def _check_scale(kernel: Hamiltonian, n_dims: int) -> None:
+def _check_scale(kernel: Kernel, n_dims: int) -> None:
     if isinstance(kernel.scale, tuple) and len(kernel.scale) != n_dims:
         raise ValueError(
             f"scale has {len(kernel.scale)} entries, but the model has {n_dims} unconstrained "

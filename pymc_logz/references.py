@@ -1,6 +1,7 @@
 """References that the path starts from: draws on the unconstrained space, and their log Z."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,15 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors, general_toposort
 from pytensor.tensor.type import TensorType
+from pytensor.tensor.variable import TensorVariable
+from scipy.optimize import minimize
+from scipy.special import gammaln
 
-from pymc_logz.errors import ImproperPriorError
+from pymc_logz.errors import ImproperPriorError, ModelError
 
 MIN_FINITE_SHARE = 1e-3
+STUDENT_DF = 5.0
+INFLATION = 1.2
 
 
 class PriorDraws:
@@ -86,6 +92,106 @@ class PriorDraws:
                 )
             n_next = min(max(16, int(1.2 * (n - n_kept) / max(self.finite_share, 1e-3))), 2**16)
         return np.concatenate(kept)[:n]
+
+
+@dataclass(frozen=True)
+class StudentReference:
+    """Multivariate Student-t on the unconstrained space, normalised (log Z = 0).
+
+    Its tails are heavier than those of a normal posterior, so that weights stay bounded there.
+    """
+
+    centre: np.ndarray
+    """Shape (d,)."""
+    factor: np.ndarray
+    """Lower triangular factor of the scale matrix, shape (d, d)."""
+    df: float = STUDENT_DF
+
+    def __call__(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Draw n rows, shape (n, d)."""
+        normal = rng.standard_normal((n, self.centre.size))
+        stretch = np.sqrt(self.df / rng.chisquare(self.df, size=(n, 1)))
+        return self.centre + stretch * normal @ self.factor.T
+
+    def log_density(self, point: TensorVariable) -> TensorVariable:
+        """Log density of a symbolic row of length d."""
+        d, df = self.centre.size, self.df
+        constant = gammaln(0.5 * (df + d)) - gammaln(0.5 * df) - 0.5 * d * np.log(df * np.pi)
+        constant -= np.log(np.diag(self.factor)).sum()
+        whitened = pt.dot(np.linalg.inv(self.factor), point - self.centre)
+        return np.float64(constant) - 0.5 * (df + d) * pt.log1p((whitened**2).sum() / df)
+
+
+def fitted_reference(rows: np.ndarray) -> StudentReference:
+    """Reference fitted to draws of the target.
+
+    Parameters
+    ----------
+    rows
+        Unconstrained draws, shape (n, d).
+
+    Raises
+    ------
+    ValueError
+        If there are too few draws to tell d scales and correlations.
+    """
+    n, d = rows.shape
+    if n < 10 * d or not np.all(np.isfinite(rows)):
+        raise ValueError(
+            f"reference holds {n} draws, {np.sum(~np.isfinite(rows).all(axis=1))} of them not "
+            f"finite; a fit in {d} dimensions needs at least {10 * d} finite ones"
+        )
+    covariance = np.atleast_2d(np.cov(rows.T)) * INFLATION
+    return StudentReference(rows.mean(axis=0), _factor(covariance, "the draws of reference"))
+
+
+def laplace_reference(
+    value_and_gradient: Callable[[np.ndarray], tuple[float, np.ndarray]], starts: np.ndarray
+) -> StudentReference:
+    """Reference at the highest mode found, with the curvature there.
+
+    Parameters
+    ----------
+    value_and_gradient
+        Log density of the target at a row of length d, and its gradient.
+    starts
+        Rows to climb from, shape (n, d).
+
+    Raises
+    ------
+    ModelError
+        If no start leads to a proper maximum.
+    """
+
+    def descent(row: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = value_and_gradient(row)
+        if not np.isfinite(value):
+            return 1e300, np.zeros_like(row)
+        return -value, -np.where(np.isfinite(gradient), gradient, 0.0)
+
+    climbs = [minimize(descent, start, jac=True, method="L-BFGS-B") for start in starts]
+    best = min(climbs, key=lambda climb: climb.fun)
+    mode, scale = best.x, np.maximum(np.abs(best.x), 1.0)
+    step = 1e-4 * scale
+    gradients = [(descent(mode + shift)[1], descent(mode - shift)[1]) for shift in np.diag(step)]
+    hessian = np.array(
+        [(up - down) / (2 * h) for (up, down), h in zip(gradients, step, strict=True)]
+    )
+    remedy = "the Laplace approximation; use reference='prior' or draws of the posterior"
+    try:
+        covariance = np.linalg.inv(0.5 * (hessian + hessian.T)) * INFLATION
+    except np.linalg.LinAlgError as error:
+        raise ModelError(
+            f"the curvature at the mode is singular, which rules out {remedy}"
+        ) from error
+    return StudentReference(mode, _factor(covariance, remedy))
+
+
+def _factor(covariance: np.ndarray, what: str) -> np.ndarray:
+    try:
+        return np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError as error:
+        raise ModelError(f"no positive definite covariance comes out of {what}") from error
 
 
 def _prior_values(model: pm.Model) -> list[Any]:

@@ -6,6 +6,7 @@
 | ``sample_stats`` | chain, draw | ``lp``, ``log_ratio``, ``acceptance_rate`` of those draws |
 | ``weighted_posterior`` | chain, draw | end points of the annealed rows, and ``log_weight`` |
 | ``annealing`` | chain, stage | acceptance, mean log ratio, weight ESS, step size |
+| ``reverse_annealing`` | chain, stage, draw | the same from the target back, and ``log_weight`` |
 | ``evidence`` | method | ``log_z``, ``mcse``, ``weight_ess``, ``khat``, ``status`` |
 | ``observed_data``, ``constant_data`` | as in the model | the data |
 """
@@ -61,6 +62,15 @@ def annealing_dataset(runs: Sequence[Annealed], plan: Plan) -> xr.Dataset:
     )
     dataset["step_size"] = ("stage", step_size)
     return dataset
+
+
+def reverse_dataset(runs: Sequence[Annealed], plan: Plan) -> xr.Dataset:
+    """Group ``reverse_annealing``: rows annealed from the target back to the reference."""
+    shape = (len(runs), runs[0].log_weight.size)
+    dataset = annealing_dataset(runs, plan.reverse())
+    weights = np.concatenate([run.log_weight for run in runs]).reshape(shape)
+    dataset["log_weight"] = (("chain", "draw"), weights)
+    return _with_units(dataset.assign_coords(draw=np.arange(shape[1])))
 
 
 def draw_datasets(

@@ -13,10 +13,19 @@ from pymc.progress_bar import create_simple_progress
 
 from pymc_logz.comparison import evidence_of
 from pymc_logz.estimators import importance_log_z
-from pymc_logz.hais import collect, make_plan, report_beta, run_chains
+from pymc_logz.hais import (
+    Directions,
+    collect,
+    make_plan,
+    report_beta,
+    run_reverse,
+    run_until,
+)
 from pymc_logz.kernels import Hamiltonian
-from pymc_logz.preparation import prepare
+from pymc_logz.model import unconstrain
+from pymc_logz.preparation import posterior_of, prepare
 from pymc_logz.results import evidence_dataset
+from pymc_logz.runners.parallel import spawn_generators
 from pymc_logz.schedules import check_betas, linear_betas
 
 
@@ -30,6 +39,10 @@ def sample_hais(
     tune: int = 64,
     target_accept: float = 0.8,
     cores: int | None = None,
+    reference: str | xr.DataTree = "prior",
+    direction: str = "forward",
+    posterior_draws: xr.DataTree | None = None,
+    target_mcse: float | None = None,
     random_seed: Any = None,
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
@@ -61,6 +74,19 @@ def sample_hais(
     cores
         Chains that run at the same time. It changes the wall time, never the result. None takes as
         many as PyMC would.
+    reference
+        What the path starts from: ``"prior"``; ``"laplace"``, a Student-t with the curvature at the
+        posterior's mode; or a DataTree with a group ``posterior``, to which a Student-t is fitted
+        on the unconstrained space. log Z is the same number, its error is not.
+    direction
+        ``"forward"``, or ``"both"`` to anneal back from the posterior too: the forward estimate is
+        low on average and the reverse one high, and Bennett's acceptance ratio joins the two.
+    posterior_draws
+        Posterior draws that the reverse rows start from. None takes the resampled ends of the
+        forward rows, which makes the reverse estimate only as good as they are.
+    target_mcse
+        Error of log Z, in nats, that the run grows to meet by more rows. None leaves it at
+        ``draws``.
     random_seed
         Anything that ``pm.sample`` takes.
     progressbar
@@ -74,8 +100,8 @@ def sample_hais(
     xarray.DataTree
         Groups ``posterior`` (equally weighted by resampling), ``sample_stats``,
         ``weighted_posterior`` (the rows and their ``log_weight``), ``annealing`` (per temperature),
-        ``evidence`` (dimension ``method``: ``log_z``, ``mcse``, ``weight_ess``, ``khat``,
-        ``status``), ``observed_data`` and ``constant_data``.
+        ``reverse_annealing`` if there is one, ``evidence`` (dimension ``method``: ``log_z``,
+        ``mcse``, ``weight_ess``, ``khat``, ``status``), ``observed_data`` and ``constant_data``.
 
     Raises
     ------
@@ -101,7 +127,8 @@ def sample_hais(
     References
     ----------
     Sohl-Dickstein & Culpepper (2012), Hamiltonian annealed importance sampling for partition
-    function estimation, section 2.3 and eq. 25, arXiv 1205.1925.
+    function estimation, section 2.3 and eq. 25, arXiv 1205.1925. Both directions: Grosse,
+    Ghahramani & Adams (2015), arXiv 1511.02543.
 
     Examples
     --------
@@ -117,6 +144,7 @@ def sample_hais(
     kernel = Hamiltonian() if kernel is None else kernel
     cores = min(4, chains) if cores is None else cores
     _check_arguments(draws, chains, cores, tune, target_accept, kernel)
+    _check_directions(direction, posterior_draws, target_mcse)
     ladder = _check_ladder(betas)
     settings = {
         "function": "sample_hais",
@@ -126,9 +154,16 @@ def sample_hais(
         "kernel": asdict(kernel),
         "tune": tune,
         "target_accept": target_accept,
+        "reference": reference if isinstance(reference, str) else "draws",
+        "direction": direction,
+        "target_mcse": target_mcse,
     }
     started = time.perf_counter()
-    prepared = prepare(pm.modelcontext(model), draws, kernel, random_seed, compile_kwargs)
+    model = pm.modelcontext(model)
+    prepared = prepare(model, draws, kernel, random_seed, compile_kwargs, reference)
+    target_rows = None
+    if posterior_draws is not None:
+        target_rows = unconstrain(prepared.flat, posterior_of(posterior_draws, "posterior_draws"))
     compiled = time.perf_counter()
     progress = create_simple_progress(progressbar)
     with progress:
@@ -136,14 +171,21 @@ def sample_hais(
         report = partial(report_beta, progress, task)
         plan = make_plan(prepared, ladder, tune, target_accept, report)
         tuned = time.perf_counter()
-        task = progress.add_task("Annealing", completed=0, total=chains * plan.n_temperatures)
-        runs = run_chains(prepared, plan, draws, chains, cores, partial(progress.advance, task))
+        generators = spawn_generators(prepared.rng, chains)
+        forward = run_until(prepared, plan, generators, draws, cores, target_mcse, progress)
+        directions = Directions(forward, exact_starts=target_rows is not None)
+        if direction == "both":
+            total = len(forward) * plan.n_temperatures
+            report = partial(progress.advance, progress.add_task("Reverse", 0, total))
+            directions.reverse = run_reverse(
+                prepared, plan, forward, target_rows, tune, cores, report
+            )
     times = {
         "compile_time": compiled - started,
         "tuning_time": tuned - compiled,
         "sampling_time": time.perf_counter() - tuned,
     }
-    return collect(prepared, plan, runs, settings, times)
+    return collect(prepared, plan, directions, settings, times)
 
 
 def evidence(tree: xr.DataTree | pm.Model, **kwargs: Any) -> xr.DataTree:
@@ -196,6 +238,15 @@ def _check_arguments(
         raise ValueError(f"target_accept={target_accept!r} must lie strictly between 0 and 1")
     if not isinstance(kernel, Hamiltonian):
         raise TypeError(f"kernel={kernel!r} must be a pymc_logz.Hamiltonian, such as Hamiltonian()")
+
+
+def _check_directions(direction: str, posterior_draws: Any, target_mcse: float | None) -> None:
+    if direction not in ("forward", "both"):
+        raise ValueError(f"direction={direction!r} must be 'forward' or 'both'")
+    if posterior_draws is not None and direction != "both":
+        raise ValueError("posterior_draws are where reverse rows start: use direction='both' too")
+    if target_mcse is not None and not 0 < target_mcse < np.inf:
+        raise ValueError(f"target_mcse={target_mcse!r} must be positive and finite, in nats")
 
 
 def _check_ladder(betas: Any) -> np.ndarray | None:

@@ -1,8 +1,10 @@
 """What kernels and runners hand to each other."""
 
-from typing import Any, NamedTuple, Protocol
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
+import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.path import AnnealingPath, Evaluation
@@ -27,12 +29,24 @@ class KernelInfo(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """The randomness of steps, drawn by the runner."""
+    """The randomness of steps with a proposal and a decision, drawn by the runner."""
 
     normal: Any
     """Standard normals, shape (n, d) in a step, (m, n, d) for m steps."""
     log_uniform: Any
     """Logarithms of uniforms on (0, 1), shape (n,) or (m, n)."""
+
+
+def draw_noise(rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Noise:
+    """Noise of a block: normals (n_moves, n_rows, n_dims) and log uniforms (n_moves, n_rows)."""
+    normal = rng.standard_normal((n_moves, n_rows, n_dims))
+    return Noise(normal, draw_log_uniform(rng, (n_moves, n_rows)))
+
+
+def draw_log_uniform(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Finite logarithms of uniforms."""
+    # 1 - random() lies in (0, 1], whose logarithm is finite
+    return np.log1p(-rng.random(shape))
 
 
 class Move(NamedTuple):
@@ -41,7 +55,7 @@ class Move(NamedTuple):
     beta: Any
     """Inverse temperature that the step leaves invariant."""
     step_size: Any
-    """Leapfrog step size in units of ``scale``; 0 makes the step stay where it is."""
+    """Step size (of a slice kernel, width) in units of ``scale``; 0 makes the step stay where it is."""
     scale: Any
     """Square root of the inverse mass: shape (d,), or lower triangular of shape (d, d)."""
     refreshment: Any
@@ -63,10 +77,76 @@ class Kernel(Protocol):
     def dense(self) -> bool | None:
         """Whether scales are matrices."""
 
+    @property
+    def needs_gradient(self) -> bool:
+        """Whether `step` reads the gradients of an evaluation; if not, they are zeros."""
+
+    def resolved(self, n_dims: int) -> Self:
+        """The same settings with ``dense`` decided for d dimensions."""
+
     def refreshment_for(self, step_size: np.ndarray) -> np.ndarray:
         """Share of the momentum variance to replace over steps of these sizes."""
 
+    def acceptance_for(self, target_accept: float) -> float:
+        """Acceptance rate to tune for, given the one that the user asked for."""
+
+    def tuned_step_size(
+        self, step_size: float, acceptance_rate: float, target_accept: float
+    ) -> float:
+        """Step size expected to have the target acceptance rate."""
+
+    def draw_noise(
+        self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int
+    ) -> Any:
+        """Named tuple of arrays whose leading axes are moves and rows."""
+
     def step(
-        self, path: AnnealingPath, state: KernelState, move: Move, noise: Noise
+        self, path: AnnealingPath, state: KernelState, move: Move, noise: Any
     ) -> tuple[KernelState, KernelInfo]:
-        """Leave the path's density at ``move.beta`` times the momentum law invariant."""
+        """Leave the path's density at ``move.beta`` times the momentum law invariant.
+
+        ``noise`` is what `draw_noise` gives, without the leading axis of moves.
+        """
+
+
+MAX_DENSE = 64
+
+
+def check_positive(**settings: Any) -> None:
+    """Raise for a setting that is neither None nor made of positive, finite numbers."""
+    for name, value in settings.items():
+        if value is not None and not np.all(np.isfinite(value) & (np.array(value) > 0)):
+            raise ValueError(f"{name}={value!r} must be positive and finite")
+
+
+def check_whole(least: int, most: int, **settings: Any) -> None:
+    """Raise for a setting that is not a whole number in this range."""
+    for name, value in settings.items():
+        if not isinstance(value, int | np.integer) or not least <= value <= most:
+            raise ValueError(f"{name}={value!r} must be a whole number from {least} to {most}")
+
+
+def with_dense_decided[K: Any](kernel: K, n_dims: int) -> K:
+    """The kernel with ``dense`` True or False: only the pilot's scales can be matrices."""
+    if kernel.scale is not None:
+        return replace(kernel, dense=False)
+    return replace(kernel, dense=n_dims <= MAX_DENSE if kernel.dense is None else kernel.dense)
+
+
+def scaled(rows: Any, scale: Any) -> TensorVariable:
+    """Scale applied to each row: elementwise, or as a matrix."""
+    return rows * scale if scale.ndim == 1 else rows @ scale.T
+
+
+def choose(chosen: TensorVariable, new: KernelState, old: KernelState) -> KernelState:
+    """State with the rows of ``new`` where ``chosen`` (n,) is true, else of ``old``."""
+
+    def pick(one: Any, other: Any) -> TensorVariable:
+        return pt.switch(chosen if one.ndim == 1 else chosen[:, None], one, other)
+
+    evaluation = map(pick, new.evaluation, old.evaluation)
+    return KernelState(
+        pick(new.position, old.position),
+        pick(new.momentum, old.momentum),
+        Evaluation(*evaluation),
+    )

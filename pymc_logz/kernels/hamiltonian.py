@@ -1,17 +1,28 @@
 """The Hamiltonian kernel: leapfrog steps with fully or partially refreshed momentum."""
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.kernels.base import KernelInfo, KernelState, Move, Noise
+from pymc_logz.kernels.base import (
+    KernelInfo,
+    KernelState,
+    Move,
+    Noise,
+    check_positive,
+    check_whole,
+    choose,
+    draw_noise,
+    scaled,
+    with_dense_decided,
+)
+from pymc_logz.kernels.tuning import leapfrog_step_size
 from pymc_logz.path import AnnealingPath, grad_log_density, log_density
 
 MAX_STEPS = 64
-MAX_DENSE = 64
 
 
 @dataclass(frozen=True)
@@ -65,34 +76,42 @@ class Hamiltonian:
     scale: float | tuple[float, ...] | None = None
     dense: bool | None = None
 
+    needs_gradient: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
-        if not isinstance(self.n_steps, int | np.integer) or not 1 <= self.n_steps <= MAX_STEPS:
-            raise ValueError(
-                f"n_steps={self.n_steps!r} must be a whole number from 1 to {MAX_STEPS}"
-            )
+        check_whole(1, MAX_STEPS, n_steps=self.n_steps)
         if self.refreshment is not None and not 0 <= self.refreshment <= 1:
             raise ValueError(
                 f"refreshment={self.refreshment!r} must lie in [0, 1]: it is the share of the "
                 "momentum variance that is replaced"
             )
-        if self.step_size is not None and not 0 < self.step_size < np.inf:
-            raise ValueError(f"step_size={self.step_size!r} must be positive and finite")
-        if self.scale is not None and not np.all(
-            np.isfinite(self.scale) & (np.array(self.scale) > 0)
-        ):
-            raise ValueError(f"scale={self.scale!r} must be positive and finite")
+        check_positive(step_size=self.step_size, scale=self.scale)
 
-    def resolved(self, n_dims: int) -> "Hamiltonian":
+    def resolved(self, n_dims: int) -> Self:
         """The same settings with ``dense`` decided for d dimensions."""
-        if self.scale is not None:
-            return replace(self, dense=False)
-        return replace(self, dense=n_dims <= MAX_DENSE if self.dense is None else self.dense)
+        return with_dense_decided(self, n_dims)
 
     def refreshment_for(self, step_size: np.ndarray) -> np.ndarray:
         """Share of the momentum variance to replace over steps of these sizes."""
         if self.refreshment is not None:
             return np.full_like(step_size, self.refreshment)
         return 1.0 - 0.5 ** (self.n_steps * step_size)
+
+    def acceptance_for(self, target_accept: float) -> float:
+        """Acceptance rate to tune for: the user's."""
+        return target_accept
+
+    def tuned_step_size(
+        self, step_size: float, acceptance_rate: float, target_accept: float
+    ) -> float:
+        """Step size expected to have the target acceptance rate, see `leapfrog_step_size`."""
+        return leapfrog_step_size(step_size, acceptance_rate, target_accept)
+
+    def draw_noise(
+        self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int
+    ) -> Noise:
+        """Normals for the momentum, log uniforms for the decision."""
+        return draw_noise(rng, n_moves, n_rows, n_dims)
 
     def step(
         self, path: AnnealingPath, state: KernelState, move: Move, noise: Noise
@@ -101,6 +120,34 @@ class Hamiltonian:
         refreshed = refresh_momentum(state, move.refreshment, noise.normal)
         proposal = leapfrog(path, refreshed, move, self.n_steps)
         return accept_or_flip(refreshed, proposal, move.beta, noise.log_uniform)
+
+
+@dataclass(frozen=True)
+class Langevin(Hamiltonian):
+    """Settings of the Metropolis-adjusted Langevin algorithm.
+
+    It is the Hamiltonian kernel with one leapfrog step and a momentum that is drawn afresh each
+    time: the proposal ``x + step_size**2 / 2 scale**2 gradient + step_size scale noise``.
+
+    Parameters
+    ----------
+    step_size, scale, dense
+        As for `Hamiltonian`.
+
+    References
+    ----------
+    Roberts & Tweedie (1996), Exponential convergence of Langevin distributions and their discrete
+    approximations, Bernoulli 2, 341, doi 10.2307/3318418.
+
+    Examples
+    --------
+    >>> from pymc_logz import Langevin
+    >>> Langevin(step_size=0.5)
+    Langevin(n_steps=1, refreshment=1.0, step_size=0.5, scale=None, dense=None)
+    """
+
+    n_steps: int = field(default=1, init=False)
+    refreshment: float | None = field(default=1.0, init=False)
 
 
 def refresh_momentum(state: KernelState, refreshment: Any, normal: Any) -> KernelState:
@@ -114,7 +161,7 @@ def leapfrog(path: AnnealingPath, state: KernelState, move: Move, n_steps: int) 
     position, momentum, evaluation = state
     for _ in range(n_steps):
         momentum = momentum + _kick(evaluation, move)
-        position = position + move.step_size * _scaled(momentum, move.scale)
+        position = position + move.step_size * scaled(momentum, move.scale)
         evaluation = path.evaluate(position)
         momentum = momentum + _kick(evaluation, move)
     return KernelState(position, momentum, evaluation)
@@ -124,12 +171,7 @@ def _kick(evaluation: Any, move: Move) -> TensorVariable:
     """Change of the whitened momentum over half a step: the gradient, scaled back."""
     gradient = grad_log_density(evaluation, move.beta)
     back = move.scale if move.scale.ndim == 1 else move.scale.T
-    return 0.5 * move.step_size * _scaled(gradient, back)
-
-
-def _scaled(rows: Any, scale: Any) -> TensorVariable:
-    """Scale applied to each row: elementwise, or as a matrix."""
-    return rows * scale if scale.ndim == 1 else rows @ scale.T
+    return 0.5 * move.step_size * scaled(gradient, back)
 
 
 def energy(state: KernelState, beta: Any) -> TensorVariable:
@@ -145,17 +187,5 @@ def accept_or_flip(
     # inf - inf: a row outside the support that stays outside
     log_accept = pt.switch(pt.isnan(log_accept), -np.inf, log_accept)
     accepted = log_uniform < log_accept
-    evaluation = [
-        _choose(accepted, new, old)
-        for new, old in zip(proposal.evaluation, state.evaluation, strict=True)
-    ]
-    chosen = KernelState(
-        position=_choose(accepted, proposal.position, state.position),
-        momentum=_choose(accepted, proposal.momentum, -state.momentum),
-        evaluation=type(state.evaluation)(*evaluation),
-    )
-    return chosen, KernelInfo(pt.exp(pt.minimum(log_accept, 0.0)))
-
-
-def _choose(accepted: TensorVariable, new: Any, old: Any) -> TensorVariable:
-    return pt.switch(accepted if new.ndim == 1 else accepted[:, None], new, old)
+    turned = state._replace(momentum=-state.momentum)
+    return choose(accepted, proposal, turned), KernelInfo(pt.exp(pt.minimum(log_accept, 0.0)))

@@ -167,6 +167,25 @@ def anneal(
     )
 
 
+def merge(first: Annealed, second: Annealed) -> Annealed:
+    """Two runs of one chain along one plan as one run of all their rows."""
+    sizes = np.array([first.log_weight.size, second.log_weight.size])
+    rows = {
+        name: np.concatenate([getattr(first, name), getattr(second, name)])
+        for name in ("position", "log_reference", "log_ratio", "log_weight", "acceptance_rate")
+    }
+    means = {
+        name: np.average([getattr(first, name), getattr(second, name)], axis=0, weights=sizes)
+        for name in ("stage_acceptance_rate", "stage_mean_log_ratio")
+    }
+    return Annealed(
+        **rows,
+        **means,
+        n_nan=first.n_nan + second.n_nan,
+        stage_weight_ess=first.stage_weight_ess + second.stage_weight_ess,
+    )
+
+
 def weight_ess(log_weight: np.ndarray) -> np.ndarray:
     """Effective number of rows, (sum w)^2 / sum w^2, over the last axis; 0 where all are zero."""
     top = log_weight.max(axis=-1, keepdims=True)

@@ -8,7 +8,7 @@ import pytensor
 import pytensor.tensor as pt
 
 from pymc_logz.compiling import compile_function
-from pymc_logz.kernels.base import Kernel, KernelState, Move, Noise
+from pymc_logz.kernels.base import Kernel, KernelState, Move
 from pymc_logz.path import AnnealingPath, Evaluation
 
 MOVES_PER_BLOCK = 32
@@ -48,16 +48,19 @@ class Block:
         n_rows: int = 256,
         compile_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        self.path = path
+        self.path = path if kernel.needs_gradient else path.without_gradients()
         self.kernel = kernel
-        affordable = MAX_NOISE_PER_BLOCK // max(1, n_rows * path.n_dims)
+        # of one move of one row; the largest array decides how many moves memory has room for
+        self.noise_of_row = kernel.draw_noise(np.random.default_rng(0), 1, 1, path.n_dims)
+        largest = max(part.size for part in self.noise_of_row)
+        affordable = MAX_NOISE_PER_BLOCK // max(1, n_rows * largest)
         self.n_moves = int(np.clip(affordable, 1, MOVES_PER_BLOCK))
         self.scale_shape = (path.n_dims,) * (2 if kernel.dense else 1)
         inputs, outputs = self._graph()
         rng = np.random.default_rng(0)
         trial = self.initial_state(path.sample_reference(rng, n_rows))
         moves = self._still_moves(self.n_moves)
-        noise = draw_noise(rng, self.n_moves, n_rows, path.n_dims)
+        noise = kernel.draw_noise(rng, self.n_moves, n_rows, path.n_dims)
         self.compiled = compile_function(
             inputs, outputs, compile_kwargs, [*_flatten(trial), *moves, *noise]
         )
@@ -77,14 +80,15 @@ class Block:
             scale=pt.tensor("scale", dtype="float64", shape=(m, *self.scale_shape)),
             refreshment=pt.tensor("refreshment", dtype="float64", shape=(m,)),
         )
-        noise = Noise(
-            pt.tensor("normal", dtype="float64", shape=(m, None, d)),
-            pt.tensor("log_uniform", dtype="float64", shape=(m, None)),
-        )
+        like = self.noise_of_row
+        noise = [
+            pt.tensor(name, dtype="float64", shape=(m, None, *part.shape[2:]))
+            for name, part in zip(like._fields, like, strict=True)
+        ]
 
         def step(*args: Any) -> list[Any]:
-            move, draws, old = Move(*args[:4]), Noise(*args[4:6]), _unflatten(args[6:])
-            new, info = self.kernel.step(self.path, old, move, draws)
+            move, draws, old = Move(*args[:4]), args[4:-6], _unflatten(args[-6:])
+            new, info = self.kernel.step(self.path, old, move, type(like)(*draws))
             return [*_flatten(new), info.acceptance_rate]
 
         traces = pytensor.scan(
@@ -132,17 +136,10 @@ class Block:
             Where the rows are, and what happened on the way, over the moves asked for.
         """
         n_asked = len(moves.beta)
-        noise = draw_noise(rng, self.n_moves, *np.shape(state.position))
+        noise = self.kernel.draw_noise(rng, self.n_moves, *np.shape(state.position))
         outputs = self.compiled.call(*_flatten(state), *_pad(moves, self.n_moves), *noise)
         trace = Trace(*(np.asarray(out)[:n_asked] for out in outputs[-2:]))
         return _unflatten(outputs[:-2]), trace
-
-
-def draw_noise(rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Noise:
-    """Noise of a block: normals (n_moves, n_rows, n_dims) and log uniforms (n_moves, n_rows)."""
-    normal = rng.standard_normal((n_moves, n_rows, n_dims))
-    # 1 - random() lies in (0, 1], whose logarithm is finite
-    return Noise(normal, np.log1p(-rng.random((n_moves, n_rows))))
 
 
 def _pad(moves: Move, length: int) -> Move:

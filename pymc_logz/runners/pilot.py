@@ -17,7 +17,6 @@ from pymc_logz.kernels.base import Kernel, KernelState, Move
 from pymc_logz.kernels.tuning import (
     population_correlation,
     population_scale,
-    tuned_step_size,
 )
 from pymc_logz.runners.anneal import Plan, anneal, weight_ess
 from pymc_logz.runners.block import Block
@@ -118,7 +117,7 @@ def run_pilot(
     rng
         Source of all noise.
     target_accept
-        Acceptance rate that step sizes aim at.
+        Acceptance rate that step sizes aim at, where the kernel has no aim of its own.
     tune
         Moves at each stage.
     report
@@ -134,6 +133,7 @@ def run_pilot(
         If beta = 1 is out of reach.
     """
     kernel = block.kernel
+    target_accept = kernel.acceptance_for(target_accept)
     population = Population(
         state=block.initial_state(start),
         log_ratio=np.empty(0),
@@ -232,7 +232,7 @@ def settle(
         population.log_ratio = np.where(np.isnan(last), -np.inf, last)
         population.acceptance_rate = float(trace.acceptance_rate[1:].mean())
         if block.kernel.step_size is None:
-            population.step_size = tuned_step_size(
+            population.step_size = block.kernel.tuned_step_size(
                 population.step_size, population.acceptance_rate, target_accept
             )
         off_target = abs(population.acceptance_rate - target_accept) > ACCEPT_TOLERANCE
