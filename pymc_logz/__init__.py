@@ -13,7 +13,7 @@ from pymc_logz.errors import (
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.plots import plot_evidence
-from pymc_logz.sampling import evidence, sample_hais
+from pymc_logz.sampling import evidence, sample_hais, sandwich
 
 __version__ = version("pymc-logz")
 
@@ -31,4 +31,5 @@ __all__ = [
     "importance_log_z",
     "plot_evidence",
     "sample_hais",
+    "sandwich",
 ]

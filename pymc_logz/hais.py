@@ -1,17 +1,20 @@
 """One HAIS run: from a prepared model to a frozen plan, weighted rows, and a DataTree."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pymc as pm
 import xarray as xr
+from pymc.progress_bar import create_simple_progress
 
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, bar_log_z, importance_log_z, reverse_log_z
-from pymc_logz.model import constrain, model_data, model_labels
-from pymc_logz.preparation import Prepared, check_log_ratio
+from pymc_logz.model import constrain, model_data, model_labels, unconstrain
+from pymc_logz.preparation import Prepared, check_log_ratio, posterior_of, prepare
 from pymc_logz.results import (
     annealing_dataset,
     data_datasets,
@@ -24,11 +27,52 @@ from pymc_logz.runners.anneal import Annealed, Plan, anneal, merge
 from pymc_logz.runners.parallel import run_tasks, spawn_generators
 from pymc_logz.runners.pilot import Stages, choose_length, run_pilot, systematic_resample
 from pymc_logz.runners.sample import stay_at_end
+from pymc_logz.settings import HaisSettings
 
 TARGET_VARIANCE = 0.1
 """Variance of the log weight that the adaptive ladder aims at: weight ESS of about 90%."""
 MAX_GROWTH = 64
 """Largest factor by which ``target_mcse`` lets a run grow."""
+
+
+def run_hais(
+    model: pm.Model,
+    settings: HaisSettings,
+    *,
+    posterior_draws: xr.DataTree | None = None,
+    simulate_data: bool = False,
+    random_seed: Any = None,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.DataTree:
+    """Prepare, tune, freeze, run, collect.
+
+    With ``simulate_data`` the data are simulated from the model, and reverse rows start at the draw
+    of the prior that they came from.
+    """
+    started = time.perf_counter()
+    prepared = prepare(model, settings, random_seed, compile_kwargs, simulate_data)
+    target_rows = prepared.exact_row
+    if posterior_draws is not None:
+        target_rows = unconstrain(prepared.flat, posterior_of(posterior_draws, "posterior_draws"))
+    compiled = time.perf_counter()
+    progress = create_simple_progress(progressbar)
+    with progress:
+        task = progress.add_task("Pilot", completed=0, total=1000)
+        plan = make_plan(prepared, settings, partial(_report_beta, progress, task))
+        tuned = time.perf_counter()
+        directions = Directions(run_until(prepared, plan, settings, progress))
+        if settings.direction == "both":
+            directions.exact_starts = target_rows is not None
+            directions.reverse = run_reverse(
+                prepared, plan, settings, directions.forward, target_rows, progress
+            )
+    times = {
+        "compile_time": compiled - started,
+        "tuning_time": tuned - compiled,
+        "sampling_time": time.perf_counter() - tuned,
+    }
+    return collect(prepared, plan, directions, settings, times)
 
 
 @dataclass
@@ -41,9 +85,7 @@ class Directions:
     """Whether the reverse rows started at draws of the target that the run did not make."""
 
 
-def make_plan(
-    prepared: Prepared, ladder: np.ndarray | None, tune: int, target_accept: float, report: Any
-) -> Plan:
+def make_plan(prepared: Prepared, settings: HaisSettings, report: Any = None) -> Plan:
     """Freeze the temperatures and the kernel's settings."""
     block, rng = prepared.block, prepared.pilot_rng
     draw_start = partial(block.path.sample_reference, rng, prepared.n_pilot)
@@ -55,12 +97,17 @@ def make_plan(
             "is that of the prior restricted to them and renormalised",
             stacklevel=4,
         )
-    fixed = block.kernel
+    fixed, ladder = block.kernel, settings.ladder()
     if ladder is not None and fixed.step_size is not None and fixed.scale is not None:
         scale = np.broadcast_to(fixed.scale, (ladder.size, block.path.n_dims)).astype(float)
         return Plan(ladder, np.full(ladder.size, float(fixed.step_size)), scale)
     stages: Stages = run_pilot(
-        block, start, rng, target_accept=target_accept, tune=tune, report=report
+        block,
+        start,
+        rng,
+        target_accept=settings.target_accept,
+        tune=settings.tune,
+        report=report,
     )
     if ladder is not None:
         return stages.plan_for(ladder)
@@ -86,23 +133,16 @@ def run_chains(
 
 
 def run_until(
-    prepared: Prepared,
-    plan: Plan,
-    generators: list[np.random.Generator],
-    draws: int,
-    cores: int,
-    target_mcse: float | None,
-    progress: Any,
+    prepared: Prepared, plan: Plan, settings: HaisSettings, progress: Any
 ) -> list[Annealed]:
     """Chains that grow until the error of log Z is met, or until that is out of reach."""
+    draws, target_mcse = settings.draws, settings.target_mcse
+    generators = spawn_generators(prepared.rng, settings.chains)
     runs: list[Annealed] = []
     n_next = draws
     while True:
-        task = progress.add_task(
-            "Annealing", completed=0, total=len(generators) * plan.n_temperatures
-        )
-        report = partial(progress.advance, task)
-        more = run_chains(prepared, plan, generators, n_next, cores, report)
+        report = _report_moves(progress, "Annealing", settings.chains * plan.n_temperatures)
+        more = run_chains(prepared, plan, generators, n_next, settings.cores, report)
         interrupted = len(more) < len(generators)
         if not runs:
             runs = more
@@ -130,11 +170,10 @@ def run_until(
 def run_reverse(
     prepared: Prepared,
     plan: Plan,
+    settings: HaisSettings,
     forward: list[Annealed],
     target_rows: np.ndarray | None,
-    tune: int,
-    cores: int,
-    report: Any,
+    progress: Any,
 ) -> list[Annealed]:
     """Anneal from the target back to the reference, in as many chains as ran forward.
 
@@ -142,6 +181,7 @@ def run_reverse(
     chain, resampled. Both are first moved on at beta = 1, which leaves draws of the target as such.
     """
     block, backward = prepared.block, plan.reverse()
+    report = _report_moves(progress, "Reverse", len(forward) * plan.n_temperatures)
 
     def chain(run: Annealed, rng: np.random.Generator) -> Annealed:
         n = run.log_weight.size
@@ -149,12 +189,12 @@ def run_reverse(
             start = run.position[resampled(run.log_weight, rng)]
         else:
             start = target_rows[rng.permutation(np.resize(np.arange(len(target_rows)), n))]
-        start = stay_at_end(block, plan, start, tune, rng)
+        start = stay_at_end(block, plan, start, settings.tune, rng)
         return anneal(block, backward, start, rng, report)
 
     generators = spawn_generators(prepared.rng, len(forward))
     tasks = [partial(chain, run, rng) for run, rng in zip(forward, generators, strict=True)]
-    return _finished(run_tasks(tasks, cores))
+    return _finished(run_tasks(tasks, settings.cores))
 
 
 def _finished(results: list[Any]) -> list[Annealed]:
@@ -200,7 +240,7 @@ def collect(
     prepared: Prepared,
     plan: Plan,
     directions: Directions,
-    settings: Mapping[str, Any],
+    settings: HaisSettings,
     times: Mapping[str, float],
 ) -> xr.DataTree:
     """The DataTree of a run."""
@@ -229,10 +269,10 @@ def collect(
         groups["reverse_annealing"] = reverse_dataset(directions.reverse, plan)
         by_method = {estimate.method: estimate.log_z for estimate in estimates}
         groups["evidence"].attrs["gap"] = by_method["hais_reverse"] - by_method["hais"]
-    observed, constant = model_data(prepared.flat.model)
+    observed, constant = model_data(prepared.flat)
     groups |= data_datasets(observed, constant, coords=coords, dims=dims)
     groups["posterior"].attrs |= {"weight_ess": estimates[0].weight_ess, **times}
-    return make_tree(groups, {**settings, **attrs})
+    return make_tree(groups, {**settings.record(), **attrs})
 
 
 def resampled(log_weight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -244,9 +284,12 @@ def resampled(log_weight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rng.permutation(systematic_resample(weight / weight.sum(), weight.size, rng))
 
 
-def report_beta(progress: Any, task: int, beta: float) -> None:
-    """Show how far the pilot is."""
+def _report_beta(progress: Any, task: int, beta: float) -> None:
     progress.update(task, refresh=True, completed=int(1000 * beta))
+
+
+def _report_moves(progress: Any, description: str, total: int) -> Any:
+    return partial(progress.advance, progress.add_task(description, completed=0, total=total))
 
 
 def _warn_of_estimate(estimates: list[LogZEstimate], runs: list[Annealed]) -> None:

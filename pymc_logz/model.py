@@ -1,6 +1,6 @@
 """From a PyMC model to flat rows in the unconstrained space, and back to named variables."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,9 +23,12 @@ from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.compiling import compile_kwargs_for
+from pymc_logz.errors import ModelError
 from pymc_logz.guards import check_model
 from pymc_logz.path import AnnealingPath, make_path
 from pymc_logz.references import PriorDraws, StudentReference
+
+MAX_TRIES = 1000
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class FlatModel:
     """Log prior of the row, Jacobians of the transforms included."""
     log_ratio: TensorVariable
     """Log likelihood plus potentials of the row."""
+    observed: Mapping[str, np.ndarray] | None = None
+    """Data that stand in for the model's own, by name of the observed variable."""
 
     @property
     def n_dims(self) -> int:
@@ -59,13 +64,15 @@ class FlatModel:
         }
 
 
-def flatten_model(model: pm.Model) -> FlatModel:
+def flatten_model(model: pm.Model, observed: Mapping[str, np.ndarray] | None = None) -> FlatModel:
     """Flat log prior and log ratio of a model, after checking that its log Z is defined.
 
     Parameters
     ----------
     model
         Any PyMC model with continuous free variables, proper priors, and something observed.
+    observed
+        Data to condition on in place of the model's own, by name of the observed variable.
 
     Returns
     -------
@@ -78,7 +85,12 @@ def flatten_model(model: pm.Model) -> FlatModel:
     """
     check_model(model)
     start = model.initial_point(0)
-    densities = [rewrite_pregrad(model.varlogp), rewrite_pregrad(model.datalogp)]
+    stand_ins = {
+        model.rvs_to_values[model[name]]: pt.constant(value)
+        for name, value in (observed or {}).items()
+    }
+    log_ratio = clone_replace([model.datalogp], stand_ins, rebuild_strict=False)[0]
+    densities = [rewrite_pregrad(model.varlogp), rewrite_pregrad(log_ratio)]
     densities = [pt.as_tensor(density, allow_xtensor_conversion=True) for density in densities]
     densities, joined = join_nonshared_inputs(start, densities, model.value_vars)
     shapes = tuple(start[var.name].shape for var in model.value_vars)
@@ -87,7 +99,7 @@ def flatten_model(model: pm.Model) -> FlatModel:
     densities = clone_replace(densities, {joined: point}, rebuild_strict=False)
     log_prior, log_ratio = with_constant_data(densities)
     names = tuple(var.name for var in model.value_vars)
-    return FlatModel(model, names, shapes, point, log_prior, log_ratio)
+    return FlatModel(model, names, shapes, point, log_prior, log_ratio, observed)
 
 
 def with_constant_data(outputs: Iterable[Variable]) -> list[Any]:
@@ -217,6 +229,33 @@ def model_labels(model: pm.Model) -> tuple[dict[str, Any], dict[str, Any]]:
     return coords_and_dims_for_inferencedata(model)
 
 
-def model_data(model: pm.Model) -> tuple[dict[str, Any], dict[str, Any]]:
+def model_data(flat: FlatModel) -> tuple[dict[str, Any], dict[str, Any]]:
     """Observed data and constant data of a model by name."""
-    return find_observations(model), find_constants(model)
+    observed = {**find_observations(flat.model), **(flat.observed or {})}
+    return observed, find_constants(flat.model)
+
+
+def simulate(flat: FlatModel, rng: np.random.Generator) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """One draw of the prior, as an unconstrained row (1, d), and data simulated from it."""
+    model = flat.model
+    if model.potentials:
+        names = [potential.name for potential in model.potentials]
+        raise ModelError(f"data cannot be simulated from a model with potentials ({names})")
+    free = [rv.name for rv in model.free_RVs]
+    observed = [rv.name for rv in model.observed_RVs]
+    for _ in range(MAX_TRIES):
+        draws = pm.draw(
+            [model[name] for name in free + observed],
+            mode="FAST_COMPILE",
+            random_seed=int(rng.integers(2**31)),
+        )
+        values = {name: np.asarray(draw) for name, draw in zip(free + observed, draws, strict=True)}
+        arrays = {n: (("chain", "draw", *_dims(n, values[n])), values[n][None, None]) for n in free}
+        row = unconstrain(flat, xr.Dataset(arrays))
+        if np.all(np.isfinite(row)):
+            return row, {name: values[name] for name in observed}
+    raise ModelError(f"none of {MAX_TRIES} prior draws fits the transforms of this model")
+
+
+def _dims(name: str, value: np.ndarray) -> list[str]:
+    return [f"{name}_dim_{i}" for i in range(value.ndim)]

@@ -13,7 +13,14 @@ from pymc.util import get_random_generator
 from pymc_logz.compiling import compile_function
 from pymc_logz.errors import ModelError, warn
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.model import FlatModel, describe_row, flatten_model, model_path, unconstrain
+from pymc_logz.model import (
+    FlatModel,
+    describe_row,
+    flatten_model,
+    model_path,
+    simulate,
+    unconstrain,
+)
 from pymc_logz.prior_check import check_prior_mass
 from pymc_logz.references import (
     PriorDraws,
@@ -23,6 +30,7 @@ from pymc_logz.references import (
 )
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.parallel import spawn_generators
+from pymc_logz.settings import HaisSettings
 
 PILOT_ROWS = (128, 512)
 N_CLIMBS = 3
@@ -36,17 +44,18 @@ class Prepared:
     prior: PriorDraws
     block: Block
     n_pilot: int
+    exact_row: np.ndarray | None
+    """The draw that simulated data came from, shape (1, d)."""
     rng: np.random.Generator
     pilot_rng: np.random.Generator
 
 
 def prepare(
     model: pm.Model,
-    draws: int,
-    kernel: Kernel,
-    random_seed: Any,
-    compile_kwargs: Mapping[str, Any] | None,
-    reference: str | xr.DataTree = "prior",
+    settings: HaisSettings,
+    random_seed: Any = None,
+    compile_kwargs: Mapping[str, Any] | None = None,
+    simulate_data: bool = False,
 ) -> Prepared:
     """Check a model, then compile its moves.
 
@@ -55,20 +64,24 @@ def prepare(
     ModelError
         If log Z of the model is undefined or out of reach.
     ValueError
-        If ``reference`` is not one.
+        If the settings do not fit the model.
     """
     rng = get_random_generator(random_seed)
     [check_rng, pilot_rng] = spawn_generators(rng, 2)
-    flat = flatten_model(model)
-    _check_scale(kernel, flat.n_dims)
+    flat, exact_row = flatten_model(model), None
     prior = PriorDraws(model)
+    if simulate_data:
+        exact_row, observed = simulate(flat, check_rng)
+        flat = flatten_model(model, observed)
+    _check_scale(settings.kernel, flat.n_dims)
     check_prior_mass(model, check_rng)
     # rows of one size for the pilot and the chains save JAX a second compilation
+    draws = settings.draws
     n_pilot = draws if PILOT_ROWS[0] <= draws <= PILOT_ROWS[1] else 256
-    kernel = kernel.resolved(flat.n_dims)
-    start = make_reference(flat, prior, reference, check_rng, compile_kwargs)
+    kernel = settings.kernel.resolved(flat.n_dims)
+    start = make_reference(flat, prior, settings.reference, check_rng, compile_kwargs)
     block = Block(model_path(flat, start), kernel, n_pilot, compile_kwargs)
-    return Prepared(flat, prior, block, n_pilot, rng, pilot_rng)
+    return Prepared(flat, prior, block, n_pilot, exact_row, rng, pilot_rng)
 
 
 def make_reference(

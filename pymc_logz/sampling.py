@@ -1,32 +1,19 @@
 """What users call: from a PyMC model to a DataTree with the group ``evidence``."""
 
-import time
+import os
 from collections.abc import Mapping
-from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
-from pymc.progress_bar import create_simple_progress
 
 from pymc_logz.comparison import evidence_of
 from pymc_logz.estimators import importance_log_z
-from pymc_logz.hais import (
-    Directions,
-    collect,
-    make_plan,
-    report_beta,
-    run_reverse,
-    run_until,
-)
+from pymc_logz.hais import run_hais
 from pymc_logz.kernels import Hamiltonian
-from pymc_logz.model import unconstrain
-from pymc_logz.preparation import posterior_of, prepare
 from pymc_logz.results import evidence_dataset
-from pymc_logz.runners.parallel import spawn_generators
-from pymc_logz.schedules import check_betas, linear_betas
+from pymc_logz.settings import HaisSettings
 
 
 def sample_hais(
@@ -141,51 +128,99 @@ def sample_hais(
         tree = lz.sample_hais(model=model, random_seed=1)
         tree["evidence"]["log_z"]  # -log 101 = -4.615
     """
-    kernel = Hamiltonian() if kernel is None else kernel
-    cores = min(4, chains) if cores is None else cores
-    _check_arguments(draws, chains, cores, tune, target_accept, kernel)
-    _check_directions(direction, posterior_draws, target_mcse)
-    ladder = _check_ladder(betas)
-    settings = {
-        "function": "sample_hais",
-        "draws": draws,
-        "chains": chains,
-        "betas": betas if isinstance(betas, str | int) else "array",
-        "kernel": asdict(kernel),
-        "tune": tune,
-        "target_accept": target_accept,
-        "reference": reference if isinstance(reference, str) else "draws",
-        "direction": direction,
-        "target_mcse": target_mcse,
-    }
-    started = time.perf_counter()
-    model = pm.modelcontext(model)
-    prepared = prepare(model, draws, kernel, random_seed, compile_kwargs, reference)
-    target_rows = None
-    if posterior_draws is not None:
-        target_rows = unconstrain(prepared.flat, posterior_of(posterior_draws, "posterior_draws"))
-    compiled = time.perf_counter()
-    progress = create_simple_progress(progressbar)
-    with progress:
-        task = progress.add_task("Pilot", completed=0, total=1000)
-        report = partial(report_beta, progress, task)
-        plan = make_plan(prepared, ladder, tune, target_accept, report)
-        tuned = time.perf_counter()
-        generators = spawn_generators(prepared.rng, chains)
-        forward = run_until(prepared, plan, generators, draws, cores, target_mcse, progress)
-        directions = Directions(forward, exact_starts=target_rows is not None)
-        if direction == "both":
-            total = len(forward) * plan.n_temperatures
-            report = partial(progress.advance, progress.add_task("Reverse", 0, total))
-            directions.reverse = run_reverse(
-                prepared, plan, forward, target_rows, tune, cores, report
-            )
-    times = {
-        "compile_time": compiled - started,
-        "tuning_time": tuned - compiled,
-        "sampling_time": time.perf_counter() - tuned,
-    }
-    return collect(prepared, plan, directions, settings, times)
+    settings = HaisSettings(
+        draws=draws,
+        chains=chains,
+        betas=betas,
+        kernel=Hamiltonian() if kernel is None else kernel,
+        tune=tune,
+        target_accept=target_accept,
+        cores=_default_cores(cores, chains),
+        reference=reference,
+        direction=direction,
+        target_mcse=target_mcse,
+    )
+    if posterior_draws is not None and direction != "both":
+        raise ValueError("posterior_draws are where reverse rows start: use direction='both' too")
+    return run_hais(
+        pm.modelcontext(model),
+        settings,
+        posterior_draws=posterior_draws,
+        random_seed=random_seed,
+        progressbar=progressbar,
+        compile_kwargs=compile_kwargs,
+    )
+
+
+def sandwich(
+    model: pm.Model | None = None,
+    draws: int = 256,
+    chains: int = 4,
+    *,
+    betas: str | int | np.ndarray = "adaptive",
+    kernel: Hamiltonian | None = None,
+    tune: int = 256,
+    target_accept: float = 0.8,
+    cores: int | None = None,
+    random_seed: Any = None,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.DataTree:
+    """Bounds on log Z from both sides, for data simulated from the model itself.
+
+    Data simulated from a draw of the prior come with one exact draw of their posterior: that same
+    draw. Reverse rows start there, and are first moved on at beta = 1. So both ends are right on
+    average: ``hais`` is low, ``hais_reverse`` is high, and the truth lies between them. A narrow
+    gap on simulated data says that the settings are good for real data of the same kind too.
+
+    Parameters
+    ----------
+    model
+        PyMC model without potentials; None takes the one on the context stack. Its own data give
+        only the shape of the simulated ones.
+    draws, chains, betas, kernel, target_accept, cores, random_seed, progressbar, compile_kwargs
+        As in `sample_hais`.
+    tune
+        Moves of the pilot at each of its stages, and of the reverse rows at beta = 1.
+
+    Returns
+    -------
+    xarray.DataTree
+        As of ``sample_hais(direction="both")``, with the simulated data in ``observed_data``.
+
+    Raises
+    ------
+    ModelError
+        If data cannot be simulated from the model.
+
+    References
+    ----------
+    Grosse, Ghahramani & Adams (2015), Sandwiching the marginal likelihood using bidirectional Monte
+    Carlo, arXiv 1511.02543.
+    """
+    settings = HaisSettings(
+        draws=draws,
+        chains=chains,
+        betas=betas,
+        kernel=Hamiltonian() if kernel is None else kernel,
+        tune=tune,
+        target_accept=target_accept,
+        cores=_default_cores(cores, chains),
+        direction="both",
+    )
+    return run_hais(
+        pm.modelcontext(model),
+        settings,
+        simulate_data=True,
+        random_seed=random_seed,
+        progressbar=progressbar,
+        compile_kwargs=compile_kwargs,
+    )
+
+
+def _default_cores(cores: int | None, chains: int) -> int:
+    """As many as PyMC would take."""
+    return min(4, chains, max(1, (os.cpu_count() or 2) // 2)) if cores is None else cores
 
 
 def evidence(tree: xr.DataTree | pm.Model, **kwargs: Any) -> xr.DataTree:
@@ -221,40 +256,3 @@ def evidence(tree: xr.DataTree | pm.Model, **kwargs: Any) -> xr.DataTree:
         return tree
     evidence_of(tree)
     return tree
-
-
-def _check_arguments(
-    draws: int, chains: int, cores: int, tune: int, target_accept: float, kernel: Any
-) -> None:
-    for name, value, least in (
-        ("draws", draws, 2),
-        ("chains", chains, 1),
-        ("cores", cores, 1),
-        ("tune", tune, 1),
-    ):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise ValueError(f"{name}={value!r} must be a whole number of at least {least}")
-    if not 0 < target_accept < 1:
-        raise ValueError(f"target_accept={target_accept!r} must lie strictly between 0 and 1")
-    if not isinstance(kernel, Hamiltonian):
-        raise TypeError(f"kernel={kernel!r} must be a pymc_logz.Hamiltonian, such as Hamiltonian()")
-
-
-def _check_directions(direction: str, posterior_draws: Any, target_mcse: float | None) -> None:
-    if direction not in ("forward", "both"):
-        raise ValueError(f"direction={direction!r} must be 'forward' or 'both'")
-    if posterior_draws is not None and direction != "both":
-        raise ValueError("posterior_draws are where reverse rows start: use direction='both' too")
-    if target_mcse is not None and not 0 < target_mcse < np.inf:
-        raise ValueError(f"target_mcse={target_mcse!r} must be positive and finite, in nats")
-
-
-def _check_ladder(betas: Any) -> np.ndarray | None:
-    """The ladder that the user gave, None if the pilot is to place it."""
-    if isinstance(betas, str):
-        if betas != "adaptive":
-            raise ValueError(f"betas={betas!r} must be 'adaptive', a whole number, or an array")
-        return None
-    if isinstance(betas, int | np.integer) and not isinstance(betas, bool):
-        return linear_betas(int(betas))
-    return check_betas(betas)

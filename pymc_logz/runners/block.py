@@ -9,6 +9,7 @@ import pytensor.tensor as pt
 
 from pymc_logz.compiling import compile_function
 from pymc_logz.kernels.base import Kernel, KernelState, Move
+from pymc_logz.kernels.base import draw_noise as draw_noise
 from pymc_logz.path import AnnealingPath, Evaluation
 
 MOVES_PER_BLOCK = 32
