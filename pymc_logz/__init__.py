@@ -11,7 +11,7 @@ from pymc_logz.errors import (
     PilotError,
 )
 from pymc_logz.estimators import LogZEstimate, importance_log_z
-from pymc_logz.kernels import Hamiltonian
+from pymc_logz.kernels import Hamiltonian, Langevin, RandomWalk, Slice
 from pymc_logz.plots import plot_evidence
 from pymc_logz.sampling import evidence, sample_hais, sandwich
 
@@ -22,9 +22,12 @@ __all__ = [
     "EvidenceWarning",
     "Hamiltonian",
     "ImproperPriorError",
+    "Langevin",
     "LogZEstimate",
     "ModelError",
     "PilotError",
+    "RandomWalk",
+    "Slice",
     "bayes_factor",
     "compare_evidence",
     "evidence",

@@ -183,7 +183,7 @@ def _warn_of_table(table: pd.DataFrame) -> None:
             message = _too_close(
                 str(best), str(name), -row["log_bayes_factor"], row["log_bayes_factor_mcse"]
             )
-            warn(message, stacklevel=4)
+            warn(message)
 
 
 def _too_close(a: str, b: str, difference: float, mcse: float) -> str:
@@ -197,7 +197,7 @@ def _too_close(a: str, b: str, difference: float, mcse: float) -> str:
 def _warn_of_status(statuses: Mapping[str, str]) -> None:
     for name, status in statuses.items():
         if status != "ok":
-            warn(f"model {name!r} has status {status!r}: {STATUS_SENTENCES[status]}", stacklevel=4)
+            warn(f"model {name!r} has status {status!r}: {STATUS_SENTENCES[status]}")
 
 
 def _warn_of_data(trees: Mapping[str, xr.DataTree]) -> None:
@@ -212,8 +212,7 @@ def _warn_of_data(trees: Mapping[str, xr.DataTree]) -> None:
             warn(
                 f"the observed data of {first_name!r} and {name!r} differ, and a Bayes factor "
                 "between models of different data means nothing (a transformed response needs its "
-                "Jacobian)",
-                stacklevel=4,
+                "Jacobian)"
             )
 
 

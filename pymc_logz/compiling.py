@@ -4,7 +4,7 @@ import logging
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -12,6 +12,10 @@ import numpy as np
 import pytensor
 from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.basic import Variable
+from pytensor.link.jax.linker import JAXLinker
+
+Graph = Callable[[], tuple[Sequence[Variable], Sequence[Variable]]]
+"""Makes the inputs and outputs of a function."""
 
 logger = logging.getLogger("pymc.pymc_logz")
 
@@ -22,9 +26,11 @@ class Compiled:
 
     call: Callable[..., Sequence[Any]]
     backend: str
-    """Name of the PyTensor linker: ``"jax"``, ``"numba"``, ``"cvm"``, ..."""
+    """Name of the PyTensor linker: ``"jax"``, ``"numba"``, ``"vm"`` (of mode CVM), ..."""
     reason: str
     """Why this backend, in a sentence."""
+    is_alternative: bool = False
+    """Whether it was the alternative graph that compiled."""
 
 
 def compile_kwargs_for(mode: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,6 +46,7 @@ def compile_function(
     outputs: Sequence[Variable],
     compile_kwargs: Mapping[str, Any] | None = None,
     trial_inputs: Sequence[np.ndarray] | None = None,
+    alternative: Graph | None = None,
 ) -> Compiled:
     """Compile for the user's mode, else for JAX when it is there and can, else for the default.
 
@@ -50,26 +57,47 @@ def compile_function(
     compile_kwargs
         Keyword arguments of ``pytensor.function``; ``"mode"`` decides the backend when given.
     trial_inputs
-        Values to try the JAX version on, since some graphs fail there only when called.
+        Values to call it with once: some graphs fail, and some backends compile, only when called.
+    alternative
+        Another graph of the same function, which JAX is tried with before it is given up.
     """
     kwargs = {"trust_input": True, **(compile_kwargs or {})}
     mode = kwargs.pop("mode", None)
+    graphs: list[Graph] = [lambda: (inputs, outputs), *([alternative] if alternative else [])]
     if mode is not None:
-        return _compile(inputs, outputs, mode, kwargs, "compile_kwargs['mode'] asked for it")
+        reason = "compile_kwargs['mode'] asked for it"
+        to_try = graphs if isinstance(get_mode(mode).linker, JAXLinker) else graphs[:1]
+        return _first_that_runs(to_try, mode, kwargs, reason, trial_inputs)
     if find_spec("jax") is None:
         reason = "JAX is not installed; 'pip install pymc-logz[jax]' compiles in seconds"
-        logger.info("Compiling with PyTensor's default backend: %s.", reason)
-        return _compile(inputs, outputs, None, kwargs, reason)
-    try:
-        reason = "JAX is installed and the model converts"
-        compiled = _compile(inputs, outputs, "JAX", kwargs, reason)
-        if trial_inputs is not None:
-            compiled.call(*trial_inputs)
-    except Exception as error:  # a conversion can fail with any exception of JAX or PyTensor
-        reason = f"JAX could not run this model ({type(error).__name__}: {str(error)[:200]})"
-        logger.info("Compiling with PyTensor's default backend: %s.", reason)
-        return _compile(inputs, outputs, None, kwargs, reason)
-    return compiled
+    else:
+        try:
+            reason = "JAX is installed and the model converts"
+            return _first_that_runs(graphs, "JAX", kwargs, reason, trial_inputs)
+        except Exception as error:  # a conversion can fail with any exception of JAX or PyTensor
+            reason = f"JAX could not run this model ({type(error).__name__}: {str(error)[:200]})"
+    logger.info("Compiling with PyTensor's default backend: %s.", reason)
+    return _first_that_runs(graphs[:1], None, kwargs, reason, trial_inputs)
+
+
+def _first_that_runs(
+    graphs: Sequence[Graph],
+    mode: Any,
+    kwargs: Mapping[str, Any],
+    reason: str,
+    trial_inputs: Sequence[np.ndarray] | None,
+) -> Compiled:
+    """Compile the first of several graphs of one function that can be called."""
+    for i, graph in enumerate(graphs):
+        try:
+            compiled = _compile(*graph(), mode, kwargs, reason)
+            if trial_inputs is not None:
+                compiled.call(*trial_inputs)
+            return replace(compiled, is_alternative=i > 0)
+        except Exception as error:  # JAX and PyTensor fail with exceptions of any kind
+            if i == 0:
+                failure = error
+    raise failure
 
 
 def _compile(

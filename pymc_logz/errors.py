@@ -1,6 +1,9 @@
 """Exceptions, warnings, and the fixed sentence that explains each status."""
 
+import os
 import warnings
+
+PACKAGE = os.path.dirname(__file__) + os.sep
 
 
 class ModelError(ValueError):
@@ -60,6 +63,6 @@ USABLE_STATUSES = frozenset({"ok", "low_weight_ess", "high_khat", "approximate_s
 """Statuses that come with a number; under every other one ``log_z`` is NaN."""
 
 
-def warn(message: str, stacklevel: int = 3) -> None:
-    """Emit an `EvidenceWarning` at the caller of the caller."""
-    warnings.warn(message, EvidenceWarning, stacklevel=stacklevel)
+def warn(message: str) -> None:
+    """Emit an `EvidenceWarning` at the line outside this package that led to it."""
+    warnings.warn(message, EvidenceWarning, skip_file_prefixes=(PACKAGE,))

@@ -11,6 +11,7 @@ from pymc.logprob.transforms import ChainedTransform, CircularTransform, Transfo
 from pymc.pytensorf import rvs_in_graph
 from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import DiscreteVariableError, ImproperPriorError, ModelError, warn
 
@@ -47,8 +48,7 @@ def check_model(model: pm.Model) -> None:
         warn(
             f"the model has potentials {names}: they count as part of the target, so log Z is that "
             "of prior x likelihood x potentials, and is a marginal likelihood only if each "
-            "potential is a normalised likelihood term",
-            stacklevel=5,
+            "potential is a normalised likelihood term"
         )
 
 
@@ -59,6 +59,12 @@ def _check_variables(model: pm.Model) -> None:
         raise ModelError(
             "the model has no observed variable and no potential, so its log Z is 0 by "
             "definition; pass data with observed= or add a pm.Potential"
+        )
+    labelled = [rv.name for rv in model.free_RVs if not isinstance(rv.type, TensorType)]
+    if labelled:
+        raise ModelError(
+            f"free variables {labelled} are pm.dims variables, which are not supported yet; "
+            "declare them with pm.Normal(..., dims=...) and the like"
         )
     discrete = [rv.name for rv in model.free_RVs if rv.dtype.startswith(("int", "uint", "bool"))]
     if discrete:

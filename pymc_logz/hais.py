@@ -94,8 +94,7 @@ def make_plan(prepared: Prepared, settings: HaisSettings, report: Any = None) ->
     if prepared.prior.finite_share < 1.0:
         warn(
             f"the transforms take only {prepared.prior.finite_share:.1%} of the prior draws: log Z "
-            "is that of the prior restricted to them and renormalised",
-            stacklevel=4,
+            "is that of the prior restricted to them and renormalised"
         )
     fixed, ladder = block.kernel, settings.ladder()
     if ladder is not None and fixed.step_size is not None and fixed.scale is not None:
@@ -159,8 +158,7 @@ def run_until(
             warn(
                 f"target_mcse={target_mcse} is out of reach: {n_now} rows per chain gave an error "
                 f"of {estimate.mcse:.3g} with status {estimate.status!r}. Use more temperatures "
-                "(betas=<int>), another reference, or more draws",
-                stacklevel=4,
+                "(betas=<int>), another reference, or more draws"
             )
             return runs
         # a little more than the law of large numbers asks for, and no more than four times as many
@@ -202,8 +200,7 @@ def _finished(results: list[Any]) -> list[Annealed]:
     if len(finished) < len(results):
         warn(
             f"interrupted: {len(finished)} of {len(results)} chains are finished, and only they "
-            "are used",
-            stacklevel=5,
+            "are used"
         )
     return finished
 
@@ -296,11 +293,10 @@ def _warn_of_estimate(estimates: list[LogZEstimate], runs: list[Annealed]) -> No
     for estimate in estimates:
         if estimate.status not in ("ok", "approximate_starts"):
             sentence = STATUS_SENTENCES[estimate.status]
-            warn(f"{estimate.method} has status {estimate.status!r}: {sentence}", stacklevel=4)
+            warn(f"{estimate.method} has status {estimate.status!r}: {sentence}")
     n_nan = sum(run.n_nan for run in runs)
     if n_nan:
         warn(
             f"the log likelihood plus potentials was NaN {n_nan} times during annealing, and "
-            "counted as a likelihood of zero",
-            stacklevel=4,
+            "counted as a likelihood of zero"
         )

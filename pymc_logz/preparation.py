@@ -148,8 +148,7 @@ def check_log_ratio(prepared: Prepared, start: np.ndarray) -> None:
         warn(
             f"the log likelihood plus potentials is NaN at {n_nan} of {len(start)} prior draws, "
             f"such as {describe_row(prepared.flat, row)}; NaN counts as a likelihood of zero. If "
-            "that is not what is meant, guard the expression or restrict the prior",
-            stacklevel=6,
+            "that is not what is meant, guard the expression or restrict the prior"
         )
 
 

@@ -58,9 +58,9 @@ def annealing_dataset(runs: Sequence[Annealed], plan: Plan) -> xr.Dataset:
             "stage": np.arange(plan.betas.size),
             "beta": ("stage", plan.betas),
         },
-        attrs={"n_nan_log_ratio": [run.n_nan for run in runs]},
     )
     dataset["step_size"] = ("stage", step_size)
+    dataset["n_nan_log_ratio"] = ("chain", np.array([run.n_nan for run in runs]))
     return dataset
 
 

@@ -11,7 +11,8 @@ import xarray as xr
 from pymc_logz.comparison import evidence_of
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.hais import run_hais
-from pymc_logz.kernels import Hamiltonian
+from pymc_logz.kernels import as_kernel
+from pymc_logz.kernels.base import Kernel
 from pymc_logz.results import evidence_dataset
 from pymc_logz.settings import HaisSettings
 
@@ -22,7 +23,7 @@ def sample_hais(
     *,
     model: pm.Model | None = None,
     betas: str | int | np.ndarray = "adaptive",
-    kernel: Hamiltonian | None = None,
+    kernel: Kernel | str | None = None,
     tune: int = 64,
     target_accept: float = 0.8,
     cores: int | None = None,
@@ -53,7 +54,9 @@ def sample_hais(
         ``"adaptive"`` lets the pilot place the temperatures; a whole number K is the paper's ladder
         of K equal steps; an increasing array from 0 to 1 is taken as it is.
     kernel
-        Settings of the Hamiltonian kernel; what they leave None is tuned by the pilot.
+        How rows move: settings such as ``Hamiltonian()``, ``RandomWalk()`` or ``Slice()``, of which
+        the pilot tunes what they leave None, or one of ``"hais"``, ``"hmc"``, ``"langevin"``,
+        ``"random_walk"``, ``"slice"``. The last two need no gradient. None means ``"hais"``.
     tune
         Moves that the pilot makes at each of its stages.
     target_accept
@@ -132,7 +135,7 @@ def sample_hais(
         draws=draws,
         chains=chains,
         betas=betas,
-        kernel=Hamiltonian() if kernel is None else kernel,
+        kernel=as_kernel(kernel),
         tune=tune,
         target_accept=target_accept,
         cores=_default_cores(cores, chains),
@@ -158,7 +161,7 @@ def sandwich(
     chains: int = 4,
     *,
     betas: str | int | np.ndarray = "adaptive",
-    kernel: Hamiltonian | None = None,
+    kernel: Kernel | str | None = None,
     tune: int = 256,
     target_accept: float = 0.8,
     cores: int | None = None,
@@ -202,7 +205,7 @@ def sandwich(
         draws=draws,
         chains=chains,
         betas=betas,
-        kernel=Hamiltonian() if kernel is None else kernel,
+        kernel=as_kernel(kernel),
         tune=tune,
         target_accept=target_accept,
         cores=_default_cores(cores, chains),

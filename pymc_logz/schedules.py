@@ -2,7 +2,6 @@
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import logsumexp
 
 
 def linear_betas(n_temperatures: int) -> np.ndarray:
@@ -39,14 +38,17 @@ def check_betas(betas: np.ndarray) -> np.ndarray:
 
 def conditional_ess(log_increment: np.ndarray) -> float:
     """Effective share of equally weighted rows after one reweighting, in [0, 1]."""
-    total = logsumexp(log_increment)
-    if not np.isfinite(total):
+    top = log_increment.max(initial=-np.inf)
+    if not np.isfinite(top):
         return 0.0
-    return float(np.exp(2 * total - logsumexp(2 * log_increment)) / log_increment.size)
+    weight = np.exp(log_increment - top)
+    return float(weight.sum() ** 2 / (weight**2).sum() / weight.size)
 
 
 def next_beta(log_ratio: np.ndarray, beta: float, target: float = 0.5) -> float:
     """The beta at which the conditional ESS has fallen to ``target``; 1 when it never does.
+
+    It is where the rows are now if none of them is inside the support.
 
     Parameters
     ----------
@@ -59,6 +61,8 @@ def next_beta(log_ratio: np.ndarray, beta: float, target: float = 0.5) -> float:
         at any step, so the share is taken of the others.
     """
     alive = log_ratio[np.isfinite(log_ratio)]
+    if alive.size == 0:
+        return beta
 
     def excess(step: float) -> float:
         return conditional_ess(step * alive) - target

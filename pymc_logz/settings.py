@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.kernels import Hamiltonian
+from pymc_logz.kernels import Hamiltonian, check_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.schedules import check_betas, linear_betas
 
@@ -35,10 +35,7 @@ class HaisSettings:
             raise ValueError(
                 f"target_accept={self.target_accept!r} must lie strictly between 0 and 1"
             )
-        if not isinstance(self.kernel, Hamiltonian):
-            raise TypeError(
-                f"kernel={self.kernel!r} must be a pymc_logz.Hamiltonian, such as Hamiltonian()"
-            )
+        check_kernel(self.kernel)
         if self.direction not in ("forward", "both"):
             raise ValueError(f"direction={self.direction!r} must be 'forward' or 'both'")
         if self.target_mcse is not None and not 0 < self.target_mcse < np.inf:

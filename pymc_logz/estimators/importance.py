@@ -6,7 +6,7 @@ from arviz_stats.base import array_stats
 from pymc_logz.estimators.result import LogZEstimate
 
 MIN_ROWS_FOR_KHAT = 20
-DEGENERATE_ESS = 5.0
+DEGENERATE_ESS = 10.0
 LOW_ESS = 50.0
 LOW_ESS_SHARE = 0.05
 
@@ -92,7 +92,7 @@ def khat_threshold(n_rows: int) -> float:
 
 def weight_status(ess: float, khat: float, n_rows: int) -> str:
     """Verdict on a set of weights, a key of ``STATUS_SENTENCES``."""
-    if ess < min(DEGENERATE_ESS, 0.5 * n_rows):
+    if ess <= min(DEGENERATE_ESS, 0.5 * n_rows):
         return "degenerate"
     if khat > khat_threshold(n_rows):
         return "high_khat"

@@ -55,7 +55,7 @@ class Move(NamedTuple):
     beta: Any
     """Inverse temperature that the step leaves invariant."""
     step_size: Any
-    """Step size (of a slice kernel, width) in units of ``scale``; 0 makes the step stay where it is."""
+    """Step size, or width of a slice kernel, in units of ``scale``; 0 makes the step stay."""
     scale: Any
     """Square root of the inverse mass: shape (d,), or lower triangular of shape (d, d)."""
     refreshment: Any
@@ -95,9 +95,7 @@ class Kernel(Protocol):
     ) -> float:
         """Step size expected to have the target acceptance rate."""
 
-    def draw_noise(
-        self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int
-    ) -> Any:
+    def draw_noise(self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Any:
         """Named tuple of arrays whose leading axes are moves and rows."""
 
     def step(
@@ -136,6 +134,16 @@ def with_dense_decided[K: Any](kernel: K, n_dims: int) -> K:
 def scaled(rows: Any, scale: Any) -> TensorVariable:
     """Scale applied to each row: elementwise, or as a matrix."""
     return rows * scale if scale.ndim == 1 else rows @ scale.T
+
+
+def metropolis(
+    log_accept: TensorVariable, log_uniform: Any, proposal: KernelState, otherwise: KernelState
+) -> tuple[KernelState, KernelInfo]:
+    """Rows of the proposal with probability ``exp(log_accept)``, NaN read as 0."""
+    # inf - inf: a row outside the support that stays outside
+    log_accept = pt.switch(pt.isnan(log_accept), -np.inf, log_accept)
+    chosen = choose(log_uniform < log_accept, proposal, otherwise)
+    return chosen, KernelInfo(pt.exp(pt.minimum(log_accept, 0.0)))
 
 
 def choose(chosen: TensorVariable, new: KernelState, old: KernelState) -> KernelState:

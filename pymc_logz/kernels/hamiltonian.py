@@ -14,8 +14,8 @@ from pymc_logz.kernels.base import (
     Noise,
     check_positive,
     check_whole,
-    choose,
     draw_noise,
+    metropolis,
     scaled,
     with_dense_decided,
 )
@@ -107,9 +107,7 @@ class Hamiltonian:
         """Step size expected to have the target acceptance rate, see `leapfrog_step_size`."""
         return leapfrog_step_size(step_size, acceptance_rate, target_accept)
 
-    def draw_noise(
-        self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int
-    ) -> Noise:
+    def draw_noise(self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Noise:
         """Normals for the momentum, log uniforms for the decision."""
         return draw_noise(rng, n_moves, n_rows, n_dims)
 
@@ -184,8 +182,5 @@ def accept_or_flip(
 ) -> tuple[KernelState, KernelInfo]:
     """Metropolis: go to the proposal, or stay and turn the momentum round."""
     log_accept = energy(state, beta) - energy(proposal, beta)
-    # inf - inf: a row outside the support that stays outside
-    log_accept = pt.switch(pt.isnan(log_accept), -np.inf, log_accept)
-    accepted = log_uniform < log_accept
     turned = state._replace(momentum=-state.momentum)
-    return choose(accepted, proposal, turned), KernelInfo(pt.exp(pt.minimum(log_accept, 0.0)))
+    return metropolis(log_accept, log_uniform, proposal, turned)

@@ -17,9 +17,7 @@ def leapfrog_step_size(step_size: float, acceptance_rate: float, target_accept: 
     return _corrected(step_size, factor)
 
 
-def random_walk_step_size(
-    step_size: float, acceptance_rate: float, target_accept: float
-) -> float:
+def random_walk_step_size(step_size: float, acceptance_rate: float, target_accept: float) -> float:
     """Step size of a random walk expected to have the target acceptance rate.
 
     In many dimensions the acceptance rate is ``2 Phi(-c step_size / 2)``: Roberts, Gelman & Gilks

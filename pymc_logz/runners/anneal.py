@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from pymc_logz.kernels.base import Kernel, Move
 from pymc_logz.runners.block import Block
@@ -196,5 +195,8 @@ def weight_ess(log_weight: np.ndarray) -> np.ndarray:
 
 def _weighted_mean(values: np.ndarray, log_weight: np.ndarray) -> np.ndarray:
     """Mean over rows; a row of weight zero does not count, one of value -inf makes it -inf."""
-    weight = np.exp(log_weight - logsumexp(log_weight, axis=1, keepdims=True))
-    return np.where(weight > 0, weight * values, 0.0).sum(axis=1)
+    top = log_weight.max(axis=1, keepdims=True)
+    weight = np.exp(log_weight - np.where(np.isfinite(top), top, 0.0))
+    total = weight.sum(axis=1)
+    counted = np.multiply(weight, values, out=np.zeros_like(weight), where=weight > 0)
+    return np.divide(counted.sum(axis=1), total, out=np.full_like(total, np.nan), where=total > 0)

@@ -1,6 +1,7 @@
 """A block: many kernel moves compiled into one scan, with noise drawn by NumPy."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,10 +64,23 @@ class Block:
         moves = self._still_moves(self.n_moves)
         noise = kernel.draw_noise(rng, self.n_moves, n_rows, path.n_dims)
         self.compiled = compile_function(
-            inputs, outputs, compile_kwargs, [*_flatten(trial), *moves, *noise]
+            inputs,
+            outputs,
+            compile_kwargs,
+            [*_flatten(trial), *moves, *noise],
+            self._graph_by_rows if self.path.how == "auto" else None,
         )
+        if self.compiled.is_alternative:
+            self.path = replace(self.path, how="row")
 
-    def _graph(self) -> tuple[list[Any], list[Any]]:
+    def _graph_by_rows(self) -> tuple[list[Any], list[Any]]:
+        """The same block with rows batched the other way."""
+        if self.path.batching == "row":
+            raise NotImplementedError("rows are batched one by one already")
+        return self._graph(replace(self.path, how="row"))
+
+    def _graph(self, path: AnnealingPath | None = None) -> tuple[list[Any], list[Any]]:
+        path = self.path if path is None else path
         d, m = self.path.n_dims, self.n_moves
         names = ("position", "momentum", *Evaluation._fields)
         state = [
@@ -89,7 +103,7 @@ class Block:
 
         def step(*args: Any) -> list[Any]:
             move, draws, old = Move(*args[:4]), args[4:-6], _unflatten(args[-6:])
-            new, info = self.kernel.step(self.path, old, move, type(like)(*draws))
+            new, info = self.kernel.step(path, old, move, type(like)(*draws))
             return [*_flatten(new), info.acceptance_rate]
 
         traces = pytensor.scan(

@@ -31,6 +31,10 @@ def run_tasks(tasks: Sequence[Task], cores: int) -> list[object | None]:
                 results[futures[future]] = future.result()
         except KeyboardInterrupt:
             _stop(executor, list(futures))
+            for future, i in futures.items():
+                # also those that ended while the others were being stopped
+                if not future.cancelled() and future.exception() is None:
+                    results[i] = future.result()
             if all(result is None for result in results):
                 raise
     return results

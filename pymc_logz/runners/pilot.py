@@ -230,8 +230,10 @@ def settle(
         population.state, trace = block.run(population.state, moves, rng)
         last = trace.log_ratio[-1]
         population.log_ratio = np.where(np.isnan(last), -np.inf, last)
-        population.acceptance_rate = float(trace.acceptance_rate[1:].mean())
-        if block.kernel.step_size is None:
+        moved = trace.acceptance_rate[step_size > 0]
+        if len(moved):
+            population.acceptance_rate = float(moved.mean())
+        if block.kernel.step_size is None and len(moved):
             population.step_size = block.kernel.tuned_step_size(
                 population.step_size, population.acceptance_rate, target_accept
             )

@@ -1,0 +1,121 @@
+"""Tuning of a Hamiltonian step method: windows, length scales, a first step size."""
+
+from collections.abc import Callable
+from dataclasses import field
+
+import numpy as np
+from pymc.step_methods.state import DataClassState, WithSamplingState, dataclass_state
+
+FIRST_WINDOW = 20
+FINAL_SHARE = 0.2
+MIN_SCALE, MAX_SCALE = 1e-10, 1e10
+MIN_STEP_SIZE, MAX_STEP_SIZE = 1e-8, 1e3
+
+
+def window_ends(tune: int) -> tuple[int, ...]:
+    """Draws after which the length scales are set anew.
+
+    Each window is twice as long as the one before, so that the last ones forget the way into the
+    bulk of the posterior; the last fifth of the draws is left to the step size.
+    """
+    last = int(tune * (1.0 - FINAL_SHARE))
+    ends, end, width = [], 0, FIRST_WINDOW
+    while end + width <= last:
+        end += width
+        width *= 2
+        # a window that could not be followed by a longer one takes the rest
+        if end + width > last:
+            end = last
+        ends.append(end)
+    return tuple(ends)
+
+
+def gradient_scale(gradient: np.ndarray) -> np.ndarray:
+    """Length scales guessed from one gradient, shape (d,)."""
+    size = np.abs(gradient)
+    usable = np.isfinite(size) & (size > 0)
+    return np.clip(np.where(usable, size, 1.0) ** -0.5, 1e-5, 1e5)
+
+
+@dataclass_state
+class ScaleState(DataClassState):
+    """What `ScaleAdaptation` knows."""
+
+    scale: np.ndarray
+    mean: np.ndarray
+    square: np.ndarray
+    n: int
+    n_dims: int = field(metadata={"frozen": True})
+
+
+class ScaleAdaptation(WithSamplingState):
+    """Length scales from the spread of positions and of gradients in a window of draws.
+
+    The scale is the fourth root of var(position) / var(gradient). For a normal posterior that is
+    the geometric mean of the marginal and the conditional standard deviation. Draws that have seen
+    a part of the posterior only underestimate both variances alike, so the ratio comes right long
+    before the spread of the positions does.
+
+    Parameters
+    ----------
+    n_dims
+        d.
+    """
+
+    _state_class = ScaleState
+
+    def __init__(self, n_dims: int) -> None:
+        self.n_dims = n_dims
+        self.scale = np.ones(n_dims)
+        self.clear()
+
+    def clear(self) -> None:
+        """Start a new window."""
+        self.mean, self.square = np.zeros((2, self.n_dims)), np.zeros((2, self.n_dims))
+        self.n = 0
+
+    def add(self, position: np.ndarray, gradient: np.ndarray) -> None:
+        """Take one draw into the window (Welford's update)."""
+        values = np.stack([position, gradient])
+        self.n += 1
+        delta = values - self.mean
+        self.mean = self.mean + delta / self.n
+        self.square = self.square + delta * (values - self.mean)
+
+    def finish_window(self) -> None:
+        """Set the scales from the window, where it can tell them, and start a new one."""
+        position, gradient = self.square
+        known = (position > 0) & (gradient > 0) & np.isfinite(position) & np.isfinite(gradient)
+        ratio = np.where(known, position, 1.0) / np.where(known, gradient, 1.0)
+        self.scale = np.where(known, np.clip(ratio**0.25, MIN_SCALE, MAX_SCALE), self.scale)
+        self.clear()
+
+
+def reasonable_step_size(
+    acceptance_rate: Callable[[float], float], guess: float, threshold: float = 0.8
+) -> float:
+    """Step size at which one leapfrog step crosses an acceptance rate, by doubling or halving.
+
+    Parameters
+    ----------
+    acceptance_rate
+        From a step size to the acceptance rate of one step with it.
+    guess
+        Where to start.
+    threshold
+        Acceptance rate to cross.
+
+    References
+    ----------
+    Hoffman & Gelman (2014), algorithm 4, arXiv 1111.4246.
+    """
+    step_size = guess
+    grow = acceptance_rate(step_size) > threshold
+    while MIN_STEP_SIZE < step_size < MAX_STEP_SIZE:
+        longer = step_size * (2.0 if grow else 0.5)
+        passes = acceptance_rate(longer) > threshold
+        if passes != grow:
+            # the last step size that passes
+            return step_size if grow else longer
+        step_size = longer
+    return step_size

@@ -1,0 +1,83 @@
+"""Checks of what users pass to step methods."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pymc.util import get_value_vars_from_user_vars
+
+from pymc_logz.errors import DiscreteVariableError
+
+
+def continuous_vars(vars: Any, model: pm.Model) -> list[Any]:
+    """Value variables in the order of the model, whatever the order asked for."""
+    chosen = (
+        model.continuous_value_vars if vars is None else get_value_vars_from_user_vars(vars, model)
+    )
+    names = {value: rv.name for rv, value in model.rvs_to_values.items()}
+    discrete = [names[var] for var in chosen if not np.issubdtype(var.dtype, np.floating)]
+    if discrete:
+        raise DiscreteVariableError(
+            f"variables {discrete} are discrete, but PartialMomentumHMC follows gradients; leave "
+            "them out of vars, and pm.sample gives them a step method of their own"
+        )
+    if not chosen:
+        raise DiscreteVariableError("the model has no continuous variable to move")
+    return [var for var in model.value_vars if var in chosen]
+
+
+def checked_scale(scale: float | Sequence[float], n_dims: int) -> np.ndarray:
+    """Length scales of all dimensions, shape (d,)."""
+    values = np.asarray(scale, dtype=float)
+    if values.ndim > 1 or values.size not in (1, n_dims):
+        raise ValueError(
+            f"scale has shape {values.shape}; give one number, or {n_dims}, one for each "
+            "unconstrained dimension of the variables"
+        )
+    if not np.all(np.isfinite(values) & (values > 0)):
+        raise ValueError(f"scale={scale!r} must be positive and finite")
+    return np.broadcast_to(values, n_dims).copy()
+
+
+def check_settings(
+    n_steps: int,
+    refreshment: float | None,
+    target_accept: float,
+    step_size: float | None,
+    jitter: float,
+) -> None:
+    """Raise for a setting of `PartialMomentumHMC` outside its range."""
+    if not isinstance(n_steps, int | np.integer) or n_steps < 1:
+        raise ValueError(f"n_steps={n_steps!r} must be a whole number of at least 1")
+    if refreshment is not None and not 0 <= refreshment <= 1:
+        raise ValueError(
+            f"refreshment={refreshment!r} must lie in [0, 1]: it is the share of the momentum "
+            "variance that is replaced"
+        )
+    if not 0 < target_accept < 1:
+        raise ValueError(f"target_accept={target_accept!r} must lie strictly between 0 and 1")
+    if step_size is not None and not 0 < step_size < np.inf:
+        raise ValueError(f"step_size={step_size!r} must be positive and finite")
+    if not 0 <= jitter < 1:
+        raise ValueError(f"jitter={jitter!r} must lie in [0, 1)")
+
+
+def check_whole_model(vars: Any, model: pm.Model) -> None:
+    """Raise unless ``vars`` is None or all free variables of the model."""
+    if vars is None:
+        return
+    missing = set(model.value_vars) - set(get_value_vars_from_user_vars(vars, model))
+    if missing:
+        names = sorted(rv.name for rv, value in model.rvs_to_values.items() if value in missing)
+        raise ValueError(
+            f"vars leaves out {names}, but HAIS anneals the whole model; omit vars, or use "
+            "PartialMomentumHMC for some of the variables"
+        )
+
+
+def check_whole_numbers(**settings: tuple[Any, int]) -> None:
+    """Raise for a setting that is no whole number of at least the one given with it."""
+    for name, (value, least) in settings.items():
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise ValueError(f"{name}={value!r} must be a whole number of at least {least}")

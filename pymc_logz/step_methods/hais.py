@@ -1,0 +1,281 @@
+"""Annealed rows as proposals of an exact Markov chain: HAIS as a PyMC step method."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.step_methods import BlockedStep
+from pymc.step_methods.compound import Competence, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator
+from rich.progress import TextColumn
+from rich.table import Column
+
+from pymc_logz.hais import make_plan
+from pymc_logz.kernels import as_kernel
+from pymc_logz.kernels.base import Kernel
+from pymc_logz.preparation import prepare
+from pymc_logz.references import PriorDraws
+from pymc_logz.settings import HaisSettings
+from pymc_logz.step_methods.arguments import check_whole_model, check_whole_numbers
+from pymc_logz.step_methods.proposals import Proposals, ProposalSource
+
+logger = logging.getLogger("pymc.pymc_logz")
+
+
+@dataclass_state
+class HAISState(StepMethodState):
+    """What a chain of `HAIS` carries from draw to draw."""
+
+    tune: bool
+    position: np.ndarray | None
+    log_weight: float
+    log_ratio: float
+    log_density: float
+    batch: Proposals | None
+    n_used: int
+
+
+class HAIS(BlockedStep):
+    """Hamiltonian annealed importance sampling inside ``pm.sample``.
+
+    Each draw proposes the end of a trajectory that was annealed from a fresh draw of the prior, and
+    accepts it with probability min(1, w' / w), where w is the importance weight of a trajectory:
+    particle independent Metropolis-Hastings. The chain has the posterior as its exact law, modes
+    that lie far apart included. The log weight of *every* proposal, accepted or not, is kept, and
+    ``pymc_logz.evidence`` makes log Z from them.
+
+    All tuning is done when the step method is made: a pilot population chooses temperatures, step
+    sizes and length scales, as in `sample_hais`.
+
+    Parameters
+    ----------
+    vars
+        None, or all free variables of the model: it moves the whole model.
+    betas, kernel, target_accept, reference
+        As in `sample_hais`.
+    pilot_tune
+        Moves that the pilot makes at each of its stages.
+    batch_size
+        Trajectories computed at a time, at least 2. More is faster up to some hundreds.
+    random_seed
+        Seed of the pilot, fixed so that the same ``pm.sample(random_seed=...)`` gives the same
+        draws. The chains have the seeds that ``pm.sample`` gives them.
+    model
+        PyMC model; None takes the one on the context stack.
+    blocked
+        Always True.
+    rng
+        Random generator; ``pm.sample`` sets its own.
+    initial_point
+        Not used: trajectories start at the prior.
+    compile_kwargs
+        Keyword arguments of ``pytensor.function``; ``{"mode": "NUMBA"}`` chooses a backend. By
+        default JAX is used if it is installed and the model converts.
+
+    Raises
+    ------
+    ModelError, PilotError, ValueError
+        As `sample_hais`.
+
+    Notes
+    -----
+    Statistics: ``log_weight`` of the proposal, ``accepted``, ``acceptance_rate``; ``log_ratio`` and
+    ``lp`` of the draw. The chain starts at its first trajectory of positive weight, whatever
+    ``initvals`` says; the few tuning draws of the default let it forget that one.
+
+    A draw costs one row of a batch, far less than compiling, so ``cores=1`` is usually the fastest.
+    With JAX and ``cores > 1`` on Linux,
+    where PyMC forks, each chain computes in a fresh Python process, which takes some seconds to
+    start; ``mp_ctx="forkserver"`` does the same without JAX's warning about forks. The draws are
+    the same in all cases.
+
+    Data changed by ``pm.set_data`` need a new step method, since the plan is made for the old.
+
+    References
+    ----------
+    Sohl-Dickstein & Culpepper (2012), arXiv 1205.1925; Andrieu, Doucet & Holenstein (2010),
+    Particle Markov chain Monte Carlo methods, section 2.4.2, doi
+    10.1111/j.1467-9868.2009.00736.x, with the annealed trajectory for the particle filter.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        with model:
+            idata = pm.sample(step=lz.HAIS())
+        lz.evidence(idata)["evidence"]["log_z"]
+    """
+
+    name = "hais"
+    default_blocked = True
+    default_tune_steps = 32
+    _state_class = HAISState
+    stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
+        "log_weight": (np.float64, []),
+        "acceptance_rate": (np.float64, []),
+        "accepted": (bool, []),
+        "log_ratio": (np.float64, []),
+        "tune": (bool, []),
+        "model_logp": (np.float64, []),
+    }
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        betas: str | int | np.ndarray = "adaptive",
+        kernel: Kernel | str | None = None,
+        pilot_tune: int = 64,
+        target_accept: float = 0.8,
+        reference: str | xr.DataTree = "prior",
+        batch_size: int = 256,
+        random_seed: Any = 0,
+        model: pm.Model | None = None,
+        blocked: bool = True,
+        rng: Any = None,
+        initial_point: Mapping[str, np.ndarray] | None = None,
+        compile_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        model = pm.modelcontext(model)
+        check_whole_model(vars, model)
+        check_whole_numbers(batch_size=(batch_size, 2), pilot_tune=(pilot_tune, 1))
+        self.vars = model.value_vars
+        self.rng = get_random_generator(rng)
+        settings = HaisSettings(
+            draws=batch_size,
+            betas=betas,
+            kernel=as_kernel(kernel),
+            tune=pilot_tune,
+            target_accept=target_accept,
+            reference=reference,
+        )
+        prepared = prepare(model, settings, random_seed, compile_kwargs)
+        plan = make_plan(prepared, settings)
+        hint = "; with JAX chains run fastest under cores=1"
+        hint = hint if prepared.block.compiled.backend == "jax" else ""
+        logger.info("HAIS: the pilot chose %d temperatures%s.", plan.n_temperatures, hint)
+        self._names, self._shapes = prepared.flat.value_names, prepared.flat.shapes
+        start_from = prepared.block.path.sample_reference
+        self.source = ProposalSource(
+            model,
+            prepared.block,
+            plan,
+            None if isinstance(start_from, PriorDraws) else start_from,
+            n_compiled=prepared.n_pilot,
+            batch_size=batch_size,
+            compile_kwargs=compile_kwargs,
+        )
+        self._reset(tune=True)
+
+    def _reset(self, tune: bool) -> None:
+        self.tune = tune
+        # before the first trajectory the weight is zero, so any positive one is accepted
+        self.position: np.ndarray | None = None
+        self.log_weight, self.log_ratio, self.log_density = -np.inf, np.nan, np.nan
+        self.batch: Proposals | None = None
+        self.n_used = 0
+
+    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
+        """Forget the chain before; called by ``pm.sample`` at the start of each chain."""
+        super().setup_chain(rng, tune, draws)
+        self._reset(tune > 0)
+
+    def step(self, point: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[Any]]:
+        """One draw: the end of the proposed trajectory, or the point as it is."""
+        self._check_untouched(point)
+        batch, row = self._next_row()
+        log_weight = float(batch.log_weight[row])
+        acceptance_rate = self._acceptance_rate(log_weight)
+        accepted = self.rng.random() < acceptance_rate
+        if accepted:
+            self.position, self.log_weight = batch.position[row], log_weight
+            self.log_ratio = float(batch.log_ratio[row])
+            self.log_density = float(batch.log_density[row])
+        stats = {
+            "log_weight": log_weight,
+            "acceptance_rate": acceptance_rate,
+            "accepted": accepted,
+            "log_ratio": self.log_ratio,
+            "tune": self.tune,
+            "model_logp": self.log_density,
+        }
+        return {**point, **self._values(point)}, [stats]
+
+    def _acceptance_rate(self, log_weight: float) -> float:
+        """Probability of moving to a trajectory of this log weight."""
+        if log_weight == -np.inf:
+            return 0.0
+        return float(np.exp(min(0.0, log_weight - self.log_weight)))
+
+    def _next_row(self) -> tuple[Proposals, int]:
+        if self.batch is None or self.n_used == len(self.batch.log_weight):
+            seed = self.rng.integers(2**63, size=4).tolist()
+            self.batch, self.n_used = self.source.draw(seed), 0
+        self.n_used += 1
+        return self.batch, self.n_used - 1
+
+    def _values(self, point: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Value variables of the chain's position, as `point` has them."""
+        if self.position is None:
+            return {}
+        ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])
+        parts = np.split(self.position, ends[:-1])
+        return {
+            name: part.reshape(shape).astype(point[name].dtype)
+            for name, part, shape in zip(self._names, parts, self._shapes, strict=True)
+        }
+
+    def _check_untouched(self, point: Mapping[str, np.ndarray]) -> None:
+        """A weight belongs to a trajectory with its end: nothing else may move that."""
+        for name, value in self._values(point).items():
+            if not np.array_equal(value, point[name]):
+                raise RuntimeError(
+                    f"another step method moved {name!r}, but the weights of HAIS hold only for "
+                    "the ends of its own trajectories; use HAIS alone"
+                )
+
+    @staticmethod
+    def competence(var: Any, has_grad: bool) -> Competence:
+        """Never chosen unless asked for."""
+        return Competence.INCOMPATIBLE
+
+    @staticmethod
+    def _progressbar_config(n_chains: int = 1) -> tuple[list[Any], dict[str, Any]]:
+        columns = [
+            TextColumn("{task.fields[log_weight]:0.2f}", table_column=Column("Log w", ratio=1)),
+            TextColumn("{task.fields[acceptance_rate]:0.2f}", table_column=Column("Acc", ratio=1)),
+        ]
+        return columns, {"log_weight": [0.0] * n_chains, "acceptance_rate": [0.0] * n_chains}
+
+    @staticmethod
+    def _make_progressbar_update_functions() -> tuple[Any, ...]:
+        def update(stats: Mapping[str, Any]) -> dict[str, Any]:
+            shown = {key: stats[key] for key in ("log_weight", "acceptance_rate")}
+            return shown | {"failing": False}
+
+        return (update,)
+
+
+def proposal_log_weight(tree: xr.DataTree) -> np.ndarray:
+    """Log weights of all proposals of a run of `HAIS`, shape (chains, draws), in nats.
+
+    Every proposal is an independent annealed row of the same frozen plan, whether it was accepted
+    or not and whether in warm-up or after, so all that the tree has kept go into log Z.
+
+    Raises
+    ------
+    ValueError
+        If the tree does not come from ``pm.sample(step=HAIS())``.
+    """
+    groups = [name for name in ("warmup_sample_stats", "sample_stats") if name in tree.children]
+    parts = [tree[name]["log_weight"] for name in groups if "log_weight" in tree[name]]
+    if not parts:
+        raise ValueError(
+            "the tree has no log_weight in sample_stats; make it by "
+            "pm.sample(step=pymc_logz.HAIS())"
+        )
+    return np.concatenate([part.transpose("chain", "draw").to_numpy() for part in parts], axis=1)

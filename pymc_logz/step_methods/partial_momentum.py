@@ -1,0 +1,388 @@
+"""Hamiltonian Monte Carlo with a momentum that persists, as a PyMC step method."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pymc as pm
+from pymc.exceptions import SamplingError
+from pymc.step_methods import BlockedStep
+from pymc.step_methods.compound import Competence, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.step_methods.step_sizes import DualAverageAdaptation, StepSizeState
+from pymc.util import get_random_generator
+from rich.progress import TextColumn
+from rich.table import Column
+
+from pymc_logz.step_methods.adaptation import (
+    ScaleAdaptation,
+    ScaleState,
+    gradient_scale,
+    reasonable_step_size,
+    window_ends,
+)
+from pymc_logz.step_methods.arguments import check_settings, checked_scale, continuous_vars
+
+MAX_ENERGY_ERROR = 1000.0
+
+
+class PhasePoint(NamedTuple):
+    """Where the step is, with what has been computed there."""
+
+    position: np.ndarray
+    """Unconstrained values of the step's variables, shape (d,)."""
+    momentum: np.ndarray
+    """Whitened: standard normal whatever the scales, shape (d,)."""
+    log_density: float
+    """Log density of the model, in nats."""
+    gradient: np.ndarray
+    """Gradient of ``log_density``, shape (d,)."""
+
+    @property
+    def energy(self) -> float:
+        """Potential plus kinetic energy, in nats."""
+        return 0.5 * float(self.momentum @ self.momentum) - self.log_density
+
+
+@dataclass_state
+class PartialMomentumState(StepMethodState):
+    """What a chain of `PartialMomentumHMC` carries from draw to draw."""
+
+    tune: bool
+    momentum: np.ndarray
+    scale_adapt: ScaleState
+    step_adapt: StepSizeState
+    window_ends: tuple[int, ...]
+    n_draws: int
+    n_divergences: int
+    n_steps: int = field(metadata={"frozen": True})
+    refreshment: float | None = field(metadata={"frozen": True})
+    jitter: float = field(metadata={"frozen": True})
+
+
+class PartialMomentumHMC(BlockedStep):
+    """Hamiltonian Monte Carlo whose momentum persists from draw to draw.
+
+    Each draw replaces a part of the momentum by noise, follows ``n_steps`` leapfrog steps, and
+    accepts or rejects their end; a rejection turns the momentum round. Momentum that persists keeps
+    the direction of travel over many short trajectories, so that one leapfrog step per draw makes
+    no random walk, and every point on the way is a draw.
+
+    It goes wherever ``pm.HamiltonianMC`` goes: on all continuous variables, or on some of them
+    beside other step methods. While tuning it adapts one length scale per dimension, in windows of
+    growing length, and the step size, by dual averaging.
+
+    Parameters
+    ----------
+    vars
+        Continuous variables to move; None takes all of the model.
+    n_steps
+        Leapfrog steps per draw.
+    refreshment
+        Share of the momentum *variance* replaced before a draw, in [0, 1]. None replaces half of it
+        per unit of trajectory time, ``1 - 0.5**(n_steps * step_size)``; 1 is ordinary Hamiltonian
+        Monte Carlo.
+    target_accept
+        Acceptance rate that the step size aims at, in (0, 1). It should be high, since a rejection
+        costs the direction of travel.
+    step_size
+        Leapfrog step size in units of ``scale``. None adapts it.
+    scale
+        Length scale of each unconstrained dimension: one number, or one for each dimension in the
+        model's order of variables. None adapts it.
+    jitter
+        The step size of each draw is drawn within this share of its value, in [0, 1). 0 is none.
+    model
+        PyMC model; None takes the one on the context stack.
+    blocked
+        Whether all variables move together.
+    rng
+        Random generator; ``pm.sample`` sets its own.
+    initial_point
+        Point that gives the shapes of the variables.
+    compile_kwargs
+        Keyword arguments of ``pm.compile`` for the log density and its gradient.
+
+    Raises
+    ------
+    DiscreteVariableError
+        If one of ``vars`` is discrete.
+    ValueError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    Statistics: ``acceptance_rate``, ``accepted`` (0 or 1), ``diverging``, ``energy``,
+    ``energy_error`` (of the proposal), ``step_size``, ``step_size_bar``, ``n_steps``, ``lp``. As
+    with PyMC's own samplers, ``lp`` is 0 where another step method comes after this one.
+
+    Neighbouring draws lie close together, since a draw costs a fraction of one of NUTS: compare
+    effective sample sizes per second, and use ``n_steps`` to have fewer draws of more value.
+
+    References
+    ----------
+    Horowitz (1991), A generalized guided Monte Carlo algorithm, doi 10.1016/0370-2693(91)90812-5.
+    Default refreshment: Sohl-Dickstein & Culpepper (2012), section 2.3, arXiv 1205.1925. Scales:
+    as in nutpie, from draws and gradients.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        with model:
+            idata = pm.sample(step=lz.PartialMomentumHMC())
+            idata = pm.sample(step=[lz.PartialMomentumHMC([a, b]), pm.Metropolis([c])])
+    """
+
+    name = "partial_momentum_hmc"
+    default_blocked = True
+    _state_class = PartialMomentumState
+    # names and dtypes that other step methods use: PyMC refuses one name with two dtypes, and
+    # renames mean_tree_accept, tree_size and model_logp to acceptance_rate, n_steps and lp
+    stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
+        "mean_tree_accept": (np.float64, []),
+        "accepted": (np.float64, []),
+        "diverging": (bool, []),
+        "divergences": (int, []),
+        "energy": (np.float64, []),
+        "energy_error": (np.float64, []),
+        "step_size": (np.float64, []),
+        "step_size_bar": (np.float64, []),
+        "tree_size": (np.float64, []),
+        "tune": (bool, []),
+        "model_logp": (np.float64, []),
+    }
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        n_steps: int = 1,
+        refreshment: float | None = None,
+        target_accept: float = 0.9,
+        step_size: float | None = None,
+        scale: float | Sequence[float] | None = None,
+        jitter: float = 0.0,
+        model: pm.Model | None = None,
+        blocked: bool = True,
+        rng: Any = None,
+        initial_point: Mapping[str, np.ndarray] | None = None,
+        compile_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        model = pm.modelcontext(model)
+        self.vars = continuous_vars(vars, model)
+        self.n_steps, self.refreshment, self.jitter = n_steps, refreshment, jitter
+        self.step_size, self.target_accept = step_size, target_accept
+        self.rng = get_random_generator(rng)
+        if initial_point is None:
+            initial_point = model.initial_point(0)
+        self._shapes = {var.name: np.shape(initial_point[var.name]) for var in self.vars}
+        n_dims = sum(int(np.prod(shape)) for shape in self._shapes.values())
+        self.scale = None if scale is None else checked_scale(scale, n_dims)
+        check_settings(n_steps, refreshment, target_accept, step_size, jitter)
+        with model:  # so that check_bounds of the model counts
+            self._log_density = model.logp_dlogp_function(
+                self.vars, ravel_inputs=True, initial_point=initial_point, **(compile_kwargs or {})
+            )
+        self._log_density._pytensor_function.trust_input = True
+        self._other_names = tuple(self._log_density._extra_vars_shared)
+        self._n_dims = n_dims
+        self._pid = os.getpid()
+        self._reset(tune=1000)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Unpickle: the function was compiled again, in this process."""
+        self.__dict__.update(state)
+        self._pid = os.getpid()
+
+    def _reset(self, tune: int) -> None:
+        self.tune = tune > 0
+        self.window_ends = window_ends(tune)
+        self.n_draws = self.n_divergences = 0
+        self.momentum = np.zeros(self._n_dims)
+        self.scale_adapt = ScaleAdaptation(self._n_dims)
+        self._set_step_size(0.5 * self._n_dims**-0.25 if self.step_size is None else self.step_size)
+        self._cached: PhasePoint | None = None
+        self._others: list[np.ndarray] = []
+
+    def _set_step_size(self, step_size: float) -> None:
+        self.step_adapt = DualAverageAdaptation(step_size, self.target_accept, 0.05, 0.75, 10)
+
+    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
+        """Forget the chain before; called by ``pm.sample`` at the start of each chain."""
+        super().setup_chain(rng, tune, draws)
+        linker = type(self._log_density._pytensor_function.maker.linker).__name__
+        if linker == "JAXLinker" and os.getpid() != self._pid:
+            raise RuntimeError(
+                "PartialMomentumHMC was compiled with JAX, which does not survive a fork; pass "
+                'cores=1 or mp_ctx="forkserver" to pm.sample'
+            )
+        self._reset(tune)
+
+    def step(self, point: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[Any]]:
+        """One draw: the point with this step's variables moved, and its statistics."""
+        # log densities of -inf and what comes of them are expected on the way
+        with np.errstate(all="ignore"):
+            start = self._start(point)
+            was_tuning = self.tune
+            step_size = float(self.step_adapt.current(self.tune and self.step_size is None))
+            end, stats = self._transition(start, step_size)
+            if self.tune:
+                self._adapt(end, stats["mean_tree_accept"])
+        self._cached, self.momentum = end, end.momentum
+        self.n_draws += 1
+        bar = float(self.step_adapt.current(tune=False))
+        stats |= {"step_size": step_size, "step_size_bar": bar, "tune": was_tuning}
+        return self._moved(point, end.position), [stats]
+
+    def _transition(self, start: PhasePoint, step_size: float) -> tuple[PhasePoint, dict[str, Any]]:
+        """Refresh, integrate, accept or turn round."""
+        share = self.refreshment
+        if share is None:
+            share = 1.0 - 0.5 ** (self.n_steps * step_size)
+        noise = self.rng.standard_normal(self._n_dims)
+        momentum = np.sqrt(1.0 - share) * start.momentum + np.sqrt(share) * noise
+        start = start._replace(momentum=momentum)
+        if self.jitter:
+            step_size *= 1.0 + self.jitter * self.rng.uniform(-1.0, 1.0)
+        proposal = self._leapfrog(start, step_size, self.n_steps)
+        energy_error = proposal.energy - start.energy
+        if np.isnan(energy_error):
+            energy_error = np.inf
+        acceptance_rate = float(np.exp(min(0.0, -energy_error)))
+        diverging = bool(energy_error > MAX_ENERGY_ERROR)
+        self.n_divergences += diverging and not self.tune
+        accepted = self.rng.random() < acceptance_rate
+        end = proposal if accepted else self._rejected(start)
+        return end, {
+            "mean_tree_accept": acceptance_rate,
+            "accepted": float(accepted),
+            "diverging": diverging,
+            "divergences": self.n_divergences,
+            "energy": end.energy,
+            "energy_error": energy_error,
+            "tree_size": float(self.n_steps),
+            "model_logp": end.log_density,
+        }
+
+    @staticmethod
+    def _rejected(start: PhasePoint) -> PhasePoint:
+        """Stay and turn round: without it the momentum would not keep its law."""
+        return start._replace(momentum=-start.momentum)
+
+    def _leapfrog(self, start: PhasePoint, step_size: float, n_steps: int) -> PhasePoint:
+        """Kick, drift, kick, ``n_steps`` times; stops where the density is zero."""
+        position, momentum, log_density, gradient = start
+        step = step_size * self._scales
+        for _ in range(n_steps):
+            momentum = momentum + 0.5 * step * gradient
+            position = position + step * momentum
+            log_density, gradient = self._evaluate(position)
+            if not log_density > -np.inf:
+                return PhasePoint(position, momentum, -np.inf, gradient)
+            momentum = momentum + 0.5 * step * gradient
+        return PhasePoint(position, momentum, log_density, gradient)
+
+    @property
+    def _scales(self) -> np.ndarray:
+        return self.scale_adapt.scale if self.scale is None else self.scale
+
+    def _evaluate(self, position: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log density, NaN read as -inf, and its gradient."""
+        raveled = position.astype(self._log_density.dtype)
+        try:
+            log_density, gradient = self._log_density._pytensor_function(raveled)
+        except (np.linalg.LinAlgError, ValueError, FloatingPointError):
+            return -np.inf, np.zeros_like(position)
+        log_density = float(log_density)
+        return -np.inf if np.isnan(log_density) else log_density, np.asarray(gradient, dtype=float)
+
+    def _start(self, point: Mapping[str, np.ndarray]) -> PhasePoint:
+        """Where the chain is, evaluated again only if another step method moved something."""
+        position = np.concatenate([np.ravel(point[name]) for name in self._shapes])
+        others = [point[name] for name in self._other_names]
+        if self._cached is not None and self._is_cached(self._cached, position, others):
+            return self._cached._replace(momentum=self.momentum)
+        # copies, since a worker process writes the next point into the same memory
+        self._others = [np.array(value) for value in others]
+        if self._other_names:
+            self._log_density.set_extra_values(
+                dict(zip(self._other_names, self._others, strict=True))
+            )
+        log_density, gradient = self._evaluate(position)
+        if not np.isfinite(log_density):
+            raise SamplingError(
+                f"the log density of the model is {log_density} where PartialMomentumHMC starts; "
+                "check the initial point with model.debug()"
+            )
+        start = PhasePoint(position.astype(float), self.momentum, log_density, gradient)
+        return self._first(start) if self.n_draws == 0 else start
+
+    def _is_cached(
+        self, cached: PhasePoint, position: np.ndarray, others: list[np.ndarray]
+    ) -> bool:
+        same = np.array_equal(position, cached.position.astype(position.dtype))
+        return same and all(map(np.array_equal, others, self._others))
+
+    def _first(self, start: PhasePoint) -> PhasePoint:
+        """Momentum, scales and step size to begin a chain with."""
+        self.scale_adapt.scale = gradient_scale(start.gradient)
+        start = start._replace(momentum=self.rng.standard_normal(self._n_dims))
+        self._find_step_size(start)
+        return start
+
+    def _find_step_size(self, start: PhasePoint) -> None:
+        if self.step_size is not None:
+            return
+
+        def acceptance_rate(step_size: float) -> float:
+            end = self._leapfrog(start, step_size, 1)
+            error = end.energy - start.energy
+            return 0.0 if np.isnan(error) else float(np.exp(min(0.0, -error)))
+
+        guess = float(self.step_adapt.current(tune=False))
+        self._set_step_size(reasonable_step_size(acceptance_rate, guess))
+
+    def _adapt(self, end: PhasePoint, acceptance_rate: float) -> None:
+        if self.step_size is None:
+            self.step_adapt.update(acceptance_rate, tune=True)
+        if self.scale is not None:
+            return
+        self.scale_adapt.add(end.position, end.gradient)
+        if self.n_draws + 1 in self.window_ends:
+            self.scale_adapt.finish_window()
+            self._find_step_size(end)
+
+    def _moved(
+        self, point: Mapping[str, np.ndarray], position: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """The point with this step's variables replaced, its order of keys kept."""
+        new, begin = dict(point), 0
+        for name, shape in self._shapes.items():
+            end = begin + int(np.prod(shape))
+            new[name] = position[begin:end].reshape(shape).astype(point[name].dtype)
+            begin = end
+        return new
+
+    @staticmethod
+    def competence(var: Any, has_grad: bool) -> Competence:
+        """Never chosen unless asked for."""
+        return Competence.INCOMPATIBLE
+
+    @staticmethod
+    def _progressbar_config(n_chains: int = 1) -> tuple[list[Any], dict[str, Any]]:
+        columns = [
+            TextColumn("{task.fields[divergences]}", table_column=Column("Divergences", ratio=1)),
+            TextColumn("{task.fields[step_size]:0.2f}", table_column=Column("Step size", ratio=1)),
+        ]
+        return columns, {"divergences": [0] * n_chains, "step_size": [0.0] * n_chains}
+
+    @staticmethod
+    def _make_progressbar_update_functions() -> tuple[Any, ...]:
+        def update(stats: Mapping[str, Any]) -> dict[str, Any]:
+            shown = {key: stats[key] for key in ("divergences", "step_size")}
+            return shown | {"failing": stats["divergences"] > 0}
+
+        return (update,)

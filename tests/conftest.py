@@ -1,0 +1,23 @@
+"""Lets every test file import `checks`, `contracts`, `targets`; shared fixtures."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from checks import make_rng
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """Generator of one test: a function of the suite's seed and the test's own name."""
+    return make_rng(request.node.nodeid)
+
+
+@pytest.fixture
+def interrupt() -> Callable[[], object]:
+    """Task that ends as if the user had pressed Ctrl-C."""
+
+    def task() -> object:
+        raise KeyboardInterrupt
+
+    return task
