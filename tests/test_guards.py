@@ -258,7 +258,10 @@ def test_normal_means_of_any_shape(shape: tuple[int, ...]) -> None:
 def test_matrices_run_on_jax() -> None:
     """Would catch a matrix of parameters that costs a minute of NUMBA compilation."""
     pytest.importorskip("jax")
-    tree = models.quick(models.matrix(), compile_kwargs={"mode": "JAX"})
+    y = np.linspace(-1, 1, 6).reshape(2, 3)
+    model = built(lambda: pm.Normal("y", pm.Normal("mu", 0, 1, shape=(2, 3)), 1, observed=y))
+    tree = models.quick(model, compile_kwargs={"mode": "JAX"})
+    models.assert_log_z(tree, stats.norm.logpdf(y, 0, np.sqrt(2)).sum())
     assert tree["evidence"].attrs["backend"] == "jax"
 
 

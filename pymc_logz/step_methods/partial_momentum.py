@@ -119,7 +119,9 @@ class PartialMomentumHMC(BlockedStep):
     with PyMC's own samplers, ``lp`` is 0 where another step method comes after this one.
 
     Neighbouring draws lie close together, since a draw costs a fraction of one of NUTS: compare
-    effective sample sizes per second, and use ``n_steps`` to have fewer draws of more value.
+    effective sample sizes per second, and use ``n_steps`` (2 or 3) to have fewer draws of more
+    value. A trajectory ``n_steps * step_size`` near pi or a multiple comes back to where it was, or
+    to its mirror image: stay below 2, or use ``jitter``.
 
     References
     ----------

@@ -1,6 +1,7 @@
 """Batches of annealed rows that step methods propose from, the same in whatever process."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -170,6 +171,8 @@ class Helper:
 
 def serve() -> None:
     """Answer seeds with batches until standard input is closed; the main loop of a `Helper`."""
+    # an interrupt is for the process that asks, which then closes standard input
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests = sys.stdin.buffer
     # what libraries print must not get among the answers
     answers = os.fdopen(os.dup(1), "wb")
