@@ -12,12 +12,14 @@ from pymc_logz.errors import (
 )
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.kernels import Hamiltonian, Langevin, RandomWalk, Slice
-from pymc_logz.plots import plot_evidence
+from pymc_logz.plots import plot_evidence, plot_path, plot_sandwich, plot_weights
 from pymc_logz.sampling import evidence, sample_hais, sandwich
+from pymc_logz.step_methods import HAIS, PartialMomentumHMC
 
 __version__ = version("pymc-logz")
 
 __all__ = [
+    "HAIS",
     "DiscreteVariableError",
     "EvidenceWarning",
     "Hamiltonian",
@@ -25,6 +27,7 @@ __all__ = [
     "Langevin",
     "LogZEstimate",
     "ModelError",
+    "PartialMomentumHMC",
     "PilotError",
     "RandomWalk",
     "Slice",
@@ -33,6 +36,9 @@ __all__ = [
     "evidence",
     "importance_log_z",
     "plot_evidence",
+    "plot_path",
+    "plot_sandwich",
+    "plot_weights",
     "sample_hais",
     "sandwich",
 ]

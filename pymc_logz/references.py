@@ -77,7 +77,7 @@ class PriorDraws:
             seed = rng.integers(2**63, size=4)
             shared.set_value(np.random.Generator(np.random.PCG64(seed)), borrow=True)
         kept: list[np.ndarray] = []
-        n_kept, n_next = 0, n
+        n_kept, n_drawn, n_next = 0, 0, n
         while n_kept < n:
             rows = self._draw(n_next)
             rows = rows[np.all(np.isfinite(rows), axis=1)]
@@ -85,12 +85,15 @@ class PriorDraws:
             self.n_finite += len(rows)
             kept.append(rows)
             n_kept += len(rows)
+            n_drawn += n_next
             if self.finite_share < MIN_FINITE_SHARE and self.n_drawn >= 1000:
                 raise ImproperPriorError(
                     f"only {self.n_finite} of {self.n_drawn} prior draws fall inside what the "
                     "transforms allow; change the prior so that it agrees with its transform"
                 )
-            n_next = min(max(16, int(1.2 * (n - n_kept) / max(self.finite_share, 1e-3))), 2**16)
+            # sized by this call alone, so that its rows depend on the generator and nothing else
+            share = max(n_kept / n_drawn, MIN_FINITE_SHARE)
+            n_next = min(max(16, int(1.2 * (n - n_kept) / share)), 2**16)
         return np.concatenate(kept)[:n]
 
 

@@ -15,6 +15,7 @@ from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.results import evidence_dataset
 from pymc_logz.settings import HaisSettings
+from pymc_logz.step_methods import proposal_log_weight
 
 
 def sample_hais(
@@ -221,6 +222,17 @@ def sandwich(
     )
 
 
+def _log_weight_of(tree: Any) -> np.ndarray | None:
+    """Log weights that a tree holds, if it does and has no estimate from better ones."""
+    if not isinstance(tree, xr.DataTree) or "reverse_annealing" in tree.children:
+        return None
+    if "weighted_posterior" in tree.children:
+        return np.asarray(tree["weighted_posterior"]["log_weight"])
+    if "sample_stats" in tree.children and "log_weight" in tree["sample_stats"]:
+        return proposal_log_weight(tree)
+    return None
+
+
 def _default_cores(cores: int | None, chains: int) -> int:
     """As many as PyMC would take."""
     return min(4, chains, max(1, (os.cpu_count() or 2) // 2)) if cores is None else cores
@@ -232,8 +244,8 @@ def evidence(tree: xr.DataTree | pm.Model, **kwargs: Any) -> xr.DataTree:
     Parameters
     ----------
     tree
-        DataTree that holds weighted draws (group ``weighted_posterior``) or already an
-        ``evidence``; or a PyMC model, which is run through `sample_hais`.
+        DataTree of `sample_hais`, of ``pm.sample(step=HAIS())``, or with an ``evidence`` already;
+        or a PyMC model, which is run through `sample_hais`.
     **kwargs
         Passed to `sample_hais` when a model is given.
 
@@ -251,8 +263,8 @@ def evidence(tree: xr.DataTree | pm.Model, **kwargs: Any) -> xr.DataTree:
         return sample_hais(model=tree, **kwargs)
     if kwargs:
         raise TypeError(f"{sorted(kwargs)} apply only when a model is given, not a DataTree")
-    if isinstance(tree, xr.DataTree) and "weighted_posterior" in tree.children:
-        log_weight = np.asarray(tree["weighted_posterior"]["log_weight"])
+    log_weight = _log_weight_of(tree)
+    if log_weight is not None:
         group = evidence_dataset([importance_log_z(log_weight, method="hais")], {})
         tree = tree.copy()
         tree["evidence"] = xr.DataTree(group)

@@ -47,7 +47,7 @@ ALLOWED = {
     "results": {"errors", "estimators", "runners"},
     "comparison": {"errors"},
     "diagnostics": {"errors", "estimators", "results"},
-    "plots": {"errors", "results", "diagnostics", "comparison"},
+    "plots": {"errors", "estimators", "results", "diagnostics", "comparison"},
     "step_methods": {
         "errors",
         "compiling",
