@@ -97,11 +97,12 @@ class AnnealingPath:
     def _batched(self) -> tuple[Any, str]:
         outputs = [self.log_reference, self.log_ratio]
         if self.has_gradients:
-            outputs += [_gradient(value, self.point) for value in outputs]
+            outputs += [gradient_of(value, self.point) for value in outputs]
         return batch(self.point, outputs, self.n_dims, self.how)
 
 
-def _gradient(value: TensorVariable, point: TensorVariable) -> TensorVariable:
+def gradient_of(value: TensorVariable, point: TensorVariable) -> TensorVariable:
+    """Gradient of a scalar, shape (d,); a `ModelError` if there is none."""
     try:
         return pt.grad(value, point, disconnected_inputs="ignore", return_disconnected="zero")
     except (NotImplementedError, NullTypeGradError) as error:

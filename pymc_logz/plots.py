@@ -14,6 +14,8 @@ from scipy.stats import norm
 from pymc_logz.comparison import compare_evidence
 from pymc_logz.estimators import importance_log_z
 
+LOG_WEIGHTS_SHOWN = 10.0
+
 
 def plot_evidence(
     trees: Mapping[str, xr.DataTree] | pd.DataFrame,
@@ -51,7 +53,7 @@ def plot_evidence(
         raise ValueError(f"ci_prob={ci_prob!r} must lie strictly between 0 and 1")
     table = trees if isinstance(trees, pd.DataFrame) else compare_evidence(trees)
     names = ["log_bayes_factor", "probability"]
-    rows = 0.35 + 0.25 * len(table)
+    rows = 0.5 + 0.25 * len(table)
     drawing, collection, (left, right) = _panels(names, 1, rows, backend, figsize, sharey=True)
     heights = np.arange(len(table), 0, -1)
     _draw_bayes_factors(drawing, left, table, heights, ci_prob)
@@ -89,7 +91,7 @@ def plot_path(
     stages = _group(tree, "annealing")
     names = ["mean_log_ratio", "acceptance_rate", "step_size", "weight_ess"]
     titles = ["Mean log ratio (nats)", "Acceptance rate", "Step size", "Weight ESS, share of rows"]
-    drawing, collection, panels = _panels(names, 2, 1.4, backend, figsize)
+    drawing, collection, panels = _panels(names, 2, 2.4, backend, figsize)
     place = stages["beta"].to_numpy() ** 0.25
     ticks = np.array([0.0, 1e-4, 1e-2, 0.1, 0.3, 1.0])
     for name, title, panel in zip(names, titles, panels, strict=True):
@@ -111,9 +113,9 @@ def plot_weights(
 ) -> PlotCollection:
     """Log weights around log Z, and how much of the estimate the largest ones carry.
 
-    Left, a histogram of log weight minus log Z; right, the share of Z that the k largest of n
-    weights make up, with the diagonal of equal weights. The title gives the weight ESS and Pareto
-    k-hat.
+    Left, a histogram of log weight minus log Z, from -10 on, below which nothing counts; right, the
+    share of Z that the largest weights make up, with the diagonal of equal weights. The title gives
+    the weight ESS and Pareto k-hat.
 
     Parameters
     ----------
@@ -140,9 +142,10 @@ def plot_weights(
         raise ValueError(
             "every weight of this run is zero or infinite, so there is nothing to draw"
         )
-    drawing, collection, (left, right) = _panels(["histogram", "share"], 1, 0.9, backend, figsize)
+    drawing, collection, (left, right) = _panels(["histogram", "share"], 1, 1.2, backend, figsize)
     log_mean = np.logaddexp.reduce(finite) - np.log(log_weight.size)
-    counts, edges = np.histogram(finite - log_mean, bins="fd")
+    shown = finite[finite > log_mean - LOG_WEIGHTS_SHOWN]
+    counts, edges = np.histogram(shown - log_mean, bins="fd")
     drawing.hist(counts, edges[:-1], edges[1:], left, color="C0", alpha=0.7)
     drawing.vline(0.0, left, color="C7")
     drawing.xlabel("log weight - log Z (nats)", left)
@@ -195,7 +198,7 @@ def plot_sandwich(
     if not groups or any("hais_reverse" not in group["method"] for group in groups):
         raise ValueError("each tree needs a reverse estimate: run with direction='both'")
     groups = sorted(groups, key=lambda group: group.attrs["n_temperatures"])
-    drawing, collection, [panel] = _panels(["log_z"], 1, 1.0, backend, figsize, n_columns=1)
+    drawing, collection, [panel] = _panels(["log_z"], 1, 1.4, backend, figsize, n_columns=1)
     places = np.log10([float(group.attrs["n_temperatures"]) for group in groups])
     width = norm.ppf(0.5 + 0.5 * ci_prob)
     methods = {"hais": "forward", "hais_reverse": "reverse", "bar": "both (BAR)"}
@@ -243,6 +246,8 @@ def _panels(
     """Drawing functions of the backend, a collection, and its empty panels by name."""
     backend = rcParams["plot.backend"] if backend is None else backend
     drawing = import_module(f"arviz_plots.backend.{backend}")
+    # keeps titles and labels of panels apart; the other backends do so by themselves
+    layout = {"layout": "constrained"} if backend == "matplotlib" else {}
     figure, grid = drawing.create_plotting_grid(
         len(names),
         n_rows,
@@ -251,6 +256,7 @@ def _panels(
         sharey=sharey,
         figsize=drawing.scale_fig_size(figsize, rows=height, cols=1.1 * n_columns),
         figsize_units="dots",
+        **layout,
     )
     panels = list(grid.ravel())
     plots = np.empty(len(names), dtype=object)

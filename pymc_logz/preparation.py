@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor.tensor as pt
 import xarray as xr
 from pymc.util import get_random_generator
 
@@ -21,6 +20,7 @@ from pymc_logz.model import (
     simulate,
     unconstrain,
 )
+from pymc_logz.path import gradient_of
 from pymc_logz.prior_check import check_prior_mass
 from pymc_logz.references import (
     PriorDraws,
@@ -108,7 +108,7 @@ def make_reference(
     if isinstance(reference, xr.DataTree):
         return fitted_reference(unconstrain(flat, posterior_of(reference, "reference")))
     target = flat.log_prior + flat.log_ratio
-    outputs = [target, pt.grad(target, flat.point)]
+    outputs = [target, gradient_of(target, flat.point)]
     compiled = compile_function([flat.point], outputs, compile_kwargs, [starts[0]])
 
     def value_and_gradient(row: np.ndarray) -> tuple[float, np.ndarray]:

@@ -31,6 +31,7 @@ ALLOWED = {
     "references": {"errors", "path"},
     "settings": {"errors", "kernels", "schedules"},
     "preparation": {
+        "path",
         "settings",
         "errors",
         "compiling",

@@ -105,19 +105,20 @@ def bar_log_z(
     log_z = brentq(imbalance, low, high, xtol=1e-12)
     of_forward, of_reverse = shares(log_z)
     parts = (of_forward, of_reverse)
+    overlap = float(of_forward.mean() + of_reverse.mean())
+    details = {"overlap": overlap, "log_mean_forward": _log_mean(forward)}
+    if not overlap > MIN_OVERLAP:
+        return LogZEstimate(method, np.nan, np.nan, 0.0, np.nan, "no_overlap", details)
     variance = sum(part.var(ddof=1) / part.mean() ** 2 / part.size for part in parts)
     ess = sum(part.sum() ** 2 / (part**2).sum() for part in parts)
-    overlap = float(of_forward.mean() + of_reverse.mean())
-    status = "ok" if overlap > MIN_OVERLAP else "no_overlap"
-    usable = status == "ok"
     return LogZEstimate(
         method=method,
-        log_z=log_z_reference + log_z if usable else np.nan,
-        mcse=float(np.sqrt(variance)) if usable else np.nan,
+        log_z=log_z_reference + log_z,
+        mcse=float(np.sqrt(variance)),
         weight_ess=float(ess),
         khat=np.nan,
-        status=status,
-        details={"overlap": overlap, "log_mean_forward": _log_mean(forward)},
+        status="ok",
+        details=details,
     )
 
 
