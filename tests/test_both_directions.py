@@ -78,11 +78,9 @@ def test_references_that_are_none_are_refused(student: energies.Energy) -> None:
     """Would catch a typing error that runs from the prior."""
     with pytest.raises(ValueError, match="reference='posterior' must be 'prior', 'laplace'"):
         models.quick(student.model, reference="posterior")
+    other = xr.Dataset({"z": (("chain", "draw"), [[1.0]])})
     with pytest.raises(ValueError, match="no variable 'location'"):
-        other = xr.DataTree.from_dict(
-            {"posterior": xr.Dataset({"z": (("chain", "draw"), [[1.0]])})}
-        )
-        models.quick(student.model, reference=other)
+        models.quick(student.model, reference=xr.DataTree.from_dict({"posterior": other}))
 
 
 def test_student_reference_draws_follow_its_density() -> None:
