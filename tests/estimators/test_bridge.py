@@ -42,7 +42,6 @@ def test_bar_beats_both_directions() -> None:
     }
     spread = {name: np.std(values) for name, values in errors.items()}
     assert spread["bar"] < 0.9 * min(spread["forward"], spread["reverse"])
-    assert np.mean(errors["forward"]) < LOG_Z < np.mean(errors["reverse"])
 
 
 def test_reverse_weights_average_to_the_inverse() -> None:
