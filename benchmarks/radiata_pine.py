@@ -31,13 +31,15 @@ def log_z_of(method, model, seed):
     import numpy as np
     import pymc as pm
 
-    start = time.perf_counter()
     tree = pm.sample_smc(model=model, random_seed=seed, progressbar=False)
+    groups = (tree, tree["posterior"], tree["sample_stats"])
+    attrs = {name: value for group in groups for name, value in group.attrs.items()}
     chains = tree["sample_stats"]["log_marginal_likelihood"].values
     chains = chains if chains.dtype == object else [chains]
     values = np.array([np.asarray(chain, dtype=float)[-1] for chain in chains])
     log_z = float(np.logaddexp.reduce(values) - np.log(values.size))
-    return log_z, float("nan"), {"sampling_time": time.perf_counter() - start}
+    # PyMC compiles inside what it reports as the sampling time
+    return log_z, float("nan"), {"sampling_time": attrs["_t_sampling"]}
 
 
 def child(method, covariate):
@@ -51,7 +53,11 @@ def child(method, covariate):
 
     energy = radiata_pine(covariate)
     cold = log_z_of(method, energy.model, 0)
-    runs = {"cold_time": time.perf_counter() - began, "first_error": cold[0] - energy.log_z}
+    runs = {
+        "cold_time": time.perf_counter() - began,
+        "first_error": cold[0] - energy.log_z,
+        "first_sampling": cold[2]["sampling_time"] + cold[2].get("tuning_time", 0.0),
+    }
     errors, mcses, sampling = [], [], []
     for seed in range(1, N_WARM + 1):
         log_z, mcse, attrs = log_z_of(method, energy.model, seed)
@@ -63,9 +69,12 @@ def child(method, covariate):
 
 def main():
     """Print the table."""
-    print("| model | method | cold, import to result (s) | sampling (s) | errors of log Z | mcse |")
-    print("|---|---|---|---|---|---|")
-    cold, warm = dict.fromkeys(METHODS, 0.0), dict.fromkeys(METHODS, 0.0)
+    print(
+        "| model | method | cold, import to result (s) | reported sampling, first run (s) "
+        "| later runs (s) | errors of log Z | mcse |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    cold, first, warm = (dict.fromkeys(METHODS, 0.0) for _ in range(3))
     for covariate in ("density", "adjusted"):
         for method in METHODS:
             with tempfile.TemporaryDirectory() as cache:
@@ -79,17 +88,23 @@ def main():
                 ).stdout
             run = json.loads(output.strip().splitlines()[-1])
             cold[method] += run["cold_time"]
+            first[method] += run["first_sampling"]
             warm[method] += median(run["sampling"])
             errors = [run["first_error"], *run["errors"]]
             sampling = median(run["sampling"])
             print(
-                f"| {covariate} | {method} | {run['cold_time']:.1f} | {sampling:.2f} "
+                f"| {covariate} | {method} | {run['cold_time']:.1f} "
+                f"| {run['first_sampling']:.2f} | {sampling:.2f} "
                 f"| sd {stdev(errors):.3f}, largest {max(errors, key=abs):+.3f} "
                 f"| {median(run['mcses']):.3f} |",
                 flush=True,
             )
     ours, theirs = METHODS
-    print(f"\nsampling time, sample_smc / sample_hais: {warm[theirs] / warm[ours]:.1f}")
+    print(
+        f"\nreported sampling, first run, sample_smc / sample_hais: "
+        f"{first[theirs] / first[ours]:.1f}"
+    )
+    print(f"later runs: {warm[theirs] / warm[ours]:.1f}")
     print(f"cold time, sample_smc / sample_hais: {cold[theirs] / cold[ours]:.2f}")
 
 

@@ -63,8 +63,8 @@ def sample_hais(
     target_accept
         Acceptance rate that the tuned step sizes aim at, in (0, 1).
     cores
-        Chains that run at the same time. It changes the wall time, never the result. None takes as
-        many as PyMC would.
+        Chains that run at the same time. It changes the wall time, never the result. None runs as
+        many as there are processors.
     reference
         What the path starts from: ``"prior"``; ``"laplace"``, a Student-t with the curvature at the
         posterior's mode; or a DataTree with a group ``posterior``, to which a Student-t is fitted
@@ -234,8 +234,8 @@ def _log_weight_of(tree: Any) -> np.ndarray | None:
 
 
 def _default_cores(cores: int | None, chains: int) -> int:
-    """As many as PyMC would take."""
-    return min(4, chains, max(1, (os.cpu_count() or 2) // 2)) if cores is None else cores
+    """A thread per chain, as long as there are processors."""
+    return min(chains, os.cpu_count() or 1) if cores is None else cores
 
 
 def evidence(tree: xr.DataTree | pm.Model, **kwargs: Any) -> xr.DataTree:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_logz.kernels.base import Kernel, Move
-from pymc_logz.runners.block import Block
+from pymc_logz.runners.block import Block, Trace
 
 Report = Callable[[int], None]
 """Called with the number of moves made since the last call."""
@@ -126,44 +126,61 @@ def anneal(
     ----------
     Neal (2001); Sohl-Dickstein & Culpepper (2012), eq. 25, arXiv 1205.1925.
     """
-    n_rows, n_moves = start.shape[0], plan.n_temperatures
-    increments = np.diff(plan.betas)
+    n_moves = plan.n_temperatures
+    tally = _Tally(np.diff(plan.betas), start.shape[0])
     state = block.initial_state(start)
-    log_weight = np.zeros(n_rows)
-    acceptance = np.zeros(n_rows)
-    stage = np.full((3, n_moves + 1), np.nan)
-    stage[2, 0] = n_rows
-    n_nan = 0
+    waiting: tuple[slice, Callable[[], Trace]] | None = None
     for first in range(0, n_moves, block.n_moves):
         part = slice(first, min(first + block.n_moves, n_moves))
-        state, trace = block.run(state, plan.moves(block.kernel, part), rng)
-        is_nan = np.isnan(trace.log_ratio)
-        n_nan += int(is_nan.sum())
-        log_ratio = np.where(is_nan, -np.inf, trace.log_ratio)
-        running = log_weight + np.cumsum(increments[part, None] * log_ratio, axis=0)
-        before = np.concatenate([log_weight[None], running[:-1]])
-        log_weight = running[-1]
-        acceptance += trace.acceptance_rate.sum(axis=0)
-        stage[0, part] = trace.acceptance_rate.mean(axis=1)
-        stage[1, part] = _weighted_mean(log_ratio, before)
-        stage[2, part.start + 1 : part.stop + 1] = weight_ess(running)
-        if first == 0:
-            acceptance -= trace.acceptance_rate[0]
-            stage[0, 0] = np.nan
+        # the noise of this block is drawn while the one before is still being computed
+        state, trace = block.launch(state, plan.moves(block.kernel, part), rng)
+        if waiting is not None:
+            tally.add(waiting[0], waiting[1]())
+        waiting = part, trace
         if report is not None:
             report(part.stop - part.start)
+    if waiting is not None:
+        tally.add(waiting[0], waiting[1]())
     log_reference, log_ratio = (np.asarray(value) for value in state.evaluation[:2])
     return Annealed(
         position=np.asarray(state.position),
         log_reference=log_reference,
         log_ratio=log_ratio,
-        log_weight=log_weight,
-        acceptance_rate=acceptance / max(1, n_moves - 1),
-        n_nan=n_nan,
-        stage_acceptance_rate=stage[0],
-        stage_mean_log_ratio=stage[1],
-        stage_weight_ess=stage[2],
+        log_weight=tally.log_weight,
+        acceptance_rate=tally.acceptance / max(1, n_moves - 1),
+        n_nan=tally.n_nan,
+        stage_acceptance_rate=tally.stage[0],
+        stage_mean_log_ratio=tally.stage[1],
+        stage_weight_ess=tally.stage[2],
     )
+
+
+class _Tally:
+    """Weights and statistics of rows, block by block."""
+
+    def __init__(self, increments: np.ndarray, n_rows: int) -> None:
+        self.increments = increments
+        self.log_weight = np.zeros(n_rows)
+        self.acceptance = np.zeros(n_rows)
+        self.stage = np.full((3, increments.size + 1), np.nan)
+        self.stage[2, 0] = n_rows
+        self.n_nan = 0
+
+    def add(self, part: slice, trace: Trace) -> None:
+        """Count a part of the moves."""
+        is_nan = np.isnan(trace.log_ratio)
+        self.n_nan += int(is_nan.sum())
+        log_ratio = np.where(is_nan, -np.inf, trace.log_ratio)
+        steps = np.cumsum(self.increments[part, None] * log_ratio, axis=0)
+        running = self.log_weight + steps
+        before = np.concatenate([self.log_weight[None], running[:-1]])
+        self.log_weight = running[-1]
+        # the very first move only evaluates the start
+        moved = trace.acceptance_rate[1:] if part.start == 0 else trace.acceptance_rate
+        self.acceptance += moved.sum(axis=0)
+        self.stage[0, part.stop - len(moved) : part.stop] = moved.mean(axis=1)
+        self.stage[1, part] = _weighted_mean(log_ratio, before)
+        self.stage[2, part.start + 1 : part.stop + 1] = weight_ess(running)
 
 
 def merge(first: Annealed, second: Annealed) -> Annealed:

@@ -1,6 +1,6 @@
 """A block: many kernel moves compiled into one scan, with noise drawn by NumPy."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -150,10 +150,26 @@ class Block:
         KernelState, Trace
             Where the rows are, and what happened on the way, over the moves asked for.
         """
+        state, trace = self.launch(state, moves, rng)
+        return state, trace()
+
+    def launch(
+        self, state: KernelState, moves: Move, rng: np.random.Generator
+    ) -> tuple[KernelState, Callable[[], Trace]]:
+        """As `run`, without waiting where the backend computes in the background, as JAX does.
+
+        Returns
+        -------
+        KernelState, callable
+            A state that can be launched from, and a function that waits for the trace.
+        """
         n_asked = len(moves.beta)
         noise = self.kernel.draw_noise(rng, self.n_moves, *np.shape(state.position))
         outputs = self.compiled.call(*_flatten(state), *_pad(moves, self.n_moves), *noise)
-        trace = Trace(*(np.asarray(out)[:n_asked] for out in outputs[-2:]))
+
+        def trace() -> Trace:
+            return Trace(*(np.asarray(out)[:n_asked] for out in outputs[-2:]))
+
         return _unflatten(outputs[:-2]), trace
 
 
