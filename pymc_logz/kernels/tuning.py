@@ -51,8 +51,7 @@ def population_scale(position: np.ndarray, weight: np.ndarray, fallback: np.ndar
     np.ndarray
         Shape (d,). Quantiles rather than moments, so that a heavy tail does not stretch the scale.
     """
-    order = np.argsort(position, axis=0)
-    cumulative = np.cumsum(weight[order], axis=0) - 0.5 * weight[order]
+    order, cumulative = _weighted_ranks(position, weight)
     ordered = np.take_along_axis(position, order, axis=0)
     width = np.array(
         [
@@ -77,8 +76,7 @@ def population_correlation(position: np.ndarray, weight: np.ndarray) -> np.ndarr
         Normalised weights, shape (n,).
     """
     n_dims = position.shape[1]
-    order = np.argsort(position, axis=0)
-    cumulative = np.cumsum(weight[order], axis=0) - 0.5 * weight[order]
+    order, cumulative = _weighted_ranks(position, weight)
     ranks = np.empty_like(cumulative)
     np.put_along_axis(ranks, order, cumulative, axis=0)
     scores = ndtri(np.clip(ranks, 1e-4, 1 - 1e-4))
@@ -89,3 +87,9 @@ def population_correlation(position: np.ndarray, weight: np.ndarray) -> np.ndarr
     shrinkage = n_dims / (n_dims + 1.0 / (weight**2).sum())
     correlation = (1 - shrinkage) * covariance / np.outer(sd, sd) + shrinkage * np.eye(n_dims)
     return np.linalg.cholesky(correlation)
+
+
+def _weighted_ranks(position: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Order of each column of rows (n, d), and the share of weight below each row in that order."""
+    order = np.argsort(position, axis=0)
+    return order, np.cumsum(weight[order], axis=0) - 0.5 * weight[order]

@@ -10,7 +10,6 @@ import pytensor.tensor as pt
 
 from pymc_logz.compiling import compile_function
 from pymc_logz.kernels.base import Kernel, KernelState, Move
-from pymc_logz.kernels.base import draw_noise as draw_noise
 from pymc_logz.path import AnnealingPath, Evaluation
 
 MOVES_PER_BLOCK = 32
@@ -63,20 +62,19 @@ class Block:
         trial = self.initial_state(path.sample_reference(rng, n_rows))
         moves = self._still_moves(self.n_moves)
         noise = kernel.draw_noise(rng, self.n_moves, n_rows, path.n_dims)
+        can_turn = self.path.how == "auto" and self.path.batching == "vector"
         self.compiled = compile_function(
             inputs,
             outputs,
             compile_kwargs,
             [*_flatten(trial), *moves, *noise],
-            self._graph_by_rows if self.path.how == "auto" else None,
+            self._graph_by_rows if can_turn else None,
         )
         if self.compiled.is_alternative:
             self.path = replace(self.path, how="row")
 
     def _graph_by_rows(self) -> tuple[list[Any], list[Any]]:
         """The same block with rows batched the other way."""
-        if self.path.batching == "row":
-            raise NotImplementedError("rows are batched one by one already")
         return self._graph(replace(self.path, how="row"))
 
     def _graph(self, path: AnnealingPath | None = None) -> tuple[list[Any], list[Any]]:

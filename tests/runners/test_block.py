@@ -9,9 +9,9 @@ from contracts import constant_moves, evaluated_state
 from targets import N_ROWS, TARGETS, compiled_block, dead_zone_block
 
 from pymc_logz.kernels import Hamiltonian
-from pymc_logz.kernels.base import KernelState, Move
+from pymc_logz.kernels.base import KernelState, Move, draw_noise
 from pymc_logz.runners import block as block_module
-from pymc_logz.runners.block import Block, Trace, draw_noise
+from pymc_logz.runners.block import Block, Trace
 
 KERNEL = Hamiltonian()
 SCALE = TARGETS["gaussian"].scale
