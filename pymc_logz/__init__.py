@@ -12,9 +12,11 @@ from pymc_logz.errors import (
 )
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.kernels import Hamiltonian, Langevin, RandomWalk, Slice
+from pymc_logz.per_datum import log_likelihood
 from pymc_logz.plots import plot_evidence, plot_path, plot_sandwich, plot_weights
 from pymc_logz.sampling import evidence, sample_hais, sandwich
 from pymc_logz.step_methods import HAIS, PartialMomentumHMC
+from pymc_logz.tempered_sampling import sample_tempered
 
 __version__ = version("pymc-logz")
 
@@ -35,10 +37,12 @@ __all__ = [
     "compare_evidence",
     "evidence",
     "importance_log_z",
+    "log_likelihood",
     "plot_evidence",
     "plot_path",
     "plot_sandwich",
     "plot_weights",
     "sample_hais",
+    "sample_tempered",
     "sandwich",
 ]

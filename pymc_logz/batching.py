@@ -18,7 +18,7 @@ from pytensor.compile.mode import get_mode
 from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
-from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import applys_between
 from pytensor.scan.op import Scan
@@ -111,9 +111,13 @@ def _numba_row_map(op: RowMap, **_: Any) -> Callable:
 
 
 def batch(
-    point: TensorVariable, outputs: list[TensorVariable], n_dims: int, batching: str
-) -> tuple[Callable[[TensorVariable], list[TensorVariable]], str]:
-    """Function from a batch of rows to the batched outputs, and the way it was made.
+    point: TensorVariable,
+    outputs: list[TensorVariable],
+    n_dims: int,
+    batching: str,
+    data: TensorVariable | None = None,
+) -> tuple[Callable[..., list[TensorVariable]], str]:
+    """Function from a batch of rows (and of their data) to the batched outputs, and how it is made.
 
     Parameters
     ----------
@@ -125,14 +129,18 @@ def batch(
         d.
     batching
         ``"vector"``, ``"row"``, or ``"auto"`` to choose from the graph.
+    data
+        Symbolic vector, shape (D,), that is batched along with the point.
     """
     if batching not in BATCHINGS:
         raise ValueError(f"batching={batching!r} is not one of {BATCHINGS}")
-    if batching == "row" or (batching == "auto" and not vectorizes_well(point, outputs, n_dims)):
-        return _row_evaluator(point, outputs, n_dims), "row"
+    inputs = [point] if data is None else [point, data]
+    if batching == "row" or (batching == "auto" and not vectorizes_well(inputs, outputs, n_dims)):
+        return _row_evaluator(inputs, outputs, n_dims), "row"
 
-    def evaluate(rows: TensorVariable) -> list[TensorVariable]:
-        vectorized = vectorize_graph(outputs, {point: rows})
+    def evaluate(*batches: TensorVariable) -> list[TensorVariable]:
+        rows = batches[0]
+        vectorized = vectorize_graph(outputs, dict(zip(inputs, batches, strict=True)))
         return [
             new if new.ndim > old.ndim else pt.zeros((rows.shape[0], *[1] * new.ndim)) + new
             for old, new in zip(outputs, vectorized, strict=True)
@@ -141,19 +149,25 @@ def batch(
     return evaluate, "vector"
 
 
-def vectorizes_well(point: TensorVariable, outputs: list[TensorVariable], n_dims: int) -> bool:
+def vectorizes_well(
+    inputs: list[TensorVariable], outputs: list[TensorVariable], n_dims: int
+) -> bool:
     """Whether the vectorised graph is free of loops over the batch."""
-    rows = pt.matrix("rows", shape=(None, n_dims), dtype=point.dtype)
+    widths = (n_dims, *(var.type.shape[0] for var in inputs[1:]))
+    batches = [
+        pt.matrix("rows", shape=(None, width), dtype=var.dtype)
+        for var, width in zip(inputs, widths, strict=True)
+    ]
     try:
         # rewriting removes the many Blockwise operations that have a batched form of their own
         vectorized = rewrite_graph(
-            vectorize_graph(outputs, {point: rows}),
+            vectorize_graph(outputs, dict(zip(inputs, batches, strict=True))),
             include=("canonicalize", "specialize"),
             exclude=("cxx_only", "BlasOpt"),
         )
     except (NotImplementedError, ValueError):
         return False
-    return not any(_loops(node.op) for node in applys_between([rows], vectorized))
+    return not any(_loops(node.op) for node in applys_between(batches, vectorized))
 
 
 def _loops(op: Op) -> bool:
@@ -163,21 +177,33 @@ def _loops(op: Op) -> bool:
 
 
 def _row_evaluator(
-    point: TensorVariable, outputs: list[TensorVariable], n_dims: int
-) -> Callable[[TensorVariable], list[TensorVariable]]:
+    inputs: list[TensorVariable], outputs: list[TensorVariable], n_dims: int
+) -> Callable[..., list[TensorVariable]]:
     """Batched outputs through one `RowMap` whose single output holds them side by side."""
     flat = [out.reshape((1,)) if out.ndim == 0 else out for out in outputs]
     widths = [1 if out.ndim == 0 else n_dims for out in outputs]
     joined = pt.specify_shape(pt.concatenate(flat).astype(pytensor.config.floatX), (sum(widths),))
     register_backends()
-    row_map = RowMap(point, joined)
+    row_map = RowMap(*_as_one_input(inputs, joined, n_dims))
     ends = np.cumsum(widths)
 
-    def evaluate(rows: TensorVariable) -> list[TensorVariable]:
-        result = row_map(rows)
+    def evaluate(*batches: TensorVariable) -> list[TensorVariable]:
+        result = row_map(pt.concatenate(batches, axis=1) if len(batches) > 1 else batches[0])
         return [
             result[:, end - 1] if out.ndim == 0 else result[:, end - width : end]
             for out, width, end in zip(outputs, widths, ends, strict=True)
         ]
 
     return evaluate
+
+
+def _as_one_input(
+    inputs: list[TensorVariable], output: TensorVariable, n_dims: int
+) -> tuple[TensorVariable, TensorVariable]:
+    """The point with its data behind it as one vector, and the output as a function of that."""
+    if len(inputs) == 1:
+        return inputs[0], output
+    point, data = inputs
+    both = pt.tensor("row", dtype=point.dtype, shape=(n_dims + data.type.shape[0],))
+    parts = {point: both[:n_dims], data: both[n_dims:].astype(data.dtype)}
+    return both, clone_replace([output], parts, rebuild_strict=False)[0]

@@ -20,7 +20,7 @@ def evidence_of(tree: xr.DataTree, name: str = "tree") -> xr.Dataset:
     TypeError
         If ``tree`` is not a DataTree.
     ValueError
-        If it has no group ``evidence``.
+        If it has no group ``evidence``, or one of many data rows.
     """
     if not isinstance(tree, xr.DataTree):
         raise TypeError(
@@ -32,7 +32,14 @@ def evidence_of(tree: xr.DataTree, name: str = "tree") -> xr.Dataset:
             f"{name} has no group 'evidence' (its groups are {sorted(tree.children)}); make it "
             "with pymc_logz.sample_hais(model=...)"
         )
-    return tree["evidence"].to_dataset().isel(method=0)
+    entry = tree["evidence"].to_dataset().isel(method=0)
+    if entry["log_z"].ndim:
+        raise ValueError(
+            f"{name} has the log Z of each {entry['log_z'].dims[0]!r}, not one number; compare "
+            "differences of tree['evidence']['log_z'] by hand, or their sum over data rows, which "
+            "is in tree['evidence'].attrs['sum_log_z']"
+        )
+    return entry
 
 
 def compare_evidence(

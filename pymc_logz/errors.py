@@ -29,37 +29,68 @@ class EvidenceWarning(UserWarning):
 STATUS_SENTENCES = {
     "ok": "The error estimate can be trusted.",
     "low_weight_ess": (
-        "Few rows carry the weight, so the error is a rough guess; "
-        "use more temperatures (betas=<int>) or more draws."
+        "Few rows carry the weight, so the error is a rough guess; use more temperatures "
+        "(betas=<int>), more steps at each (kernel=Hamiltonian(n_steps=<int>)), another reference "
+        "(reference=), or more rows (draws=<int>)."
     ),
     "high_khat": (
         "The largest weights have a heavy tail (Pareto k-hat above its threshold), so the error "
-        "may be too small; use more temperatures (betas=<int>) or more draws."
+        "may be too small; use more temperatures (betas=<int>), more steps at each "
+        "(kernel=Hamiltonian(n_steps=<int>)) or another reference (reference=). More rows help "
+        "little."
     ),
     "degenerate": (
         "A handful of rows carries all the weight, so there is no log Z to report; "
-        "use many more temperatures (betas=<int>) or check that the model can explain its data."
+        "use many more temperatures (betas=<int>) or another reference (reference=), or check "
+        "that the model can explain its data."
     ),
     "no_support": (
-        "Every row ended with weight zero: no prior draw reached the support of the likelihood; "
-        "check the potentials and the observed data."
+        "Every row ended with weight zero: none reached the support of the likelihood; use more "
+        "rows (draws=<int>), start from posterior draws (reference=), or check the potentials and "
+        "the observed data."
     ),
     "no_overlap": (
         "The forward and the reverse rows have no weights in common, so there is no bridge between "
-        "them; use more temperatures (betas=<int>)."
+        "them; use more temperatures (betas=<int>) or other starts (posterior_draws=)."
     ),
     "approximate_starts": (
         "The reverse rows started at resampled ends of the forward ones, moved on at beta = 1: the "
         "upper end is only as good as those starts. Pass posterior_draws= for independent ones."
     ),
+    "upper_end": (
+        "Rows that start at the target may not reach long tails of the reference in time, which "
+        "their own weights do not show: read the reverse estimate as an upper end, and use bar or "
+        "hais for log Z (reference='laplace' or more temperatures bring it closer)."
+    ),
+    "not_run": "The run was interrupted before it came to this data row.",
     "infinite_weight": (
         "A row has infinite weight: the likelihood or a potential is unbounded, so log Z is "
-        "infinite or undefined."
+        "infinite or undefined; bound it, for instance by a prior that keeps a scale away from "
+        "zero."
+    ),
+    "short_run": (
+        "The run has few independent stretches, so the error is a rough guess; use more draws or "
+        "more chains."
+    ),
+    "unvisited_level": (
+        "A temperature that the method needs was hardly ever visited, so there is no log Z to "
+        "report; use more draws or a longer warm-up."
+    ),
+    "partial_support": (
+        "Some draws of the reference lie outside the support of the target (log ratio -inf), so "
+        "the mean log ratio is infinite and this method has no number; use rts, mbar or "
+        "stepping_stone."
+    ),
+    "not_converged": (
+        "The equations of the estimate were not solved to their tolerance, so there is no log Z "
+        "to report; use more temperatures (betas=<int>) or another method."
     ),
 }
 """What each value of ``status`` means, and what to do about it."""
 
-USABLE_STATUSES = frozenset({"ok", "low_weight_ess", "high_khat", "approximate_starts"})
+USABLE_STATUSES = frozenset(
+    {"ok", "low_weight_ess", "high_khat", "approximate_starts", "upper_end", "short_run"}
+)
 """Statuses that come with a number; under every other one ``log_z`` is NaN."""
 
 

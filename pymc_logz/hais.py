@@ -14,7 +14,7 @@ from pymc.progress_bar import create_simple_progress
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, bar_log_z, importance_log_z, reverse_log_z
 from pymc_logz.model import constrain, model_data, model_labels, unconstrain
-from pymc_logz.preparation import Prepared, check_log_ratio, posterior_of, prepare
+from pymc_logz.preparation import Prepared, check_start, posterior_of, prepare
 from pymc_logz.results import (
     annealing_dataset,
     data_datasets,
@@ -24,13 +24,18 @@ from pymc_logz.results import (
     reverse_dataset,
 )
 from pymc_logz.runners.anneal import Annealed, Plan, anneal, merge
-from pymc_logz.runners.parallel import run_tasks, spawn_generators
-from pymc_logz.runners.pilot import Stages, choose_length, run_pilot, systematic_resample
+from pymc_logz.runners.block import Block
+from pymc_logz.runners.ladder import choose_plan
+from pymc_logz.runners.parallel import finished, run_tasks, spawn_generators
+from pymc_logz.runners.pilot import Stages, run_pilot, systematic_resample
+from pymc_logz.runners.pilot_check import lost_part, stuck_stages
 from pymc_logz.runners.sample import stay_at_end
 from pymc_logz.settings import HaisSettings
 
 TARGET_VARIANCE = 0.1
 """Variance of the log weight that the adaptive ladder aims at: weight ESS of about 90%."""
+MORE_ROWS = 4
+"""Factor in the rows of a pilot that is repeated."""
 MAX_GROWTH = 64
 """Largest factor by which ``target_mcse`` lets a run grow."""
 
@@ -85,32 +90,64 @@ class Directions:
     """Whether the reverse rows started at draws of the target that the run did not make."""
 
 
-def make_plan(prepared: Prepared, settings: HaisSettings, report: Any = None) -> Plan:
+def make_plan(
+    prepared: Prepared,
+    settings: HaisSettings,
+    report: Any = None,
+    target_variance: float = TARGET_VARIANCE,
+) -> Plan:
     """Freeze the temperatures and the kernel's settings."""
     block, rng = prepared.block, prepared.pilot_rng
     draw_start = partial(block.path.sample_reference, rng, prepared.n_pilot)
     start = draw_start()
-    check_log_ratio(prepared, start)
-    if prepared.prior.finite_share < 1.0:
-        warn(
-            f"the transforms take only {prepared.prior.finite_share:.1%} of the prior draws: log Z "
-            "is that of the prior restricted to them and renormalised"
-        )
-    fixed, ladder = block.kernel, settings.ladder()
-    if ladder is not None and fixed.step_size is not None and fixed.scale is not None:
-        scale = np.broadcast_to(fixed.scale, (ladder.size, block.path.n_dims)).astype(float)
-        return Plan(ladder, np.full(ladder.size, float(fixed.step_size)), scale)
-    stages: Stages = run_pilot(
-        block,
-        start,
-        rng,
-        target_accept=settings.target_accept,
-        tune=settings.tune,
-        report=report,
+    check_start(prepared, start)
+    ladder = settings.ladder()
+    if ladder is not None and (plan := fixed_plan(block, ladder)) is not None:
+        return plan
+    walk = partial(
+        run_pilot, block, target_accept=settings.target_accept, tune=settings.tune, report=report
     )
-    if ladder is not None:
-        return stages.plan_for(ladder)
-    return stages.plan(choose_length(block, stages, draw_start, rng, TARGET_VARIANCE))
+    stages: Stages = walk(start, rng)
+    if ladder is None:
+        plan, trial = choose_plan(block, stages, draw_start, rng, target_variance)
+        if block.n_groups == 1 and lost_part(stages, trial):
+            # a mode died out by chance, which is less likely among more rows
+            stages = walk(block.path.sample_reference(rng, MORE_ROWS * prepared.n_pilot), rng)
+            plan, trial = choose_plan(block, stages, draw_start, rng, target_variance)
+            warn_of_lost_part(lost_part(stages, trial))
+    else:
+        plan = stages.plan_for(ladder)
+    warn_of_stuck(stuck_stages(stages))
+    return plan
+
+
+def warn_of_lost_part(share: float) -> None:
+    """Say that the pilot's settings may not fit all of the posterior."""
+    if share:
+        warn(
+            f"the pilot's population and the annealed rows disagree about {share:.0%} of the "
+            "posterior, so a mode got lost on the way and the settings may not fit it: use a "
+            "larger tune, draws=512, or reference= draws that cover all modes"
+        )
+
+
+def warn_of_stuck(betas: np.ndarray) -> None:
+    """Say where the rows did not move."""
+    if betas.size:
+        warn(
+            f"rows hardly move at {betas.size} stages of the pilot, first at beta={betas[0]:.3g}: "
+            "give the kernel a smaller step_size or leave it to the pilot, use a larger tune, or "
+            "kernel='slice'"
+        )
+
+
+def fixed_plan(block: Block, betas: np.ndarray) -> Plan | None:
+    """Plan of a kernel that leaves nothing to the pilot; None if it leaves something."""
+    step_size, scale = block.kernel.step_size, block.kernel.scale
+    if step_size is None or scale is None:
+        return None
+    scale = np.broadcast_to(scale, (betas.size, block.path.n_dims)).astype(float)
+    return Plan(betas, np.full(betas.size, float(step_size)), scale)
 
 
 def run_chains(
@@ -128,7 +165,7 @@ def run_chains(
         partial(anneal, prepared.block, plan, start, rng, report)
         for start, rng in zip(starts, generators, strict=True)
     ]
-    return _finished(run_tasks(tasks, cores))
+    return finished(run_tasks(tasks, cores))
 
 
 def run_until(
@@ -179,30 +216,26 @@ def run_reverse(
     chain, resampled. Both are first moved on at beta = 1, which leaves draws of the target as such.
     """
     block, backward = prepared.block, plan.reverse()
+    [dealer, *generators] = spawn_generators(prepared.rng, len(forward) + 1)
+    sizes = [run.log_weight.size for run in forward]
+    if target_rows is None:
+        starts: list[Any] = [None] * len(forward)
+    else:
+        # shuffled before they are dealt out, as draws come in an order of their own
+        dealt = np.resize(dealer.permutation(len(target_rows)), sum(sizes))
+        starts = [target_rows[part] for part in np.split(dealt, np.cumsum(sizes)[:-1])]
     report = _report_moves(progress, "Reverse", len(forward) * plan.n_temperatures)
 
-    def chain(run: Annealed, rng: np.random.Generator) -> Annealed:
-        n = run.log_weight.size
-        if target_rows is None:
+    def chain(run: Annealed, start: Any, rng: np.random.Generator) -> Annealed:
+        if start is None:
             start = run.position[resampled(run.log_weight, rng)]
-        else:
-            start = target_rows[rng.permutation(np.resize(np.arange(len(target_rows)), n))]
         start = stay_at_end(block, plan, start, settings.tune, rng)
         return anneal(block, backward, start, rng, report)
 
-    generators = spawn_generators(prepared.rng, len(forward))
-    tasks = [partial(chain, run, rng) for run, rng in zip(forward, generators, strict=True)]
-    return _finished(run_tasks(tasks, settings.cores))
-
-
-def _finished(results: list[Any]) -> list[Annealed]:
-    finished = [run for run in results if run is not None]
-    if len(finished) < len(results):
-        warn(
-            f"interrupted: {len(finished)} of {len(results)} chains are finished, and only they "
-            "are used"
-        )
-    return finished
+    tasks = [
+        partial(chain, *of_chain) for of_chain in zip(forward, starts, generators, strict=True)
+    ]
+    return finished(run_tasks(tasks, settings.cores))
 
 
 def forward_estimate(prepared: Prepared, runs: list[Annealed]) -> LogZEstimate:
@@ -225,6 +258,8 @@ def estimates_of(prepared: Prepared, directions: Directions) -> list[LogZEstimat
     reverse = reverse_log_z(weights[1], log_z_reference=log_z_reference)
     bar = bar_log_z(*weights, log_z_reference=log_z_reference)
     if directions.exact_starts:
+        if reverse.status == "ok":
+            reverse = replace(reverse, status="upper_end")
         return [bar, forward, reverse] if bar.usable else [forward, reverse, bar]
     both = [
         replace(estimate, status="approximate_starts") if estimate.status == "ok" else estimate
@@ -291,12 +326,12 @@ def _report_moves(progress: Any, description: str, total: int) -> Any:
 
 def _warn_of_estimate(estimates: list[LogZEstimate], runs: list[Annealed]) -> None:
     for estimate in estimates:
-        if estimate.status not in ("ok", "approximate_starts"):
+        if estimate.status not in ("ok", "approximate_starts", "upper_end"):
             sentence = STATUS_SENTENCES[estimate.status]
             warn(f"{estimate.method} has status {estimate.status!r}: {sentence}")
     n_nan = sum(run.n_nan for run in runs)
     if n_nan:
         warn(
             f"the log likelihood plus potentials was NaN {n_nan} times during annealing, and "
-            "counted as a likelihood of zero"
+            "counted as a likelihood of zero; guard the expression, or restrict the prior"
         )

@@ -48,6 +48,8 @@ class FlatModel:
     """Log likelihood plus potentials of the row."""
     observed: Mapping[str, np.ndarray] | None = None
     """Data that stand in for the model's own, by name of the observed variable."""
+    data: TensorVariable | None = None
+    """Symbolic data that differ from row to row, shape (D,), if there are any."""
 
     @property
     def n_dims(self) -> int:
@@ -64,7 +66,11 @@ class FlatModel:
         }
 
 
-def flatten_model(model: pm.Model, observed: Mapping[str, np.ndarray] | None = None) -> FlatModel:
+def flatten_model(
+    model: pm.Model,
+    observed: Mapping[str, np.ndarray] | None = None,
+    symbolic: Iterable[str] = (),
+) -> FlatModel:
     """Flat log prior and log ratio of a model, after checking that its log Z is defined.
 
     Parameters
@@ -73,6 +79,9 @@ def flatten_model(model: pm.Model, observed: Mapping[str, np.ndarray] | None = N
         Any PyMC model with continuous free variables, proper priors, and something observed.
     observed
         Data to condition on in place of the model's own, by name of the observed variable.
+    symbolic
+        Names of data that are to be an input, of the model's own shape: data containers of the
+        likelihood, or observed variables.
 
     Returns
     -------
@@ -89,6 +98,8 @@ def flatten_model(model: pm.Model, observed: Mapping[str, np.ndarray] | None = N
         model.rvs_to_values[model[name]]: pt.constant(value)
         for name, value in (observed or {}).items()
     }
+    data, symbols = symbolic_data(model, symbolic)
+    stand_ins |= symbols
     log_ratio = clone_replace([model.datalogp], stand_ins, rebuild_strict=False)[0]
     densities = [rewrite_pregrad(model.varlogp), rewrite_pregrad(log_ratio)]
     densities = [pt.as_tensor(density, allow_xtensor_conversion=True) for density in densities]
@@ -99,7 +110,36 @@ def flatten_model(model: pm.Model, observed: Mapping[str, np.ndarray] | None = N
     densities = clone_replace(densities, {joined: point}, rebuild_strict=False)
     log_prior, log_ratio = with_constant_data(densities)
     names = tuple(var.name for var in model.value_vars)
-    return FlatModel(model, names, shapes, point, log_prior, log_ratio, observed)
+    return FlatModel(model, names, shapes, point, log_prior, log_ratio, observed, data)
+
+
+def data_variable(model: pm.Model, name: str) -> Variable:
+    """Where data enter the model's graphs: a data container, or an observed variable's value."""
+    var = model[name]
+    return model.rvs_to_values.get(var, var)
+
+
+def own_data(model: pm.Model, name: str) -> np.ndarray:
+    """What the model itself has in that place."""
+    kwargs = compile_kwargs_for("FAST_COMPILE", {})
+    return np.asarray(pytensor.function([], data_variable(model, name), **kwargs)())
+
+
+def symbolic_data(
+    model: pm.Model, names: Iterable[str]
+) -> tuple[TensorVariable | None, dict[Variable, TensorVariable]]:
+    """A vector of all data of these names, and its parts in the places where they enter."""
+    places = {name: data_variable(model, name) for name in names}
+    if not places:
+        return None, {}
+    shapes = {name: own_data(model, name).shape for name in places}
+    sizes = [int(np.prod(shape)) for shape in shapes.values()]
+    vector = pt.tensor("data", dtype="float64", shape=(sum(sizes),))
+    parts, end = {}, 0
+    for size, (name, place) in zip(sizes, places.items(), strict=True):
+        part = vector[end : end + size].reshape(shapes[name]).astype(place.dtype)
+        parts[place], end = part, end + size
+    return vector, parts
 
 
 def with_constant_data(outputs: Iterable[Variable]) -> list[Any]:
@@ -128,6 +168,7 @@ def model_path(
         n_dims=flat.n_dims,
         sample_reference=reference,
         batching=batching,
+        data=flat.data,
     )
 
 

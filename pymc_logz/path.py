@@ -12,6 +12,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.batching import BATCHINGS, batch
 from pymc_logz.errors import ModelError
+from pymc_logz.simplify import simplify
 
 
 class Evaluation(NamedTuple):
@@ -70,6 +71,10 @@ class AnnealingPath:
     """How rows are to be batched: ``"vector"``, ``"row"`` or ``"auto"``."""
     has_gradients: bool = True
     """Whether evaluations have gradients; without, zeros stand in their place."""
+    data: TensorVariable | None = None
+    """Symbolic vector of the data that a row brings along, shape (D,), if there are any."""
+    row_data: TensorVariable | None = None
+    """Symbolic data of the rows to be evaluated, shape (n, D)."""
 
     def evaluate(self, rows: TensorVariable) -> Evaluation:
         """From a symbolic batch of rows (n, d) to its symbolic `Evaluation`.
@@ -79,7 +84,8 @@ class AnnealingPath:
         ModelError
             If a gradient is wanted and does not exist.
         """
-        outputs = self._batched[0](rows)
+        row_data = () if self.row_data is None else (self.row_data,)
+        outputs = self._batched[0](rows, *row_data)
         if not self.has_gradients:
             outputs += 2 * [pt.zeros_like(rows)]
         return Evaluation(*outputs)
@@ -93,12 +99,16 @@ class AnnealingPath:
         """The same path for kernels that need no gradients, and so must not pay for them."""
         return replace(self, has_gradients=False)
 
+    def given(self, row_data: TensorVariable) -> "AnnealingPath":
+        """The same path for rows that bring these data along, shape (n, D)."""
+        return replace(self, row_data=row_data, how=self.batching)
+
     @cached_property
     def _batched(self) -> tuple[Any, str]:
-        outputs = [self.log_reference, self.log_ratio]
+        outputs = simplify([self.log_reference, self.log_ratio])
         if self.has_gradients:
             outputs += [gradient_of(value, self.point) for value in outputs]
-        return batch(self.point, outputs, self.n_dims, self.how)
+        return batch(self.point, outputs, self.n_dims, self.how, self.data)
 
 
 def gradient_of(value: TensorVariable, point: TensorVariable) -> TensorVariable:
@@ -121,6 +131,7 @@ def make_path(
     sample_reference: Callable[[np.random.Generator, int], np.ndarray],
     log_z_reference: float = 0.0,
     batching: str = "auto",
+    data: TensorVariable | None = None,
 ) -> AnnealingPath:
     """Path from the two scalar log densities of one symbolic point of length d.
 
@@ -138,6 +149,8 @@ def make_path(
         Known log normalising constant of ``exp(log_reference)``.
     batching
         ``"vector"``, ``"row"`` or ``"auto"``.
+    data
+        Symbolic vector, shape (D,), of constants that differ from row to row, if there are any.
 
     Returns
     -------
@@ -153,4 +166,5 @@ def make_path(
         sample_reference=sample_reference,
         log_z_reference=log_z_reference,
         how=batching,
+        data=data,
     )

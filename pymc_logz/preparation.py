@@ -30,7 +30,7 @@ from pymc_logz.references import (
 )
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.parallel import spawn_generators
-from pymc_logz.settings import HaisSettings
+from pymc_logz.settings import HaisSettings, TemperedSettings
 
 PILOT_ROWS = (128, 512)
 N_CLIMBS = 3
@@ -52,7 +52,7 @@ class Prepared:
 
 def prepare(
     model: pm.Model,
-    settings: HaisSettings,
+    settings: HaisSettings | TemperedSettings,
     random_seed: Any = None,
     compile_kwargs: Mapping[str, Any] | None = None,
     simulate_data: bool = False,
@@ -73,7 +73,7 @@ def prepare(
     if simulate_data:
         exact_row, observed = simulate(flat, check_rng)
         flat = flatten_model(model, observed)
-    _check_scale(settings.kernel, flat.n_dims)
+    check_scale(settings.kernel, flat.n_dims)
     check_prior_mass(model, check_rng)
     # rows of one size for the pilot and the chains save JAX a second compilation
     draws = settings.draws
@@ -127,8 +127,13 @@ def posterior_of(tree: xr.DataTree, argument: str) -> xr.Dataset:
     return tree["posterior"].to_dataset()
 
 
-def check_log_ratio(prepared: Prepared, start: np.ndarray) -> None:
-    """Look at the likelihood of prior draws before anything is run on it."""
+def check_start(prepared: Prepared, start: np.ndarray) -> None:
+    """Look at prior draws and their likelihood before anything is run on them."""
+    if prepared.prior.finite_share < 1.0:
+        warn(
+            f"the transforms take only {prepared.prior.finite_share:.1%} of the prior draws: log Z "
+            "is that of the prior restricted to them and renormalised"
+        )
     log_ratio = prepared.block.evaluate(start)
     if np.any(log_ratio == np.inf):
         row = start[int(np.argmax(log_ratio))]
@@ -152,7 +157,8 @@ def check_log_ratio(prepared: Prepared, start: np.ndarray) -> None:
         )
 
 
-def _check_scale(kernel: Kernel, n_dims: int) -> None:
+def check_scale(kernel: Kernel, n_dims: int) -> None:
+    """Refuse a kernel with scales for another number of dimensions."""
     if isinstance(kernel.scale, tuple) and len(kernel.scale) != n_dims:
         raise ValueError(
             f"scale has {len(kernel.scale)} entries, but the model has {n_dims} unconstrained "

@@ -39,7 +39,19 @@ def evidence_dataset(estimates: Sequence[LogZEstimate], attrs: Mapping[str, Any]
     )
     dataset["status"] = ("method", np.array([est.status for est in estimates], dtype=str))
     dataset["status"].attrs = {est.status: STATUS_SENTENCES[est.status] for est in estimates}
-    return _with_units(dataset)
+    return with_units(dataset)
+
+
+def evidence_of_rows(
+    estimates: Sequence[LogZEstimate],
+    row_dim: str,
+    coords: Mapping[str, Any],
+    attrs: Mapping[str, Any],
+) -> xr.Dataset:
+    """Group ``evidence`` of many data rows: one method, one entry of ``row_dim`` per estimate."""
+    dataset = evidence_dataset(estimates, attrs).drop_vars("method")
+    dataset = dataset.rename_dims(method=row_dim).assign_coords(coords)
+    return dataset.expand_dims(method=np.array([estimates[0].method]))
 
 
 def annealing_dataset(runs: Sequence[Annealed], plan: Plan) -> xr.Dataset:
@@ -70,7 +82,7 @@ def reverse_dataset(runs: Sequence[Annealed], plan: Plan) -> xr.Dataset:
     dataset = annealing_dataset(runs, plan.reverse())
     weights = np.concatenate([run.log_weight for run in runs]).reshape(shape)
     dataset["log_weight"] = (("chain", "draw"), weights)
-    return _with_units(dataset.assign_coords(draw=np.arange(shape[1])))
+    return with_units(dataset.assign_coords(draw=np.arange(shape[1])))
 
 
 def draw_datasets(
@@ -103,7 +115,7 @@ def draw_datasets(
         chains = {
             name: array[index].reshape(*shape, *array.shape[1:]) for name, array in arrays.items()
         }
-        return _with_units(dict_to_dataset(chains, coords=dict(coords), dims=dims))
+        return with_units(dict_to_dataset(chains, coords=dict(coords), dims=dims))
 
     log_ratio = stacked("log_ratio")
     stats = {
@@ -144,7 +156,8 @@ def make_tree(groups: Mapping[str, xr.Dataset], settings: Mapping[str, Any]) -> 
     return tree
 
 
-def _with_units(dataset: xr.Dataset) -> xr.Dataset:
+def with_units(dataset: xr.Dataset) -> xr.Dataset:
+    """The same dataset, units noted on what has any."""
     for name, unit in UNITS.items():
         if name in dataset:
             dataset[name].attrs["units"] = unit

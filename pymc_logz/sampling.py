@@ -1,7 +1,6 @@
 """What users call: from a PyMC model to a DataTree with the group ``evidence``."""
 
-import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,10 @@ from pymc_logz.hais import run_hais
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.results import evidence_dataset
+from pymc_logz.runners.parallel import default_cores
 from pymc_logz.settings import HaisSettings
 from pymc_logz.step_methods import proposal_log_weight
+from pymc_logz.tempered_evidence import tempered_evidence
 
 
 def sample_hais(
@@ -139,7 +140,7 @@ def sample_hais(
         kernel=as_kernel(kernel),
         tune=tune,
         target_accept=target_accept,
-        cores=_default_cores(cores, chains),
+        cores=default_cores(cores, chains),
         reference=reference,
         direction=direction,
         target_mcse=target_mcse,
@@ -209,7 +210,7 @@ def sandwich(
         kernel=as_kernel(kernel),
         tune=tune,
         target_accept=target_accept,
-        cores=_default_cores(cores, chains),
+        cores=default_cores(cores, chains),
         direction="both",
     )
     return run_hais(
@@ -233,19 +234,22 @@ def _log_weight_of(tree: Any) -> np.ndarray | None:
     return None
 
 
-def _default_cores(cores: int | None, chains: int) -> int:
-    """A thread per chain, as long as there are processors."""
-    return min(chains, os.cpu_count() or 1) if cores is None else cores
-
-
-def evidence(tree: xr.DataTree | pm.Model, **kwargs: Any) -> xr.DataTree:
+def evidence(
+    tree: xr.DataTree | pm.Model, methods: str | Sequence[str] | None = None, **kwargs: Any
+) -> xr.DataTree:
     """The same tree with a fresh group ``evidence``, or the evidence of a model.
 
     Parameters
     ----------
     tree
-        DataTree of `sample_hais`, of ``pm.sample(step=HAIS())``, or with an ``evidence`` already;
-        or a PyMC model, which is run through `sample_hais`.
+        DataTree of `sample_hais`, of `sample_tempered`, of ``pm.sample(step=HAIS())``, or with an
+        ``evidence`` already; or a PyMC model, which is run through `sample_hais`.
+    methods
+        Estimators of a tempered run: ``"all"``, or names out of ``"rts"``, ``"mbar"``, ``"ts"``,
+        ``"bar_chain"``, ``"stepping_stone"``, ``"stepping_stone_reverse"``, ``"ti_trapezoid"``,
+        ``"ti_corrected"``, ``"ti_rb"``, ``"ti_left"``, ``"ti_right"``. The group then has the
+        covariance of their errors, log Z at every beta, and which of them departs from the others.
+        None keeps the recommended one.
     **kwargs
         Passed to `sample_hais` when a model is given.
 
@@ -257,17 +261,38 @@ def evidence(tree: xr.DataTree | pm.Model, **kwargs: Any) -> xr.DataTree:
     Raises
     ------
     ValueError
-        If the tree has nothing to compute a log Z from.
+        If the tree has nothing to compute a log Z from, or a method is unknown or does not apply.
+
+    Warns
+    -----
+    EvidenceWarning
+        If the methods of a tempered run do not agree; it names those that depart.
     """
     if isinstance(tree, pm.Model):
+        if methods is not None:
+            raise ValueError(
+                f"methods={methods!r} applies to a tempered run: evidence(sample_tempered(...))"
+            )
         return sample_hais(model=tree, **kwargs)
     if kwargs:
         raise TypeError(f"{sorted(kwargs)} apply only when a model is given, not a DataTree")
-    log_weight = _log_weight_of(tree)
-    if log_weight is not None:
-        group = evidence_dataset([importance_log_z(log_weight, method="hais")], {})
-        tree = tree.copy()
-        tree["evidence"] = xr.DataTree(group)
+    group = _fresh_evidence(tree, methods)
+    if group is None:
+        evidence_of(tree)
         return tree
-    evidence_of(tree)
+    tree = tree.copy()
+    tree["evidence"] = xr.DataTree(group)
     return tree
+
+
+def _fresh_evidence(tree: Any, methods: str | Sequence[str] | None) -> xr.Dataset | None:
+    """Group ``evidence`` computed from what a tree holds; None if that would add nothing."""
+    is_tempered = isinstance(tree, xr.DataTree) and "tempering" in tree.children
+    if methods is not None:
+        if not is_tempered:
+            raise ValueError(f"methods={methods!r} applies to a DataTree of sample_tempered only")
+        return tempered_evidence(tree, methods)
+    log_weight = _log_weight_of(tree)
+    if log_weight is None:
+        return None
+    return evidence_dataset([importance_log_z(log_weight, method="hais")], {})

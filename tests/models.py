@@ -8,8 +8,10 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import xarray as xr
+from arviz_base import dict_to_dataset
 
-from pymc_logz import sample_hais
+from pymc_logz import energies, sample_hais
+from pymc_logz.energies import Energy
 
 RNG = np.random.default_rng(20)
 X = RNG.normal(size=8)
@@ -183,6 +185,42 @@ def quick(model: pm.Model, **kwargs: object) -> xr.DataTree:
     """A small run with a fixed seed and no progress bar."""
     settings = {"draws": 256, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False}
     return sample_hais(model=model, **{**settings, **kwargs})
+
+
+def uncentred_hierarchy(n_groups: int = 5) -> Energy:
+    """`energies.hierarchical_normal` by its standardised effects: the same log Z.
+
+    The centred form has no posterior mode, since its density grows without bound where tau goes to
+    zero, so there is nothing that `reference="laplace"` could start from.
+    """
+    scales = {"mu_scale": 2.0, "tau_scale": 1.0}
+    centred = energies.hierarchical_normal(n_groups=n_groups, **scales)
+    y = centred.model.rvs_to_values[centred.model["y"]].data
+    sigma = centred.model["y"].owner.op.dist_params(centred.model["y"].owner)[1].eval()
+    with pm.Model() as model:
+        mu = pm.Normal("mu", np.float64(0), np.float64(scales["mu_scale"]))
+        tau = pm.HalfNormal("tau", np.float64(scales["tau_scale"]))
+        effect = pm.Normal("effect", shape=n_groups)
+        pm.Normal("y", mu + tau * effect, sigma, observed=y)
+
+    def sample(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+        draws = centred.sample_posterior(rng, n)
+        mu, tau = draws["mu"][:, None], draws["tau"][:, None]
+        return {"mu": draws["mu"], "tau": draws["tau"], "effect": (draws["theta"] - mu) / tau}
+
+    return Energy("uncentred_hierarchy", model, centred.log_z, sample)
+
+
+def exact_draws(
+    energy: Energy, rng: np.random.Generator, draws: int, chains: int = 1
+) -> xr.DataTree:
+    """Independent draws of an energy's posterior, as a tree that `pm.sample` could have made."""
+    assert energy.sample_posterior is not None
+    arrays = {
+        name: values.reshape(chains, draws, *values.shape[1:])
+        for name, values in energy.sample_posterior(rng, chains * draws).items()
+    }
+    return xr.DataTree.from_dict({"posterior": dict_to_dataset(arrays)})
 
 
 def log_z_of(tree: xr.DataTree) -> tuple[float, float, str]:

@@ -1,15 +1,18 @@
 """Reverse annealing, references, target_mcse and sandwich on models of known log Z."""
 
+from types import SimpleNamespace
+
 import matplotlib as mpl
 import models
 import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from pymc.progress_bar import create_simple_progress
 from scipy.special import betaln
 
 import pymc_logz as lz
-from pymc_logz import energies
+from pymc_logz import energies, hais
 from pymc_logz.model import constrain, flatten_model, unconstrain
 from pymc_logz.references import PriorDraws, StudentReference
 
@@ -64,14 +67,22 @@ def test_given_draws_make_bar_the_recommended_entry(
     assert_all_right(tree, student.log_z)
 
 
-@pytest.mark.parametrize("name", ["student_location", "poisson_gamma", "beta_bernoulli"])
-@pytest.mark.parametrize("reference", ["laplace", "draws"])
-def test_log_z_does_not_depend_on_the_reference(name: str, reference: str) -> None:
-    """Would catch a reference whose own density is not normalised or not subtracted."""
-    energy = getattr(energies, name)()
-    start = models.quick(energy.model, betas=50) if reference == "draws" else reference
-    tree = models.quick(energy.model, reference=start)
-    models.assert_log_z(tree, energy.log_z)
+def test_given_draws_are_dealt_out_to_all_chains(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Would catch chains that all start from the first draws: those of one mode, if sorted."""
+    monkeypatch.setattr(hais, "stay_at_end", lambda block, plan, start, tune, rng: start)
+    monkeypatch.setattr(hais, "anneal", lambda block, plan, start, rng, report: start)
+    prepared = SimpleNamespace(block=None, rng=np.random.default_rng(1))
+    plan = SimpleNamespace(reverse=lambda: None, n_temperatures=1)
+    forward = [SimpleNamespace(log_weight=np.zeros(n)) for n in (3, 5)]
+    settings = SimpleNamespace(tune=1, cores=1)
+    progress = create_simple_progress(False)
+    for n_given in (8, 4):
+        rows = np.arange(float(n_given))[:, None]
+        starts = hais.run_reverse(prepared, plan, settings, forward, rows, progress)
+        assert [start.shape for start in starts] == [(3, 1), (5, 1)]
+        given = np.concatenate(starts).ravel()
+        np.testing.assert_array_equal(np.sort(given), np.sort(np.resize(rows.ravel(), 8)))
+        assert not np.array_equal(given, np.resize(rows.ravel(), 8))
 
 
 def test_references_that_are_none_are_refused(student: energies.Energy) -> None:

@@ -1,67 +1,57 @@
 """Error bars of whole runs: how often the 95% interval covers the exact log Z."""
 
-from functools import partial
-
 import numpy as np
 import pytest
-from checks import assert_detects, check_coverage, make_rng
+from checks import assert_detects, check_coverage
+from replicates import CASES, Replicates, replicates
 
-from pymc_logz import energies
-from pymc_logz.energies import Energy
-from pymc_logz.estimators import LogZEstimate, importance_log_z
-from pymc_logz.kernels import Hamiltonian
-from pymc_logz.model import flatten_model, model_path
-from pymc_logz.references import PriorDraws
-from pymc_logz.runners.anneal import Plan, anneal
-from pymc_logz.runners.block import Block
-from pymc_logz.runners.pilot import choose_length, run_pilot
-
-N_ROWS, N_REPLICATES = 256, 240
-TARGET_VARIANCE = 0.2
-
-MODELS = {
-    "beta_bernoulli": energies.beta_bernoulli,
-    "poisson_gamma": energies.poisson_gamma,
-    "linear_regression": energies.linear_regression,
-    "student_location": energies.student_location,
-}
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
+]
+SHORT = [name for name in CASES if name.endswith("too short")]
 
 
-def frozen_plan(energy: Energy) -> tuple[Block, PriorDraws, Plan]:
-    """A compiled model and its plan, neither of which any replicate may change."""
-    rng = make_rng("plan", energy.name)
-    flat, prior = flatten_model(energy.model), PriorDraws(energy.model)
-    block = Block(model_path(flat, prior), Hamiltonian().resolved(flat.n_dims), N_ROWS)
-    draw_start = partial(prior, rng, N_ROWS)
-    stages = run_pilot(block, draw_start(), rng, target_accept=0.8, tune=64)
-    return block, prior, stages.plan(choose_length(block, stages, draw_start, rng, TARGET_VARIANCE))
+def check_estimate(one: Replicates) -> None:
+    """Fail unless nearly all runs are trusted, and their intervals cover as they should."""
+    print(one.row())
+    assert one.ok.mean() > 0.95
+    check_coverage(one.covered)
+    assert 0.90 <= one.covered.mean() <= 0.99
+    assert_detects(check_coverage, np.abs(one.z) < 1.96 / 2)
+    assert_detects(check_coverage, np.abs(one.z + 2) < 1.96)
 
 
-def replicate(block: Block, prior: PriorDraws, plan: Plan, label: str) -> LogZEstimate:
-    rng = make_rng("coverage", label)
-    return importance_log_z(anneal(block, plan, prior(rng, N_ROWS), rng).log_weight)
+def check_upper_bound(one: Replicates) -> None:
+    """Fail unless the estimate is at least the exact one, up to its error.
+
+    Reverse rows need not reach what the reference has beyond the target, so that the estimate may
+    be higher than its error says, and is not held to more.
+    """
+    print(one.row())
+    check_coverage(one.z > -1.645, most=1.0)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [name for name in CASES if name not in SHORT])
 def test_intervals_of_whole_runs_cover_the_exact_log_z(name: str) -> None:
-    """Catches errors that miss a source of variation, and a bias that the error bar hides."""
-    energy = MODELS[name]()
-    block, prior, plan = frozen_plan(energy)
-    estimates = [replicate(block, prior, plan, f"{name} {i}") for i in range(N_REPLICATES)]
-    log_z = np.array([estimate.log_z for estimate in estimates])
-    mcse = np.array([estimate.mcse for estimate in estimates])
-    z = (log_z - energy.log_z) / mcse
-    covered = np.abs(z) < 1.96
-    ok = np.mean([estimate.status == "ok" for estimate in estimates])
-    print(
-        f"{name}: {covered.mean():.3f} covered, z {z.mean():+.2f} +- {z.std():.2f}, ok {ok:.2f}, "
-        f"{plan.n_temperatures} temperatures, mcse {mcse.mean():.3f}"
-    )
-    check_coverage(covered)
-    assert 0.90 <= covered.mean() <= 0.99
-    assert_detects(check_coverage, np.abs(z) < 1.96 / 2)
-    # Z itself, not its logarithm, is unbiased
-    ratio = np.exp(log_z - energy.log_z)
-    assert abs(ratio.mean() - 1) < 5 * ratio.std() / np.sqrt(ratio.size)
-    assert_detects(partial(check_coverage), np.abs(z + 2) < 1.96)
+    """Would catch errors that miss a source of variation, and a bias that the error bar hides."""
+    for one in replicates(name):
+        if one.method == "hais_reverse":
+            check_upper_bound(one)
+            continue
+        check_estimate(one)
+        # Z itself, not its logarithm, is what forward weights leave unbiased
+        if one.method == "hais":
+            ratio = np.exp(one.error)
+            assert abs(ratio.mean() - 1) < 5 * ratio.std() / np.sqrt(ratio.size)
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_a_ladder_that_is_too_short_is_not_ok(name: str) -> None:
+    """Would catch a wrong interval that calls itself right."""
+    [one] = replicates(name)
+    z = (one.error / one.mcse)[np.isfinite(one.error)]
+    print(one.row(), f"{z.size / one.error.size:.1%} have a number")
+    print(f"{np.mean(np.abs(z) < 1.96):.1%} of these are covered")
+    assert np.mean(np.abs(z) < 1.96) < 0.9
+    assert one.ok.mean() < 0.01

@@ -55,7 +55,7 @@ CASES: dict[str, tuple[Callable[[], Energy], dict[str, Any]]] = {
     ),
     "student_t_experts_36": (
         lambda: energies.student_t_experts(experts(36), np.linspace(3, 5, 36)),
-        {"betas": np.linspace(0, 1, 2001) ** 2},
+        {"betas": np.linspace(0, 1, 3001) ** 2},
     ),
     "laplace_experts_4": (lambda: energies.laplace_experts(experts(4)), {}),
     "laplace_experts_36": (

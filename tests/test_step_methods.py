@@ -108,18 +108,24 @@ def test_default_backend_gives_the_same_chain():
 
 
 def check_compound(cls) -> None:
-    """Fail unless a step beside Metropolis samples a correlated normal."""
+    """Fail unless a normal given a Poisson count, and the count on Metropolis, have their law."""
     with pm.Model() as model:
-        a, b = pm.Normal("a"), pm.Normal("b")
-        pm.Normal("y", a + b, 0.5, observed=1.0)
-        steps = [cls([a], compile_kwargs=FAST), pm.Metropolis([b], compile_kwargs=FAST)]
-    draws = walk(CompoundStep(steps), model, 8000, tune=400)
-    mean, variance = 1 / 2.25, 1.25 / 2.25
-    check_means({name: batch_means(x) for name, x in draws.items()}, mean)
-    check_means({name: batch_means((x - mean) ** 2) for name, x in draws.items()}, variance)
+        x, k = pm.Normal("x"), pm.Poisson("k", 2)
+        pm.Normal("y", x + k, 1, observed=2.5)
+        steps = [cls([x], compile_kwargs=FAST), pm.Metropolis([k], compile_kwargs=FAST)]
+    draws = walk(CompoundStep(steps), model, 4000, tune=200)
+    counts = np.arange(20)
+    mass = stats.poisson(2).pmf(counts) * stats.norm(counts, np.sqrt(2)).pdf(2.5)
+    mass /= mass.sum()
+    mean = (2.5 - counts) / 2  # of x given the count; its variance is 1 / 2
+    for count in range(4):
+        check_means({f"k = {count}": batch_means(draws["k"] == count)}, mass[count])
+    check_means({"x": batch_means(draws["x"])}, mass @ mean)
+    check_means({"x squared": batch_means(draws["x"] ** 2)}, mass @ (mean**2 + 0.5))
 
 
 def test_partial_momentum_sees_what_others_moved():
+    # catches a log density that still has the discrete variable of the draw before
     check_compound(PartialMomentumHMC)
     with pytest.raises(CheckFailedError):
         check_compound(Stale)

@@ -1,7 +1,11 @@
 """HAIS inside pm.sample: exact, reproducible in whatever process, and every weight kept."""
 
+import runpy
 from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
 
+import arviz as az
 import cloudpickle
 import numpy as np
 import pymc as pm
@@ -20,6 +24,7 @@ from walks import (
     walk,
 )
 
+import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.step_methods import HAIS, PartialMomentumHMC, proposal_log_weight
@@ -86,6 +91,43 @@ def hais_tree(energy, step, **kwargs) -> xr.DataTree:
             **{"draws": 500, "chains": 2, "cores": 1, "step": step, "random_seed": 3, **QUIET}
             | kwargs
         )
+
+
+def assert_agreed_and_right(row: dict[str, float]) -> None:
+    """Chains that agree, on the right masses of both modes and the right log Z."""
+    assert row["r_hat"] < 1.01
+    assert abs(row["busy"] - row["busy_exact"]) < 3 * row["busy_mcse"]
+    assert abs(row["log_z"] - row["log_z_exact"]) < 3 * row["log_z_mcse"]
+
+
+def test_hais_chains_agree_about_two_modes(bimodal):
+    # catches chains that each keep to a mode of their own
+    energy, step = bimodal
+    tree = lz.evidence(hais_tree(energy, step, draws=1000, chains=4))
+    busy = (tree["posterior"]["rate"] > CUT).astype(float)
+    entry = tree["evidence"].to_dataset().isel(method=0)
+    assert str(entry["status"].item()) == "ok"
+    assert_agreed_and_right(
+        {
+            "r_hat": float(az.rhat(tree["posterior"]["rate"].to_dataset())["rate"]),
+            "busy": float(busy.mean()),
+            "busy_mcse": float(az.mcse(busy.to_dataset())["rate"]),
+            "busy_exact": high_mode(),
+            "log_z": float(entry["log_z"]),
+            "log_z_mcse": float(entry["mcse"]),
+            "log_z_exact": energy.log_z,
+        }
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # NUTS says in many ways that it fails
+def test_nuts_chains_disagree_about_two_modes_where_hais_chains_do_not():
+    path = Path(__file__).parents[1] / "examples" / "annealing" / "bimodal_step.py"
+    example = SimpleNamespace(**runpy.run_path(str(path)))
+    table = example.summary(example.sample(example.two_explanations()))
+    assert table.loc["NUTS", "r_hat"] > 1.05
+    assert_agreed_and_right(dict(table.loc["HAIS"]))
 
 
 def test_hais_keeps_every_weight_for_log_z(bimodal):

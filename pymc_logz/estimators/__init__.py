@@ -1,7 +1,68 @@
-"""Estimators of log Z: plain functions from arrays to a `LogZEstimate`."""
+"""Estimators of log Z: plain functions from arrays to a `LogZEstimate` or a `LogZCurve`."""
 
+from collections.abc import Callable
+
+from pymc_logz.estimators.agreement import (
+    Agreement,
+    bootstrap_log_z,
+    check_agreement,
+    joint_covariance,
+)
 from pymc_logz.estimators.bridge import bar_log_z, reverse_log_z
+from pymc_logz.estimators.curve import LogZCurve
+from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.importance import importance_log_z
+from pymc_logz.estimators.multistate import bar_chain, mbar
 from pymc_logz.estimators.result import LogZEstimate
+from pymc_logz.estimators.tempering import rao_blackwell_log_weight, rts, rts_log_z, ts
+from pymc_logz.estimators.thermodynamic import (
+    stepping_stone,
+    stepping_stone_reverse,
+    ti_corrected,
+    ti_left,
+    ti_rb,
+    ti_right,
+    ti_trapezoid,
+)
 
-__all__ = ["LogZEstimate", "bar_log_z", "importance_log_z", "reverse_log_z"]
+METHODS: dict[str, Callable[[TemperedDraws], LogZCurve]] = {
+    "rts": rts,
+    "mbar": mbar,
+    "ts": ts,
+    "bar_chain": bar_chain,
+    "stepping_stone": stepping_stone,
+    "stepping_stone_reverse": stepping_stone_reverse,
+    "ti_trapezoid": ti_trapezoid,
+    "ti_corrected": ti_corrected,
+    "ti_rb": ti_rb,
+    "ti_left": ti_left,
+    "ti_right": ti_right,
+}
+"""Estimators of a tempered run, by the name that each goes by."""
+
+__all__ = [
+    "METHODS",
+    "Agreement",
+    "LogZCurve",
+    "LogZEstimate",
+    "TemperedDraws",
+    "bar_chain",
+    "bar_log_z",
+    "bootstrap_log_z",
+    "check_agreement",
+    "importance_log_z",
+    "joint_covariance",
+    "mbar",
+    "rao_blackwell_log_weight",
+    "reverse_log_z",
+    "rts",
+    "rts_log_z",
+    "stepping_stone",
+    "stepping_stone_reverse",
+    "ti_corrected",
+    "ti_left",
+    "ti_rb",
+    "ti_right",
+    "ti_trapezoid",
+    "ts",
+]

@@ -7,6 +7,8 @@ from scipy.special import expit, logsumexp
 from pymc_logz.estimators.importance import importance_log_z
 from pymc_logz.estimators.result import LogZEstimate
 
+MIN_ESS = 10.0
+"""Effective rows in the overlap below which the error is a rough guess (measured coverage)."""
 MIN_OVERLAP = 0.01
 
 
@@ -117,7 +119,7 @@ def bar_log_z(
         mcse=float(np.sqrt(variance)),
         weight_ess=float(ess),
         khat=np.nan,
-        status="ok",
+        status="ok" if ess >= MIN_ESS else "low_weight_ess",
         details=details,
     )
 

@@ -50,7 +50,11 @@ def draw_log_uniform(rng: np.random.Generator, shape: tuple[int, ...]) -> np.nda
 
 
 class Move(NamedTuple):
-    """The frozen settings of one step (of m steps: a leading axis of length m)."""
+    """The frozen settings of one step (of m steps: a leading axis of length m).
+
+    They are either the same for all rows, as the shapes below say, or one for each of n rows: then
+    all of them have a leading axis of length n.
+    """
 
     beta: Any
     """Inverse temperature that the step leaves invariant."""
@@ -131,9 +135,21 @@ def with_dense_decided[K: Any](kernel: K, n_dims: int) -> K:
     return replace(kernel, dense=n_dims <= MAX_DENSE if kernel.dense is None else kernel.dense)
 
 
-def scaled(rows: Any, scale: Any) -> TensorVariable:
-    """Scale applied to each row: elementwise, or as a matrix."""
-    return rows * scale if scale.ndim == 1 else rows @ scale.T
+def strides(rows: Any, move: Move, *, back: bool = False) -> TensorVariable:
+    """``step_size * scale``, or its transpose, applied to each row: elementwise, or as a matrix."""
+    scale, per_row = move.scale, move.step_size.ndim
+    if scale.ndim == per_row + 1:
+        moved = rows * scale
+    elif per_row:
+        moved = (scale * rows[:, :, None]).sum(1) if back else (scale * rows[:, None, :]).sum(2)
+    else:
+        moved = rows @ (scale if back else scale.T)
+    return column(move.step_size) * moved
+
+
+def column(setting: Any) -> Any:
+    """A setting of a `Move` that multiplies rows (n, d): one number, or one for each row."""
+    return setting[:, None] if setting.ndim else setting
 
 
 def metropolis(

@@ -14,9 +14,10 @@ from pymc_logz.kernels.base import (
     Noise,
     check_positive,
     check_whole,
+    column,
     draw_noise,
     metropolis,
-    scaled,
+    strides,
     with_dense_decided,
 )
 from pymc_logz.kernels.tuning import leapfrog_step_size
@@ -41,7 +42,7 @@ class Hamiltonian:
     refreshment
         Share of the momentum *variance* replaced before a step, in [0, 1]:
         ``p <- sqrt(1 - refreshment) p + sqrt(refreshment) noise``. None replaces half of it per
-        unit of trajectory time, ``1 - 0.5**(n_steps * step_size)``.
+        ``half_life``, ``1 - 0.5**(n_steps * step_size / half_life)``.
     step_size
         Leapfrog step size in units of ``scale``. None lets the pilot choose it.
     scale
@@ -50,6 +51,9 @@ class Hamiltonian:
     dense
         Whether the pilot's scales follow the correlations of the population too. None does so in
         up to 64 dimensions, where it costs next to nothing.
+    half_life
+        Trajectory time, in units of ``scale``, in which half of the momentum variance is replaced
+        if ``refreshment`` is None. The paper has 1.
 
     Raises
     ------
@@ -66,8 +70,7 @@ class Hamiltonian:
     The paper's own setting, whatever the model:
 
     >>> from pymc_logz import Hamiltonian
-    >>> Hamiltonian(step_size=0.2, scale=1.0)
-    Hamiltonian(n_steps=1, refreshment=None, step_size=0.2, scale=1.0, dense=None)
+    >>> paper = Hamiltonian(step_size=0.2, scale=1.0, half_life=1.0)
     """
 
     n_steps: int = 1
@@ -75,6 +78,7 @@ class Hamiltonian:
     step_size: float | None = None
     scale: float | tuple[float, ...] | None = None
     dense: bool | None = None
+    half_life: float = 0.5
 
     needs_gradient: ClassVar[bool] = True
 
@@ -85,7 +89,7 @@ class Hamiltonian:
                 f"refreshment={self.refreshment!r} must lie in [0, 1]: it is the share of the "
                 "momentum variance that is replaced"
             )
-        check_positive(step_size=self.step_size, scale=self.scale)
+        check_positive(step_size=self.step_size, scale=self.scale, half_life=self.half_life)
 
     def resolved(self, n_dims: int) -> Self:
         """The same settings with ``dense`` decided for d dimensions."""
@@ -95,7 +99,7 @@ class Hamiltonian:
         """Share of the momentum variance to replace over steps of these sizes."""
         if self.refreshment is not None:
             return np.full_like(step_size, self.refreshment)
-        return 1.0 - 0.5 ** (self.n_steps * step_size)
+        return 1.0 - 0.5 ** (self.n_steps * step_size / self.half_life)
 
     def acceptance_for(self, target_accept: float) -> float:
         """Acceptance rate to tune for: the user's."""
@@ -141,7 +145,7 @@ class Langevin(Hamiltonian):
     --------
     >>> from pymc_logz import Langevin
     >>> Langevin(step_size=0.5)
-    Langevin(n_steps=1, refreshment=1.0, step_size=0.5, scale=None, dense=None)
+    Langevin(n_steps=1, refreshment=1.0, step_size=0.5, scale=None, dense=None, half_life=0.5)
     """
 
     n_steps: int = field(default=1, init=False)
@@ -150,8 +154,8 @@ class Langevin(Hamiltonian):
 
 def refresh_momentum(state: KernelState, refreshment: Any, normal: Any) -> KernelState:
     """Replace a share of the momentum variance; the standard normal stays invariant."""
-    momentum = pt.sqrt(1.0 - refreshment) * state.momentum + pt.sqrt(refreshment) * normal
-    return state._replace(momentum=momentum)
+    kept, fresh = (pt.sqrt(column(share)) for share in (1.0 - refreshment, refreshment))
+    return state._replace(momentum=kept * state.momentum + fresh * normal)
 
 
 def leapfrog(path: AnnealingPath, state: KernelState, move: Move, n_steps: int) -> KernelState:
@@ -159,7 +163,7 @@ def leapfrog(path: AnnealingPath, state: KernelState, move: Move, n_steps: int) 
     position, momentum, evaluation = state
     for _ in range(n_steps):
         momentum = momentum + _kick(evaluation, move)
-        position = position + move.step_size * scaled(momentum, move.scale)
+        position = position + strides(momentum, move)
         evaluation = path.evaluate(position)
         momentum = momentum + _kick(evaluation, move)
     return KernelState(position, momentum, evaluation)
@@ -167,9 +171,7 @@ def leapfrog(path: AnnealingPath, state: KernelState, move: Move, n_steps: int) 
 
 def _kick(evaluation: Any, move: Move) -> TensorVariable:
     """Change of the whitened momentum over half a step: the gradient, scaled back."""
-    gradient = grad_log_density(evaluation, move.beta)
-    back = move.scale if move.scale.ndim == 1 else move.scale.T
-    return 0.5 * move.step_size * scaled(gradient, back)
+    return 0.5 * strides(grad_log_density(evaluation, move.beta), move, back=True)
 
 
 def energy(state: KernelState, beta: Any) -> TensorVariable:

@@ -19,7 +19,7 @@ from pymc_logz.kernels.base import (
     draw_log_uniform,
     draw_noise,
     metropolis,
-    scaled,
+    strides,
     with_dense_decided,
 )
 from pymc_logz.kernels.tuning import random_walk_step_size
@@ -104,7 +104,7 @@ class RandomWalk:
         self, path: AnnealingPath, state: KernelState, move: Move, noise: Noise
     ) -> tuple[KernelState, KernelInfo]:
         """Propose, accept or reject; leaves the density at ``move.beta`` invariant."""
-        position = state.position + move.step_size * scaled(noise.normal, move.scale)
+        position = state.position + strides(noise.normal, move)
         proposal = KernelState(position, state.momentum, path.evaluate(position))
         densities = [log_density(at.evaluation, move.beta) for at in (proposal, state)]
         return metropolis(densities[0] - densities[1], noise.log_uniform, proposal, state)
@@ -244,7 +244,7 @@ class Slice:
 
         The acceptance rate is the share of directions in which a point was found.
         """
-        directions = pt.diag(move.scale) if move.scale.ndim == 1 else move.scale.T
+        directions = directions_of(move)
         visits = np.arange(path.n_dims)[:, None]
         order = pt.switch(noise.backward < 0.5, visits, path.n_dims - 1 - visits)
         log_level, place, split = (part.T for part in noise[1:4])
@@ -252,7 +252,9 @@ class Slice:
         def visit(*args: Any) -> list[Any]:
             which, log_level, place, split, tries, position, reference, ratio = args[:8]
             beta, step_size, directions = args[8:]
-            line = Line(position, directions[which], beta)
+            index = which if directions.ndim == 2 else (pt.arange(which.shape[0]), which)
+            direction = directions[index]
+            line = Line(position, direction, beta)
             level = log_density(Evaluation(reference, ratio, None, None), beta) + log_level
             found = self._search(path, line, level, step_size, place, split, tries)
             return [
@@ -268,7 +270,7 @@ class Slice:
             outputs_info=[state.position, *state.evaluation[:2], None],
             non_sequences=[move.beta, move.step_size, directions],
             return_updates=False,
-            strict=True,
+            # not strict: the path may hold data of the rows, which come along
         )
         position, reference, ratio = (end[-1] for end in ends[:3])
         evaluation = Evaluation(reference, ratio, *state.evaluation[2:])
@@ -316,7 +318,6 @@ class Slice:
             outputs_info=[*start, *none_found],
             non_sequences=[*line, level, width],
             return_updates=False,
-            strict=True,
         )
         return Found(*(end[-1] for end in ends[4:]))
 
@@ -356,6 +357,13 @@ class Found(NamedTuple):
     """Shape (n,)."""
     found: TensorVariable
     """Whether there is a point, shape (n,)."""
+
+
+def directions_of(move: Move) -> TensorVariable:
+    """Directions of a slice step as the rows of a matrix (d, d), or of one for each point."""
+    if move.scale.ndim == move.step_size.ndim + 1:
+        return move.scale[..., None] * pt.eye(move.scale.shape[-1])
+    return move.scale.swapaxes(-1, -2)
 
 
 def first_interval(width: Any, place: Any, split: Any, n_expand: int) -> Interval:

@@ -62,6 +62,30 @@ def population_scale(position: np.ndarray, weight: np.ndarray, fallback: np.ndar
     return np.where((width > 0) & np.isfinite(width), 0.5 * width, fallback)
 
 
+def centred(position: np.ndarray, weight: np.ndarray, n_groups: int) -> np.ndarray:
+    """Rows less the weighted median of their group, so that groups can be pooled for their scales.
+
+    Parameters
+    ----------
+    position
+        Shape (n, d); the rows of a group are next to each other.
+    weight
+        Shape (n,).
+    n_groups
+        Number of groups, of equal size. A single group is left where it is.
+    """
+    if n_groups == 1:
+        return position
+    parts = zip(np.split(position, n_groups), np.split(weight, n_groups), strict=True)
+    return np.concatenate([rows - _weighted_median(rows, share) for rows, share in parts])
+
+
+def _weighted_median(position: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    order, cumulative = _weighted_ranks(position, weight / weight.sum())
+    ordered = np.take_along_axis(position, order, axis=0)
+    return np.array([np.interp(0.5, *pair) for pair in zip(cumulative.T, ordered.T, strict=True)])
+
+
 def population_correlation(position: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Lower triangular factor of the correlations of a weighted population, shape (d, d).
 

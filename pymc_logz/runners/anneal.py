@@ -127,7 +127,7 @@ def anneal(
     Neal (2001); Sohl-Dickstein & Culpepper (2012), eq. 25, arXiv 1205.1925.
     """
     n_moves = plan.n_temperatures
-    tally = _Tally(np.diff(plan.betas), start.shape[0])
+    tally = _Tally(np.diff(plan.betas), start.shape[0], block.n_groups)
     state = block.initial_state(start)
     waiting: tuple[slice, Callable[[], Trace]] | None = None
     for first in range(0, n_moves, block.n_moves):
@@ -156,10 +156,14 @@ def anneal(
 
 
 class _Tally:
-    """Weights and statistics of rows, block by block."""
+    """Weights and statistics of rows, block by block.
 
-    def __init__(self, increments: np.ndarray, n_rows: int) -> None:
+    Weights are compared within a group only: a mean is one over groups, a weight ESS their sum.
+    """
+
+    def __init__(self, increments: np.ndarray, n_rows: int, n_groups: int = 1) -> None:
         self.increments = increments
+        self.groups = (-1, n_groups, n_rows // n_groups)
         self.log_weight = np.zeros(n_rows)
         self.acceptance = np.zeros(n_rows)
         self.stage = np.full((3, increments.size + 1), np.nan)
@@ -179,8 +183,11 @@ class _Tally:
         moved = trace.acceptance_rate[1:] if part.start == 0 else trace.acceptance_rate
         self.acceptance += moved.sum(axis=0)
         self.stage[0, part.stop - len(moved) : part.stop] = moved.mean(axis=1)
-        self.stage[1, part] = _weighted_mean(log_ratio, before)
-        self.stage[2, part.start + 1 : part.stop + 1] = weight_ess(running)
+        log_ratio, before, running = (
+            values.reshape(self.groups) for values in (log_ratio, before, running)
+        )
+        self.stage[1, part] = _weighted_mean(log_ratio, before).mean(axis=1)
+        self.stage[2, part.start + 1 : part.stop + 1] = weight_ess(running).sum(axis=1)
 
 
 def merge(first: Annealed, second: Annealed) -> Annealed:
@@ -211,9 +218,9 @@ def weight_ess(log_weight: np.ndarray) -> np.ndarray:
 
 
 def _weighted_mean(values: np.ndarray, log_weight: np.ndarray) -> np.ndarray:
-    """Mean over rows; a row of weight zero does not count, one of value -inf makes it -inf."""
-    top = log_weight.max(axis=1, keepdims=True)
+    """Mean over the last axis; what has weight zero does not count, -inf makes it -inf."""
+    top = log_weight.max(axis=-1, keepdims=True)
     weight = np.exp(log_weight - np.where(np.isfinite(top), top, 0.0))
-    total = weight.sum(axis=1)
+    total = weight.sum(axis=-1)
     counted = np.multiply(weight, values, out=np.zeros_like(weight), where=weight > 0)
-    return np.divide(counted.sum(axis=1), total, out=np.full_like(total, np.nan), where=total > 0)
+    return np.divide(counted.sum(axis=-1), total, out=np.full_like(total, np.nan), where=total > 0)

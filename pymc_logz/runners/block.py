@@ -1,5 +1,6 @@
 """A block: many kernel moves compiled into one scan, with noise drawn by NumPy."""
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -40,6 +41,8 @@ class Block:
         Rows that calls will usually have; other numbers work too.
     compile_kwargs
         Keyword arguments of ``pytensor.function``.
+    data
+        What groups of rows bring along, shape (groups, D), if the path depends on it; see `given`.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class Block:
         kernel: Kernel,
         n_rows: int = 256,
         compile_kwargs: Mapping[str, Any] | None = None,
+        data: np.ndarray | None = None,
     ) -> None:
         self.path = path if kernel.needs_gradient else path.without_gradients()
         self.kernel = kernel
@@ -57,6 +61,7 @@ class Block:
         affordable = MAX_NOISE_PER_BLOCK // max(1, n_rows * largest)
         self.n_moves = int(np.clip(affordable, 1, MOVES_PER_BLOCK))
         self.scale_shape = (path.n_dims,) * (2 if kernel.dense else 1)
+        self.n_groups, self.row_data = _per_row(data, n_rows)
         inputs, outputs = self._graph()
         rng = np.random.default_rng(0)
         trial = self.initial_state(path.sample_reference(rng, n_rows))
@@ -67,11 +72,25 @@ class Block:
             inputs,
             outputs,
             compile_kwargs,
-            [*_flatten(trial), *moves, *noise],
+            [*_flatten(trial), *moves, *noise, *self.row_data],
             self._graph_by_rows if can_turn else None,
         )
         if self.compiled.is_alternative:
             self.path = replace(self.path, how="row")
+
+    def given(self, data: np.ndarray, n_rows: int) -> "Block":
+        """The same compiled moves for rows in groups of equal size, each with data of its own.
+
+        Parameters
+        ----------
+        data
+            Shape (groups, D).
+        n_rows
+            Rows of all groups together, those of a group next to each other.
+        """
+        block = copy.copy(self)
+        block.n_groups, block.row_data = _per_row(data, n_rows)
+        return block
 
     def _graph_by_rows(self) -> tuple[list[Any], list[Any]]:
         """The same block with rows batched the other way."""
@@ -99,21 +118,29 @@ class Block:
             for name, part in zip(like._fields, like, strict=True)
         ]
 
+        data = []
+        if path.data is not None:
+            data = [pt.matrix("data", dtype="float64", shape=(None, *path.data.type.shape))]
+
         def step(*args: Any) -> list[Any]:
-            move, draws, old = Move(*args[:4]), args[4:-6], _unflatten(args[-6:])
-            new, info = self.kernel.step(path, old, move, type(like)(*draws))
+            n = 4 + len(noise)
+            move, draws = Move(*args[:4]), args[4:n]
+            old, row_data = _unflatten(args[n : n + 6]), args[n + 6 :]
+            walked = path.given(*row_data) if row_data else path
+            new, info = self.kernel.step(walked, old, move, type(like)(*draws))
             return [*_flatten(new), info.acceptance_rate]
 
         traces = pytensor.scan(
             step,
             sequences=[*moves, *noise],
             outputs_info=[*state, None],
+            non_sequences=data,
             return_updates=False,
             strict=True,
         )
         ends = [trace[-1] for trace in traces[:-1]]
         log_ratio = traces[2 + Evaluation._fields.index("log_ratio")]
-        return [*state, *moves, *noise], [*ends, log_ratio, traces[-1]]
+        return [*state, *moves, *noise, *data], [*ends, log_ratio, traces[-1]]
 
     def initial_state(self, position: np.ndarray) -> KernelState:
         """State that has not been evaluated yet.
@@ -163,12 +190,20 @@ class Block:
         """
         n_asked = len(moves.beta)
         noise = self.kernel.draw_noise(rng, self.n_moves, *np.shape(state.position))
-        outputs = self.compiled.call(*_flatten(state), *_pad(moves, self.n_moves), *noise)
+        moves = _pad(moves, self.n_moves)
+        outputs = self.compiled.call(*_flatten(state), *moves, *noise, *self.row_data)
 
         def trace() -> Trace:
             return Trace(*(np.asarray(out)[:n_asked] for out in outputs[-2:]))
 
         return _unflatten(outputs[:-2]), trace
+
+
+def _per_row(data: np.ndarray | None, n_rows: int) -> tuple[int, list[np.ndarray]]:
+    """Number of groups, and the data (groups, D) repeated for each row of a group."""
+    if data is None:
+        return 1, []
+    return len(data), [np.repeat(data, n_rows // len(data), axis=0).astype(float)]
 
 
 def _pad(moves: Move, length: int) -> Move:

@@ -1,9 +1,13 @@
 """Independent chains, each one unit of work, on as many threads as asked for."""
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from typing import Any
 
 import numpy as np
+
+from pymc_logz.errors import warn
 
 Task = Callable[[], object]
 
@@ -38,6 +42,22 @@ def run_tasks(tasks: Sequence[Task], cores: int) -> list[object | None]:
             if all(result is None for result in results):
                 raise
     return results
+
+
+def default_cores(cores: int | None, chains: int) -> int:
+    """A thread per chain, as long as there are processors, unless the user says otherwise."""
+    return min(chains, os.cpu_count() or 1) if cores is None else cores
+
+
+def finished(results: Sequence[object | None]) -> list[Any]:
+    """Results that are there, after a warning if an interrupt left some out."""
+    done = [result for result in results if result is not None]
+    if len(done) < len(results):
+        warn(
+            f"interrupted: {len(done)} of {len(results)} chains are finished, and only they "
+            "are used"
+        )
+    return done
 
 
 def _run_here(tasks: Sequence[Task]) -> list[object | None]:

@@ -6,7 +6,8 @@ is a refinement of that list.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
@@ -15,18 +16,16 @@ from scipy.special import softmax
 from pymc_logz.errors import PilotError
 from pymc_logz.kernels.base import Kernel, KernelState, Move
 from pymc_logz.kernels.tuning import (
+    centred,
     population_correlation,
     population_scale,
 )
-from pymc_logz.runners.anneal import Plan, anneal, weight_ess
+from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.schedules import next_beta
 
 MAX_STAGES = 500
-MAX_TEMPERATURES = 2**14
-FIRST_CUTS = 16
 FIRST_STEP_SIZE = 0.5
-MAX_GROWTH = 4
 MAX_EXTRA_BLOCKS = 8
 ACCEPT_TOLERANCE = 0.1
 
@@ -45,10 +44,27 @@ class Stages:
     """Lower triangular factors, shape (S + 1, d, d), if the kernel's scales are dense."""
     acceptance_rate: np.ndarray
     """Acceptance at the settings above, shape (S + 1,)."""
+    share: np.ndarray | None = None
+    """Relative number of temperatures between neighbours, shape (S,); None is as many for each."""
+    end: np.ndarray | None = None
+    """The population at beta = 1, shape (n, d)."""
+    n_founders: float = np.nan
+    """Effective number of rows of the start from which the population descends."""
+
+    def shares(self) -> np.ndarray:
+        """Share of the temperatures between neighbouring stages, shape (S,)."""
+        share = np.ones(self.betas.size - 1) if self.share is None else self.share
+        return share / share.sum()
+
+    def coordinate(self, n_temperatures: int) -> np.ndarray:
+        """Where the temperatures lie between the stages, shape (n_temperatures + 1,)."""
+        filled = np.concatenate([[0.0], np.cumsum(self.shares())])
+        even = np.linspace(0, filled[-1], n_temperatures + 1)
+        return np.interp(even, filled, np.arange(self.betas.size))
 
     def plan(self, n_temperatures: int) -> Plan:
-        """Ladder of equal steps in the stage coordinate, settings interpolated along it."""
-        coordinate = np.linspace(0, self.betas.size - 1, n_temperatures + 1)
+        """Ladder that shares out the temperatures, settings interpolated along it."""
+        coordinate = self.coordinate(n_temperatures)
         betas = self._beta_of_stage()(coordinate)
         betas[0], betas[-1] = 0.0, 1.0
         return self._at(betas, coordinate)
@@ -80,12 +96,23 @@ class Population:
     scale: np.ndarray
     correlation: np.ndarray | None
     acceptance_rate: float = np.nan
+    founder: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
+    """Which row of the start each row descends from, shape (n,)."""
+    n_groups: int = 1
+    """Groups of rows next to each other that are weighted, and resampled, apart."""
+
+    def weight(self, step: float) -> np.ndarray:
+        """Weights of a step in beta, of the same sum in each group, shape (n,)."""
+        log_weight = step * self.log_ratio.reshape(self.n_groups, -1)
+        # a group that is lost stays as it is
+        lost = log_weight.max(axis=1, keepdims=True) == -np.inf
+        return softmax(np.where(lost, 0.0, log_weight), axis=1).ravel() / self.n_groups
 
     def measure(self, kernel: Kernel, weight: np.ndarray) -> None:
         """Take the scales, where the kernel leaves them open, from the weighted rows."""
         if kernel.scale is not None:
             return
-        position = np.asarray(self.state.position)
+        position = centred(np.asarray(self.state.position), weight, self.n_groups)
         self.scale = population_scale(position, weight, self.scale)
         if kernel.dense:
             self.correlation = population_correlation(position, weight)
@@ -140,55 +167,66 @@ def run_pilot(
         step_size=kernel.step_size or FIRST_STEP_SIZE,
         scale=np.ones(start.shape[1]) * (1.0 if kernel.scale is None else kernel.scale),
         correlation=None,
+        founder=np.arange(len(start)),
+        n_groups=block.n_groups,
     )
     population.measure(kernel, np.full(len(start), 1.0 / len(start)))
     beta = 0.0
     settle(block, population, beta, rng, target_accept, tune)
     stages = [_record(beta, population)]
     while beta < 1.0:
-        beta_before, beta = beta, next_beta(population.log_ratio, beta)
+        beta_before, beta = beta, next_beta(population.log_ratio.reshape(block.n_groups, -1), beta)
         if beta <= beta_before or len(stages) > MAX_STAGES:
             raise PilotError(
                 f"the pilot stopped at beta={beta_before:.3g} after {len(stages)} stages: the "
                 "prior and the likelihood are too far apart, or the rows no longer move. Try a "
-                "higher target_accept, a larger tune, or a prior closer to the data"
+                "higher target_accept, a larger tune, reference='laplace', or a prior closer to "
+                "the data"
             )
-        weight = softmax((beta - beta_before) * population.log_ratio)
+        weight = population.weight(beta - beta_before)
         population.measure(kernel, weight)
         resample(population, weight, rng)
         settle(block, population, beta, rng, target_accept, tune)
         stages.append(_record(beta, population))
         if report is not None:
             report(beta)
-    return _stack(stages)
+    return _stack(stages, population)
 
 
-def _record(beta: float, population: Population) -> Stages:
+def _record(beta: float, population: Population) -> dict[str, Any]:
     """One stage."""
+    return {
+        "betas": beta,
+        "step_size": population.step_size,
+        "scale": population.scale,
+        "correlation": population.correlation,
+        "acceptance_rate": population.acceptance_rate,
+    }
+
+
+def _stack(records: list[dict[str, Any]], population: Population) -> Stages:
+    columns = {name: [record[name] for record in records] for name in records[0]}
+    is_dense = columns["correlation"][0] is not None
+    correlation = np.stack(columns.pop("correlation")) if is_dense else None
+    columns.pop("correlation", None)
+    _, descendants = np.unique(population.founder, return_counts=True)
     return Stages(
-        betas=np.array(beta),
-        step_size=np.array(population.step_size),
-        scale=population.scale,
-        correlation=population.correlation,
-        acceptance_rate=np.array(population.acceptance_rate),
+        **{name: np.stack(values) for name, values in columns.items()},
+        correlation=correlation,
+        end=np.asarray(population.state.position),
+        n_founders=float(descendants.sum() ** 2 / (descendants**2).sum()),
     )
 
 
-def _stack(stages: list[Stages]) -> Stages:
-    columns = {
-        name: [getattr(stage, name) for stage in stages]
-        for name in ("betas", "step_size", "scale", "correlation", "acceptance_rate")
-    }
-    if columns["correlation"][0] is None:
-        return Stages(
-            **{k: np.stack(v) for k, v in columns.items() if k != "correlation"}, correlation=None
-        )
-    return Stages(**{name: np.stack(values) for name, values in columns.items()})
-
-
 def resample(population: Population, weight: np.ndarray, rng: np.random.Generator) -> None:
-    """Replace the rows by rows drawn in proportion to their weight."""
-    chosen = systematic_resample(weight, weight.size, rng)
+    """Replace the rows by rows of their group, drawn in proportion to their weight."""
+    n = weight.size // population.n_groups
+    chosen = np.concatenate(
+        [
+            i * n + systematic_resample(share, n, rng)
+            for i, share in enumerate(np.split(weight, population.n_groups))
+        ]
+    )
     position, momentum, evaluation = population.state
     population.state = KernelState(
         np.asarray(position)[chosen],
@@ -196,6 +234,7 @@ def resample(population: Population, weight: np.ndarray, rng: np.random.Generato
         type(evaluation)(*(np.asarray(value)[chosen] for value in evaluation)),
     )
     population.log_ratio = population.log_ratio[chosen]
+    population.founder = population.founder[chosen]
 
 
 def systematic_resample(weight: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -240,47 +279,3 @@ def settle(
         off_target = abs(population.acceptance_rate - target_accept) > ACCEPT_TOLERANCE
         if i + 1 >= n_blocks and not (off_target and block.kernel.step_size is None):
             break
-
-
-def choose_length(
-    block: Block,
-    stages: Stages,
-    draw_start: Callable[[], np.ndarray],
-    rng: np.random.Generator,
-    target_variance: float,
-) -> int:
-    """Number of temperatures at which the log weight has the target variance.
-
-    Anneals trial rows on a short ladder and scales its length by the variance found, since the
-    variance falls as one over the number of temperatures once the rows keep up with the path. It
-    stops where a longer ladder no longer helps.
-    """
-    n_temperatures = FIRST_CUTS * (stages.betas.size - 1)
-    before = np.inf
-    while True:
-        trial = anneal(block, stages.plan(n_temperatures), draw_start(), rng)
-        variance = log_weight_variance(trial.log_weight)
-        growth = variance / target_variance
-        if growth <= 1 or 0.8 * before < variance < 1 or n_temperatures >= MAX_TEMPERATURES:
-            return n_temperatures
-        if growth <= MAX_GROWTH:
-            return int(min(n_temperatures * growth, MAX_TEMPERATURES))
-        before = variance
-        n_temperatures = int(min(n_temperatures * MAX_GROWTH, MAX_TEMPERATURES))
-
-
-def log_weight_variance(log_weight: np.ndarray) -> float:
-    """Variance of log weights as if they were normal, whatever becomes of the rows that got lost.
-
-    Rows of hardly any weight cost the estimate their share of the rows and nothing else, but would
-    rule the plain variance.
-    """
-    ess = float(weight_ess(log_weight))
-    if ess == 0:
-        return np.inf
-    variance = np.log(log_weight.size / ess)
-    if variance < 1:
-        return float(variance)
-    # so few rows carry the weight that the weight ESS says no more than that
-    middle, upper = np.quantile(log_weight, [0.5, 0.8413])
-    return float(max(variance, (upper - middle) ** 2 if np.isfinite(middle) else np.inf))

@@ -305,15 +305,16 @@ def test_refreshment_mixes_momentum_by_variance() -> None:
     )
 
 
+@pytest.mark.parametrize("half_life", [0.5, 1.0])
 @pytest.mark.parametrize("n_steps", [1, 3])
-def test_default_refreshment_halves_momentum_per_unit_time(n_steps: int) -> None:
+def test_default_refreshment_halves_momentum_per_half_life(n_steps: int, half_life: float) -> None:
     """Catches a refreshment per move where it is meant per unit of trajectory time."""
-    kernel = Hamiltonian(n_steps=n_steps)
+    kernel = Hamiltonian(n_steps=n_steps, half_life=half_life)
     for step_size in (0.05, 0.25):
         n_moves = round(1 / (n_steps * step_size) * 3)  # three units of time
         refreshment = kernel.refreshment_for(np.array([step_size]))[0]
         remaining = (1 - refreshment) ** n_moves
-        assert np.log2(remaining) == pytest.approx(-n_moves * n_steps * step_size)
+        assert np.log2(remaining) == pytest.approx(-n_moves * n_steps * step_size / half_life)
     np.testing.assert_array_equal(
         Hamiltonian(refreshment=0.3).refreshment_for(np.array([0.1, 2.0])), [0.3, 0.3]
     )
@@ -331,6 +332,7 @@ def test_default_refreshment_halves_momentum_per_unit_time(n_steps: int) -> None
         ({"step_size": 0.0}, "step_size=0.0 must be positive"),
         ({"step_size": np.inf}, "step_size=inf must be positive"),
         ({"step_size": np.nan}, "step_size=nan must be positive"),
+        ({"half_life": 0.0}, "half_life=0.0 must be positive"),
         ({"scale": 0.0}, "scale=0.0 must be positive"),
         ({"scale": (1.0, -1.0)}, "must be positive and finite"),
         ({"scale": (1.0, np.nan)}, "must be positive and finite"),

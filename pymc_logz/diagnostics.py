@@ -1,0 +1,73 @@
+"""How well a tempered run has mixed: plain functions of levels and log ratios."""
+
+from itertools import pairwise
+
+import numpy as np
+from arviz_stats.base import array_stats
+from scipy.special import logsumexp
+
+from pymc_logz.estimators.draws import TemperedDraws
+
+MAX_PAIRED = 512
+MIN_DRAWS = 4
+
+
+def round_trips(level: np.ndarray, n_levels: int) -> np.ndarray:
+    """How often each walker went from one end of the ladder to the other and back, shape (W,).
+
+    Parameters
+    ----------
+    level
+        Shape (W, N).
+    n_levels
+        K.
+    """
+    top = n_levels - 1
+    ends = [row[(row == 0) | (row == top)] for row in level]
+    return np.array([np.count_nonzero(np.diff(row)) // 2 for row in ends])
+
+
+def rejection_rates(draws: TemperedDraws) -> np.ndarray:
+    """Probability that a swap between each level and the next is rejected, shape (K - 1,).
+
+    Of independent draws of both levels, taken from all pairs of up to 512 each; NaN where a level
+    has none. The sum over levels is close to the global barrier, which hardly depends on the ladder
+    and tells how far apart its two ends are: Syed et al. (2022), arXiv 1905.02939.
+    """
+    ratios = [_spread(draws.log_ratio[draws.level == k]) for k in range(draws.n_levels)]
+    rates = np.full(draws.n_levels - 1, np.nan)
+    for k, (here, above) in enumerate(pairwise(ratios)):
+        if here.size and above.size:
+            step = draws.betas[k + 1] - draws.betas[k]
+            log_accept = step * (here[:, None] - above)
+            rates[k] = -np.expm1(np.minimum(log_accept, 0.0)).mean()
+    return rates
+
+
+def _spread(values: np.ndarray) -> np.ndarray:
+    """At most ``MAX_PAIRED`` of some values, taken at even distances."""
+    return values[:: -(-values.size // MAX_PAIRED)] if values.size else values
+
+
+def level_mixing(draws: TemperedDraws) -> tuple[np.ndarray, np.ndarray]:
+    """Effective number of draws and R-hat of the share of each level, both of shape (K,).
+
+    Taken of q(level | x), the probability of the level given the position, with each walker as a
+    chain. At the last level that is the weight by which a draw counts for the target. NaN for
+    walkers too short to tell.
+    """
+    n_walkers, n = draws.level.shape
+    log_norm = np.empty((n_walkers, n))
+    for rows, columns in draws.chunks(draws.n_levels):
+        weight = draws.log_level_weight(*draws.flat(rows, columns))
+        log_norm[rows, columns] = logsumexp(weight, axis=1).reshape(log_norm[rows, columns].shape)
+    log_pseudo_prior = draws.log_prior - draws.log_z_hat[0]
+    ess, rhat = np.full((2, draws.n_levels), np.nan)
+    if n >= MIN_DRAWS:
+        for k, beta in enumerate(draws.betas):
+            tilt = beta * draws.log_ratio if beta > 0 else 0.0
+            share = np.exp(tilt + log_pseudo_prior[k] - log_norm)
+            ess[k] = array_stats.ess(share, method="mean")
+            if n_walkers > 1:
+                rhat[k] = array_stats.rhat(share)
+    return ess, rhat

@@ -1,0 +1,242 @@
+"""Whether the estimates of one run agree, given that they share its draws."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from scipy import stats
+
+from pymc_logz.estimators.curve import (
+    N_BATCHES,
+    LogZCurve,
+    batch_sums,
+    long_run_covariance,
+    long_run_variance,
+)
+from pymc_logz.estimators.draws import TemperedDraws
+
+ROUNDING = 1e-9
+MAX_METHODS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """Whether M estimates of log Z from one run are compatible.
+
+    Attributes
+    ----------
+    methods
+        Names of the M estimators compared, those without a number left out.
+    difference
+        Entry (i, j) is log Z of method i minus that of method j, shape (M, M).
+    error
+        Standard error of each difference, common draws taken into account, shape (M, M).
+    p_value
+        Of each difference, corrected for the number of pairs (Holm), shape (M, M).
+    p_joint
+        Of all differences at once (Hotelling's test).
+    departing
+        Names outside the largest set of methods that agree with one another.
+    alpha
+        Corrected p-value below which two methods disagree.
+    """
+
+    methods: tuple[str, ...]
+    difference: np.ndarray
+    error: np.ndarray
+    p_value: np.ndarray
+    p_joint: float
+    departing: tuple[str, ...]
+    alpha: float
+
+    @property
+    def agree(self) -> bool:
+        """Whether no two methods disagree."""
+        return not self.departing
+
+    def __str__(self) -> str:
+        """Verdict in one line, with the distance of each method that departs."""
+        if self.agree:
+            return f"{', '.join(self.methods)} agree (p = {self.p_value.min():.2g})"
+        base = next(i for i, name in enumerate(self.methods) if name not in self.departing)
+        parts = [
+            f"{name} by {self.difference[i, base]:+.3f} ± {self.error[i, base]:.3f}"
+            for i, name in enumerate(self.methods)
+            if name in self.departing
+        ]
+        return f"{'; '.join(parts)} from {self.methods[base]}"
+
+
+def check_agreement(
+    curves: Sequence[LogZCurve], *, level: int = -1, alpha: float = 0.01, tolerance: float = 0.0
+) -> Agreement:
+    """Test of whether the estimates of one run agree, and which of them do not.
+
+    Two estimates from the same draws differ by much less than their errors would let two
+    independent ones differ. The error of each difference is the long-run error of the difference
+    of what every block of draws contributes to both. A rule of integration on a coarse ladder
+    departs, since its error is not statistical.
+
+    Parameters
+    ----------
+    curves
+        Estimates by several methods from the same draws; on a tie between two sets of methods, the
+        one with the earliest entries is taken to be right.
+    level
+        Level of the ladder to compare at, the target by default.
+    alpha
+        Probability of naming a method although all are right.
+    tolerance
+        Difference in nats that does not matter, however significant.
+
+    Returns
+    -------
+    Agreement
+
+    Raises
+    ------
+    ValueError
+        If fewer than two of the curves have a number at the level, or over 16.
+    """
+    usable = [curve for curve in curves if curve.usable and np.isfinite(curve.log_z[level])]
+    if not 2 <= len(usable) <= MAX_METHODS:
+        raise ValueError(
+            f"{len(usable)} of {len(curves)} curves have a number at level {level}; 2 to "
+            f"{MAX_METHODS} can be compared: look at their status"
+        )
+    log_z = np.array([curve.log_z[level] for curve in usable])
+    contributions = np.stack([curve.contributions[..., level] for curve in usable], axis=-1)
+    difference = log_z[:, None] - log_z
+    error, p_value = _pairs(difference, contributions)
+    methods = tuple(curve.method for curve in usable)
+    kept = _largest_set((p_value >= alpha) | (np.abs(difference) <= tolerance))
+    return Agreement(
+        methods=methods,
+        difference=difference,
+        error=error,
+        p_value=p_value,
+        p_joint=_joint_p_value(log_z, contributions),
+        departing=tuple(name for i, name in enumerate(methods) if i not in kept),
+        alpha=alpha,
+    )
+
+
+def joint_covariance(curves: Sequence[LogZCurve], *, level: int = -1) -> np.ndarray:
+    """Covariance of the errors of M estimates from the same draws, shape (M, M).
+
+    Parameters
+    ----------
+    curves
+        Estimates by several methods from the same draws.
+    level
+        Level of the ladder, the target by default.
+    """
+    return long_run_covariance(np.stack([c.contributions[..., level] for c in curves], axis=-1))
+
+
+def bootstrap_log_z(
+    draws: TemperedDraws,
+    methods: Mapping[str, Callable[[TemperedDraws], LogZCurve]],
+    *,
+    n_resamples: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Log Z by each method from the same resamples of the run, shape (R, M, K).
+
+    Resampled are whole walkers or, of few walkers, long stretches of them. Every method is
+    computed anew, so the spread also has what the errors of `LogZCurve`, of first order, leave
+    out. It costs as much as ``n_resamples`` estimates.
+
+    Parameters
+    ----------
+    draws
+        A tempered run of R resamples' worth of W walkers.
+    methods
+        Estimators by name, such as ``METHODS``.
+    n_resamples
+        Number of resamples R.
+    rng
+        Source of the resamples.
+    """
+    stretches = _stretches(draws)
+    n_stretches = stretches.level.shape[0]
+    log_z = np.empty((n_resamples, len(methods), draws.n_levels))
+    for i in range(n_resamples):
+        chosen = rng.integers(n_stretches, size=(n_stretches,))
+        resample = _take(stretches, chosen)
+        log_z[i] = [method(resample).log_z for method in methods.values()]
+    return log_z
+
+
+def _stretches(draws: TemperedDraws) -> TemperedDraws:
+    """The same draws as about ``N_BATCHES`` shorter walkers, if they are fewer."""
+    n_walkers, n = draws.level.shape
+    per_walker = min(n, -(-N_BATCHES // n_walkers))
+    length = n // per_walker
+    pieces = {
+        name: getattr(draws, name)[:, : length * per_walker].reshape(-1, length)
+        for name in ("level", "log_ratio", "segment")
+    }
+    return _replace_draws(draws, pieces)
+
+
+def _take(draws: TemperedDraws, chosen: np.ndarray) -> TemperedDraws:
+    names = ("level", "log_ratio", "segment")
+    return _replace_draws(draws, {name: getattr(draws, name)[chosen] for name in names})
+
+
+def _replace_draws(draws: TemperedDraws, arrays: Mapping[str, np.ndarray]) -> TemperedDraws:
+    return TemperedDraws(
+        **arrays,
+        betas=draws.betas,
+        log_prior=draws.log_prior,
+        log_z_hat=draws.log_z_hat,
+        log_z_reference=draws.log_z_reference,
+    )
+
+
+def _pairs(difference: np.ndarray, contributions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Standard error and Holm's p-value of every difference, both (M, M)."""
+    pairs = list(combinations(range(difference.shape[0]), 2))
+    first, second = np.array(pairs).T
+    variance, n_effective = long_run_variance(
+        contributions[..., first] - contributions[..., second]
+    )
+    size = ROUNDING * (1 + np.abs(difference[first, second]))
+    z = difference[first, second] / np.sqrt(variance + size**2)
+    p = 2 * stats.t.sf(np.abs(z), np.maximum(n_effective - 1, 1))
+    order = np.argsort(p)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
+    error, p_value = np.zeros_like(difference), np.ones_like(difference)
+    error[first, second] = error[second, first] = np.sqrt(variance)
+    p_value[first, second] = p_value[second, first] = np.minimum(adjusted, 1.0)
+    return error, p_value
+
+
+def _largest_set(agree: np.ndarray) -> tuple[int, ...]:
+    """Largest set of methods that all agree with one another, the earliest of equal ones."""
+    n = agree.shape[0]
+    for size in range(n, 1, -1):
+        for chosen in combinations(range(n), size):
+            if agree[np.ix_(chosen, chosen)].all():
+                return chosen
+    return (0,)
+
+
+def _joint_p_value(log_z: np.ndarray, contributions: np.ndarray) -> float:
+    """Hotelling's test that all differences from the first method are zero."""
+    difference = log_z[1:] - log_z[0]
+    differences = contributions[..., 1:] - contributions[..., :1]
+    covariance = long_run_covariance(differences)
+    n_batches = batch_sums(differences).shape[0]
+    spread = np.sqrt(np.diag(covariance)) + ROUNDING * (1 + np.abs(difference))
+    values, vectors = np.linalg.eigh(covariance / np.outer(spread, spread))
+    kept = values > ROUNDING
+    rank = int(kept.sum())
+    if not 0 < rank < n_batches:
+        return float(np.all(np.abs(difference) < spread))
+    squares = ((vectors.T @ (difference / spread))[kept] ** 2 / values[kept]).sum()
+    scaled = squares * (n_batches - rank) / (rank * (n_batches - 1))
+    return float(stats.f.sf(scaled, rank, n_batches - rank))

@@ -1,0 +1,274 @@
+"""log Z along a ladder of temperatures, and errors that know about autocorrelation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
+
+from pymc_logz.errors import USABLE_STATUSES
+from pymc_logz.estimators.draws import CHUNK_ELEMENTS, TemperedDraws
+from pymc_logz.estimators.result import LogZEstimate
+
+MIN_VISITS = 2
+MIN_INDEPENDENT = 30.0
+N_BATCHES = 64
+
+
+@dataclass(frozen=True, eq=False)
+class LogZCurve:
+    """log Z at every temperature of a ladder, with its error and how far both can be trusted.
+
+    Attributes
+    ----------
+    method
+        Name of the estimator.
+    betas
+        Inverse temperatures, shape (K,).
+    log_z
+        Log normalising constants in nats, shape (K,); NaN at a level without an estimate, and at
+        all but the first when ``status`` says that there is none to report.
+    mcse
+        Monte Carlo standard errors of ``log_z`` in nats, autocorrelation included, shape (K,).
+    weight_ess
+        Effective number of draws that carry the estimate where they are fewest, were draws
+        independent.
+    khat
+        Pareto shape of the upper tail of the weights, for methods that have such weights.
+    status
+        A key of ``pymc_logz.errors.STATUS_SENTENCES``, for the estimate at beta = 1.
+    contributions
+        What each block of draws adds to the error of ``log_z``, to first order: their sum over
+        walkers and blocks is zero, and the long-run variance of that sum is ``mcse**2``. Shape
+        (W, B, K).
+    details
+        Further numbers and arrays by name.
+    """
+
+    method: str
+    betas: np.ndarray
+    log_z: np.ndarray
+    mcse: np.ndarray
+    weight_ess: float
+    khat: float
+    status: str
+    contributions: np.ndarray = field(repr=False)
+    details: Mapping[str, float | np.ndarray] = field(default_factory=dict, repr=False)
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is a number to report at beta = 1."""
+        return self.status in USABLE_STATUSES
+
+    @property
+    def estimate(self) -> LogZEstimate:
+        """The estimate at beta = 1."""
+        numbers = {name: value for name, value in self.details.items() if np.ndim(value) == 0}
+        return LogZEstimate(
+            method=self.method,
+            log_z=float(self.log_z[-1]),
+            mcse=float(self.mcse[-1]),
+            weight_ess=self.weight_ess,
+            khat=self.khat,
+            status=self.status,
+            details={name: float(value) for name, value in numbers.items()},
+        )
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """Covariance of the errors of ``log_z`` at all levels, shape (K, K)."""
+        return long_run_covariance(self.contributions)
+
+
+def make_curve(
+    method: str,
+    draws: TemperedDraws,
+    log_z: np.ndarray,
+    contributions: np.ndarray,
+    *,
+    status: str = "ok",
+    weight_ess: float = np.nan,
+    khat: float = np.nan,
+    details: Mapping[str, float | np.ndarray] | None = None,
+) -> LogZCurve:
+    """Curve with the errors that its contributions imply.
+
+    Parameters
+    ----------
+    method
+        Name of the estimator.
+    draws
+        What the estimate was made from.
+    log_z
+        Log Z relative to the first level, shape (K,).
+    contributions
+        See `LogZCurve`.
+    status
+        Verdict of the method, before that on the length of the run.
+    weight_ess, khat, details
+        See `LogZCurve`.
+    """
+    if status not in USABLE_STATUSES:
+        return empty_curve(method, draws, status, weight_ess=weight_ess, khat=khat, details=details)
+    variance, n_effective = long_run_variance(contributions)
+    # the slowest level, since that of a single one is itself a rough guess in a short run
+    if status == "ok" and n_effective.min() < MIN_INDEPENDENT:
+        status = "short_run"
+    n_blocks = contributions[..., 0].size
+    time = draws.block_length * n_blocks / n_effective[-1]
+    return LogZCurve(
+        method=method,
+        betas=draws.betas,
+        log_z=log_z + draws.log_z_reference,
+        mcse=np.sqrt(variance),
+        weight_ess=weight_ess,
+        khat=khat,
+        status=status,
+        contributions=contributions,
+        details={
+            "autocorrelation_time": time,
+            "n_effective_blocks": n_effective[-1],
+            **(details or {}),
+        },
+    )
+
+
+def empty_curve(
+    method: str,
+    draws: TemperedDraws,
+    status: str,
+    *,
+    weight_ess: float = 0.0,
+    khat: float = np.nan,
+    details: Mapping[str, float | np.ndarray] | None = None,
+) -> LogZCurve:
+    """Curve without numbers: only the reference is known."""
+    unknown = np.full(draws.n_levels, np.nan)
+    log_z, mcse = unknown.copy(), unknown.copy()
+    log_z[0], mcse[0] = draws.log_z_reference, 0.0
+    contributions = np.full((draws.level.shape[0], 1, draws.n_levels), np.nan)
+    return LogZCurve(
+        method, draws.betas, log_z, mcse, weight_ess, khat, status, contributions, details or {}
+    )
+
+
+def obstacle(
+    draws: TemperedDraws, *, every_level: bool = False, full_support: bool = False
+) -> str | None:
+    """Status that forbids a number before anything is computed, or None.
+
+    Parameters
+    ----------
+    draws
+        A tempered run.
+    every_level
+        Whether the method needs draws at every level, not at the two ends only.
+    full_support
+        Whether the method needs a finite log ratio everywhere the reference has mass.
+    """
+    if np.any(np.isposinf(draws.log_ratio)):
+        return "infinite_weight"
+    if np.all(np.isneginf(draws.log_ratio)):
+        return "no_support"
+    if full_support and np.any(np.isneginf(draws.log_ratio)):
+        return "partial_support"
+    needed = draws.visits if every_level else draws.visits[[0, -1]]
+    return "unvisited_level" if needed.min() < MIN_VISITS else None
+
+
+def visit_status(draws: TemperedDraws) -> str:
+    """Verdict on how often each level was visited, for methods that need draws at all of them.
+
+    Draws of one long visit resemble one another, which hides the error that they have in common.
+    """
+    visits = draws.level_block_sums(np.ones(draws.level.shape))
+    sizes = visits.sum(axis=2, keepdims=True)
+    variance = long_run_variance(visits - sizes * (draws.visits / draws.n_draws))[0]
+    # a count of independent visits would have a variance of about its own size
+    few = draws.visits**2 < MIN_INDEPENDENT * variance
+    return "short_run" if np.any(few) else "ok"
+
+
+def long_run_variance(contributions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Variance of the sum of autocorrelated contributions, and how many are independent.
+
+    Lagged products are summed over all walkers about the common mean, so that few long walkers and
+    many short ones are one case: lags run up to Geyer's initial monotone sequence, and where that
+    reaches the length of the walkers the result is the variance between walkers. The mean is that
+    of the data, which takes away a known share; it is put back.
+
+    Parameters
+    ----------
+    contributions
+        Values with mean zero of W walkers, B in order of time, P quantities: shape (W, B, P).
+
+    Returns
+    -------
+    variance
+        Of the sum over walkers and time, shape (P,).
+    n_effective
+        Number of independent contributions that would give that variance, shape (P,).
+
+    References
+    ----------
+    Geyer (1992), Practical Markov chain Monte Carlo, doi 10.1214/ss/1177011137, section 3.3.
+    """
+    n_walkers, n, n_columns = contributions.shape
+    width = max(1, CHUNK_ELEMENTS // (n_walkers * n))
+    parts = [contributions[..., i : i + width] for i in range(0, n_columns, width)]
+    lagged = np.concatenate([_lagged_sums(part) for part in parts], axis=1)
+    squares = lagged[0]
+    pairs = np.zeros((n + n % 2, n_columns))
+    pairs[:n] = lagged
+    pairs = pairs.reshape(-1, 2, n_columns).sum(axis=1)
+    kept = np.logical_and.accumulate(pairs > 0, axis=0)
+    monotone = np.minimum.accumulate(pairs, axis=0)
+    total = 2 * np.where(kept, monotone, 0.0).sum(axis=0) - squares
+    # a floor on negative autocorrelation, as in arviz-stats
+    total = np.maximum(total, squares / np.log10(max(n_walkers * n, 10)))
+    window = np.clip(2 * kept.sum(axis=0), 1, n)
+    lost = (n * (2 * window - 1) - window * (window - 1)) / (n_walkers * n**2)
+    variance = total / (1 - np.minimum(lost, 0.5))
+    ratio = np.divide(squares, variance, out=np.ones_like(squares), where=variance > 0)
+    return variance, n_walkers * n * np.minimum(ratio, 1.0)
+
+
+def _lagged_sums(values: np.ndarray) -> np.ndarray:
+    """Products of values t apart, summed over time and walkers, for every lag t, (B, P)."""
+    n = values.shape[1]
+    size = next_fast_len(2 * n, real=True)
+    power = np.abs(rfft(values, size, axis=1)) ** 2
+    return irfft(power.sum(axis=0), size, axis=0)[:n]
+
+
+def long_run_covariance(contributions: np.ndarray) -> np.ndarray:
+    """Covariance of the sums of P autocorrelated quantities, positive semidefinite.
+
+    The variances are those of `long_run_variance`; the correlations are those of the sums of
+    batches of consecutive contributions.
+
+    Parameters
+    ----------
+    contributions
+        As in `long_run_variance`, shape (W, B, P).
+
+    Returns
+    -------
+    np.ndarray
+        Shape (P, P).
+    """
+    scale = np.sqrt(long_run_variance(contributions)[0])
+    totals = batch_sums(contributions)
+    covariance = totals.T @ totals
+    spread = np.sqrt(np.diag(covariance))
+    ratio = np.divide(scale, spread, out=np.zeros_like(scale), where=spread > 0)
+    return ratio[:, None] * covariance * ratio
+
+
+def batch_sums(contributions: np.ndarray) -> np.ndarray:
+    """Sums over stretches of walkers, about ``N_BATCHES`` of them, whole walkers if many."""
+    n_walkers, n = contributions.shape[:2]
+    per_walker = min(n, -(-N_BATCHES // n_walkers))
+    starts = np.arange(per_walker) * n // per_walker
+    sums = np.add.reduceat(contributions, starts, axis=1)
+    return sums.reshape(-1, contributions.shape[2])

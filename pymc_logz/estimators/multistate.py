@@ -1,0 +1,198 @@
+"""log Z from draws at all temperatures that need no law of the levels (MBAR, chain of BAR)."""
+
+import numpy as np
+from scipy.special import expit
+
+from pymc_logz.estimators.bridge import bar_log_z
+from pymc_logz.estimators.curve import (
+    LogZCurve,
+    empty_curve,
+    make_curve,
+    obstacle,
+    visit_status,
+)
+from pymc_logz.estimators.draws import TemperedDraws, shares
+from pymc_logz.estimators.odds import LevelOdds, solve_odds
+from pymc_logz.estimators.tempering import level_status
+
+
+def mbar(draws: TemperedDraws) -> LogZCurve:
+    r"""Log Z by the multistate Bennett acceptance ratio.
+
+    Solves :math:`\sum_i P_k(x_i) = n_k`, where :math:`P_k(x) \propto n_k f_k(x) / Z_k` is the
+    probability that a draw seen anywhere was made at level k, given the numbers of draws n_k. It
+    is the estimate of least variance that makes no use of how levels were drawn, so it serves
+    simulated and parallel tempering alike. A level without visits has no number.
+
+    The error is that of a multinomial logistic regression of level on log ratio, with scores that
+    may be autocorrelated; for independent draws it is the error of the source.
+
+    Parameters
+    ----------
+    draws
+        A tempered run.
+
+    Returns
+    -------
+    LogZCurve
+        ``details`` has the ``overlap`` matrix (K, K), whose row j is the mean of P_k over draws at
+        level j, and ``bridge`` (K - 1,), the effective number of draws that link the levels
+        on both sides of each step of the ladder.
+
+    References
+    ----------
+    Shirts & Chodera (2008), doi 10.1063/1.2978177, eq. 11 and 8; Tan et al. (2012), doi
+    10.1063/1.3701175; Klimovich, Shirts & Mobley (2015), doi 10.1007/s10822-015-9840-9, for the
+    overlap matrix.
+    """
+    if status := obstacle(draws):
+        return empty_curve("mbar", draws, status)
+    odds = _solve_mbar(draws)
+    bridge = _bridge(odds.gram * draws.n_draws)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_z = np.log(draws.visits) - odds.log_odds
+        overlap = draws.n_draws * odds.gram / draws.visits[:, None]
+        end_sizes = (odds.share**2 / np.diag(odds.gram))[[0, -1]] * draws.n_draws
+    ess = float(min(bridge.min(), end_sizes.min()))
+    status = _mbar_status(float(bridge.min()), odds.converged)
+    details = {"overlap": overlap, "bridge": bridge}
+    if status in {"no_overlap", "not_converged"}:
+        return empty_curve("mbar", draws, status, weight_ess=ess, details=details)
+    contributions = _mbar_contributions(draws, odds)
+    log_z = np.where(draws.visits > 0, log_z - log_z[0], np.nan)
+    return make_curve(
+        "mbar", draws, log_z, contributions, status=status, weight_ess=ess, details=details
+    )
+
+
+def bar_chain(draws: TemperedDraws) -> LogZCurve:
+    """Log Z by Bennett's acceptance ratio between neighbours, added up along the ladder.
+
+    Parameters
+    ----------
+    draws
+        A tempered run with draws at every level.
+
+    Returns
+    -------
+    LogZCurve
+        ``details`` has the ``overlap`` of each pair of neighbours, shape (K - 1,).
+
+    References
+    ----------
+    Bennett (1976), doi 10.1016/0021-9991(76)90078-4, eq. 12.
+    """
+    if status := obstacle(draws, every_level=True):
+        return empty_curve("bar_chain", draws, status)
+    steps = np.diff(draws.betas)
+    at_level = [draws.log_ratio[draws.level == k] for k in range(draws.n_levels)]
+    pairs = [
+        bar_log_z(step * lower, -step * upper)
+        for step, lower, upper in zip(steps, at_level[:-1], at_level[1:], strict=True)
+    ]
+    ess = min(pair.weight_ess for pair in pairs)
+    details = {"overlap": np.array([pair.details.get("overlap", 0.0) for pair in pairs])}
+    if not all(pair.usable for pair in pairs):
+        return empty_curve("bar_chain", draws, "no_overlap", weight_ess=ess, details=details)
+    increments = np.array([pair.log_z for pair in pairs])
+    status = level_status(ess)
+    status = visit_status(draws) if status == "ok" else status
+    contributions = np.cumsum(_bar_contributions(draws, increments), axis=2)
+    log_z = np.append(0.0, np.cumsum(increments))
+    return make_curve(
+        "bar_chain",
+        draws,
+        log_z,
+        contributions,
+        status=status,
+        weight_ess=ess,
+        details=details,
+    )
+
+
+def _level_shares(draws: TemperedDraws, log_ratio: np.ndarray, log_odds: np.ndarray) -> np.ndarray:
+    """P_k of n draws, shape (n, K)."""
+    return shares(draws.log_tilt(log_ratio) + log_odds)
+
+
+def _solve_mbar(draws: TemperedDraws) -> LevelOdds:
+    """Log of n_k / Z_k up to a constant; draws are taken in chunks."""
+
+    def mean_shares(log_odds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        share, gram = np.zeros(draws.n_levels), np.zeros((draws.n_levels, draws.n_levels))
+        for rows, columns in draws.chunks(draws.n_levels):
+            p = _level_shares(draws, draws.flat(rows, columns)[0], log_odds)
+            share += p.sum(axis=0)
+            gram += p.T @ p
+        return share / draws.n_draws, gram / draws.n_draws
+
+    target = draws.visits / draws.n_draws
+    with np.errstate(divide="ignore"):
+        start = np.log(target) - _trapezoid_guess(draws)
+    return solve_odds(target, mean_shares, start)
+
+
+def _trapezoid_guess(draws: TemperedDraws) -> np.ndarray:
+    """Thermodynamic integral over the visited levels, good enough to start from."""
+    finite = np.where(np.isfinite(draws.log_ratio), draws.log_ratio, 0.0)
+    total = np.bincount(draws.level.ravel(), finite.ravel(), minlength=draws.n_levels)
+    seen = draws.visits > 0
+    mean = np.interp(draws.betas, draws.betas[seen], total[seen] / draws.visits[seen])
+    return np.append(0.0, np.cumsum(np.diff(draws.betas) * (mean[1:] + mean[:-1]) / 2))
+
+
+def _bridge(gram: np.ndarray) -> np.ndarray:
+    """Effective number of draws that link both sides of each step, shape (K - 1,).
+
+    A draw that is as likely to come from below as from above counts as one.
+    """
+    below = np.cumsum(np.cumsum(gram, axis=0), axis=1)
+    to_all = below[:-1, -1]
+    return 4 * (to_all - np.diag(below)[:-1])
+
+
+def _mbar_status(bridge: float, converged: bool) -> str:
+    status = level_status(bridge)
+    if status == "degenerate":
+        return "no_overlap"
+    return status if converged else "not_converged"
+
+
+def _mbar_contributions(draws: TemperedDraws, odds: LevelOdds) -> np.ndarray:
+    """Contributions (W, B, K): score of the logistic regression times its inverse information."""
+    seen = draws.visits > 0
+    free = np.flatnonzero(seen)[1:]
+    visits = draws.level_block_sums(np.ones(draws.level.shape))
+    p = draws.block_sums(
+        lambda log_ratio, _: _level_shares(draws, log_ratio, odds.log_odds), draws.n_levels
+    )
+    information = draws.n_draws * (np.diag(odds.share) - odds.gram)[np.ix_(free, free)]
+    contributions = np.full(visits.shape, np.nan)
+    contributions[..., seen] = visits[..., seen] / draws.visits[seen]
+    contributions[..., free] -= (visits - p)[..., free] @ np.linalg.inv(information)
+    contributions[..., seen] -= contributions[..., :1].copy()
+    return contributions
+
+
+def _bar_contributions(draws: TemperedDraws, increments: np.ndarray) -> np.ndarray:
+    """Contributions of blocks to the increment that ends at each level, shape (W, B, K)."""
+    steps, visits = np.diff(draws.betas), draws.visits
+    log_odds = np.log(visits[1:] / visits[:-1]) - increments
+    top = draws.n_levels - 1
+
+    def share_of_upper(pair: np.ndarray) -> np.ndarray:
+        return expit(log_odds[pair] + steps[pair] * draws.log_ratio)
+
+    from_below = share_of_upper(np.minimum(draws.level, top - 1))
+    from_above = share_of_upper(np.maximum(draws.level - 1, 0))
+    spread = [
+        np.bincount(draws.level.ravel(), (p * (1 - p)).ravel(), minlength=top + 1)
+        for p in (from_below, from_above)
+    ]
+    information = spread[0][:-1] + spread[1][1:]
+    lower, upper = draws.level_block_sums(from_below), draws.level_block_sums(1 - from_above)
+    count = draws.level_block_sums(np.ones(draws.level.shape)) / visits
+    contributions = np.zeros(count.shape)
+    contributions[..., 1:] = np.diff(count, axis=2)
+    contributions[..., 1:] += (lower[..., :-1] - upper[..., 1:]) / information
+    return contributions

@@ -1,0 +1,247 @@
+"""log Z from how often each temperature is visited in simulated tempering (RTS, TS)."""
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pymc_logz.estimators.curve import (
+    LogZCurve,
+    empty_curve,
+    long_run_variance,
+    make_curve,
+    obstacle,
+)
+from pymc_logz.estimators.draws import TemperedDraws, shares
+from pymc_logz.estimators.importance import DEGENERATE_ESS, LOW_ESS
+from pymc_logz.estimators.odds import LevelOdds, solve_odds
+
+
+def rts(draws: TemperedDraws) -> LogZCurve:
+    r"""Log Z by Rao-Blackwellized tempered sampling.
+
+    Averages the conditional probability of each level, :math:`\hat c_k = \frac1N \sum_i q(k \mid
+    x_i)`, in place of counting visits: :math:`\hat Z_k \frac{r_1 \hat c_k}{r_k \hat c_1}`. When
+    ``log_z_hat`` changed during the run, each segment has its own law of the levels, and log Z
+    maximises the likelihood of all of them together; with one segment that is the same formula.
+
+    It rests on levels drawn from their conditional law given x (simulated tempering). In parallel
+    tempering, where each level always has one walker, use `mbar`.
+
+    Parameters
+    ----------
+    draws
+        A simulated tempering run. Any ``log_z_hat`` gives a consistent answer; a good one gives a
+        small error.
+
+    Returns
+    -------
+    LogZCurve
+        ``details`` has ``level_share``, the mean q(k | x) of each level, and for one segment
+        ``bias``, the second-order bias of ``log_z`` at each level (`rts_bias`).
+
+    References
+    ----------
+    Carlson, Stinson, Pakman & Paninski (2016), arXiv 1603.01912: eq. 12 and Algorithm 1; the
+    likelihood of eq. 14, summed over segments; bias and variance, eq. 15 and 16.
+    """
+    if status := obstacle(draws):
+        return empty_curve("rts", draws, status)
+    n_levels = draws.n_levels
+
+    def statistic(log_ratio: np.ndarray, segment: np.ndarray) -> np.ndarray:
+        q = draws.level_given(log_ratio, segment)
+        return np.concatenate([q, q[:, [0, -1]] ** 2], axis=1)
+
+    sums = draws.block_sums(statistic, n_levels + 2)
+    level_sums, squares = sums[..., :n_levels], sums[..., n_levels:].sum(axis=(0, 1))
+    total = level_sums.sum(axis=(0, 1))
+    ess = effective_size(total[[0, -1]], squares)
+    details = {"level_share": total / draws.n_draws}
+    if draws.log_z_hat.shape[0] == 1:
+        details["bias"] = rts_bias(level_sums)
+    return _level_law_curve("rts", draws, level_sums, ess, details)
+
+
+def ts(draws: TemperedDraws) -> LogZCurve:
+    """Log Z by tempered sampling: the visits of each level, counted.
+
+    `rts` without the Rao-Blackwell step, for comparison. A level without visits has no number.
+
+    Parameters
+    ----------
+    draws
+        A simulated tempering run.
+
+    Returns
+    -------
+    LogZCurve
+
+    References
+    ----------
+    Carlson et al. (2016), arXiv 1603.01912, section 2.2; Geyer & Thompson (1995), doi
+    10.1080/01621459.1995.10476590.
+    """
+    if status := obstacle(draws):
+        return empty_curve("ts", draws, status)
+    sums = draws.level_block_sums(np.ones(draws.level.shape))
+    ess = float(draws.visits[[0, -1]].min())
+    return _level_law_curve("ts", draws, sums, ess, {})
+
+
+def rts_log_z(draws: TemperedDraws) -> np.ndarray:
+    """Log Z of `rts` at every level without an error, shape (K,); for the rounds of a warm-up.
+
+    Sums are taken in the log domain, so that a hopeless ``log_z_hat`` still leads to a better one.
+
+    Parameters
+    ----------
+    draws
+        A simulated tempering run.
+    """
+    log_share = np.full(draws.n_levels, -np.inf)
+    for rows, columns in draws.chunks(draws.n_levels):
+        log_q = draws.log_level_weight(*draws.flat(rows, columns))
+        log_q -= _log_sums(log_q, axis=1)[:, None]
+        log_share = np.logaddexp(log_share, _log_sums(log_q, axis=0))
+    log_share -= np.log(draws.n_draws)
+    if draws.log_z_hat.shape[0] == 1:
+        return _one_segment_log_z(draws, log_share) + draws.log_z_reference
+    return _solve_segments(draws, log_share)[0] + draws.log_z_reference
+
+
+def rts_bias(level_sums: np.ndarray) -> np.ndarray:
+    r"""Second-order bias of the log Z of `rts` at each level, shape (K,).
+
+    :math:`\frac12 (\sigma_1^2 / \hat c_1^2 - \sigma_k^2 / \hat c_k^2)`, of either sign. It is
+    reported, not taken off: it is far below the standard error, and the source found no gain.
+
+    Parameters
+    ----------
+    level_sums
+        Sums of q(k | x) over blocks of draws, shape (W, B, K).
+
+    References
+    ----------
+    Carlson et al. (2016), arXiv 1603.01912, eq. 15.
+    """
+    total = level_sums.sum(axis=(0, 1))
+    sizes = level_sums.sum(axis=2, keepdims=True)  # draws in each block: q sums to one
+    variance = long_run_variance(level_sums / total - sizes / total.sum())[0]
+    return 0.5 * (variance[0] - variance)
+
+
+def rao_blackwell_log_weight(draws: TemperedDraws) -> np.ndarray:
+    """Log weights that make all draws of a simulated tempering run stand for the target.
+
+    Each draw counts with q(beta = 1 | x), whatever its level (Geyer & Thompson 1995).
+
+    Parameters
+    ----------
+    draws
+        A simulated tempering run.
+
+    Returns
+    -------
+    np.ndarray
+        Normalised: the sum of their exponentials is one. Shape (W, N).
+    """
+    log_weight = np.empty(draws.log_ratio.shape)
+    for rows, columns in draws.chunks(draws.n_levels):
+        log_q = draws.log_level_weight(*draws.flat(rows, columns))
+        tile = log_q[:, -1] - _log_sums(log_q, axis=1)
+        log_weight[rows, columns] = tile.reshape(log_weight[rows, columns].shape)
+    return log_weight - logsumexp(log_weight)
+
+
+def effective_size(total: np.ndarray, total_squares: np.ndarray) -> float:
+    """Smallest effective number of draws, ``(sum w)**2 / sum w**2``, of several sets of weights."""
+    size = np.divide(total**2, total_squares, out=np.zeros_like(total), where=total_squares > 0)
+    return float(size.min())
+
+
+def level_status(ess: float) -> str:
+    """Verdict on the effective number of draws at the level that has fewest."""
+    if ess <= DEGENERATE_ESS:
+        return "degenerate"
+    return "low_weight_ess" if ess < LOW_ESS else "ok"
+
+
+def _log_sums(log_values: np.ndarray, *, axis: int) -> np.ndarray:
+    """Log of the sums of exponentials; SciPy's takes four times as long."""
+    top = log_values.max(axis=axis, keepdims=True)
+    top[np.isneginf(top)] = 0.0
+    with np.errstate(divide="ignore"):
+        return np.log(np.exp(log_values - top).sum(axis=axis)) + top.squeeze(axis)
+
+
+def _level_law_curve(
+    method: str,
+    draws: TemperedDraws,
+    sums: np.ndarray,
+    ess: float,
+    details: dict[str, np.ndarray],
+) -> LogZCurve:
+    """Curve from sums over blocks (W, B, K) of the probability of each level, or of visits."""
+    status = level_status(ess)
+    if status == "degenerate":
+        return empty_curve(method, draws, status, weight_ess=ess)
+    with np.errstate(divide="ignore"):
+        log_share = np.log(sums.sum(axis=(0, 1)) / draws.n_draws)
+    if draws.log_z_hat.shape[0] == 1:
+        log_z = _one_segment_log_z(draws, log_share)
+        contributions = _relative(sums)
+    else:
+        log_z, odds = _solve_segments(draws, log_share)
+        if not odds.converged:
+            return empty_curve(method, draws, "not_converged", weight_ess=ess)
+        contributions = _segment_contributions(draws, sums, odds)
+    return make_curve(
+        method, draws, log_z, contributions, status=status, weight_ess=ess, details=details
+    )
+
+
+def _one_segment_log_z(draws: TemperedDraws, log_share: np.ndarray) -> np.ndarray:
+    """Eq. 12 of Carlson et al. (2016); NaN where the share is 0."""
+    log_z = draws.log_z_hat[0] - draws.log_prior + log_share
+    return np.where(np.isfinite(log_share), log_z - log_z[0], np.nan)
+
+
+def _relative(sums: np.ndarray) -> np.ndarray:
+    """Sums of levels relative to their totals, less those of the first level."""
+    total = sums.sum(axis=(0, 1))
+    relative = sums / np.where(total > 0, total, np.nan)
+    return relative - relative[..., :1]
+
+
+def _segment_laws(draws: TemperedDraws, log_z: np.ndarray) -> np.ndarray:
+    """Law of the levels in each segment were log Z true, shape (S, K): eq. 8 of the source."""
+    return shares(draws.log_prior - draws.log_z_hat + log_z)
+
+
+def _solve_segments(draws: TemperedDraws, log_share: np.ndarray) -> tuple[np.ndarray, LevelOdds]:
+    """Log Z that maximises the likelihood of all segments, and how it was found.
+
+    The derivative by log Z_k of eq. 14, summed over segments s of T_s draws, is ``sum_s T_s
+    (c_sk - p_sk)``: what was seen of level k, less what the law p_s of the levels expects.
+    """
+    size = np.bincount(draws.segment.ravel(), minlength=draws.log_z_hat.shape[0]) / draws.n_draws
+
+    def mean_shares(log_z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        laws = _segment_laws(draws, log_z)
+        return size @ laws, (laws * size[:, None]).T @ laws
+
+    odds = solve_odds(np.exp(log_share), mean_shares, draws.log_z_hat[-1])
+    log_z = odds.log_odds - odds.log_odds[0]
+    return np.where(np.isfinite(log_z), log_z, np.nan), odds
+
+
+def _segment_contributions(draws: TemperedDraws, sums: np.ndarray, odds: LevelOdds) -> np.ndarray:
+    """Contributions (W, B, K): the score of each block times the inverse information."""
+    n_segments = draws.log_z_hat.shape[0]
+    laws = _segment_laws(draws, odds.log_odds)
+    sizes = draws.block_sums(lambda _, segment: np.eye(n_segments)[segment], n_segments)
+    free = np.flatnonzero(np.isfinite(odds.log_odds))[1:]
+    information = draws.n_draws * (np.diag(odds.share) - odds.gram)[np.ix_(free, free)]
+    contributions = np.full(sums.shape, np.nan)
+    contributions[..., 0] = 0.0
+    contributions[..., free] = (sums - sizes @ laws)[..., free] @ np.linalg.inv(information)
+    return contributions

@@ -1,0 +1,322 @@
+"""Tempering: walkers whose inverse temperature moves along with their position, in one scan."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_logz.compiling import compile_function
+from pymc_logz.kernels.base import KernelState, Move, draw_log_uniform
+from pymc_logz.path import Evaluation
+from pymc_logz.runners.block import MAX_NOISE_PER_BLOCK, MOVES_PER_BLOCK, Block
+
+EXCHANGES = ("gibbs", "swap")
+
+
+class Tables(NamedTuple):
+    """What a walker does at each of K levels."""
+
+    betas: Any
+    """Inverse temperatures, shape (K,)."""
+    step_size: Any
+    """Shape (K,)."""
+    scale: Any
+    """Shape (K, d), or (K, d, d) where scales are dense."""
+    refreshment: Any
+    """Share of the momentum variance replaced before a move, shape (K,)."""
+    log_pseudo_prior: Any
+    """Log of the level's prior over its estimated constant, shape (K,); swaps do without it."""
+
+    def all_at(self, level: int) -> "Tables":
+        """Tables whose every level has the settings of one: walkers then stay at its beta."""
+        return Tables(*(np.repeat(part[level : level + 1], len(part), axis=0) for part in self))
+
+
+class Walkers(NamedTuple):
+    """Where n walkers are."""
+
+    state: KernelState
+    """Positions, whitened momenta, and what the path is worth there."""
+    level: Any
+    """Index into the ladder, shape (n,)."""
+
+
+class Walk(NamedTuple):
+    """What n walkers did over T iterations."""
+
+    level: np.ndarray
+    """Level of each move, shape (T, n)."""
+    log_ratio: np.ndarray
+    """Log ratio after each move, shape (T, n); NaN counts as -inf."""
+    log_reference: np.ndarray
+    """Log density of the reference after each move, shape (T, n)."""
+    acceptance_rate: np.ndarray
+    """Acceptance probability of each move, shape (T, n)."""
+    position: np.ndarray
+    """Where walkers were after every s-th move, shape (T // s, n, d)."""
+    n_nan: np.ndarray
+    """How many log ratios were NaN, shape (T,)."""
+
+
+class TemperBlock:
+    """A fixed number of iterations of a batch of walkers, compiled once.
+
+    In each iteration the kernel moves every walker at its own beta, with the step size and scale of
+    its level; then levels are exchanged. The momentum is whitened, so its law is the same at every
+    level, and it is kept.
+
+    Parameters
+    ----------
+    block
+        Compiled moves of the same model, whose path and kernel are used.
+    n_levels
+        K, the number of levels.
+    n_walkers
+        Walkers in a batch; a multiple of K if ``exchange`` is ``"swap"``.
+    exchange
+        ``"gibbs"`` draws each walker's level given its position; ``"swap"`` lets each K walkers in
+        a row have all K levels among them, and neighbours swap theirs.
+    compile_kwargs
+        Keyword arguments of ``pytensor.function``.
+    """
+
+    def __init__(
+        self,
+        block: Block,
+        n_levels: int,
+        n_walkers: int,
+        exchange: str = "gibbs",
+        compile_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.path, self.kernel, self.scale_shape = block.path, block.kernel, block.scale_shape
+        self.noise_of_row = block.noise_of_row
+        self.n_levels, self.n_walkers, self.exchange = n_levels, n_walkers, exchange
+        # an even number, so that every block begins with the same kind of swaps
+        largest = max(part.size for part in self.noise_of_row)
+        affordable = MAX_NOISE_PER_BLOCK // (2 * n_walkers * largest)
+        self.n_moves = 2 * int(np.clip(affordable, 1, MOVES_PER_BLOCK // 2))
+        rng = np.random.default_rng(0)
+        start = np.zeros((n_walkers, self.path.n_dims))
+        walkers = Walkers(block.initial_state(start), self.spread_levels(rng))
+        trial = [*_flatten(walkers), *self.still_tables(), *self._draw_noise(rng)]
+        self.compiled = compile_function(*self._graph(), compile_kwargs, trial)
+        self.initial_state = block.initial_state
+
+    def _graph(self) -> tuple[list[Any], list[Any]]:
+        d, m, k = self.path.n_dims, self.n_moves, self.n_levels
+        names = ("position", "momentum", *Evaluation._fields)
+        state = [
+            pt.vector(name, dtype="float64", shape=(None,))
+            if name in ("log_reference", "log_ratio")
+            else pt.matrix(name, dtype="float64", shape=(None, d))
+            for name in names
+        ]
+        walkers = [*state, pt.vector("level", dtype="int64", shape=(None,))]
+        tables = [
+            pt.tensor(name, dtype="float64", shape=(k, *(self.scale_shape * (name == "scale"))))
+            for name in Tables._fields
+        ]
+        like = self.noise_of_row
+        noise = [
+            pt.tensor(name, dtype="float64", shape=(m, None, *part.shape[2:]))
+            for name, part in zip(like._fields, like, strict=True)
+        ]
+        noise.append(pt.tensor("log_uniform_level", dtype="float64", shape=(m, None)))
+        parity = pt.constant(np.arange(m) % 2)
+
+        def step(*args: Any) -> list[Any]:
+            n = len(noise) + 1
+            parity, draws, log_uniform = args[0], args[1 : n - 1], args[n - 1]
+            old, tables = _unflatten(args[n : n + 7]), Tables(*args[n + 7 :])
+            move = Move(*(part[old.level] for part in tables[:4]))
+            new, info = self.kernel.step(self.path, old.state, move, type(like)(*draws))
+            ratio = new.evaluation.log_ratio
+            ratio = pt.switch(pt.isnan(ratio), -np.inf, ratio)
+            level = self.new_levels(ratio, old.level, tables, log_uniform, parity)
+            return [*_flatten(Walkers(new, level)), old.level, info.acceptance_rate]
+
+        traces = pytensor.scan(
+            step,
+            sequences=[parity, *noise],
+            outputs_info=[*walkers, None, None],
+            non_sequences=tables,
+            return_updates=False,
+            strict=True,
+        )
+        ends = [trace[-1] for trace in traces[:-2]]
+        where = 2 + Evaluation._fields.index("log_ratio")
+        log_reference, log_ratio = traces[where - 1], traces[where]
+        traced = [traces[-2], log_ratio, log_reference, traces[-1], traces[0]]
+        return [*walkers, *tables, *noise], [*ends, *traced]
+
+    def new_levels(
+        self,
+        log_ratio: TensorVariable,
+        level: TensorVariable,
+        tables: Tables,
+        log_uniform: TensorVariable,
+        parity: TensorVariable,
+    ) -> TensorVariable:
+        """Levels after the exchange, shape (n,)."""
+        if self.exchange == "gibbs":
+            return draw_levels(log_ratio, tables, log_uniform)
+        return swap_levels(log_ratio, level, tables.betas, log_uniform, parity)
+
+    def _draw_noise(self, rng: np.random.Generator) -> list[np.ndarray]:
+        """Noise of the kernel, then that of the exchange."""
+        shape = (self.n_moves, self.n_walkers)
+        noise = self.kernel.draw_noise(rng, *shape, self.path.n_dims)
+        return [*noise, draw_log_uniform(rng, shape)]
+
+    def still_tables(self) -> Tables:
+        """Tables by which walkers stay where they are."""
+        zeros = np.zeros(self.n_levels)
+        scale = np.ones((self.n_levels, *self.scale_shape))
+        return Tables(zeros, zeros, scale, zeros + 1.0, zeros)
+
+    def spread_levels(self, rng: np.random.Generator) -> np.ndarray:
+        """Levels as evenly spread over the ladder as can be, each K walkers in a row having all."""
+        n_sets = -(-self.n_walkers // self.n_levels)
+        sets = np.tile(np.arange(self.n_levels), (n_sets, 1))
+        return rng.permuted(sets, axis=1).ravel()[: self.n_walkers]
+
+    def start(self, position: np.ndarray, rng: np.random.Generator) -> Walkers:
+        """Walkers at these positions (n, d), with levels of their own and fresh momenta."""
+        walkers = Walkers(self.initial_state(position), self.spread_levels(rng))
+        # moves of step size 0 evaluate the path
+        end, _ = self.launch(walkers, self.still_tables(), rng)
+        return Walkers(end.state, walkers.level)
+
+    def launch(
+        self, walkers: Walkers, tables: Tables, rng: np.random.Generator
+    ) -> tuple[Walkers, Callable[[], Walk]]:
+        """One block of iterations, without waiting where the backend computes in the background.
+
+        Returns
+        -------
+        Walkers, callable
+            Walkers that can be launched from, and a function that waits for what they did.
+        """
+        outputs = self.compiled.call(*_flatten(walkers), *tables, *self._draw_noise(rng))
+
+        def trace() -> Walk:
+            traced = [np.asarray(out) for out in outputs[7:]]
+            is_nan = np.isnan(traced[1])
+            whole = Walk._make([*traced, is_nan.sum(axis=1)])
+            ratio = np.where(is_nan, -np.inf, whole.log_ratio)
+            return whole._replace(level=whole.level.astype(np.int32), log_ratio=ratio)
+
+        return _unflatten(outputs[:7]), trace
+
+
+def walk(
+    block: TemperBlock,
+    walkers: Walkers,
+    tables: Tables,
+    n_iterations: int,
+    rng: np.random.Generator,
+    *,
+    every: int = 1,
+    report: Callable[[int], None] | None = None,
+) -> tuple[Walkers, Walk]:
+    """Let walkers walk with frozen settings.
+
+    Parameters
+    ----------
+    block
+        Compiled iterations.
+    walkers
+        Where they are.
+    tables
+        Frozen settings of each level.
+    n_iterations
+        Iterations to keep; the last block is made whole.
+    rng
+        Source of all noise.
+    every
+        Keep positions of every so many iterations.
+    report
+        Told of progress.
+
+    Returns
+    -------
+    Walkers, Walk
+        Where they are, and what they did.
+    """
+    parts: list[Walk] = []
+    waiting: Callable[[], Walk] | None = None
+    for first in range(0, n_iterations, block.n_moves):
+        # the noise of this block is drawn while the one before is still being computed
+        walkers, trace = block.launch(walkers, tables, rng)
+        if waiting is not None:
+            parts.append(_thinned(waiting(), first - block.n_moves, every))
+        waiting = trace
+        if report is not None:
+            report(min(block.n_moves, n_iterations - first))
+    if waiting is not None:
+        parts.append(_thinned(waiting(), first, every))
+    joined = {
+        name: np.concatenate([getattr(part, name) for part in parts])[:n_iterations]
+        for name in Walk._fields
+    }
+    joined["position"] = joined["position"][: n_iterations // every]
+    return walkers, Walk(**joined)
+
+
+def _thinned(part: Walk, first: int, every: int) -> Walk:
+    """A part of a walk that begins after ``first`` iterations, with every so many positions."""
+    return part._replace(position=part.position[-(first + 1) % every :: every].copy())
+
+
+def draw_levels(
+    log_ratio: TensorVariable, tables: Tables, log_uniform: TensorVariable
+) -> TensorVariable:
+    """Levels drawn from their law given the position (Gibbs), by inversion, shape (n,).
+
+    Carlson et al. (2016), eq. 7, arXiv 1603.01912: ``q(k | x)`` is proportional to
+    ``exp(beta_k * log_ratio) * prior_k / Z_k`` on the geometric path.
+    """
+    log_density = pt.switch(pt.eq(tables.betas, 0), 0.0, tables.betas * log_ratio[:, None])
+    probability = pt.special.softmax(log_density + tables.log_pseudo_prior, axis=1)
+    below = pt.cumsum(probability, axis=1)[:, :-1]
+    return (pt.exp(log_uniform)[:, None] > below).sum(axis=1)
+
+
+def swap_levels(
+    log_ratio: TensorVariable,
+    level: TensorVariable,
+    betas: TensorVariable,
+    log_uniform: TensorVariable,
+    parity: TensorVariable,
+) -> TensorVariable:
+    """Levels after swaps between neighbours, each K walkers in a row by themselves, shape (n,).
+
+    Levels k and k + 1 are up for a swap in every other iteration, those of even and of odd k by
+    turns, which takes walkers up and down the ladder faster than swaps at random: Okabe et al.
+    (2001), doi 10.1016/S0009-2614(01)00055-0; Syed et al. (2022), arXiv 1905.02939.
+    """
+    k = betas.type.shape[0]
+    log_ratio, level, log_uniform = (x.reshape((-1, k)) for x in (log_ratio, level, log_uniform))
+    # which walker (second axis) is at which level (third axis)
+    is_at = pt.eq(level[:, :, None], np.arange(k))
+    ratio = pt.switch(is_at, log_ratio[:, :, None], 0.0).sum(axis=1)
+    log_accept = (betas[:-1] - betas[1:]) * (ratio[:, 1:] - ratio[:, :-1])
+    # two walkers outside the support stay as they are: inf - inf
+    log_accept = pt.switch(pt.isnan(log_accept), -np.inf, log_accept)
+    swaps = (log_uniform[:, :-1] < log_accept) & pt.eq(np.arange(k - 1) % 2, parity)
+    swaps = pt.cast(swaps, "int64")
+    none = pt.zeros_like(swaps[:, :1])
+    up, down = pt.concatenate([swaps, none], axis=1), pt.concatenate([none, swaps], axis=1)
+    return level.ravel() + pt.switch(is_at, (up - down)[:, None, :], 0).sum(axis=2).ravel()
+
+
+def _flatten(walkers: Walkers) -> list[Any]:
+    position, momentum, evaluation = walkers.state
+    return [position, momentum, *evaluation, walkers.level]
+
+
+def _unflatten(values: Any) -> Walkers:
+    return Walkers(KernelState(values[0], values[1], Evaluation(*values[2:6])), values[6])

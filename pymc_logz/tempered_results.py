@@ -1,0 +1,144 @@
+"""Tempered runs as an ArviZ tree: names and dimensions of the groups that only they have.
+
+| group | dimensions | what it holds |
+|---|---|---|
+| ``posterior`` | chain, draw | equally weighted draws at beta = 1, resampled from all levels |
+| ``sample_stats`` | chain, draw | ``lp``, ``log_ratio``, ``level``, ``walker`` of those draws |
+| ``tempered_posterior`` | chain, walker, draw | draws of all levels, and ``log_weight`` |
+| ``tempering`` | chain, walker, draw | ``level`` and ``log_ratio`` of all draws, round trips |
+| | chain, stage | at each level: log Z, shares, acceptance, step size, rejected swaps, mixing |
+| ``evidence``, ``observed_data``, ``constant_data`` | | as in `pymc_logz.results` |
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from arviz_base import dict_to_dataset
+
+from pymc_logz.diagnostics import level_mixing, rejection_rates, round_trips
+from pymc_logz.estimators.curve import LogZCurve
+from pymc_logz.estimators.draws import TemperedDraws
+from pymc_logz.results import with_units
+from pymc_logz.runners.temper import Walk
+from pymc_logz.runners.warm_up import Ladder, level_share
+
+
+def draws_of(ladder: Ladder, walks: Sequence[Walk]) -> TemperedDraws:
+    """What the walkers of all chains did, one after the other, as estimators take it."""
+    parts = [ladder.draws(walk) for walk in walks]
+    return TemperedDraws(
+        level=np.concatenate([part.level for part in parts]),
+        log_ratio=np.concatenate([part.log_ratio for part in parts]),
+        betas=ladder.betas,
+        log_prior=ladder.log_prior,
+        log_z_hat=ladder.log_z_hat,
+    )
+
+
+def tempering_dataset(
+    walks: Sequence[Walk], ladder: Ladder, draws: TemperedDraws, curve: LogZCurve
+) -> xr.Dataset:
+    """Group ``tempering``: levels and log ratios of all draws, and what happened at each level.
+
+    Parameters
+    ----------
+    walks
+        One for each chain.
+    ladder
+        Frozen settings.
+    draws
+        The draws of all chains.
+    curve
+        Log Z of the levels.
+    """
+    n_chains, n_levels = len(walks), ladder.n_levels
+    (n_draws, n_walkers) = walks[0].level.shape
+    shape = (n_chains, n_walkers, n_draws)
+    ess, rhat = level_mixing(draws)
+    trips = round_trips(draws.level, n_levels).reshape(shape[:2])
+    per_level = {
+        "log_prior": ladder.log_prior,
+        "log_z_hat": ladder.log_z_hat,
+        "log_z": curve.log_z,
+        "mcse": curve.mcse,
+        "step_size": ladder.step_size,
+        "ess": ess,
+        "rhat": rhat,
+        # of swaps with the next level, which the last one has not got
+        "rejection_rate": np.append(rejection_rates(draws), np.nan),
+    }
+    per_chain = [_per_level(ladder, walk) for walk in walks]
+    dataset = xr.Dataset(
+        {
+            "level": (("chain", "walker", "draw"), draws.level.reshape(shape)),
+            "log_ratio": (("chain", "walker", "draw"), draws.log_ratio.reshape(shape)),
+            **{name: ("stage", values) for name, values in per_level.items()},
+            **{
+                name: (("chain", "stage"), np.stack([values[name] for values in per_chain]))
+                for name in per_chain[0]
+            },
+            "round_trips": (("chain", "walker"), trips),
+            "round_trip_rate": ("chain", trips.mean(axis=1) / n_draws),
+            "n_nan_log_ratio": ("chain", np.array([walk.n_nan.sum() for walk in walks])),
+        },
+        coords={
+            **{
+                name: np.arange(n)
+                for name, n in zip(("chain", "walker", "draw"), shape, strict=True)
+            },
+            "stage": np.arange(n_levels),
+            "beta": ("stage", ladder.betas),
+        },
+    )
+    dataset.attrs["barrier"] = float(np.nansum(per_level["rejection_rate"]))
+    return with_units(dataset)
+
+
+def _per_level(ladder: Ladder, walk: Walk) -> dict[str, np.ndarray]:
+    """Shares and acceptance of the levels in one chain."""
+    level = walk.level.ravel()
+    visits = np.bincount(level, minlength=ladder.n_levels)
+    accepted = np.bincount(level, walk.acceptance_rate.ravel(), ladder.n_levels)
+    with np.errstate(invalid="ignore"):
+        rate = accepted / visits
+    return {
+        "occupancy": level_share(ladder.draws(walk)),
+        "visit_share": visits / level.size,
+        "acceptance_rate": rate,
+    }
+
+
+def tempered_draws_dataset(
+    arrays: Mapping[str, np.ndarray],
+    log_weight: np.ndarray,
+    draw: np.ndarray,
+    *,
+    coords: Mapping[str, Any],
+    dims: Any,
+) -> xr.Dataset:
+    """Group ``tempered_posterior``: draws of all levels with their weights for the target.
+
+    Parameters
+    ----------
+    arrays
+        Named values, shape (chains, walkers, draws, ...).
+    log_weight
+        Shape (chains, walkers, draws).
+    draw
+        Index of the draws kept.
+    coords, dims
+        Labels of the model.
+    """
+    with warnings.catch_warnings():
+        # more chains than draws are as they should be here
+        warnings.filterwarnings("ignore", "Found chain dimension to be longer", UserWarning)
+        dataset = dict_to_dataset(
+            {**arrays, "log_weight": log_weight},
+            coords={**coords, "draw": draw},
+            dims=dims,
+            sample_dims=["chain", "walker", "draw"],
+        )
+    return with_units(dataset)

@@ -1,0 +1,169 @@
+"""What users call for a tempered run: from a PyMC model to a DataTree."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from pymc_logz.kernels import as_kernel
+from pymc_logz.kernels.base import Kernel
+from pymc_logz.runners.parallel import default_cores
+from pymc_logz.settings import TemperedSettings
+from pymc_logz.tempering import run_tempered
+
+
+def sample_tempered(
+    draws: int = 1000,
+    chains: int = 4,
+    *,
+    walkers: int = 64,
+    model: pm.Model | None = None,
+    betas: str | int | np.ndarray = "adaptive",
+    level_prior: str | np.ndarray = "uniform",
+    update: str = "rts",
+    exchange: str = "gibbs",
+    kernel: Kernel | str | None = None,
+    tune: int = 64,
+    target_accept: float = 0.8,
+    thin: int = 10,
+    cores: int | None = None,
+    reference: str | xr.DataTree = "prior",
+    random_seed: Any = None,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.DataTree:
+    """Posterior draws, and log Z at every temperature, by simulated or parallel tempering.
+
+    Walkers move through the prior, the posterior and the densities between them: at each iteration
+    the kernel moves a walker at its inverse temperature, then that changes too. At the prior they
+    move freely, so they cross between modes of the posterior that no chain at beta = 1 would leave.
+    How likely each temperature is, given where the walkers are, tells log Z of all of them at once.
+
+    A pilot places the temperatures and finds step sizes and length scales; rounds of a warm-up
+    correct the step sizes and the rough log Z of the levels that keeps walkers spread over them.
+    Everything is then frozen, and fresh walkers start in every chain.
+
+    Parameters
+    ----------
+    draws
+        Iterations of each walker that are kept, and posterior draws of each chain, at least 2.
+    chains
+        Independent replicates with seeds of their own.
+    walkers
+        Walkers of a chain, which are computed together; rounded up to a multiple of the number of
+        levels if ``exchange`` is ``"swap"``.
+    model
+        PyMC model with continuous free variables; None takes the one on the context stack.
+    betas
+        ``"adaptive"`` lets the pilot choose the number of levels and place them; a whole number, at
+        least 2, is how many it is to place; an increasing array from 0 to 1 is taken as it is.
+    level_prior
+        Share of time that walkers are to spend at each level: ``"uniform"``; ``"exp"``, in
+        proportion to ``exp(2 * beta)``; or an array, one entry for each of the betas given.
+    update
+        How warm-up corrects the rough log Z: ``"rts"``, from each round's estimate; or, at every
+        block of iterations, ``"wang_landau"`` or ``"stochastic_approximation"``.
+    exchange
+        ``"gibbs"`` draws the level of each walker given its position (simulated tempering).
+        ``"swap"`` lets walkers at neighbouring levels swap theirs (parallel tempering), which needs
+        no rough log Z.
+    kernel
+        How walkers move: settings such as ``Hamiltonian()``, ``RandomWalk()`` or ``Slice()``, of
+        which the pilot tunes what they leave None, or one of ``"hais"``, ``"hmc"``, ``"langevin"``,
+        ``"random_walk"``, ``"slice"``. The last two need no gradient. None means ``"hais"``.
+    tune
+        Moves of the pilot at each of its stages, and of new walkers at each level on their way up;
+        iterations of the first round of warm-up, and those that chains make before they keep any.
+    target_accept
+        Acceptance rate that the tuned step sizes aim at, in (0, 1).
+    thin
+        Every so many draws of all levels go to ``tempered_posterior``.
+    cores
+        Chains that run at the same time. It changes the wall time, never the result. None runs as
+        many as there are processors.
+    reference
+        What beta = 0 is: ``"prior"``; ``"laplace"``, a Student-t with the curvature at the
+        posterior's mode; or a DataTree with a group ``posterior``, to which a Student-t is fitted
+        on the unconstrained space. log Z at beta = 1 is the same number.
+    random_seed
+        Seed or `numpy.random.Generator`.
+    progressbar
+        Whether to show progress.
+    compile_kwargs
+        Keyword arguments of ``pytensor.function``; ``{"mode": "NUMBA"}`` chooses a backend. By
+        default JAX is used if it is installed and the model converts.
+
+    Returns
+    -------
+    xarray.DataTree
+        Groups ``posterior`` (equally weighted draws at beta = 1, resampled from the draws of all
+        levels, in the order of walkers and of time, so that ArviZ's ESS knows their
+        autocorrelation), ``sample_stats``, ``tempered_posterior`` (draws of all levels;
+        ``log_weight`` makes them stand for the posterior), ``tempering`` (``level`` and
+        ``log_ratio`` of all draws; for each level log Z with its error, ``occupancy`` against
+        ``log_prior``, acceptance, rejected swaps, ESS and R-hat over walkers; round trips),
+        ``evidence``, ``observed_data`` and ``constant_data``.
+
+    Raises
+    ------
+    ModelError
+        If log Z of the model is undefined or out of reach; the message names the variable and the
+        remedy.
+    PilotError
+        If the pilot cannot get from the prior to the posterior.
+    ValueError
+        If an argument is outside its range.
+
+    Warns
+    -----
+    EvidenceWarning
+        If walkers hardly travel between the ends of the ladder, the error is not to be trusted, the
+        model has potentials, or a likelihood is NaN.
+
+    Notes
+    -----
+    An interrupt (Ctrl-C) returns the chains that are finished. The walkers' starts do not have the
+    target's law, as those of any Markov chain: compare chains, and look at the round trips.
+
+    References
+    ----------
+    Carlson, Stinson, Pakman & Paninski (2016), Partition functions from Rao-Blackwellized tempered
+    sampling, arXiv 1603.01912; Marinari & Parisi (1992), doi 10.1209/0295-5075/19/6/002; swaps:
+    Syed et al. (2022), arXiv 1905.02939.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        with pm.Model() as model:
+            p1, p2 = pm.Uniform("p1"), pm.Uniform("p2")
+            pm.Binomial("y", n=100, p=p1 * p2, observed=50)
+
+        tree = lz.sample_tempered(model=model, random_seed=1)
+        tree["evidence"]["log_z"]  # -4.97
+        tree["tempering"]["log_z"]  # at every beta
+    """
+    settings = TemperedSettings(
+        draws=draws,
+        chains=chains,
+        walkers=walkers,
+        betas=betas,
+        level_prior=level_prior,
+        update=update,
+        exchange=exchange,
+        kernel=as_kernel(kernel),
+        tune=tune,
+        target_accept=target_accept,
+        thin=thin,
+        cores=default_cores(cores, chains),
+        reference=reference,
+    )
+    return run_tempered(
+        pm.modelcontext(model),
+        settings,
+        random_seed=random_seed,
+        progressbar=progressbar,
+        compile_kwargs=compile_kwargs,
+    )
