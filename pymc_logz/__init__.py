@@ -15,7 +15,7 @@ from pymc_logz.kernels import Hamiltonian, Langevin, RandomWalk, Slice
 from pymc_logz.per_datum import log_likelihood
 from pymc_logz.plots import plot_evidence, plot_path, plot_sandwich, plot_weights
 from pymc_logz.sampling import evidence, sample_hais, sandwich
-from pymc_logz.step_methods import HAIS, PartialMomentumHMC
+from pymc_logz.step_methods import HAIS, PartialMomentumHMC, SimulatedTempering
 from pymc_logz.tempered_sampling import sample_tempered
 
 __version__ = version("pymc-logz")
@@ -32,6 +32,7 @@ __all__ = [
     "PartialMomentumHMC",
     "PilotError",
     "RandomWalk",
+    "SimulatedTempering",
     "Slice",
     "bayes_factor",
     "compare_evidence",

@@ -9,14 +9,15 @@ import xarray as xr
 
 from pymc_logz.comparison import evidence_of
 from pymc_logz.estimators import importance_log_z
+from pymc_logz.estimators.tempering import rts
 from pymc_logz.hais import run_hais
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.results import evidence_dataset
 from pymc_logz.runners.parallel import default_cores
 from pymc_logz.settings import HaisSettings
-from pymc_logz.step_methods import proposal_log_weight
-from pymc_logz.tempered_evidence import tempered_evidence
+from pymc_logz.step_methods import proposal_log_weight, walker_group
+from pymc_logz.tempered_evidence import stored_draws, tempered_evidence
 
 
 def sample_hais(
@@ -242,8 +243,9 @@ def evidence(
     Parameters
     ----------
     tree
-        DataTree of `sample_hais`, of `sample_tempered`, of ``pm.sample(step=HAIS())``, or with an
-        ``evidence`` already; or a PyMC model, which is run through `sample_hais`.
+        DataTree of `sample_hais`, of `sample_tempered`, of ``pm.sample`` with step `HAIS` or
+        `SimulatedTempering`, or with an ``evidence`` already; or a PyMC model, which is run through
+        `sample_hais`.
     methods
         Estimators of a tempered run: ``"all"``, or names out of ``"rts"``, ``"mbar"``, ``"ts"``,
         ``"bar_chain"``, ``"stepping_stone"``, ``"stepping_stone_reverse"``, ``"ti_trapezoid"``,
@@ -276,12 +278,26 @@ def evidence(
         return sample_hais(model=tree, **kwargs)
     if kwargs:
         raise TypeError(f"{sorted(kwargs)} apply only when a model is given, not a DataTree")
+    tree = _with_walkers(tree)
     group = _fresh_evidence(tree, methods)
     if group is None:
         evidence_of(tree)
         return tree
     tree = tree.copy()
     tree["evidence"] = xr.DataTree(group)
+    return tree
+
+
+def _with_walkers(tree: Any) -> Any:
+    """The tree; with what a tempered run has, if it comes from ``pm.sample`` and has it not yet."""
+    if not isinstance(tree, xr.DataTree) or "tempering" in tree.children:
+        return tree
+    group = walker_group(tree)
+    if group is None:
+        return tree
+    tree = tree.copy()
+    tree["tempering"] = xr.DataTree(group)
+    tree["evidence"] = xr.DataTree(evidence_dataset([rts(stored_draws(tree)).estimate], {}))
     return tree
 
 

@@ -28,7 +28,8 @@ import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.step_methods import HAIS, PartialMomentumHMC, proposal_log_weight
-from pymc_logz.step_methods.proposals import Helper, Proposals
+from pymc_logz.step_methods.processes import Helper
+from pymc_logz.step_methods.proposals import Proposals
 
 pytestmark = [
     # threads of JAX, alive since some test before, make fork warn
@@ -250,7 +251,7 @@ def test_helper_process_reports_errors(bimodal):
     source = cloudpickle.loads(cloudpickle.dumps(bimodal[1].source))
     source.plan = None
     with closing(Helper(source)) as helper, pytest.raises(AttributeError):
-        helper.draw([1, 2, 3, 4])
+        helper.ask([1, 2, 3, 4])
 
 
 @pytest.mark.slow

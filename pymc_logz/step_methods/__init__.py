@@ -2,5 +2,12 @@
 
 from pymc_logz.step_methods.hais import HAIS, proposal_log_weight
 from pymc_logz.step_methods.partial_momentum import PartialMomentumHMC
+from pymc_logz.step_methods.simulated_tempering import SimulatedTempering, walker_group
 
-__all__ = ["HAIS", "PartialMomentumHMC", "proposal_log_weight"]
+__all__ = [
+    "HAIS",
+    "PartialMomentumHMC",
+    "SimulatedTempering",
+    "proposal_log_weight",
+    "walker_group",
+]

@@ -1,6 +1,6 @@
 """Checks of what users pass to step methods."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,9 +71,23 @@ def check_whole_model(vars: Any, model: pm.Model) -> None:
     if missing:
         names = sorted(rv.name for rv, value in model.rvs_to_values.items() if value in missing)
         raise ValueError(
-            f"vars leaves out {names}, but HAIS anneals the whole model; omit vars, or use "
+            f"vars leaves out {names}, but this step moves the whole model; omit vars, or use "
             "PartialMomentumHMC for some of the variables"
         )
+
+
+def values_of_row(
+    row: np.ndarray,
+    names: Sequence[str],
+    shapes: Sequence[tuple[int, ...]],
+    point: Mapping[str, np.ndarray],
+) -> dict[str, np.ndarray]:
+    """Value variables of one flat row of the whole model, of the types that ``point`` has."""
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+    return {
+        name: part.reshape(shape).astype(point[name].dtype)
+        for name, part, shape in zip(names, np.split(row, ends[:-1]), shapes, strict=True)
+    }
 
 
 def check_whole_numbers(**settings: tuple[Any, int]) -> None:

@@ -18,9 +18,12 @@ from pymc_logz.hais import make_plan
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.preparation import prepare
-from pymc_logz.references import PriorDraws
 from pymc_logz.settings import HaisSettings
-from pymc_logz.step_methods.arguments import check_whole_model, check_whole_numbers
+from pymc_logz.step_methods.arguments import (
+    check_whole_model,
+    check_whole_numbers,
+    values_of_row,
+)
 from pymc_logz.step_methods.proposals import Proposals, ProposalSource
 
 logger = logging.getLogger("pymc.pymc_logz")
@@ -159,12 +162,11 @@ class HAIS(BlockedStep):
         hint = hint if prepared.block.compiled.backend == "jax" else ""
         logger.info("HAIS: the pilot chose %d temperatures%s.", plan.n_temperatures, hint)
         self._names, self._shapes = prepared.flat.value_names, prepared.flat.shapes
-        start_from = prepared.block.path.sample_reference
         self.source = ProposalSource(
             model,
             prepared.block,
             plan,
-            None if isinstance(start_from, PriorDraws) else start_from,
+            prepared.block.path.sample_reference,
             n_compiled=prepared.n_pilot,
             batch_size=batch_size,
             compile_kwargs=compile_kwargs,
@@ -222,12 +224,7 @@ class HAIS(BlockedStep):
         """Value variables of the chain's position, as `point` has them."""
         if self.position is None:
             return {}
-        ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])
-        parts = np.split(self.position, ends[:-1])
-        return {
-            name: part.reshape(shape).astype(point[name].dtype)
-            for name, part, shape in zip(self._names, parts, self._shapes, strict=True)
-        }
+        return values_of_row(self.position, self._names, self._shapes, point)
 
     def _check_untouched(self, point: Mapping[str, np.ndarray]) -> None:
         """A weight belongs to a trajectory with its end: nothing else may move that."""

@@ -48,7 +48,7 @@ def test_weights_equal_a_plain_numpy_annealing(
     name: str, n_steps: int, n_temperatures: int, reverse: bool
 ) -> None:
     """Catches weights out of step with moves, lost moves between blocks, padding that acts."""
-    target, block = TARGETS[name], compiled_block(name, Hamiltonian(n_steps=n_steps))
+    target, block = TARGETS[name], compiled_block(name, Hamiltonian(n_steps=n_steps, half_life=1.0))
     plan = uneven_plan(target, n_temperatures)
     plan = plan.reverse() if reverse else plan
     start = target.sample(make_rng("plain", name), float(plan.betas[0]), N_ROWS)

@@ -1,0 +1,280 @@
+"""Simulated tempering inside ``pm.sample``: tempered walkers, and one exact draw at beta = 1."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.progress_bar import create_simple_progress
+from pymc.step_methods import BlockedStep
+from pymc.step_methods.compound import Competence, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator
+from rich.progress import TextColumn
+from rich.table import Column
+
+from pymc_logz.kernels import as_kernel
+from pymc_logz.kernels.base import Kernel
+from pymc_logz.preparation import prepare
+from pymc_logz.settings import TemperedSettings
+from pymc_logz.step_methods.arguments import (
+    check_whole_model,
+    check_whole_numbers,
+    values_of_row,
+)
+from pymc_logz.step_methods.walkers import Draws, Ensemble, WalkSource
+from pymc_logz.tempering import warm_up
+
+BATCH_SIZE = 32
+LADDER_STATS = {"beta": "betas", "log_prior": "log_prior", "log_z_hat": "log_z_hat"}
+"""Statistics that hold the ladder, by the name that the ladder has for them."""
+
+logger = logging.getLogger("pymc.pymc_logz")
+
+
+@dataclass_state
+class SimulatedTemperingState(StepMethodState):
+    """What a chain of `SimulatedTempering` carries from draw to draw."""
+
+    tune: bool
+    ensemble: Ensemble | None
+    batch: Draws | None
+    n_used: int
+
+
+class SimulatedTempering(BlockedStep):
+    """Simulated tempering inside ``pm.sample``.
+
+    Each chain has some walkers, whose inverse temperature moves along with their position, and one
+    row that is held at beta = 1. Between two draws the walkers make 32 iterations; then the held
+    row is drawn afresh from itself and the walkers, with the probability of beta = 1 given their
+    position. That leaves the posterior invariant exactly, so every draw is one of the posterior,
+    and walkers bring it to modes that no chain at beta = 1 would find. Levels and log ratios of the
+    walkers are kept, and ``pymc_logz.evidence`` makes log Z from them.
+
+    All tuning is done when the step method is made, as in `pymc_logz.sample_tempered`, which is
+    faster and keeps more; this one fits into what is built on ``pm.sample``.
+
+    Parameters
+    ----------
+    vars
+        None, or all free variables of the model: it moves the whole model.
+    walkers
+        Walkers of each chain.
+    betas, level_prior, update, kernel, target_accept, reference
+        As in `pymc_logz.sample_tempered`.
+    pilot_tune
+        ``tune`` of `pymc_logz.sample_tempered`.
+    random_seed
+        Seed of pilot and warm-up, fixed so that the same ``pm.sample(random_seed=...)`` gives the
+        same draws. The chains have the seeds that ``pm.sample`` gives them.
+    model
+        PyMC model; None takes the one on the context stack.
+    blocked
+        Always True.
+    rng
+        Random generator; ``pm.sample`` sets its own.
+    initial_point
+        Not used: walkers start at the prior.
+    compile_kwargs
+        Keyword arguments of ``pytensor.function``; ``{"mode": "NUMBA"}`` chooses a backend. By
+        default JAX is used if it is installed and the model converts.
+
+    Raises
+    ------
+    ModelError, PilotError, ValueError
+        As `pymc_logz.sample_tempered`.
+
+    Notes
+    -----
+    Statistics: ``walker_level`` and ``walker_log_ratio`` of all walkers; ``beta``, ``log_prior``
+    and ``log_z_hat`` of the levels; ``accepted``, whether the draw is another row than before;
+    ``acceptance_rate`` of the walkers' moves; ``log_ratio`` and ``lp`` of the draw.
+
+    With JAX and ``cores > 1`` on Linux, where PyMC forks, each chain computes in a fresh Python
+    process, which takes some seconds to start; ``cores=1`` is usually the fastest. The draws are
+    the same in all cases.
+
+    Data changed by ``pm.set_data`` need a new step method, since the levels are made for the old.
+
+    References
+    ----------
+    Carlson, Stinson, Pakman & Paninski (2016), arXiv 1603.01912; Geyer & Thompson (1995), doi
+    10.1080/01621459.1995.10476590. The held row: Andrieu, Lee & Vihola (2018), doi
+    10.3150/15-BEJ785, with tempered walkers for the independent proposals.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        with model:
+            idata = pm.sample(step=lz.SimulatedTempering())
+        lz.evidence(idata)["evidence"]["log_z"]
+    """
+
+    name = "simulated_tempering"
+    default_blocked = True
+    default_tune_steps = 100
+    _state_class = SimulatedTemperingState
+    stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
+        "acceptance_rate": (np.float64, []),
+        "accepted": (bool, []),
+        "log_ratio": (np.float64, []),
+        "tune": (bool, []),
+        "model_logp": (np.float64, []),
+    }
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        walkers: int = 16,
+        betas: str | int | np.ndarray = "adaptive",
+        level_prior: str | np.ndarray = "uniform",
+        update: str = "rts",
+        kernel: Kernel | str | None = None,
+        pilot_tune: int = 64,
+        target_accept: float = 0.8,
+        reference: str | xr.DataTree = "prior",
+        random_seed: Any = 0,
+        model: pm.Model | None = None,
+        blocked: bool = True,
+        rng: Any = None,
+        initial_point: Mapping[str, np.ndarray] | None = None,
+        compile_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        model = pm.modelcontext(model)
+        check_whole_model(vars, model)
+        check_whole_numbers(pilot_tune=(pilot_tune, 1))
+        self.vars = model.value_vars
+        self.rng = get_random_generator(rng)
+        settings = TemperedSettings(
+            walkers=walkers,
+            betas=betas,
+            level_prior=level_prior,
+            update=update,
+            kernel=as_kernel(kernel),
+            tune=pilot_tune,
+            target_accept=target_accept,
+            reference=reference,
+        )
+        prepared = prepare(model, settings, random_seed, compile_kwargs)
+        frozen = warm_up(prepared, settings, compile_kwargs, create_simple_progress(False))
+        self.ladder = frozen.ladder
+        self._names, self._shapes = prepared.flat.value_names, prepared.flat.shapes
+        self.source = WalkSource(
+            model,
+            prepared.block,
+            frozen.block,
+            frozen.ladder,
+            prepared.block.path.sample_reference,
+            tune=pilot_tune,
+            batch_size=BATCH_SIZE,
+            n_compiled=prepared.n_pilot,
+            compile_kwargs=compile_kwargs,
+        )
+        self._declare_stats(walkers, self.ladder.n_levels)
+        logger.info("SimulatedTempering: %d levels, %d walkers.", self.ladder.n_levels, walkers)
+        self._reset(tune=True)
+
+    def _declare_stats(self, n_walkers: int, n_levels: int) -> None:
+        """Statistics whose length is known only now."""
+        level, number = (np.dtype((kind, (n_walkers,))) for kind in (np.int64, np.float64))
+        vectors = {"walker_level": (level, [n_walkers]), "walker_log_ratio": (number, [n_walkers])}
+        of_level = (np.dtype((np.float64, (n_levels,))), [n_levels])
+        self.stats_dtypes_shapes = {  # type: ignore[misc]
+            **type(self).stats_dtypes_shapes,
+            **vectors,
+            **dict.fromkeys(LADDER_STATS, of_level),
+        }
+        self.stats_dtypes = [{name: kind for name, (kind, _) in self.stats_dtypes_shapes.items()}]
+
+    def _reset(self, tune: bool) -> None:
+        self.tune = tune
+        self.ensemble: Ensemble | None = None
+        self.batch: Draws | None = None
+        self.n_used = 0
+
+    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
+        """Forget the chain before; called by ``pm.sample`` at the start of each chain."""
+        super().setup_chain(rng, tune, draws)
+        self._reset(tune > 0)
+
+    def step(self, point: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[Any]]:
+        """One draw: the held row after the walkers have moved on."""
+        self._check_untouched(point)
+        if self.batch is None or self.n_used == len(self.batch.log_ratio):
+            seed = self.rng.integers(2**63, size=4).tolist()
+            self.ensemble, self.batch = self.source.draw(self.ensemble, seed)
+            self.n_used = 0
+        row, self.n_used = self.n_used, self.n_used + 1
+        draw = Draws(*(part[row] for part in self.batch))
+        stats = {
+            "acceptance_rate": float(draw.acceptance_rate),
+            "accepted": bool(draw.accepted),
+            "log_ratio": float(draw.log_ratio),
+            "tune": self.tune,
+            "model_logp": float(draw.log_density),
+            "walker_level": draw.walker_level,
+            "walker_log_ratio": draw.walker_log_ratio,
+            **{stat: getattr(self.ladder, name) for stat, name in LADDER_STATS.items()},
+        }
+        values = values_of_row(draw.position, self._names, self._shapes, point)
+        return {**point, **values}, [stats]
+
+    def _check_untouched(self, point: Mapping[str, np.ndarray]) -> None:
+        """Walkers take the place of the draw, so nothing else may move that."""
+        if self.batch is None or self.n_used == 0:
+            return
+        last = self.batch.position[self.n_used - 1]
+        for name, value in values_of_row(last, self._names, self._shapes, point).items():
+            if not np.array_equal(value, point[name]):
+                raise RuntimeError(
+                    f"another step method moved {name!r}, but SimulatedTempering carries its own "
+                    "walkers from draw to draw; use it alone"
+                )
+
+    @staticmethod
+    def competence(var: Any, has_grad: bool) -> Competence:
+        """Never chosen unless asked for."""
+        return Competence.INCOMPATIBLE
+
+    @staticmethod
+    def _progressbar_config(n_chains: int = 1) -> tuple[list[Any], dict[str, Any]]:
+        columns = [
+            TextColumn("{task.fields[log_ratio]:0.2f}", table_column=Column("Log ratio", ratio=1)),
+            TextColumn("{task.fields[acceptance_rate]:0.2f}", table_column=Column("Acc", ratio=1)),
+        ]
+        return columns, {"log_ratio": [0.0] * n_chains, "acceptance_rate": [0.0] * n_chains}
+
+    @staticmethod
+    def _make_progressbar_update_functions() -> tuple[Any, ...]:
+        def update(stats: Mapping[str, Any]) -> dict[str, Any]:
+            shown = {key: stats[key] for key in ("log_ratio", "acceptance_rate")}
+            return shown | {"failing": False}
+
+        return (update,)
+
+
+def walker_group(tree: xr.DataTree) -> xr.Dataset | None:
+    """Group ``tempering`` from the statistics of `SimulatedTempering`; None if there are none.
+
+    As in a DataTree of `pymc_logz.sample_tempered`: ``level`` and ``log_ratio`` by chain, walker
+    and draw; ``log_prior`` and ``log_z_hat`` by stage, with coordinate ``beta``.
+    """
+    if "sample_stats" not in tree.children or "walker_level" not in tree["sample_stats"]:
+        return None
+    stats = tree["sample_stats"].to_dataset()
+    dims = ("chain", "walker", "draw")
+    first = stats.isel(chain=0, draw=0)
+    return xr.Dataset(
+        {
+            "level": (dims, stats["walker_level"].to_numpy().swapaxes(1, 2)),
+            "log_ratio": (dims, stats["walker_log_ratio"].to_numpy().swapaxes(1, 2)),
+            "log_prior": ("stage", first["log_prior"].to_numpy()),
+            "log_z_hat": ("stage", first["log_z_hat"].to_numpy()),
+        },
+        coords={"beta": ("stage", first["beta"].to_numpy())},
+    )
