@@ -17,13 +17,14 @@ from pymc_logz.estimators.curve import LogZCurve
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.multistate import mbar
 from pymc_logz.estimators.tempering import rao_blackwell_log_weight, rts
-from pymc_logz.hais import fixed_plan
+from pymc_logz.hais import fixed_plan, warn_of_stuck
 from pymc_logz.model import constrain, model_data, model_labels
 from pymc_logz.preparation import Prepared, check_start, prepare
 from pymc_logz.results import data_datasets, evidence_dataset, make_tree, with_units
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.parallel import finished, run_tasks, spawn_generators
 from pymc_logz.runners.pilot import run_pilot, systematic_resample
+from pymc_logz.runners.pilot_check import stuck_stages
 from pymc_logz.runners.temper import TemperBlock, Walk, walk
 from pymc_logz.runners.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds
 from pymc_logz.settings import TemperedSettings
@@ -133,6 +134,7 @@ def place_levels(
         tune=settings.tune,
         report=lambda beta: progress.update(task, refresh=True, completed=int(1000 * beta)),
     )
+    warn_of_stuck(stuck_stages(stages))
     if ladder is not None:
         return stages.plan_for(ladder)
     n_levels = settings.n_levels or LEVELS_PER_STAGE * (stages.betas.size - 1) + 1
