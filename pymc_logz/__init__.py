@@ -2,7 +2,10 @@
 
 from importlib.metadata import version
 
-from pymc_logz.comparison import bayes_factor, compare_evidence
+from pymc_logz.bridging import bridge_sampling
+from pymc_logz.choosing import evidence
+from pymc_logz.comparison import bayes_factor, compare_evidence, model_weights
+from pymc_logz.constraints import ExactObservation, relax
 from pymc_logz.errors import (
     DiscreteVariableError,
     EvidenceWarning,
@@ -13,21 +16,27 @@ from pymc_logz.errors import (
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.kernels import Hamiltonian, Langevin, RandomWalk, Slice
 from pymc_logz.per_datum import log_likelihood
-from pymc_logz.plots import plot_evidence, plot_path, plot_sandwich, plot_weights
-from pymc_logz.sampling import evidence, sample_hais, sandwich
-from pymc_logz.step_methods import HAIS, PartialMomentumHMC, SimulatedTempering
+from pymc_logz.plots import plot_evidence, plot_path, plot_sandwich, plot_sensitivity, plot_weights
+from pymc_logz.sampling import sample_hais, sandwich
+from pymc_logz.sensitivity import evidence_sensitivity
+from pymc_logz.step_methods import HAIS, ConstrainedHMC, PartialMomentumHMC, SimulatedTempering
+from pymc_logz.tempered_plots import plot_overlap, plot_tempering, plot_thermo
 from pymc_logz.tempered_sampling import sample_tempered
+from pymc_logz.tracking import LogZTracker
 
 __version__ = version("pymc-logz")
 
 __all__ = [
     "HAIS",
+    "ConstrainedHMC",
     "DiscreteVariableError",
     "EvidenceWarning",
+    "ExactObservation",
     "Hamiltonian",
     "ImproperPriorError",
     "Langevin",
     "LogZEstimate",
+    "LogZTracker",
     "ModelError",
     "PartialMomentumHMC",
     "PilotError",
@@ -35,14 +44,22 @@ __all__ = [
     "SimulatedTempering",
     "Slice",
     "bayes_factor",
+    "bridge_sampling",
     "compare_evidence",
     "evidence",
+    "evidence_sensitivity",
     "importance_log_z",
     "log_likelihood",
+    "model_weights",
     "plot_evidence",
+    "plot_overlap",
     "plot_path",
     "plot_sandwich",
+    "plot_sensitivity",
+    "plot_tempering",
+    "plot_thermo",
     "plot_weights",
+    "relax",
     "sample_hais",
     "sample_tempered",
     "sandwich",

@@ -30,7 +30,8 @@ def evidence_of(tree: xr.DataTree, name: str = "tree") -> xr.Dataset:
     if "evidence" not in tree.children:
         raise ValueError(
             f"{name} has no group 'evidence' (its groups are {sorted(tree.children)}); make it "
-            "with pymc_logz.sample_hais(model=...)"
+            "with pymc_logz.sample_hais(model=...), or for a posterior that exists with "
+            "pymc_logz.bridge_sampling(tree, model)"
         )
     entry = tree["evidence"].to_dataset().isel(method=0)
     if entry["log_z"].ndim:
@@ -114,6 +115,56 @@ def compare_evidence(
     _warn_of_data(trees)
     columns = ["rank", "log_z", "mcse", "log_bayes_factor", "log_bayes_factor_mcse", "probability"]
     return table[[*columns, "weight_ess", "khat", "method", "status"]]
+
+
+def model_weights(
+    trees: Mapping[str, xr.DataTree] | pd.DataFrame,
+    prior_odds: Mapping[str, float] | Sequence[float] | None = None,
+) -> pd.Series:
+    """Posterior model probabilities, as ArviZ takes them to average predictions over models.
+
+    Parameters
+    ----------
+    trees
+        DataTrees with a group ``evidence`` by the name of the model, or the table that
+        `compare_evidence` made of them.
+    prior_odds
+        As in `compare_evidence`; not with a table, which has its own.
+
+    Returns
+    -------
+    pandas.Series
+        Probabilities that sum to one, by model, in the order of ``trees``.
+
+    Raises
+    ------
+    ValueError
+        If a model has no usable log Z, so that no probability is known.
+
+    References
+    ----------
+    Hoeting, Madigan, Raftery & Volinsky (1999), Bayesian model averaging: a tutorial, doi
+    10.1214/ss/1009212519, eq. 1-2.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        weights = lz.model_weights(trees)  # each tree has a group posterior_predictive
+        az.weight_predictions([trees[name] for name in weights.index], weights=weights)
+    """
+    if isinstance(trees, pd.DataFrame):
+        if prior_odds is not None:
+            raise ValueError("prior_odds belong to compare_evidence, whose table was given")
+        weights = trees["probability"].copy()
+    else:
+        weights = compare_evidence(trees, prior_odds)["probability"].loc[list(trees)]
+    if weights.isna().any():
+        raise ValueError(
+            "a model has no usable log Z, so the probabilities of all of them are unknown; run it "
+            "again as its status says, or leave it out"
+        )
+    return weights.rename("weight")
 
 
 def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, ci_prob: float | None = None) -> xr.Dataset:

@@ -1,6 +1,6 @@
 """Data rows of `pymc_logz.log_likelihood`: checked against the model, and packed into one array."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +65,19 @@ def read_data_rows(model: pm.Model, data: Mapping[str, Any]) -> DataRows:
     dim, coords = _labels(model, data, min(lengths.values()))
     flat = [array.reshape(len(array), -1).astype(float) for array in arrays.values()]
     return DataRows(tuple(arrays), np.concatenate(flat, axis=1), dim, coords)
+
+
+def container_names(model: pm.Model, data: Sequence[str] | None) -> tuple[str, ...]:
+    """Names of data containers of a model: those given, or all."""
+    known = [var.name for var in model.data_vars]
+    names = known if data is None else [data] if isinstance(data, str) else list(data)
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise ModelError(
+            f"data={data!r} must name pm.Data containers of the model, which are {known}: wrap "
+            "what changes in pm.Data"
+        )
+    return tuple(dict.fromkeys(names))
 
 
 def _allowed(model: pm.Model) -> str:

@@ -53,6 +53,18 @@ STATUS_SENTENCES = {
         "The forward and the reverse rows have no weights in common, so there is no bridge between "
         "them; use more temperatures (betas=<int>) or other starts (posterior_draws=)."
     ),
+    "poor_overlap": (
+        "Posterior draws and proposal draws hardly overlap, so there is no log Z to report; use "
+        "method='warp3', more draws, or pymc_logz.sample_hais, which needs no proposal."
+    ),
+    "low_overlap": (
+        "Few draws lie where posterior and proposal overlap, so the error is a rough guess; use "
+        "method='warp3', more draws, or pymc_logz.sample_hais."
+    ),
+    "too_far": (
+        "The draws hardly reach the posterior under this alternative, so there is no log Z to "
+        "report; sample the model with that alternative in place."
+    ),
     "approximate_starts": (
         "The reverse rows started at resampled ends of the forward ones, moved on at beta = 1: the "
         "upper end is only as good as those starts. Pass posterior_draws= for independent ones."
@@ -89,7 +101,15 @@ STATUS_SENTENCES = {
 """What each value of ``status`` means, and what to do about it."""
 
 USABLE_STATUSES = frozenset(
-    {"ok", "low_weight_ess", "high_khat", "approximate_starts", "upper_end", "short_run"}
+    {
+        "ok",
+        "low_weight_ess",
+        "low_overlap",
+        "high_khat",
+        "approximate_starts",
+        "upper_end",
+        "short_run",
+    }
 )
 """Statuses that come with a number; under every other one ``log_z`` is NaN."""
 

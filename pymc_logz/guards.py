@@ -13,13 +13,21 @@ from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.type import TensorType
 
+from pymc_logz.constraints import REMEDY, exact_observations, is_exact
 from pymc_logz.errors import DiscreteVariableError, ImproperPriorError, ModelError, warn
 
 _warned_of_potentials: "weakref.WeakSet[pm.Model]" = weakref.WeakSet()
 
 
-def check_model(model: pm.Model) -> None:
+def check_model(model: pm.Model, *, exact: bool = False) -> None:
     """Raise a `ModelError` if log Z of the model is undefined or cannot be computed.
+
+    Parameters
+    ----------
+    model
+        The model.
+    exact
+        Whether the caller knows what an exact observation is.
 
     Raises
     ------
@@ -28,8 +36,13 @@ def check_model(model: pm.Model) -> None:
     ImproperPriorError
         A prior does not integrate to one.
     ModelError
-        Nothing is free or nothing is observed; a likelihood is a minibatch or a simulator.
+        Nothing is free or nothing is observed; a likelihood is a minibatch or a simulator; the
+        caller does not know exact observations and there are some.
     """
+    observations = exact_observations(model)
+    if observations and not exact:
+        names = [observation.name for observation in observations]
+        raise ModelError(f"the model has exact observations {names}: {REMEDY}")
     _check_variables(model)
     for rv in model.free_RVs:
         _check_prior(model, rv)
@@ -42,9 +55,9 @@ def check_model(model: pm.Model) -> None:
             f"the log density of this model is random (it draws {names}), so log Z is not defined "
             "by it; replace the random part by free variables"
         )
-    if model.potentials and model not in _warned_of_potentials:
+    names = [potential.name for potential in model.potentials if not is_exact(potential)]
+    if names and model not in _warned_of_potentials:
         _warned_of_potentials.add(model)
-        names = [potential.name for potential in model.potentials]
         warn(
             f"the model has potentials {names}: they count as part of the target, so log Z is that "
             "of prior x likelihood x potentials, and is a marginal likelihood only if each "

@@ -25,7 +25,7 @@ from pymc_logz.results import (
 )
 from pymc_logz.runners.anneal import Annealed, Plan, anneal, merge
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.ladder import choose_plan
+from pymc_logz.runners.ladder import LONG, choose_plan
 from pymc_logz.runners.parallel import finished, run_tasks, spawn_generators
 from pymc_logz.runners.pilot import Stages, run_pilot, systematic_resample
 from pymc_logz.runners.pilot_check import lost_part, stuck_stages
@@ -65,6 +65,7 @@ def run_hais(
     with progress:
         task = progress.add_task("Pilot", completed=0, total=1000)
         plan = make_plan(prepared, settings, partial(_report_beta, progress, task))
+        prepared = fitted_to(plan, prepared)
         tuned = time.perf_counter()
         directions = Directions(run_until(prepared, plan, settings, progress))
         if settings.direction == "both":
@@ -119,6 +120,14 @@ def make_plan(
         plan = stages.plan_for(ladder)
     warn_of_stuck(stuck_stages(stages))
     return plan
+
+
+def fitted_to(plan: Plan, prepared: Prepared) -> Prepared:
+    """The same, with moves that do not pay for maps on a long ladder without."""
+    block = prepared.block
+    if plan.transport is not None or not block.transports or plan.n_temperatures < LONG:
+        return prepared
+    return replace(prepared, block=block.without_maps())
 
 
 def warn_of_lost_part(share: float) -> None:
@@ -288,6 +297,7 @@ def collect(
         "backend_reason": compiled.reason,
         "batching": prepared.block.path.batching,
         "n_temperatures": plan.n_temperatures,
+        "transported": int(plan.transport is not None),
         "prior_finite_share": prepared.prior.finite_share,
         **times,
     }

@@ -1,6 +1,6 @@
 """From a PyMC model to flat rows in the unconstrained space, and back to named variables."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,8 +80,8 @@ def flatten_model(
     observed
         Data to condition on in place of the model's own, by name of the observed variable.
     symbolic
-        Names of data that are to be an input, of the model's own shape: data containers of the
-        likelihood, or observed variables.
+        Names of data that are to be an input, of the model's own shape: data containers, or
+        observed variables.
 
     Returns
     -------
@@ -100,8 +100,9 @@ def flatten_model(
     }
     data, symbols = symbolic_data(model, symbolic)
     stand_ins |= symbols
-    log_ratio = clone_replace([model.datalogp], stand_ins, rebuild_strict=False)[0]
-    densities = [rewrite_pregrad(model.varlogp), rewrite_pregrad(log_ratio)]
+    densities = [model.varlogp, model.datalogp]
+    densities = clone_replace(densities, stand_ins, rebuild_strict=False)
+    densities = [rewrite_pregrad(density) for density in densities]
     densities = [pt.as_tensor(density, allow_xtensor_conversion=True) for density in densities]
     densities, joined = join_nonshared_inputs(start, densities, model.value_vars)
     shapes = tuple(start[var.name].shape for var in model.value_vars)
@@ -188,7 +189,14 @@ def constrain(flat: FlatModel, rows: np.ndarray) -> dict[str, np.ndarray]:
         Arrays of shape (n, *shape of the variable).
     """
     model = flat.model
-    wanted = {var.name for var in (*model.free_RVs, *model.deterministics)}
+    return constrainer(flat, [var.name for var in (*model.free_RVs, *model.deterministics)])(rows)
+
+
+def constrainer(
+    flat: FlatModel, wanted: Iterable[str]
+) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
+    """Function from rows (n, d) to variables of these names; see `constrain`."""
+    model, wanted = flat.model, set(wanted)
     outputs = [var for var in model.unobserved_value_vars if var.name in wanted]
     names = [var.name for var in outputs]
     outputs = [pt.as_tensor(var, allow_xtensor_conversion=True) for var in outputs]
@@ -197,14 +205,19 @@ def constrain(flat: FlatModel, rows: np.ndarray) -> dict[str, np.ndarray]:
     batch = pt.matrix("rows", dtype=joined.dtype, shape=(None, flat.n_dims))
     batched = vectorize_graph(outputs, {joined: batch})
     kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
-    values = pytensor.function([batch], batched, **kwargs)(rows.astype(joined.dtype))
-    return {
-        # a deterministic of data alone is not batched
-        name: np.asarray(value)
-        if value.ndim > output.ndim
-        else np.broadcast_to(value, (len(rows), *value.shape))
-        for name, value, output in zip(names, values, outputs, strict=True)
-    }
+    function = pytensor.function([batch], batched, **kwargs)
+
+    def values_of(rows: np.ndarray) -> dict[str, np.ndarray]:
+        values = function(rows.astype(joined.dtype))
+        return {
+            # a deterministic of data alone is not batched
+            name: np.asarray(value)
+            if value.ndim > output.ndim
+            else np.broadcast_to(value, (len(rows), *value.shape))
+            for name, value, output in zip(names, values, outputs, strict=True)
+        }
+
+    return values_of
 
 
 def unconstrain(flat: FlatModel, posterior: xr.Dataset) -> np.ndarray:
@@ -243,7 +256,8 @@ def unconstrain(flat: FlatModel, posterior: xr.Dataset) -> np.ndarray:
         inputs.append(given)
         outputs.append(given if transform is None else transform.forward(given, *rv.owner.inputs))
     outputs = replace_vars_in_graphs(outputs, dict(zip(model.free_RVs, inputs, strict=True)))
-    batches = [pt.tensor(v.name, dtype=v.dtype, shape=(None, *v.type.shape)) for v in inputs]
+    # nameless: a name such as "1|group" looks like a dtype to PyTensor
+    batches = [pt.tensor(dtype=v.dtype, shape=(None, *v.type.shape)) for v in inputs]
     batched = vectorize_graph(with_constant_data(outputs), dict(zip(inputs, batches, strict=True)))
     kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
     parts = pytensor.function(batches, batched, **kwargs)(*values)

@@ -11,7 +11,7 @@ from arviz_base import rcParams
 from arviz_plots import PlotCollection
 from scipy.stats import norm
 
-from pymc_logz.comparison import compare_evidence
+from pymc_logz.comparison import compare_evidence, evidence_of
 from pymc_logz.estimators import importance_log_z
 
 LOG_WEIGHTS_SHOWN = 10.0
@@ -54,7 +54,7 @@ def plot_evidence(
     table = trees if isinstance(trees, pd.DataFrame) else compare_evidence(trees)
     names = ["log_bayes_factor", "probability"]
     rows = 0.5 + 0.25 * len(table)
-    drawing, collection, (left, right) = _panels(names, 1, rows, backend, figsize, sharey=True)
+    drawing, collection, (left, right) = make_panels(names, 1, rows, backend, figsize, sharey=True)
     heights = np.arange(len(table), 0, -1)
     _draw_bayes_factors(drawing, left, table, heights, ci_prob)
     _draw_probabilities(drawing, right, table, heights)
@@ -91,7 +91,7 @@ def plot_path(
     stages = _group(tree, "annealing")
     names = ["mean_log_ratio", "acceptance_rate", "step_size", "weight_ess"]
     titles = ["Mean log ratio (nats)", "Acceptance rate", "Step size", "Weight ESS, share of rows"]
-    drawing, collection, panels = _panels(names, 2, 2.4, backend, figsize)
+    drawing, collection, panels = make_panels(names, 2, 2.4, backend, figsize)
     place = stages["beta"].to_numpy() ** 0.25
     ticks = np.array([0.0, 1e-4, 1e-2, 0.1, 0.3, 1.0])
     for name, title, panel in zip(names, titles, panels, strict=True):
@@ -142,7 +142,8 @@ def plot_weights(
         raise ValueError(
             "every weight of this run is zero or infinite, so there is nothing to draw"
         )
-    drawing, collection, (left, right) = _panels(["histogram", "share"], 1, 1.2, backend, figsize)
+    names = ["histogram", "share"]
+    drawing, collection, (left, right) = make_panels(names, 1, 1.2, backend, figsize)
     log_mean = np.logaddexp.reduce(finite) - np.log(log_weight.size)
     shown = finite[finite > log_mean - LOG_WEIGHTS_SHOWN]
     counts, edges = np.histogram(shown - log_mean, bins="fd")
@@ -198,7 +199,7 @@ def plot_sandwich(
     if not groups or any("hais_reverse" not in group["method"] for group in groups):
         raise ValueError("each tree needs a reverse estimate: run with direction='both'")
     groups = sorted(groups, key=lambda group: group.attrs["n_temperatures"])
-    drawing, collection, [panel] = _panels(["log_z"], 1, 1.4, backend, figsize, n_columns=1)
+    drawing, collection, [panel] = make_panels(["log_z"], 1, 1.4, backend, figsize, n_columns=1)
     places = np.log10([float(group.attrs["n_temperatures"]) for group in groups])
     width = norm.ppf(0.5 + 0.5 * ci_prob)
     methods = {"hais": "forward", "hais_reverse": "reverse", "bar": "both (BAR)"}
@@ -227,13 +228,96 @@ def plot_sandwich(
     return collection
 
 
+def plot_sensitivity(
+    tree: xr.DataTree,
+    against: xr.DataTree | None = None,
+    *,
+    parameter: str | None = None,
+    ci_prob: float = 0.95,
+    backend: str | None = None,
+    figsize: tuple[float, float] | None = None,
+) -> PlotCollection:
+    """Log Bayes factor against a parameter of the prior, with the value that the run had.
+
+    Alternatives out of reach of the draws (Pareto k-hat above its threshold) are left out. A prior
+    that is made wider and wider makes any model lose in the end (Lindley's paradox): the curve
+    falls by one nat for each factor of e.
+
+    Parameters
+    ----------
+    tree
+        DataTree of `evidence_sensitivity`.
+    against
+        DataTree with a group ``evidence`` of another model. None compares with the prior as it is.
+    parameter
+        Which of the changed parameters is drawn; None takes the only one.
+    ci_prob
+        Probability of the band around the curve.
+    backend
+        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
+    figsize
+        Size of the figure in inches.
+
+    Returns
+    -------
+    arviz_plots.PlotCollection
+
+    Raises
+    ------
+    ValueError
+        If the tree has no group ``sensitivity``, or the parameter is no single number.
+    """
+    if "sensitivity" not in getattr(tree, "children", ()):
+        raise ValueError("this needs a DataTree with a group 'sensitivity': evidence_sensitivity")
+    group = tree["sensitivity"].to_dataset()
+    name = _parameter(group, parameter)
+    centre = group["log_bayes_factor"].to_numpy()
+    error = group["log_bayes_factor_mcse"].to_numpy()
+    title = "Log Bayes factor against the prior as it is"
+    if against is not None:
+        other = evidence_of(against, "against")
+        centre = group["log_z"].to_numpy() - float(other["log_z"])
+        error = np.hypot(group["mcse"].to_numpy(), float(other["mcse"]))
+        title = "Log Bayes factor"
+    shown = np.isfinite(centre)
+    order = np.argsort(group[name].to_numpy()[shown])
+    place, centre, error = (part[shown][order] for part in (group[name].to_numpy(), centre, error))
+    on_log = bool(np.all(group[name] > 0))
+    place = np.log10(place) if on_log else place
+    drawing, collection, [panel] = make_panels(["bayes"], 1, 1.4, backend, figsize, n_columns=1)
+    half = norm.ppf(0.5 + 0.5 * ci_prob) * error
+    drawing.fill_between_y(place, centre - half, centre + half, panel, color="C0", alpha=0.3)
+    drawing.line(place, centre, panel, color="C0", width=2)
+    dashed = drawing.get_default_aes("linestyle", 2)[-1]
+    drawing.hline(0.0, panel, color="C7")
+    present = float(np.asarray(group.attrs[f"present_{name}"]).ravel()[0])
+    drawing.vline(np.log10(present) if on_log else present, panel, color="C7", linestyle=dashed)
+    if on_log and place.size:
+        ticks = np.arange(np.ceil(place.min() - 1e-9), np.floor(place.max() + 1e-9) + 1)
+        drawing.xticks(ticks, [f"{10.0**tick:g}" for tick in ticks], panel)
+    drawing.xlabel(name, panel)
+    drawing.ylabel("nats", panel)
+    drawing.title(f"{title}, {ci_prob:.0%} band", panel)
+    return collection
+
+
+def _parameter(group: xr.Dataset, parameter: str | None) -> str:
+    """Name of the changed parameter to draw."""
+    names = [str(name) for name, coord in group.coords.items() if coord.dims == ("alternative",)]
+    if parameter is None and len(names) == 1:
+        return names[0]
+    if parameter not in names:
+        raise ValueError(f"parameter={parameter!r} must be one of {names}")
+    return str(parameter)
+
+
 def _group(tree: xr.DataTree, name: str) -> xr.Dataset:
     if not isinstance(tree, xr.DataTree) or name not in tree.children:
         raise ValueError(f"this needs a DataTree with a group {name!r}, as sample_hais returns it")
     return tree[name].to_dataset()
 
 
-def _panels(
+def make_panels(
     names: list[str],
     n_rows: int,
     height: float,

@@ -80,7 +80,9 @@ def prepare(
     n_pilot = draws if PILOT_ROWS[0] <= draws <= PILOT_ROWS[1] else 256
     kernel = settings.kernel.resolved(flat.n_dims)
     start = make_reference(flat, prior, settings.reference, check_rng, compile_kwargs)
-    block = Block(model_path(flat, start), kernel, n_pilot, compile_kwargs)
+    block = Block(
+        model_path(flat, start), kernel, n_pilot, compile_kwargs, transports=settings.transports
+    )
     return Prepared(flat, prior, block, n_pilot, exact_row, rng, pilot_rng)
 
 

@@ -241,9 +241,8 @@ def _log_density_function(model: pm.Model) -> Callable[..., list[np.ndarray]]:
     batches, outputs = [], []
     log_densities = model.logp(vars=model.free_RVs, sum=False)
     for value, log_density in zip(model.value_vars, log_densities, strict=True):
-        batch = pt.tensor(
-            f"{value.name}_draws", dtype=value.type.dtype, shape=(None, *value.type.shape)
-        )
+        # nameless: a name such as "1|group" looks like a dtype to PyTensor
+        batch = pt.tensor(dtype=value.type.dtype, shape=(None, *value.type.shape))
         batches.append(batch)
         outputs += vectorize_graph([log_density], {value: batch})
     kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})

@@ -16,6 +16,7 @@ from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors, general_toposort
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
+from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 from scipy.special import gammaln
 
@@ -116,11 +117,23 @@ class StudentReference:
         stretch = np.sqrt(self.df / rng.chisquare(self.df, size=(n, 1)))
         return self.centre + stretch * normal @ self.factor.T
 
+    @property
+    def log_constant(self) -> float:
+        """Log density at the centre."""
+        d, df = self.centre.size, self.df
+        constant = gammaln(0.5 * (df + d)) - gammaln(0.5 * df) - 0.5 * d * np.log(df * np.pi)
+        return float(constant - np.log(np.diag(self.factor)).sum())
+
+    def log_density_of(self, rows: np.ndarray) -> np.ndarray:
+        """Log density of rows (n, d), shape (n,)."""
+        whitened = solve_triangular(self.factor, (rows - self.centre).T, lower=True)
+        power = 0.5 * (self.df + self.centre.size)
+        return self.log_constant - power * np.log1p((whitened**2).sum(axis=0) / self.df)
+
     def log_density(self, point: TensorVariable) -> TensorVariable:
         """Log density of a symbolic row of length d."""
         d, df = self.centre.size, self.df
-        constant = gammaln(0.5 * (df + d)) - gammaln(0.5 * df) - 0.5 * d * np.log(df * np.pi)
-        constant -= np.log(np.diag(self.factor)).sum()
+        constant = self.log_constant
         whitened = pt.dot(np.linalg.inv(self.factor), point - self.centre)
         return np.float64(constant) - 0.5 * (df + d) * pt.log1p((whitened**2).sum() / df)
 

@@ -1,23 +1,17 @@
 """What users call: from a PyMC model to a DataTree with the group ``evidence``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_logz.comparison import evidence_of
-from pymc_logz.estimators import importance_log_z
-from pymc_logz.estimators.tempering import rts
 from pymc_logz.hais import run_hais
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.results import evidence_dataset
 from pymc_logz.runners.parallel import default_cores
 from pymc_logz.settings import HaisSettings
-from pymc_logz.step_methods import proposal_log_weight, walker_group
-from pymc_logz.tempered_evidence import stored_draws, tempered_evidence
 
 
 def sample_hais(
@@ -34,6 +28,7 @@ def sample_hais(
     direction: str = "forward",
     posterior_draws: xr.DataTree | None = None,
     target_mcse: float | None = None,
+    transport: bool = True,
     random_seed: Any = None,
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
@@ -80,6 +75,10 @@ def sample_hais(
     target_mcse
         Error of log Z, in nats, that the run grows to meet by more rows. None leaves it at
         ``draws``.
+    transport
+        Whether an affine map may carry the rows from one temperature to the next, where trial rows
+        show that it lowers the error; it follows mean and covariance of the pilot's rows. log Z is
+        the same number. Used with ``betas="adaptive"``.
     random_seed
         Anything that ``pm.sample`` takes.
     progressbar
@@ -145,6 +144,7 @@ def sample_hais(
         reference=reference,
         direction=direction,
         target_mcse=target_mcse,
+        transport=transport,
     )
     if posterior_draws is not None and direction != "both":
         raise ValueError("posterior_draws are where reverse rows start: use direction='both' too")
@@ -222,93 +222,3 @@ def sandwich(
         progressbar=progressbar,
         compile_kwargs=compile_kwargs,
     )
-
-
-def _log_weight_of(tree: Any) -> np.ndarray | None:
-    """Log weights that a tree holds, if it does and has no estimate from better ones."""
-    if not isinstance(tree, xr.DataTree) or "reverse_annealing" in tree.children:
-        return None
-    if "weighted_posterior" in tree.children:
-        return np.asarray(tree["weighted_posterior"]["log_weight"])
-    if "sample_stats" in tree.children and "log_weight" in tree["sample_stats"]:
-        return proposal_log_weight(tree)
-    return None
-
-
-def evidence(
-    tree: xr.DataTree | pm.Model, methods: str | Sequence[str] | None = None, **kwargs: Any
-) -> xr.DataTree:
-    """The same tree with a fresh group ``evidence``, or the evidence of a model.
-
-    Parameters
-    ----------
-    tree
-        DataTree of `sample_hais`, of `sample_tempered`, of ``pm.sample`` with step `HAIS` or
-        `SimulatedTempering`, or with an ``evidence`` already; or a PyMC model, which is run through
-        `sample_hais`.
-    methods
-        Estimators of a tempered run: ``"all"``, or names out of ``"rts"``, ``"mbar"``, ``"ts"``,
-        ``"bar_chain"``, ``"stepping_stone"``, ``"stepping_stone_reverse"``, ``"ti_trapezoid"``,
-        ``"ti_corrected"``, ``"ti_rb"``, ``"ti_left"``, ``"ti_right"``. The group then has the
-        covariance of their errors, log Z at every beta, and which of them departs from the others.
-        None keeps the recommended one.
-    **kwargs
-        Passed to `sample_hais` when a model is given.
-
-    Returns
-    -------
-    xarray.DataTree
-        With the group ``evidence``; the argument itself is not changed.
-
-    Raises
-    ------
-    ValueError
-        If the tree has nothing to compute a log Z from, or a method is unknown or does not apply.
-
-    Warns
-    -----
-    EvidenceWarning
-        If the methods of a tempered run do not agree; it names those that depart.
-    """
-    if isinstance(tree, pm.Model):
-        if methods is not None:
-            raise ValueError(
-                f"methods={methods!r} applies to a tempered run: evidence(sample_tempered(...))"
-            )
-        return sample_hais(model=tree, **kwargs)
-    if kwargs:
-        raise TypeError(f"{sorted(kwargs)} apply only when a model is given, not a DataTree")
-    tree = _with_walkers(tree)
-    group = _fresh_evidence(tree, methods)
-    if group is None:
-        evidence_of(tree)
-        return tree
-    tree = tree.copy()
-    tree["evidence"] = xr.DataTree(group)
-    return tree
-
-
-def _with_walkers(tree: Any) -> Any:
-    """The tree; with what a tempered run has, if it comes from ``pm.sample`` and has it not yet."""
-    if not isinstance(tree, xr.DataTree) or "tempering" in tree.children:
-        return tree
-    group = walker_group(tree)
-    if group is None:
-        return tree
-    tree = tree.copy()
-    tree["tempering"] = xr.DataTree(group)
-    tree["evidence"] = xr.DataTree(evidence_dataset([rts(stored_draws(tree)).estimate], {}))
-    return tree
-
-
-def _fresh_evidence(tree: Any, methods: str | Sequence[str] | None) -> xr.Dataset | None:
-    """Group ``evidence`` computed from what a tree holds; None if that would add nothing."""
-    is_tempered = isinstance(tree, xr.DataTree) and "tempering" in tree.children
-    if methods is not None:
-        if not is_tempered:
-            raise ValueError(f"methods={methods!r} applies to a DataTree of sample_tempered only")
-        return tempered_evidence(tree, methods)
-    log_weight = _log_weight_of(tree)
-    if log_weight is None:
-        return None
-    return evidence_dataset([importance_log_z(log_weight, method="hais")], {})

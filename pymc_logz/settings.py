@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
@@ -32,6 +32,7 @@ class HaisSettings:
     reference: str | xr.DataTree = "prior"
     direction: str = "forward"
     target_mcse: float | None = None
+    transport: bool = True
 
     def __post_init__(self) -> None:
         _check_whole(self, draws=2, chains=1, cores=1, tune=1)
@@ -42,7 +43,14 @@ class HaisSettings:
             raise ValueError(
                 f"target_mcse={self.target_mcse!r} must be positive and finite, in nats"
             )
+        if not isinstance(self.transport, bool | np.bool_):
+            raise ValueError(f"transport={self.transport!r} must be True or False")
         self.ladder()
+
+    @property
+    def transports(self) -> bool:
+        """Whether moves are compiled with maps: they need a ladder that the pilot places."""
+        return bool(self.transport) and self.ladder() is None
 
     def ladder(self) -> np.ndarray | None:
         """Betas that the user gave; None if the pilot is to place them."""
@@ -56,7 +64,15 @@ class HaisSettings:
 
     def record(self) -> dict[str, Any]:
         """Settings as plain numbers and strings."""
-        names = ("draws", "chains", "tune", "target_accept", "direction", "target_mcse")
+        names = (
+            "draws",
+            "chains",
+            "tune",
+            "target_accept",
+            "direction",
+            "target_mcse",
+            "transport",
+        )
         return {"method": "hais", **_record(self, names)}
 
 
@@ -77,6 +93,7 @@ class TemperedSettings:
     thin: int = 10
     cores: int = 1
     reference: str | xr.DataTree = "prior"
+    transports: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _check_whole(self, draws=2, chains=1, walkers=1, tune=1, thin=1, cores=1)

@@ -16,7 +16,11 @@ MATERIAL = 0.25
 
 def stored_draws(tree: xr.DataTree) -> TemperedDraws:
     """Levels and log ratios of a tempered run as estimators take them, walkers of all chains."""
-    group = tree["tempering"].to_dataset()
+    return draws_of_group(tree["tempering"].to_dataset())
+
+
+def draws_of_group(group: xr.Dataset) -> TemperedDraws:
+    """Levels and log ratios in a group ``tempering``, as estimators take them."""
     n_draws = group.sizes["draw"]
     return TemperedDraws(
         level=np.asarray(group["level"]).reshape(-1, n_draws),
@@ -24,6 +28,28 @@ def stored_draws(tree: xr.DataTree) -> TemperedDraws:
         betas=np.asarray(group["beta"]),
         log_prior=np.asarray(group["log_prior"]),
         log_z_hat=np.asarray(group["log_z_hat"]),
+    )
+
+
+def walker_group(tree: xr.DataTree) -> xr.Dataset | None:
+    """Group ``tempering`` from the statistics of `SimulatedTempering`; None if there are none.
+
+    As in a DataTree of `pymc_logz.sample_tempered`: ``level`` and ``log_ratio`` by chain, walker
+    and draw; ``log_prior`` and ``log_z_hat`` by stage, with coordinate ``beta``.
+    """
+    if "sample_stats" not in tree.children or "walker_level" not in tree["sample_stats"]:
+        return None
+    stats = tree["sample_stats"].to_dataset()
+    dims = ("chain", "walker", "draw")
+    first = stats.isel(chain=0, draw=0)
+    return xr.Dataset(
+        {
+            "level": (dims, stats["walker_level"].to_numpy().swapaxes(1, 2)),
+            "log_ratio": (dims, stats["walker_log_ratio"].to_numpy().swapaxes(1, 2)),
+            "log_prior": ("stage", first["log_prior"].to_numpy()),
+            "log_z_hat": ("stage", first["log_z_hat"].to_numpy()),
+        },
+        coords={"beta": ("stage", first["beta"].to_numpy())},
     )
 
 

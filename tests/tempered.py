@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+import xarray as xr
+from checks import make_rng
 from scipy.special import digamma, gammaln, logsumexp, polygamma
 
 from pymc_logz.estimators import TemperedDraws
@@ -126,3 +128,22 @@ def gibbs_draws(
         current = np.argmax(first.log_tilt(log_ratio[:, i]) + log_weight + gumbel, axis=1)
         level[:, i] = current
     return replace(first, level=level, log_ratio=log_ratio, segment=np.zeros(1, dtype=int))
+
+
+def stored_run(n_levels: int, label: str, log_z_error: float = 0.0) -> xr.DataTree:
+    """A tree such as `sample_tempered` makes of the Poisson path, of 2 chains with 8 walkers."""
+    path, betas = PoissonPath(), ladder(n_levels)
+    log_z_hat = path.log_z(betas) + log_z_error * betas
+    rng = make_rng("tempered evidence", label)
+    draws = sticky_draws(path, rng, betas=betas, shape=(16, 600), stay=0.3, log_z_hat=log_z_hat)
+    group = xr.Dataset(
+        {
+            "level": (("chain", "walker", "draw"), draws.level.reshape(2, 8, -1)),
+            "log_ratio": (("chain", "walker", "draw"), draws.log_ratio.reshape(2, 8, -1)),
+            "log_prior": ("stage", draws.log_prior),
+            "log_z_hat": ("stage", log_z_hat),
+        },
+        coords={"stage": np.arange(n_levels), "beta": ("stage", betas)},
+    )
+    evidence = xr.Dataset({"log_z": ("method", [0.0])}, coords={"method": ["rts"]})
+    return xr.DataTree.from_dict({"tempering": group, "evidence": evidence})

@@ -9,7 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from arviz_base import from_dict
+from arviz_stats import weight_predictions
 from scipy import stats
+from scipy.special import expit
 
 import pymc_logz as lz
 from pymc_logz.results import evidence_dataset, make_tree
@@ -223,6 +226,44 @@ def test_evidence_of_something_else() -> None:
         lz.evidence(posterior)
     with pytest.raises(TypeError, match=r"'draws'.*only when a model is given"):
         lz.evidence(made(-1), draws=10)
+
+
+# --- model_weights ------------------------------------------------------------------------------
+
+
+def predicting(log_z: float, value: float) -> xr.DataTree:
+    """A tree with an evidence and with predictions that are all the same."""
+    tree = made(log_z)
+    group = from_dict({"posterior_predictive": {"y": np.full((2, 500, 3), value)}})
+    tree["posterior_predictive"] = group["posterior_predictive"]
+    return tree
+
+
+def test_model_weights_average_predictions_in_arviz() -> None:
+    """Would catch weights in the order of the ranks, which ArviZ would give to other models."""
+    trees = {"a": predicting(-11.0, 1.0), "b": predicting(-10.0, 2.0)}
+    weights = lz.model_weights(trees)
+    assert list(weights.index) == ["a", "b"]
+    np.testing.assert_allclose(weights, expit([-1.0, 1.0]))
+    mixed = weight_predictions([trees[name] for name in weights.index], weights=weights)
+    share = (mixed["posterior_predictive"]["y"] == 2.0).mean()
+    assert float(share) == pytest.approx(weights["b"], abs=0.003)
+    table = lz.compare_evidence(trees, prior_odds=[3, 1])
+    pd.testing.assert_series_equal(
+        lz.model_weights(table).sort_index(), lz.model_weights(trees, [3, 1]).sort_index()
+    )
+
+
+def test_model_weights_of_an_unknown_model_are_refused() -> None:
+    """Would catch NaN weights, and prior odds that are dropped."""
+    trees = {"a": made(-11.0), "b": made(np.nan, status="degenerate")}
+    with (
+        pytest.warns(lz.EvidenceWarning, match="degenerate"),
+        pytest.raises(ValueError, match="no usable log Z"),
+    ):
+        lz.model_weights(trees)
+    with pytest.raises(ValueError, match="prior_odds belong to"):
+        lz.model_weights(lz.compare_evidence({"a": made(-1), "b": made(-9)}), [1, 2])
 
 
 # --- plot_evidence -----------------------------------------------------------------------------

@@ -16,8 +16,9 @@ from walks import FAST, QUIET, assert_state_round_trip, continue_from, same, ske
 import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.runners.warm_up import Ladder
-from pymc_logz.step_methods import SimulatedTempering, walker_group
+from pymc_logz.step_methods import SimulatedTempering
 from pymc_logz.step_methods.walkers import Ensemble, refresh_held
+from pymc_logz.tempered_evidence import walker_group
 
 pytestmark = [
     # threads of JAX, alive since some test before, make fork warn

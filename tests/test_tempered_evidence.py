@@ -4,8 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
-from checks import make_rng
-from tempered import PoissonPath, ladder, sticky_draws
+from tempered import PoissonPath, ladder, stored_run
 
 import pymc_logz as lz
 from pymc_logz.errors import EvidenceWarning
@@ -13,25 +12,6 @@ from pymc_logz.estimators import METHODS
 
 PATH = PoissonPath()
 SOUND = ("rts", "mbar", "ts", "bar_chain", "stepping_stone", "ti_corrected", "ti_rb")
-
-
-def stored_run(n_levels: int, label: str, log_z_error: float = 0.0) -> xr.DataTree:
-    """A tree such as `sample_tempered` makes, of 2 chains with 8 walkers each."""
-    betas = ladder(n_levels)
-    log_z_hat = PATH.log_z(betas) + log_z_error * betas
-    rng = make_rng("tempered evidence", label)
-    draws = sticky_draws(PATH, rng, betas=betas, shape=(16, 600), stay=0.3, log_z_hat=log_z_hat)
-    group = xr.Dataset(
-        {
-            "level": (("chain", "walker", "draw"), draws.level.reshape(2, 8, -1)),
-            "log_ratio": (("chain", "walker", "draw"), draws.log_ratio.reshape(2, 8, -1)),
-            "log_prior": ("stage", draws.log_prior),
-            "log_z_hat": ("stage", log_z_hat),
-        },
-        coords={"stage": np.arange(n_levels), "beta": ("stage", betas)},
-    )
-    evidence = xr.Dataset({"log_z": ("method", [0.0])}, coords={"method": ["rts"]})
-    return xr.DataTree.from_dict({"tempering": group, "evidence": evidence})
 
 
 @pytest.fixture(scope="module")

@@ -13,22 +13,32 @@
 `gaussian_shells`      Two thin spherical shells of unequal mass
 `laplace_experts`      Product of Laplace experts: kinks
 `student_t_experts`    Product of Student-t experts: heavy tails
+`gaussian_rbm`         Restricted Boltzmann machine: many modes, parameters to learn
 ====================== =====================================================================
 
 Each returns an `Energy`: the PyMC model, its log Z in nats, and a function that draws from the
-exact posterior. `radiata_pine_data` and `random_filters` give the inputs of three of them.
+exact posterior. `radiata_pine_data` and `random_filters` give the inputs of three of them, and
+`gaussian_rbm_log_z` and `two_gaussians_log_z` give log Z of another two alone.
 """
 
 from pymc_logz.energies.base import Energy
+from pymc_logz.energies.boltzmann import gaussian_rbm, gaussian_rbm_log_z
 from pymc_logz.energies.conjugate import beta_bernoulli, poisson_gamma, skewed_bimodal
 from pymc_logz.energies.experts import laplace_experts, random_filters, student_t_experts
-from pymc_logz.energies.multimodal import gaussian_shells, ridge, two_gaussians
+from pymc_logz.energies.multimodal import (
+    gaussian_shells,
+    ridge,
+    two_gaussians,
+    two_gaussians_log_z,
+)
 from pymc_logz.energies.one_integral import hierarchical_normal, student_location
 from pymc_logz.energies.regression import linear_regression, radiata_pine, radiata_pine_data
 
 __all__ = [
     "Energy",
     "beta_bernoulli",
+    "gaussian_rbm",
+    "gaussian_rbm_log_z",
     "gaussian_shells",
     "hierarchical_normal",
     "laplace_experts",
@@ -42,4 +52,5 @@ __all__ = [
     "student_location",
     "student_t_experts",
     "two_gaussians",
+    "two_gaussians_log_z",
 ]

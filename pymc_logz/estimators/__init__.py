@@ -12,8 +12,10 @@ from pymc_logz.estimators.bridge import bar_log_z, reverse_log_z
 from pymc_logz.estimators.curve import LogZCurve
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.importance import importance_log_z
+from pymc_logz.estimators.iterative_bridge import bridge_log_z
 from pymc_logz.estimators.multistate import bar_chain, mbar
 from pymc_logz.estimators.result import LogZEstimate
+from pymc_logz.estimators.reweighting import reweighted_log_z
 from pymc_logz.estimators.tempering import rao_blackwell_log_weight, rts, rts_log_z, ts
 from pymc_logz.estimators.thermodynamic import (
     stepping_stone,
@@ -49,12 +51,14 @@ __all__ = [
     "bar_chain",
     "bar_log_z",
     "bootstrap_log_z",
+    "bridge_log_z",
     "check_agreement",
     "importance_log_z",
     "joint_covariance",
     "mbar",
     "rao_blackwell_log_weight",
     "reverse_log_z",
+    "reweighted_log_z",
     "rts",
     "rts_log_z",
     "stepping_stone",

@@ -12,7 +12,11 @@ LOW_ESS_SHARE = 0.05
 
 
 def importance_log_z(
-    log_weight: np.ndarray, *, log_z_reference: float = 0.0, method: str = "importance"
+    log_weight: np.ndarray,
+    *,
+    log_z_reference: float = 0.0,
+    method: str = "importance",
+    smooth: bool = False,
 ) -> LogZEstimate:
     """Log of the mean weight, with its error.
 
@@ -28,6 +32,9 @@ def importance_log_z(
         Known log Z of the reference.
     method
         Name that the estimate goes by.
+    smooth
+        Whether to replace the largest weights by what their generalised Pareto fit expects of them
+        (PSIS): less noise for a small bias, at the same k-hat. The mean is then no longer unbiased.
 
     Returns
     -------
@@ -63,11 +70,13 @@ def importance_log_z(
     if not np.isfinite(top):
         status = "no_support" if top < 0 else "infinite_weight"
         return LogZEstimate(method, np.nan, np.nan, 0.0, np.nan, status)
+    khat = pareto_khat(log_weight)
+    if smooth and np.isfinite(khat):
+        log_weight = smoothed(log_weight)
     weight = np.exp(log_weight - top)
     mean = weight.mean()
     mcse = float(weight.std(ddof=1) / (mean * np.sqrt(weight.size)))
     ess = float(weight.sum() ** 2 / (weight**2).sum())
-    khat = pareto_khat(log_weight)
     log_z = float(log_z_reference + top + np.log(mean))
     status = weight_status(ess, khat, weight.size)
     details = {"log_mean_weight": log_z - log_z_reference, "n_rows": float(weight.size)}
@@ -83,11 +92,24 @@ def pareto_khat(log_weight: np.ndarray) -> float:
         return np.nan
     try:
         # draws of a Markov chain repeat, and a tail of few distinct values may fit no law
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             # psislw takes log likelihoods, whose importance weights are their reciprocals
             return float(array_stats.psislw(-log_weight)[1])
     except ValueError:  # a tail of equal values
         return np.nan
+
+
+def smoothed(log_weight: np.ndarray) -> np.ndarray:
+    """Log weights with a Pareto-smoothed upper tail, on their own scale, shape (n,)."""
+    finite = np.isfinite(log_weight)
+    values = log_weight[finite]
+    with np.errstate(over="ignore"):  # a tail without a mean, whose k-hat says so
+        normalised = np.asarray(array_stats.psislw(-values)[0])
+    # the body is left as it was, but for the constant that normalises
+    body = int(np.argmin(values))
+    result = log_weight.copy()
+    result[finite] = normalised + (values[body] - normalised[body])
+    return result
 
 
 def khat_threshold(n_rows: int) -> float:

@@ -1,13 +1,14 @@
 """Annealing: fresh rows of one end of the path are moved to the other, and weighted on the way."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from pymc_logz.kernels.base import Kernel, Move
 from pymc_logz.runners.block import Block, Trace
+from pymc_logz.runners.transport import Maps, Transport, still_maps
 
 Report = Callable[[int], None]
 """Called with the number of moves made since the last call."""
@@ -32,6 +33,8 @@ class Plan:
     """Lower triangular factors by which dense scales are more than diagonal, at S + 1 stages."""
     coordinate: np.ndarray | None = None
     """Where each beta lies between those stages, shape (K + 1,)."""
+    transport: Transport | None = None
+    """Maps that carry the rows from each beta to the next, if any."""
 
     @property
     def n_temperatures(self) -> int:
@@ -41,8 +44,12 @@ class Plan:
     def reverse(self) -> "Plan":
         """The same plan from the other end."""
         coordinate = None if self.coordinate is None else self.coordinate[::-1]
-        return Plan(
-            self.betas[::-1], self.step_size[::-1], self.scale[::-1], self.correlation, coordinate
+        return replace(
+            self,
+            betas=self.betas[::-1],
+            step_size=self.step_size[::-1],
+            scale=self.scale[::-1],
+            coordinate=coordinate,
         )
 
     def end_scale(self) -> np.ndarray:
@@ -58,6 +65,12 @@ class Plan:
         # the start has no momentum yet; the first move gives it one, whatever beta it is made at
         refreshment[0] = 1.0
         return Move(betas[part], step_size[part], self._scales(part), refreshment[part])
+
+    def maps(self, part: slice) -> Maps | None:
+        """What carries the rows on after a part of the moves."""
+        if self.transport is None:
+            return None
+        return self.transport.maps(self.betas[part.start : part.stop + 1])
 
     def _scales(self, part: slice) -> np.ndarray:
         """Scales of a part of the moves, shape (m, d) or (m, d, d)."""
@@ -96,12 +109,20 @@ class Annealed(NamedTuple):
     """Effective number of rows after the weight of each beta, shape (K + 1,)."""
 
 
+class Observer(Protocol):
+    """What looks at the rows of an annealing that has maps."""
+
+    def add(self, part: slice, log_weight: np.ndarray, position: np.ndarray) -> None:
+        """See rows (m, n, d) after a part of the moves, with their log weights (m, n)."""
+
+
 def anneal(
     block: Block,
     plan: Plan,
     start: np.ndarray,
     rng: np.random.Generator,
     report: Report | None = None,
+    observer: Observer | None = None,
 ) -> Annealed:
     """Anneal rows along a plan.
 
@@ -117,6 +138,8 @@ def anneal(
         Source of all noise.
     report
         Told of progress.
+    observer
+        Shown the rows on their way; the block must have maps.
 
     Returns
     -------
@@ -127,13 +150,18 @@ def anneal(
     Neal (2001); Sohl-Dickstein & Culpepper (2012), eq. 25, arXiv 1205.1925.
     """
     n_moves = plan.n_temperatures
-    tally = _Tally(np.diff(plan.betas), start.shape[0], block.n_groups)
+    if plan.transport is not None and not block.transports:
+        raise ValueError("the plan has maps, but the block was compiled without")
+    tally = _Tally(np.diff(plan.betas), start.shape[0], block.n_groups, observer)
     state = block.initial_state(start)
     waiting: tuple[slice, Callable[[], Trace]] | None = None
     for first in range(0, n_moves, block.n_moves):
         part = slice(first, min(first + block.n_moves, n_moves))
         # the noise of this block is drawn while the one before is still being computed
-        state, trace = block.launch(state, plan.moves(block.kernel, part), rng)
+        moves, maps = plan.moves(block.kernel, part), plan.maps(part)
+        if block.transports and maps is None:
+            maps = still_maps(plan.betas[part.start : part.stop + 1], *block.map_shape)
+        state, trace = block.launch(state, moves, rng, maps)
         if waiting is not None:
             tally.add(waiting[0], waiting[1]())
         waiting = part, trace
@@ -161,8 +189,14 @@ class _Tally:
     Weights are compared within a group only: a mean is one over groups, a weight ESS their sum.
     """
 
-    def __init__(self, increments: np.ndarray, n_rows: int, n_groups: int = 1) -> None:
-        self.increments = increments
+    def __init__(
+        self,
+        increments: np.ndarray,
+        n_rows: int,
+        n_groups: int = 1,
+        observer: Observer | None = None,
+    ) -> None:
+        self.increments, self.observer = increments, observer
         self.groups = (-1, n_groups, n_rows // n_groups)
         self.log_weight = np.zeros(n_rows)
         self.acceptance = np.zeros(n_rows)
@@ -173,12 +207,18 @@ class _Tally:
     def add(self, part: slice, trace: Trace) -> None:
         """Count a part of the moves."""
         is_nan = np.isnan(trace.log_ratio)
-        self.n_nan += int(is_nan.sum())
         log_ratio = np.where(is_nan, -np.inf, trace.log_ratio)
-        steps = np.cumsum(self.increments[part, None] * log_ratio, axis=0)
-        running = self.log_weight + steps
+        if trace.log_increment is None:
+            log_increment = self.increments[part, None] * log_ratio
+        else:
+            is_nan |= np.isnan(trace.log_increment)
+            log_increment = np.where(is_nan, -np.inf, trace.log_increment)
+        self.n_nan += int(is_nan.sum())
+        running = self.log_weight + np.cumsum(log_increment, axis=0)
         before = np.concatenate([self.log_weight[None], running[:-1]])
         self.log_weight = running[-1]
+        if self.observer is not None and trace.position is not None:
+            self.observer.add(part, before, trace.position)
         # the very first move only evaluates the start
         moved = trace.acceptance_rate[1:] if part.start == 0 else trace.acceptance_rate
         self.acceptance += moved.sum(axis=0)

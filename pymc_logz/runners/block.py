@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.compiling import compile_function
 from pymc_logz.kernels.base import Kernel, KernelState, Move
-from pymc_logz.path import AnnealingPath, Evaluation
+from pymc_logz.path import AnnealingPath, Evaluation, log_density
+from pymc_logz.runners.transport import Maps, still_maps
 
 MOVES_PER_BLOCK = 32
 MAX_NOISE_PER_BLOCK = 2**22
@@ -24,6 +26,10 @@ class Trace(NamedTuple):
     """Log ratio after each move, shape (m, n)."""
     acceptance_rate: np.ndarray
     """Acceptance probability of each move, shape (m, n)."""
+    log_increment: np.ndarray | None = None
+    """Log of the weight that each map brought, shape (m, n), if the block has maps."""
+    position: np.ndarray | None = None
+    """Rows after each move and before its map, shape (m, n, d), if the block has maps."""
 
 
 class Block:
@@ -43,6 +49,8 @@ class Block:
         Keyword arguments of ``pytensor.function``.
     data
         What groups of rows bring along, shape (groups, D), if the path depends on it; see `given`.
+    transports
+        Whether each move is followed by an affine map to the next beta, and an evaluation there.
     """
 
     def __init__(
@@ -52,7 +60,9 @@ class Block:
         n_rows: int = 256,
         compile_kwargs: Mapping[str, Any] | None = None,
         data: np.ndarray | None = None,
+        transports: bool = False,
     ) -> None:
+        self.transports, self.n_rows, self.compile_kwargs = transports, n_rows, compile_kwargs
         self.path = path if kernel.needs_gradient else path.without_gradients()
         self.kernel = kernel
         # of one move of one row; the largest array decides how many moves memory has room for
@@ -61,6 +71,7 @@ class Block:
         affordable = MAX_NOISE_PER_BLOCK // max(1, n_rows * largest)
         self.n_moves = int(np.clip(affordable, 1, MOVES_PER_BLOCK))
         self.scale_shape = (path.n_dims,) * (2 if kernel.dense else 1)
+        self.map_shape = path.n_dims, bool(kernel.dense)
         self.n_groups, self.row_data = _per_row(data, n_rows)
         inputs, outputs = self._graph()
         rng = np.random.default_rng(0)
@@ -72,11 +83,15 @@ class Block:
             inputs,
             outputs,
             compile_kwargs,
-            [*_flatten(trial), *moves, *noise, *self.row_data],
+            [*_flatten(trial), *moves, *noise, *self._maps(None), *self.row_data],
             self._graph_by_rows if can_turn else None,
         )
         if self.compiled.is_alternative:
             self.path = replace(self.path, how="row")
+
+    def without_maps(self) -> "Block":
+        """The same moves compiled without maps, at half the evaluations."""
+        return Block(self.path, self.kernel, self.n_rows, self.compile_kwargs)
 
     def given(self, data: np.ndarray, n_rows: int) -> "Block":
         """The same compiled moves for rows in groups of equal size, each with data of its own.
@@ -118,29 +133,51 @@ class Block:
             for name, part in zip(like._fields, like, strict=True)
         ]
 
+        maps = [
+            pt.tensor(f"map_{name}", dtype="float64", shape=np.shape(part))
+            for name, part in zip(Maps._fields, self._maps(None), strict=False)
+        ]
         data = []
         if path.data is not None:
             data = [pt.matrix("data", dtype="float64", shape=(None, *path.data.type.shape))]
 
         def step(*args: Any) -> list[Any]:
             n = 4 + len(noise)
+            k = n + len(maps)
             move, draws = Move(*args[:4]), args[4:n]
-            old, row_data = _unflatten(args[n : n + 6]), args[n + 6 :]
+            old, row_data = _unflatten(args[k : k + 6]), args[k + 6 :]
             walked = path.given(*row_data) if row_data else path
             new, info = self.kernel.step(walked, old, move, type(like)(*draws))
-            return [*_flatten(new), info.acceptance_rate]
+            happened = [new.evaluation.log_ratio, info.acceptance_rate]
+            if maps:
+                before = new
+                new, log_increment = carried(walked, before, Maps(*args[n:k]))
+                happened += [log_increment, before.position]
+            return [*_flatten(new), *happened]
 
+        n_traced = 4 if maps else 2
         traces = pytensor.scan(
             step,
-            sequences=[*moves, *noise],
-            outputs_info=[*state, None],
+            sequences=[*moves, *noise, *maps],
+            outputs_info=[*state, *[None] * n_traced],
             non_sequences=data,
             return_updates=False,
             strict=True,
         )
-        ends = [trace[-1] for trace in traces[:-1]]
-        log_ratio = traces[2 + Evaluation._fields.index("log_ratio")]
-        return [*state, *moves, *noise, *data], [*ends, log_ratio, traces[-1]]
+        ends = [trace[-1] for trace in traces[:-n_traced]]
+        return [*state, *moves, *noise, *maps, *data], [*ends, *traces[-n_traced:]]
+
+    def _maps(self, maps: Maps | None) -> tuple[np.ndarray, ...]:
+        """Maps as arguments, of which a block without has none; rows stay if none are given."""
+        if not self.transports:
+            return ()
+        still = still_maps(np.zeros(self.n_moves + 1), *self.map_shape)
+        if maps is None:
+            return still
+        m = len(maps.beta)
+        return tuple(
+            np.concatenate([part, rest[m:]]) for part, rest in zip(maps, still, strict=True)
+        )
 
     def initial_state(self, position: np.ndarray) -> KernelState:
         """State that has not been evaluated yet.
@@ -168,7 +205,7 @@ class Block:
     def run(
         self, state: KernelState, moves: Move, rng: np.random.Generator
     ) -> tuple[KernelState, Trace]:
-        """Make at most ``n_moves`` moves with fresh noise.
+        """Make at most ``n_moves`` moves, without maps, with fresh noise.
 
         Returns
         -------
@@ -179,9 +216,15 @@ class Block:
         return state, trace()
 
     def launch(
-        self, state: KernelState, moves: Move, rng: np.random.Generator
+        self,
+        state: KernelState,
+        moves: Move,
+        rng: np.random.Generator,
+        maps: Maps | None = None,
     ) -> tuple[KernelState, Callable[[], Trace]]:
         """As `run`, without waiting where the backend computes in the background, as JAX does.
+
+        ``maps`` follow the moves, one each, in a block that ``transports``.
 
         Returns
         -------
@@ -191,12 +234,32 @@ class Block:
         n_asked = len(moves.beta)
         noise = self.kernel.draw_noise(rng, self.n_moves, *np.shape(state.position))
         moves = _pad(moves, self.n_moves)
-        outputs = self.compiled.call(*_flatten(state), *moves, *noise, *self.row_data)
+        carry = self._maps(maps)
+        outputs = self.compiled.call(*_flatten(state), *moves, *noise, *carry, *self.row_data)
 
         def trace() -> Trace:
-            return Trace(*(np.asarray(out)[:n_asked] for out in outputs[-2:]))
+            return Trace(*(np.asarray(out)[:n_asked] for out in outputs[6:]))
 
-        return _unflatten(outputs[:-2]), trace
+        return _unflatten(outputs[:6]), trace
+
+
+def carried(
+    path: AnnealingPath, state: KernelState, maps: Maps
+) -> tuple[KernelState, TensorVariable]:
+    """Rows carried to the next beta, and the log of the weight that this brings, shape (n,).
+
+    The weight is the density at the image times the volume of the map, over the density before.
+    It is zero for rows of no density, and NaN where the log ratio of the image is.
+    """
+    matrix = maps.matrix
+    moved = state.position * matrix if matrix.ndim == 1 else state.position @ matrix.T
+    position = moved + maps.shift
+    evaluation = path.evaluate(position)
+    before = log_density(state.evaluation, maps.beta_before)
+    log_increment = log_density(evaluation, maps.beta) - before + maps.log_volume
+    log_increment = pt.switch(pt.isnan(evaluation.log_ratio), np.nan, log_increment)
+    log_increment = pt.switch(pt.eq(before, -np.inf), -np.inf, log_increment)
+    return KernelState(position, state.momentum, evaluation), log_increment
 
 
 def _per_row(data: np.ndarray | None, n_rows: int) -> tuple[int, list[np.ndarray]]:

@@ -22,12 +22,15 @@ from pymc_logz.kernels.tuning import (
 )
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
+from pymc_logz.runners.transport import Transport, population_moments
 from pymc_logz.schedules import next_beta
 
 MAX_STAGES = 500
 FIRST_STEP_SIZE = 0.5
 MAX_EXTRA_BLOCKS = 8
 ACCEPT_TOLERANCE = 0.1
+SHORT_EVERY, SHORT = 4, 0.25
+"""With maps, one step in so many is shorter, by this factor."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class Stages:
     """Relative number of temperatures between neighbours, shape (S,); None is as many for each."""
     end: np.ndarray | None = None
     """The population at beta = 1, shape (n, d)."""
+    transport: Transport | None = None
+    """Maps along the path, if the block has any and they are of use."""
     n_founders: float = np.nan
     """Effective number of rows of the start from which the population descends."""
 
@@ -82,8 +87,13 @@ class Stages:
         stage = np.arange(self.betas.size)
         step_size = np.exp(np.interp(coordinate, stage, np.log(self.step_size)))
         log_scale = np.log(self.scale)
-        scale = [np.interp(coordinate, stage, column) for column in log_scale.T]
-        return Plan(betas, step_size, np.exp(np.stack(scale, axis=1)), self.correlation, coordinate)
+        scales = [np.interp(coordinate, stage, column) for column in log_scale.T]
+        if self.transport is not None:
+            # a row that is carried to where the steps are too long for it would be stuck there
+            # while its weight grows
+            step_size[::SHORT_EVERY] *= SHORT
+        scale = np.exp(np.stack(scales, axis=1))
+        return Plan(betas, step_size, scale, self.correlation, coordinate, self.transport)
 
 
 @dataclass
@@ -174,6 +184,8 @@ def run_pilot(
     beta = 0.0
     settle(block, population, beta, rng, target_accept, tune)
     stages = [_record(beta, population)]
+    # where rows may have no density, maps could lead all rows away from where they have
+    transports = block.transports and bool(np.all(np.isfinite(population.log_ratio)))
     while beta < 1.0:
         beta_before, beta = beta, next_beta(population.log_ratio.reshape(block.n_groups, -1), beta)
         if beta <= beta_before or len(stages) > MAX_STAGES:
@@ -190,7 +202,7 @@ def run_pilot(
         stages.append(_record(beta, population))
         if report is not None:
             report(beta)
-    return _stack(stages, population)
+    return _stack(stages, population, transports)
 
 
 def _record(beta: float, population: Population) -> dict[str, Any]:
@@ -201,19 +213,26 @@ def _record(beta: float, population: Population) -> dict[str, Any]:
         "scale": population.scale,
         "correlation": population.correlation,
         "acceptance_rate": population.acceptance_rate,
+        "position": np.asarray(population.state.position),
     }
 
 
-def _stack(records: list[dict[str, Any]], population: Population) -> Stages:
+def _stack(records: list[dict[str, Any]], population: Population, transports: bool) -> Stages:
     columns = {name: [record[name] for record in records] for name in records[0]}
     is_dense = columns["correlation"][0] is not None
     correlation = np.stack(columns.pop("correlation")) if is_dense else None
     columns.pop("correlation", None)
+    positions, transport = columns.pop("position"), None
+    if transports:
+        moments = [population_moments(position, is_dense) for position in positions]
+        mean, covariance = (np.stack(part) for part in zip(*moments, strict=True))
+        transport = Transport.from_moments(np.stack(columns["betas"]), mean, covariance)
     _, descendants = np.unique(population.founder, return_counts=True)
     return Stages(
         **{name: np.stack(values) for name, values in columns.items()},
         correlation=correlation,
-        end=np.asarray(population.state.position),
+        end=positions[-1],
+        transport=transport,
         n_founders=float(descendants.sum() ** 2 / (descendants**2).sum()),
     )
 

@@ -1,5 +1,6 @@
 """Tempering: walkers whose inverse temperature moves along with their position, in one scan."""
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -71,7 +72,8 @@ class TemperBlock:
     Parameters
     ----------
     block
-        Compiled moves of the same model, whose path and kernel are used.
+        Compiled moves of the same model, whose path and kernel are used, and whose first group's
+        data, if it has any, are those of all walkers; see `given`.
     n_levels
         K, the number of levels.
     n_walkers
@@ -98,10 +100,11 @@ class TemperBlock:
         largest = max(part.size for part in self.noise_of_row)
         affordable = MAX_NOISE_PER_BLOCK // (2 * n_walkers * largest)
         self.n_moves = 2 * int(np.clip(affordable, 1, MOVES_PER_BLOCK // 2))
+        self.row_data = [np.repeat(part[:1], n_walkers, axis=0) for part in block.row_data]
         rng = np.random.default_rng(0)
         start = np.zeros((n_walkers, self.path.n_dims))
         walkers = Walkers(block.initial_state(start), self.spread_levels(rng))
-        trial = [*_flatten(walkers), *self.still_tables(), *self._draw_noise(rng)]
+        trial = [*_flatten(walkers), *self.still_tables(), *self._draw_noise(rng), *self.row_data]
         self.compiled = compile_function(*self._graph(), compile_kwargs, trial)
         self.initial_state = block.initial_state
 
@@ -126,13 +129,17 @@ class TemperBlock:
         ]
         noise.append(pt.tensor("log_uniform_level", dtype="float64", shape=(m, None)))
         parity = pt.constant(np.arange(m) % 2)
+        data = []
+        if self.path.data is not None:
+            data = [pt.matrix("data", dtype="float64", shape=(None, *self.path.data.type.shape))]
 
         def step(*args: Any) -> list[Any]:
             n = len(noise) + 1
             parity, draws, log_uniform = args[0], args[1 : n - 1], args[n - 1]
-            old, tables = _unflatten(args[n : n + 7]), Tables(*args[n + 7 :])
+            old, tables = _unflatten(args[n : n + 7]), Tables(*args[n + 7 : n + 12])
+            path = self.path.given(*args[n + 12 :]) if data else self.path
             move = Move(*(part[old.level] for part in tables[:4]))
-            new, info = self.kernel.step(self.path, old.state, move, type(like)(*draws))
+            new, info = self.kernel.step(path, old.state, move, type(like)(*draws))
             ratio = new.evaluation.log_ratio
             ratio = pt.switch(pt.isnan(ratio), -np.inf, ratio)
             level = self.new_levels(ratio, old.level, tables, log_uniform, parity)
@@ -142,7 +149,7 @@ class TemperBlock:
             step,
             sequences=[parity, *noise],
             outputs_info=[*walkers, None, None],
-            non_sequences=tables,
+            non_sequences=[*tables, *data],
             return_updates=False,
             strict=True,
         )
@@ -150,7 +157,13 @@ class TemperBlock:
         where = 2 + Evaluation._fields.index("log_ratio")
         log_reference, log_ratio = traces[where - 1], traces[where]
         traced = [traces[-2], log_ratio, log_reference, traces[-1], traces[0]]
-        return [*walkers, *tables, *noise], [*ends, *traced]
+        return [*walkers, *tables, *noise, *data], [*ends, *traced]
+
+    def given(self, data: np.ndarray) -> "TemperBlock":
+        """The same compiled iterations where all walkers have other data, shape (D,)."""
+        block = copy.copy(self)
+        block.row_data = [np.tile(data, (self.n_walkers, 1))]
+        return block
 
     def new_levels(
         self,
@@ -200,7 +213,8 @@ class TemperBlock:
         Walkers, callable
             Walkers that can be launched from, and a function that waits for what they did.
         """
-        outputs = self.compiled.call(*_flatten(walkers), *tables, *self._draw_noise(rng))
+        noise = self._draw_noise(rng)
+        outputs = self.compiled.call(*_flatten(walkers), *tables, *noise, *self.row_data)
 
         def trace() -> Walk:
             traced = [np.asarray(out) for out in outputs[7:]]

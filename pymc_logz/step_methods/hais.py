@@ -14,7 +14,7 @@ from pymc.util import get_random_generator
 from rich.progress import TextColumn
 from rich.table import Column
 
-from pymc_logz.hais import make_plan
+from pymc_logz.hais import fitted_to, make_plan
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.preparation import prepare
@@ -158,6 +158,7 @@ class HAIS(BlockedStep):
         )
         prepared = prepare(model, settings, random_seed, compile_kwargs)
         plan = make_plan(prepared, settings)
+        prepared = fitted_to(plan, prepared)
         hint = "; with JAX chains run fastest under cores=1"
         hint = hint if prepared.block.compiled.backend == "jax" else ""
         logger.info("HAIS: the pilot chose %d temperatures%s.", plan.n_temperatures, hint)

@@ -52,6 +52,7 @@ class Source:
         start_from = None if isinstance(reference, PriorDraws) else reference
         self.model, self.reference, self.n_compiled = model, start_from, n_compiled
         self.kernel: Kernel = block.kernel
+        self.transports = block.transports
         self.compile_kwargs = compile_kwargs
         self._block: Block | None = block
         self._pid = os.getpid()
@@ -85,7 +86,11 @@ class Source:
             flat = flatten_model(self.model)
             reference = PriorDraws(self.model) if self.reference is None else self.reference
             self._block = Block(
-                model_path(flat, reference), self.kernel, self.n_compiled, self.compile_kwargs
+                model_path(flat, reference),
+                self.kernel,
+                self.n_compiled,
+                self.compile_kwargs,
+                transports=self.transports,
             )
         start_from = self._block.path.sample_reference
         if isinstance(start_from, PriorDraws):

@@ -256,25 +256,3 @@ class SimulatedTempering(BlockedStep):
             return shown | {"failing": False}
 
         return (update,)
-
-
-def walker_group(tree: xr.DataTree) -> xr.Dataset | None:
-    """Group ``tempering`` from the statistics of `SimulatedTempering`; None if there are none.
-
-    As in a DataTree of `pymc_logz.sample_tempered`: ``level`` and ``log_ratio`` by chain, walker
-    and draw; ``log_prior`` and ``log_z_hat`` by stage, with coordinate ``beta``.
-    """
-    if "sample_stats" not in tree.children or "walker_level" not in tree["sample_stats"]:
-        return None
-    stats = tree["sample_stats"].to_dataset()
-    dims = ("chain", "walker", "draw")
-    first = stats.isel(chain=0, draw=0)
-    return xr.Dataset(
-        {
-            "level": (dims, stats["walker_level"].to_numpy().swapaxes(1, 2)),
-            "log_ratio": (dims, stats["walker_log_ratio"].to_numpy().swapaxes(1, 2)),
-            "log_prior": ("stage", first["log_prior"].to_numpy()),
-            "log_z_hat": ("stage", first["log_z_hat"].to_numpy()),
-        },
-        coords={"beta": ("stage", first["beta"].to_numpy())},
-    )

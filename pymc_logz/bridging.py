@@ -1,0 +1,333 @@
+"""log Z of a posterior that already exists: bridge sampling from its draws."""
+
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.util import get_random_generator
+
+from pymc_logz.densities import RowDensity
+from pymc_logz.errors import STATUS_SENTENCES, ImproperPriorError, ModelError, warn
+from pymc_logz.estimators import LogZEstimate, bridge_log_z, importance_log_z
+from pymc_logz.model import flatten_model
+from pymc_logz.posterior_check import (
+    PosteriorRows,
+    check_start_of_chains,
+    check_stored_density,
+    posterior_rows,
+)
+from pymc_logz.preparation import posterior_of
+from pymc_logz.prior_check import check_prior_mass
+from pymc_logz.proposals import NormalProposal, fitted_normal
+from pymc_logz.references import INFLATION, PriorDraws, StudentReference
+from pymc_logz.results import evidence_dataset
+
+METHODS = ("warp3", "normal")
+CROSS_CHECKS = ("student", "normal", None)
+MAX_DISAGREEMENT = 4.0
+MAX_KHAT = 0.5
+SHARE_DRAWS = 2**14
+
+
+def bridge_sampling(
+    idata: xr.DataTree,
+    model: pm.Model | None = None,
+    *,
+    method: str = "warp3",
+    cross_check: str | None = "student",
+    draws: int | None = None,
+    random_seed: Any = None,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.DataTree:
+    """The same tree with log Z of its posterior in the group ``evidence``, by bridge sampling.
+
+    Any posterior of a PyMC model will do, whatever sampler made it: PyMC's NUTS, nutpie, NumPyro or
+    BlackJAX, from memory or from a file. Its draws are mapped to the unconstrained space; a normal
+    is fitted to the first half of each chain, and a bridge built between the second halves and
+    draws of that normal.
+
+    Parameters
+    ----------
+    idata
+        DataTree with a group ``posterior`` that has all free variables. Chains of at least 1,000
+        draws give a log Z with an error of a few hundredths in moderate dimension.
+    model
+        The model that the posterior is of; None takes the one on the context stack.
+    method
+        ``"warp3"`` mirrors the posterior in its mean before the bridge is built, which takes
+        skewness out of it, for two evaluations of the density in place of one; ``"normal"`` does
+        not.
+    cross_check
+        Importance sampling as a second opinion, from what is fitted to the first halves: a
+        ``"student"`` with 5 degrees of freedom, a ``"normal"``, or None.
+    draws
+        Draws from each proposal. None takes as many as there are posterior draws in the bridge.
+    random_seed
+        Anything that ``pm.sample`` takes.
+    compile_kwargs
+        Keyword arguments of ``pytensor.function``; by default JAX is used if it is installed and
+        the model converts.
+
+    Returns
+    -------
+    xarray.DataTree
+        A shallow copy of ``idata`` (the argument is not changed) with a fresh group ``evidence``:
+        methods ``"bridge"`` and ``"importance"``, and attributes on overlap and effective sizes. A
+        group ``evidence`` that it had is replaced.
+
+    Raises
+    ------
+    ModelError
+        If log Z of the model is undefined or out of reach; the message names the remedy.
+    ValueError
+        If an argument is outside its range, or the posterior is not one of this model: other
+        variables, shapes, data or log density; too few draws, warm-up left in, weighted draws.
+
+    Warns
+    -----
+    EvidenceWarning
+        If the error is not to be trusted, the two estimates disagree, chains disagree or diverged,
+        the model has potentials, or a density is NaN.
+
+    Notes
+    -----
+    Potentials are part of the target, and of log Z. A prior that a transform restricts (an ordered
+    normal, say) is renormalised, as in `sample_hais`. A bridge knows of the posterior only what
+    the draws show: of a mode that no chain has found there is nothing in log Z.
+
+    References
+    ----------
+    Meng & Wong (1996), eq. 4.1; Gronau et al. (2017), arXiv 1703.05984; warp-III: Meng & Schilling
+    (2002), doi 10.1198/106186002457, and Gronau, Wagenmakers, Heck & Matzke (2019), doi
+    10.1007/s11336-018-9648-3. Smoothed weights: Vehtari et al. (2024), arXiv 1507.02646.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        with pm.Model() as model:
+            p = pm.Beta("p", 1, 1)
+            pm.Binomial("y", n=100, p=p, observed=50)
+            idata = pm.sample()
+
+        tree = lz.bridge_sampling(idata, model)
+        tree["evidence"]["log_z"]  # -log 101 = -4.615
+    """
+    _check_choice("method", method, METHODS)
+    _check_choice("cross_check", cross_check, CROSS_CHECKS)
+    if draws is not None and draws < 2:
+        raise ValueError(f"draws={draws!r} must be at least 2, or None")
+    model = pm.modelcontext(model)
+    posterior_of(idata, "idata")
+    start = time.perf_counter()
+    rng = get_random_generator(random_seed)
+    flat = flatten_model(model)
+    posterior = posterior_rows(idata, flat)
+    log_share, share_error = prior_share(model, rng)
+    density = RowDensity(flat, compile_kwargs)
+    compiled = time.perf_counter()
+    log_target = target_at_draws(density, posterior, idata)
+    bridged = bridge(density, posterior, log_target, method, cross_check, draws, rng)
+    estimates = [_given_share(one, log_share, share_error) for one in bridged.estimates]
+    _warn_of_estimates(estimates)
+    attrs = {
+        "bridge_method": method,
+        "cross_check": str(cross_check),
+        **{name: float(value) for name, value in bridged.estimates[0].details.items()},
+        "prior_finite_share": float(np.exp(log_share)),
+        "backend": density.compiled.backend,
+        "backend_reason": density.compiled.reason,
+        "batching": density.batching,
+        "compile_time": compiled - start,
+        "sampling_time": time.perf_counter() - compiled,
+    }
+    return with_evidence(idata, estimates, attrs)
+
+
+class Bridged(NamedTuple):
+    """Estimates of one bridge, in the order bridge, importance."""
+
+    estimates: list[LogZEstimate]
+    proposal: NormalProposal
+
+
+def bridge(
+    density: RowDensity,
+    posterior: PosteriorRows,
+    log_target: np.ndarray,
+    method: str,
+    cross_check: str | None,
+    draws: int | None,
+    rng: np.random.Generator,
+) -> Bridged:
+    """Bridge between the second halves of the chains and a normal fitted to the first halves.
+
+    Parameters
+    ----------
+    density
+        The model's log density.
+    posterior
+        Draws, C chains of N.
+    log_target
+        Log density at those draws, shape (C, N).
+    method, cross_check, draws
+        As in `bridge_sampling`.
+    rng
+        Generator of the proposals.
+    """
+    half = posterior.rows.shape[1] // 2
+    fit = posterior.rows[:, :half][~posterior.on_boundary[:, :half]]
+    proposal = fitted_normal(fit)
+    second, outside = posterior.rows[:, half:], posterior.on_boundary[:, half:]
+    n = outside.size if draws is None else draws
+    rows = np.where(outside[..., None], proposal.centre, second).reshape(-1, density.flat.n_dims)
+    proposed = proposal(rng, n)
+    at_posterior, at_proposal = log_target[:, half:].ravel(), checked(density, proposed)
+    if method == "warp3":
+        # a target that is symmetric in the centre has the same constant, and no skewness
+        at_posterior = symmetrised(density, at_posterior, proposal.mirrored(rows))
+        at_proposal = symmetrised(density, at_proposal, proposal.mirrored(proposed))
+    q_at_posterior = np.where(
+        outside, -np.inf, proposal.log_density_of(rows).reshape(outside.shape)
+    )
+    estimate = bridge_log_z(
+        np.where(outside, 0.0, at_posterior.reshape(outside.shape)),
+        np.where(outside, -np.inf, q_at_posterior),
+        at_proposal,
+        proposal.log_density_of(proposed),
+    )
+    estimates = [estimate]
+    if cross_check is not None:
+        estimates.append(importance(density, proposal, cross_check, n, rng))
+    return Bridged(estimates, proposal)
+
+
+def symmetrised(density: RowDensity, log_target: np.ndarray, mirrored: np.ndarray) -> np.ndarray:
+    """Log of the mean of the target's density at rows and at their mirror images, shape (n,)."""
+    return np.logaddexp(log_target, checked(density, mirrored)) - np.log(2.0)
+
+
+def importance(
+    density: RowDensity, proposal: NormalProposal, kind: str, n: int, rng: np.random.Generator
+) -> LogZEstimate:
+    """Smoothed importance sampling from what was fitted to the draws."""
+    source: NormalProposal | StudentReference = proposal
+    if kind == "student":
+        source = StudentReference(proposal.centre, proposal.factor * np.sqrt(INFLATION))
+    rows = source(rng, n)
+    return importance_log_z(checked(density, rows) - source.log_density_of(rows), smooth=True)
+
+
+def checked(density: RowDensity, rows: np.ndarray) -> np.ndarray:
+    """Log target of rows, -inf where it is NaN; an infinite density is refused."""
+    log_target = density.log_target(rows)
+    if np.any(log_target == np.inf):
+        raise ModelError(
+            "the posterior density is infinite at a proposed row, so log Z may be infinite; bound "
+            "the likelihood and the potentials"
+        )
+    return log_target
+
+
+def target_at_draws(
+    density: RowDensity, posterior: PosteriorRows, idata: xr.DataTree
+) -> np.ndarray:
+    """Log density at the draws, shape (chains, draws); NaN on a boundary.
+
+    Raises
+    ------
+    ValueError
+        If a draw has density zero, or the sampler's own log density tells of another model.
+    """
+    inside = ~posterior.on_boundary
+    log_target = np.full(inside.shape, np.nan)
+    log_target[inside] = density.log_target(posterior.rows[inside])
+    impossible = np.count_nonzero(~np.isfinite(log_target[inside]))
+    if impossible:
+        raise ValueError(
+            f"the model's log density is not finite at {impossible} of {inside.size} draws of its "
+            "posterior, so they are draws of another model or of other data; or the density "
+            "overflows there, and single precision is not enough"
+        )
+    check_stored_density(idata, log_target)
+    check_start_of_chains(np.where(inside, log_target, np.nanmedian(log_target)))
+    return log_target
+
+
+def prior_share(model: pm.Model, rng: np.random.Generator) -> tuple[float, float]:
+    """Log share of the prior that the transforms allow, and its error: 0 and 0 as a rule.
+
+    Raises
+    ------
+    ImproperPriorError
+        If a prior is known not to integrate to one.
+    """
+    try:
+        prior = PriorDraws(model)
+    except ImproperPriorError as error:
+        warn(f"whether the priors integrate to one could not be checked: {error}")
+        return 0.0, 0.0
+    prior(rng, 256)
+    check_prior_mass(model, rng)
+    if prior.finite_share == 1.0:
+        return 0.0, 0.0
+    prior(rng, SHARE_DRAWS if prior.vectorized else SHARE_DRAWS // 16)
+    share = prior.finite_share
+    warn(
+        f"the transforms take only {share:.1%} of the prior draws: log Z is that of the prior "
+        "restricted to them and renormalised"
+    )
+    return float(np.log(share)), float(np.sqrt((1 - share) / (share * prior.n_drawn)))
+
+
+def _given_share(estimate: LogZEstimate, log_share: float, error: float) -> LogZEstimate:
+    """The estimate under the renormalised prior."""
+    if error == 0.0:
+        return estimate
+    return LogZEstimate(
+        estimate.method,
+        estimate.log_z - log_share,
+        float(np.hypot(estimate.mcse, error)),
+        estimate.weight_ess,
+        estimate.khat,
+        estimate.status,
+        estimate.details,
+    )
+
+
+def _warn_of_estimates(estimates: list[LogZEstimate]) -> None:
+    main = estimates[0]
+    if main.status != "ok":
+        warn(f"{main.method} has status {main.status!r}: {STATUS_SENTENCES[main.status]}")
+    warn_of_disagreement(estimates)
+
+
+def warn_of_disagreement(estimates: list[LogZEstimate]) -> None:
+    """Warn if two estimates that call themselves good are more than 4 joint errors apart."""
+    # above k-hat 0.5 the error of a mean weight is too small to accuse anyone
+    good = [one for one in estimates if one.status == "ok" and not one.khat > MAX_KHAT]
+    for other in good[1:]:
+        difference, error = good[0].log_z - other.log_z, np.hypot(good[0].mcse, other.mcse)
+        if abs(difference) > MAX_DISAGREEMENT * error:
+            warn(
+                f"{good[0]} and {other} disagree by {difference:.3g}: the chains may have missed a "
+                "part of the posterior. Sample longer, and compare with pymc_logz.sample_hais"
+            )
+
+
+def with_evidence(
+    idata: xr.DataTree, estimates: list[LogZEstimate], attrs: Mapping[str, Any]
+) -> xr.DataTree:
+    """Shallow copy of a tree with these estimates as its group ``evidence``, a usable one first."""
+    ordered = sorted(estimates, key=lambda one: not one.usable)
+    tree = idata.copy()
+    tree["evidence"] = xr.DataTree(evidence_dataset(ordered, attrs))
+    return tree
+
+
+def _check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name}={value!r} must be one of {allowed}")

@@ -1,0 +1,223 @@
+"""Charts of a level set by its tangent spaces, and densities on it that can be drawn from.
+
+A chart at a point c of the level set has an orthonormal basis T of the tangent space there. It
+takes t, shape (k,), to the point that is found from c + T t by moving along the rows of J(c). The
+density q(t) of the tangent space becomes q(t) |det T' T_u| with respect to the surface measure at
+the point u, where t = T' (u - c) and T_u is an orthonormal basis of the tangent space at u; and it
+is zero unless t leads to u itself.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import qr, solve_triangular
+from scipy.special import gammaln, logsumexp
+
+from pymc_logz.constrained_model import ConstrainedModel
+from pymc_logz.kernels.projection import Linear, project_position
+
+DF = 6.0
+INFLATION = 1.2
+SAME = 1e-6
+CHUNK = 256
+MAX_ITERATIONS = 30
+MAX_CHARTS = 12
+ENOUGH_REACHED = 0.99
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A tangent space with a multivariate Student-t density on it."""
+
+    centre: np.ndarray
+    """Point of the level set, shape (d,)."""
+    basis: np.ndarray
+    """Orthonormal tangent vectors, shape (d, k)."""
+    linear: Linear
+    """Jacobian at the centre, with its factors."""
+    mean: np.ndarray
+    """Shape (k,)."""
+    factor: np.ndarray
+    """Lower triangular factor of the scale matrix, shape (k, k)."""
+    share: float
+    """Of the mixture."""
+
+    def draw(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Tangent vectors, shape (n, k)."""
+        stretch = np.sqrt(DF / rng.chisquare(DF, size=(n, 1)))
+        return self.mean + stretch * rng.standard_normal((n, self.mean.size)) @ self.factor.T
+
+    def log_density(self, tangent: np.ndarray) -> np.ndarray:
+        """Log density of tangent vectors (n, k), shape (n,)."""
+        k = self.mean.size
+        whitened = solve_triangular(self.factor, (tangent - self.mean).T, lower=True)
+        constant = gammaln(0.5 * (DF + k)) - gammaln(0.5 * DF) - 0.5 * k * np.log(DF * np.pi)
+        constant -= np.log(np.diag(self.factor)).sum()
+        return constant - 0.5 * (DF + k) * np.log1p((whitened**2).sum(axis=0) / DF)
+
+
+class Atlas:
+    """Maps of tangent spaces onto the level set of a model, for many rows at a time.
+
+    Parameters
+    ----------
+    model
+        Gives the constraints and the density; inputs are in units of their scales.
+    """
+
+    def __init__(self, model: ConstrainedModel) -> None:
+        self.model = model
+
+    def place(self, centre: np.ndarray) -> Chart:
+        """A chart at a point of the level set, with a standard density for now."""
+        dense = np.asarray(self._dense_jacobian(centre))
+        n_outputs, n_dims = dense.shape
+        basis = qr(dense.T)[0][:, n_outputs:]
+        k = n_dims - n_outputs
+        return Chart(centre, basis, self._linear(centre), np.zeros(k), np.eye(k), 1.0)
+
+    def lift(self, chart: Chart, tangent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Points that tangent vectors (n, k) lead to, and the log of the target density there.
+
+        Where none is found, or the density is not finite, the latter is -inf.
+        """
+        shared = (chart.centre, chart.basis, chart.linear)
+        position, found, log_density = self._in_chunks(self._lift, tangent, shared)
+        usable = found & np.isfinite(log_density)
+        return position, np.where(usable, log_density, -np.inf)
+
+    def reach(self, chart: Chart, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Tangent vectors (n, k) of points (n, d), and log |det T' T_u|; -inf where none leads there."""
+        shared = (chart.centre, chart.basis, chart.linear)
+        tangent, log_angle = self._in_chunks(self._reach, position, shared)
+        return tangent, np.where(np.isnan(log_angle), -np.inf, log_angle)
+
+    def log_density(self, charts: Sequence[Chart], position: np.ndarray) -> np.ndarray:
+        """Log of the mixture's density with respect to surface measure at points (n, d)."""
+        terms = []
+        for chart in charts:
+            tangent, log_angle = self.reach(chart, position)
+            terms.append(np.log(chart.share) + chart.log_density(tangent) + log_angle)
+        return logsumexp(terms, axis=0)
+
+    def draw(
+        self, charts: Sequence[Chart], rng: np.random.Generator, n: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Points drawn from a mixture of charts (n, d), and the log target density there."""
+        counts = rng.multinomial(n, [chart.share for chart in charts])
+        lifted = [
+            self.lift(chart, chart.draw(rng, count))
+            for chart, count in zip(charts, counts, strict=True)
+            if count
+        ]
+        positions, log_densities = zip(*lifted, strict=True)
+        return np.concatenate(positions), np.concatenate(log_densities)
+
+    def log_target(self, position: np.ndarray) -> np.ndarray:
+        """Log target density at points of the level set (n, d)."""
+        return self._in_chunks(self._target, position, ())[0]
+
+    def _in_chunks(
+        self, function: Callable, rows: np.ndarray, shared: tuple[Any, ...]
+    ) -> list[np.ndarray]:
+        """Outputs of a function of rows; each call has the same number of them, for JAX."""
+        columns: list[list[np.ndarray]] = []
+        for begin in range(0, len(rows), CHUNK):
+            chunk = rows[begin : begin + CHUNK]
+            padded = np.concatenate([chunk, np.repeat(chunk[-1:], CHUNK - len(chunk), axis=0)])
+            is_jax = self.model.backend.name == "jax"
+            outputs = function(padded if is_jax else chunk, *shared)
+            columns.append([np.asarray(output)[: len(chunk)] for output in outputs])
+        return [np.concatenate(column) for column in zip(*columns, strict=True)]
+
+    @cached_property
+    def _dense_jacobian(self) -> Callable:
+        model = self.model
+        dense = model.backend.system(model.scale, model.tolerance, None)
+        return model.backend.compile(dense.jacobian)
+
+    @cached_property
+    def _linear(self) -> Callable:
+        system = self.model.system
+        return self.model.backend.compile(
+            lambda position: system.algebra.factorise(system.jacobian(position))
+        )
+
+    @cached_property
+    def _lift(self) -> Callable:
+        system = self.model.system
+
+        def lift(tangent: Any, centre: Any, basis: Any, linear: Linear) -> tuple[Any, ...]:
+            there = project_position(system, centre + basis @ tangent, linear, MAX_ITERATIONS)
+            _, log_density, _ = system.evaluate(there.position)
+            return there.position, there.residual <= 1.0, log_density
+
+        return self.model.backend.compile_rows(lift)
+
+    @cached_property
+    def _reach(self) -> Callable:
+        system = self.model.system
+        xp, algebra = system.arrays.xp, system.algebra
+
+        def reach(position: Any, centre: Any, basis: Any, linear: Linear) -> tuple[Any, ...]:
+            tangent = basis.T @ (position - centre)
+            there = project_position(system, centre + basis @ tangent, linear, MAX_ITERATIONS)
+            same = xp.max(xp.abs(there.position - position)) < SAME
+            here = algebra.factorise(system.jacobian(position))
+            # the determinant of T' T_u is that of the normal spaces: J J_c' between two factors
+            log_angle = algebra.cross_log_det(here.jacobian, linear.jacobian)
+            log_angle = log_angle - algebra.half_log_det(here) - algebra.half_log_det(linear)
+            return tangent, xp.where((there.residual <= 1.0) & same, log_angle, -xp.inf)
+
+        return self.model.backend.compile_rows(reach)
+
+    @cached_property
+    def _target(self) -> Callable:
+        system = self.model.system
+        return self.model.backend.compile_rows(lambda position: (system.evaluate(position)[1],))
+
+
+def fitted_charts(atlas: Atlas, position: np.ndarray) -> tuple[list[Chart], float]:
+    """Mixture of charts fitted to draws (n, d) of the target, and the share of them it reaches.
+
+    The first chart is placed at the draw nearest to their mean. As long as draws are left that no
+    chart reaches, another is placed amid those. Each is fitted to what it was the first to reach.
+
+    Parameters
+    ----------
+    atlas
+        The level set.
+    position
+        Draws of the target.
+    """
+    left = np.ones(len(position), dtype=bool)
+    least = max(8, 2 * (position.shape[1] - atlas.model.generator.n_outputs))
+    charts: list[tuple[Chart, np.ndarray]] = []
+    while len(charts) < MAX_CHARTS and left.mean() > (1 - ENOUGH_REACHED if charts else 0):
+        rest = position[left]
+        centre = rest[np.argmin(((rest - rest.mean(axis=0)) ** 2).sum(axis=1))]
+        chart = atlas.place(centre)
+        tangent, log_angle = atlas.reach(chart, position)
+        new = left & np.isfinite(log_angle)
+        if charts and new.sum() < least:
+            break
+        charts.append((chart, tangent[new]))
+        left &= ~new
+    total = sum(len(tangent) for _, tangent in charts)
+    fitted = [_fitted(chart, tangent, len(tangent) / total) for chart, tangent in charts]
+    return fitted, float(1.0 - left.mean())
+
+
+def _fitted(chart: Chart, tangent: np.ndarray, share: float) -> Chart:
+    """The chart with a Student-t of the mean of the draws and a wider covariance."""
+    n, k = tangent.shape
+    covariance = np.atleast_2d(np.cov(tangent.T)) if n > 1 else np.eye(k)
+    # few draws tell of variances better than of correlations
+    weight = min(1.0, (k + 1) / n)
+    covariance = (1 - weight) * covariance + weight * np.diag(np.diag(covariance))
+    covariance += 1e-12 * max(np.trace(covariance) / k, 1e-12) * np.eye(k)
+    factor = np.linalg.cholesky(covariance * INFLATION * (DF - 2.0) / DF)
+    return Chart(chart.centre, chart.basis, chart.linear, tangent.mean(axis=0), factor, share)

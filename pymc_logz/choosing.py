@@ -1,0 +1,229 @@
+"""One call that does the right thing: chooses the method, cross-checks it, says what and why."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.util import get_random_generator
+
+from pymc_logz.bridging import bridge_sampling, importance, warn_of_disagreement
+from pymc_logz.comparison import evidence_of
+from pymc_logz.densities import RowDensity
+from pymc_logz.errors import ModelError, warn
+from pymc_logz.estimators import LogZEstimate, importance_log_z
+from pymc_logz.estimators.tempering import rts
+from pymc_logz.model import flatten_model, unconstrain
+from pymc_logz.proposals import fitted_normal
+from pymc_logz.results import evidence_dataset
+from pymc_logz.sampling import sample_hais
+from pymc_logz.step_methods import proposal_log_weight
+from pymc_logz.tempered_evidence import stored_draws, tempered_evidence, walker_group
+
+logger = logging.getLogger("pymc.pymc_logz")
+SECOND_OPINION_DRAWS = 2000
+
+
+def evidence(
+    tree: xr.DataTree | pm.Model,
+    model: pm.Model | None = None,
+    *,
+    methods: str | Sequence[str] | None = None,
+    cross_check: bool = True,
+    **kwargs: Any,
+) -> xr.DataTree:
+    """The same tree with a fresh group ``evidence``, or the evidence of a model.
+
+    ===================================== ========================================================
+    what is given                         what is done
+    ===================================== ========================================================
+    a model                               `sample_hais`, which tunes itself
+    a posterior and its model             `bridge_sampling`
+    a run of `sample_hais`, of            log Z from the weights or levels that it holds
+    `sample_tempered`, or of ``pm.sample``
+    with step `HAIS` or `SimulatedTempering`
+    a tree that has an ``evidence``       that one
+    ===================================== ========================================================
+
+    What was chosen and why is logged, and noted in the attributes ``chosen`` and ``reason`` of the
+    group. Where a model is at hand, a second estimate that is independent of the first and cheap
+    (importance sampling from a Student-t fitted to the draws) checks it.
+
+    Parameters
+    ----------
+    tree
+        DataTree, or a PyMC model.
+    model
+        The model that a tree's posterior is of. Inside a model's context it may be left out.
+    methods
+        Estimators of a tempered run: ``"all"``, or names out of ``"rts"``, ``"mbar"``, ``"ts"``,
+        ``"bar_chain"``, ``"stepping_stone"``, ``"stepping_stone_reverse"``, ``"ti_trapezoid"``,
+        ``"ti_corrected"``, ``"ti_rb"``, ``"ti_left"``, ``"ti_right"``. The group then has the
+        covariance of their errors, log Z at every beta, and which of them departs from the others.
+        None keeps the recommended one.
+    cross_check
+        Whether to add the second estimate. It is entry ``"importance"`` of the group, and never
+        the first one unless the first has no number.
+    **kwargs
+        Passed to `sample_hais` when a model is given, and to `bridge_sampling` when that is chosen.
+
+    Returns
+    -------
+    xarray.DataTree
+        With the group ``evidence``; the argument itself is not changed.
+
+    Raises
+    ------
+    ValueError
+        If the tree has nothing to compute a log Z from, or a method is unknown or does not apply.
+
+    Warns
+    -----
+    EvidenceWarning
+        If two estimates do not agree; it names those that depart.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        lz.evidence(model)  # no posterior yet
+        lz.evidence(pm.sample(model=model), model)  # a posterior that exists
+    """
+    if isinstance(tree, pm.Model):
+        if methods is not None:
+            raise ValueError(
+                f"methods={methods!r} applies to a tempered run: evidence(sample_tempered(...))"
+            )
+        found = sample_hais(model=tree, **kwargs)
+        found = _noted(found, "hais", "a model was given, and no posterior")
+        return _with_second_opinion(found, tree, kwargs) if cross_check else found
+    of_posterior = pm.Model.get_context(error_if_none=False) if model is None else model
+    if methods is None and of_posterior is not None and _is_posterior_only(tree):
+        reason = "a posterior was given with its model, and no weights or levels"
+        options = {**({} if cross_check else {"cross_check": None}), **kwargs}
+        return _noted(bridge_sampling(tree, of_posterior, **options), "bridge", reason)
+    if kwargs:
+        raise TypeError(
+            f"{sorted(kwargs)} apply only when a model is given, not a DataTree with a log Z"
+        )
+    return _of_stored(tree, model if cross_check else None, methods)
+
+
+def _of_stored(
+    tree: Any, model: pm.Model | None, methods: str | Sequence[str] | None
+) -> xr.DataTree:
+    """The tree with log Z from what it holds."""
+    tree = _with_walkers(tree)
+    group = _fresh_evidence(tree, methods)
+    if group is None:
+        evidence_of(tree)
+    else:
+        tree = tree.copy()
+        tree["evidence"] = xr.DataTree(group)
+    if model is None or methods is not None:
+        return tree
+    chosen = str(tree["evidence"]["method"].values[0])
+    tree = _noted(tree, chosen, "the tree holds what a run left for it")
+    return _with_second_opinion(tree, model, {})
+
+
+def _is_posterior_only(tree: Any) -> bool:
+    """Whether a tree has a posterior, and nothing else that log Z could come from."""
+    if not isinstance(tree, xr.DataTree) or "posterior" not in tree.children:
+        return False
+    if {"tempering", "weighted_posterior", "annealing"} & set(tree.children):
+        return False
+    return walker_group(tree) is None and _log_weight_of(tree) is None
+
+
+def _noted(tree: xr.DataTree, chosen: str, reason: str) -> xr.DataTree:
+    """The tree with the choice in the attributes of ``evidence``, after logging it."""
+    logger.info("log Z by %r: %s.", chosen, reason)
+    tree = tree.copy()
+    group = tree["evidence"].to_dataset()
+    group.attrs = {**group.attrs, "chosen": chosen, "reason": reason}
+    tree["evidence"] = xr.DataTree(group)
+    return tree
+
+
+def _with_second_opinion(
+    tree: xr.DataTree, model: pm.Model, kwargs: Mapping[str, Any]
+) -> xr.DataTree:
+    """The tree with importance sampling from a fit to its posterior as last entry."""
+    group = tree["evidence"].to_dataset()
+    if group["log_z"].ndim != 1 or group["method"].size > 1 or "posterior" not in tree.children:
+        return tree  # it has second estimates of its own, or is of many data rows
+    if group.attrs.get("prior_finite_share", 1.0) < 1.0:
+        return tree  # the constant of a restricted prior is known to the first method only
+    first = _estimate(group)
+    try:
+        second = _second_opinion(tree, model, kwargs)
+    except (ModelError, ValueError) as error:
+        warn(f"there is no second estimate to check {first.method!r} against: {error}")
+        return tree
+    warn_of_disagreement([first, second])
+    ordered = [second, first] if second.status == "ok" and not first.usable else [first, second]
+    tree["evidence"] = xr.DataTree(evidence_dataset(ordered, group.attrs))
+    return tree
+
+
+def _second_opinion(tree: xr.DataTree, model: pm.Model, kwargs: Mapping[str, Any]) -> LogZEstimate:
+    rng = get_random_generator(kwargs.get("random_seed"))
+    flat = flatten_model(model)
+    rows = unconstrain(flat, tree["posterior"].to_dataset())
+    proposal = fitted_normal(rows[np.all(np.isfinite(rows), axis=1)])
+    density = RowDensity(flat, kwargs.get("compile_kwargs"))
+    [fresh] = rng.spawn(1)
+    return importance(density, proposal, "student", SECOND_OPINION_DRAWS, fresh)
+
+
+def _estimate(group: xr.Dataset) -> LogZEstimate:
+    """First entry of a group ``evidence`` as an estimate."""
+    entry = group.isel(method=0)
+    return LogZEstimate(
+        str(entry["method"].item()),
+        log_z=float(entry["log_z"]),
+        mcse=float(entry["mcse"]),
+        weight_ess=float(entry["weight_ess"]),
+        khat=float(entry["khat"]),
+        status=str(entry["status"].item()),
+    )
+
+
+def _log_weight_of(tree: Any) -> np.ndarray | None:
+    """Log weights that a tree holds, if it does and has no estimate from better ones."""
+    if not isinstance(tree, xr.DataTree) or "reverse_annealing" in tree.children:
+        return None
+    if "weighted_posterior" in tree.children:
+        return np.asarray(tree["weighted_posterior"]["log_weight"])
+    if "sample_stats" in tree.children and "log_weight" in tree["sample_stats"]:
+        return proposal_log_weight(tree)
+    return None
+
+
+def _with_walkers(tree: Any) -> Any:
+    """The tree; with what a tempered run has, if it comes from ``pm.sample`` and has it not yet."""
+    if not isinstance(tree, xr.DataTree) or "tempering" in tree.children:
+        return tree
+    group = walker_group(tree)
+    if group is None:
+        return tree
+    tree = tree.copy()
+    tree["tempering"] = xr.DataTree(group)
+    tree["evidence"] = xr.DataTree(evidence_dataset([rts(stored_draws(tree)).estimate], {}))
+    return tree
+
+
+def _fresh_evidence(tree: Any, methods: str | Sequence[str] | None) -> xr.Dataset | None:
+    """Group ``evidence`` computed from what a tree holds; None if that would add nothing."""
+    is_tempered = isinstance(tree, xr.DataTree) and "tempering" in tree.children
+    if methods is not None:
+        if not is_tempered:
+            raise ValueError(f"methods={methods!r} applies to a DataTree of sample_tempered only")
+        return tempered_evidence(tree, methods)
+    log_weight = _log_weight_of(tree)
+    if log_weight is None:
+        return None
+    return evidence_dataset([importance_log_z(log_weight, method="hais")], {})

@@ -1,0 +1,227 @@
+"""A model with exact observations, ready to be sampled: scales, structure, compiled functions."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pymc as pm
+
+from pymc_logz.constrained_system import Backend, SymbolicSystem, choose_backend
+from pymc_logz.errors import ModelError
+from pymc_logz.generator import Generator, make_generator
+from pymc_logz.kernels.constrained import ConstrainedHamiltonian, ManifoldState, TransitionInfo
+from pymc_logz.kernels.projection import NUMPY, System, project_position
+from pymc_logz.references import PriorDraws
+from pymc_logz.starting_points import Found, Search, find_point
+from pymc_logz.structure import Structure, find_structure, is_analytic
+
+N_PRIOR = 256
+N_JACOBIANS = 4
+N_TRIES = 100
+QUARTILE_WIDTH = 1.349
+
+
+class ConstrainedModel:
+    """Compiled moves on the level set of a model's exact observations.
+
+    Inputs are in units of their scales, the spread of the prior in the unconstrained space. It
+    pickles as the model and the settings, and compiles again where it arrives.
+
+    Parameters
+    ----------
+    model
+        Model with exact observations.
+    kernel
+        Settings of the moves.
+    tolerance
+        Distance to the level set that counts as none, in units of the scales.
+    scale
+        Length scales of the unconstrained inputs, shape (d,); None takes the prior's.
+    use_structure
+        Whether to look for inputs that reach one constraint each.
+    random_seed
+        Seed of the prior draws that scales, structure and tolerances are read off.
+    compile_kwargs
+        Keyword arguments of ``pytensor.function``.
+
+    Raises
+    ------
+    ModelError
+        If no inputs give what was observed, or the Jacobian has not full rank.
+    """
+
+    def __init__(
+        self,
+        model: pm.Model,
+        kernel: ConstrainedHamiltonian,
+        *,
+        tolerance: float = 1e-9,
+        scale: np.ndarray | None = None,
+        use_structure: bool = True,
+        random_seed: Any = 0,
+        compile_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model, self.kernel, self.compile_kwargs = model, kernel, compile_kwargs
+        self.distance = tolerance
+        rng = np.random.default_rng(random_seed)
+        rows = self.prior(rng, N_PRIOR)
+        self.scale = _spread(rows) if scale is None else scale
+        self.structure = self._find_structure(rows) if use_structure else None
+        self.tolerance = np.ones(self.generator.n_outputs)
+        self.first = self._search(rng).position
+        self.tolerance = self._tolerances_at(self.first)
+        # compiled for the placeholder above
+        self.__dict__.pop("system")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is compiled."""
+        kept = ("model", "kernel", "compile_kwargs", "distance", "scale", "structure")
+        return {name: self.__dict__[name] for name in (*kept, "tolerance", "first")}
+
+    @cached_property
+    def generator(self) -> Generator:
+        """Symbolic form."""
+        return make_generator(self.model)
+
+    @cached_property
+    def prior(self) -> PriorDraws:
+        """Draws of the prior as unconstrained rows."""
+        self.generator  # noqa: B018  # checks the model before it is drawn from
+        return PriorDraws(self.model)
+
+    @cached_property
+    def backend(self) -> Backend:
+        """What functions are compiled with."""
+        generator = self.generator
+        symbolic = SymbolicSystem(generator.flat.point, generator.residual, generator.log_density)
+        return choose_backend(symbolic, self.compile_kwargs, np.zeros(generator.n_dims))
+
+    @cached_property
+    def system(self) -> System:
+        """Density and constraints."""
+        return self.backend.system(self.scale, self.tolerance, self.structure)
+
+    def _find_structure(self, rows: np.ndarray) -> Structure | None:
+        generator = self.generator
+        ones = np.ones(generator.n_dims)
+        dense = self.backend.system(ones, np.ones(generator.n_outputs), None)
+        jacobian = self.backend.compile(dense.jacobian)
+        jacobians = [np.asarray(jacobian(row)) for row in rows[: 8 * N_JACOBIANS]]
+        finite = [value for value in jacobians if np.all(np.isfinite(value))][:N_JACOBIANS]
+        if not finite:
+            return None
+        analytic = is_analytic([generator.flat.point], [generator.residual])
+        return find_structure(
+            np.stack(finite), generator.noise, generator.labels, analytic=analytic
+        )
+
+    @cached_property
+    def _searching(self) -> Search:
+        system = self.system
+        twin = type(system.algebra)(
+            **{**_fields(system.algebra), "arrays": NUMPY}  # the search runs in NumPy
+        )
+        return Search(
+            self.backend.compile(system.constraint),
+            self.backend.compile(system.jacobian),
+            twin,
+            self.generator.observed,
+            self.distance,
+        )
+
+    def _search(self, rng: np.random.Generator) -> Found:
+        def usable(found: Found) -> bool:
+            state = self.state_at(found.position)
+            return bool(np.isfinite(state.log_density) and np.all(np.isfinite(state.gradient)))
+
+        return find_point(
+            self._searching,
+            lambda: self.prior(rng, 1)[0] / self.scale,
+            self.generator.labels,
+            usable=usable,
+            n_tries=N_TRIES,
+        )
+
+    def _tolerances_at(self, position: np.ndarray) -> np.ndarray:
+        search = self._searching
+        return search.tolerances(search.algebra.row_norms(np.asarray(search.jacobian(position))))
+
+    def find_start(self, rng: np.random.Generator) -> np.ndarray:
+        """A point of the level set, shape (d,), by way of fresh prior draws."""
+        for _ in range(N_TRIES):
+            position, residual = self.polish(self._search(rng).position)
+            if residual <= 1.0:
+                return position
+        raise ModelError("the points found on the level set could not be brought to its tolerance")
+
+    def polish(self, position: np.ndarray) -> tuple[np.ndarray, float]:
+        """The nearest point that meets the tolerance, and its residual in units of that."""
+        end, residual = self._polish(position)
+        return np.asarray(end), float(residual)
+
+    @cached_property
+    def _polish(self) -> Any:
+        system = self.system
+
+        def polish(position: Any) -> tuple[Any, Any]:
+            base = system.algebra.factorise(system.jacobian(position))
+            end = project_position(system, position, base, self.kernel.max_iterations)
+            return end.position, end.residual
+
+        return self.backend.compile(polish)
+
+    @cached_property
+    def state_at(self) -> Any:
+        """Function from a position to the `ManifoldState` there."""
+        return self.backend.compile(lambda position: self.kernel.state_at(self.system, position))
+
+    @cached_property
+    def _transition(self) -> Any:
+        system, kernel = self.system, self.kernel
+        xp = system.arrays.xp
+
+        def transition(state: ManifoldState, numbers: Any) -> tuple[ManifoldState, Any]:
+            # one array in and one out: each one that crosses over to JAX costs as much as a step
+            noise, (log_uniform, step_size, n_steps) = numbers[:-3], numbers[-3:]
+            state, info = kernel.transition(system, state, noise, log_uniform, step_size, n_steps)
+            record = xp.stack([xp.asarray(value, dtype=float) for value in info])
+            return state, xp.concatenate([state.position, xp.stack([state.log_density]), record])
+
+        return self.backend.compile(transition)
+
+    def transition(
+        self,
+        state: ManifoldState,
+        noise: np.ndarray,
+        log_uniform: float,
+        step_size: float,
+        n_steps: int,
+    ) -> tuple[ManifoldState, np.ndarray, float, TransitionInfo]:
+        """State after one transition, its position and log density, and numbers about it."""
+        numbers = np.concatenate([noise, [log_uniform, step_size, n_steps]])
+        state, record = self._transition(state, numbers)
+        record = np.asarray(record)
+        position, (log_density, *info) = record[: noise.size], record[noise.size :].tolist()
+        return state, position, log_density, TransitionInfo(*info)
+
+    def named(self, position: np.ndarray) -> dict[str, np.ndarray]:
+        """Value variables by name of one position."""
+        return self.generator.flat.named_values(self.scale * position)
+
+    def position_of(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Inputs in units of their scales, shape (d,), of value variables by name."""
+        parts = [np.ravel(point[name]) for name in self.generator.flat.value_names]
+        return np.concatenate(parts).astype(float) / self.scale
+
+
+def _fields(algebra: Any) -> dict[str, Any]:
+    names = ("arrays", "common", "local", "n_dims")
+    return {name: getattr(algebra, name) for name in names if hasattr(algebra, name)}
+
+
+def _spread(rows: np.ndarray) -> np.ndarray:
+    """Standard deviation of each column, told from its quartiles."""
+    low, high = np.quantile(rows, [0.25, 0.75], axis=0)
+    width = (high - low) / QUARTILE_WIDTH
+    return np.where(np.isfinite(width) & (width > 0), width, 1.0)

@@ -1,0 +1,93 @@
+"""log Z of a target near one whose draws exist: the change of log Z by re-weighting."""
+
+import numpy as np
+from arviz_stats.base import array_stats
+
+from pymc_logz.estimators.importance import DEGENERATE_ESS, khat_threshold, pareto_khat, smoothed
+from pymc_logz.estimators.result import LogZEstimate
+
+MIN_CHAIN = 4
+
+
+def reweighted_log_z(
+    log_change: np.ndarray, log_weight: np.ndarray | None = None, *, method: str = "reweighted"
+) -> LogZEstimate:
+    """Log Z of a changed target minus log Z of the one that the draws are of.
+
+    The mean of exp(log_change) over draws of the first target is the ratio of the two constants.
+    The largest weights are smoothed (PSIS); where Pareto k-hat says that the draws do not reach the
+    changed target, there is no number.
+
+    Parameters
+    ----------
+    log_change
+        Log density of the changed target minus that of the first, at the draws, shape (chains,
+        draws) in the order of the chains; -inf where the changed target is zero.
+    log_weight
+        Log weights of the draws for the first target, same shape, up to a constant; None if they
+        are equally weighted.
+    method
+        Name that the estimate goes by.
+
+    Returns
+    -------
+    LogZEstimate
+        Status ``"too_far"``, and no number, if k-hat is above its threshold or a handful of draws
+        carries all the weight. ``mcse`` knows about autocorrelation.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, a chain has fewer than 4 draws, or a value is NaN or +inf.
+
+    References
+    ----------
+    Vehtari et al. (2024), Pareto smoothed importance sampling, arXiv 1507.02646; ratio of
+    constants: Gelman & Meng (1998), doi 10.1214/ss/1028905934, eq. 8.
+    """
+    log_change = np.asarray(log_change, dtype=float)
+    base = np.zeros_like(log_change) if log_weight is None else np.asarray(log_weight, dtype=float)
+    _check(log_change, base)
+    base = base - base.max()
+    combined = log_change + base
+    if not np.any(np.isfinite(combined)):
+        return LogZEstimate(method, np.nan, np.nan, 0.0, np.nan, "too_far")
+    khat = pareto_khat(combined.ravel())
+    if np.isfinite(khat):
+        combined = smoothed(combined.ravel()).reshape(combined.shape)
+    top = combined.max()
+    weight, base_weight = np.exp(combined - top), np.exp(base)
+    mean, base_mean = weight.mean(), base_weight.mean()
+    # linear terms of the ratio of two means over the same draws
+    influence = weight / mean - base_weight / base_mean
+    mcse = float(influence.std() / np.sqrt(_effective_draws(influence)))
+    ess = float(mean**2 / np.mean(weight**2) * _effective_draws(weight))
+    log_z = float(top + np.log(mean) - np.log(base_mean))
+    if khat > khat_threshold(weight.size) or ess <= DEGENERATE_ESS:
+        return LogZEstimate(method, np.nan, np.nan, ess, khat, "too_far")
+    return LogZEstimate(method, log_z, mcse, ess, khat, "ok")
+
+
+def _effective_draws(values: np.ndarray) -> float:
+    """Number of independent draws that chains are worth for the mean of these values."""
+    if np.ptp(values) <= 1e-12 * np.abs(values).max():
+        return float(values.size)
+    ess = float(array_stats.ess(values, method="mean"))
+    return min(ess, values.size) if np.isfinite(ess) else 1.0
+
+
+def _check(log_change: np.ndarray, log_weight: np.ndarray) -> None:
+    if log_change.ndim != 2 or log_change.shape != log_weight.shape:
+        raise ValueError(
+            f"log_change has shape {log_change.shape} and log_weight {log_weight.shape}; both must "
+            "be (chains, draws)"
+        )
+    if log_change.shape[1] < MIN_CHAIN:
+        raise ValueError(f"log_change has {log_change.shape[1]} draws a chain; give at least 4")
+    for name, array in (("log_change", log_change), ("log_weight", log_weight)):
+        bad = np.count_nonzero(np.isnan(array) | np.isposinf(array))
+        if bad:
+            raise ValueError(
+                f"{bad} of {array.size} entries of {name} are NaN or +inf; a density of zero is "
+                "-inf"
+            )

@@ -1,0 +1,176 @@
+"""From a model with exact observations to symbolic functions of its flat unconstrained inputs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pymc.pytensorf import join_nonshared_inputs, rewrite_pregrad
+from pytensor.gradient import NullTypeGradError
+from pytensor.graph.replace import clone_replace
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_logz.compiling import compile_kwargs_for
+from pymc_logz.constraints import exact_observations, is_exact
+from pymc_logz.errors import ModelError
+from pymc_logz.guards import check_model
+from pymc_logz.model import FlatModel, with_constant_data
+
+
+@dataclass(frozen=True)
+class Generator:
+    """A model with exact observations, seen as a density of inputs and constraints on them."""
+
+    flat: FlatModel
+    """Inputs u: log prior with Jacobians of the transforms, and log likelihood plus potentials."""
+    residual: TensorVariable
+    """Output minus what was observed, shape (m,), of ``flat.point``."""
+    observed: np.ndarray
+    """What was observed, shape (m,)."""
+    labels: tuple[str, ...]
+    """Name of each entry of the output."""
+    noise: tuple[int, ...]
+    """Entries of u declared to reach one entry of the output each; empty if none were declared."""
+
+    @property
+    def n_dims(self) -> int:
+        """d, the number of inputs."""
+        return self.flat.n_dims
+
+    @property
+    def n_outputs(self) -> int:
+        """m, the number of constraints."""
+        return len(self.labels)
+
+    @property
+    def log_density(self) -> TensorVariable:
+        """Log rho of ``flat.point``: prior times likelihood times potentials."""
+        return self.flat.log_prior + self.flat.log_ratio
+
+
+def make_generator(model: pm.Model) -> Generator:
+    """Inputs, their density and the constraints of a model with exact observations.
+
+    Raises
+    ------
+    DiscreteVariableError
+        If a free variable is discrete.
+    ModelError
+        If there is no exact observation, there are too many, or an output has no gradient.
+    """
+    observations = exact_observations(model)
+    if not observations:
+        raise ModelError(
+            "the model has no exact observation; declare one by lz.ExactObservation(name, output, "
+            "observed), or sample it with pm.NUTS and the like"
+        )
+    check_model(model, exact=True)
+    parts = [observation.owner.inputs for observation in observations]
+    outputs = model.replace_rvs_by_values([output for output, _ in parts])
+    potentials = [term for term in model.potentials if not is_exact(term)]
+    terms = [pt.sum(term) for term in model.replace_rvs_by_values(potentials)]
+    log_ratio = model.observedlogp + pt.sum(terms) if terms else model.observedlogp
+    densities = [rewrite_pregrad(model.varlogp), rewrite_pregrad(log_ratio)]
+    observed = model.replace_rvs_by_values([value for _, value in parts])
+    flat, outputs, observed = _flat(model, densities, outputs, observed)
+    arrays = _values(observed, [observation.name for observation in observations], outputs)
+    residual = pt.concatenate(
+        [(out - value).ravel() for out, value in zip(outputs, arrays, strict=True)]
+    )
+    labels = _labels(observations, arrays)
+    generator = Generator(
+        flat,
+        pt.specify_shape(residual.astype(pytensor.config.floatX), (len(labels),)),
+        np.concatenate([value.ravel() for value in arrays]),
+        labels,
+        _noise_entries(flat, observations),
+    )
+    _check(generator)
+    return generator
+
+
+def _flat(
+    model: pm.Model, densities: list[Any], outputs: list[Any], observed: list[Any]
+) -> tuple[FlatModel, list[Any], list[Any]]:
+    """Everything as a function of one flat vector of static length, data constant."""
+    start = model.initial_point(0)
+    everything, joined = join_nonshared_inputs(
+        start, [*densities, *outputs, *observed], model.value_vars
+    )
+    shapes = tuple(start[var.name].shape for var in model.value_vars)
+    n_dims = int(sum(np.prod(shape, dtype=int) for shape in shapes))
+    point = pt.tensor("row", dtype=joined.dtype, shape=(n_dims,))
+    everything = clone_replace(everything, {joined: point}, rebuild_strict=False)
+    log_prior, log_ratio, *rest = with_constant_data(everything)
+    names = tuple(var.name for var in model.value_vars)
+    flat = FlatModel(model, names, shapes, point, log_prior, log_ratio)
+    return flat, rest[: len(outputs)], rest[len(outputs) :]
+
+
+def _values(observed: list[Any], names: list[str], outputs: list[Any]) -> list[np.ndarray]:
+    """Numbers that were observed, checked against the shapes of the outputs."""
+    kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
+    arrays = [np.asarray(value) for value in pytensor.function([], observed, **kwargs)()]
+    for name, array, output in zip(names, arrays, outputs, strict=True):
+        if not np.all(np.isfinite(array)):
+            raise ModelError(f"observed of {name!r} has entries that are not finite numbers")
+        if any(
+            size is not None and size != got
+            for size, got in zip(output.type.shape, array.shape, strict=True)
+        ):
+            raise ModelError(
+                f"observed of {name!r} has shape {array.shape}, but output has "
+                f"{output.type.shape}; they must be equal"
+            )
+    return arrays
+
+
+def _labels(observations: list[Any], arrays: list[np.ndarray]) -> tuple[str, ...]:
+    return tuple(
+        str(observation.name) + (str(list(index)) if index else "")
+        for observation, array in zip(observations, arrays, strict=True)
+        for index in np.ndindex(array.shape)
+    )
+
+
+def _noise_entries(flat: FlatModel, observations: list[Any]) -> tuple[int, ...]:
+    """Entries of the flat inputs that belong to declared noise which is still free."""
+    names = {name for observation in observations for name in observation.owner.op.noise}
+    unknown = names - set(flat.model.named_vars)
+    if unknown:
+        raise ModelError(f"noise={sorted(unknown)} are no variables of the model")
+    entries: list[int] = []
+    begin = 0
+    for rv, shape in zip(flat.model.free_RVs, flat.shapes, strict=True):
+        end = begin + int(np.prod(shape, dtype=int))
+        if rv.name in names:
+            entries.extend(range(begin, end))
+        begin = end
+    return tuple(entries)
+
+
+def _check(generator: Generator) -> None:
+    m, d = generator.n_outputs, generator.n_dims
+    if m >= d:
+        raise ModelError(
+            f"{m} outputs are observed exactly, but the model has only {d} unconstrained inputs, "
+            "which leaves no freedom; observe fewer outputs, or give the simulator its noise as "
+            "free variables"
+        )
+    try:
+        pt.grad(generator.residual.sum(), generator.flat.point, disconnected_inputs="raise")
+    except (NullTypeGradError, NotImplementedError) as error:
+        raise ModelError(
+            f"an exact observation out of {_names(generator)} is not differentiable in the inputs "
+            f"({str(error)[:300]}); write the output without operations that have no gradient"
+        ) from error
+    except pytensor.gradient.DisconnectedInputError as error:
+        raise ModelError(
+            f"the exact observations {_names(generator)} do not depend on any free variable"
+        ) from error
+
+
+def _names(generator: Generator) -> list[str]:
+    return sorted({label.split("[")[0] for label in generator.labels})

@@ -1,0 +1,235 @@
+"""How log Z and Bayes factors change with the parameters of the prior, without another run."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pytensor.graph.traversal import ancestors
+
+from pymc_logz.comparison import evidence_of
+from pymc_logz.densities import RowDensity
+from pymc_logz.errors import STATUS_SENTENCES, warn
+from pymc_logz.estimators import LogZEstimate, reweighted_log_z
+from pymc_logz.model import FlatModel, data_variable, flatten_model, own_data, unconstrain
+from pymc_logz.posterior_check import check_stored_density, posterior_rows
+from pymc_logz.results import evidence_dataset, with_units
+
+WEIGHTED_GROUPS = ("weighted_posterior", "tempered_posterior")
+
+
+def evidence_sensitivity(
+    tree: xr.DataTree,
+    model: pm.Model,
+    alternatives: Mapping[str, Any],
+    *,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.DataTree:
+    """The same tree with log Z under changed prior parameters in the group ``sensitivity``.
+
+    The stored draws are re-weighted: the ratio of the new log Z to the old one is the mean, over
+    draws of the old posterior, of the new joint density over the old one. It takes no sampling, and
+    is trusted as far as Pareto k-hat says that the old draws reach the new posterior; beyond, there
+    is no number.
+
+    Parameters
+    ----------
+    tree
+        DataTree with draws and the group ``evidence``: of `bridge_sampling`, `sample_hais`,
+        `sample_tempered` or `evidence`.
+    model
+        Model of those draws, with its prior parameters as ``pm.Data``.
+    alternatives
+        Values of these data, by name: A values for each, which are taken together, so that arrays
+        of shape (A, *shape of the data) make A alternatives.
+    compile_kwargs
+        Keyword arguments of ``pytensor.function``.
+
+    Returns
+    -------
+    xarray.DataTree
+        A shallow copy with a group ``sensitivity`` along ``alternative``: ``log_z`` and ``mcse``;
+        ``log_bayes_factor`` against the prior as it is, and its error ``log_bayes_factor_mcse``;
+        ``weight_ess``, ``khat`` and ``status``. The changed parameters are coordinates, their
+        present values attributes.
+
+    Raises
+    ------
+    ValueError
+        If a name is no ``pm.Data`` of the model or has no influence on it, values have another
+        shape, or the draws are not of this model as it is.
+
+    Warns
+    -----
+    EvidenceWarning
+        If some alternatives are out of reach.
+
+    Notes
+    -----
+    Rows stay where they are in the unconstrained space, so that a bound of a prior may change too.
+
+    References
+    ----------
+    Sinharay & Stern (2002), On the sensitivity of Bayes factors to the prior distributions, doi
+    10.1198/000313002137; Kallioinen et al. (2024), arXiv 2107.14054, for k-hat as the gate.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        with pm.Model() as model:
+            width = pm.Data("width", 1.0)
+            mu = pm.Normal("mu", 0, width)
+            pm.Normal("y", mu, 1, observed=y)
+            tree = lz.bridge_sampling(pm.sample())
+
+        tree = lz.evidence_sensitivity(tree, model, {"width": np.geomspace(0.1, 100, 30)})
+        lz.plot_sensitivity(tree)
+    """
+    base = evidence_of(tree)
+    values = _checked_values(model, alternatives)
+    flat = flatten_model(model, symbolic=list(values))
+    density = RowDensity(flat, compile_kwargs)
+    present = {name: own_data(model, name) for name in values}
+    rows, log_weight = _draws(tree, flat)
+    target = _log_joint(density, rows, present)
+    _check_present(tree, target, log_weight)
+    changes = []
+    for i in range(_length(values)):
+        joint = _log_joint(density, rows, {name: array[i] for name, array in values.items()})
+        changes.append(joint - target)
+    _check_influence(values, present, changes)
+    found = [reweighted_log_z(change, log_weight) for change in changes]
+    group = _dataset(found, float(base["log_z"]), float(base["mcse"]), values, present)
+    group.attrs["base_method"] = str(base["method"].item())
+    result = tree.copy()
+    result["sensitivity"] = xr.DataTree(group)
+    n_far = sum(not one.usable for one in found)
+    if n_far:
+        warn(f"{n_far} of {len(found)} alternatives: {STATUS_SENTENCES['too_far']}")
+    return result
+
+
+def _checked_values(model: pm.Model, alternatives: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    if not isinstance(alternatives, Mapping) or not alternatives:
+        raise ValueError(
+            f"alternatives={alternatives!r:.100} must be a dictionary from names of pm.Data to "
+            "values, such as {'width': [0.5, 1, 2]}"
+        )
+    names = sorted(var.name for var in model.data_vars)
+    values = {}
+    for name, given in alternatives.items():
+        if name not in names:
+            raise ValueError(
+                f"alternatives[{name!r}] is no pm.Data of the model (it has {names}); write the "
+                f"parameter of the prior as pm.Data({name!r}, ...)"
+            )
+        _check_not_observed(model, name)
+        values[name] = _fitting(name, np.asarray(given), own_data(model, name))
+    if len({len(array) for array in values.values()}) > 1:
+        lengths = {name: len(array) for name, array in values.items()}
+        raise ValueError(f"alternatives have {lengths} values; give each name as many")
+    return values
+
+
+def _fitting(name: str, given: np.ndarray, own: np.ndarray) -> np.ndarray:
+    if given.ndim == 0 or given.shape[1:] != own.shape or len(given) == 0:
+        raise ValueError(
+            f"alternatives[{name!r}] has shape {given.shape}; A values of data of shape "
+            f"{own.shape} make (A, {', '.join(map(str, own.shape))})"
+        )
+    if not np.array_equal(given.astype(own.dtype), given) and own.dtype.kind in "iub":
+        raise ValueError(
+            f"alternatives[{name!r}] has values that are not whole, but pm.Data({name!r}) holds "
+            f"{own.dtype}; make it floating point in the model"
+        )
+    return given.astype(float)
+
+
+def _check_not_observed(model: pm.Model, name: str) -> None:
+    place = data_variable(model, name)
+    observed = [model.rvs_to_values[rv] for rv in model.observed_RVs]
+    if place in set(ancestors(observed)):
+        raise ValueError(
+            f"alternatives[{name!r}] is observed data: a Bayes factor between different data means "
+            "nothing. Give data of a prior"
+        )
+
+
+def _draws(tree: xr.DataTree, flat: FlatModel) -> tuple[np.ndarray, np.ndarray | None]:
+    """Unconstrained draws (chains, draws, d) and their log weights, if they are weighted."""
+    for name in WEIGHTED_GROUPS:
+        if name in tree.children:
+            group = tree[name].to_dataset()
+            if "walker" in group.dims:
+                group = group.stack(row=("chain", "walker")).reset_index("row", drop=True)
+                group = group.drop_vars("chain", errors="ignore").rename(row="chain")
+            log_weight = group["log_weight"].transpose("chain", "draw").to_numpy()
+            return unconstrain(flat, group).reshape(*log_weight.shape, -1), log_weight
+    posterior = posterior_rows(tree, flat)
+    if np.any(posterior.on_boundary):
+        raise ValueError(
+            f"{posterior.on_boundary.sum()} draws lie on the boundary of a variable's support, "
+            "where they cannot be re-weighted; sample again in double precision"
+        )
+    return posterior.rows, None
+
+
+def _log_joint(density: RowDensity, rows: np.ndarray, data: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Log prior plus log ratio under these data, shape (chains, draws)."""
+    vector = np.concatenate([np.ravel(data[name]) for name in data])
+    log_target = density.log_target(rows.reshape(-1, rows.shape[-1]), vector)
+    return log_target.reshape(rows.shape[:-1])
+
+
+def _check_present(tree: xr.DataTree, target: np.ndarray, log_weight: np.ndarray | None) -> None:
+    """Whether the draws are of the model as it is."""
+    counted = np.ones(target.shape, dtype=bool) if log_weight is None else np.isfinite(log_weight)
+    impossible = np.count_nonzero(~np.isfinite(target[counted]))
+    if impossible:
+        raise ValueError(
+            f"the model's log density is not finite at {impossible} of {target.size} draws, so "
+            "they are draws of another model or of other data"
+        )
+    if log_weight is None:
+        check_stored_density(tree, target)
+
+
+def _check_influence(
+    values: Mapping[str, np.ndarray],
+    present: Mapping[str, np.ndarray],
+    changes: list[np.ndarray],
+) -> None:
+    differs = any(np.any(array != present[name]) for name, array in values.items())
+    if differs and not any(np.any(change) for change in changes):
+        raise ValueError(
+            f"alternatives={sorted(values)} change nothing in the log density of the model; give "
+            "data that a prior depends on"
+        )
+
+
+def _length(values: Mapping[str, np.ndarray]) -> int:
+    return len(next(iter(values.values())))
+
+
+def _dataset(
+    found: list[LogZEstimate],
+    log_z: float,
+    mcse: float,
+    values: Mapping[str, np.ndarray],
+    present: Mapping[str, np.ndarray],
+) -> xr.Dataset:
+    """Group ``sensitivity``."""
+    group = evidence_dataset(found, {}).drop_vars("method").rename_dims(method="alternative")
+    group["log_bayes_factor"] = group["log_z"]
+    group["log_bayes_factor_mcse"] = group["mcse"]
+    group["log_z"] = group["log_bayes_factor"] + log_z
+    group["mcse"] = np.hypot(group["log_bayes_factor_mcse"], mcse)
+    for name, array in values.items():
+        dims = ["alternative", *(f"{name}_dim_{i}" for i in range(array.ndim - 1))]
+        group = group.assign_coords({name: (dims, array)})
+    group.attrs = {f"present_{name}": np.ravel(array) for name, array in present.items()}
+    for name in ("log_bayes_factor", "log_bayes_factor_mcse"):
+        group[name].attrs["units"] = "nats"
+    return with_units(group)

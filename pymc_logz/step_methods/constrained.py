@@ -1,0 +1,338 @@
+"""Constrained Hamiltonian Monte Carlo as a PyMC step method."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Any, ClassVar
+
+import numpy as np
+import pymc as pm
+from pymc.step_methods import BlockedStep
+from pymc.step_methods.compound import Competence, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.step_methods.step_sizes import DualAverageAdaptation, StepSizeState
+from pymc.util import get_random_generator
+from rich.progress import TextColumn
+from rich.table import Column
+
+from pymc_logz.constrained_model import ConstrainedModel
+from pymc_logz.kernels.constrained import (
+    NOT_CONVERGED,
+    NOT_FINITE,
+    NOT_REVERSIBLE,
+    ConstrainedHamiltonian,
+    TransitionInfo,
+)
+from pymc_logz.step_methods.adaptation import reasonable_step_size
+from pymc_logz.step_methods.arguments import (
+    check_settings,
+    check_whole_model,
+    check_whole_numbers,
+    checked_scale,
+)
+from pymc_logz.step_methods.moves import Moves
+
+MAX_ENERGY_ERROR = 1000.0
+FAILURES = {
+    "not_converged": NOT_CONVERGED,
+    "not_reversible": NOT_REVERSIBLE,
+    "not_finite": NOT_FINITE,
+}
+
+
+@dataclass_state
+class ConstrainedHMCState(StepMethodState):
+    """What a chain of `ConstrainedHMC` carries from draw to draw."""
+
+    tune: bool
+    position: np.ndarray | None
+    step_adapt: StepSizeState
+    n_draws: int
+    n_failures: int
+    path_length: float = field(metadata={"frozen": True})
+    max_steps: int = field(metadata={"frozen": True})
+    jitter: float = field(metadata={"frozen": True})
+
+
+class ConstrainedHMC(BlockedStep):
+    """Hamiltonian Monte Carlo on the inputs that give exactly what was observed.
+
+    For models with `ExactObservation`: it moves all free variables of the model along the set of
+    values for which each output equals what was observed, and leaves the posterior, prior times
+    likelihood given that, invariant. Each draw has a fresh momentum and follows a trajectory of
+    about ``path_length``; each step of it is projected back onto the set, and a trajectory whose
+    steps cannot be undone is rejected.
+
+    Parameters
+    ----------
+    vars
+        None, or all free variables of the model.
+    path_length
+        Length of a trajectory, in units of the inputs' scales.
+    n_inner
+        Geodesic sub-steps per step: more let the projections succeed at larger steps, where the set
+        is strongly curved.
+    target_accept
+        Acceptance rate that the step size aims at, in (0, 1); a projection that fails, or needs the
+        fallback, counts as zero.
+    step_size
+        None adapts it.
+    jitter
+        The step size of each draw is drawn within this share of its value, in [0, 1).
+    max_steps
+        Steps of a trajectory at most.
+    scale
+        Length scales of the unconstrained inputs, one number or one each, which act as the mass
+        matrix. None takes the spread of the prior.
+    tolerance
+        Distance to the set that counts as none, in units of the scales.
+    use_structure
+        Whether to look for inputs that reach one output each, as noise does: their number then
+        enters the cost linearly.
+    random_seed
+        Seed of what is done when the step method is made: a first point of the set. The chains have
+        the seeds that ``pm.sample`` gives them, and start at different points.
+    model
+        PyMC model; None takes the one on the context stack.
+    blocked
+        Always True.
+    rng
+        Random generator; ``pm.sample`` sets its own.
+    initial_point
+        Not used.
+    compile_kwargs
+        Keyword arguments of ``pytensor.function``; ``{"mode": "NUMBA"}`` chooses a backend. By
+        default JAX is used if it is installed and the model converts, and is much the fastest.
+
+    Raises
+    ------
+    ModelError
+        If the model has no exact observation, as many outputs as inputs, an output without a
+        gradient, outputs that are functions of each other; if the simulator is not finite at any
+        prior draw; or if no inputs give what was observed, with those outputs that could not be
+        matched.
+    DiscreteVariableError
+        If a free variable is discrete.
+    ValueError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    Chains start at points found from prior draws by a damped Gauss-Newton search, unless the
+    ``initvals`` of ``pm.sample`` lie on the set. The set must be connected to be explored fully:
+    compare chains.
+
+    Statistics: ``acceptance_rate``, ``accepted`` (0 or 1), ``energy``, ``energy_error`` (of the
+    proposal), ``diverging``, ``not_converged``, ``not_reversible`` and ``not_finite`` (why a
+    trajectory was given up), ``n_iterations`` (of the quasi-Newton search, per projection),
+    ``n_newton`` (iterations of the fallback), ``residual`` (largest constraint in units of its
+    tolerance), ``step_size``, ``step_size_bar``, ``n_steps``, and ``lp``, the log density on the
+    set, of inputs in units of their scales.
+
+    With JAX and ``cores > 1`` on Linux, where PyMC forks, each chain computes in a fresh Python
+    process. Data changed by ``pm.set_data`` need a new step method.
+
+    References
+    ----------
+    Graham & Storkey (2017), Asymptotically exact inference in differentiable generative models,
+    algorithm 1, arXiv 1605.07826.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        with simulator:
+            idata = pm.sample(step=lz.ConstrainedHMC())
+    """
+
+    name = "constrained_hmc"
+    default_blocked = True
+    default_tune_steps = 500
+    _state_class = ConstrainedHMCState
+    stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
+        "mean_tree_accept": (np.float64, []),
+        "accepted": (np.float64, []),
+        "diverging": (bool, []),
+        "energy": (np.float64, []),
+        "energy_error": (np.float64, []),
+        "step_size": (np.float64, []),
+        "step_size_bar": (np.float64, []),
+        "tree_size": (np.float64, []),
+        "n_iterations": (np.float64, []),
+        "n_newton": (np.int64, []),
+        "residual": (np.float64, []),
+        "failures": (np.int64, []),
+        "tune": (bool, []),
+        "model_logp": (np.float64, []),
+        **dict.fromkeys(FAILURES, (bool, [])),
+    }
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        path_length: float = 1.5,
+        n_inner: int = 1,
+        target_accept: float = 0.8,
+        step_size: float | None = None,
+        jitter: float = 0.1,
+        max_steps: int = 100,
+        scale: float | Sequence[float] | None = None,
+        tolerance: float = 1e-9,
+        use_structure: bool = True,
+        random_seed: Any = 0,
+        model: pm.Model | None = None,
+        blocked: bool = True,
+        rng: Any = None,
+        initial_point: Mapping[str, np.ndarray] | None = None,
+        compile_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        model = pm.modelcontext(model)
+        check_whole_model(vars, model)
+        check_whole_numbers(n_inner=(n_inner, 1), max_steps=(max_steps, 1))
+        check_settings(1, None, target_accept, step_size, jitter)
+        _check_positive(path_length=path_length, tolerance=tolerance)
+        self.vars = model.value_vars
+        self.rng = get_random_generator(rng)
+        self.path_length, self.max_steps, self.jitter = path_length, max_steps, jitter
+        self.step_size, self.target_accept, self.n_inner = step_size, target_accept, n_inner
+        n_dims = sum(int(np.prod(value.shape)) for value in model.initial_point(0).values())
+        self.moves = Moves(
+            ConstrainedModel(
+                model,
+                ConstrainedHamiltonian(n_inner=n_inner),
+                tolerance=tolerance,
+                scale=None if scale is None else checked_scale(scale, n_dims),
+                use_structure=use_structure,
+                random_seed=random_seed,
+                compile_kwargs=compile_kwargs,
+            )
+        )
+        self._n_dims = n_dims
+        self._reset(tune=True)
+
+    def _reset(self, tune: bool) -> None:
+        self.tune = tune
+        self.position: np.ndarray | None = None
+        self.n_draws = self.n_failures = 0
+        self._set_step_size(0.25 if self.step_size is None else self.step_size)
+
+    def _set_step_size(self, step_size: float) -> None:
+        self.step_adapt = DualAverageAdaptation(step_size, self.target_accept, 0.05, 0.75, 10)
+
+    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
+        """Forget the chain before; called by ``pm.sample`` at the start of each chain."""
+        super().setup_chain(rng, tune, draws)
+        self._reset(tune > 0)
+
+    def step(self, point: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[Any]]:
+        """One draw: the end of a trajectory, or the point where it began."""
+        if self.position is None:
+            self._start(point)
+        else:
+            self._check_untouched(point)
+        adapts = self.tune and self.step_size is None
+        step_size = float(self.step_adapt.current(adapts))
+        info, log_density = self._move(step_size)
+        if adapts:
+            # a trajectory that needed the fallback is too dear to aim at: it counts as a failed one
+            usual = info.n_newton == 0
+            self.step_adapt.update(float(info.acceptance_rate) * usual, tune=True)
+        stats = self._stats(info, log_density)
+        bar = float(self.step_adapt.current(tune=False))
+        stats |= {"step_size": step_size, "step_size_bar": bar, "tune": self.tune}
+        self.n_draws += 1
+        return self._moved(point), [stats]
+
+    def _start(self, point: Mapping[str, np.ndarray]) -> None:
+        """A point to start from, and a first step size."""
+        seed = self.rng.integers(2**63, size=4).tolist()
+        # copies, since a worker process writes the next point into the same memory
+        point = {name: np.array(value) for name, value in point.items()}
+        self.position = self.moves.ask("start", point, seed)
+        if self.step_size is None and self.tune:
+
+            def acceptance_rate(step_size: float) -> float:
+                noise = self.rng.standard_normal(self._n_dims)
+                # log of a uniform number above 1: tried, not taken
+                _, info, _ = self.moves.ask("move", self.position, noise, np.inf, step_size, 1)
+                return float(info.acceptance_rate) * (info.n_newton == 0)
+
+            self._set_step_size(min(reasonable_step_size(acceptance_rate, 0.25), 1.0))
+
+    def _move(self, step_size: float) -> tuple[TransitionInfo, float]:
+        """Move on by one trajectory."""
+        n_steps = int(np.clip(round(self.path_length / step_size), 1, self.max_steps))
+        if self.jitter:
+            step_size *= 1.0 + self.jitter * self.rng.uniform(-1.0, 1.0)
+        noise = self.rng.standard_normal(self._n_dims)
+        log_uniform = float(np.log(self.rng.random()))
+        self.position, info, log_density = self.moves.ask(
+            "move", self.position, noise, log_uniform, step_size, n_steps
+        )
+        return info, log_density
+
+    def _stats(self, info: TransitionInfo, log_density: float) -> dict[str, Any]:
+        failed = {name: bool(info.status == code) for name, code in FAILURES.items()}
+        self.n_failures += any(failed.values()) and not self.tune
+        n_projections = 2 * self.n_inner * max(int(info.n_steps), 1)
+        return {
+            "mean_tree_accept": float(info.acceptance_rate),
+            "accepted": float(info.accepted),
+            "diverging": bool(info.energy_error > MAX_ENERGY_ERROR and not any(failed.values())),
+            "energy": float(info.energy),
+            "energy_error": float(info.energy_error),
+            "tree_size": float(info.n_steps),
+            "n_iterations": int(info.n_iterations) / n_projections,
+            "n_newton": int(info.n_newton),
+            "residual": float(info.residual),
+            "failures": self.n_failures,
+            "model_logp": log_density,
+            **failed,
+        }
+
+    def _moved(self, point: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The point with its values replaced, its order of keys kept."""
+        assert self.position is not None
+        values = self.moves.model.named(self.position)
+        return {
+            **point,
+            **{name: value.astype(point[name].dtype) for name, value in values.items()},
+        }
+
+    def _check_untouched(self, point: Mapping[str, np.ndarray]) -> None:
+        """Nothing else may move the point off the level set."""
+        for name, value in self._moved(point).items():
+            if not np.array_equal(value, point[name]):
+                raise RuntimeError(
+                    f"another step method moved {name!r}, which leaves the exact observations "
+                    "unmet; use ConstrainedHMC alone"
+                )
+
+    @staticmethod
+    def competence(var: Any, has_grad: bool) -> Competence:
+        """Never chosen unless asked for."""
+        return Competence.INCOMPATIBLE
+
+    @staticmethod
+    def _progressbar_config(n_chains: int = 1) -> tuple[list[Any], dict[str, Any]]:
+        columns = [
+            TextColumn("{task.fields[failures]}", table_column=Column("Failures", ratio=1)),
+            TextColumn("{task.fields[step_size]:0.2f}", table_column=Column("Step size", ratio=1)),
+            TextColumn("{task.fields[tree_size]:0.0f}", table_column=Column("Steps", ratio=1)),
+        ]
+        start = {"failures": [0] * n_chains, "step_size": [0.0] * n_chains}
+        return columns, start | {"tree_size": [0.0] * n_chains}
+
+    @staticmethod
+    def _make_progressbar_update_functions() -> tuple[Any, ...]:
+        def update(stats: Mapping[str, Any]) -> dict[str, Any]:
+            shown = {key: stats[key] for key in ("failures", "step_size", "tree_size")}
+            return shown | {"failing": stats["failures"] > 0}
+
+        return (update,)
+
+
+def _check_positive(**settings: float) -> None:
+    for name, value in settings.items():
+        if not 0 < value < np.inf:
+            raise ValueError(f"{name}={value!r} must be positive and finite")

@@ -1,0 +1,81 @@
+"""Points of a level set and transitions on it, in whatever process PyMC runs a chain."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pymc_logz.constrained_model import ConstrainedModel
+from pymc_logz.kernels.constrained import ManifoldState, TransitionInfo
+from pymc_logz.step_methods.processes import Helper
+
+
+class Moves:
+    """Answers messages by points and transitions; in a forked process by way of a fresh one.
+
+    Parameters
+    ----------
+    model
+        Compiled moves.
+    """
+
+    def __init__(self, model: ConstrainedModel) -> None:
+        self.model = model
+        self._pid = os.getpid()
+        self._helper: Helper | None = None
+        self._last: tuple[np.ndarray, ManifoldState] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what cannot leave the process."""
+        return {"model": self.model}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Unpickle, to compile when first used."""
+        self.__init__(state["model"])  # type: ignore[misc]
+
+    def ask(self, *message: Any) -> Any:
+        """Answer, computed here or in a process that can."""
+        if self.model.backend.name == "jax" and os.getpid() != self._pid:
+            # JAX does not survive a fork
+            if self._helper is None or self._helper.pid != os.getpid():
+                self._helper = Helper(self)  # type: ignore[arg-type]
+            return self._helper.ask(message)
+        return self.answer(message)
+
+    def answer(self, message: tuple[Any, ...]) -> Any:
+        """Answer, computed here; a function of the message alone."""
+        what, *rest = message
+        return self._start(*rest) if what == "start" else self._move(*rest)
+
+    def _start(self, point: Mapping[str, np.ndarray], seed: Sequence[int]) -> np.ndarray:
+        """The given point if it is on the level set, else one found from prior draws."""
+        model = self.model
+        position = model.position_of(point)
+        with np.errstate(all="ignore"):
+            value = np.asarray(model.system.constraint(position))
+            if model.system.residual(value) <= 1.0:
+                return position
+            # nearby, such as a point that was saved with fewer digits
+            if np.all(np.abs(value) <= 1e4 * model.tolerance):
+                near, residual = model.polish(position)
+                if residual <= 1.0:
+                    return near
+        return model.find_start(np.random.default_rng(seed))
+
+    def _move(
+        self,
+        position: np.ndarray,
+        noise: np.ndarray,
+        log_uniform: float,
+        step_size: float,
+        n_steps: int,
+    ) -> tuple[np.ndarray, TransitionInfo, float]:
+        """Position after a transition, what happened, and the log density there."""
+        if self._last is None or not np.array_equal(self._last[0], position):
+            self._last = (position, self.model.state_at(position))
+        state, position, log_density, info = self.model.transition(
+            self._last[1], noise, log_uniform, step_size, n_steps
+        )
+        self._last = (position, state)
+        return position, info, log_density

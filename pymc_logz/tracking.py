@@ -1,0 +1,400 @@
+"""log Z of a model whose data or parameters change slowly: walkers and settings are carried on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import xarray as xr
+from pymc.progress_bar import create_simple_progress
+from pymc.util import get_random_generator
+
+from pymc_logz.compiling import compile_function
+from pymc_logz.data_rows import container_names, read_data_rows
+from pymc_logz.errors import warn
+from pymc_logz.estimators.curve import MIN_INDEPENDENT, LogZCurve
+from pymc_logz.estimators.draws import TemperedDraws
+from pymc_logz.estimators.result import LogZEstimate
+from pymc_logz.estimators.tempering import (
+    change_of_log_z,
+    rao_blackwell_log_weight,
+    rts,
+    rts_log_z,
+)
+from pymc_logz.kernels import as_kernel
+from pymc_logz.kernels.base import Kernel, KernelState
+from pymc_logz.model import constrainer, flatten_model, model_labels, model_path
+from pymc_logz.path import Evaluation
+from pymc_logz.preparation import Prepared, check_scale
+from pymc_logz.prior_check import check_prior_mass
+from pymc_logz.references import PriorDraws
+from pymc_logz.results import evidence_dataset, make_tree
+from pymc_logz.runners.block import Block
+from pymc_logz.runners.parallel import spawn_generators
+from pymc_logz.runners.temper import TemperBlock, Walk, Walkers, walk
+from pymc_logz.runners.warm_up import climb, level_share, with_tuned_steps
+from pymc_logz.settings import TemperedSettings
+from pymc_logz.tempered_results import tempered_draws_dataset
+from pymc_logz.tempering import warm_up
+from pymc_logz.tracked_results import Moment, moment_datasets
+
+N_PILOT = 256
+LEAST_CARRIED = 0.2
+
+
+class LogZTracker:
+    """Carries log Z along while the data or parameters of a model change slowly.
+
+    While an unnormalised model is being learned, log Z changes a little in each step. Walkers of a
+    tempered run, its step sizes and log Z at each level are a good start for the next model, so
+    that a few iterations per change are enough. For each change, `update`:
+
+    1. evaluates the walkers in the new model, for a first guess of log Z there, by which levels are
+       drawn;
+    2. lets the walkers walk, and estimates log Z from these draws alone (method ``"rts"``);
+    3. moves the value so far by the mean ratio of the two densities over the walkers, and takes a
+       part ``alpha`` of the way, in log Z, from there to that estimate (method ``"tracked"``).
+
+    Parameters
+    ----------
+    model
+        PyMC model; None takes the one on the context stack. What changes is in ``pm.Data``
+        containers, which enter the likelihood or potentials, not the priors. Their shapes stay.
+    data
+        Names of these containers; None means all of the model.
+    draws
+        Iterations of each walker per update, at least 2.
+    walkers
+        Number of walkers, at least 2: errors are those between walkers, so that they hold however
+        slowly each of them travels.
+    alpha
+        Share of each new estimate, in (0, 1]. Errors of about ``2 / alpha`` updates are averaged.
+    betas, level_prior, kernel, tune, target_accept
+        As in `sample_tempered`. ``level_prior="exp"`` spends more time near beta = 1, where the
+        gradient of a learning step comes from.
+    thin
+        Every so many draws are returned by `update`.
+    random_seed
+        Seed or `numpy.random.Generator`.
+    compile_kwargs
+        Keyword arguments of ``pytensor.function``; ``{"mode": "NUMBA"}`` chooses a backend. By
+        default JAX is used if it is installed and the model converts.
+
+    Raises
+    ------
+    ModelError
+        If log Z of the model is undefined or out of reach, or data enter a prior.
+    PilotError
+        If the pilot cannot get from the prior to the target.
+    ValueError
+        If an argument is outside its range.
+
+    Warns
+    -----
+    EvidenceWarning
+        If a change is too large to be carried over.
+
+    Notes
+    -----
+    The error of the tracked value is to first order a sum over walkers, of what each has added in
+    all updates so far, with shares that decay by ``1 - alpha``. The sum of their squares is
+    ``mcse**2``, whatever the autocorrelation within and between updates. It does not know that
+    walkers need time to settle in a new model: change slowly.
+
+    Step sizes are corrected between updates; levels and length scales stay.
+
+    References
+    ----------
+    Carlson, Stinson, Pakman & Paninski (2016), section 4.4, arXiv 1603.01912, for steps 2 and 3;
+    Zwanzig (1954), doi 10.1063/1.1740409, for the ratio, without which log Z lags behind.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        with pm.Model() as model:
+            w = pm.Data("w", w0)
+            v = pm.Normal("v", 0, 3, shape=6)
+            pm.Potential("energy", log_f(v, w) - pm.logp(pm.Normal.dist(0, 3), v).sum())
+
+        tracker = lz.LogZTracker(model, random_seed=1)
+        for step in range(100):
+            now = tracker.update({"w": w0 := learn(w0, now["tempered_posterior"])})
+        tracker.tree["evidence"]["log_z"]  # dims method, time
+    """
+
+    def __init__(
+        self,
+        model: pm.Model | None = None,
+        data: Sequence[str] | None = None,
+        *,
+        draws: int = 32,
+        walkers: int = 256,
+        alpha: float = 0.2,
+        betas: str | int | np.ndarray = "adaptive",
+        level_prior: str | np.ndarray = "uniform",
+        kernel: Kernel | str | None = None,
+        tune: int = 64,
+        target_accept: float = 0.8,
+        thin: int = 8,
+        random_seed: Any = None,
+        compile_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not 0 < alpha <= 1:
+            raise ValueError(f"alpha={alpha!r} must lie in (0, 1]: the share of a new estimate")
+        if walkers < 2:
+            raise ValueError(f"walkers={walkers!r} must be at least 2: errors are between walkers")
+        self.settings = TemperedSettings(
+            draws=draws,
+            chains=1,
+            walkers=walkers,
+            betas=betas,
+            level_prior=level_prior,
+            kernel=as_kernel(kernel),
+            tune=tune,
+            target_accept=target_accept,
+            thin=thin,
+        )
+        self.model, self.alpha = pm.modelcontext(model), alpha
+        self.names = container_names(self.model, data)
+        self.shapes = {name: np.shape(value) for name, value in self.data.items()}
+        prepared = _prepare(self.model, self.data, self.settings, random_seed, compile_kwargs)
+        frozen = warm_up(prepared, self.settings, compile_kwargs, create_simple_progress(False))
+        self._block, self.ladder = frozen.block, frozen.ladder
+        self._evaluate = _evaluator(frozen.block, compile_kwargs)
+        self._constrain = constrainer(prepared.flat, [rv.name for rv in self.model.free_RVs])
+        self._attrs = {"backend": frozen.block.compiled.backend, "n_levels": self.ladder.n_levels}
+        self._begin(prepared.rng)
+
+    def _begin(self, rng: np.random.Generator) -> None:
+        """Fresh walkers, and the first estimate, from as many draws as later ones average."""
+        self._rng, settings = rng, self.settings
+        start = self._block.path.sample_reference(self._rng, settings.walkers)
+        self._walkers, _ = climb(self._block, self.ladder, start, settings.tune, self._rng)
+        self._influence = np.zeros((settings.walkers, self.ladder.n_levels))
+        self.moments: list[Moment] = []
+        part = self._walk(round(settings.draws / self.alpha))
+        self._record(part, self.ladder.log_z_hat, 1.0, 1.0)
+
+    @property
+    def data(self) -> dict[str, np.ndarray]:
+        """What the containers hold now, by name."""
+        return {name: np.asarray(self.model[name].get_value()) for name in self.names}
+
+    @property
+    def log_z(self) -> float:
+        """Tracked log Z of the present model; NaN if there is none to report."""
+        return self.moments[-1].tracked.log_z
+
+    @property
+    def mcse(self) -> float:
+        """Its standard error."""
+        return self.moments[-1].tracked.mcse
+
+    def update(self, data: Mapping[str, Any] | None = None) -> xr.DataTree:
+        """Estimates for the model as it is now, and draws from it.
+
+        Parameters
+        ----------
+        data
+            New values of the containers by name, set by ``pm.set_data``; None means that this has
+            been done.
+
+        Returns
+        -------
+        xarray.DataTree
+            Groups ``evidence`` (methods ``"tracked"`` and ``"rts"``) and ``tempered_posterior``
+            (draws of all levels; ``log_weight`` makes them stand for beta = 1).
+
+        Raises
+        ------
+        ValueError
+            If a name is unknown, or a value has another shape than before or is not finite.
+        """
+        if data:
+            self._check(data)
+            pm.set_data(dict(data), model=self.model)
+        self._check(self.data)
+        before, old_data = self.ladder.log_z_hat, self._block.row_data
+        share = self._carry()
+        part = self._walk(self.settings.draws)
+        step_back, share_back = self._change_back(old_data)
+        return self._record(part, before - step_back, self.alpha, min(share, share_back))
+
+    def _check(self, data: Mapping[str, Any]) -> None:
+        for name, value in data.items():
+            if name not in self.shapes:
+                raise ValueError(f"data[{name!r}] is not among what changes: {list(self.shapes)}")
+            if np.shape(value) != self.shapes[name]:
+                raise ValueError(
+                    f"data[{name!r}] has shape {np.shape(value)}, but had {self.shapes[name]} when "
+                    "the model was compiled; make another tracker for another shape"
+                )
+            if not np.all(np.isfinite(np.asarray(value, dtype=float))):
+                raise ValueError(f"data[{name!r}] has entries that are not finite")
+
+    def _carry(self) -> float:
+        """Move walkers, and log Z that levels are drawn by, to the present data.
+
+        Returns the share of the effective number of walkers that is left.
+        """
+        ladder, (old, level) = self.ladder, self._walkers
+        values = np.concatenate([np.ravel(value) for value in self.data.values()]).astype(float)
+        self._block = self._block.given(values)
+        new = self._evaluated(self._block.row_data)
+        step, _, share = self._change(old.evaluation, new)
+        self.ladder = replace(ladder, log_z_hat=ladder.log_z_hat + step)
+        self._walkers = Walkers(KernelState(old.position, old.momentum, new), level)
+        if share < LEAST_CARRIED:
+            warn(
+                f"a change of the data left {share:.0%} of the effective number of walkers, so log "
+                "Z before it says little about log Z after it: change the data in smaller steps"
+            )
+        return share
+
+    def _change_back(self, old_data: Sequence[np.ndarray]) -> tuple[np.ndarray, float]:
+        """By how much log Z of the model before is above the present one, from walkers of this one.
+
+        Not from walkers of the one before: those that told where to go fit the model they led to
+        better than others do.
+        """
+        now, old = self._walkers.state.evaluation, self._evaluated(old_data)
+        step, contributions, share = self._change(now, old)
+        self._influence -= contributions
+        return step, share
+
+    def _change(
+        self, before: Evaluation, after: Evaluation
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """`change_of_log_z` for the walkers, where NaN counts as a likelihood of zero."""
+        ratios = (np.asarray(one.log_ratio)[:, None] for one in (before, after))
+        now, then = (np.where(np.isnan(ratio), -np.inf, ratio) for ratio in ratios)
+        ladder = self.ladder
+        draws = TemperedDraws(
+            np.zeros(now.shape, dtype=int), now, ladder.betas, ladder.log_prior, ladder.log_z_hat
+        )
+        return change_of_log_z(draws, then)
+
+    def _evaluated(self, row_data: Sequence[np.ndarray]) -> Evaluation:
+        """What the path with these data is worth where the walkers are."""
+        outputs = self._evaluate.call(np.asarray(self._walkers.state.position), *row_data)
+        return Evaluation(*(np.asarray(out) for out in outputs))
+
+    def _walk(self, n_iterations: int) -> Walk:
+        """Walk on in the present model."""
+        tables = self.ladder.tables(self._block.kernel)
+        every = min(self.settings.thin, n_iterations)
+        self._walkers, part = walk(
+            self._block, self._walkers, tables, n_iterations, self._rng, every=every
+        )
+        return part
+
+    def _record(self, part: Walk, log_z: np.ndarray, gain: float, share: float) -> xr.DataTree:
+        """Bring log Z forward by a share ``gain`` of what a walk says, and keep the moment."""
+        draws = self.ladder.draws(part)
+        curve = rts(draws)
+        target = curve.log_z if curve.usable else rts_log_z(draws)
+        log_z = log_z + gain * (target - log_z)
+        self._influence *= 1 - gain
+        if curve.usable:
+            self._influence += gain * curve.contributions.sum(axis=1)
+        moment = self._moment(part, draws, curve, log_z, share)
+        self.moments.append(moment)
+        self.ladder = replace(self._tuned(part), log_z_hat=log_z)
+        groups = {
+            "evidence": evidence_dataset([moment.tracked, moment.alone], self._attrs),
+            "tempered_posterior": self._draws(part, draws),
+        }
+        return make_tree(groups, self._settings())
+
+    def _moment(
+        self,
+        part: Walk,
+        draws: TemperedDraws,
+        curve: LogZCurve,
+        log_z: np.ndarray,
+        carried_share: float,
+    ) -> Moment:
+        n = self.settings.walkers
+        mcse = np.sqrt(n / (n - 1) * (self._influence**2).sum(axis=0))
+        status = curve.status if not curve.usable else "ok"
+        if status == "ok" and carried_share < LEAST_CARRIED:
+            status = "low_weight_ess"
+        elif status == "ok" and n < MIN_INDEPENDENT:
+            status = "short_run"
+        tracked = LogZEstimate("tracked", log_z[-1], mcse[-1], curve.weight_ess, np.nan, status)
+        if not tracked.usable:
+            tracked = replace(tracked, log_z=np.nan, mcse=np.nan)
+        return Moment(
+            tracked=tracked,
+            alone=curve.estimate,
+            log_z=log_z,
+            mcse=mcse,
+            occupancy=level_share(draws),
+            step_size=self.ladder.step_size,
+            acceptance_rate=float(part.acceptance_rate.mean()),
+            carried_share=carried_share,
+        )
+
+    def _tuned(self, part: Walk) -> Any:
+        """Ladder with the step sizes of the next update."""
+        level, n_levels = part.level.ravel(), self.ladder.n_levels
+        moved = np.bincount(level, minlength=n_levels)
+        accepted = np.bincount(level, part.acceptance_rate.ravel(), n_levels)
+        aim = self.settings.target_accept
+        return with_tuned_steps(self.ladder, self._block.kernel, moved, accepted, aim)
+
+    def _draws(self, part: Walk, draws: TemperedDraws) -> xr.Dataset:
+        """Group ``tempered_posterior``, as of `sample_tempered` with one chain."""
+        rows = part.position.swapaxes(0, 1)
+        values = self._constrain(rows.reshape(-1, rows.shape[-1]))
+        named = {name: v.reshape(1, *rows.shape[:-1], *v.shape[1:]) for name, v in values.items()}
+        kept = np.arange(1, rows.shape[1] + 1) * (len(part.level) // rows.shape[1]) - 1
+        log_weight = rao_blackwell_log_weight(draws)[None][..., kept]
+        coords, dims = model_labels(self.model)
+        return tempered_draws_dataset(named, log_weight, kept, coords=coords, dims=dims)
+
+    def _settings(self) -> dict[str, Any]:
+        return {**self.settings.record(), "method": "tracking", "alpha": self.alpha, **self._attrs}
+
+    @property
+    def tree(self) -> xr.DataTree:
+        """All moments so far.
+
+        Groups ``evidence`` (dimensions ``method`` and ``time``: ``log_z``, ``mcse``,
+        ``weight_ess``, ``status``) and ``tracking`` (``time`` and ``stage``: tracked log Z at each
+        beta with its error, ``occupancy``, step sizes; acceptance, and the share of the effective
+        number of walkers that each change left). Time 0 is the model that the tracker was made for.
+        """
+        groups = moment_datasets(self.moments, self.ladder.betas, self._attrs)
+        return make_tree(groups, self._settings())
+
+
+def _prepare(
+    model: pm.Model,
+    data: Mapping[str, np.ndarray],
+    settings: TemperedSettings,
+    random_seed: Any,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> Prepared:
+    """Check a model, then compile its moves with the data as an input."""
+    rows = read_data_rows(model, {name: value[None] for name, value in data.items()})
+    rng = get_random_generator(random_seed)
+    [check_rng, pilot_rng] = spawn_generators(rng, 2)
+    flat = flatten_model(model, symbolic=rows.names)
+    prior = PriorDraws(model)
+    check_scale(settings.kernel, flat.n_dims)
+    check_prior_mass(model, check_rng)
+    kernel = settings.kernel.resolved(flat.n_dims)
+    block = Block(model_path(flat, prior), kernel, N_PILOT, compile_kwargs, data=rows.values)
+    return Prepared(flat, prior, block, N_PILOT, None, rng, pilot_rng)
+
+
+def _evaluator(block: TemperBlock, compile_kwargs: Mapping[str, Any] | None) -> Any:
+    """Compiled function of rows (n, d) and their data (n, D): what the path is worth there."""
+    rows, data = (pt.matrix(name, dtype="float64", shape=(None, None)) for name in ("rows", "data"))
+    outputs = block.path.given(data).evaluate(rows)
+    trial = [np.zeros((block.n_walkers, block.path.n_dims)), *block.row_data]
+    return compile_function([rows, data], list(outputs), compile_kwargs, trial)

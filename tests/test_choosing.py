@@ -1,0 +1,97 @@
+"""`evidence` with nothing else: what it chooses, what it says about it, and its second opinion."""
+
+import logging
+
+import models
+import numpy as np
+import pytest
+import xarray as xr
+
+import pymc_logz as lz
+from pymc_logz import energies
+
+SETTINGS = {"random_seed": 1, "progressbar": False, "cores": 1, "chains": 2}
+
+
+@pytest.fixture(scope="module")
+def energy() -> energies.Energy:
+    """A heavy-tailed posterior in one dimension."""
+    return energies.student_location()
+
+
+@pytest.fixture(scope="module")
+def annealed(energy: energies.Energy) -> xr.DataTree:
+    """What `evidence` makes of a model."""
+    return lz.evidence(energy.model, **SETTINGS)
+
+
+def test_a_model_is_annealed_and_checked(annealed: xr.DataTree, energy: energies.Energy) -> None:
+    """Would catch a choice that is not reported, and a second estimate of another target."""
+    group = annealed["evidence"].to_dataset()
+    assert list(group["method"].values) == ["hais", "importance"]
+    assert group.attrs["chosen"] == "hais"
+    assert "no posterior" in group.attrs["reason"]
+    for i in range(2):
+        entry = group.isel(method=i)
+        assert abs(float(entry["log_z"]) - energy.log_z) < 4 * float(entry["mcse"]) < 0.3
+    assert {"weighted_posterior", "annealing"} <= set(annealed.children)
+
+
+def test_a_posterior_with_its_model_is_bridged(
+    energy: energies.Energy, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Would catch keywords that do not reach the bridge, and a model's context that is ignored."""
+    tree = models.exact_draws(energy, np.random.default_rng(4), 500, 4)
+    with caplog.at_level(logging.INFO, logger="pymc.pymc_logz"):
+        found = lz.evidence(tree, energy.model, random_seed=2, draws=700)
+    assert "log Z by 'bridge': a posterior was given with its model" in caplog.text
+    models.assert_log_z(found, energy.log_z)
+    assert found["evidence"].attrs["n_proposal"] == 700
+    direct = lz.bridge_sampling(tree, energy.model, random_seed=2, draws=700)
+    assert models.log_z_of(found) == models.log_z_of(direct)
+    with energy.model:
+        alone = lz.evidence(tree, random_seed=2, draws=700, cross_check=False)
+    assert list(alone["evidence"]["method"].values) == ["bridge"]
+    assert models.log_z_of(alone) == models.log_z_of(direct)
+    assert "evidence" not in tree.children
+
+
+def test_a_run_with_weights_keeps_its_own_estimate(
+    annealed: xr.DataTree, energy: energies.Energy
+) -> None:
+    """Would catch a bridge from resampled draws where better weights exist."""
+    plain = lz.evidence(annealed)
+    assert list(plain["evidence"]["method"].values) == ["hais"]
+    checked = lz.evidence(annealed, energy.model)
+    assert list(checked["evidence"]["method"].values) == ["hais", "importance"]
+    assert models.log_z_of(checked) == models.log_z_of(plain) == models.log_z_of(annealed)
+    alone = lz.evidence(annealed, energy.model, cross_check=False)
+    xr.testing.assert_equal(alone["evidence"].to_dataset(), plain["evidence"].to_dataset())
+
+
+def test_estimates_that_disagree_are_reported(
+    annealed: xr.DataTree, energy: energies.Energy
+) -> None:
+    """Would catch a check that cannot fail: weights of another model."""
+    changed = annealed.copy(deep=True)
+    changed["weighted_posterior"]["log_weight"] = changed["weighted_posterior"]["log_weight"] + 2
+    with pytest.warns(lz.EvidenceWarning, match=r"hais.* and .*importance.* disagree by 2"):
+        lz.evidence(changed, energy.model)
+
+
+def test_a_second_opinion_that_cannot_be_had_is_said(annealed: xr.DataTree) -> None:
+    """Would catch a run that is lost because its check failed."""
+    with pytest.warns(lz.EvidenceWarning, match="no second estimate to check 'hais'"):
+        found = lz.evidence(annealed, models.normal_normal())
+    assert list(found["evidence"]["method"].values) == ["hais"]
+
+
+def test_arguments_that_do_not_apply(annealed: xr.DataTree, energy: energies.Energy) -> None:
+    """Would catch an argument that is dropped in silence."""
+    with pytest.raises(ValueError, match="applies to a tempered run"):
+        lz.evidence(energy.model, methods="all")
+    with pytest.raises(TypeError, match=r"'draws'.*not a DataTree with a log Z"):
+        lz.evidence(annealed, draws=10)
+    posterior = models.exact_draws(energy, np.random.default_rng(4), 50, 2)
+    with pytest.raises(ValueError, match=r"bridge_sampling\(tree, model\)"):
+        lz.evidence(posterior)
