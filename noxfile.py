@@ -41,7 +41,8 @@ def types(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Tests, without those marked slow."""
-    session.run("pytest", *session.posargs, env=ENV)
+    # whole files to a worker, so that a model is compiled once
+    session.run("pytest", "-n", "2", "--dist", "loadfile", *session.posargs, env=ENV)
 
 
 @nox.session

@@ -14,6 +14,7 @@ from pymc_logz.errors import (
     PilotError,
 )
 from pymc_logz.estimators import LogZEstimate, importance_log_z
+from pymc_logz.generator_form import generator_form
 from pymc_logz.kernels import Hamiltonian, Langevin, RandomWalk, Slice
 from pymc_logz.per_datum import log_likelihood
 from pymc_logz.plots import plot_evidence, plot_path, plot_sandwich, plot_sensitivity, plot_weights
@@ -48,6 +49,7 @@ __all__ = [
     "compare_evidence",
     "evidence",
     "evidence_sensitivity",
+    "generator_form",
     "importance_log_z",
     "log_likelihood",
     "model_weights",

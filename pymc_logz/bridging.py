@@ -1,6 +1,7 @@
 """log Z of a posterior that already exists: bridge sampling from its draws."""
 
 import time
+import weakref
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -9,9 +10,11 @@ import pymc as pm
 import xarray as xr
 from pymc.util import get_random_generator
 
+from pymc_logz.constraints import exact_observations
 from pymc_logz.densities import RowDensity
 from pymc_logz.errors import STATUS_SENTENCES, ImproperPriorError, ModelError, warn
 from pymc_logz.estimators import LogZEstimate, bridge_log_z, importance_log_z
+from pymc_logz.manifold_bridge import manifold_bridge
 from pymc_logz.model import flatten_model
 from pymc_logz.posterior_check import (
     PosteriorRows,
@@ -24,12 +27,14 @@ from pymc_logz.prior_check import check_prior_mass
 from pymc_logz.proposals import NormalProposal, fitted_normal
 from pymc_logz.references import INFLATION, PriorDraws, StudentReference
 from pymc_logz.results import evidence_dataset
+from pymc_logz.runners.parallel import spawn_generators
 
 METHODS = ("warp3", "normal")
 CROSS_CHECKS = ("student", "normal", None)
 MAX_DISAGREEMENT = 4.0
 MAX_KHAT = 0.5
 SHARE_DRAWS = 2**14
+_checked_priors: "weakref.WeakSet[pm.Model]" = weakref.WeakSet()
 
 
 def bridge_sampling(
@@ -94,9 +99,11 @@ def bridge_sampling(
 
     Notes
     -----
-    Potentials are part of the target, and of log Z. A prior that a transform restricts (an ordered
-    normal, say) is renormalised, as in `sample_hais`. A bridge knows of the posterior only what
-    the draws show: of a mode that no chain has found there is nothing in log Z.
+    Draws of a model with exact observations go to `pymc_logz.manifold_bridge.manifold_bridge`,
+    which does the same on the set of inputs that meet them; ``method`` and ``cross_check`` do not
+    apply there. Potentials are part of the target, and of log Z. A prior that a transform restricts
+    (an ordered normal, say) is renormalised, as in `sample_hais`. A bridge knows of the posterior
+    only what the draws show: of a mode that no chain has found there is nothing in log Z.
 
     References
     ----------
@@ -122,11 +129,16 @@ def bridge_sampling(
         raise ValueError(f"draws={draws!r} must be at least 2, or None")
     model = pm.modelcontext(model)
     posterior_of(idata, "idata")
+    if exact_observations(model):
+        return manifold_bridge(
+            idata, model, draws=draws, random_seed=random_seed, compile_kwargs=compile_kwargs
+        )
     start = time.perf_counter()
-    rng = get_random_generator(random_seed)
+    # checks have a generator of their own: whether they are made must not change the result
+    check_rng, rng = spawn_generators(get_random_generator(random_seed), 2)
     flat = flatten_model(model)
     posterior = posterior_rows(idata, flat)
-    log_share, share_error = prior_share(model, rng)
+    log_share, share_error = prior_share(model, check_rng)
     density = RowDensity(flat, compile_kwargs)
     compiled = time.perf_counter()
     log_target = target_at_draws(density, posterior, idata)
@@ -271,7 +283,9 @@ def prior_share(model: pm.Model, rng: np.random.Generator) -> tuple[float, float
         warn(f"whether the priors integrate to one could not be checked: {error}")
         return 0.0, 0.0
     prior(rng, 256)
-    check_prior_mass(model, rng)
+    if model not in _checked_priors:
+        check_prior_mass(model, rng)
+        _checked_priors.add(model)
     if prior.finite_share == 1.0:
         return 0.0, 0.0
     prior(rng, SHARE_DRAWS if prior.vectorized else SHARE_DRAWS // 16)

@@ -90,7 +90,7 @@ class Atlas:
         return position, np.where(usable, log_density, -np.inf)
 
     def reach(self, chart: Chart, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Tangent vectors (n, k) of points (n, d), and log |det T' T_u|; -inf where none leads there."""
+        """Tangent vectors of points (n, d), and log |det T' T_u|; -inf where none leads there."""
         shared = (chart.centre, chart.basis, chart.linear)
         tangent, log_angle = self._in_chunks(self._reach, position, shared)
         return tangent, np.where(np.isnan(log_angle), -np.inf, log_angle)

@@ -11,6 +11,7 @@ from pymc.util import get_random_generator
 
 from pymc_logz.bridging import bridge_sampling, importance, warn_of_disagreement
 from pymc_logz.comparison import evidence_of
+from pymc_logz.constraints import exact_observations
 from pymc_logz.densities import RowDensity
 from pymc_logz.errors import ModelError, warn
 from pymc_logz.estimators import LogZEstimate, importance_log_z
@@ -19,7 +20,7 @@ from pymc_logz.model import flatten_model, unconstrain
 from pymc_logz.proposals import fitted_normal
 from pymc_logz.results import evidence_dataset
 from pymc_logz.sampling import sample_hais
-from pymc_logz.step_methods import proposal_log_weight
+from pymc_logz.step_methods import ConstrainedHMC, proposal_log_weight
 from pymc_logz.tempered_evidence import stored_draws, tempered_evidence, walker_group
 
 logger = logging.getLogger("pymc.pymc_logz")
@@ -36,16 +37,12 @@ def evidence(
 ) -> xr.DataTree:
     """The same tree with a fresh group ``evidence``, or the evidence of a model.
 
-    ===================================== ========================================================
-    what is given                         what is done
-    ===================================== ========================================================
-    a model                               `sample_hais`, which tunes itself
-    a posterior and its model             `bridge_sampling`
-    a run of `sample_hais`, of            log Z from the weights or levels that it holds
-    `sample_tempered`, or of ``pm.sample``
-    with step `HAIS` or `SimulatedTempering`
-    a tree that has an ``evidence``       that one
-    ===================================== ========================================================
+    - A model: `sample_hais`, which tunes itself.
+    - A model with exact observations: ``pm.sample`` with step `ConstrainedHMC`, and a bridge.
+    - A posterior and its model: `bridge_sampling`.
+    - A run of `sample_hais`, of `sample_tempered`, or of ``pm.sample`` with step `HAIS` or
+      `SimulatedTempering`: log Z from the weights or levels that it holds.
+    - A tree that has an ``evidence`` already, and nothing to make a better one of: that one.
 
     What was chosen and why is logged, and noted in the attributes ``chosen`` and ``reason`` of the
     group. Where a model is at hand, a second estimate that is independent of the first and cheap
@@ -67,7 +64,8 @@ def evidence(
         Whether to add the second estimate. It is entry ``"importance"`` of the group, and never
         the first one unless the first has no number.
     **kwargs
-        Passed to `sample_hais` when a model is given, and to `bridge_sampling` when that is chosen.
+        Passed to `sample_hais` when a model is given (to ``pm.sample`` if it has exact
+        observations), and to `bridge_sampling` when a posterior is given.
 
     Returns
     -------
@@ -96,19 +94,33 @@ def evidence(
             raise ValueError(
                 f"methods={methods!r} applies to a tempered run: evidence(sample_tempered(...))"
             )
+        if exact_observations(tree):
+            return _constrained(tree, kwargs)
         found = sample_hais(model=tree, **kwargs)
         found = _noted(found, "hais", "a model was given, and no posterior")
         return _with_second_opinion(found, tree, kwargs) if cross_check else found
     of_posterior = pm.Model.get_context(error_if_none=False) if model is None else model
     if methods is None and of_posterior is not None and _is_posterior_only(tree):
         reason = "a posterior was given with its model, and no weights or levels"
+        chosen = "manifold_bridge" if exact_observations(of_posterior) else "bridge"
         options = {**({} if cross_check else {"cross_check": None}), **kwargs}
-        return _noted(bridge_sampling(tree, of_posterior, **options), "bridge", reason)
+        return _noted(bridge_sampling(tree, of_posterior, **options), chosen, reason)
     if kwargs:
         raise TypeError(
             f"{sorted(kwargs)} apply only when a model is given, not a DataTree with a log Z"
         )
     return _of_stored(tree, model if cross_check else None, methods)
+
+
+def _constrained(model: pm.Model, kwargs: Mapping[str, Any]) -> xr.DataTree:
+    """A posterior on the level set of the exact observations, and log Z from it."""
+    settings = {name: kwargs[name] for name in ("random_seed", "compile_kwargs") if name in kwargs}
+    with model:
+        step = ConstrainedHMC(compile_kwargs=settings.get("compile_kwargs"))
+    rest = {name: value for name, value in kwargs.items() if name != "compile_kwargs"}
+    tree = pm.sample(model=model, step=step, **rest)
+    reason = "the model has exact observations, which only constrained moves can sample"
+    return _noted(bridge_sampling(tree, model, **settings), "manifold_bridge", reason)
 
 
 def _of_stored(

@@ -1,11 +1,14 @@
 """A model with exact observations, ready to be sampled: scales, structure, compiled functions."""
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 import pymc as pm
+from threadpoolctl import (  # type: ignore[import-untyped]  # PyMC's own dependency
+    ThreadpoolController,
+)
 
 from pymc_logz.constrained_system import Backend, SymbolicSystem, choose_backend
 from pymc_logz.errors import ModelError
@@ -19,7 +22,18 @@ from pymc_logz.structure import Structure, find_structure, is_analytic
 N_PRIOR = 256
 N_JACOBIANS = 4
 N_TRIES = 100
+N_CANDIDATES = 4
 QUARTILE_WIDTH = 1.349
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> Any:
+    """Context in which BLAS does not start threads, which cost more than these small matrices."""
+    return _threads().limit(limits=1, user_api="blas")
 
 
 class ConstrainedModel:
@@ -137,7 +151,7 @@ class ConstrainedModel:
 
         return find_point(
             self._searching,
-            lambda: self.prior(rng, 1)[0] / self.scale,
+            lambda n: self.prior(rng, n) / self.scale,
             self.generator.labels,
             usable=usable,
             n_tries=N_TRIES,
@@ -148,12 +162,28 @@ class ConstrainedModel:
         return search.tolerances(search.algebra.row_norms(np.asarray(search.jacobian(position))))
 
     def find_start(self, rng: np.random.Generator) -> np.ndarray:
-        """A point of the level set, shape (d,), by way of fresh prior draws."""
+        """A point of the level set, shape (d,), by way of fresh prior draws.
+
+        The densest of a few, since a search may end in a corner that a chain takes long to leave.
+        """
+        candidates: list[tuple[float, np.ndarray]] = []
         for _ in range(N_TRIES):
-            position, residual = self.polish(self._search(rng).position)
+            try:
+                position, residual = self.polish(self._search(rng).position)
+            except ModelError:
+                if candidates:
+                    break
+                raise
             if residual <= 1.0:
-                return position
-        raise ModelError("the points found on the level set could not be brought to its tolerance")
+                candidates.append((float(self.state_at(position).log_density), position))
+            if len(candidates) == N_CANDIDATES:
+                break
+        if not candidates:
+            raise ModelError(
+                "the points found where the exact observations are met could not be brought to "
+                "the tolerance; raise tolerance="
+            )
+        return max(candidates, key=lambda candidate: candidate[0])[1]
 
     def polish(self, position: np.ndarray) -> tuple[np.ndarray, float]:
         """The nearest point that meets the tolerance, and its residual in units of that."""

@@ -12,6 +12,7 @@ from pytensor.gradient import NullTypeGradError
 from pytensor.graph.replace import clone_replace
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_logz.autoregressive import without_recurrence
 from pymc_logz.compiling import compile_kwargs_for
 from pymc_logz.constraints import exact_observations, is_exact
 from pymc_logz.errors import ModelError
@@ -68,7 +69,8 @@ def make_generator(model: pm.Model) -> Generator:
         )
     check_model(model, exact=True)
     parts = [observation.owner.inputs for observation in observations]
-    outputs = model.replace_rvs_by_values([output for output, _ in parts])
+    outputs = without_recurrence(*zip(*parts, strict=True))
+    outputs = model.replace_rvs_by_values(outputs)
     potentials = [term for term in model.potentials if not is_exact(term)]
     terms = [pt.sum(term) for term in model.replace_rvs_by_values(potentials)]
     log_ratio = model.observedlogp + pt.sum(terms) if terms else model.observedlogp

@@ -10,7 +10,7 @@ import xarray as xr
 from pymc.util import get_random_generator
 
 from pymc_logz.charts import Atlas, fitted_charts
-from pymc_logz.constrained_model import ConstrainedModel
+from pymc_logz.constrained_model import ConstrainedModel, one_blas_thread
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.kernels.constrained import ConstrainedHamiltonian
@@ -99,9 +99,10 @@ def manifold_bridge(
     constrained = ConstrainedModel(model, ConstrainedHamiltonian(), compile_kwargs=compile_kwargs)
     log_share = _log_prior_share(constrained, rng)
     rows = posterior_rows(idata, constrained.generator.flat).rows
-    position = on_level_set(constrained, rows / constrained.scale)
-    compiled = time.perf_counter()
-    bridged = bridge_charts(Atlas(constrained), position, draws, rng, log_share)
+    with one_blas_thread():
+        position = on_level_set(constrained, rows / constrained.scale)
+        compiled = time.perf_counter()
+        bridged = bridge_charts(Atlas(constrained), position, draws, rng, log_share)
     estimate = bridged.estimate
     if estimate.status != "ok":
         warn(

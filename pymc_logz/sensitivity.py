@@ -42,7 +42,7 @@ def evidence_sensitivity(
         Model of those draws, with its prior parameters as ``pm.Data``.
     alternatives
         Values of these data, by name: A values for each, which are taken together, so that arrays
-        of shape (A, *shape of the data) make A alternatives.
+        of shape ``(A, *shape)``, with the shape of the data, make A alternatives.
     compile_kwargs
         Keyword arguments of ``pytensor.function``.
 

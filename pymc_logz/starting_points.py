@@ -1,6 +1,6 @@
 """Points of a level set, found from random inputs by a damped Gauss-Newton search."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,6 +14,8 @@ MIN_DAMPING, MAX_DAMPING = 1e-12, 1e8
 ROUNDING = 64 * np.finfo(float).eps
 MIN_RANK = 1e-7
 N_NAMED = 5
+BATCH = 128
+MAX_STARTS = 2**15
 
 
 class Found(NamedTuple):
@@ -114,7 +116,7 @@ class Search:
 
 def find_point(
     search: Search,
-    draw: Callable[[], np.ndarray],
+    draw: Callable[[int], np.ndarray],
     labels: Sequence[str],
     *,
     usable: Callable[[Found], bool],
@@ -127,13 +129,13 @@ def find_point(
     search
         The level set.
     draw
-        Gives random inputs in units of their scales, shape (d,).
+        Gives n random inputs in units of their scales, shape (n, d).
     labels
         Names of the constraints.
     usable
         Whether a chain may start at a point of the level set.
     n_tries
-        Random inputs to begin with.
+        Random inputs to begin with, of those where the constraints are finite.
 
     Raises
     ------
@@ -143,10 +145,7 @@ def find_point(
     best: Found | None = None
     n_finite, deficient = 0, False
     with np.errstate(all="ignore"):
-        for _ in range(n_tries):
-            start = draw()
-            if not np.all(np.isfinite(np.asarray(search.constraint(start)))):
-                continue
+        for start in _finite_starts(search, draw, n_tries):
             n_finite += 1
             found = search.run(start)
             if found.converged and search.has_full_rank(found):
@@ -156,7 +155,21 @@ def find_point(
                 deficient = True
             if best is None or _closeness(found) < _closeness(best):
                 best = found
-    raise ModelError(_explanation(search, best, labels, n_finite, n_tries, deficient))
+    raise ModelError(_explanation(search, best, labels, n_finite, deficient))
+
+
+def _finite_starts(
+    search: Search, draw: Callable[[int], np.ndarray], n_tries: int
+) -> Iterator[np.ndarray]:
+    """Random inputs at which the constraints are finite, up to ``n_tries`` of them."""
+    n_found = 0
+    for _ in range(MAX_STARTS // BATCH):
+        for start in draw(BATCH):
+            if np.all(np.isfinite(np.asarray(search.constraint(start)))):
+                yield start
+                n_found += 1
+                if n_found == n_tries:
+                    return
 
 
 def _explanation(
@@ -164,13 +177,12 @@ def _explanation(
     best: Found | None,
     labels: Sequence[str],
     n_finite: int,
-    n_tries: int,
     deficient: bool,
 ) -> str:
     if best is None:
         return (
-            f"the observed output is NaN or infinite at each of {n_tries} prior draws, so there is "
-            "nowhere to start from; check the simulator, or narrow the prior so that it stays "
+            f"the observed output is NaN or infinite at each of {MAX_STARTS} prior draws, so there "
+            "is nowhere to start from; check the simulator, or narrow the prior so that it stays "
             "finite"
         )
     if deficient or best.converged:

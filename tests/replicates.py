@@ -98,7 +98,7 @@ class Replicates:
     """Log Z minus the exact one, shape (n,); NaN where there is no number."""
     mcse: np.ndarray
     ok: np.ndarray
-    """Whether the status is ok, shape (n,)."""
+    """Whether the status is ok, or that of a reverse run from exact starts, shape (n,)."""
 
     @property
     def z(self) -> np.ndarray:
@@ -171,7 +171,7 @@ def gather(case: str, energy: Energy, plan: Plan, found: list[LogZEstimate]) -> 
         plan.n_temperatures,
         np.array([one.log_z for one in found]) - energy.log_z,
         np.array([one.mcse for one in found]),
-        np.array([one.status == "ok" for one in found]),
+        np.array([one.status in ("ok", "upper_end") for one in found]),
     )
 
 

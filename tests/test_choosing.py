@@ -4,6 +4,7 @@ import logging
 
 import models
 import numpy as np
+import pymc as pm
 import pytest
 import xarray as xr
 
@@ -95,3 +96,17 @@ def test_arguments_that_do_not_apply(annealed: xr.DataTree, energy: energies.Ene
     posterior = models.exact_draws(energy, np.random.default_rng(4), 50, 2)
     with pytest.raises(ValueError, match=r"bridge_sampling\(tree, model\)"):
         lz.evidence(posterior)
+
+
+@pytest.mark.filterwarnings("ignore:The number of samples is too small")
+def test_exact_observations_are_sampled_on_their_level_set() -> None:
+    """Would catch a model without a likelihood that is annealed, or refused."""
+    with pm.Model() as model:
+        u = pm.Normal("u", shape=3)
+        lz.ExactObservation("y", u[0] + 2 * u[1] + np.float64(0.5) * u[2], 1.5)
+    settings = {"draws": 300, "tune": 200, "chains": 2, "cores": 1, "progressbar": False}
+    found = lz.evidence(model, random_seed=1, compute_convergence_checks=False, **settings)
+    variance = 1 + 4 + 0.25
+    exact = -0.5 * (1.5**2 / variance + np.log(2 * np.pi * variance))
+    models.assert_log_z(found, exact)
+    assert found["evidence"].attrs["chosen"] == "manifold_bridge"

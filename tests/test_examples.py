@@ -94,3 +94,18 @@ def test_the_papers_algorithm_in_plain_numpy_is_right() -> None:
     estimate = importance_log_z(log_weight)
     assert estimate.mcse < 0.03
     assert abs(estimate.log_z - exact) < 4 * estimate.mcse
+
+
+def test_rts_does_not_mind_the_number_of_temperatures() -> None:
+    """Catches draws of another temperature, and errors measured from another log Z."""
+    example = load("examples/tempering/number_of_temperatures.py")
+    table = example.study((8, 128), 40, make_rng("temperatures"))
+    assert np.all(table["RTS"] < 0.12)
+    assert table["RTS"][128] < 1.6 * table["RTS"][8]
+    assert table["TS"][128] > 2 * table["TS"][8]
+    # the error of the rule with few temperatures, that of few draws at each with many
+    assert table["TI"][8] > 2 * table["RTS"][8]
+    assert table["TI"][128] > 1.4 * table["RTS"][128]
+    assert table["TI-RB"][128] == pytest.approx(table["RTS"][128], rel=0.1)
+    figure = example.draw(table)
+    plt.close(figure)

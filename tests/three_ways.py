@@ -79,11 +79,11 @@ class Found(NamedTuple):
 
 
 def posterior(case: Case, energy: Energy, name: str) -> xr.DataTree:
-    """Four chains of 1,000 draws."""
+    """Four chains of 2,000 draws."""
     if not case.nuts:
-        return models.exact_draws(energy, make_rng("three ways", name), 1000, 4)
+        return models.exact_draws(energy, make_rng("three ways", name), 2000, 4)
     return pm.sample(
-        1000,
+        2000,
         chains=4,
         cores=1,
         model=energy.model,

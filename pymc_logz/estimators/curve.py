@@ -13,6 +13,8 @@ from pymc_logz.estimators.result import LogZEstimate
 MIN_VISITS = 2
 MIN_INDEPENDENT = 30.0
 N_BATCHES = 64
+MANY_WALKERS = 16
+"""Walkers from which on their differences are a variance to go by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +197,9 @@ def long_run_variance(contributions: np.ndarray) -> tuple[np.ndarray, np.ndarray
     Lagged products are summed over all walkers about the common mean, so that few long walkers and
     many short ones are one case: lags run up to Geyer's initial monotone sequence, and where that
     reaches the length of the walkers the result is the variance between walkers. The mean is that
-    of the data, which takes away a known share; it is put back.
+    of the data, which takes away a known share; it is put back. A slow part of little weight, such
+    as a mode that is hardly ever left, drowns in the noise of the lags and ends the sequence early;
+    so 16 walkers or more are also compared with each other, and the larger variance counts.
 
     Parameters
     ----------
@@ -228,9 +232,17 @@ def long_run_variance(contributions: np.ndarray) -> tuple[np.ndarray, np.ndarray
     total = np.maximum(total, squares / np.log10(max(n_walkers * n, 10)))
     window = np.clip(2 * kept.sum(axis=0), 1, n)
     lost = (n * (2 * window - 1) - window * (window - 1)) / (n_walkers * n**2)
-    variance = total / (1 - np.minimum(lost, 0.5))
+    variance = np.maximum(total / (1 - np.minimum(lost, 0.5)), _between_walkers(contributions))
     ratio = np.divide(squares, variance, out=np.ones_like(squares), where=variance > 0)
     return variance, n_walkers * n * np.minimum(ratio, 1.0)
+
+
+def _between_walkers(contributions: np.ndarray) -> np.ndarray:
+    """Variance of the sum as it shows between walkers, shape (P,); 0 for few walkers."""
+    n_walkers = len(contributions)
+    if n_walkers < MANY_WALKERS:
+        return np.zeros(contributions.shape[2])
+    return n_walkers / (n_walkers - 1) * (contributions.sum(axis=1) ** 2).sum(axis=0)
 
 
 def _lagged_sums(values: np.ndarray) -> np.ndarray:

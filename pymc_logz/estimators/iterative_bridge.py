@@ -14,6 +14,7 @@ MIN_SHARED = 10.0
 LOW_SHARED = 50.0
 MIN_POSTERIOR_ESS = 50.0
 TOLERANCE = 1e-10
+ROUNDING = 1e-24
 MAX_ITERATIONS = 200
 
 
@@ -227,17 +228,28 @@ def _check_proposal(values: np.ndarray, name: str, *, may_be_zero: bool) -> None
 def _effective_draws(values: np.ndarray) -> float:
     """Number of independent draws that chains are worth for the mean of these values.
 
-    At most their number: a gain from negative autocorrelation is not trusted.
+    At most their number: a gain from negative autocorrelation is not trusted. Chains that are slow
+    only in their tails show it in absolute deviations sooner than in the values themselves.
     """
     if np.ptp(values) == 0:
         return float(values.size)
-    ess = float(array_stats.ess(values, method="mean"))
-    return min(ess, values.size) if np.isfinite(ess) else 1.0
+    sizes = [array_stats.ess(x, method="mean") for x in (values, np.abs(values - values.mean()))]
+    finite = [float(size) for size in sizes if np.isfinite(size)]
+    return min([*finite, float(values.size)]) if finite else 1.0
 
 
 def _relative_variance(values: np.ndarray, n_effective: float) -> float:
-    """Variance of the mean divided by its square."""
-    return float(values.var(ddof=1) / values.mean() ** 2 / n_effective)
+    """Variance of the mean divided by its square, with one standard error of its own on top.
+
+    Where a few values far out make up the variance, the draws that hold none of them are those
+    whose mean is off: their variance alone would be too small.
+    """
+    square = (values / values.mean() - 1.0) ** 2
+    variance = float(square.mean())
+    if variance < ROUNDING:
+        return 0.0
+    excess = max(float(np.mean(square**2)) / variance**2 - 1.0, 0.0)
+    return variance * (1.0 + float(np.sqrt(excess / n_effective))) / n_effective
 
 
 def _concentration(values: np.ndarray) -> float:

@@ -7,12 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pymc as pm
 import xarray as xr
-from pymc.step_methods import BlockedStep
-from pymc.step_methods.compound import Competence, StepMethodState
+from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
-from rich.progress import TextColumn
-from rich.table import Column
 
 from pymc_logz.hais import fitted_to, make_plan
 from pymc_logz.kernels import as_kernel
@@ -24,6 +21,7 @@ from pymc_logz.step_methods.arguments import (
     check_whole_numbers,
     values_of_row,
 )
+from pymc_logz.step_methods.base import ChosenStep
 from pymc_logz.step_methods.proposals import Proposals, ProposalSource
 
 logger = logging.getLogger("pymc.pymc_logz")
@@ -42,7 +40,7 @@ class HAISState(StepMethodState):
     n_used: int
 
 
-class HAIS(BlockedStep):
+class HAIS(ChosenStep):
     """Hamiltonian annealed importance sampling inside ``pm.sample``.
 
     Each draw proposes the end of a trajectory that was annealed from a fresh draw of the prior, and
@@ -117,6 +115,10 @@ class HAIS(BlockedStep):
     default_blocked = True
     default_tune_steps = 32
     _state_class = HAISState
+    shown: ClassVar[dict[str, Any]] = {
+        "log_weight": ("Log w", "0.2f"),
+        "acceptance_rate": ("Acc", "0.2f"),
+    }
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
         "log_weight": (np.float64, []),
         "acceptance_rate": (np.float64, []),
@@ -235,27 +237,6 @@ class HAIS(BlockedStep):
                     f"another step method moved {name!r}, but the weights of HAIS hold only for "
                     "the ends of its own trajectories; use HAIS alone"
                 )
-
-    @staticmethod
-    def competence(var: Any, has_grad: bool) -> Competence:
-        """Never chosen unless asked for."""
-        return Competence.INCOMPATIBLE
-
-    @staticmethod
-    def _progressbar_config(n_chains: int = 1) -> tuple[list[Any], dict[str, Any]]:
-        columns = [
-            TextColumn("{task.fields[log_weight]:0.2f}", table_column=Column("Log w", ratio=1)),
-            TextColumn("{task.fields[acceptance_rate]:0.2f}", table_column=Column("Acc", ratio=1)),
-        ]
-        return columns, {"log_weight": [0.0] * n_chains, "acceptance_rate": [0.0] * n_chains}
-
-    @staticmethod
-    def _make_progressbar_update_functions() -> tuple[Any, ...]:
-        def update(stats: Mapping[str, Any]) -> dict[str, Any]:
-            shown = {key: stats[key] for key in ("log_weight", "acceptance_rate")}
-            return shown | {"failing": False}
-
-        return (update,)
 
 
 def proposal_log_weight(tree: xr.DataTree) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_logz.constrained_model import ConstrainedModel
+from pymc_logz.constrained_model import ConstrainedModel, one_blas_thread
 from pymc_logz.kernels.constrained import ManifoldState, TransitionInfo
 from pymc_logz.step_methods.processes import Helper
 
@@ -46,7 +46,8 @@ class Moves:
     def answer(self, message: tuple[Any, ...]) -> Any:
         """Answer, computed here; a function of the message alone."""
         what, *rest = message
-        return self._start(*rest) if what == "start" else self._move(*rest)
+        with one_blas_thread():
+            return self._start(*rest) if what == "start" else self._move(*rest)
 
     def _start(self, point: Mapping[str, np.ndarray], seed: Sequence[int]) -> np.ndarray:
         """The given point if it is on the level set, else one found from prior draws."""

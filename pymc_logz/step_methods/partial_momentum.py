@@ -8,13 +8,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pymc as pm
 from pymc.exceptions import SamplingError
-from pymc.step_methods import BlockedStep
-from pymc.step_methods.compound import Competence, StepMethodState
+from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.step_methods.step_sizes import DualAverageAdaptation, StepSizeState
 from pymc.util import get_random_generator
-from rich.progress import TextColumn
-from rich.table import Column
 
 from pymc_logz.step_methods.adaptation import (
     ScaleAdaptation,
@@ -24,6 +21,7 @@ from pymc_logz.step_methods.adaptation import (
     window_ends,
 )
 from pymc_logz.step_methods.arguments import check_settings, checked_scale, continuous_vars
+from pymc_logz.step_methods.base import ChosenStep
 
 MAX_ENERGY_ERROR = 1000.0
 
@@ -62,7 +60,7 @@ class PartialMomentumState(StepMethodState):
     jitter: float = field(metadata={"frozen": True})
 
 
-class PartialMomentumHMC(BlockedStep):
+class PartialMomentumHMC(ChosenStep):
     """Hamiltonian Monte Carlo whose momentum persists from draw to draw.
 
     Each draw replaces a part of the momentum by noise, follows ``n_steps`` leapfrog steps, and
@@ -143,6 +141,11 @@ class PartialMomentumHMC(BlockedStep):
     _state_class = PartialMomentumState
     # names and dtypes that other step methods use: PyMC refuses one name with two dtypes, and
     # renames mean_tree_accept, tree_size and model_logp to acceptance_rate, n_steps and lp
+    shown: ClassVar[dict[str, Any]] = {
+        "divergences": ("Divergences", "d"),
+        "step_size": ("Step size", "0.2f"),
+    }
+    failing = "divergences"
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
         "mean_tree_accept": (np.float64, []),
         "accepted": (np.float64, []),
@@ -367,24 +370,3 @@ class PartialMomentumHMC(BlockedStep):
             new[name] = position[begin:end].reshape(shape).astype(point[name].dtype)
             begin = end
         return new
-
-    @staticmethod
-    def competence(var: Any, has_grad: bool) -> Competence:
-        """Never chosen unless asked for."""
-        return Competence.INCOMPATIBLE
-
-    @staticmethod
-    def _progressbar_config(n_chains: int = 1) -> tuple[list[Any], dict[str, Any]]:
-        columns = [
-            TextColumn("{task.fields[divergences]}", table_column=Column("Divergences", ratio=1)),
-            TextColumn("{task.fields[step_size]:0.2f}", table_column=Column("Step size", ratio=1)),
-        ]
-        return columns, {"divergences": [0] * n_chains, "step_size": [0.0] * n_chains}
-
-    @staticmethod
-    def _make_progressbar_update_functions() -> tuple[Any, ...]:
-        def update(stats: Mapping[str, Any]) -> dict[str, Any]:
-            shown = {key: stats[key] for key in ("divergences", "step_size")}
-            return shown | {"failing": stats["divergences"] > 0}
-
-        return (update,)

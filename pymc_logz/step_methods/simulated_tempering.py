@@ -8,12 +8,9 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from pymc.progress_bar import create_simple_progress
-from pymc.step_methods import BlockedStep
-from pymc.step_methods.compound import Competence, StepMethodState
+from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
-from rich.progress import TextColumn
-from rich.table import Column
 
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
@@ -24,6 +21,7 @@ from pymc_logz.step_methods.arguments import (
     check_whole_numbers,
     values_of_row,
 )
+from pymc_logz.step_methods.base import ChosenStep
 from pymc_logz.step_methods.walkers import Draws, Ensemble, WalkSource
 from pymc_logz.tempering import warm_up
 
@@ -44,7 +42,7 @@ class SimulatedTemperingState(StepMethodState):
     n_used: int
 
 
-class SimulatedTempering(BlockedStep):
+class SimulatedTempering(ChosenStep):
     """Simulated tempering inside ``pm.sample``.
 
     Each chain has some walkers, whose inverse temperature moves along with their position, and one
@@ -118,6 +116,10 @@ class SimulatedTempering(BlockedStep):
     default_blocked = True
     default_tune_steps = 100
     _state_class = SimulatedTemperingState
+    shown: ClassVar[dict[str, Any]] = {
+        "log_ratio": ("Log ratio", "0.2f"),
+        "acceptance_rate": ("Acc", "0.2f"),
+    }
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
         "acceptance_rate": (np.float64, []),
         "accepted": (bool, []),
@@ -235,24 +237,3 @@ class SimulatedTempering(BlockedStep):
                     f"another step method moved {name!r}, but SimulatedTempering carries its own "
                     "walkers from draw to draw; use it alone"
                 )
-
-    @staticmethod
-    def competence(var: Any, has_grad: bool) -> Competence:
-        """Never chosen unless asked for."""
-        return Competence.INCOMPATIBLE
-
-    @staticmethod
-    def _progressbar_config(n_chains: int = 1) -> tuple[list[Any], dict[str, Any]]:
-        columns = [
-            TextColumn("{task.fields[log_ratio]:0.2f}", table_column=Column("Log ratio", ratio=1)),
-            TextColumn("{task.fields[acceptance_rate]:0.2f}", table_column=Column("Acc", ratio=1)),
-        ]
-        return columns, {"log_ratio": [0.0] * n_chains, "acceptance_rate": [0.0] * n_chains}
-
-    @staticmethod
-    def _make_progressbar_update_functions() -> tuple[Any, ...]:
-        def update(stats: Mapping[str, Any]) -> dict[str, Any]:
-            shown = {key: stats[key] for key in ("log_ratio", "acceptance_rate")}
-            return shown | {"failing": False}
-
-        return (update,)

@@ -1,0 +1,39 @@
+"""What the package's step methods have in common towards ``pm.sample``."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from pymc.step_methods import BlockedStep
+from pymc.step_methods.compound import Competence
+from rich.progress import TextColumn
+from rich.table import Column
+
+
+class ChosenStep(BlockedStep):
+    """A step method that runs only if asked for, with some statistics on the progress bar."""
+
+    shown: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    """Statistics on the progress bar: heading and format of each."""
+    failing: ClassVar[str | None] = None
+    """Statistic that counts failures, which turn the bar red."""
+
+    @staticmethod
+    def competence(var: Any, has_grad: bool) -> Competence:
+        """Never chosen unless asked for."""
+        return Competence.INCOMPATIBLE
+
+    @classmethod
+    def _progressbar_config(cls, n_chains: int = 1) -> tuple[list[Any], dict[str, Any]]:
+        columns = [
+            TextColumn(f"{{task.fields[{name}]:{form}}}", table_column=Column(heading, ratio=1))
+            for name, (heading, form) in cls.shown.items()
+        ]
+        return columns, {name: [0] * n_chains for name in cls.shown}
+
+    @classmethod
+    def _make_progressbar_update_functions(cls) -> tuple[Callable[[Any], dict[str, Any]]]:
+        def update(stats: Mapping[str, Any]) -> dict[str, Any]:
+            shown = {name: stats[name] for name in cls.shown}
+            return shown | {"failing": cls.failing is not None and stats[cls.failing] > 0}
+
+        return (update,)

@@ -1,0 +1,188 @@
+"""Evidence on the level set: exact answers, coverage, and what is refused."""
+
+from functools import cache
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+import xarray as xr
+from checks import assert_detects, check_coverage, check_means, make_rng
+from manifolds import nearly_singular, parabola, two_branches
+
+import pymc_logz as lz
+from pymc_logz.charts import Atlas, fitted_charts
+from pymc_logz.constrained_model import ConstrainedModel
+from pymc_logz.constraints import ExactObservation
+from pymc_logz.errors import ModelError
+from pymc_logz.kernels.constrained import ConstrainedHamiltonian
+from pymc_logz.manifold_bridge import bridge_charts, manifold_bridge
+
+MATRIX = np.cos(np.outer(np.arange(1, 7), np.arange(1, 4)))
+DATA = np.sin(np.arange(1, 7))
+COVARIANCE = np.linalg.inv(np.eye(3) + MATRIX.T @ MATRIX / 0.25)
+MEAN = COVARIANCE @ MATRIX.T @ DATA / 0.25
+
+
+def linear_draws(rng, n):
+    """Exact draws of v and n."""
+    v = rng.multivariate_normal(MEAN, COVARIANCE, size=n)
+    return np.c_[v, (DATA - v @ MATRIX.T) / 0.5]
+
+
+def circle_draws(rng, n):
+    """Exact draws on the circle."""
+    angle = rng.uniform(0, 2 * np.pi, n)
+    return np.sqrt(3.0) * np.c_[np.cos(angle), np.sin(angle)]
+
+
+def linear_output(u):
+    """Six outputs of nine inputs."""
+    return pt.dot(MATRIX, u[:3]) + np.float64(0.5) * u[3:]
+
+
+CASES = {
+    "linear": (9, linear_output, DATA, linear_draws, -11.57309138),
+    "circle": (2, lambda u: (u**2).sum(), 3.0, circle_draws, -2.19314718),
+    "parabola": (
+        2,
+        lambda u: u[0] ** 2 + np.float64(0.5) * u[1],
+        2.0,
+        parabola().draw,
+        -2.16932761,
+    ),
+    "branches": (
+        2,
+        lambda u: u[1] ** 2 - u[0] ** 2,
+        1.0,
+        two_branches().draw,
+        two_branches().log_z,
+    ),
+    "singular": (2, lambda u: u[0] * u[1], 0.05, nearly_singular().draw, nearly_singular().log_z),
+}
+
+
+@cache
+def atlas_of(name: str) -> tuple[pm.Model, Atlas]:
+    """Model of a case and its compiled level set."""
+    n, output, observed, *_ = CASES[name]
+    with pm.Model() as model:
+        u = pm.Normal("u", shape=n)
+        ExactObservation("y", output(u), observed)
+    # scales that are not all one: log Z has to account for them
+    scale = np.linspace(0.8, 1.3, n)
+    return model, Atlas(ConstrainedModel(model, ConstrainedHamiltonian(), scale=scale))
+
+
+def z_scores(name: str, n_replicates: int, n_draws: int = 200, atlas: Atlas | None = None):
+    """Errors of log Z in units of what the estimate says, from chains of exact draws."""
+    *_, draw, exact = CASES[name]
+    atlas = atlas or atlas_of(name)[1]
+    rng = make_rng("manifold bridge", name)
+    scores = []
+    for _ in range(n_replicates):
+        position = draw(rng, 4 * n_draws).reshape(4, n_draws, -1) / atlas.model.scale
+        estimate = bridge_charts(atlas, position, None, rng).estimate
+        assert estimate.status == "ok"
+        assert estimate.mcse < 0.1
+        scores.append((estimate.log_z - exact) / estimate.mcse)
+    return np.array(scores)
+
+
+@pytest.mark.parametrize("name", ["linear", "circle", "parabola"])
+def test_log_z_is_exact(name):
+    scores = z_scores(name, 8)
+    check_means({name: scores})
+    assert np.abs(scores).max() < 4.5
+
+
+class WithoutAngle(Atlas):
+    """Leaves out how the tangent spaces lie to each other."""
+
+    def reach(self, chart, position):
+        tangent, log_angle = super().reach(chart, position)
+        return tangent, np.where(np.isfinite(log_angle), 0.0, log_angle)
+
+
+class Everywhere(Atlas):
+    """Gives points a density that the chart does not lead to."""
+
+    def reach(self, chart, position):
+        tangent, log_angle = super().reach(chart, position)
+        return tangent, np.where(np.isfinite(log_angle), log_angle, -1.0)
+
+
+@pytest.mark.parametrize("broken", [WithoutAngle, Everywhere])
+def test_broken_charts_are_found(broken):
+    subject = broken(atlas_of("circle")[1].model)
+    assert_detects(lambda atlas: check_means({"z": z_scores("circle", 10, 400, atlas)}), subject)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_intervals_cover(name):
+    check_coverage(np.abs(z_scores(name, 200)) < 1.96)
+
+
+def test_charts_reach_draws_and_come_back():
+    _, atlas = atlas_of("circle")
+    rng = make_rng("charts")
+    position = circle_draws(rng, 300) / atlas.model.scale
+    charts, reached = fitted_charts(atlas, position)
+    assert reached > 0.97
+    assert len(charts) > 1  # one chart reaches a part of a circle at most
+    assert sum(chart.share for chart in charts) == pytest.approx(1.0)
+    for chart in charts:
+        np.testing.assert_allclose(chart.basis.T @ chart.basis, np.eye(1), atol=1e-12)
+        tangent, log_angle = atlas.reach(chart, position)
+        led = np.isfinite(log_angle)
+        assert 0.1 < led.mean() < 0.9
+        back, _ = atlas.lift(chart, tangent[led])
+        np.testing.assert_allclose(back, position[led], atol=1e-6)
+
+
+def test_density_of_charts_integrates_to_the_share_of_lifts_that_arrive():
+    """On the circle, whose surface measure is its length (inputs have the same scale here)."""
+    model, _ = atlas_of("circle")
+    atlas = Atlas(ConstrainedModel(model, ConstrainedHamiltonian(), scale=np.ones(2)))
+    rng = make_rng("density of charts")
+    charts, _ = fitted_charts(atlas, circle_draws(rng, 300))
+    angle = (np.arange(4000) + 0.5) * 2 * np.pi / 4000
+    grid = np.sqrt(3.0) * np.c_[np.cos(angle), np.sin(angle)]
+    total = np.exp(atlas.log_density(charts, grid)).mean() * 2 * np.pi * np.sqrt(3.0)
+    arrived = np.isfinite(atlas.draw(charts, rng, 8000)[1])
+    check_means({"arrived": arrived.astype(float)}, total)
+
+
+def tree_of(name: str, n_draws: int = 300) -> xr.DataTree:
+    """Exact draws as a posterior."""
+    draws = CASES[name][3](make_rng("tree", name), 4 * n_draws)
+    return az.from_dict({"posterior": {"u": draws.reshape(4, n_draws, -1)}})
+
+
+def test_tree_with_evidence(tmp_path):
+    model, _ = atlas_of("linear")
+    tree = tree_of("linear")
+    result = lz.bridge_sampling(tree, model, random_seed=1)
+    assert "evidence" not in tree.children
+    entry = result["evidence"].to_dataset().sel({"method": "manifold_bridge"})
+    assert str(entry["status"].values) == "ok"
+    assert abs(float(entry["log_z"]) + 11.57309138) < 4 * float(entry["mcse"])
+    result.to_netcdf(tmp_path / "tree.nc")
+    with xr.open_datatree(tmp_path / "tree.nc") as stored:
+        assert float(stored["evidence"]["log_z"][0]) == float(entry["log_z"])
+
+
+def test_draws_of_another_model_are_refused():
+    model, _ = atlas_of("linear")
+    tree = tree_of("linear")
+    tree["posterior"]["u"][0, 5, 0] += 0.1
+    with pytest.raises(ValueError, match=r"draw 5 .* does not meet the exact observations"):
+        manifold_bridge(tree, model)
+    with pytest.raises(ValueError, match="draws=1"):
+        manifold_bridge(tree, model, draws=1)
+    with pm.Model() as plain:
+        pm.Normal("x", pm.Normal("mean"), observed=1.0)
+    with pytest.raises(ModelError, match="no exact observation"):
+        manifold_bridge(tree, plain)

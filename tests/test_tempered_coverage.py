@@ -1,0 +1,39 @@
+"""Error bars of whole tempered runs: how often the 95% interval of each method covers log Z."""
+
+import numpy as np
+import pytest
+from checks import CheckFailedError, assert_detects, check_coverage
+from tempered_replicates import CASES, RULES, Found, replicates
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
+    pytest.mark.filterwarnings("ignore:the model has potentials"),
+]
+HEAVY = {"stepping_stone", "stepping_stone_reverse"}
+"""Methods whose weights may have a heavy tail, so that few of their runs are trusted."""
+
+
+def check(found: Found) -> None:
+    """Fail unless intervals cover as they should."""
+    # rules are held to their own mean: no error bar knows theirs
+    z = found.centred_z if found.method in RULES else found.z
+    try:
+        check_coverage(np.abs(z) < 1.96)
+    except CheckFailedError as failure:
+        raise CheckFailedError(f"{found.method}: {failure}") from failure
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_intervals_of_whole_runs_cover(name: str) -> None:
+    """Catches errors that miss a source of variation, such as walkers that remember."""
+    runs = replicates(name)
+    for method, found in runs.items():
+        print(f"{name}: {method:24s} {found.entry()}")
+        if method not in {*HEAVY, *RULES}:
+            assert found.ok.mean() > 0.9
+        if found.ok.mean() > 0.9:
+            check(found)
+    rts = runs["rts"]
+    assert_detects(check_coverage, np.abs(rts.z) < 1.96 / 2)
+    assert_detects(check_coverage, np.abs(rts.z + 2) < 1.96)
