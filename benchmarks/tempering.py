@@ -26,14 +26,14 @@ from pymc.smc.kernels import IMH
 
 import pymc_logz as lz
 from pymc_logz import energies, hais, tempering
-from pymc_logz.estimators import TemperedDraws, importance_log_z, rts
+from pymc_logz.estimators import TemperedDraws, rts
 from pymc_logz.model import flatten_model
 from pymc_logz.references import PriorDraws
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.temper import TemperBlock
 
 N_RUNS, BUDGET = 6, 500_000
-LEAPFROG_STEPS, PARTICLES = 5, 1024
+LEAPFROG_STEPS, PARTICLES, LEAST_ROWS = 5, 1024, 64
 TARGETS = {
     "ridge (2-d)": energies.ridge,
     "radiata_pine (3-d)": energies.radiata_pine,
@@ -119,10 +119,15 @@ def by_hais(energy, n_runs, budget, seed):
     few = 128
     _, counter = sampled(lz.sample_hais, energy, seed, draws=few, chains=1)
     per_row = (counter.rows - counter.tuning) / few
-    draws = max(16, int((budget - counter.tuning) / per_row))
-    tree, counter = sampled(lz.sample_hais, energy, seed, draws=draws, chains=n_runs)
+    settings = {"draws": int((budget - counter.tuning) / per_row), "chains": n_runs}
+    if settings["draws"] < LEAST_ROWS:
+        # the ladder that HAIS asks for is beyond the budget: a shorter one, denser near the prior
+        n_temperatures = max(16, int((budget - counter.tuning) / LEAST_ROWS))
+        settings |= {"draws": LEAST_ROWS, "betas": np.linspace(0, 1, n_temperatures) ** 4}
+    tree, counter = sampled(lz.sample_hais, energy, seed, **settings)
     weights = tree["weighted_posterior"]["log_weight"].to_numpy()
-    return np.array([importance_log_z(weight).log_z for weight in weights]), counter.used(n_runs)
+    log_z = np.logaddexp.reduce(weights, axis=1) - np.log(weights.shape[1])
+    return log_z, counter.used(n_runs)
 
 
 class CountedIMH(IMH):

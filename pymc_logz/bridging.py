@@ -145,11 +145,17 @@ def bridge_sampling(
     bridged = bridge(density, posterior, log_target, method, cross_check, draws, rng)
     estimates = [_given_share(one, log_share, share_error) for one in bridged.estimates]
     _warn_of_estimates(estimates)
+    if density.n_nan:
+        warn(
+            f"the log density was NaN at {density.n_nan} rows of the proposals, and counted as "
+            "zero there; if that is not what is meant, guard the expression or restrict the prior"
+        )
     attrs = {
         "bridge_method": method,
         "cross_check": str(cross_check),
         **{name: float(value) for name, value in bridged.estimates[0].details.items()},
         "prior_finite_share": float(np.exp(log_share)),
+        "n_nan": density.n_nan,
         "backend": density.compiled.backend,
         "backend_reason": density.compiled.reason,
         "batching": density.batching,

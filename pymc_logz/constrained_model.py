@@ -116,12 +116,26 @@ class ConstrainedModel:
         """Density and constraints."""
         return self.backend.system(self.scale, self.tolerance, self.structure)
 
-    def _find_structure(self, rows: np.ndarray) -> Structure | None:
+    @cached_property
+    def _dense_jacobian(self) -> Any:
+        """Jacobian (m, d) by inputs as they are."""
         generator = self.generator
         ones = np.ones(generator.n_dims)
-        dense = self.backend.system(ones, np.ones(generator.n_outputs), None)
-        jacobian = self.backend.compile(dense.jacobian)
-        jacobians = [np.asarray(jacobian(row)) for row in rows[: 8 * N_JACOBIANS]]
+        system = self.backend.system(ones, np.ones(generator.n_outputs), None)
+        return self.backend.compile(system.jacobian)
+
+    def _structure_holds(self, position: np.ndarray) -> bool:
+        """Whether no entry of the Jacobian is left out at a position."""
+        if self.structure is None:
+            return True
+        dense = self.scale * np.asarray(self._dense_jacobian(self.scale * position))
+        search = self._searching
+        norms = search.algebra.row_norms(np.asarray(search.jacobian(position)))
+        return bool(np.allclose(norms, np.sqrt((dense**2).sum(axis=1)), rtol=1e-8))
+
+    def _find_structure(self, rows: np.ndarray) -> Structure | None:
+        generator = self.generator
+        jacobians = [np.asarray(self._dense_jacobian(row)) for row in rows[: 8 * N_JACOBIANS]]
         finite = [value for value in jacobians if np.all(np.isfinite(value))][:N_JACOBIANS]
         if not finite:
             return None
@@ -174,6 +188,11 @@ class ConstrainedModel:
                 if candidates:
                     break
                 raise
+            if not self._structure_holds(position):
+                raise ModelError(
+                    "an input taken for noise of one output reaches others where they are matched; "
+                    "pass use_structure=False, and leave out noise= if it was declared"
+                )
             if residual <= 1.0:
                 candidates.append((float(self.state_at(position).log_density), position))
             if len(candidates) == N_CANDIDATES:

@@ -35,6 +35,7 @@ class RowDensity:
         batching: str = "auto",
     ) -> None:
         self.flat = flat
+        self.n_nan = 0
         self._outputs = simplify([flat.log_prior, flat.log_ratio])
         graph, self.batching = self._graph(batching)
         can_turn = batching == "auto" and self.batching == "vector"
@@ -91,8 +92,12 @@ class RowDensity:
         return log_prior, log_ratio
 
     def log_target(self, rows: np.ndarray, data: np.ndarray | None = None) -> np.ndarray:
-        """Log prior plus log ratio of rows, with -inf for NaN and outside the prior, shape (n,)."""
+        """Log prior plus log ratio of rows, with -inf for NaN and outside the prior, shape (n,).
+
+        Rows whose densities are NaN are counted in ``n_nan``.
+        """
         log_prior, log_ratio = self(rows, data)
+        self.n_nan += int(np.count_nonzero(np.isnan(log_prior) | np.isnan(log_ratio)))
         with np.errstate(invalid="ignore"):
             total = log_prior + log_ratio
         return np.where(np.isnan(total), -np.inf, total)

@@ -367,3 +367,23 @@ def test_names_of_any_kind() -> None:
     draws = make_rng("names").normal([0.2, -0.2], np.sqrt(0.5), (2, 100, 2))
     tree = xr.DataTree.from_dict({"posterior": dict_to_dataset({"1|group": draws})})
     assert models.log_z_of(bridge_sampling(tree, model, random_seed=1))[2] == "ok"
+
+
+@pytest.mark.filterwarnings("ignore:the model has potentials")
+def test_densities_that_are_nan_are_counted_and_told() -> None:
+    """Would catch NaN that spreads, or that nobody hears of."""
+    with pm.Model() as model:
+        mu = pm.Normal("mu")
+        pm.Potential("bound", pm.math.log(mu))
+        pm.Normal("y", mu, 1, observed=0.5)
+    grid = (np.arange(8000) + 0.5) / 1000
+    log_density = np.log(grid) - 0.5 * grid**2 - 0.5 * (grid - 0.5) ** 2 - np.log(2 * np.pi)
+    weight = np.exp(log_density)
+    rng = make_rng("nan")
+    draws = rng.choice(grid, (4, 1000), p=weight / weight.sum())
+    draws += rng.uniform(-0.0005, 0.0005, draws.shape)
+    tree = xr.DataTree.from_dict({"posterior": dict_to_dataset({"mu": draws})})
+    with pytest.warns(EvidenceWarning, match="was NaN at"):
+        found = bridge_sampling(tree, model, random_seed=1)
+    assert found["evidence"].attrs["n_nan"] > 10
+    models.assert_log_z(found, float(np.log(weight.sum() / 1000)))

@@ -51,7 +51,7 @@ def linear_step():
 
 def test_linear_generator_has_its_posterior(linear_step):
     model, step = linear_step
-    draws = walk(step, model, draws=5000, tune=300)
+    draws = walk(step, model, draws=3000, tune=200)
     check_means({f"v{i}": batch_means(draws["v"][:, i] - MEAN[i]) for i in range(3)})
     centred = draws["v"] - MEAN
     for i in range(3):
@@ -77,7 +77,7 @@ CURVES = {
 def test_curves_have_their_posterior(name):
     case, observed, output, settings = CURVES[name]
     # few of its trajectories cross between the modes
-    n_draws = 10_000 if name == "two modes" else 4000
+    n_draws = 8000 if name == "two modes" else 3000
     model = curve(observed, output)
     with model:
         step = ConstrainedHMC(**settings)

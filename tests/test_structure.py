@@ -66,11 +66,12 @@ def test_structured_equals_dense(both):
     results = []
     for system in (dense, structured):
         algebra = system.algebra
-        linear, log_density, gradient = backend.compile(system.evaluate)(here)
-        base = backend.compile(system.jacobian)(there)
-        raised = algebra.factorise(linear.jacobian, np.linspace(0.1, 1.0, 10))
-        results.append(
-            [
+
+        def values(here, there, system=system, algebra=algebra):
+            linear, log_density, gradient = system.evaluate(here)
+            base = system.jacobian(there)
+            raised = algebra.factorise(linear.jacobian, np.linspace(0.1, 1.0, 10))
+            return (
                 log_density,
                 gradient,
                 algebra.multiply(linear, of_inputs),
@@ -81,8 +82,9 @@ def test_structured_equals_dense(both):
                 algebra.cross_log_det(linear.jacobian, base),
                 algebra.half_log_det(linear),
                 algebra.row_norms(linear.jacobian),
-            ]
-        )
+            )
+
+        results.append(backend.compile(values)(here, there))
     for ours, theirs in zip(*results, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10)
 
@@ -200,3 +202,15 @@ def test_recurrent_model_is_structured_and_declared_noise_is_used():
         declared, ConstrainedHamiltonian(), use_structure=False, compile_kwargs=FAST
     )
     assert plain.structure is None
+
+
+def test_structure_that_does_not_hold_where_it_matters_is_refused():
+    """A noise input that reaches a second output only where the data are, far from the prior."""
+    with pm.Model() as model:
+        level, n = pm.Normal("level", 0.0, 0.01), pm.Normal("n", shape=3)
+        outputs = level + n
+        far = pt.switch(pt.gt(n[0], 20.0), n[0], 0.0)
+        ExactObservation("y", pt.inc_subtensor(outputs[2], far), [30.0, 0.0, 35.0], noise=n)
+    constrained = ConstrainedModel(model, ConstrainedHamiltonian(), compile_kwargs=FAST)
+    with pytest.raises(ModelError, match="use_structure=False"):
+        constrained.find_start(np.random.default_rng(1))

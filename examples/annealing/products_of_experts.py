@@ -36,6 +36,7 @@ from dataclasses import dataclass, field
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from pymc_logz import EvidenceWarning, Hamiltonian, RandomWalk
 from pymc_logz.energies import laplace_experts, random_filters, student_t_experts
@@ -244,7 +245,9 @@ def draw(axes, name, energy, curves, rmse):
     left.set_title(f"{name} experts: estimates, exact value dotted")
     right.set(xscale="log", yscale="log", xlabel="evaluations of the model")
     right.set(ylabel="RMSE of log Z (nats)", title=f"{name} experts: error")
-    right.yaxis.set_minor_formatter("{x:.1f}")
+    right.yaxis.set_minor_locator(NullLocator())
+    right.yaxis.set_major_locator(FixedLocator([0.05, 0.1, 0.2, 0.3, 0.5, 0.8]))
+    right.yaxis.set_major_formatter("{x:g}")
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
 
