@@ -122,7 +122,7 @@ def by_hais(energy, n_runs, budget, seed):
     settings = {"draws": int((budget - counter.tuning) / per_row), "chains": n_runs}
     if settings["draws"] < LEAST_ROWS:
         # the ladder that HAIS asks for is beyond the budget: a shorter one, denser near the prior
-        n_temperatures = max(16, int((budget - counter.tuning) / LEAST_ROWS))
+        n_temperatures = max(16, int(0.7 * budget / LEAST_ROWS))
         settings |= {"draws": LEAST_ROWS, "betas": np.linspace(0, 1, n_temperatures) ** 4}
     tree, counter = sampled(lz.sample_hais, energy, seed, **settings)
     weights = tree["weighted_posterior"]["log_weight"].to_numpy()

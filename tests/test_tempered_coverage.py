@@ -10,8 +10,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
     pytest.mark.filterwarnings("ignore:the model has potentials"),
 ]
-HEAVY = {"stepping_stone", "stepping_stone_reverse"}
-"""Methods whose weights may have a heavy tail, so that few of their runs are trusted."""
+HEAVY = {"stepping_stone_reverse", "ti_corrected"}
+"""Methods at the mercy of the tail of the log ratio at the prior, by weights or variances."""
 
 
 def check(found: Found) -> None:
@@ -30,9 +30,8 @@ def test_intervals_of_whole_runs_cover(name: str) -> None:
     runs = replicates(name)
     for method, found in runs.items():
         print(f"{name}: {method:24s} {found.entry()}")
-        if method not in {*HEAVY, *RULES}:
+        if method not in HEAVY:
             assert found.ok.mean() > 0.9
-        if found.ok.mean() > 0.9:
             check(found)
     rts = runs["rts"]
     assert_detects(check_coverage, np.abs(rts.z) < 1.96 / 2)

@@ -254,7 +254,8 @@ def carried(
     matrix = maps.matrix
     moved = state.position * matrix if matrix.ndim == 1 else state.position @ matrix.T
     position = moved + maps.shift
-    evaluation = path.evaluate(position)
+    # a model of constants only may be worth numbers of single precision
+    evaluation = Evaluation(*(value.astype("float64") for value in path.evaluate(position)))
     before = log_density(state.evaluation, maps.beta_before)
     log_increment = log_density(evaluation, maps.beta) - before + maps.log_volume
     log_increment = pt.switch(pt.isnan(evaluation.log_ratio), np.nan, log_increment)
