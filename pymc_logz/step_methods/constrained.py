@@ -6,13 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
-from pymc.step_methods import BlockedStep
-from pymc.step_methods.compound import Competence, StepMethodState
+from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.step_methods.step_sizes import DualAverageAdaptation, StepSizeState
 from pymc.util import get_random_generator
-from rich.progress import TextColumn
-from rich.table import Column
 
 from pymc_logz.constrained_model import ConstrainedModel
 from pymc_logz.kernels.constrained import (
@@ -29,6 +26,7 @@ from pymc_logz.step_methods.arguments import (
     check_whole_numbers,
     checked_scale,
 )
+from pymc_logz.step_methods.base import ChosenStep
 from pymc_logz.step_methods.moves import Moves
 
 MAX_ENERGY_ERROR = 1000.0
@@ -53,7 +51,7 @@ class ConstrainedHMCState(StepMethodState):
     jitter: float = field(metadata={"frozen": True})
 
 
-class ConstrainedHMC(BlockedStep):
+class ConstrainedHMC(ChosenStep):
     """Hamiltonian Monte Carlo on the inputs that give exactly what was observed.
 
     For models with `ExactObservation`: it moves all free variables of the model along the set of
@@ -148,6 +146,12 @@ class ConstrainedHMC(BlockedStep):
     default_blocked = True
     default_tune_steps = 500
     _state_class = ConstrainedHMCState
+    shown: ClassVar[dict[str, Any]] = {
+        "failures": ("Failures", "d"),
+        "step_size": ("Step size", "0.2f"),
+        "tree_size": ("Steps", "0.0f"),
+    }
+    failing = "failures"
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
         "mean_tree_accept": (np.float64, []),
         "accepted": (np.float64, []),
@@ -307,29 +311,6 @@ class ConstrainedHMC(BlockedStep):
                     f"another step method moved {name!r}, which leaves the exact observations "
                     "unmet; use ConstrainedHMC alone"
                 )
-
-    @staticmethod
-    def competence(var: Any, has_grad: bool) -> Competence:
-        """Never chosen unless asked for."""
-        return Competence.INCOMPATIBLE
-
-    @staticmethod
-    def _progressbar_config(n_chains: int = 1) -> tuple[list[Any], dict[str, Any]]:
-        columns = [
-            TextColumn("{task.fields[failures]}", table_column=Column("Failures", ratio=1)),
-            TextColumn("{task.fields[step_size]:0.2f}", table_column=Column("Step size", ratio=1)),
-            TextColumn("{task.fields[tree_size]:0.0f}", table_column=Column("Steps", ratio=1)),
-        ]
-        start = {"failures": [0] * n_chains, "step_size": [0.0] * n_chains}
-        return columns, start | {"tree_size": [0.0] * n_chains}
-
-    @staticmethod
-    def _make_progressbar_update_functions() -> tuple[Any, ...]:
-        def update(stats: Mapping[str, Any]) -> dict[str, Any]:
-            shown = {key: stats[key] for key in ("failures", "step_size", "tree_size")}
-            return shown | {"failing": stats["failures"] > 0}
-
-        return (update,)
 
 
 def _check_positive(**settings: float) -> None:
