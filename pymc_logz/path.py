@@ -103,6 +103,12 @@ class AnnealingPath:
         """The same path for rows that bring these data along, shape (n, D)."""
         return replace(self, row_data=row_data, how=self.batching)
 
+    def row_data_inputs(self) -> list[TensorVariable]:
+        """Symbolic input for the data of the rows, shape (n, D); none if rows bring none along."""
+        if self.data is None:
+            return []
+        return [pt.matrix("data", dtype="float64", shape=(None, *self.data.type.shape))]
+
     @cached_property
     def _batched(self) -> tuple[Any, str]:
         outputs = simplify([self.log_reference, self.log_ratio])

@@ -163,15 +163,19 @@ def dead_zones(x: TensorVariable) -> TensorVariable:
     return pt.switch(x[0] > 1.5, -np.inf, pt.switch(x[0] < -1, np.nan, inside))
 
 
-@cache
-def dead_zone_block(kernel: Kernel) -> Block:
-    """Block of a path from N(0, 1) to a target with dead zones."""
+def dead_zone_path() -> AnnealingPath:
+    """Path from N(0, 1) to a target with dead zones."""
     point = pt.tensor("point", dtype="float64", shape=(1,))
-    path = make_path(
+    return make_path(
         point,
         -0.5 * (point**2).sum(),
         dead_zones(point),
         n_dims=1,
         sample_reference=lambda rng, n: rng.standard_normal((n, 1)),
     )
-    return Block(path, kernel, N_ROWS)
+
+
+@cache
+def dead_zone_block(kernel: Kernel) -> Block:
+    """Block of a path from N(0, 1) to a target with dead zones."""
+    return Block(dead_zone_path(), kernel, N_ROWS)

@@ -137,9 +137,7 @@ class Block:
             pt.tensor(f"map_{name}", dtype="float64", shape=np.shape(part))
             for name, part in zip(Maps._fields, self._maps(None), strict=False)
         ]
-        data = []
-        if path.data is not None:
-            data = [pt.matrix("data", dtype="float64", shape=(None, *path.data.type.shape))]
+        data = path.row_data_inputs()
 
         def step(*args: Any) -> list[Any]:
             n = 4 + len(noise)

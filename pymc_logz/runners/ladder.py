@@ -37,8 +37,8 @@ def choose_plan(
     Anneals trial rows on a short ladder and scales its length by the variance found, since the
     variance falls as one over the number of temperatures once the rows keep up with the path. It
     stops where a longer ladder no longer helps. Temperatures move to where the trial rows lost the
-    most. Maps from one temperature to the next are corrected by the trial rows, and dropped if
-    trial rows lose no more without.
+    most. Maps from one temperature to the next are corrected by the trial rows, and kept on
+    long ladders if trial rows lose clearly less with them.
 
     Parameters
     ----------

@@ -183,9 +183,9 @@ def run_pilot(
     population.measure(kernel, np.full(len(start), 1.0 / len(start)))
     beta = 0.0
     settle(block, population, beta, rng, target_accept, tune)
-    stages = [_record(beta, population)]
     # where rows may have no density, maps could lead all rows away from where they have
     transports = block.transports and bool(np.all(np.isfinite(population.log_ratio)))
+    stages = [_record(beta, population, transports)]
     while beta < 1.0:
         beta_before, beta = beta, next_beta(population.log_ratio.reshape(block.n_groups, -1), beta)
         if beta <= beta_before or len(stages) > MAX_STAGES:
@@ -199,39 +199,39 @@ def run_pilot(
         population.measure(kernel, weight)
         resample(population, weight, rng)
         settle(block, population, beta, rng, target_accept, tune)
-        stages.append(_record(beta, population))
+        stages.append(_record(beta, population, transports))
         if report is not None:
             report(beta)
-    return _stack(stages, population, transports)
+    return _stack(stages, population)
 
 
-def _record(beta: float, population: Population) -> dict[str, Any]:
-    """One stage."""
+def _record(beta: float, population: Population, transports: bool) -> dict[str, Any]:
+    """One stage; with what maps need to know of it, if there are to be any."""
+    position, is_dense = population.state.position, population.correlation is not None
     return {
         "betas": beta,
         "step_size": population.step_size,
         "scale": population.scale,
         "correlation": population.correlation,
         "acceptance_rate": population.acceptance_rate,
-        "position": np.asarray(population.state.position),
+        "moments": population_moments(np.asarray(position), is_dense) if transports else None,
     }
 
 
-def _stack(records: list[dict[str, Any]], population: Population, transports: bool) -> Stages:
+def _stack(records: list[dict[str, Any]], population: Population) -> Stages:
     columns = {name: [record[name] for record in records] for name in records[0]}
     is_dense = columns["correlation"][0] is not None
     correlation = np.stack(columns.pop("correlation")) if is_dense else None
     columns.pop("correlation", None)
-    positions, transport = columns.pop("position"), None
-    if transports:
-        moments = [population_moments(position, is_dense) for position in positions]
+    moments, transport = columns.pop("moments"), None
+    if moments[0] is not None:
         mean, covariance = (np.stack(part) for part in zip(*moments, strict=True))
         transport = Transport.from_moments(np.stack(columns["betas"]), mean, covariance)
     _, descendants = np.unique(population.founder, return_counts=True)
     return Stages(
         **{name: np.stack(values) for name, values in columns.items()},
         correlation=correlation,
-        end=positions[-1],
+        end=np.asarray(population.state.position),
         transport=transport,
         n_founders=float(descendants.sum() ** 2 / (descendants**2).sum()),
     )

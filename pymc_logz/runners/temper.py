@@ -129,9 +129,7 @@ class TemperBlock:
         ]
         noise.append(pt.tensor("log_uniform_level", dtype="float64", shape=(m, None)))
         parity = pt.constant(np.arange(m) % 2)
-        data = []
-        if self.path.data is not None:
-            data = [pt.matrix("data", dtype="float64", shape=(None, *self.path.data.type.shape))]
+        data = self.path.row_data_inputs()
 
         def step(*args: Any) -> list[Any]:
             n = len(noise) + 1

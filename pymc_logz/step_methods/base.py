@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 from pymc.step_methods import BlockedStep
 from pymc.step_methods.compound import Competence
 from rich.progress import TextColumn
@@ -21,6 +22,15 @@ class ChosenStep(BlockedStep):
     def competence(var: Any, has_grad: bool) -> Competence:
         """Never chosen unless asked for."""
         return Competence.INCOMPATIBLE
+
+    @staticmethod
+    def check_untouched(
+        values: Mapping[str, np.ndarray], point: Mapping[str, np.ndarray], reason: str
+    ) -> None:
+        """Raise if a value variable that this method alone may move is elsewhere in the point."""
+        for name, value in values.items():
+            if not np.array_equal(value, point[name]):
+                raise RuntimeError(f"another step method moved {name!r}, {reason}")
 
     @classmethod
     def _progressbar_config(cls, n_chains: int = 1) -> tuple[list[Any], dict[str, Any]]:

@@ -305,12 +305,11 @@ class ConstrainedHMC(ChosenStep):
 
     def _check_untouched(self, point: Mapping[str, np.ndarray]) -> None:
         """Nothing else may move the point off the level set."""
-        for name, value in self._moved(point).items():
-            if not np.array_equal(value, point[name]):
-                raise RuntimeError(
-                    f"another step method moved {name!r}, which leaves the exact observations "
-                    "unmet; use ConstrainedHMC alone"
-                )
+        self.check_untouched(
+            self._moved(point),
+            point,
+            "which leaves the exact observations unmet; use ConstrainedHMC alone",
+        )
 
 
 def _check_positive(**settings: float) -> None:

@@ -231,12 +231,12 @@ class HAIS(ChosenStep):
 
     def _check_untouched(self, point: Mapping[str, np.ndarray]) -> None:
         """A weight belongs to a trajectory with its end: nothing else may move that."""
-        for name, value in self._values(point).items():
-            if not np.array_equal(value, point[name]):
-                raise RuntimeError(
-                    f"another step method moved {name!r}, but the weights of HAIS hold only for "
-                    "the ends of its own trajectories; use HAIS alone"
-                )
+        self.check_untouched(
+            self._values(point),
+            point,
+            "but the weights of HAIS hold only for the ends of its own trajectories; use HAIS "
+            "alone",
+        )
 
 
 def proposal_log_weight(tree: xr.DataTree) -> np.ndarray:

@@ -231,9 +231,8 @@ class SimulatedTempering(ChosenStep):
         if self.batch is None or self.n_used == 0:
             return
         last = self.batch.position[self.n_used - 1]
-        for name, value in values_of_row(last, self._names, self._shapes, point).items():
-            if not np.array_equal(value, point[name]):
-                raise RuntimeError(
-                    f"another step method moved {name!r}, but SimulatedTempering carries its own "
-                    "walkers from draw to draw; use it alone"
-                )
+        self.check_untouched(
+            values_of_row(last, self._names, self._shapes, point),
+            point,
+            "but SimulatedTempering carries its own walkers from draw to draw; use it alone",
+        )

@@ -4,16 +4,14 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-import pytensor.tensor as pt
 import pytest
 from checks import assert_detects, check_means, make_rng
-from targets import COVARIANCE, MEAN, N_ROWS, PRECISION, TARGETS, dead_zones
+from targets import COVARIANCE, MEAN, N_ROWS, PRECISION, TARGETS, dead_zone_path
 from test_anneal import check_crooks, uneven_plan
 from test_pilot import TARGET_ACCEPT, N, narrow_path
 
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.path import make_path
 from pymc_logz.runners.anneal import Annealed, Plan, anneal
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.ladder import choose_plan, log_weight_variance
@@ -155,15 +153,7 @@ def test_maps_that_stay_change_nothing() -> None:
 
 def test_rows_without_support_are_counted_with_maps_too() -> None:
     """Catches a dead row that comes back to life by being carried into the support."""
-    point = pt.tensor("point", dtype="float64", shape=(1,))
-    path = make_path(
-        point,
-        -0.5 * (point**2).sum(),
-        dead_zones(point),
-        n_dims=1,
-        sample_reference=lambda rng, n: rng.standard_normal((n, 1)),
-    )
-    block = Block(path, Hamiltonian(dense=False), N, transports=True)
+    block = Block(dead_zone_path(), Hamiltonian(dense=False), N, transports=True)
     start = np.linspace(-3, 3, N)[:, None]
     shrinking = Transport(np.array([0.0, 1.0]), np.array([[1.0], [9.0]]), np.zeros((2, 1)))
     plan = Plan(linear_betas(40), np.full(41, 0.5), np.ones((41, 1)), transport=shrinking)
