@@ -14,11 +14,11 @@ import numpy as np
 import pymc as pm
 
 import pymc_logz as lz
-from pymc_logz.bridging import bridge
-from pymc_logz.densities import RowDensity
 from pymc_logz.energies import Energy
 from pymc_logz.model import flatten_model
-from pymc_logz.posterior_check import posterior_rows
+from pymc_logz.posterior.bridging import bridge
+from pymc_logz.posterior.check import posterior_rows
+from pymc_logz.posterior.densities import RowDensity
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 

@@ -25,12 +25,13 @@ from pymc.sampling.jax import get_jaxified_graph
 from pymc.smc.kernels import IMH
 
 import pymc_logz as lz
-from pymc_logz import energies, hais, tempering
+from pymc_logz import energies, hais
 from pymc_logz.estimators import TemperedDraws, rts
 from pymc_logz.model import flatten_model
 from pymc_logz.references import PriorDraws
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.temper import TemperBlock
+from pymc_logz.tempered import runs
 
 N_RUNS, BUDGET = 6, 500_000
 LEAPFROG_STEPS, PARTICLES, LEAST_ROWS = 5, 1024, 64
@@ -57,7 +58,7 @@ class Counter:
             for owner, name in (
                 (Block, "launch"),
                 (TemperBlock, "launch"),
-                (tempering, "run_chains"),
+                (runs, "run_chains"),
                 (hais, "run_until"),
             )
         ]
@@ -103,7 +104,7 @@ def by_rts(energy, n_runs, budget, seed):
     settings = {"draws": draws, "chains": n_runs, "walkers": walkers, "thin": draws}
     tree, counter = sampled(lz.sample_tempered, energy, seed, **settings)
     group, names = tree["tempering"].to_dataset(), ("level", "log_ratio", "beta")
-    runs = [
+    stored = [
         TemperedDraws(
             *(group.isel(chain=chain)[name].to_numpy() for name in names),
             group["log_prior"].to_numpy(),
@@ -111,7 +112,7 @@ def by_rts(energy, n_runs, budget, seed):
         )
         for chain in range(n_runs)
     ]
-    return np.array([rts(run).log_z[-1] for run in runs]), counter.used(n_runs)
+    return np.array([rts(run).log_z[-1] for run in stored]), counter.used(n_runs)
 
 
 def by_hais(energy, n_runs, budget, seed):

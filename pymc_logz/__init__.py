@@ -2,7 +2,6 @@
 
 from importlib.metadata import version
 
-from pymc_logz.bridging import bridge_sampling
 from pymc_logz.choosing import evidence
 from pymc_logz.comparison import bayes_factor, compare_evidence, model_weights
 from pymc_logz.constraints import ExactObservation, relax
@@ -18,12 +17,13 @@ from pymc_logz.generator_form import generator_form
 from pymc_logz.kernels import Hamiltonian, Langevin, RandomWalk, Slice
 from pymc_logz.per_datum import log_likelihood
 from pymc_logz.plots import plot_evidence, plot_path, plot_sandwich, plot_sensitivity, plot_weights
+from pymc_logz.posterior.bridging import bridge_sampling
+from pymc_logz.posterior.sensitivity import evidence_sensitivity
 from pymc_logz.sampling import sample_hais, sandwich
-from pymc_logz.sensitivity import evidence_sensitivity
 from pymc_logz.step_methods import HAIS, ConstrainedHMC, PartialMomentumHMC, SimulatedTempering
-from pymc_logz.tempered_plots import plot_overlap, plot_tempering, plot_thermo
-from pymc_logz.tempered_sampling import sample_tempered
-from pymc_logz.tracking import LogZTracker
+from pymc_logz.tempered.plots import plot_overlap, plot_tempering, plot_thermo
+from pymc_logz.tempered.sampling import sample_tempered
+from pymc_logz.tempered.tracking import LogZTracker
 
 __version__ = version("pymc-logz")
 

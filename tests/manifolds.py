@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_logz.constrained_system import JaxBackend, PytensorBackend, SymbolicSystem
 from pymc_logz.kernels.projection import System
+from pymc_logz.manifold.system import JaxBackend, PytensorBackend, SymbolicSystem
 
 N_GRID = 200_001
 

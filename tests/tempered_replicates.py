@@ -22,8 +22,8 @@ from pymc_logz.estimators import METHODS
 from pymc_logz.preparation import prepare
 from pymc_logz.runners.parallel import run_tasks, spawn_generators
 from pymc_logz.settings import TemperedSettings
-from pymc_logz.tempered_results import draws_of
-from pymc_logz.tempering import Frozen, run_chain, warm_up
+from pymc_logz.tempered.results import draws_of
+from pymc_logz.tempered.runs import Frozen, run_chain, warm_up
 
 PAGE = Path(__file__).parents[1] / "docs" / "theory" / "tempered_estimators.md"
 N_RUNS = 200

@@ -10,11 +10,11 @@ from scipy import stats
 from walks import FAST, QUIET
 
 import pymc_logz as lz
-from pymc_logz.constrained_model import ConstrainedModel
 from pymc_logz.constraints import ExactObservation, exact_observations, relax
 from pymc_logz.errors import DiscreteVariableError, ModelError
-from pymc_logz.generator import make_generator
 from pymc_logz.kernels.constrained import ConstrainedHamiltonian
+from pymc_logz.manifold.generator import make_generator
+from pymc_logz.manifold.model import ConstrainedModel
 
 UNKNOWN = "exact observation"
 

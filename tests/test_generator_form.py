@@ -5,12 +5,12 @@ import pymc as pm
 import pytensor
 import pytest
 
-from pymc_logz.constrained_model import ConstrainedModel
 from pymc_logz.constraints import exact_observations
 from pymc_logz.errors import ModelError
-from pymc_logz.generator import make_generator
 from pymc_logz.generator_form import generator_form
 from pymc_logz.kernels.constrained import ConstrainedHamiltonian
+from pymc_logz.manifold.generator import make_generator
+from pymc_logz.manifold.model import ConstrainedModel
 
 DATA = np.array([0.5, 1.2, 0.3])
 LOG_SCALE = 0.2

@@ -5,9 +5,9 @@ import pytest
 from test_examples import load
 
 import pymc_logz as lz
-from pymc_logz.constrained_model import ConstrainedModel
 from pymc_logz.kernels.constrained import ConstrainedHamiltonian
-from pymc_logz.manifold_bridge import manifold_bridge
+from pymc_logz.manifold.evidence import manifold_bridge
+from pymc_logz.manifold.model import ConstrainedModel
 
 
 @pytest.fixture(scope="module")

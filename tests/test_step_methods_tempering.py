@@ -18,7 +18,7 @@ from pymc_logz import energies
 from pymc_logz.runners.warm_up import Ladder
 from pymc_logz.step_methods import SimulatedTempering
 from pymc_logz.step_methods.walkers import Ensemble, refresh_held
-from pymc_logz.tempered_evidence import walker_group
+from pymc_logz.tempered.evidence import walker_group
 
 pytestmark = [
     # threads of JAX, alive since some test before, make fork warn

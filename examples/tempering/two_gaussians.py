@@ -32,7 +32,7 @@ from pymc_logz.preparation import prepare
 from pymc_logz.runners.temper import TemperBlock, Walkers, walk
 from pymc_logz.runners.warm_up import CORRECTIONS, make_ladder
 from pymc_logz.settings import TemperedSettings
-from pymc_logz.tempering import place_levels
+from pymc_logz.tempered.runs import place_levels
 
 N_DIMS, N_LEVELS = 10, 25
 N_CHAINS, WALKERS, DRAWS = 20, 32, 2000

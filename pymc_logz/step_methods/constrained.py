@@ -11,7 +11,6 @@ from pymc.step_methods.state import dataclass_state
 from pymc.step_methods.step_sizes import DualAverageAdaptation, StepSizeState
 from pymc.util import get_random_generator
 
-from pymc_logz.constrained_model import ConstrainedModel
 from pymc_logz.kernels.constrained import (
     NOT_CONVERGED,
     NOT_FINITE,
@@ -19,6 +18,7 @@ from pymc_logz.kernels.constrained import (
     ConstrainedHamiltonian,
     TransitionInfo,
 )
+from pymc_logz.manifold.model import ConstrainedModel
 from pymc_logz.step_methods.adaptation import reasonable_step_size
 from pymc_logz.step_methods.arguments import (
     check_settings,

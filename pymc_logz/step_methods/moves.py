@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_logz.constrained_model import ConstrainedModel, one_blas_thread
 from pymc_logz.kernels.constrained import ManifoldState, TransitionInfo
+from pymc_logz.manifold.model import ConstrainedModel, one_blas_thread
 from pymc_logz.step_methods.processes import Helper
 
 

@@ -23,7 +23,7 @@ from pymc_logz.step_methods.arguments import (
 )
 from pymc_logz.step_methods.base import ChosenStep
 from pymc_logz.step_methods.walkers import Draws, Ensemble, WalkSource
-from pymc_logz.tempering import warm_up
+from pymc_logz.tempered.runs import warm_up
 
 BATCH_SIZE = 32
 LADDER_STATS = {"beta": "betas", "log_prior": "log_prior", "log_z_hat": "log_z_hat"}

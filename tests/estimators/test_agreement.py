@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from checks import assert_detects, check_coverage, make_rng
 from scipy.stats import binom
-from tempered import PoissonPath, gibbs_draws, ladder, sticky_draws
+from tempered_paths import PoissonPath, gibbs_draws, ladder, sticky_draws
 
 from pymc_logz.estimators import (
     METHODS,

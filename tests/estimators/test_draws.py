@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from checks import make_rng
-from tempered import PoissonPath, ladder, sticky_draws
+from tempered_paths import PoissonPath, ladder, sticky_draws
 
 from pymc_logz.estimators import METHODS, TemperedDraws
 from pymc_logz.estimators import draws as module

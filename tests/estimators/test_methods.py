@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from checks import assert_detects, check_coverage, make_rng
-from tempered import PoissonPath, gibbs_draws, ladder, sticky_draws
+from tempered_paths import PoissonPath, gibbs_draws, ladder, sticky_draws
 
 from pymc_logz.errors import STATUS_SENTENCES, USABLE_STATUSES
 from pymc_logz.estimators import METHODS, LogZEstimate, TemperedDraws

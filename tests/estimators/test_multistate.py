@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from checks import make_rng
 from scipy.special import logsumexp
-from tempered import PoissonPath, ladder, sticky_draws
+from tempered_paths import PoissonPath, ladder, sticky_draws
 
 from pymc_logz.estimators import (
     METHODS,

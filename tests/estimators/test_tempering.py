@@ -7,7 +7,7 @@ import pytest
 from checks import assert_detects, check_coverage, check_means, make_rng
 from scipy.optimize import minimize
 from scipy.special import logsumexp
-from tempered import PoissonPath, TruncatedPath, gibbs_draws, ladder, sticky_draws
+from tempered_paths import PoissonPath, TruncatedPath, gibbs_draws, ladder, sticky_draws
 
 from pymc_logz.estimators import (
     TemperedDraws,

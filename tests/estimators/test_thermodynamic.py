@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from checks import make_rng
-from tempered import PoissonPath, TruncatedPath, ladder, sticky_draws
+from tempered_paths import PoissonPath, TruncatedPath, ladder, sticky_draws
 
 from pymc_logz.estimators import (
     METHODS,

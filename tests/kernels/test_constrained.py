@@ -7,7 +7,6 @@ import pytest
 from checks import assert_detects, check_means, check_same_law, make_rng
 from manifolds import nearly_singular, on_surface, parabola, plain_system, surface, two_branches
 
-from pymc_logz.constrained_system import JaxBackend, PytensorBackend
 from pymc_logz.kernels.constrained import (
     NOT_CONVERGED,
     NOT_FINITE,
@@ -16,6 +15,7 @@ from pymc_logz.kernels.constrained import (
     ConstrainedHamiltonian,
 )
 from pymc_logz.kernels.projection import project_position
+from pymc_logz.manifold.system import JaxBackend, PytensorBackend
 
 N_ROWS = 8000
 N_MOVES = 2

@@ -11,7 +11,7 @@ from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.runners.parallel import default_cores
 from pymc_logz.settings import TemperedSettings
-from pymc_logz.tempering import run_tempered
+from pymc_logz.tempered.runs import run_tempered
 
 
 def sample_tempered(

@@ -25,7 +25,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def benchmark() -> ModuleType:
     """The benchmark that makes replicates."""
-    path = Path(__file__).parents[1] / "benchmarks" / "bridge.py"
+    path = Path(__file__).parents[2] / "benchmarks" / "bridge.py"
     spec = importlib.util.spec_from_file_location("benchmark_bridge", path)
     assert spec is not None
     assert spec.loader is not None

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from pymc_logz.diagnostics import rejection_rates, round_trips
 from pymc_logz.estimators import METHODS, LogZCurve, TemperedDraws, mbar, rts_log_z
 from pymc_logz.plots import make_panels
-from pymc_logz.tempered_evidence import check_methods, draws_of_group, walker_group
+from pymc_logz.tempered.evidence import check_methods, draws_of_group, walker_group
 
 TRACES = 3
 """Walkers whose levels are drawn."""

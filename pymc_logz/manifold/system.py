@@ -17,7 +17,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_logz.batching import RowMap
 from pymc_logz.compiling import compile_kwargs_for
 from pymc_logz.kernels.projection import NUMPY, Arrays, Dense, Structured, System, jax_arrays
-from pymc_logz.structure import Structure, needs_loop
+from pymc_logz.manifold.structure import Structure, needs_loop
 
 REVERSE_COST = 2
 """Rough cost of one pass of reverse mode in passes of forward mode (measured: 1.6)."""

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import xarray as xr
 from checks import check_means, make_rng
-from tempered import PoissonPath, gibbs_draws, ladder, stored_run
+from tempered_paths import PoissonPath, gibbs_draws, ladder, stored_run
 
 import pymc_logz as lz
-from pymc_logz import tempered_plots
 from pymc_logz.diagnostics import round_trips
 from pymc_logz.estimators import mbar
-from pymc_logz.tempered_evidence import stored_draws
-from pymc_logz.tempered_plots import mean_log_ratio
+from pymc_logz.tempered import plots
+from pymc_logz.tempered.evidence import stored_draws
+from pymc_logz.tempered.plots import mean_log_ratio
 
 PATH, K = PoissonPath(), 7
 PLOTS = {
@@ -154,7 +154,7 @@ def test_long_runs_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     thinned = {name: getattr(draws, name)[:, ::3] for name in ("level", "log_ratio", "segment")}
     every_third = replace(draws, **thinned)
     expected = mean_log_ratio(every_third, draws.betas)
-    monkeypatch.setattr(tempered_plots, "MAX_DRAWS", 120)
+    monkeypatch.setattr(plots, "MAX_DRAWS", 120)
     np.testing.assert_allclose(mean_log_ratio(draws, draws.betas), expected)
 
 

@@ -20,11 +20,11 @@ from pymc_logz import (
     bridge_sampling,
     energies,
 )
-from pymc_logz import bridging as module
-from pymc_logz.densities import RowDensity
 from pymc_logz.energies import Energy
 from pymc_logz.model import flatten_model
-from pymc_logz.posterior_check import PosteriorRows, posterior_rows, split_rhat
+from pymc_logz.posterior import bridging as module
+from pymc_logz.posterior.check import PosteriorRows, posterior_rows, split_rhat
+from pymc_logz.posterior.densities import RowDensity
 
 ENERGIES: dict[str, Callable[[], Energy]] = {
     "poisson_gamma": energies.poisson_gamma,

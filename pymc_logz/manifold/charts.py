@@ -16,8 +16,8 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 from scipy.special import gammaln, logsumexp
 
-from pymc_logz.constrained_model import ConstrainedModel
 from pymc_logz.kernels.projection import Linear, project_position
+from pymc_logz.manifold.model import ConstrainedModel
 
 DF = 6.0
 INFLATION = 1.2

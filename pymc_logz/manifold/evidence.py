@@ -9,12 +9,12 @@ import pymc as pm
 import xarray as xr
 from pymc.util import get_random_generator
 
-from pymc_logz.charts import Atlas, fitted_charts
-from pymc_logz.constrained_model import ConstrainedModel, one_blas_thread
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.kernels.constrained import ConstrainedHamiltonian
-from pymc_logz.posterior_check import posterior_rows
+from pymc_logz.manifold.charts import Atlas, fitted_charts
+from pymc_logz.manifold.model import ConstrainedModel, one_blas_thread
+from pymc_logz.posterior.check import posterior_rows
 from pymc_logz.prior_check import check_prior_mass
 from pymc_logz.results import evidence_dataset
 

@@ -7,10 +7,10 @@ from checks import make_rng
 from scipy import stats
 
 from pymc_logz import ModelError
-from pymc_logz.densities import ROWS_PER_CALL, RowDensity
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.model import flatten_model
-from pymc_logz.proposals import NormalProposal, fitted_normal, shrinkage
+from pymc_logz.posterior.densities import ROWS_PER_CALL, RowDensity
+from pymc_logz.posterior.proposals import NormalProposal, fitted_normal, shrinkage
 from pymc_logz.references import StudentReference
 
 FACTOR = np.array([[2.0, 0.0, 0.0], [-0.5, 0.3, 0.0], [1.0, 0.2, 5.0]])

@@ -28,7 +28,7 @@ from pymc_logz.runners.pilot_check import stuck_stages
 from pymc_logz.runners.temper import TemperBlock, Walk, walk
 from pymc_logz.runners.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds
 from pymc_logz.settings import TemperedSettings
-from pymc_logz.tempered_results import draws_of, tempered_draws_dataset, tempering_dataset
+from pymc_logz.tempered.results import draws_of, tempered_draws_dataset, tempering_dataset
 
 LEVELS_PER_STAGE = 2
 """Levels of an adaptive ladder per stage of the pilot: about one swap in four is rejected."""

@@ -14,7 +14,7 @@ from pymc.util import get_random_generator
 from scipy import stats
 
 import pymc_logz as lz
-from pymc_logz import preparation, tempering
+from pymc_logz import preparation
 from pymc_logz.energies import gaussian_shells, ridge, skewed_bimodal, two_gaussians
 from pymc_logz.estimators.tempering import rts
 from pymc_logz.preparation import Prepared
@@ -22,7 +22,8 @@ from pymc_logz.runners import warm_up
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.parallel import spawn_generators
 from pymc_logz.runners.temper import TemperBlock
-from pymc_logz.tempered_evidence import stored_draws
+from pymc_logz.tempered import runs
+from pymc_logz.tempered.evidence import stored_draws
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 FIXED = lz.Hamiltonian(step_size=0.8, scale=1.0)
@@ -79,8 +80,8 @@ def _compile_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(warm_up, "MAX_ROUNDS", 5)
-        patch.setattr(tempering, "prepare", prepare_once)
-        patch.setattr(tempering, "TemperBlock", compile_once)
+        patch.setattr(runs, "prepare", prepare_once)
+        patch.setattr(runs, "TemperBlock", compile_once)
         yield
 
 
@@ -249,7 +250,7 @@ def test_model_from_the_context_without_a_pilot(
     def fail(*_: Any, **__: Any) -> None:
         raise AssertionError("the pilot was run")
 
-    monkeypatch.setattr(tempering, "run_pilot", fail)
+    monkeypatch.setattr(runs, "run_pilot", fail)
     with models.normal_normal():
         tree = lz.sample_tempered(**{**SMALL, "chains": 3, "random_seed": 1})
     xr.testing.assert_equal(tree["posterior"], small["posterior"])
@@ -314,14 +315,14 @@ def test_an_interrupt_keeps_finished_chains(
     small: xr.DataTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Would catch an interrupt that loses everything or goes unmentioned, and a seed unused."""
-    run_chain, calls = tempering.run_chain, iter(range(100))
+    run_chain, calls = runs.run_chain, iter(range(100))
 
     def interrupted(*args: Any, **kwargs: Any) -> Any:
         if next(calls) == 2:
             raise KeyboardInterrupt
         return run_chain(*args, **kwargs)
 
-    monkeypatch.setattr(tempering, "run_chain", interrupted)
+    monkeypatch.setattr(runs, "run_chain", interrupted)
     with pytest.warns(lz.EvidenceWarning, match="2 of 3 chains"):
         tree = small_run(chains=3, random_seed=2)
     assert tree["posterior"].sizes["chain"] == 2
@@ -380,7 +381,7 @@ def test_a_run_without_round_trips_says_so() -> None:
 
 def test_rounds_that_do_not_converge_are_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Would catch a warm-up that fails in silence."""
-    monkeypatch.setattr(tempering, "LARGE_DEVIATION", 0.0)
+    monkeypatch.setattr(runs, "LARGE_DEVIATION", 0.0)
     with pytest.warns(lz.EvidenceWarning, match="iterations of warm-up.*larger tune"):
         small_run()
 

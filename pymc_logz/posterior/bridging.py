@@ -11,20 +11,20 @@ import xarray as xr
 from pymc.util import get_random_generator
 
 from pymc_logz.constraints import exact_observations
-from pymc_logz.densities import RowDensity
 from pymc_logz.errors import STATUS_SENTENCES, ImproperPriorError, ModelError, warn
 from pymc_logz.estimators import LogZEstimate, bridge_log_z, importance_log_z
-from pymc_logz.manifold_bridge import manifold_bridge
+from pymc_logz.manifold.evidence import manifold_bridge
 from pymc_logz.model import flatten_model
-from pymc_logz.posterior_check import (
+from pymc_logz.posterior.check import (
     PosteriorRows,
     check_start_of_chains,
     check_stored_density,
     posterior_rows,
 )
+from pymc_logz.posterior.densities import RowDensity
+from pymc_logz.posterior.proposals import NormalProposal, fitted_normal
 from pymc_logz.preparation import posterior_of
 from pymc_logz.prior_check import check_prior_mass
-from pymc_logz.proposals import NormalProposal, fitted_normal
 from pymc_logz.references import INFLATION, PriorDraws, StudentReference
 from pymc_logz.results import evidence_dataset
 from pymc_logz.runners.parallel import spawn_generators
@@ -99,7 +99,7 @@ def bridge_sampling(
 
     Notes
     -----
-    Draws of a model with exact observations go to `pymc_logz.manifold_bridge.manifold_bridge`,
+    Draws of a model with exact observations go to `pymc_logz.manifold.evidence.manifold_bridge`,
     which does the same on the set of inputs that meet them; ``method`` and ``cross_check`` do not
     apply there. Potentials are part of the target, and of log Z. A prior that a transform restricts
     (an ordered normal, say) is renormalised, as in `sample_hais`. A bridge knows of the posterior

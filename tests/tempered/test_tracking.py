@@ -11,9 +11,9 @@ from checks import assert_detects, check_coverage, check_means, make_rng
 from scipy import stats
 
 import pymc_logz as lz
-from pymc_logz import tracking
 from pymc_logz.energies import gaussian_rbm, gaussian_rbm_log_z
 from pymc_logz.errors import EvidenceWarning, ModelError
+from pymc_logz.tempered import tracking
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),

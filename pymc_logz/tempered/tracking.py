@@ -36,9 +36,9 @@ from pymc_logz.runners.parallel import spawn_generators
 from pymc_logz.runners.temper import TemperBlock, Walk, Walkers, walk
 from pymc_logz.runners.warm_up import climb, level_share, with_tuned_steps
 from pymc_logz.settings import TemperedSettings
-from pymc_logz.tempered_results import tempered_draws_dataset
-from pymc_logz.tempering import warm_up
-from pymc_logz.tracked_results import Moment, moment_datasets
+from pymc_logz.tempered.results import tempered_draws_dataset
+from pymc_logz.tempered.runs import warm_up
+from pymc_logz.tempered.tracked_results import Moment, moment_datasets
 
 N_PILOT = 256
 LEAST_CARRIED = 0.2

@@ -1,0 +1,1 @@
+"""log Z from a posterior that already exists."""

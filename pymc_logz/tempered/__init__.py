@@ -1,0 +1,1 @@
+"""Simulated tempering: runs, results, evidence, plots, and tracking while a model changes."""
