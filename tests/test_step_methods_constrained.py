@@ -10,6 +10,7 @@ from manifolds import nearly_singular, parabola, two_branches
 from walks import QUIET, assert_state_round_trip, batch_means, same, walk
 
 from pymc_logz.constraints import ExactObservation
+from pymc_logz.step_methods import constrained as module
 from pymc_logz.step_methods.constrained import ConstrainedHMC
 
 pytestmark = [
@@ -157,6 +158,18 @@ def test_state_and_pickle():
         step = ConstrainedHMC(compile_kwargs=NUMPY)
     other = cloudpickle.loads(cloudpickle.dumps(step))
     assert_state_round_trip(step, other, model)
+
+
+def test_transitions_made_ahead_change_nothing(linear_step, monkeypatch):
+    """Would catch a draw lost or made twice between two calls, or by a restored state."""
+    model, step = linear_step
+    together = walk(step, model, 40, tune=5)
+    for n in (7, 1):
+        monkeypatch.setattr(module, "MAX_TRANSITIONS", n)
+        for name, values in walk(step, model, 40, tune=5).items():
+            np.testing.assert_allclose(values, together[name], rtol=1e-7)
+    monkeypatch.setattr(module, "MAX_TRANSITIONS", 7)
+    assert_state_round_trip(step, step, model, tune=0)
 
 
 def test_backends_give_the_same_chain(linear_step):

@@ -67,9 +67,9 @@ def continue_from(step, point, n: int) -> list[dict]:
     return points
 
 
-def assert_state_round_trip(step, other, model: pm.Model) -> None:
+def assert_state_round_trip(step, other, model: pm.Model, tune: int = 100) -> None:
     """Fail unless a chain goes on the same, in another instance, from its state alone."""
-    step.setup_chain(np.random.default_rng(1), 100, 100)
+    step.setup_chain(np.random.default_rng(1), tune, 100)
     point = continue_from(step, model.initial_point(0), 70)[-1]
     state = cloudpickle.loads(cloudpickle.dumps(step.sampling_state))
     expected = continue_from(step, point, 40)

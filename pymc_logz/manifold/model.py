@@ -11,7 +11,7 @@ from threadpoolctl import (  # type: ignore[import-untyped]  # PyMC's own depend
 )
 
 from pymc_logz.errors import ModelError
-from pymc_logz.kernels.constrained import ConstrainedHamiltonian, ManifoldState, TransitionInfo
+from pymc_logz.kernels.constrained import ConstrainedHamiltonian, ManifoldState
 from pymc_logz.kernels.projection import NUMPY, System, project_position
 from pymc_logz.manifold.generator import Generator, make_generator
 from pymc_logz.manifold.starting_points import Found, Search, find_point
@@ -23,6 +23,8 @@ N_PRIOR = 256
 N_JACOBIANS = 4
 N_TRIES = 100
 N_CANDIDATES = 4
+MAX_TRANSITIONS = 16
+"""In one call, since a call of a function of JAX costs as much as several steps."""
 QUARTILE_WIDTH = 1.349
 
 
@@ -226,7 +228,7 @@ class ConstrainedModel:
         return self.backend.compile(lambda position: self.kernel.state_at(self.system, position))
 
     @cached_property
-    def _transition(self) -> Any:
+    def _chain(self) -> Any:
         system, kernel = self.system, self.kernel
         xp = system.arrays.xp
 
@@ -237,22 +239,32 @@ class ConstrainedModel:
             record = xp.stack([xp.asarray(value, dtype=float) for value in info])
             return state, xp.concatenate([state.position, xp.stack([state.log_density]), record])
 
-        return self.backend.compile(transition)
+        return self.backend.compile_chain(transition)
 
-    def transition(
-        self,
-        state: ManifoldState,
-        noise: np.ndarray,
-        log_uniform: float,
-        step_size: float,
-        n_steps: int,
-    ) -> tuple[ManifoldState, np.ndarray, float, TransitionInfo]:
-        """State after one transition, its position and log density, and numbers about it."""
-        numbers = np.concatenate([noise, [log_uniform, step_size, n_steps]])
-        state, record = self._transition(state, numbers)
-        record = np.asarray(record)
-        position, (log_density, *info) = record[: noise.size], record[noise.size :].tolist()
-        return state, position, log_density, TransitionInfo(*info)
+    def transitions(
+        self, state: ManifoldState, numbers: np.ndarray
+    ) -> tuple[ManifoldState, np.ndarray]:
+        """State after as many transitions as ``numbers`` has rows, and a record of each.
+
+        Parameters
+        ----------
+        state
+            Where the chain is.
+        numbers
+            Normals (d of them), log of a uniform number, step size and number of steps of each
+            transition, shape (n, d + 3); n is at most `MAX_TRANSITIONS`.
+
+        Returns
+        -------
+        tuple
+            The state, and an array (n, d + 10): position, log density, and the fields of
+            `TransitionInfo` after each transition.
+        """
+        # one shape, so that it is compiled once
+        rows = np.zeros((MAX_TRANSITIONS, numbers.shape[1]))
+        rows[: len(numbers)] = numbers
+        state, records = self._chain(state, rows, len(numbers))
+        return state, np.asarray(records)[: len(numbers)]
 
     def named(self, position: np.ndarray) -> dict[str, np.ndarray]:
         """Value variables by name of one position."""

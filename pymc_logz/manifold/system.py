@@ -77,6 +77,27 @@ class JaxBackend:
 
         return jax.jit(over_rows)
 
+    def compile_chain(self, function: Callable) -> Callable:
+        """Function of ``(state, rows, n)`` that passes a state on through the first n rows.
+
+        ``function`` maps ``(state, row)`` to the next state and a record; the records come back as
+        one array, of as many rows.
+        """
+        import jax
+        import jax.numpy as jnp
+
+        def chain(state: Any, rows: Any, n: Any) -> tuple[Any, Any]:
+            _, record = jax.eval_shape(function, state, rows[0])
+
+            def move(i: Any, carried: tuple[Any, Any]) -> tuple[Any, Any]:
+                state, records = carried
+                state, record = function(state, rows[i])
+                return state, records.at[i].set(record)
+
+            return jax.lax.fori_loop(0, n, move, (state, jnp.zeros((len(rows), *record.shape))))
+
+        return jax.jit(chain)
+
     def system(
         self, scale: np.ndarray, tolerance: np.ndarray, structure: Structure | None
     ) -> System:
@@ -187,6 +208,19 @@ class PytensorBackend:
             return tuple(np.stack(column) for column in columns)
 
         return over_rows
+
+    def compile_chain(self, function: Callable) -> Callable:
+        """Function of ``(state, rows, n)`` that passes a state on through the first n rows."""
+        one = self.compile(function)
+
+        def chain(state: Any, rows: np.ndarray, n: int) -> tuple[Any, np.ndarray]:
+            records = []
+            for row in rows[:n]:
+                state, record = one(state, row)
+                records.append(record)
+            return state, np.stack(records)
+
+        return chain
 
     def system(
         self, scale: np.ndarray, tolerance: np.ndarray, structure: Structure | None

@@ -18,7 +18,7 @@ from pymc_logz.kernels.constrained import (
     ConstrainedHamiltonian,
     TransitionInfo,
 )
-from pymc_logz.manifold.model import ConstrainedModel
+from pymc_logz.manifold.model import MAX_TRANSITIONS, ConstrainedModel
 from pymc_logz.step_methods.adaptation import reasonable_step_size
 from pymc_logz.step_methods.arguments import (
     check_settings,
@@ -46,6 +46,7 @@ class ConstrainedHMCState(StepMethodState):
     step_adapt: StepSizeState
     n_draws: int
     n_failures: int
+    waiting: np.ndarray  # of transitions made ahead of the draw
     path_length: float = field(metadata={"frozen": True})
     max_steps: int = field(metadata={"frozen": True})
     jitter: float = field(metadata={"frozen": True})
@@ -199,24 +200,24 @@ class ConstrainedHMC(ChosenStep):
         self.rng = get_random_generator(rng)
         self.path_length, self.max_steps, self.jitter = path_length, max_steps, jitter
         self.step_size, self.target_accept, self.n_inner = step_size, target_accept, n_inner
-        n_dims = sum(int(np.prod(value.shape)) for value in model.initial_point(0).values())
+        self._n_dims = sum(int(np.prod(value.shape)) for value in model.initial_point(0).values())
         self.moves = Moves(
             ConstrainedModel(
                 model,
                 ConstrainedHamiltonian(n_inner=n_inner),
                 tolerance=tolerance,
-                scale=None if scale is None else checked_scale(scale, n_dims),
+                scale=None if scale is None else checked_scale(scale, self._n_dims),
                 use_structure=use_structure,
                 random_seed=random_seed,
                 compile_kwargs=compile_kwargs,
             )
         )
-        self._n_dims = n_dims
         self._reset(tune=True)
 
     def _reset(self, tune: bool) -> None:
         self.tune = tune
         self.position: np.ndarray | None = None
+        self.waiting = np.empty((0, self._n_dims + 2 + len(TransitionInfo._fields)))
         self.n_draws = self.n_failures = 0
         self._set_step_size(0.25 if self.step_size is None else self.step_size)
 
@@ -235,15 +236,17 @@ class ConstrainedHMC(ChosenStep):
         else:
             self._check_untouched(point)
         adapts = self.tune and self.step_size is None
-        step_size = float(self.step_adapt.current(adapts))
-        info, log_density = self._move(step_size)
+        if not len(self.waiting):
+            self.waiting = self._move_on(1 if adapts else MAX_TRANSITIONS)
+        (step_size, *record), self.waiting = self.waiting[0], self.waiting[1:]
+        self.position = np.array(record[: self._n_dims])
+        log_density, info = record[self._n_dims], TransitionInfo(*record[self._n_dims + 1 :])
         if adapts:
             # a trajectory that needed the fallback is too dear to aim at: it counts as a failed one
-            usual = info.n_newton == 0
-            self.step_adapt.update(float(info.acceptance_rate) * usual, tune=True)
-        stats = self._stats(info, log_density)
+            self.step_adapt.update(info.acceptance_rate * (info.n_newton == 0), tune=True)
+        stats = self._stats(info, float(log_density))
         bar = float(self.step_adapt.current(tune=False))
-        stats |= {"step_size": step_size, "step_size_bar": bar, "tune": self.tune}
+        stats |= {"step_size": float(step_size), "step_size_bar": bar, "tune": self.tune}
         self.n_draws += 1
         return self._moved(point), [stats]
 
@@ -256,24 +259,28 @@ class ConstrainedHMC(ChosenStep):
         if self.step_size is None and self.tune:
 
             def acceptance_rate(step_size: float) -> float:
-                noise = self.rng.standard_normal(self._n_dims)
                 # log of a uniform number above 1: tried, not taken
-                _, info, _ = self.moves.ask("move", self.position, noise, np.inf, step_size, 1)
-                return float(info.acceptance_rate) * (info.n_newton == 0)
+                noise = self.rng.standard_normal(self._n_dims)
+                numbers = np.array([[*noise, np.inf, step_size, 1]])
+                record = self.moves.ask("moves", self.position, numbers)[0]
+                info = TransitionInfo(*record[self._n_dims + 1 :])
+                return float(info.acceptance_rate * (info.n_newton == 0))
 
             self._set_step_size(min(reasonable_step_size(acceptance_rate, 0.25), 1.0))
 
-    def _move(self, step_size: float) -> tuple[TransitionInfo, float]:
-        """Move on by one trajectory."""
+    def _move_on(self, n: int) -> np.ndarray:
+        """Step size and record of each of the next n trajectories, a row each."""
+        step_size = float(self.step_adapt.current(self.tune and self.step_size is None))
         n_steps = int(np.clip(round(self.path_length / step_size), 1, self.max_steps))
-        if self.jitter:
-            step_size *= 1.0 + self.jitter * self.rng.uniform(-1.0, 1.0)
-        noise = self.rng.standard_normal(self._n_dims)
-        log_uniform = float(np.log(self.rng.random()))
-        self.position, info, log_density = self.moves.ask(
-            "move", self.position, noise, log_uniform, step_size, n_steps
-        )
-        return info, log_density
+        numbers = np.empty((n, self._n_dims + 3))
+        for row in numbers:
+            jittered = step_size
+            if self.jitter:
+                jittered *= 1.0 + self.jitter * self.rng.uniform(-1.0, 1.0)
+            row[:-3] = self.rng.standard_normal(self._n_dims)
+            row[-3:] = np.log(self.rng.random()), jittered, n_steps
+        records = self.moves.ask("moves", self.position, numbers)
+        return np.column_stack([np.full(n, step_size), records])
 
     def _stats(self, info: TransitionInfo, log_density: float) -> dict[str, Any]:
         failed = {name: bool(info.status == code) for name, code in FAILURES.items()}

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_logz.kernels.constrained import ManifoldState, TransitionInfo
+from pymc_logz.kernels.constrained import ManifoldState
 from pymc_logz.manifold.model import ConstrainedModel, one_blas_thread
 from pymc_logz.step_methods.processes import Helper
 
@@ -47,7 +47,7 @@ class Moves:
         """Answer, computed here; a function of the message alone."""
         what, *rest = message
         with one_blas_thread():
-            return self._start(*rest) if what == "start" else self._move(*rest)
+            return self._start(*rest) if what == "start" else self._moves(*rest)
 
     def _start(self, point: Mapping[str, np.ndarray], seed: Sequence[int]) -> np.ndarray:
         """The given point if it is on the level set, else one found from prior draws."""
@@ -64,19 +64,10 @@ class Moves:
                     return near
         return model.find_start(np.random.default_rng(seed))
 
-    def _move(
-        self,
-        position: np.ndarray,
-        noise: np.ndarray,
-        log_uniform: float,
-        step_size: float,
-        n_steps: int,
-    ) -> tuple[np.ndarray, TransitionInfo, float]:
-        """Position after a transition, what happened, and the log density there."""
+    def _moves(self, position: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """Records of transitions one after the other; see `ConstrainedModel.transitions`."""
         if self._last is None or not np.array_equal(self._last[0], position):
             self._last = (position, self.model.state_at(position))
-        state, position, log_density, info = self.model.transition(
-            self._last[1], noise, log_uniform, step_size, n_steps
-        )
-        self._last = (position, state)
-        return position, info, log_density
+        state, records = self.model.transitions(self._last[1], numbers)
+        self._last = (records[-1, : position.size].copy(), state)
+        return records
