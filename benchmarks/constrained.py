@@ -50,12 +50,13 @@ LV = example()
 def prey_only(data):
     """The simulator with every fifth number of prey observed exactly."""
     with pm.Model() as model:
+        z = LV.rates(interaction=True)
         noise = pm.Normal("noise", shape=(LV.N_STEPS, 2))
         states = pytensor.scan(
             LV.next_state,
             sequences=[noise],
             outputs_info=[pt.constant(LV.START)],
-            non_sequences=[LV.rates(interaction=True)],
+            non_sequences=[z],
             return_updates=False,
         )
         lz.ExactObservation("prey", states[4::5, 0], data[4::5, 0])

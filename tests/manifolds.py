@@ -111,6 +111,17 @@ def parabola() -> Curve:
     )
 
 
+def unequal() -> Curve:
+    """Output exp(v) - v + n / 2 at 2: a narrow mode, and a broad one of about the same mass."""
+    return Curve(
+        lambda u: pt.exp(u[0]) - u[0] + 0.5 * u[1],
+        2.0,
+        lambda v: 2.0 * (2.0 - np.exp(v) + v),
+        lambda v: np.full_like(v, np.log(0.5)),
+        (-6.0, 3.0),
+    )
+
+
 def two_branches() -> Curve:
     """Output n^2 - v^2 at 1: two branches that do not meet."""
     return Curve(

@@ -109,6 +109,37 @@ def test_circle_has_a_uniform_angle():
         check_means({f"sin {k}": batch_means(np.sin(k * angle))})
 
 
+def test_two_curved_constraints_have_their_posterior():
+    """Noise whose size depends on an input, so that the determinant matters: by quadrature."""
+    with pm.Model() as model:
+        v, n = pm.Normal("v", shape=2), pm.Normal("n", shape=2)
+        size = np.float64(0.4) * pt.exp(np.float64(0.3) * v[0])
+        outputs = [
+            v[0] ** 2 + v[1] + np.float64(0.7) * n[0],
+            v[0] * v[1] + pt.sin(v[1]) + size * n[1],
+        ]
+        ExactObservation("y", pt.stack(outputs), [1.0, 0.3])
+        step = ConstrainedHMC()
+    draws = walk(step, model, draws=6000, tune=300)["v"]
+    grid = np.linspace(-5, 5, 801)
+    a, b = np.meshgrid(grid, grid, indexing="ij")
+    sd = 0.4 * np.exp(0.3 * a)
+    log_density = -0.5 * (a**2 + b**2 + ((1.0 - a**2 - b) / 0.7) ** 2)
+    log_density += -0.5 * ((0.3 - a * b - np.sin(b)) / sd) ** 2 - np.log(sd)
+    weights = np.exp(log_density - log_density.max())
+    weights /= weights.sum()
+    functions = {
+        "first": lambda a, b: a,
+        "second": lambda a, b: b,
+        "first squared": lambda a, b: a**2,
+        "product": lambda a, b: a * b,
+        "tail": lambda a, b: np.tanh(b) ** 3,
+    }
+    for name, function in functions.items():
+        exact = float((weights * function(a, b)).sum())
+        check_means({name: batch_means(function(*draws.T))}, exact)
+
+
 def test_likelihood_and_transform_beside_it():
     """Scale s ~ HalfNormal, output s n = 1, and a Poisson count of s: checked by quadrature."""
     with pm.Model() as model:

@@ -25,6 +25,8 @@ N_TRIES = 100
 N_CANDIDATES = 4
 MAX_TRANSITIONS = 16
 """In one call, since a call of a function of JAX costs as much as several steps."""
+SETTLING = (0.2, 4)
+"""Step size and number of steps before candidates for a start are compared."""
 QUARTILE_WIDTH = 1.349
 
 
@@ -180,7 +182,10 @@ class ConstrainedModel:
     def find_start(self, rng: np.random.Generator) -> np.ndarray:
         """A point of the level set, shape (d,), by way of fresh prior draws.
 
-        The densest of a few, since a search may end in a corner that a chain takes long to leave.
+        A search may end in a corner, or in a mode of hardly any mass, that a chain takes long to
+        leave or never leaves. So a few points are found, each goes some transitions on, and one is
+        drawn in proportion to the density that they came to: modes of like density each have their
+        chance.
         """
         candidates: list[tuple[float, np.ndarray]] = []
         for _ in range(N_TRIES):
@@ -196,7 +201,7 @@ class ConstrainedModel:
                     "pass use_structure=False, and leave out noise= if it was declared"
                 )
             if residual <= 1.0:
-                candidates.append((float(self.state_at(position).log_density), position))
+                candidates.append(self._settled(position, rng))
             if len(candidates) == N_CANDIDATES:
                 break
         if not candidates:
@@ -204,7 +209,22 @@ class ConstrainedModel:
                 "the points found where the exact observations are met could not be brought to "
                 "the tolerance; raise tolerance="
             )
-        return max(candidates, key=lambda candidate: candidate[0])[1]
+        # the largest of log densities with Gumbel noise is a draw in proportion to the densities
+        heights = [log_density + rng.gumbel() for log_density, _ in candidates]
+        return candidates[int(np.argmax(heights))][1]
+
+    def _settled(
+        self, position: np.ndarray, rng: np.random.Generator
+    ) -> tuple[float, np.ndarray]:
+        """Where some transitions lead, and the mean log density of the second half of them."""
+        state, d = self.state_at(position), position.size
+        for _ in range(2):
+            numbers = np.empty((MAX_TRANSITIONS, d + 3))
+            numbers[:, :d] = rng.standard_normal((MAX_TRANSITIONS, d))
+            numbers[:, d] = np.log(rng.random(MAX_TRANSITIONS))
+            numbers[:, d + 1 :] = SETTLING
+            state, records = self.transitions(state, numbers)
+        return float(records[:, d].mean()), records[-1, :d].copy()
 
     def polish(self, position: np.ndarray) -> tuple[np.ndarray, float]:
         """The nearest point that meets the tolerance, and its residual in units of that."""

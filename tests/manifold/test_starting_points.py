@@ -1,0 +1,43 @@
+"""Starts of chains: on the level set, in each mode, not in corners of hardly any mass."""
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from manifolds import unequal
+
+from pymc_logz.constraints import ExactObservation
+from pymc_logz.kernels.constrained import ConstrainedHamiltonian
+from pymc_logz.manifold.model import ConstrainedModel
+
+N_STARTS = 60
+
+
+def made(output, observed) -> ConstrainedModel:
+    """Model of two normal inputs."""
+    with pm.Model() as model:
+        u = pm.Normal("u", shape=2)
+        ExactObservation("y", output(u), observed)
+    return ConstrainedModel(model, ConstrainedHamiltonian(), scale=np.ones(2))
+
+
+def starts(model: ConstrainedModel) -> np.ndarray:
+    """Starts from as many seeds, shape (n, 2)."""
+    return np.array([model.find_start(np.random.default_rng(seed)) for seed in range(N_STARTS)])
+
+
+def test_modes_of_like_mass_each_have_their_starts():
+    """Would catch a choice of the densest point: the broad mode has half the mass."""
+    case = unequal()
+    u = starts(made(lambda u: pt.exp(u[0]) - u[0] + np.float64(0.5) * u[1], 2.0))
+    np.testing.assert_allclose(u[:, 1], case.second(u[:, 0]), atol=1e-7)
+    assert case.mean(lambda u: u[:, 0] < 0) == pytest.approx(0.5, abs=0.1)
+    assert 0.25 < np.mean(u[:, 0] < 0) < 0.75
+
+
+def test_a_mode_of_hardly_any_mass_has_none():
+    """An output that folds back: one search in six ends 20 nats lower, for good."""
+    model = made(lambda u: u[0] * pt.exp(-u[0]) + np.float64(0.002) * u[1], 0.01)
+    ends = [model._search(np.random.default_rng(seed)).position[0] for seed in range(N_STARTS)]
+    assert np.mean(np.array(ends) > 3.0) > 0.05
+    assert np.all(starts(model)[:, 0] < 3.0)
