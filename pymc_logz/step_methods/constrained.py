@@ -58,7 +58,7 @@ class ConstrainedHMC(ChosenStep):
     For models with `ExactObservation`: it moves all free variables of the model along the set of
     values for which each output equals what was observed, and leaves the posterior, prior times
     likelihood given that, invariant. Each draw has a fresh momentum and follows a trajectory of
-    about ``path_length``; each step of it is projected back onto the set, and a trajectory whose
+    random length; each step of it is projected back onto the set, and a trajectory whose
     steps cannot be undone is rejected.
 
     Parameters
@@ -66,7 +66,9 @@ class ConstrainedHMC(ChosenStep):
     vars
         None, or all free variables of the model.
     path_length
-        Length of a trajectory, in units of the inputs' scales.
+        Mean length of a trajectory, in units of the inputs' scales. That of each draw is uniform
+        from half to one and a half times as much, since a fixed one may be half a period of some
+        direction, which then never mixes.
     n_inner
         Geodesic sub-steps per step: more let the projections succeed at larger steps, where the set
         is strongly curved.
@@ -271,9 +273,10 @@ class ConstrainedHMC(ChosenStep):
     def _move_on(self, n: int) -> np.ndarray:
         """Step size and record of each of the next n trajectories, a row each."""
         step_size = float(self.step_adapt.current(self.tune and self.step_size is None))
-        n_steps = int(np.clip(round(self.path_length / step_size), 1, self.max_steps))
         numbers = np.empty((n, self._n_dims + 3))
         for row in numbers:
+            path_length = self.path_length * self.rng.uniform(0.5, 1.5)
+            n_steps = np.clip(round(path_length / step_size), 1, self.max_steps)
             jittered = step_size
             if self.jitter:
                 jittered *= 1.0 + self.jitter * self.rng.uniform(-1.0, 1.0)
