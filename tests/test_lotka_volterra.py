@@ -35,6 +35,18 @@ def test_simulator_gives_its_data_for_the_true_inputs(example):
     assert model.system.residual(np.asarray(model.system.constraint(start))) <= 1.0
 
 
+@pytest.mark.parametrize("interaction", [True, False])
+def test_likelihood_is_found(example, interaction):
+    data = example.simulated_data()
+    found = lz.likelihood_form(example.simulator(data, interaction))
+    by_hand = example.with_likelihood(data, interaction)
+    functions = [model.compile_logp(mode="FAST_COMPILE") for model in (found, by_hand)]
+    for level in (-1.0, -4.0):
+        point = {"z_log__": np.linspace(level, level - 2.0, 4 if interaction else 2)}
+        ours, theirs = (float(function(point)) for function in functions)
+        assert ours == pytest.approx(theirs, rel=1e-10)
+
+
 @pytest.mark.slow
 def test_evidence_is_what_the_likelihood_gives(example):
     data = example.simulated_data()

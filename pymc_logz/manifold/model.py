@@ -213,9 +213,7 @@ class ConstrainedModel:
         heights = [log_density + rng.gumbel() for log_density, _ in candidates]
         return candidates[int(np.argmax(heights))][1]
 
-    def _settled(
-        self, position: np.ndarray, rng: np.random.Generator
-    ) -> tuple[float, np.ndarray]:
+    def _settled(self, position: np.ndarray, rng: np.random.Generator) -> tuple[float, np.ndarray]:
         """Where some transitions lead, and the mean log density of the second half of them."""
         state, d = self.state_at(position), position.size
         for _ in range(2):

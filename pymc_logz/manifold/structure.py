@@ -54,7 +54,7 @@ ANALYTIC_OPS = (
     Sum,
 )
 ANALYTIC_NAMES = {"Join", "MakeVector", "Alloc", "AllocEmpty", "Shape_i", "Shape", "Sigmoid"}
-ANALYTIC_NAMES |= {"TensorFromScalar", "ScalarFromTensor", "Softplus", "Unbroadcast"}
+ANALYTIC_NAMES |= {"TensorFromScalar", "ScalarFromTensor", "Softplus", "Unbroadcast", "ViewOp"}
 # an index that depends on the inputs needs a cast to whole numbers, which is not analytic
 ANALYTIC_NAMES |= {"AdvancedSubtensor", "AdvancedSubtensor1", "AdvancedIncSubtensor"}
 
