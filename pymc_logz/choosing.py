@@ -14,6 +14,7 @@ from pymc_logz.constraints import exact_observations
 from pymc_logz.errors import ModelError, warn
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.estimators.tempering import rts
+from pymc_logz.likelihood_form import likelihood_form
 from pymc_logz.model import flatten_model, unconstrain
 from pymc_logz.posterior.bridging import bridge_sampling, importance, warn_of_disagreement
 from pymc_logz.posterior.densities import RowDensity
@@ -46,7 +47,8 @@ def evidence(
 
     What was chosen and why is logged, and noted in the attributes ``chosen`` and ``reason`` of the
     group. Where a model is at hand, a second estimate that is independent of the first and cheap
-    (importance sampling from a Student-t fitted to the draws) checks it.
+    (importance sampling from a Student-t fitted to the draws) checks it; for a simulator, where
+    `likelihood_form` exists.
 
     Parameters
     ----------
@@ -95,7 +97,8 @@ def evidence(
                 f"methods={methods!r} applies to a tempered run: evidence(sample_tempered(...))"
             )
         if exact_observations(tree):
-            return _constrained(tree, kwargs)
+            found = _constrained(tree, kwargs)
+            return _with_likelihood_opinion(found, tree, kwargs) if cross_check else found
         found = sample_hais(model=tree, **kwargs)
         found = _noted(found, "hais", "a model was given, and no posterior")
         return _with_second_opinion(found, tree, kwargs) if cross_check else found
@@ -104,7 +107,10 @@ def evidence(
         reason = "a posterior was given with its model, and no weights or levels"
         chosen = "manifold_bridge" if exact_observations(of_posterior) else "bridge"
         options = {**({} if cross_check else {"cross_check": None}), **kwargs}
-        return _noted(bridge_sampling(tree, of_posterior, **options), chosen, reason)
+        found = _noted(bridge_sampling(tree, of_posterior, **options), chosen, reason)
+        if cross_check and chosen == "manifold_bridge":
+            return _with_likelihood_opinion(found, of_posterior, kwargs)
+        return found
     if kwargs:
         raise TypeError(
             f"{sorted(kwargs)} apply only when a model is given, not a DataTree with a log Z"
@@ -121,6 +127,17 @@ def _constrained(model: pm.Model, kwargs: Mapping[str, Any]) -> xr.DataTree:
     tree = pm.sample(model=model, step=step, **rest)
     reason = "the model has exact observations, which only constrained moves can sample"
     return _noted(bridge_sampling(tree, model, **settings), "manifold_bridge", reason)
+
+
+def _with_likelihood_opinion(
+    tree: xr.DataTree, model: pm.Model, kwargs: Mapping[str, Any]
+) -> xr.DataTree:
+    """The tree of a simulator with a second estimate, from its likelihood if it has one."""
+    try:
+        ordinary = likelihood_form(model)
+    except ModelError:
+        return tree
+    return _with_second_opinion(tree, ordinary, kwargs)
 
 
 def _of_stored(

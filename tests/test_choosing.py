@@ -110,3 +110,21 @@ def test_exact_observations_are_sampled_on_their_level_set() -> None:
     exact = -0.5 * (1.5**2 / variance + np.log(2 * np.pi * variance))
     models.assert_log_z(found, exact)
     assert found["evidence"].attrs["chosen"] == "manifold_bridge"
+    # no entry of u is a noise variable of its own, so there is no likelihood to check against
+    assert list(found["evidence"]["method"].values) == ["manifold_bridge"]
+
+
+@pytest.mark.filterwarnings("ignore:The number of samples is too small")
+def test_simulator_with_a_likelihood_is_checked_by_it() -> None:
+    with pm.Model() as model:
+        v, n = pm.Normal("v", shape=2), pm.Normal("n")
+        lz.ExactObservation("y", v[0] + 2 * v[1] + np.float64(0.5) * n, 1.5)
+    settings = {"draws": 300, "tune": 200, "chains": 2, "cores": 1, "progressbar": False}
+    found = lz.evidence(model, random_seed=1, compute_convergence_checks=False, **settings)
+    group = found["evidence"].to_dataset()
+    assert list(group["method"].values) == ["manifold_bridge", "importance"]
+    variance = 1 + 4 + 0.25
+    exact = -0.5 * (1.5**2 / variance + np.log(2 * np.pi * variance))
+    assert np.all(np.abs(group["log_z"] - exact) < 4 * group["mcse"] + 1e-6)
+    alone = lz.evidence(found.drop_nodes("evidence"), model, cross_check=False, random_seed=1)
+    assert list(alone["evidence"]["method"].values) == ["manifold_bridge"]
