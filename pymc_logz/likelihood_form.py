@@ -100,21 +100,22 @@ def _noises(model: pm.Model) -> dict[str, str]:
         declared = observation.owner.op.noise
         candidates = [
             rv
-            for rv in reversed(model.free_RVs)
+            for rv, values in zip(reversed(model.free_RVs), reversed(draws), strict=True)
             if rv.name not in found.values()
             and (not declared or rv.name in declared)
             and model.rvs_to_transforms[rv] is None
-            and rv.type.ndim == output.type.ndim
+            and values.shape[1:] == tuple(value.shape.eval())
             and rv in ancestors([output])
         ]
-        names = [rv.name for rv in candidates if _is_affine(model, output, value, rv, draws)]
-        if not names:
+        affine = (rv for rv in candidates if _is_affine(model, output, value, rv, draws))
+        noise = next(affine, None)
+        if noise is None:
             raise ModelError(
                 f"the exact observation {observation.name!r} has no noise variable of its own that "
                 "enters each entry as mean + scale * noise, so its likelihood is an integral; use "
                 "lz.ConstrainedHMC and lz.bridge_sampling"
             )
-        found[observation.name] = names[0]
+        found[observation.name] = noise.name
     return found
 
 

@@ -57,6 +57,17 @@ def test_noise_of_any_family_and_sign(family, sign):
     assert np.all(np.isfinite(pm.draw(ours["y"], random_seed=1)))
 
 
+def test_other_inputs_of_any_shape():
+    """Would catch a variable of another shape that is tried for noise."""
+    with pm.Model() as model:
+        n, h = pm.Normal("n", shape=3), pm.Normal("h", shape=5)
+        ExactObservation("y", pt.tanh(h[:3]) * h[3] + np.float64(0.3) * n, DATA)
+    with pm.Model() as by_hand:
+        h = pm.Normal("h", shape=5)
+        pm.Normal("y", pt.tanh(h[:3]) * h[3], np.float64(0.3), observed=DATA)
+    same_density(likelihood_form(model), by_hand)
+
+
 def test_it_undoes_generator_form():
     with pm.Model() as model:
         level = pm.Normal("level")
