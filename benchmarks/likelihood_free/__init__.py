@@ -1,0 +1,1 @@
+"""What the benchmarks against approximate Bayesian computation share."""
