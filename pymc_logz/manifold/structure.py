@@ -140,7 +140,7 @@ def find_structure(
     else:
         return None
     local = _local_table(reached, np.flatnonzero(is_local))
-    if np.any(local[:, :1] < 0) or not 0 < common.size <= n_outputs // 2:
+    if np.any(local[:, :1] < 0) or not 0 < common.size <= n_outputs:
         return None
     return Structure(common, local)
 
