@@ -176,9 +176,11 @@ def on_level_set(constrained: ConstrainedModel, position: np.ndarray) -> np.ndar
         If a draw is not on the level set.
     """
     rows = position.reshape(-1, position.shape[-1])
-    polished = np.empty_like(rows)
+    polished = rows.copy()
     for i, row in enumerate(rows):
-        polished[i], residual = constrained.polish(row)
+        residual = constrained.residual_at(row)
+        if residual > 1.0:
+            polished[i], residual = constrained.polish(row)
         if not (residual <= 1.0 and np.abs(polished[i] - row).max() <= MAX_CORRECTION):
             raise ValueError(
                 f"draw {i} of the posterior does not meet the exact observations: it is of another "

@@ -224,6 +224,11 @@ class ConstrainedModel:
             state, records = self.transitions(state, numbers)
         return float(records[:, d].mean()), records[-1, :d].copy()
 
+    def residual_at(self, position: np.ndarray) -> float:
+        """Largest constraint in units of its tolerance: at most 1 on the level set."""
+        value = np.asarray(self._searching.constraint(position))
+        return float(np.max(np.abs(value) / self.tolerance))
+
     def polish(self, position: np.ndarray) -> tuple[np.ndarray, float]:
         """The nearest point that meets the tolerance, and its residual in units of that."""
         end, residual = self._polish(position)

@@ -54,11 +54,11 @@ class Moves:
         model = self.model
         position = model.position_of(point)
         with np.errstate(all="ignore"):
-            value = np.asarray(model.system.constraint(position))
-            if model.system.residual(value) <= 1.0:
+            residual = model.residual_at(position)
+            if residual <= 1.0:
                 return position
             # nearby, such as a point that was saved with fewer digits
-            if np.all(np.abs(value) <= 1e4 * model.tolerance):
+            if residual <= 1e4:
                 near, residual = model.polish(position)
                 if residual <= 1.0:
                     return near
