@@ -13,9 +13,9 @@ from pymc_logz.errors import (
     PilotError,
 )
 from pymc_logz.estimators import LogZEstimate, importance_log_z
-from pymc_logz.generator_form import generator_form
+from pymc_logz.forms.generator import generator_form
+from pymc_logz.forms.likelihood import likelihood_form
 from pymc_logz.kernels import Hamiltonian, Langevin, RandomWalk, Slice
-from pymc_logz.likelihood_form import likelihood_form
 from pymc_logz.per_datum import log_likelihood
 from pymc_logz.plots import plot_evidence, plot_path, plot_sandwich, plot_sensitivity, plot_weights
 from pymc_logz.posterior.bridging import bridge_sampling

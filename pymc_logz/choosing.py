@@ -14,7 +14,7 @@ from pymc_logz.constraints import exact_observations
 from pymc_logz.errors import ModelError, warn
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.estimators.tempering import rts
-from pymc_logz.likelihood_form import likelihood_form
+from pymc_logz.forms.likelihood import likelihood_form
 from pymc_logz.model import flatten_model, unconstrain
 from pymc_logz.posterior.bridging import bridge_sampling, importance, warn_of_disagreement
 from pymc_logz.posterior.densities import RowDensity
@@ -98,9 +98,9 @@ def evidence(
             )
         if exact_observations(tree):
             found = _constrained(tree, kwargs)
-            return _with_likelihood_opinion(found, tree, kwargs) if cross_check else found
-        found = sample_hais(model=tree, **kwargs)
-        found = _noted(found, "hais", "a model was given, and no posterior")
+        else:
+            found = sample_hais(model=tree, **kwargs)
+            found = _noted(found, "hais", "a model was given, and no posterior")
         return _with_second_opinion(found, tree, kwargs) if cross_check else found
     of_posterior = pm.Model.get_context(error_if_none=False) if model is None else model
     if methods is None and of_posterior is not None and _is_posterior_only(tree):
@@ -109,7 +109,7 @@ def evidence(
         options = {**({} if cross_check else {"cross_check": None}), **kwargs}
         found = _noted(bridge_sampling(tree, of_posterior, **options), chosen, reason)
         if cross_check and chosen == "manifold_bridge":
-            return _with_likelihood_opinion(found, of_posterior, kwargs)
+            return _with_second_opinion(found, of_posterior, kwargs)
         return found
     if kwargs:
         raise TypeError(
@@ -127,17 +127,6 @@ def _constrained(model: pm.Model, kwargs: Mapping[str, Any]) -> xr.DataTree:
     tree = pm.sample(model=model, step=step, **rest)
     reason = "the model has exact observations, which only constrained moves can sample"
     return _noted(bridge_sampling(tree, model, **settings), "manifold_bridge", reason)
-
-
-def _with_likelihood_opinion(
-    tree: xr.DataTree, model: pm.Model, kwargs: Mapping[str, Any]
-) -> xr.DataTree:
-    """The tree of a simulator with a second estimate, from its likelihood if it has one."""
-    try:
-        ordinary = likelihood_form(model)
-    except ModelError:
-        return tree
-    return _with_second_opinion(tree, ordinary, kwargs)
 
 
 def _of_stored(
@@ -187,6 +176,11 @@ def _with_second_opinion(
     if group.attrs.get("prior_finite_share", 1.0) < 1.0:
         return tree  # the constant of a restricted prior is known to the first method only
     first = _estimate(group)
+    if exact_observations(model):
+        try:
+            model = likelihood_form(model)
+        except ModelError:
+            return tree  # it has no likelihood that could be written down
     try:
         second = _second_opinion(tree, model, kwargs)
     except (ModelError, ValueError) as error:

@@ -14,6 +14,7 @@ from pymc.model.fgraph import (
 )
 from pymc.pytensorf import toposort_replace
 from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 
 from pymc_logz.errors import ModelError
@@ -184,6 +185,19 @@ def is_exact(potential: Variable) -> bool:
     return potential.owner is not None and isinstance(potential.owner.op, ExactlyEqual)
 
 
+def graph_of(model: pm.Model) -> FunctionGraph:
+    """A copy of a model as one graph, to be changed and turned into a new model.
+
+    Initial values are not copied, which PyMC cannot do: they do not belong to the posterior.
+    """
+    initial_values = dict(model.rvs_to_initial_values)
+    try:
+        model.rvs_to_initial_values.update(dict.fromkeys(initial_values))
+        return fgraph_from_model(model)[0]
+    finally:
+        model.rvs_to_initial_values.update(initial_values)
+
+
 def relax(model: pm.Model, tolerance: float | Mapping[str, Any]) -> pm.Model:
     """A model with a likelihood of given width in place of each exact observation.
 
@@ -232,7 +246,7 @@ def relax(model: pm.Model, tolerance: float | Mapping[str, Any]) -> pm.Model:
     if not names:
         raise ModelError("the model has no exact observation (lz.ExactObservation) to relax")
     widths = _checked_widths(tolerance, names)
-    fgraph, _ = fgraph_from_model(model)
+    fgraph = graph_of(model)
     replacements = []
     for node in fgraph.toposort():
         if not (isinstance(node.op, ModelPotential) and is_exact(node.inputs[0])):

@@ -117,7 +117,8 @@ def test_exact_observations_are_sampled_on_their_level_set() -> None:
 @pytest.mark.filterwarnings("ignore:The number of samples is too small")
 def test_simulator_with_a_likelihood_is_checked_by_it() -> None:
     with pm.Model() as model:
-        v, n = pm.Normal("v", shape=2), pm.Normal("n")
+        # an initial value once made the second opinion fail, and with it the first
+        v, n = pm.Normal("v", shape=2, initval=[0.1, 0.2]), pm.Normal("n")
         lz.ExactObservation("y", v[0] + 2 * v[1] + np.float64(0.5) * n, 1.5)
     settings = {"draws": 300, "tune": 200, "chains": 2, "cores": 1, "progressbar": False}
     found = lz.evidence(model, random_seed=1, compute_convergence_checks=False, **settings)

@@ -199,8 +199,12 @@ def test_transitions_made_ahead_change_nothing(linear_step, monkeypatch):
         monkeypatch.setattr(module, "MAX_TRANSITIONS", n)
         for name, values in walk(step, model, 40, tune=5).items():
             np.testing.assert_allclose(values, together[name], rtol=1e-7)
-    monkeypatch.setattr(module, "MAX_TRANSITIONS", 7)
+    # the state is taken after 70 draws, with some transitions waiting
+    monkeypatch.setattr(module, "MAX_TRANSITIONS", 16)
     assert_state_round_trip(step, step, model, tune=0)
+    step.setup_chain(np.random.default_rng(1), 0, 100)
+    step.step(model.initial_point(0))
+    assert len(step.sampling_state.waiting) == 15
 
 
 def test_backends_give_the_same_chain(linear_step):

@@ -8,7 +8,6 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.model.fgraph import (
     ModelObservedRV,
-    fgraph_from_model,
     model_free_rv,
     model_from_fgraph,
     model_potential,
@@ -16,7 +15,7 @@ from pymc.model.fgraph import (
 from pymc.pytensorf import toposort_replace
 from pytensor.graph.basic import Apply, Variable
 
-from pymc_logz.constraints import ExactlyEqual
+from pymc_logz.constraints import ExactlyEqual, graph_of
 from pymc_logz.errors import ModelError
 
 
@@ -119,7 +118,7 @@ def generator_form(model: pm.Model, var_names: Sequence[str] | None = None) -> p
             if unknown
             else "the model has no observed variable to turn round"
         )
-    fgraph, _ = fgraph_from_model(model)
+    fgraph = graph_of(model)
     replacements = []
     for node in fgraph.toposort():
         if isinstance(node.op, ModelObservedRV) and node.op.name in chosen:

@@ -7,7 +7,7 @@ import pytest
 
 from pymc_logz.constraints import exact_observations
 from pymc_logz.errors import ModelError
-from pymc_logz.generator_form import generator_form
+from pymc_logz.forms.generator import generator_form
 from pymc_logz.kernels.constrained import ConstrainedHamiltonian
 from pymc_logz.manifold.generator import make_generator
 from pymc_logz.manifold.model import ConstrainedModel

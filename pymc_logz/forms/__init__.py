@@ -1,0 +1,1 @@
+"""Ordinary models as simulators that are observed exactly, and the other way."""
