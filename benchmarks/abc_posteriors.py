@@ -129,6 +129,8 @@ def compare(simulator, share):
     model = simulator.model()
     with model:
         step = lz.ConstrainedHMC()
+        # its functions are compiled when they are first called
+        pm.sample(1, tune=1, chains=1, step=step, progressbar=False, quiet=True)
     tree = by_pymc("ConstrainedHMC", "exact", model, draws, step=step)
     z, noise = exact_draws(tree, ROWS, rng)
     initvals = [{"z": z[i], "noise": noise[i]} for i in range(CHAINS)]

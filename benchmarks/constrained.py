@@ -1,9 +1,9 @@
 """Effective draws per second on a level set, against Mici.
 
 The predator-prey simulator of Graham & Storkey (2017), arXiv 1605.07826: 104 inputs, with all 100
-populations observed exactly or only every fifth number of prey. Mici (a package for constrained HMC,
-https://github.com/matt-graham/mici) gets the simulator in JAX, its JAX backend, starting points of
-the posterior, and four settings of its own, the best of which counts: its default (a dynamic
+populations observed exactly or only every fifth number of prey. Mici, a package for constrained HMC
+(https://github.com/matt-graham/mici), gets the simulator in JAX, its JAX backend, starting points
+of the posterior, and four settings of its own, the best of which counts: its default (a dynamic
 integration time) and trajectories of six steps of 0.25, with Newton's and with the quasi-Newton
 projection. Ours is ``pm.sample(step=lz.ConstrainedHMC())``.
 
@@ -12,7 +12,6 @@ Effective draws are of the worst of the four rates (bulk ESS); neither warm-up n
 the seconds of draws. All is of one process; read it as ratios.
 """
 
-import importlib.util
 import os
 import sys
 import time
@@ -24,43 +23,17 @@ import arviz as az
 import numpy as np
 import pandas as pd
 import pymc as pm
-import pytensor
-import pytensor.tensor as pt
 import xarray as xr
 
 import pymc_logz as lz
 
+sys.path.append(str(Path(__file__).parent))
+
+from likelihood_free.simulators import START, Simulator
+
 N_CHAINS = 2
 TUNE = 300
 WARM_UP = 60
-
-
-def example():
-    """The module of the example that has the simulator."""
-    path = Path(__file__).parents[1] / "examples" / "constrained" / "lotka_volterra.py"
-    spec = importlib.util.spec_from_file_location("lotka_volterra", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-LV = example()
-
-
-def prey_only(data):
-    """The simulator with every fifth number of prey observed exactly."""
-    with pm.Model() as model:
-        z = LV.rates(interaction=True)
-        noise = pm.Normal("noise", shape=(LV.N_STEPS, 2))
-        states = pytensor.scan(
-            LV.next_state,
-            sequences=[noise],
-            outputs_info=[pt.constant(LV.START)],
-            non_sequences=[z],
-            return_updates=False,
-        )
-        lz.ExactObservation("prey", states[4::5, 0], data[4::5, 0])
-    return model
 
 
 def worst(log_rates):
@@ -106,12 +79,12 @@ def ours(model, n_draws, seed):
     return row("ConstrainedHMC", log_rates, seconds, end - warm), inputs[:, -1]
 
 
-def jax_functions(data, fully):
+def jax_functions(simulator):
     """What Mici is given: potential and constraint of 104 standard normal inputs, in JAX."""
     import jax
     import jax.numpy as jnp
 
-    observed = jnp.asarray(data if fully else data[4::5, 0])
+    observed, every = jnp.asarray(simulator.observed), simulator.setting.every
 
     def constraint(u):
         z = jnp.exp(u[:4] - 2.0)
@@ -127,9 +100,9 @@ def jax_functions(data, fully):
             )
             return new, new
 
-        _, states = jax.lax.scan(step, jnp.asarray(LV.START), u[4:].reshape(-1, 2))
-        output = states if fully else states[4::5, 0]
-        return (output - observed).ravel()
+        _, states = jax.lax.scan(step, jnp.asarray(START), u[4:].reshape(-1, 2))
+        output = states[every - 1 :: every, 0] if simulator.prey_only else states.ravel()
+        return output - observed
 
     return (lambda u: 0.5 * (u @ u)), constraint
 
@@ -142,9 +115,7 @@ def mici_chains(functions, starts, n_draws, seed, dynamic, solver):
     system = mici.systems.DenseConstrainedEuclideanMetricSystem(
         potential, constraint, dens_wrt_hausdorff=False, backend="jax"
     )
-    integrator = mici.integrators.ConstrainedLeapfrogIntegrator(
-        system, step_size=None if dynamic else 0.25, projection_solver=solver
-    )
+    integrator = mici.integrators.ConstrainedLeapfrogIntegrator(system, projection_solver=solver)
     rng = np.random.default_rng(seed)
     if dynamic:
         sampler = mici.samplers.DynamicMultinomialHMC(system, integrator, rng)
@@ -155,8 +126,9 @@ def mici_chains(functions, starts, n_draws, seed, dynamic, solver):
         "display_progress": False,
         "n_worker": 1,
     }
-    if not dynamic:
-        sampler.sample_chains(0, 2, list(starts), **settings)  # compiles
+    integrator.step_size = 0.25
+    sampler.sample_chains(0, 2, list(starts), **settings)  # compiles
+    integrator.step_size = None if dynamic else 0.25
     start = time.perf_counter()
     if dynamic:
         adapter = mici.adapters.DualAveragingStepSizeAdapter(0.8)
@@ -168,7 +140,7 @@ def mici_chains(functions, starts, n_draws, seed, dynamic, solver):
     return np.array(result.traces["log_z"]), end - warm, end - start
 
 
-def mici_rows(data, fully, starts, n_draws, seed):
+def mici_rows(simulator, starts, n_draws, seed):
     """Lines of Mici's four settings."""
     from mici import solvers
 
@@ -176,7 +148,7 @@ def mici_rows(data, fully, starts, n_draws, seed):
         "Newton": solvers.solve_projection_onto_manifold_newton,
         "quasi-Newton": solvers.solve_projection_onto_manifold_quasi_newton,
     }
-    functions = jax_functions(data, fully)
+    functions = jax_functions(simulator)
     for name, solver in projections.items():
         for dynamic in (False, True):
             kind = "dynamic" if dynamic else "6 steps of 0.25"
@@ -187,15 +159,14 @@ def mici_rows(data, fully, starts, n_draws, seed):
 def main():
     """One table for each set of observations."""
     n_mici = int(sys.argv[1]) if len(sys.argv) > 1 else 300
-    data = LV.simulated_data()
-    for name, model, fully in (
-        ("fully observed", LV.simulator(data), True),
-        ("every fifth number of prey", prey_only(data), False),
-    ):
-        first, starts = ours(model, 2000, seed=1)
-        table = pd.DataFrame([first, *mici_rows(data, fully, starts, n_mici, seed=1)])
+    for prey_only in (False, True):
+        simulator = Simulator(prey_only=prey_only)
+        first, starts = ours(simulator.model(), 2000, seed=1)
+        table = pd.DataFrame([first, *mici_rows(simulator, starts, n_mici, seed=1)])
         best = table["ESS / s"][1:].max()
-        print(f"\n{name}\n{table.round(3).to_string(index=False)}")
+        print(
+            f"\n{simulator.observed.size} numbers observed\n{table.round(3).to_string(index=False)}"
+        )
         print(f"ConstrainedHMC / best of Mici: {table['ESS / s'][0] / best:.1f}", flush=True)
 
 

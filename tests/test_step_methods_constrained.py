@@ -67,7 +67,7 @@ CURVES = {
         parabola(),
         2.0,
         lambda u: u[0] ** 2 + np.float64(0.5) * u[1],
-        {"path_length": 6.0},
+        {"path_length": 6.0, "step_size": 0.3},
     ),
     "disconnected": (two_branches(), 1.0, lambda u: u[1] ** 2 - u[0] ** 2, {}),
     "nearly singular": (nearly_singular(), 0.05, lambda u: u[0] * u[1], {}),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -11,7 +11,7 @@ from threadpoolctl import (  # type: ignore[import-untyped]  # PyMC's own depend
 )
 
 from pymc_logz.errors import ModelError
-from pymc_logz.kernels.constrained import ConstrainedHamiltonian, ManifoldState
+from pymc_logz.kernels.constrained import ConstrainedHamiltonian, ManifoldState, TransitionInfo
 from pymc_logz.kernels.projection import NUMPY, System, project_position
 from pymc_logz.manifold.generator import Generator, make_generator
 from pymc_logz.manifold.starting_points import Found, Search, find_point
@@ -38,6 +38,28 @@ def _threads() -> ThreadpoolController:
 def one_blas_thread() -> Any:
     """Context in which BLAS does not start threads, which cost more than these small matrices."""
     return _threads().limit(limits=1, user_api="blas")
+
+
+class Record(NamedTuple):
+    """What is known after a transition; see `ConstrainedModel.transitions`."""
+
+    position: np.ndarray
+    """Inputs in units of their scales, shape (d,)."""
+    log_density: float
+    info: TransitionInfo
+
+    @classmethod
+    def of(cls, row: np.ndarray) -> "Record":
+        """From a row of numbers."""
+        n = len(TransitionInfo._fields)
+        return cls(np.array(row[: -n - 1]), float(row[-n - 1]), TransitionInfo(*row[-n:].tolist()))
+
+
+def transition_row(
+    noise: np.ndarray, log_uniform: float, step_size: float, n_steps: int
+) -> np.ndarray:
+    """What decides a transition, as a row of `ConstrainedModel.transitions`, shape (d + 3,)."""
+    return np.concatenate([noise, [log_uniform, step_size, n_steps]])
 
 
 class ConstrainedModel:
@@ -215,14 +237,15 @@ class ConstrainedModel:
 
     def _settled(self, position: np.ndarray, rng: np.random.Generator) -> tuple[float, np.ndarray]:
         """Where some transitions lead, and the mean log density of the second half of them."""
-        state, d = self.state_at(position), position.size
+        state = self.state_at(position)
         for _ in range(2):
-            numbers = np.empty((MAX_TRANSITIONS, d + 3))
-            numbers[:, :d] = rng.standard_normal((MAX_TRANSITIONS, d))
-            numbers[:, d] = np.log(rng.random(MAX_TRANSITIONS))
-            numbers[:, d + 1 :] = SETTLING
-            state, records = self.transitions(state, numbers)
-        return float(records[:, d].mean()), records[-1, :d].copy()
+            rows = [
+                transition_row(rng.standard_normal(position.size), np.log(rng.random()), *SETTLING)
+                for _ in range(MAX_TRANSITIONS)
+            ]
+            state, records = self.transitions(state, np.array(rows))
+        log_density = float(np.mean([Record.of(record).log_density for record in records]))
+        return log_density, Record.of(records[-1]).position
 
     def residual_at(self, position: np.ndarray) -> float:
         """Largest constraint in units of its tolerance: at most 1 on the level set."""
@@ -274,14 +297,13 @@ class ConstrainedModel:
         state
             Where the chain is.
         numbers
-            Normals (d of them), log of a uniform number, step size and number of steps of each
-            transition, shape (n, d + 3); n is at most `MAX_TRANSITIONS`.
+            A `transition_row` for each transition, shape (n, d + 3); n is at most
+            `MAX_TRANSITIONS`.
 
         Returns
         -------
         tuple
-            The state, and an array (n, d + 10): position, log density, and the fields of
-            `TransitionInfo` after each transition.
+            The state, and a row of numbers for each transition that `Record.of` reads.
         """
         # one shape, so that it is compiled once
         rows = np.zeros((MAX_TRANSITIONS, numbers.shape[1]))

@@ -18,6 +18,8 @@ from pytensor.tensor.subtensor import IncSubtensor, Subtensor
 from pymc_logz.errors import ModelError
 
 MIN_OUTPUTS = 8
+MIN_LOCAL = 1e-4
+"""Smallest effect of local inputs, in units of that of many common ones."""
 ANALYTIC_SCALARS = (
     scalar.Add,
     scalar.Sub,
@@ -142,7 +144,21 @@ def find_structure(
     local = _local_table(reached, np.flatnonzero(is_local))
     if np.any(local[:, :1] < 0) or not 0 < common.size <= n_outputs:
         return None
+    if common.size > n_outputs // 2 and not _well_conditioned(jacobians, common, is_local):
+        return None
     return Structure(common, local)
+
+
+def _well_conditioned(jacobians: np.ndarray, common: np.ndarray, is_local: np.ndarray) -> bool:
+    """Whether the diagonal part of the Gram matrix is not lost beside the part of low rank.
+
+    Of many common inputs the latter may have full rank by itself, which the dense form then makes
+    use of.
+    """
+    of_common, of_local = (
+        np.linalg.norm(jacobians[:, :, columns], axis=2) for columns in (common, is_local)
+    )
+    return bool(np.all(of_local > MIN_LOCAL * of_common))
 
 
 def _local_table(reached: np.ndarray, entries: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from pymc_logz.kernels.constrained import (
     ConstrainedHamiltonian,
     TransitionInfo,
 )
-from pymc_logz.manifold.model import MAX_TRANSITIONS, ConstrainedModel
+from pymc_logz.manifold.model import MAX_TRANSITIONS, ConstrainedModel, Record, transition_row
 from pymc_logz.step_methods.adaptation import reasonable_step_size
 from pymc_logz.step_methods.arguments import (
     check_settings,
@@ -119,8 +119,9 @@ class ConstrainedHMC(ChosenStep):
     Notes
     -----
     Chains start at points found from prior draws by a damped Gauss-Newton search, unless the
-    ``initvals`` of ``pm.sample`` lie on the set. The set must be connected to be explored fully:
-    compare chains.
+    ``initvals`` of ``pm.sample`` lie on the set: each finds four, moves them on by 32 transitions
+    of four steps, and takes one, in proportion to the density that they came to. The set must be
+    connected to be explored fully: compare chains.
 
     Statistics: ``acceptance_rate``, ``accepted`` (0 or 1), ``energy``, ``energy_error`` (of the
     proposal), ``diverging``, ``not_converged``, ``not_reversible`` and ``not_finite`` (why a
@@ -239,16 +240,18 @@ class ConstrainedHMC(ChosenStep):
             self._check_untouched(point)
         adapts = self.tune and self.step_size is None
         if not len(self.waiting):
-            self.waiting = self._move_on(1 if adapts else MAX_TRANSITIONS)
-        (step_size, *record), self.waiting = self.waiting[0], self.waiting[1:]
-        self.position = np.array(record[: self._n_dims])
-        log_density, info = record[self._n_dims], TransitionInfo(*record[self._n_dims + 1 :])
+            # only a call of JAX is dear enough to make several transitions of it
+            ahead = not adapts and self.moves.model.backend.name == "jax"
+            self.waiting = self._move_on(MAX_TRANSITIONS if ahead else 1)
+        step_size, row = float(self.waiting[0, 0]), self.waiting[0, 1:]
+        self.position, log_density, info = Record.of(row)
+        self.waiting = self.waiting[1:]
         if adapts:
             # a trajectory that needed the fallback is too dear to aim at: it counts as a failed one
             self.step_adapt.update(info.acceptance_rate * (info.n_newton == 0), tune=True)
-        stats = self._stats(info, float(log_density))
+        stats = self._stats(info, log_density)
         bar = float(self.step_adapt.current(tune=False))
-        stats |= {"step_size": float(step_size), "step_size_bar": bar, "tune": self.tune}
+        stats |= {"step_size": step_size, "step_size_bar": bar, "tune": self.tune}
         self.n_draws += 1
         return self._moved(point), [stats]
 
@@ -263,9 +266,8 @@ class ConstrainedHMC(ChosenStep):
             def acceptance_rate(step_size: float) -> float:
                 # log of a uniform number above 1: tried, not taken
                 noise = self.rng.standard_normal(self._n_dims)
-                numbers = np.array([[*noise, np.inf, step_size, 1]])
-                record = self.moves.ask("moves", self.position, numbers)[0]
-                info = TransitionInfo(*record[self._n_dims + 1 :])
+                row = transition_row(noise, np.inf, step_size, 1)
+                info = Record.of(self.moves.ask("moves", self.position, row[None])[0]).info
                 return float(info.acceptance_rate * (info.n_newton == 0))
 
             self._set_step_size(min(reasonable_step_size(acceptance_rate, 0.25), 1.0))
@@ -273,16 +275,14 @@ class ConstrainedHMC(ChosenStep):
     def _move_on(self, n: int) -> np.ndarray:
         """Step size and record of each of the next n trajectories, a row each."""
         step_size = float(self.step_adapt.current(self.tune and self.step_size is None))
-        numbers = np.empty((n, self._n_dims + 3))
-        for row in numbers:
+        rows = []
+        for _ in range(n):
             path_length = self.path_length * self.rng.uniform(0.5, 1.5)
-            n_steps = np.clip(round(path_length / step_size), 1, self.max_steps)
-            jittered = step_size
-            if self.jitter:
-                jittered *= 1.0 + self.jitter * self.rng.uniform(-1.0, 1.0)
-            row[:-3] = self.rng.standard_normal(self._n_dims)
-            row[-3:] = np.log(self.rng.random()), jittered, n_steps
-        records = self.moves.ask("moves", self.position, numbers)
+            n_steps = int(np.clip(round(path_length / step_size), 1, self.max_steps))
+            jittered = step_size * (1.0 + self.jitter * self.rng.uniform(-1.0, 1.0))
+            noise = self.rng.standard_normal(self._n_dims)
+            rows.append(transition_row(noise, np.log(self.rng.random()), jittered, n_steps))
+        records = self.moves.ask("moves", self.position, np.array(rows))
         return np.column_stack([np.full(n, step_size), records])
 
     def _stats(self, info: TransitionInfo, log_density: float) -> dict[str, Any]:

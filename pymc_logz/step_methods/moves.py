@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pymc_logz.kernels.constrained import ManifoldState
-from pymc_logz.manifold.model import ConstrainedModel, one_blas_thread
+from pymc_logz.manifold.model import ConstrainedModel, Record, one_blas_thread
 from pymc_logz.step_methods.processes import Helper
 
 
@@ -69,5 +69,5 @@ class Moves:
         if self._last is None or not np.array_equal(self._last[0], position):
             self._last = (position, self.model.state_at(position))
         state, records = self.model.transitions(self._last[1], numbers)
-        self._last = (records[-1, : position.size].copy(), state)
+        self._last = (Record.of(records[-1]).position, state)
         return records

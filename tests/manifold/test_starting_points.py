@@ -1,5 +1,7 @@
 """Starts of chains: on the level set, in each mode, not in corners of hardly any mass."""
 
+import itertools
+
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
@@ -27,12 +29,24 @@ def starts(model: ConstrainedModel) -> np.ndarray:
 
 
 def test_modes_of_like_mass_each_have_their_starts():
-    """Would catch a choice of the densest point: the broad mode has half the mass."""
+    """The broad mode has about half the mass."""
     case = unequal()
     u = starts(made(lambda u: pt.exp(u[0]) - u[0] + np.float64(0.5) * u[1], 2.0))
     np.testing.assert_allclose(u[:, 1], case.second(u[:, 0]), atol=1e-7)
     assert case.mean(lambda u: u[:, 0] < 0) == pytest.approx(0.5, abs=0.1)
     assert 0.25 < np.mean(u[:, 0] < 0) < 0.75
+
+
+def test_one_of_four_is_drawn_in_proportion_to_its_density(monkeypatch):
+    """Would catch the densest one, the first one, and one at random."""
+    model = made(lambda u: u[0] + u[1], 0.0)
+    settled = itertools.cycle([(np.log(weight), np.array([weight])) for weight in (1, 2, 3, 6)])
+    monkeypatch.setattr(model, "_settled", lambda position, rng: next(settled))
+    rng = np.random.default_rng(1)
+    found = np.array([model.find_start(rng)[0] for _ in range(400)])
+    for weight in (1, 2, 3, 6):
+        share = weight / 12
+        assert abs(np.mean(found == weight) - share) < 4 * np.sqrt(share * (1 - share) / 400)
 
 
 def test_a_mode_of_hardly_any_mass_has_none():

@@ -118,6 +118,20 @@ def test_structure_is_left_alone_where_it_does_not_help():
     assert find_structure(some, (), [""] * 10, analytic=True) is None
 
 
+@pytest.mark.parametrize(("size", "helps"), [(0.1, True), (1e-6, False)])
+def test_noise_that_is_lost_beside_many_common_inputs_gives_no_structure(size, helps):
+    """Would catch a diagonal that rounding swallows, where the dense form is well conditioned."""
+    rng = np.random.default_rng(1)
+    jacobians = np.concatenate(
+        [rng.normal(size=(3, 10, 8)), np.tile(size * np.eye(10), (3, 1, 1))], 2
+    )
+    structure = find_structure(jacobians, (), [""] * 10, analytic=True)
+    assert (structure is not None) == helps
+    # few common inputs have no full rank, so the dense form is no better
+    few = np.delete(jacobians, range(5), axis=2)
+    assert find_structure(few, (), [""] * 10, analytic=True) is not None
+
+
 def walk(n, first, second, rate):
     """One step of two coupled states."""
     return first + 0.1 * pt.tanh(second) * rate + n[0], second * rate + 0.2 * first + 0.5 * n[1]
