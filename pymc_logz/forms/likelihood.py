@@ -78,7 +78,9 @@ def likelihood_form(model: pm.Model) -> pm.Model:
 
         lz.sample_hais(model=lz.likelihood_form(simulator))
     """
-    check_exact(model)
+    if not exact_observations(model):
+        raise ModelError("the model has no exact observation (lz.ExactObservation) to turn round")
+    check_model(model, exact=True)
     noises = _noises(model)
     fgraph = graph_of(model)
     nodes = fgraph.toposort()
@@ -101,13 +103,6 @@ def likelihood_form(model: pm.Model) -> pm.Model:
     return model_from_fgraph(fgraph, mutate_fgraph=True)
 
 
-def check_exact(model: pm.Model) -> None:
-    """Raise unless a model has exact observations, and is one that log Z can be computed of."""
-    if not exact_observations(model):
-        raise ModelError("the model has no exact observation (lz.ExactObservation) to turn round")
-    check_model(model, exact=True)
-
-
 def _noises(model: pm.Model) -> dict[str, str]:
     """Name of the noise variable of each exact observation, by name."""
     observations = exact_observations(model)
@@ -117,20 +112,17 @@ def _noises(model: pm.Model) -> dict[str, str]:
     found: dict[str, str] = {}
     for observation, output in outputs.items():
         value = observation.owner.inputs[1]
-        declared = observation.owner.op.noise
         others = {**outputs, **{term: term for term in _terms(model) if term not in outputs}}
         del others[observation]
         in_use: list[str] = []
-        for rv in _candidates(model, output, tuple(value.shape.eval()), draws):
-            if declared and rv.name not in declared:
+        for rv in _candidates(model, observation, output, draws):
+            if not _is_affine(model, output, value, rv, draws):
                 continue
             users = [
                 term.name
                 for term, graph in others.items()
                 if term is not rv and rv in ancestors([graph])
             ]
-            if not _is_affine(model, output, value, rv, draws):
-                continue
             if not users:
                 found[observation.name] = rv.name
                 break
@@ -169,13 +161,15 @@ def _prior_draws(model: pm.Model) -> dict[str, np.ndarray]:
 
 
 def _candidates(
-    model: pm.Model, output: Variable, shape: tuple[int, ...], draws: Mapping[str, np.ndarray]
+    model: pm.Model, observation: Variable, output: Variable, draws: Mapping[str, np.ndarray]
 ) -> Iterator[Variable]:
-    """Free variables that may be the noise of an output, the last declared first."""
-    reached = set(ancestors([output]))
+    """Free variables that may be the noise of an exact observation, the last declared first."""
+    reached, declared = set(ancestors([output])), observation.owner.op.noise
+    shape = tuple(observation.owner.inputs[1].shape.eval(mode="FAST_COMPILE"))
     for rv in reversed(model.free_RVs):
         if (
             rv in reached
+            and (not declared or rv.name in declared)
             and draws[rv.name].shape[1:] == shape
             and model.rvs_to_transforms[rv] is None
         ):
