@@ -61,6 +61,11 @@ STATUS_SENTENCES = {
         "Few draws lie where posterior and proposal overlap, so the error is a rough guess; use "
         "method='warp3', more draws, or pymc_logz.sample_hais."
     ),
+    "missed_mode": (
+        "Searches from prior draws end in places of like density that the chains do not visit, so "
+        "log Z lacks their share and is too low; use more chains (chains=), which start at "
+        "different points, and compare them (az.rhat)."
+    ),
     "too_far": (
         "The draws hardly reach the posterior under this alternative, so there is no log Z to "
         "report; sample the model with that alternative in place."
@@ -109,6 +114,7 @@ USABLE_STATUSES = frozenset(
         "approximate_starts",
         "upper_end",
         "short_run",
+        "missed_mode",
     }
 )
 """Statuses that come with a number; under every other one ``log_z`` is NaN."""

@@ -1,18 +1,20 @@
 """log Z of a model with exact observations: bridge sampling on the level set of its inputs."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
 import xarray as xr
 from pymc.util import get_random_generator
+from scipy.stats import binom
 
-from pymc_logz.errors import STATUS_SENTENCES, warn
+from pymc_logz.errors import STATUS_SENTENCES, ModelError, warn
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.kernels.constrained import ConstrainedHamiltonian
-from pymc_logz.manifold.charts import Atlas, fitted_charts
+from pymc_logz.manifold.charts import Atlas, Chart, fitted_charts
 from pymc_logz.manifold.model import ConstrainedModel, one_blas_thread
 from pymc_logz.posterior.check import posterior_rows
 from pymc_logz.prior_check import check_prior_mass
@@ -20,13 +22,20 @@ from pymc_logz.results import evidence_dataset
 
 MAX_CORRECTION = 1e-3
 N_SHARE = 2**14
+N_FIRST, N_SEARCHES = 6, 16
+FAR = 5.0
+"""Log ratio of target and proposal, beyond the usual one, at which a place is not covered."""
+LIKE = 4.0
+"""Log density below that of the draws at which a mode may be left out."""
+MIN_PROBABILITY = 1e-3
+N_ROWS = 512
 
 
 class ManifoldBridge(NamedTuple):
     """An estimate, and what the proposal was like."""
 
     estimate: LogZEstimate
-    n_charts: int
+    charts: list[Chart]
     share_reached: float
     """Share of the draws of the first halves that the charts reach."""
 
@@ -102,15 +111,18 @@ def manifold_bridge(
     with one_blas_thread():
         position = on_level_set(constrained, rows / constrained.scale)
         compiled = time.perf_counter()
-        bridged = bridge_charts(Atlas(constrained), position, draws, rng, log_share)
-    estimate = bridged.estimate
+        atlas = Atlas(constrained)
+        bridged = bridge_charts(atlas, position, draws, rng, log_share)
+        estimate = bridged.estimate
+        if estimate.usable and misses_a_mode(atlas, bridged.charts, position, rng):
+            estimate = replace(estimate, status="missed_mode")
     if estimate.status != "ok":
         warn(
             f"{estimate.method} has status {estimate.status!r}: {STATUS_SENTENCES[estimate.status]}"
         )
     attrs = {
         **{name: float(value) for name, value in estimate.details.items()},
-        "n_charts": bridged.n_charts,
+        "n_charts": len(bridged.charts),
         "share_reached": bridged.share_reached,
         "backend": constrained.backend.name,
         "backend_reason": constrained.backend.reason,
@@ -164,7 +176,58 @@ def bridge_charts(
         log_z_reference=float(np.log(atlas.model.scale).sum()) - log_share,
         method="manifold_bridge",
     )
-    return ManifoldBridge(estimate, len(charts), reached)
+    return ManifoldBridge(estimate, charts, reached)
+
+
+def misses_a_mode(
+    atlas: Atlas, charts: Sequence[Chart], position: np.ndarray, rng: np.random.Generator
+) -> bool:
+    """Whether searches from prior draws lead to places of like density that no chain has been to.
+
+    Draws of one mode and charts fitted to them know nothing of another. Searches like those that
+    chains start from do: too many of them end where the charts do not go.
+
+    Parameters
+    ----------
+    atlas
+        The level set.
+    charts
+        What the proposal is made of.
+    position
+        Draws, shape (chains, draws, d).
+    rng
+        Generator of the searches.
+    """
+    rows = position[:, position.shape[1] // 2 :].reshape(-1, position.shape[-1])
+    rows = rng.permutation(rows)[:N_ROWS]
+    log_target = atlas.log_target(rows)
+    ratio = log_target - atlas.log_density(charts, rows)
+    bound = np.median(ratio) + FAR
+    share = (np.sum(~(ratio < bound)) + 1) / (len(rows) + 2)
+
+    def not_covered(places: np.ndarray) -> np.ndarray:
+        return ~(atlas.log_target(places) - atlas.log_density(charts, places) < bound)
+
+    def too_many(places: np.ndarray) -> bool:
+        return bool(binom.sf(np.sum(places) - 1, N_SEARCHES, share) < MIN_PROBABILITY)
+
+    def searched(n: int) -> np.ndarray:
+        return np.array([atlas.model.search(rng).position for _ in range(n)])
+
+    try:
+        places = searched(N_FIRST)
+        if not np.any(not_covered(places)):
+            return False
+        places = np.concatenate([places, searched(N_SEARCHES - N_FIRST)])
+    except ModelError:
+        return False
+    if not too_many(not_covered(places)):
+        return False
+    # a search may end in a corner, so they move on before they are judged
+    heights, places = map(
+        np.array, zip(*(atlas.model.settled(place, rng) for place in places), strict=True)
+    )
+    return too_many(not_covered(places) & (heights > log_target.mean() - LIKE))
 
 
 def on_level_set(constrained: ConstrainedModel, position: np.ndarray) -> np.ndarray:

@@ -109,7 +109,7 @@ class ConstrainedModel:
         self.scale = _spread(rows) if scale is None else scale
         self.structure = self._find_structure(rows) if use_structure else None
         self.tolerance = np.ones(self.generator.n_outputs)
-        self.first = self._search(rng).position
+        self.first = self.search(rng).position
         self.tolerance = self._tolerances_at(self.first)
         # compiled for the placeholder above
         self.__dict__.pop("system")
@@ -184,7 +184,9 @@ class ConstrainedModel:
             self.distance,
         )
 
-    def _search(self, rng: np.random.Generator) -> Found:
+    def search(self, rng: np.random.Generator) -> Found:
+        """A point of the level set, by way of the first prior draws that lead to one."""
+
         def usable(found: Found) -> bool:
             state = self.state_at(found.position)
             return bool(np.isfinite(state.log_density) and np.all(np.isfinite(state.gradient)))
@@ -212,7 +214,7 @@ class ConstrainedModel:
         candidates: list[tuple[float, np.ndarray]] = []
         for _ in range(N_TRIES):
             try:
-                position, residual = self.polish(self._search(rng).position)
+                position, residual = self.polish(self.search(rng).position)
             except ModelError:
                 if candidates:
                     break
@@ -223,7 +225,7 @@ class ConstrainedModel:
                     "pass use_structure=False, and leave out noise= if it was declared"
                 )
             if residual <= 1.0:
-                candidates.append(self._settled(position, rng))
+                candidates.append(self.settled(position, rng))
             if len(candidates) == N_CANDIDATES:
                 break
         if not candidates:
@@ -235,7 +237,7 @@ class ConstrainedModel:
         heights = [log_density + rng.gumbel() for log_density, _ in candidates]
         return candidates[int(np.argmax(heights))][1]
 
-    def _settled(self, position: np.ndarray, rng: np.random.Generator) -> tuple[float, np.ndarray]:
+    def settled(self, position: np.ndarray, rng: np.random.Generator) -> tuple[float, np.ndarray]:
         """Where some transitions lead, and the mean log density of the second half of them."""
         state = self.state_at(position)
         for _ in range(2):

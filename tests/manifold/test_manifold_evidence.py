@@ -16,7 +16,7 @@ from pymc_logz.constraints import ExactObservation
 from pymc_logz.errors import ModelError
 from pymc_logz.kernels.constrained import ConstrainedHamiltonian
 from pymc_logz.manifold.charts import Atlas, fitted_charts
-from pymc_logz.manifold.evidence import bridge_charts, manifold_bridge
+from pymc_logz.manifold.evidence import bridge_charts, manifold_bridge, misses_a_mode
 from pymc_logz.manifold.model import ConstrainedModel
 
 MATRIX = np.cos(np.outer(np.arange(1, 7), np.arange(1, 4)))
@@ -172,6 +172,25 @@ def test_tree_with_evidence(tmp_path):
     result.to_netcdf(tmp_path / "tree.nc")
     with xr.open_datatree(tmp_path / "tree.nc") as stored:
         assert float(stored["evidence"]["log_z"][0]) == float(entry["log_z"])
+
+
+@pytest.mark.parametrize("name", ["linear", "circle", "parabola", "singular"])
+def test_a_mode_that_no_chain_visits_is_missed(name):
+    """Would catch log Z of one mode, given for that of two without a word."""
+    _, atlas = atlas_of(name)
+    *_, draw, _ = CASES[name]
+    n_false = n_found = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        rows = draw(rng, 600) / atlas.model.scale
+        charts, _ = fitted_charts(atlas, rows)
+        n_false += misses_a_mode(atlas, charts, rows[None], rng)
+        if name in ("parabola", "singular"):
+            one = rows[rows[:, 0] > 0]
+            charts, _ = fitted_charts(atlas, one)
+            n_found += misses_a_mode(atlas, charts, one[None], rng)
+    assert n_false == 0
+    assert n_found >= 4 or name in ("linear", "circle")
 
 
 def test_draws_of_another_model_are_refused():
