@@ -1,7 +1,5 @@
 """The Bayesian t-test of the sleep data: a published Bayes factor, 17.259."""
 
-import importlib.util
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -11,6 +9,7 @@ import xarray as xr
 from arviz_base import dict_to_dataset
 from checks import make_rng
 from scipy.integrate import quad
+from test_examples import load
 
 import pymc_logz as lz
 
@@ -21,13 +20,7 @@ WIDTH = np.sqrt(0.5)
 @pytest.fixture(scope="module")
 def sleep() -> ModuleType:
     """The example, which has the two models."""
-    path = Path(__file__).parents[1] / "examples" / "comparing" / "sleep.py"
-    spec = importlib.util.spec_from_file_location("examples_sleep", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("examples/comparing/sleep.py")
 
 
 def chains(hours: np.ndarray, *, with_effect: bool, n: int = 3000) -> dict[str, np.ndarray]:

@@ -164,6 +164,8 @@ def _candidates(
     model: pm.Model, observation: Variable, output: Variable, draws: Mapping[str, np.ndarray]
 ) -> Iterator[Variable]:
     """Free variables that may be the noise of an exact observation, the last declared first."""
+    if not is_analytic(model.free_RVs, [output]):
+        return
     reached, declared = set(ancestors([output])), observation.owner.op.noise
     shape = tuple(observation.owner.inputs[1].shape.eval(mode="FAST_COMPILE"))
     for rv in reversed(model.free_RVs):
@@ -196,10 +198,8 @@ def _is_affine(
 ) -> bool:
     """Whether each entry of an output is affine in its own entry of the noise, and in no other.
 
-    An analytic function that is zero at random points is zero everywhere.
+    The output is analytic: a deviation that is zero at random points is zero everywhere.
     """
-    if not is_analytic(model.free_RVs, [output]):
-        return False
     function = pytensor.function(
         model.free_RVs,
         [output, *_mean_and_scale(output, noise, value)],

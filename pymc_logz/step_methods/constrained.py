@@ -58,8 +58,8 @@ class ConstrainedHMC(ChosenStep):
     For models with `ExactObservation`: it moves all free variables of the model along the set of
     values for which each output equals what was observed, and leaves the posterior, prior times
     likelihood given that, invariant. Each draw has a fresh momentum and follows a trajectory of
-    random length; each step of it is projected back onto the set, and a trajectory whose
-    steps cannot be undone is rejected.
+    random length; each step of it is projected back onto the set, and a trajectory whose steps
+    cannot be undone is rejected.
 
     Parameters
     ----------

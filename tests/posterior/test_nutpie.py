@@ -1,7 +1,5 @@
 """Posteriors of nutpie: the tree is taken as it is, and the errors of its log Z are honest."""
 
-import importlib.util
-from pathlib import Path
 from types import ModuleType
 
 import models
@@ -10,6 +8,7 @@ import pymc as pm
 import pytest
 from checks import check_coverage
 from hierarchical_regression import hierarchical_regression
+from test_examples import load
 
 import pymc_logz as lz
 from pymc_logz import energies
@@ -25,13 +24,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def benchmark() -> ModuleType:
     """The benchmark that makes replicates."""
-    path = Path(__file__).parents[2] / "benchmarks" / "bridge.py"
-    spec = importlib.util.spec_from_file_location("benchmark_bridge", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("benchmarks/bridge.py")
 
 
 def test_a_tree_of_nutpie_is_taken_as_it_is() -> None:
