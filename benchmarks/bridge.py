@@ -15,10 +15,10 @@ import pymc as pm
 
 import pymc_logz as lz
 from pymc_logz.energies import Energy
-from pymc_logz.model import flatten_model
+from pymc_logz.models.density import RowDensity
+from pymc_logz.models.flat import flatten_model
 from pymc_logz.posterior.bridging import bridge
-from pymc_logz.posterior.check import posterior_rows
-from pymc_logz.posterior.densities import RowDensity
+from pymc_logz.trees.posterior import posterior_rows
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
@@ -67,7 +67,7 @@ def timed(energy: Energy) -> dict[str, float]:
 
 def main(n: int = 50) -> None:
     """Print times, their ratios, and how honest the errors are."""
-    from hierarchical_regression import hierarchical_regression
+    from support.hierarchical_regression import hierarchical_regression
 
     logging.getLogger("pymc").setLevel(logging.ERROR)
     energy = hierarchical_regression()

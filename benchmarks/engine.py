@@ -17,11 +17,11 @@ from statistics import median
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_logz.compiling import compile_function
 from pymc_logz.energies import random_filters, student_t_experts
+from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.kernels import Hamiltonian
-from pymc_logz.model import flatten_model, model_path
-from pymc_logz.references import PriorDraws
+from pymc_logz.models.flat import flatten_model, model_path
+from pymc_logz.models.prior import PriorDraws
 from pymc_logz.runners.anneal import Plan, anneal
 from pymc_logz.runners.block import Block
 

@@ -21,11 +21,11 @@ import numpy as np
 import pymc_logz as lz
 from pymc_logz.energies import random_filters, student_t_experts
 from pymc_logz.estimators import importance_log_z
-from pymc_logz.model import flatten_model, model_path
-from pymc_logz.references import PriorDraws
+from pymc_logz.models.flat import flatten_model, model_path
+from pymc_logz.models.prior import PriorDraws
+from pymc_logz.paths.schedules import linear_betas
 from pymc_logz.runners.anneal import Plan, anneal
 from pymc_logz.runners.block import Block
-from pymc_logz.schedules import linear_betas
 
 N_DIMS, N_PARTICLES, N_TEMPERATURES = 36, 200, 100_000
 N_CHUNK, N_REPEATS = 1000, 15

@@ -25,10 +25,11 @@ from pymc.sampling.jax import get_jaxified_graph
 from pymc.smc.kernels import IMH
 
 import pymc_logz as lz
-from pymc_logz import energies, hais
+from pymc_logz import energies
 from pymc_logz.estimators import TemperedDraws, rts
-from pymc_logz.model import flatten_model
-from pymc_logz.references import PriorDraws
+from pymc_logz.hais import run as hais
+from pymc_logz.models.flat import flatten_model
+from pymc_logz.models.prior import PriorDraws
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.tempered import runs

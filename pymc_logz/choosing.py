@@ -9,20 +9,20 @@ import pymc as pm
 import xarray as xr
 from pymc.util import get_random_generator
 
-from pymc_logz.comparison import evidence_of
-from pymc_logz.constraints import exact_observations
 from pymc_logz.errors import ModelError, warn
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.estimators.tempering import rts
-from pymc_logz.forms.likelihood import likelihood_form
-from pymc_logz.model import flatten_model, unconstrain
+from pymc_logz.hais.sampling import sample_hais
+from pymc_logz.manifold.forms.likelihood import likelihood_form
+from pymc_logz.models.density import RowDensity
+from pymc_logz.models.exact import exact_observations
+from pymc_logz.models.flat import flatten_model, unconstrain
+from pymc_logz.paths.elliptical import fitted_normal
 from pymc_logz.posterior.bridging import bridge_sampling, importance, warn_of_disagreement
-from pymc_logz.posterior.densities import RowDensity
-from pymc_logz.posterior.proposals import fitted_normal
-from pymc_logz.results import evidence_dataset
-from pymc_logz.sampling import sample_hais
 from pymc_logz.step_methods import ConstrainedHMC, proposal_log_weight
 from pymc_logz.tempered.evidence import stored_draws, tempered_evidence, walker_group
+from pymc_logz.trees.comparison import evidence_of
+from pymc_logz.trees.layout import evidence_dataset
 
 logger = logging.getLogger("pymc.pymc_logz")
 SECOND_OPINION_DRAWS = 2000

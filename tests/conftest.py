@@ -1,16 +1,16 @@
-"""Lets every test file import `checks`, `contracts`, `targets`; shared fixtures."""
+"""Fixtures that all tests share."""
 
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from checks import make_rng
+from support.checks import make_rng
 
 
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """Generator of one test: a function of the suite's seed and the test's own name."""
-    return make_rng(request.node.nodeid)
+    return make_rng(request.node.name)
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 import logging
 
-import models
 import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from support import pymc_models as models
 
 import pymc_logz as lz
 from pymc_logz import energies

@@ -40,11 +40,11 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from pymc_logz import EvidenceWarning, Hamiltonian, RandomWalk
 from pymc_logz.energies import laplace_experts, random_filters, student_t_experts
-from pymc_logz.model import flatten_model, model_path
-from pymc_logz.references import PriorDraws
+from pymc_logz.models.flat import flatten_model, model_path
+from pymc_logz.models.prior import PriorDraws
+from pymc_logz.paths.schedules import linear_betas
 from pymc_logz.runners.anneal import Plan, anneal
 from pymc_logz.runners.block import Block
-from pymc_logz.schedules import linear_betas
 
 N_DIMS, N_PARTICLES, N_REPLICATES = 36, 200, 32
 N_BOOTSTRAP, N_TIMINGS = 1000, 5

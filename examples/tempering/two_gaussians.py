@@ -28,11 +28,11 @@ from pymc.progress_bar import create_simple_progress
 import pymc_logz as lz
 from pymc_logz.energies import two_gaussians, two_gaussians_log_z
 from pymc_logz.estimators import METHODS, TemperedDraws
-from pymc_logz.preparation import prepare
+from pymc_logz.pilot.preparation import prepare
 from pymc_logz.runners.temper import TemperBlock, Walkers, walk
-from pymc_logz.runners.warm_up import CORRECTIONS, make_ladder
-from pymc_logz.settings import TemperedSettings
-from pymc_logz.tempered.runs import place_levels
+from pymc_logz.tempered.run import place_levels
+from pymc_logz.tempered.settings import TemperedSettings
+from pymc_logz.tempered.warm_up import CORRECTIONS, make_ladder
 
 N_DIMS, N_LEVELS = 10, 25
 N_CHAINS, WALKERS, DRAWS = 20, 32, 2000

@@ -1,14 +1,9 @@
 """log Z from importance weights, those of annealing among them."""
 
 import numpy as np
-from arviz_stats.base import array_stats
 
 from pymc_logz.estimators.result import LogZEstimate
-
-MIN_ROWS_FOR_KHAT = 20
-DEGENERATE_ESS = 10.0
-LOW_ESS = 50.0
-LOW_ESS_SHARE = 0.05
+from pymc_logz.weights import pareto_khat, smoothed, weight_status
 
 
 def importance_log_z(
@@ -83,46 +78,3 @@ def importance_log_z(
     if status == "degenerate":
         log_z = mcse = np.nan
     return LogZEstimate(method, log_z, mcse, ess, khat, status, details)
-
-
-def pareto_khat(log_weight: np.ndarray) -> float:
-    """Pareto shape of the upper tail of ``exp(log_weight)``; NaN where there is none to fit."""
-    finite = log_weight[np.isfinite(log_weight)]
-    if finite.size < MIN_ROWS_FOR_KHAT or np.ptp(finite) == 0:
-        return np.nan
-    try:
-        # draws of a Markov chain repeat, and a tail of few distinct values may fit no law
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            # psislw takes log likelihoods, whose importance weights are their reciprocals
-            return float(array_stats.psislw(-log_weight)[1])
-    except ValueError:  # a tail of equal values
-        return np.nan
-
-
-def smoothed(log_weight: np.ndarray) -> np.ndarray:
-    """Log weights with a Pareto-smoothed upper tail, on their own scale, shape (n,)."""
-    finite = np.isfinite(log_weight)
-    values = log_weight[finite]
-    with np.errstate(over="ignore"):  # a tail without a mean, whose k-hat says so
-        normalised = np.asarray(array_stats.psislw(-values)[0])
-    # the body is left as it was, but for the constant that normalises
-    body = int(np.argmin(values))
-    result = log_weight.copy()
-    result[finite] = normalised + (values[body] - normalised[body])
-    return result
-
-
-def khat_threshold(n_rows: int) -> float:
-    """Largest k-hat with which n rows are trusted, as in ArviZ."""
-    return min(1.0 - 1.0 / np.log10(max(n_rows, 20)), 0.7)
-
-
-def weight_status(ess: float, khat: float, n_rows: int) -> str:
-    """Verdict on a set of weights, a key of ``STATUS_SENTENCES``."""
-    if ess <= min(DEGENERATE_ESS, 0.5 * n_rows):
-        return "degenerate"
-    if khat > khat_threshold(n_rows):
-        return "high_khat"
-    if ess < min(LOW_ESS, 0.5 * n_rows) or ess < LOW_ESS_SHARE * n_rows:
-        return "low_weight_ess"
-    return "ok"

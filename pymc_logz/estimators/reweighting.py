@@ -3,8 +3,8 @@
 import numpy as np
 from arviz_stats.base import array_stats
 
-from pymc_logz.estimators.importance import DEGENERATE_ESS, khat_threshold, pareto_khat, smoothed
 from pymc_logz.estimators.result import LogZEstimate
+from pymc_logz.weights import DEGENERATE_ESS, khat_threshold, pareto_khat, smoothed
 
 MIN_CHAIN = 4
 

@@ -11,8 +11,8 @@ from pymc_logz.estimators.curve import (
     obstacle,
 )
 from pymc_logz.estimators.draws import TemperedDraws, shares
-from pymc_logz.estimators.importance import DEGENERATE_ESS, LOW_ESS
 from pymc_logz.estimators.odds import LevelOdds, solve_odds
+from pymc_logz.weights import DEGENERATE_ESS, LOW_ESS
 
 
 def rts(draws: TemperedDraws) -> LogZCurve:

@@ -11,8 +11,8 @@ from pymc_logz.estimators.curve import (
     visit_status,
 )
 from pymc_logz.estimators.draws import TemperedDraws
-from pymc_logz.estimators.importance import pareto_khat, weight_status
 from pymc_logz.estimators.tempering import effective_size, level_status
+from pymc_logz.weights import pareto_khat, weight_status
 
 
 def stepping_stone(draws: TemperedDraws) -> LogZCurve:

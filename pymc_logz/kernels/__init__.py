@@ -15,7 +15,8 @@ from typing import Any
 
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.hamiltonian import Hamiltonian, Langevin
-from pymc_logz.kernels.metropolis import RandomWalk, Slice
+from pymc_logz.kernels.random_walk import RandomWalk
+from pymc_logz.kernels.slice import Slice
 
 __all__ = ["KERNELS", "Hamiltonian", "Langevin", "RandomWalk", "Slice", "as_kernel", "check_kernel"]
 

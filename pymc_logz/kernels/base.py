@@ -7,7 +7,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.path import AnnealingPath, Evaluation
+from pymc_logz.paths.geometric import AnnealingPath, Evaluation
 
 
 class KernelState(NamedTuple):
@@ -112,20 +112,6 @@ class Kernel(Protocol):
 
 
 MAX_DENSE = 64
-
-
-def check_positive(**settings: Any) -> None:
-    """Raise for a setting that is neither None nor made of positive, finite numbers."""
-    for name, value in settings.items():
-        if value is not None and not np.all(np.isfinite(value) & (np.array(value) > 0)):
-            raise ValueError(f"{name}={value!r} must be positive and finite")
-
-
-def check_whole(least: int, most: int, **settings: Any) -> None:
-    """Raise for a setting that is not a whole number in this range."""
-    for name, value in settings.items():
-        if not isinstance(value, int | np.integer) or not least <= value <= most:
-            raise ValueError(f"{name}={value!r} must be a whole number from {least} to {most}")
 
 
 def with_dense_decided[K: Any](kernel: K, n_dims: int) -> K:

@@ -7,13 +7,12 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_logz.arguments import SHARE_REPLACED, check_positive, check_share, check_whole
 from pymc_logz.kernels.base import (
     KernelInfo,
     KernelState,
     Move,
     Noise,
-    check_positive,
-    check_whole,
     column,
     draw_noise,
     metropolis,
@@ -21,7 +20,7 @@ from pymc_logz.kernels.base import (
     with_dense_decided,
 )
 from pymc_logz.kernels.tuning import leapfrog_step_size
-from pymc_logz.path import AnnealingPath, grad_log_density, log_density
+from pymc_logz.paths.geometric import AnnealingPath, grad_log_density, log_density
 
 MAX_STEPS = 64
 
@@ -84,11 +83,7 @@ class Hamiltonian:
 
     def __post_init__(self) -> None:
         check_whole(1, MAX_STEPS, n_steps=self.n_steps)
-        if self.refreshment is not None and not 0 <= self.refreshment <= 1:
-            raise ValueError(
-                f"refreshment={self.refreshment!r} must lie in [0, 1]: it is the share of the "
-                "momentum variance that is replaced"
-            )
+        check_share(SHARE_REPLACED, refreshment=self.refreshment)
         check_positive(step_size=self.step_size, scale=self.scale, half_life=self.half_life)
 
     def resolved(self, n_dims: int) -> Self:

@@ -16,8 +16,9 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 from scipy.special import gammaln, logsumexp
 
-from pymc_logz.kernels.projection import Linear, project_position
+from pymc_logz.manifold.algebra import Linear
 from pymc_logz.manifold.model import ConstrainedModel
+from pymc_logz.manifold.projection import project_position
 
 DF = 6.0
 INFLATION = 1.2

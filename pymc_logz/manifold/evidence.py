@@ -11,14 +11,15 @@ import xarray as xr
 from pymc.util import get_random_generator
 from scipy.stats import binom
 
+from pymc_logz.arguments import check_whole
 from pymc_logz.errors import STATUS_SENTENCES, ModelError, warn
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
-from pymc_logz.kernels.constrained import ConstrainedHamiltonian
 from pymc_logz.manifold.charts import Atlas, Chart, fitted_charts
+from pymc_logz.manifold.kernel import ConstrainedHamiltonian
 from pymc_logz.manifold.model import ConstrainedModel, one_blas_thread
-from pymc_logz.posterior.check import posterior_rows
-from pymc_logz.prior_check import check_prior_mass
-from pymc_logz.results import evidence_dataset
+from pymc_logz.models.prior_check import check_prior_mass
+from pymc_logz.trees.layout import evidence_dataset
+from pymc_logz.trees.posterior import posterior_rows
 
 MAX_CORRECTION = 1e-3
 N_SHARE = 2**14
@@ -100,8 +101,8 @@ def manifold_bridge(
             idata = pm.sample(step=lz.ConstrainedHMC())
         lz.bridge_sampling(idata, simulator)["evidence"]["log_z"]
     """
-    if draws is not None and draws < 2:
-        raise ValueError(f"draws={draws!r} must be at least 2, or None")
+    if draws is not None:
+        check_whole(2, draws=draws)
     model = pm.modelcontext(model)
     start = time.perf_counter()
     rng = get_random_generator(random_seed)

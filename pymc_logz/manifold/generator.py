@@ -12,12 +12,12 @@ from pytensor.gradient import NullTypeGradError
 from pytensor.graph.replace import clone_replace
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.compiling import compile_kwargs_for
-from pymc_logz.constraints import exact_observations, is_exact
 from pymc_logz.errors import ModelError
-from pymc_logz.guards import check_model
+from pymc_logz.graphs.compiling import compile_kwargs_for
 from pymc_logz.manifold.autoregressive import without_recurrence
-from pymc_logz.model import FlatModel, with_constant_data
+from pymc_logz.models.exact import exact_observations, is_exact
+from pymc_logz.models.flat import FlatModel, with_constant_data
+from pymc_logz.models.guards import check_model
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,14 @@ from threadpoolctl import (  # type: ignore[import-untyped]  # PyMC's own depend
 )
 
 from pymc_logz.errors import ModelError
-from pymc_logz.kernels.constrained import ConstrainedHamiltonian, ManifoldState, TransitionInfo
-from pymc_logz.kernels.projection import NUMPY, System, project_position
+from pymc_logz.manifold.algebra import NUMPY
 from pymc_logz.manifold.generator import Generator, make_generator
+from pymc_logz.manifold.kernel import ConstrainedHamiltonian, ManifoldState, TransitionInfo
+from pymc_logz.manifold.projection import System, project_position
 from pymc_logz.manifold.starting_points import Found, Search, find_point
 from pymc_logz.manifold.structure import Structure, find_structure, is_analytic
 from pymc_logz.manifold.system import Backend, SymbolicSystem, choose_backend
-from pymc_logz.references import PriorDraws
+from pymc_logz.models.prior import PriorDraws
 
 N_PRIOR = 256
 N_JACOBIANS = 4

@@ -14,9 +14,10 @@ from pytensor.gradient import jacobian as symbolic_jacobian
 from pytensor.link.jax.linker import JAXLinker
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.batching import RowMap
-from pymc_logz.compiling import compile_kwargs_for
-from pymc_logz.kernels.projection import NUMPY, Arrays, Dense, Structured, System, jax_arrays
+from pymc_logz.graphs.batching import RowMap
+from pymc_logz.graphs.compiling import compile_kwargs_for
+from pymc_logz.manifold.algebra import NUMPY, Arrays, Dense, Structured, jax_arrays
+from pymc_logz.manifold.projection import System
 from pymc_logz.manifold.structure import Structure, needs_loop
 
 REVERSE_COST = 2

@@ -10,24 +10,25 @@ import pymc as pm
 import xarray as xr
 from pymc.util import get_random_generator
 
-from pymc_logz.constraints import exact_observations
+from pymc_logz.arguments import check_choice, check_whole
 from pymc_logz.errors import STATUS_SENTENCES, ImproperPriorError, ModelError, warn
 from pymc_logz.estimators import LogZEstimate, bridge_log_z, importance_log_z
 from pymc_logz.manifold.evidence import manifold_bridge
-from pymc_logz.model import flatten_model
-from pymc_logz.posterior.check import (
+from pymc_logz.models.density import RowDensity
+from pymc_logz.models.exact import exact_observations
+from pymc_logz.models.flat import flatten_model
+from pymc_logz.models.prior import PriorDraws
+from pymc_logz.models.prior_check import check_prior_mass
+from pymc_logz.paths.elliptical import INFLATION, NormalProposal, StudentReference, fitted_normal
+from pymc_logz.seeds import spawn_generators
+from pymc_logz.trees.layout import evidence_dataset
+from pymc_logz.trees.posterior import (
     PosteriorRows,
     check_start_of_chains,
     check_stored_density,
+    posterior_of,
     posterior_rows,
 )
-from pymc_logz.posterior.densities import RowDensity
-from pymc_logz.posterior.proposals import NormalProposal, fitted_normal
-from pymc_logz.preparation import posterior_of
-from pymc_logz.prior_check import check_prior_mass
-from pymc_logz.references import INFLATION, PriorDraws, StudentReference
-from pymc_logz.results import evidence_dataset
-from pymc_logz.runners.parallel import spawn_generators
 
 METHODS = ("warp3", "normal")
 CROSS_CHECKS = ("student", "normal", None)
@@ -123,10 +124,10 @@ def bridge_sampling(
         tree = lz.bridge_sampling(idata, model)
         tree["evidence"]["log_z"]  # -log 101 = -4.615
     """
-    _check_choice("method", method, METHODS)
-    _check_choice("cross_check", cross_check, CROSS_CHECKS)
-    if draws is not None and draws < 2:
-        raise ValueError(f"draws={draws!r} must be at least 2, or None")
+    check_choice(METHODS, method=method)
+    check_choice(CROSS_CHECKS, cross_check=cross_check)
+    if draws is not None:
+        check_whole(2, draws=draws)
     model = pm.modelcontext(model)
     posterior_of(idata, "idata")
     if exact_observations(model):
@@ -346,8 +347,3 @@ def with_evidence(
     tree = idata.copy()
     tree["evidence"] = xr.DataTree(evidence_dataset(ordered, attrs))
     return tree
-
-
-def _check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name}={value!r} must be one of {allowed}")

@@ -8,13 +8,13 @@ import pymc as pm
 import xarray as xr
 from pytensor.graph.traversal import ancestors
 
-from pymc_logz.comparison import evidence_of
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, reweighted_log_z
-from pymc_logz.model import FlatModel, data_variable, flatten_model, own_data, unconstrain
-from pymc_logz.posterior.check import check_stored_density, posterior_rows
-from pymc_logz.posterior.densities import RowDensity
-from pymc_logz.results import evidence_dataset, with_units
+from pymc_logz.models.density import RowDensity
+from pymc_logz.models.flat import FlatModel, data_variable, flatten_model, own_data, unconstrain
+from pymc_logz.trees.comparison import evidence_of
+from pymc_logz.trees.layout import evidence_dataset, with_units
+from pymc_logz.trees.posterior import check_stored_density, posterior_rows
 
 WEIGHTED_GROUPS = ("weighted_posterior", "tempered_posterior")
 

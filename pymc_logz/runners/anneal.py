@@ -9,6 +9,7 @@ import numpy as np
 from pymc_logz.kernels.base import Kernel, Move
 from pymc_logz.runners.block import Block, Trace
 from pymc_logz.runners.transport import Maps, Transport, still_maps
+from pymc_logz.weights import _weighted_mean, weight_ess
 
 Report = Callable[[int], None]
 """Called with the number of moves made since the last call."""
@@ -247,20 +248,3 @@ def merge(first: Annealed, second: Annealed) -> Annealed:
         n_nan=first.n_nan + second.n_nan,
         stage_weight_ess=first.stage_weight_ess + second.stage_weight_ess,
     )
-
-
-def weight_ess(log_weight: np.ndarray) -> np.ndarray:
-    """Effective number of rows, (sum w)^2 / sum w^2, over the last axis; 0 where all are zero."""
-    top = log_weight.max(axis=-1, keepdims=True)
-    weight = np.exp(log_weight - np.where(np.isfinite(top), top, 0.0))
-    square = (weight**2).sum(axis=-1)
-    return np.where(square > 0, weight.sum(axis=-1) ** 2 / np.where(square > 0, square, 1.0), 0.0)
-
-
-def _weighted_mean(values: np.ndarray, log_weight: np.ndarray) -> np.ndarray:
-    """Mean over the last axis; what has weight zero does not count, -inf makes it -inf."""
-    top = log_weight.max(axis=-1, keepdims=True)
-    weight = np.exp(log_weight - np.where(np.isfinite(top), top, 0.0))
-    total = weight.sum(axis=-1)
-    counted = np.multiply(weight, values, out=np.zeros_like(weight), where=weight > 0)
-    return np.divide(counted.sum(axis=-1), total, out=np.full_like(total, np.nan), where=total > 0)

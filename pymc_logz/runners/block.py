@@ -10,9 +10,9 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.compiling import compile_function
+from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.kernels.base import Kernel, KernelState, Move
-from pymc_logz.path import AnnealingPath, Evaluation, log_density
+from pymc_logz.paths.geometric import AnnealingPath, Evaluation, log_density
 from pymc_logz.runners.transport import Maps, still_maps
 
 MOVES_PER_BLOCK = 32

@@ -9,9 +9,9 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.compiling import compile_function
+from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.kernels.base import KernelState, Move, draw_log_uniform
-from pymc_logz.path import Evaluation
+from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.runners.block import MAX_NOISE_PER_BLOCK, MOVES_PER_BLOCK, Block
 
 EXCHANGES = ("gibbs", "swap")

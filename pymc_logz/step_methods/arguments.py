@@ -7,6 +7,13 @@ import numpy as np
 import pymc as pm
 from pymc.util import get_value_vars_from_user_vars
 
+from pymc_logz.arguments import (
+    SHARE_REPLACED,
+    check_positive,
+    check_probability,
+    check_share,
+    check_whole,
+)
 from pymc_logz.errors import DiscreteVariableError
 
 
@@ -35,8 +42,7 @@ def checked_scale(scale: float | Sequence[float], n_dims: int) -> np.ndarray:
             f"scale has shape {values.shape}; give one number, or {n_dims}, one for each "
             "unconstrained dimension of the variables"
         )
-    if not np.all(np.isfinite(values) & (values > 0)):
-        raise ValueError(f"scale={scale!r} must be positive and finite")
+    check_positive(scale=scale)
     return np.broadcast_to(values, n_dims).copy()
 
 
@@ -48,17 +54,10 @@ def check_settings(
     jitter: float,
 ) -> None:
     """Raise for a setting of `PartialMomentumHMC` outside its range."""
-    if not isinstance(n_steps, int | np.integer) or n_steps < 1:
-        raise ValueError(f"n_steps={n_steps!r} must be a whole number of at least 1")
-    if refreshment is not None and not 0 <= refreshment <= 1:
-        raise ValueError(
-            f"refreshment={refreshment!r} must lie in [0, 1]: it is the share of the momentum "
-            "variance that is replaced"
-        )
-    if not 0 < target_accept < 1:
-        raise ValueError(f"target_accept={target_accept!r} must lie strictly between 0 and 1")
-    if step_size is not None and not 0 < step_size < np.inf:
-        raise ValueError(f"step_size={step_size!r} must be positive and finite")
+    check_whole(1, n_steps=n_steps)
+    check_share(SHARE_REPLACED, refreshment=refreshment)
+    check_probability(target_accept=target_accept)
+    check_positive(step_size=step_size)
     if not 0 <= jitter < 1:
         raise ValueError(f"jitter={jitter!r} must lie in [0, 1)")
 
@@ -88,10 +87,3 @@ def values_of_row(
         name: part.reshape(shape).astype(point[name].dtype)
         for name, part, shape in zip(names, np.split(row, ends[:-1]), shapes, strict=True)
     }
-
-
-def check_whole_numbers(**settings: tuple[Any, int]) -> None:
-    """Raise for a setting that is no whole number of at least the one given with it."""
-    for name, (value, least) in settings.items():
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise ValueError(f"{name}={value!r} must be a whole number of at least {least}")

@@ -11,7 +11,8 @@ from pymc.step_methods.state import dataclass_state
 from pymc.step_methods.step_sizes import DualAverageAdaptation, StepSizeState
 from pymc.util import get_random_generator
 
-from pymc_logz.kernels.constrained import (
+from pymc_logz.arguments import check_positive, check_whole
+from pymc_logz.manifold.kernel import (
     NOT_CONVERGED,
     NOT_FINITE,
     NOT_REVERSIBLE,
@@ -23,7 +24,6 @@ from pymc_logz.step_methods.adaptation import reasonable_step_size
 from pymc_logz.step_methods.arguments import (
     check_settings,
     check_whole_model,
-    check_whole_numbers,
     checked_scale,
 )
 from pymc_logz.step_methods.base import ChosenStep
@@ -196,9 +196,9 @@ class ConstrainedHMC(ChosenStep):
     ) -> None:
         model = pm.modelcontext(model)
         check_whole_model(vars, model)
-        check_whole_numbers(n_inner=(n_inner, 1), max_steps=(max_steps, 1))
+        check_whole(1, n_inner=n_inner, max_steps=max_steps)
         check_settings(1, None, target_accept, step_size, jitter)
-        _check_positive(path_length=path_length, tolerance=tolerance)
+        check_positive(path_length=path_length, tolerance=tolerance)
         self.vars = model.value_vars
         self.rng = get_random_generator(rng)
         self.path_length, self.max_steps, self.jitter = path_length, max_steps, jitter
@@ -320,9 +320,3 @@ class ConstrainedHMC(ChosenStep):
             point,
             "which leaves the exact observations unmet; use ConstrainedHMC alone",
         )
-
-
-def _check_positive(**settings: float) -> None:
-    for name, value in settings.items():
-        if not 0 < value < np.inf:
-            raise ValueError(f"{name}={value!r} must be positive and finite")

@@ -11,14 +11,14 @@ from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
-from pymc_logz.hais import fitted_to, make_plan
+from pymc_logz.arguments import check_whole
+from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.preparation import prepare
-from pymc_logz.settings import HaisSettings
+from pymc_logz.pilot.planning import fitted_to, make_plan
+from pymc_logz.pilot.preparation import prepare
 from pymc_logz.step_methods.arguments import (
     check_whole_model,
-    check_whole_numbers,
     values_of_row,
 )
 from pymc_logz.step_methods.base import ChosenStep
@@ -147,7 +147,8 @@ class HAIS(ChosenStep):
     ) -> None:
         model = pm.modelcontext(model)
         check_whole_model(vars, model)
-        check_whole_numbers(batch_size=(batch_size, 2), pilot_tune=(pilot_tune, 1))
+        check_whole(2, batch_size=batch_size)
+        check_whole(1, pilot_tune=pilot_tune)
         self.vars = model.value_vars
         self.rng = get_random_generator(rng)
         settings = HaisSettings(

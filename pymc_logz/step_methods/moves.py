@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_logz.kernels.constrained import ManifoldState
+from pymc_logz.manifold.kernel import ManifoldState
 from pymc_logz.manifold.model import ConstrainedModel, Record, one_blas_thread
 from pymc_logz.step_methods.processes import Helper
 

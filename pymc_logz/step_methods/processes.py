@@ -10,10 +10,10 @@ from typing import Any
 import cloudpickle  # type: ignore[import-untyped]  # PyMC's own dependency
 import pymc as pm
 
-from pymc_logz.compiling import Compiled
+from pymc_logz.graphs.compiling import Compiled
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.model import flatten_model, model_path
-from pymc_logz.references import PriorDraws
+from pymc_logz.models.flat import flatten_model, model_path
+from pymc_logz.models.prior import PriorDraws
 from pymc_logz.runners.block import Block
 
 LENGTH_BYTES = 8

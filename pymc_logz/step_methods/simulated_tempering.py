@@ -12,18 +12,18 @@ from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
+from pymc_logz.arguments import check_whole
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.preparation import prepare
-from pymc_logz.settings import TemperedSettings
+from pymc_logz.pilot.preparation import prepare
 from pymc_logz.step_methods.arguments import (
     check_whole_model,
-    check_whole_numbers,
     values_of_row,
 )
 from pymc_logz.step_methods.base import ChosenStep
 from pymc_logz.step_methods.walkers import Draws, Ensemble, WalkSource
-from pymc_logz.tempered.runs import warm_up
+from pymc_logz.tempered.run import warm_up
+from pymc_logz.tempered.settings import TemperedSettings
 
 BATCH_SIZE = 32
 LADDER_STATS = {"beta": "betas", "log_prior": "log_prior", "log_z_hat": "log_z_hat"}
@@ -149,7 +149,7 @@ class SimulatedTempering(ChosenStep):
     ) -> None:
         model = pm.modelcontext(model)
         check_whole_model(vars, model)
-        check_whole_numbers(pilot_tune=(pilot_tune, 1))
+        check_whole(1, pilot_tune=pilot_tune)
         self.vars = model.value_vars
         self.rng = get_random_generator(rng)
         settings = TemperedSettings(

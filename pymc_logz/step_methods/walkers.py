@@ -8,11 +8,11 @@ import pymc as pm
 from scipy.special import log_softmax, softmax
 
 from pymc_logz.kernels.base import KernelState
-from pymc_logz.path import Evaluation
+from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.temper import TemperBlock, Walkers
-from pymc_logz.runners.warm_up import Ladder, climb
 from pymc_logz.step_methods.processes import Source
+from pymc_logz.tempered.warm_up import Ladder, climb
 
 
 class Ensemble(NamedTuple):

@@ -8,7 +8,7 @@ import xarray as xr
 from pymc_logz.errors import warn
 from pymc_logz.estimators import METHODS, LogZCurve, TemperedDraws, check_agreement
 from pymc_logz.estimators.agreement import joint_covariance
-from pymc_logz.results import evidence_dataset
+from pymc_logz.trees.layout import evidence_dataset
 
 MATERIAL = 0.25
 """Difference between methods that matters, in units of the first one's error."""

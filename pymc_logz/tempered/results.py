@@ -18,12 +18,12 @@ import numpy as np
 import xarray as xr
 from arviz_base import dict_to_dataset
 
-from pymc_logz.diagnostics import level_mixing, rejection_rates, round_trips
 from pymc_logz.estimators.curve import LogZCurve
 from pymc_logz.estimators.draws import TemperedDraws
-from pymc_logz.results import with_units
 from pymc_logz.runners.temper import Walk
-from pymc_logz.runners.warm_up import Ladder, level_share
+from pymc_logz.tempered.diagnostics import level_mixing, rejection_rates, round_trips
+from pymc_logz.tempered.warm_up import Ladder, level_share
+from pymc_logz.trees.layout import with_units
 
 
 def draws_of(ladder: Ladder, walks: Sequence[Walk]) -> TemperedDraws:

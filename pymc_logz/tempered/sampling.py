@@ -9,9 +9,9 @@ import xarray as xr
 
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.runners.parallel import default_cores
-from pymc_logz.settings import TemperedSettings
-from pymc_logz.tempered.runs import run_tempered
+from pymc_logz.runners.executor import default_cores
+from pymc_logz.tempered.run import run_tempered
+from pymc_logz.tempered.settings import TemperedSettings
 
 
 def sample_tempered(

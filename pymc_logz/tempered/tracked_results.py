@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.estimators.result import LogZEstimate
-from pymc_logz.results import evidence_of_rows, with_units
+from pymc_logz.trees.layout import evidence_of_rows, with_units
 
 TIME = "time"
 

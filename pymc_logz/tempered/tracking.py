@@ -11,8 +11,6 @@ import xarray as xr
 from pymc.progress_bar import create_simple_progress
 from pymc.util import get_random_generator
 
-from pymc_logz.compiling import compile_function
-from pymc_logz.data_rows import container_names, read_data_rows
 from pymc_logz.errors import warn
 from pymc_logz.estimators.curve import MIN_INDEPENDENT, LogZCurve
 from pymc_logz.estimators.draws import TemperedDraws
@@ -23,22 +21,24 @@ from pymc_logz.estimators.tempering import (
     rts,
     rts_log_z,
 )
+from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel, KernelState
-from pymc_logz.model import constrainer, flatten_model, model_labels, model_path
-from pymc_logz.path import Evaluation
-from pymc_logz.preparation import Prepared, check_scale
-from pymc_logz.prior_check import check_prior_mass
-from pymc_logz.references import PriorDraws
-from pymc_logz.results import evidence_dataset, make_tree
+from pymc_logz.models.data_rows import container_names, read_data_rows
+from pymc_logz.models.flat import constrainer, flatten_model, model_labels, model_path
+from pymc_logz.models.prior import PriorDraws
+from pymc_logz.models.prior_check import check_prior_mass
+from pymc_logz.paths.geometric import Evaluation
+from pymc_logz.pilot.preparation import Prepared, check_scale
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.parallel import spawn_generators
 from pymc_logz.runners.temper import TemperBlock, Walk, Walkers, walk
-from pymc_logz.runners.warm_up import climb, level_share, with_tuned_steps
-from pymc_logz.settings import TemperedSettings
+from pymc_logz.seeds import spawn_generators
 from pymc_logz.tempered.results import tempered_draws_dataset
-from pymc_logz.tempered.runs import warm_up
+from pymc_logz.tempered.run import warm_up
+from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.tracked_results import Moment, moment_datasets
+from pymc_logz.tempered.warm_up import climb, level_share, with_tuned_steps
+from pymc_logz.trees.layout import evidence_dataset, make_tree
 
 N_PILOT = 256
 LEAST_CARRIED = 0.2

@@ -5,9 +5,9 @@ from itertools import product
 import numpy as np
 import pymc as pm
 import pytest
-from checks import check_means, make_rng
 from scipy import stats
 from scipy.special import logsumexp
+from support.checks import check_means, make_rng
 
 from pymc_logz.energies import gaussian_rbm, gaussian_rbm_log_z
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from checks import assert_detects, check_coverage, make_rng
 from scipy.stats import binom
-from tempered_paths import PoissonPath, gibbs_draws, ladder, sticky_draws
+from support.checks import assert_detects, check_coverage, make_rng
+from support.tempered_draws import PoissonPath, gibbs_draws, ladder, sticky_draws
 
 from pymc_logz.estimators import (
     METHODS,

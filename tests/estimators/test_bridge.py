@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from checks import check_coverage, check_means, make_rng
+from support.checks import check_coverage, check_means, make_rng
 
 from pymc_logz.estimators import bar_log_z, importance_log_z, reverse_log_z
 

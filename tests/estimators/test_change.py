@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from checks import assert_detects, check_coverage, check_means, make_rng
+from support.checks import assert_detects, check_coverage, check_means, make_rng
 
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.tempering import change_of_log_z

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from checks import CheckFailedError, assert_detects, check_coverage, make_rng
 from scipy.signal import lfilter
+from support.checks import CheckFailedError, assert_detects, check_coverage, make_rng
 
 from pymc_logz.estimators.curve import long_run_covariance, long_run_variance
 

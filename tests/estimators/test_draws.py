@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from checks import make_rng
-from tempered_paths import PoissonPath, ladder, sticky_draws
+from support.checks import make_rng
+from support.tempered_draws import PoissonPath, ladder, sticky_draws
 
 from pymc_logz.estimators import METHODS, TemperedDraws
 from pymc_logz.estimators import draws as module

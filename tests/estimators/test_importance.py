@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from checks import assert_detects, check_coverage, check_means, make_rng
+from support.checks import assert_detects, check_coverage, check_means, make_rng
 
 from pymc_logz.errors import STATUS_SENTENCES
 from pymc_logz.estimators import LogZEstimate, importance_log_z
-from pymc_logz.estimators.importance import khat_threshold, pareto_khat, weight_status
+from pymc_logz.weights import khat_threshold, pareto_khat, weight_status
 
 
 def lognormal_weights(sigma: float, n: int, label: object = 0) -> np.ndarray:

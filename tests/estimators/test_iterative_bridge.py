@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checks import CheckFailedError, assert_detects, check_coverage, make_rng
 from scipy import stats
 from scipy.integrate import quad
 from scipy.signal import lfilter
+from support.checks import CheckFailedError, assert_detects, check_coverage, make_rng
 
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.estimators import iterative_bridge as module

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from checks import make_rng
 from scipy.special import logsumexp
-from tempered_paths import PoissonPath, ladder, sticky_draws
+from support.checks import make_rng
+from support.tempered_draws import PoissonPath, ladder, sticky_draws
 
 from pymc_logz.estimators import (
     METHODS,

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from checks import assert_detects, check_coverage, check_means, make_rng
 from scipy.optimize import minimize
 from scipy.special import logsumexp
-from tempered_paths import PoissonPath, TruncatedPath, gibbs_draws, ladder, sticky_draws
+from support.checks import assert_detects, check_coverage, check_means, make_rng
+from support.tempered_draws import PoissonPath, TruncatedPath, gibbs_draws, ladder, sticky_draws
 
 from pymc_logz.estimators import (
     TemperedDraws,

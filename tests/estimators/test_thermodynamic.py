@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from checks import make_rng
-from tempered_paths import PoissonPath, TruncatedPath, ladder, sticky_draws
+from support.checks import make_rng
+from support.tempered_draws import PoissonPath, TruncatedPath, ladder, sticky_draws
 
 from pymc_logz.estimators import (
     METHODS,
@@ -20,7 +20,7 @@ from pymc_logz.estimators import (
     ti_right,
     ti_trapezoid,
 )
-from pymc_logz.estimators.importance import pareto_khat
+from pymc_logz.weights import pareto_khat
 
 PATH = PoissonPath()
 REPEATS = 30

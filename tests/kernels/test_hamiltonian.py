@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 import pytest
-from checks import assert_detects, make_rng
-from contracts import (
+from support.checks import assert_detects, make_rng
+from support.kernel_contracts import (
     RecordedNoise,
     check_invariant,
     check_local_order,
@@ -20,9 +20,9 @@ from contracts import (
     constant_moves,
     evaluated_state,
 )
-from targets import N_ROWS, TARGETS, compiled_block
+from support.paths_with_exact_draws import N_ROWS, TARGETS, compiled_block
 
-from pymc_logz.compiling import compile_function
+from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.kernels.base import KernelState, Move
 from pymc_logz.kernels.hamiltonian import (
@@ -31,7 +31,7 @@ from pymc_logz.kernels.hamiltonian import (
     leapfrog,
     refresh_momentum,
 )
-from pymc_logz.path import grad_log_density
+from pymc_logz.paths.geometric import grad_log_density
 
 STEP_SIZES = (0.3, 1.0, 1.6)
 REFRESHMENTS = (0.05, 0.5, 1.0)

@@ -7,17 +7,17 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-import models
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
-from checks import assert_detects, check_means, make_rng
-from contracts import RecordedNoise, check_invariant, constant_moves, evaluated_state
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from scipy import stats
-from targets import N_ROWS, TARGETS, compiled_block, dead_zone_block
+from support import pymc_models as models
+from support.checks import assert_detects, check_means, make_rng
+from support.kernel_contracts import RecordedNoise, check_invariant, constant_moves, evaluated_state
+from support.paths_with_exact_draws import N_ROWS, TARGETS, compiled_block, dead_zone_block
 
 import pymc_logz as lz
 from pymc_logz import energies

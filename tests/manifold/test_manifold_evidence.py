@@ -8,16 +8,16 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
-from checks import assert_detects, check_coverage, check_means, make_rng
-from manifolds import nearly_singular, parabola, two_branches
+from support.checks import assert_detects, check_coverage, check_means, make_rng
+from support.level_sets import nearly_singular, parabola, two_branches
 
 import pymc_logz as lz
-from pymc_logz.constraints import ExactObservation
 from pymc_logz.errors import ModelError
-from pymc_logz.kernels.constrained import ConstrainedHamiltonian
 from pymc_logz.manifold.charts import Atlas, fitted_charts
 from pymc_logz.manifold.evidence import bridge_charts, manifold_bridge, misses_a_mode
+from pymc_logz.manifold.kernel import ConstrainedHamiltonian
 from pymc_logz.manifold.model import ConstrainedModel
+from pymc_logz.models.exact import ExactObservation
 
 MATRIX = np.cos(np.outer(np.arange(1, 7), np.arange(1, 4)))
 DATA = np.sin(np.arange(1, 7))

@@ -6,11 +6,11 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
-from manifolds import unequal
+from support.level_sets import unequal
 
-from pymc_logz.constraints import ExactObservation
-from pymc_logz.kernels.constrained import ConstrainedHamiltonian
+from pymc_logz.manifold.kernel import ConstrainedHamiltonian
 from pymc_logz.manifold.model import ConstrainedModel
+from pymc_logz.models.exact import ExactObservation
 
 N_STARTS = 60
 

@@ -5,17 +5,17 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from checks import make_rng
 from pytensor.graph.replace import clone_replace
+from support.checks import make_rng
 
-from pymc_logz.constraints import ExactObservation
 from pymc_logz.errors import ModelError
-from pymc_logz.kernels.constrained import ConstrainedHamiltonian
 from pymc_logz.manifold.autoregressive import without_recurrence
 from pymc_logz.manifold.generator import make_generator
+from pymc_logz.manifold.kernel import ConstrainedHamiltonian
 from pymc_logz.manifold.model import ConstrainedModel
 from pymc_logz.manifold.structure import find_structure, is_analytic, needs_loop
 from pymc_logz.manifold.system import JaxBackend, PytensorBackend, SymbolicSystem
+from pymc_logz.models.exact import ExactObservation
 
 N_STEPS = 12
 FAST = {"mode": "FAST_COMPILE"}

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import models
 import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
 from arviz_base import dict_to_dataset
-from checks import assert_detects, check_coverage, make_rng
 from pymc.distributions.transforms import ordered
+from support import pymc_models as models
+from support.checks import assert_detects, check_coverage, make_rng
 
 from pymc_logz import (
     EvidenceWarning,
@@ -21,10 +21,10 @@ from pymc_logz import (
     energies,
 )
 from pymc_logz.energies import Energy
-from pymc_logz.model import flatten_model
+from pymc_logz.models.density import RowDensity
+from pymc_logz.models.flat import flatten_model
 from pymc_logz.posterior import bridging as module
-from pymc_logz.posterior.check import PosteriorRows, posterior_rows, split_rhat
-from pymc_logz.posterior.densities import RowDensity
+from pymc_logz.trees.posterior import PosteriorRows, posterior_rows, split_rhat
 
 ENERGIES: dict[str, Callable[[], Energy]] = {
     "poisson_gamma": energies.poisson_gamma,

@@ -2,13 +2,13 @@
 
 from types import ModuleType
 
-import models
 import numpy as np
 import pymc as pm
 import pytest
-from checks import check_coverage
-from hierarchical_regression import hierarchical_regression
-from test_examples import load
+from support import pymc_models as models
+from support.checks import check_coverage
+from support.hierarchical_regression import hierarchical_regression
+from support.scripts import load
 
 import pymc_logz as lz
 from pymc_logz import energies

@@ -1,17 +1,16 @@
 """What is fitted to draws, and log densities of many rows: against SciPy and PyMC."""
 
-import models
 import numpy as np
 import pytest
-from checks import make_rng
 from scipy import stats
+from support import pymc_models as models
+from support.checks import make_rng
 
 from pymc_logz import ModelError
 from pymc_logz.estimators import importance_log_z
-from pymc_logz.model import flatten_model
-from pymc_logz.posterior.densities import ROWS_PER_CALL, RowDensity
-from pymc_logz.posterior.proposals import NormalProposal, fitted_normal, shrinkage
-from pymc_logz.references import StudentReference
+from pymc_logz.models.density import ROWS_PER_CALL, RowDensity
+from pymc_logz.models.flat import flatten_model
+from pymc_logz.paths.elliptical import NormalProposal, StudentReference, fitted_normal, shrinkage
 
 FACTOR = np.array([[2.0, 0.0, 0.0], [-0.5, 0.3, 0.0], [1.0, 0.2, 5.0]])
 CENTRE = np.array([1.0, -2.0, 0.5])

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-import models
 import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
 from arviz_base import dict_to_dataset
-from checks import check_coverage, make_rng
 from scipy.stats import norm, uniform
+from support import pymc_models as models
+from support.checks import check_coverage, make_rng
 
 import pymc_logz as lz
 from pymc_logz.estimators import reweighted_log_z

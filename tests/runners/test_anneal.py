@@ -4,23 +4,18 @@ from functools import partial
 
 import numpy as np
 import pytest
-from checks import assert_detects, check_means, check_same_law, make_rng
-from plain_anneal import PLAIN, plain_anneal, recorded_noise
-from targets import N_ROWS, TARGETS, Target, compiled_block, dead_zone_block
+from support.annealing_relations import check_crooks, uneven_plan
+from support.checks import assert_detects, check_means, check_same_law, make_rng
+from support.paths_with_exact_draws import N_ROWS, TARGETS, Target, compiled_block, dead_zone_block
+from support.plain_annealing import PLAIN, plain_anneal, recorded_noise
 
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.kernels.base import Move
-from pymc_logz.runners.anneal import Annealed, Plan, anneal, weight_ess
-from pymc_logz.schedules import linear_betas
+from pymc_logz.paths.schedules import linear_betas
+from pymc_logz.runners.anneal import Annealed, Plan, anneal
+from pymc_logz.weights import weight_ess
 
 KERNEL = Hamiltonian()
-
-
-def uneven_plan(target: Target, n_temperatures: int) -> Plan:
-    """Betas, step sizes and scales that differ from move to move, and from end to end."""
-    share = linear_betas(n_temperatures)
-    scale = np.array(target.scale) * (1.3 - 0.6 * share[:, None])
-    return Plan(share**1.7, 0.3 + 0.9 * share**2, scale)
 
 
 def short_plan(target: Target, n_temperatures: int = 4) -> Plan:
@@ -152,22 +147,6 @@ def test_forward_and_reverse_satisfy_crooks(name: str) -> None:
 
     check(plan.reverse())
     assert_detects(check, uneven_plan(target, 2).reverse())
-
-
-def check_crooks(forward: np.ndarray, backward: np.ndarray) -> None:
-    """Means of both sides of Crooks' relation for some bounded f, and of Bennett's f."""
-    differences = {
-        # f(w) = 1 / (1 + exp(w)): the acceptance ratio method
-        "bennett": expit(forward) - expit(backward),
-    }
-    for cut in np.quantile(-backward, [0.2, 0.5, 0.8]):
-        # weights below the cut are bounded, so their standard error can be trusted
-        differences[f"w < {cut:.2f}"] = np.exp(forward) * (forward < cut) - (-backward < cut)
-    check_means(differences)
-
-
-def expit(w: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-w))
 
 
 def test_reverse_weights_average_to_one_over_z() -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checks import make_rng
-from contracts import constant_moves, evaluated_state
-from targets import N_ROWS, TARGETS, compiled_block, dead_zone_block
+from support.checks import make_rng
+from support.kernel_contracts import constant_moves, evaluated_state
+from support.paths_with_exact_draws import N_ROWS, TARGETS, compiled_block, dead_zone_block
 
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.kernels.base import KernelState, Move, draw_noise

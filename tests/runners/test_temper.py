@@ -9,9 +9,17 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from checks import assert_detects, check_means, check_same_law, make_rng
-from scipy.special import gammaln, softmax
-from targets import MEAN, N_ROWS, PRECISION, RATES, SHAPES, TARGETS, compiled_block, dead_zone_block
+from scipy.special import softmax
+from support.checks import assert_detects, check_means, check_same_law, make_rng
+from support.paths_with_exact_draws import (
+    N_ROWS,
+    RATES,
+    SHAPES,
+    TARGETS,
+    compiled_block,
+    dead_zone_block,
+    log_z_at,
+)
 
 from pymc_logz.kernels import Hamiltonian, RandomWalk, Slice
 from pymc_logz.kernels.base import Kernel
@@ -31,23 +39,6 @@ LOG_PRIOR = np.log([0.4, 0.1, 0.3, 0.2])
 LOG_Z_HAT = np.array([0.0, 0.4, -0.5, 0.3])
 """Neither right nor close: the joint law is invariant under any guess."""
 K = BETAS.size
-
-
-def log_z_at(name: str, betas: np.ndarray) -> np.ndarray:
-    """Exact log Z of a target at each beta, relative to beta = 0."""
-    if name == "log_gamma":
-        shape, rate = SHAPES[0] + betas * SHAPES[1], RATES[0] + betas * RATES[1]
-        log_z = gammaln(shape) - shape * np.log(rate)
-    else:
-        log_z = np.empty(betas.size)
-        for k, beta in enumerate(betas):
-            precision = (1 - beta) * np.eye(2) + beta * PRECISION
-            pull = beta * PRECISION @ MEAN
-            log_z[k] = 0.5 * pull @ np.linalg.solve(precision, pull) - 0.5 * beta * MEAN @ (
-                PRECISION @ MEAN
-            )
-            log_z[k] -= 0.5 * np.linalg.slogdet(precision)[1]
-    return log_z - log_z[0]
 
 
 def make_tables(kernel: Kernel, scale: tuple[float, ...]) -> Tables:

@@ -5,19 +5,26 @@ from functools import cache
 
 import numpy as np
 import pytest
-from checks import assert_detects, check_means, make_rng
-from targets import COVARIANCE, MEAN, N_ROWS, PRECISION, TARGETS, dead_zone_path
-from test_anneal import check_crooks, uneven_plan
-from test_pilot import TARGET_ACCEPT, N, narrow_path
+from support.annealing_relations import check_crooks, uneven_plan
+from support.checks import assert_detects, check_means, make_rng
+from support.paths_with_exact_draws import (
+    COVARIANCE,
+    MEAN,
+    N_ROWS,
+    PRECISION,
+    TARGETS,
+    dead_zone_path,
+)
+from support.pilot_runs import TARGET_ACCEPT, N, narrow_path
 
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.kernels.base import Kernel
+from pymc_logz.paths.schedules import linear_betas
+from pymc_logz.pilot.ladder import choose_plan, log_weight_variance
+from pymc_logz.pilot.population import SHORT, SHORT_EVERY, Stages, run_pilot
 from pymc_logz.runners.anneal import Annealed, Plan, anneal
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.ladder import choose_plan, log_weight_variance
-from pymc_logz.runners.pilot import SHORT, SHORT_EVERY, Stages, run_pilot
 from pymc_logz.runners.transport import Maps, Transport, Watcher, population_moments, still_maps
-from pymc_logz.schedules import linear_betas
 
 KERNEL = Hamiltonian(dense=True)
 EXACT = Transport(

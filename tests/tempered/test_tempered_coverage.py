@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from checks import CheckFailedError, assert_detects, check_coverage
-from tempered_replicates import CASES, RULES, Found, replicates
+from support.checks import CheckFailedError, assert_detects, check_coverage
+from tables.tempered_coverage import CASES, RULES, Found, replicates
 
 pytestmark = [
     pytest.mark.slow,

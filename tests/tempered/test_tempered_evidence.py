@@ -4,7 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
-from tempered_paths import PoissonPath, ladder, stored_run
+from support.tempered_draws import PoissonPath, ladder, stored_run
 
 import pymc_logz as lz
 from pymc_logz.errors import EvidenceWarning

@@ -5,24 +5,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import models
 import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
 from pymc.util import get_random_generator
 from scipy import stats
+from support import pymc_models as models
 
 import pymc_logz as lz
-from pymc_logz import preparation
 from pymc_logz.energies import gaussian_shells, ridge, skewed_bimodal, two_gaussians
 from pymc_logz.estimators.tempering import rts
-from pymc_logz.preparation import Prepared
-from pymc_logz.runners import warm_up
+from pymc_logz.pilot import preparation
+from pymc_logz.pilot.preparation import Prepared
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.parallel import spawn_generators
 from pymc_logz.runners.temper import TemperBlock
-from pymc_logz.tempered import runs
+from pymc_logz.seeds import spawn_generators
+from pymc_logz.tempered import run as runs
+from pymc_logz.tempered import warm_up
 from pymc_logz.tempered.evidence import stored_draws
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")

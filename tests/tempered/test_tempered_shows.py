@@ -6,10 +6,10 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
-from checks import ALPHA, CheckFailedError, assert_detects
 from scipy import stats
 from scipy.special import logsumexp
-from walks import QUIET
+from support.checks import ALPHA, CheckFailedError, assert_detects
+from support.step_chains import QUIET
 
 import pymc_logz as lz
 from pymc_logz.energies import two_gaussians, two_gaussians_log_z

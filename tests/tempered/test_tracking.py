@@ -7,8 +7,8 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
-from checks import assert_detects, check_coverage, check_means, make_rng
 from scipy import stats
+from support.checks import assert_detects, check_coverage, check_means, make_rng
 
 import pymc_logz as lz
 from pymc_logz.energies import gaussian_rbm, gaussian_rbm_log_z

@@ -1,0 +1,153 @@
+"""Replicates of whole tempered runs on models of known log Z: how often error bars are right.
+
+Run it with ``uv run benchmarks/tables/tempered_coverage.py``: it measures every case and writes the
+table of ``docs/theory/tempered_estimators.md``. Names of cases as arguments measure those, and only
+print.
+"""
+
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pymc.progress_bar import create_simple_progress
+
+from pymc_logz import EvidenceWarning, energies
+from pymc_logz.energies import Energy
+from pymc_logz.estimators import METHODS
+from pymc_logz.pilot.preparation import prepare
+from pymc_logz.runners.executor import run_tasks
+from pymc_logz.seeds import spawn_generators
+from pymc_logz.tempered.results import draws_of
+from pymc_logz.tempered.run import Frozen, run_chain, warm_up
+from pymc_logz.tempered.settings import TemperedSettings
+
+sys.path.append(str(Path(__file__).parents[2] / "tests"))
+
+from support.checks import make_rng
+
+PAGE = Path(__file__).parents[2] / "docs" / "theory" / "tempered_estimators.md"
+N_RUNS = 200
+RULES = ("ti_left", "ti_right", "ti_trapezoid", "ti_corrected", "ti_rb")
+"""Methods with the error of a rule, which no error bar knows."""
+MARKS = "<!-- begin runs -->\n", "<!-- end runs -->\n"
+
+
+@dataclass(frozen=True)
+class Case:
+    """An energy, and the settings that it is run with."""
+
+    make: Callable[[], Energy]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+CASES = {
+    "ridge (2-d)": Case(energies.ridge),
+    "poisson_gamma (skewed)": Case(energies.poisson_gamma),
+    "skewed_bimodal": Case(energies.skewed_bimodal),
+    "two_gaussians (4-d)": Case(lambda: energies.two_gaussians(4), {"draws": 2000}),
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one method said of log Z in n independent runs of one case."""
+
+    method: str
+    error: np.ndarray
+    """Log Z minus the exact one, shape (n,); NaN where there is no number."""
+    mcse: np.ndarray
+    ok: np.ndarray
+    """Whether the status is ok, shape (n,)."""
+
+    @property
+    def z(self) -> np.ndarray:
+        """Errors in units of mcse, of the runs whose status is ok."""
+        return (self.error / self.mcse)[self.ok]
+
+    @property
+    def covered(self) -> np.ndarray:
+        """Whether the 95% interval of each run whose status is ok covers the exact log Z."""
+        return np.abs(self.z) < 1.96
+
+    @property
+    def centred_z(self) -> np.ndarray:
+        """As `z`, of what the method gives on average: without the error of a rule."""
+        error = self.error[self.ok]
+        return (error - error.mean()) / self.mcse[self.ok]
+
+    def entry(self) -> str:
+        """Cell of the table: coverage, mean and standard deviation of z, share of ok.
+
+        For methods with the error of a rule, coverage of their own mean, and its distance from the
+        exact value in nats.
+        """
+        if self.ok.mean() < 0.05:
+            return "– (ok 0%)"
+        cell = f"{self.covered.mean():.1%} ({self.z.mean():+.2f}, {self.z.std():.2f})"
+        if self.method in RULES:
+            covered = np.mean(np.abs(self.centred_z) < 1.96)
+            cell = f"{covered:.1%} ({self.error[self.ok].mean():+.3f} nats)"
+        return cell if self.ok.mean() > 0.995 else f"{cell} ok {self.ok.mean():.0%}"
+
+
+def replicates(name: str, n: int = N_RUNS) -> dict[str, Found]:
+    """Independent runs of one chain each on frozen levels, by every method."""
+    case = CASES[name]
+    energy = case.make()
+    settings = TemperedSettings(**{"walkers": 16, "draws": 1000, "chains": n, **case.settings})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvidenceWarning)
+        prepared = prepare(energy.model, settings, make_rng("tempered", name))
+        frozen = warm_up(prepared, settings, None, create_simple_progress(False))
+    generators = spawn_generators(make_rng("walks", name), n)
+    block = frozen.block
+    starts = [block.path.sample_reference(rng, block.n_walkers) for rng in generators]
+    tasks = [
+        partial(estimates, frozen, start, settings, rng)
+        for start, rng in zip(starts, generators, strict=True)
+    ]
+    runs = run_tasks(tasks, 2)
+    return {
+        method: Found(
+            method,
+            np.array([run[method].log_z for run in runs]) - energy.log_z,
+            np.array([run[method].mcse for run in runs]),
+            np.array([run[method].status == "ok" for run in runs]),
+        )
+        for method in METHODS
+    }
+
+
+def estimates(frozen: Frozen, start: np.ndarray, settings: TemperedSettings, rng: Any) -> dict:
+    """All estimates of one run."""
+    draws = draws_of(frozen.ladder, [run_chain(frozen, start, settings, rng)])
+    return {name: method(draws).estimate for name, method in METHODS.items()}
+
+
+def table(found: dict[str, dict[str, Found]]) -> list[str]:
+    """Lines of the table, a row for each method."""
+    lines = ["| method | " + " | ".join(found) + " |", "|---" * (len(found) + 1) + "|"]
+    for method in METHODS:
+        cells = " | ".join(runs[method].entry() for runs in found.values())
+        lines.append(f"| `{method}` | {cells} |")
+    return lines
+
+
+def main(names: list[str]) -> None:
+    """Measure cases and print the table; write the page if they are all of them."""
+    lines = table({name: replicates(name) for name in names or CASES})
+    print("\n".join(lines))
+    if not names:
+        before, rest = PAGE.read_text().split(MARKS[0])
+        after = rest.split(MARKS[1])[1]
+        body = "\n" + "\n".join(lines) + "\n\n"
+        PAGE.write_text(before + MARKS[0] + body + MARKS[1] + after)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

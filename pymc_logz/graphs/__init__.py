@@ -1,0 +1,1 @@
+"""Symbolic graphs: compiled, batched over rows, simplified."""

@@ -1,0 +1,209 @@
+"""From the graph of one point to the graph of a batch of rows, in one of two ways.
+
+``"vector"`` rewrites the graph so that every operation works on the whole batch, which is fastest
+where the work is elementwise or a matrix product. ``"row"`` keeps the graph of one point inside
+an Op and maps it over rows (``jax.vmap`` on JAX, a compiled loop on NUMBA, a Python loop
+elsewhere), which is the only good way where vectorising falls back on loops: Scan, Cholesky, Split
+and the like.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.compile.mode import get_mode
+from pytensor.graph.basic import Apply
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.op import Op
+from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.graph.traversal import applys_between
+from pytensor.scan.op import Scan
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.math import Dot
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_logz.arguments import check_choice
+from pymc_logz.graphs.compiling import compile_kwargs_for
+
+BATCHINGS = ("auto", "vector", "row")
+
+
+class RowMap(Op):
+    """Applies the graph of one row, vector (d,) to vector (k,), to each row of a matrix (n, d)."""
+
+    __props__ = ()
+
+    def __init__(self, point: TensorVariable, output: TensorVariable) -> None:
+        self.fgraph = FunctionGraph([point], [output], clone=True)
+
+    def make_node(self, rows: Any) -> Apply:
+        """Node for a matrix of rows."""
+        rows = pt.as_tensor(rows)
+        [output] = self.fgraph.outputs
+        return Apply(
+            self, [rows], [pt.tensor(dtype=output.dtype, shape=(None, *output.type.shape))]
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    @cached_property
+    def _one_row(self) -> Callable[[np.ndarray], np.ndarray]:
+        point, output = self.fgraph.inputs[0], self.fgraph.outputs[0]
+        kwargs = compile_kwargs_for("CVM", {"trust_input": True})
+        return pytensor.function([point], output, **kwargs)
+
+    def perform(self, node: Apply, inputs: Sequence[Any], outputs: Any) -> None:
+        """Python loop over rows, for backends without a form of their own."""
+        [rows] = inputs
+        outputs[0][0] = np.stack([self._one_row(row) for row in np.ascontiguousarray(rows)])
+
+    def optimized(self, mode_name: str, *excluding: str) -> FunctionGraph:
+        """Copy of the inner graph, rewritten for a backend."""
+        fgraph = self.fgraph.clone()
+        mode = get_mode(mode_name).including("local_check_parameter_to_ninf_switch")
+        mode.excluding(*excluding).optimizer.rewrite(fgraph)
+        return fgraph
+
+
+def register_backends() -> None:
+    """Teach JAX (where installed) and NUMBA what to do with a `RowMap`."""
+    from pytensor.link.numba.dispatch import numba_funcify
+
+    numba_funcify.register(RowMap)(_numba_row_map)
+    try:
+        from pytensor.link.jax.dispatch import jax_funcify
+    except ImportError:
+        return
+    jax_funcify.register(RowMap)(_jax_row_map)
+
+
+def _jax_row_map(op: RowMap, **_: Any) -> Callable:
+    import jax
+    from pytensor.link.jax.dispatch import jax_funcify
+
+    one_row = jax_funcify(op.optimized("JAX"))
+    return jax.vmap(lambda row: one_row(row)[0])
+
+
+def _numba_row_map(op: RowMap, **_: Any) -> Callable:
+    from pytensor.link.numba.dispatch import numba_funcify
+    from pytensor.link.numba.dispatch.basic import numba_njit
+
+    # the loop hands out views of the rows, which the inner graph must not overwrite
+    one_row = numba_funcify(op.optimized("NUMBA", "inplace"), squeeze_output=True)
+    width = op.fgraph.outputs[0].type.shape[0]
+
+    @numba_njit
+    def row_map(rows):  # type: ignore[no-untyped-def]
+        out = np.empty((rows.shape[0], width))
+        for i in range(rows.shape[0]):
+            out[i] = one_row(rows[i])
+        return out
+
+    return row_map
+
+
+def batch(
+    point: TensorVariable,
+    outputs: list[TensorVariable],
+    n_dims: int,
+    batching: str,
+    data: TensorVariable | None = None,
+) -> tuple[Callable[..., list[TensorVariable]], str]:
+    """Function from a batch of rows (and of their data) to the batched outputs, and how it is made.
+
+    Parameters
+    ----------
+    point
+        Symbolic vector, shape (d,).
+    outputs
+        Scalars and vectors that depend on ``point``.
+    n_dims
+        d.
+    batching
+        ``"vector"``, ``"row"``, or ``"auto"`` to choose from the graph.
+    data
+        Symbolic vector, shape (D,), that is batched along with the point.
+    """
+    check_choice(BATCHINGS, batching=batching)
+    inputs = [point] if data is None else [point, data]
+    if batching == "row" or (batching == "auto" and not vectorizes_well(inputs, outputs, n_dims)):
+        return _row_evaluator(inputs, outputs, n_dims), "row"
+
+    def evaluate(*batches: TensorVariable) -> list[TensorVariable]:
+        rows = batches[0]
+        vectorized = vectorize_graph(outputs, dict(zip(inputs, batches, strict=True)))
+        return [
+            new if new.ndim > old.ndim else pt.zeros((rows.shape[0], *[1] * new.ndim)) + new
+            for old, new in zip(outputs, vectorized, strict=True)
+        ]
+
+    return evaluate, "vector"
+
+
+def vectorizes_well(
+    inputs: list[TensorVariable], outputs: list[TensorVariable], n_dims: int
+) -> bool:
+    """Whether the vectorised graph is free of loops over the batch."""
+    widths = (n_dims, *(var.type.shape[0] for var in inputs[1:]))
+    batches = [
+        pt.matrix("rows", shape=(None, width), dtype=var.dtype)
+        for var, width in zip(inputs, widths, strict=True)
+    ]
+    try:
+        # rewriting removes the many Blockwise operations that have a batched form of their own
+        vectorized = rewrite_graph(
+            vectorize_graph(outputs, dict(zip(inputs, batches, strict=True))),
+            include=("canonicalize", "specialize"),
+            exclude=("cxx_only", "BlasOpt"),
+        )
+    except (NotImplementedError, ValueError):
+        return False
+    return not any(_loops(node.op) for node in applys_between(batches, vectorized))
+
+
+def _loops(op: Op) -> bool:
+    if isinstance(op, Scan):
+        return True
+    return isinstance(op, Blockwise) and not isinstance(op.core_op, Dot)
+
+
+def _row_evaluator(
+    inputs: list[TensorVariable], outputs: list[TensorVariable], n_dims: int
+) -> Callable[..., list[TensorVariable]]:
+    """Batched outputs through one `RowMap` whose single output holds them side by side."""
+    flat = [out.reshape((1,)) if out.ndim == 0 else out for out in outputs]
+    widths = [1 if out.ndim == 0 else n_dims for out in outputs]
+    joined = pt.specify_shape(pt.concatenate(flat).astype(pytensor.config.floatX), (sum(widths),))
+    register_backends()
+    row_map = RowMap(*_as_one_input(inputs, joined, n_dims))
+    ends = np.cumsum(widths)
+
+    def evaluate(*batches: TensorVariable) -> list[TensorVariable]:
+        result = row_map(pt.concatenate(batches, axis=1) if len(batches) > 1 else batches[0])
+        return [
+            result[:, end - 1] if out.ndim == 0 else result[:, end - width : end]
+            for out, width, end in zip(outputs, widths, ends, strict=True)
+        ]
+
+    return evaluate
+
+
+def _as_one_input(
+    inputs: list[TensorVariable], output: TensorVariable, n_dims: int
+) -> tuple[TensorVariable, TensorVariable]:
+    """The point with its data behind it as one vector, and the output as a function of that."""
+    if len(inputs) == 1:
+        return inputs[0], output
+    point, data = inputs
+    both = pt.tensor("row", dtype=point.dtype, shape=(n_dims + data.type.shape[0],))
+    parts = {point: both[:n_dims], data: both[n_dims:].astype(data.dtype)}
+    return both, clone_replace([output], parts, rebuild_strict=False)[0]

@@ -1,0 +1,1 @@
+"""Hamiltonian annealed importance sampling."""

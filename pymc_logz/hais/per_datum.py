@@ -1,0 +1,343 @@
+"""Log likelihood of each of many data rows, in one run of data rows times particles."""
+
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.progress_bar import create_simple_progress
+from pymc.util import get_random_generator
+
+from pymc_logz.errors import STATUS_SENTENCES, warn
+from pymc_logz.estimators import LogZEstimate, importance_log_z
+from pymc_logz.hais.results import annealing_dataset
+from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.kernels import as_kernel
+from pymc_logz.kernels.base import Kernel
+from pymc_logz.models.data_rows import DataRows, read_data_rows
+from pymc_logz.models.flat import flatten_model, model_path
+from pymc_logz.models.prior import PriorDraws
+from pymc_logz.models.prior_check import check_prior_mass
+from pymc_logz.pilot.planning import make_plan
+from pymc_logz.pilot.preparation import Prepared, check_scale
+from pymc_logz.runners.anneal import Annealed, Plan, anneal
+from pymc_logz.runners.block import Block
+from pymc_logz.runners.executor import run_tasks
+from pymc_logz.seeds import spawn_generators
+from pymc_logz.trees.layout import evidence_of_rows, make_tree
+
+ROWS_PER_BATCH = 2048
+"""Particles of all data rows of a batch together: enough to make a step's fixed cost small."""
+MAX_ELEMENTS = 2**22
+"""Largest number of entries of an array of one batch."""
+PILOT_PARTICLES = 64
+"""Fewest particles per data row of the pilot."""
+PILOT_ROWS = (256, 4096)
+TARGET_VARIANCE = 0.5
+"""Variance of the log weight that nine in ten data rows are to reach: weight ESS of about 60%."""
+
+
+def log_likelihood(
+    model: pm.Model | None,
+    data: Mapping[str, Any],
+    draws: int = 256,
+    *,
+    betas: str | int | np.ndarray = "adaptive",
+    kernel: Kernel | str | None = None,
+    tune: int = 64,
+    target_accept: float = 0.8,
+    cores: int | None = None,
+    random_seed: Any = None,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.DataTree:
+    """Log likelihood of each data row under a latent-variable model, with its error.
+
+    The model is one of a single datum: latent variables with priors, and observed variables. For
+    each row x of the data, log p(x) is the log of the integral of prior times likelihood (times
+    potentials) over the latent variables. Data rows times particles are annealed together in large
+    batches, on one ladder with one set of step sizes and scales, which a pilot on some of the data
+    rows finds.
+
+    Parameters
+    ----------
+    model
+        PyMC model of one datum with continuous latent variables; None takes the one on the context
+        stack. Its own data give the shapes.
+    data
+        Names of ``pm.Data`` containers (observations or covariates of the likelihood) or of
+        observed variables, each with an array of one more axis than the model's own data: the data
+        rows, first. All have the same number of rows. Data that are not named stay as in the model.
+    draws
+        Particles per data row, at least 2.
+    betas, kernel, tune, target_accept, random_seed, progressbar, compile_kwargs
+        As in `sample_hais`; the ladder is shared by all data rows.
+    cores
+        Batches that run at the same time. It changes the wall time, never the result. None runs as
+        many as there are processors.
+
+    Returns
+    -------
+    xarray.DataTree
+        Groups ``evidence`` (dimensions ``method`` and that of the data rows: ``log_z``, ``mcse``,
+        ``weight_ess``, ``khat``, ``status``) and ``annealing`` (per temperature, over all data
+        rows). The dimension and coordinates of data rows are those of a DataArray's first axis;
+        arrays have ``data_row``. The attributes of ``evidence`` hold ``sum_log_z``, the sum over
+        data rows, its error ``sum_mcse``, and its expected error ``sum_bias``: see Notes.
+
+    Raises
+    ------
+    ModelError
+        If a log likelihood is undefined or out of reach, or data enter the prior.
+    PilotError
+        If the pilot cannot get from the prior to the posterior.
+    ValueError
+        If an argument is outside its range, or data do not fit the model.
+
+    Warns
+    -----
+    EvidenceWarning
+        If the error of a data row is not to be trusted, the model has potentials, or a likelihood
+        is NaN.
+
+    Notes
+    -----
+    Data rows have particles of their own, so their errors are independent, and add in quadrature.
+    Each log p(x) is low by about ``mcse**2 / 2`` on average, which no single row shows but a sum
+    over many does: ``sum_log_z - sum_bias`` corrects for it.
+
+    Data rows run in equal batches of at most ``max(1, 2048 // draws)`` (fewer if a datum is huge),
+    with random numbers of their own. Where some rows have a poor status, run those alone: the pilot
+    then looks at them.
+
+    References
+    ----------
+    Sohl-Dickstein & Culpepper (2012), Hamiltonian annealed importance sampling for partition
+    function estimation, section 3, arXiv 1205.1925.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        with pm.Model() as model:
+            x = pm.Data("x", X_test[0])
+            a = pm.Laplace("a", 0, 1, shape=4)
+            pm.Normal("image", a @ W, 0.5, observed=x)
+
+        tree = lz.log_likelihood(model, {"x": X_test}, random_seed=1)
+        tree["evidence"]["log_z"]  # dims method, data_row
+    """
+    started = time.perf_counter()
+    settings = HaisSettings(
+        draws=draws,
+        chains=1,
+        betas=betas,
+        kernel=as_kernel(kernel),
+        tune=tune,
+        target_accept=target_accept,
+        cores=(os.cpu_count() or 1) if cores is None else cores,
+    )
+    model = pm.modelcontext(model)
+    rows = read_data_rows(model, data)
+    prepared, batches = prepare_rows(model, rows, settings, random_seed, compile_kwargs)
+    compiled = time.perf_counter()
+    progress = create_simple_progress(progressbar)
+    with progress:
+        task = progress.add_task("Pilot", completed=0, total=1000)
+        report = partial(_report_beta, progress, task)
+        plan = make_plan(prepared, settings, report, TARGET_VARIANCE)
+        tuned = time.perf_counter()
+        results = run_batches(prepared, plan, batches, settings, progress)
+    times = {
+        "compile_time": compiled - started,
+        "tuning_time": tuned - compiled,
+        "sampling_time": time.perf_counter() - tuned,
+    }
+    return collect(prepared, plan, rows, results, settings, times)
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    """What is kept of a batch."""
+
+    estimates: list[LogZEstimate]
+    """One per data row."""
+    annealed: Annealed
+    """Statistics along the ladder; the rows themselves are dropped."""
+
+
+def batches_of(n_data: int, draws: int, width: int) -> np.ndarray:
+    """Indices of data rows, one batch a line, shape (batches, data rows of a batch).
+
+    Batches are of equal size, for the compiler's sake; the last ones repeat the last data row where
+    they have too few.
+
+    Parameters
+    ----------
+    n_data
+        Number of data rows.
+    draws
+        Particles per data row.
+    width
+        Length of a particle's longest vector.
+    """
+    most = min(ROWS_PER_BATCH, MAX_ELEMENTS // width) // draws
+    n_batches = -(-n_data // max(1, most))
+    size = -(-n_data // n_batches)
+    index = np.arange(n_batches * size).clip(max=n_data - 1)
+    return index.reshape(n_batches, size)
+
+
+def pilot_groups(n_data: int, n_rows: int) -> tuple[int, int]:
+    """Data rows of the pilot, and its particles for all of them together.
+
+    Particles are as many as in a batch, where that is a number fit for a pilot: arrays of one shape
+    save a compilation.
+    """
+    if not PILOT_ROWS[0] <= n_rows <= PILOT_ROWS[1]:
+        n_rows = int(np.clip(n_rows, *PILOT_ROWS))
+    most = min(n_data, n_rows // PILOT_PARTICLES)
+    return max(n for n in range(1, most + 1) if n_rows % n == 0), n_rows
+
+
+def prepare_rows(
+    model: pm.Model,
+    rows: DataRows,
+    settings: HaisSettings,
+    random_seed: Any = None,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> tuple[Prepared, list[np.ndarray]]:
+    """Check the model, compile its moves for data rows of the pilot, and make the batches.
+
+    Returns
+    -------
+    Prepared, list of np.ndarray
+        The data of each batch, shape (data rows of a batch, D).
+    """
+    rng = get_random_generator(random_seed)
+    [check_rng, pilot_rng] = spawn_generators(rng, 2)
+    flat = flatten_model(model, symbolic=rows.names)
+    prior = PriorDraws(model)
+    check_scale(settings.kernel, flat.n_dims)
+    check_prior_mass(model, check_rng)
+    n_data, n_values = rows.values.shape
+    batches = batches_of(n_data, settings.draws, max(flat.n_dims, n_values))
+    n_groups, n_pilot = pilot_groups(n_data, batches.shape[1] * settings.draws)
+    chosen = pilot_rng.choice(n_data, n_groups, replace=False)
+    kernel = settings.kernel.resolved(flat.n_dims)
+    path = model_path(flat, prior)
+    block = Block(path, kernel, n_pilot, compile_kwargs, data=rows.values[chosen])
+    prepared = Prepared(flat, prior, block, n_pilot, None, rng, pilot_rng)
+    return prepared, [rows.values[batch] for batch in batches]
+
+
+def run_batches(
+    prepared: Prepared,
+    plan: Plan,
+    batches: list[np.ndarray],
+    settings: HaisSettings,
+    progress: Any,
+) -> list[BatchResult | None]:
+    """Anneal fresh particles for each batch, with a generator of its own; None if interrupted."""
+    lock = threading.Lock()
+    task = progress.add_task("Annealing", completed=0, total=len(batches) * plan.n_temperatures)
+
+    def run(data: np.ndarray, rng: np.random.Generator) -> BatchResult:
+        n_rows = len(data) * settings.draws
+        with lock:  # prior draws share one compiled function
+            start = prepared.prior(rng, n_rows)
+        block = prepared.block.given(data, n_rows)
+        annealed = anneal(block, plan, start, rng, partial(progress.advance, task))
+        weights = annealed.log_weight.reshape(len(data), -1)
+        nothing = np.empty(0)
+        return BatchResult(
+            [importance_log_z(log_weight, method="hais") for log_weight in weights],
+            annealed._replace(
+                position=nothing, log_reference=nothing, log_ratio=nothing, log_weight=nothing
+            ),
+        )
+
+    generators = spawn_generators(prepared.rng, len(batches))
+    tasks = [partial(run, *pair) for pair in zip(batches, generators, strict=True)]
+    return run_tasks(tasks, settings.cores)  # type: ignore[return-value]
+
+
+def collect(
+    prepared: Prepared,
+    plan: Plan,
+    rows: DataRows,
+    results: list[BatchResult | None],
+    settings: HaisSettings,
+    times: Mapping[str, float],
+) -> xr.DataTree:
+    """The DataTree of a run."""
+    n_data = len(rows.values)
+    size = max(len(result.estimates) for result in results if result is not None)
+    missing = [LogZEstimate("hais", np.nan, np.nan, 0.0, np.nan, "not_run")] * size
+    estimates = [
+        estimate
+        for result in results
+        for estimate in (missing if result is None else result.estimates)
+    ][:n_data]
+    annealed = together([result.annealed for result in results if result is not None])
+    compiled, mcse = prepared.block.compiled, np.array([est.mcse for est in estimates])
+    attrs = {
+        "backend": compiled.backend,
+        "backend_reason": compiled.reason,
+        "batching": prepared.block.path.batching,
+        "n_temperatures": plan.n_temperatures,
+        "prior_finite_share": prepared.prior.finite_share,
+        "data_rows_per_batch": size,
+        **times,
+    }
+    sums = {
+        "sum_log_z": float(sum(est.log_z for est in estimates)),
+        "sum_mcse": float(np.sqrt((mcse**2).sum())),
+        "sum_bias": float(-0.5 * (mcse**2).sum()),
+    }
+    groups = {
+        "evidence": evidence_of_rows(estimates, rows.dim, rows.coords, {**attrs, **sums}),
+        "annealing": annealing_dataset([annealed], plan),
+    }
+    _warn_of_rows(estimates, annealed.n_nan)
+    return make_tree(groups, {**settings.record(), "data": list(rows.names), **attrs})
+
+
+def together(runs: list[Annealed]) -> Annealed:
+    """Statistics of several batches of equal size along one ladder, as if they were one."""
+    means = {
+        name: np.mean([getattr(run, name) for run in runs], axis=0)
+        for name in ("acceptance_rate", "stage_acceptance_rate", "stage_mean_log_ratio")
+    }
+    return runs[0]._replace(
+        **means,
+        n_nan=sum(run.n_nan for run in runs),
+        stage_weight_ess=np.sum([run.stage_weight_ess for run in runs], axis=0),
+    )
+
+
+def _report_beta(progress: Any, task: int, beta: float) -> None:
+    progress.update(task, refresh=True, completed=int(1000 * beta))
+
+
+def _warn_of_rows(estimates: list[LogZEstimate], n_nan: int) -> None:
+    counts = Counter(estimate.status for estimate in estimates)
+    for status, count in counts.items():
+        if status != "ok":
+            first = next(i for i, estimate in enumerate(estimates) if estimate.status == status)
+            warn(
+                f"{count} of {len(estimates)} data rows, the first of them row {first}, have "
+                f"status {status!r}: {STATUS_SENTENCES[status]}"
+            )
+    if n_nan:
+        warn(
+            f"the log likelihood plus potentials was NaN {n_nan} times during annealing, and "
+            "counted as a likelihood of zero"
+        )

@@ -1,0 +1,88 @@
+"""HAIS runs as groups of an ArviZ tree."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from arviz_base import dict_to_dataset
+
+from pymc_logz.runners.anneal import Annealed, Plan
+from pymc_logz.trees.layout import with_units
+
+
+def annealing_dataset(runs: Sequence[Annealed], plan: Plan) -> xr.Dataset:
+    """Group ``annealing``: what happened at each inverse temperature of each chain."""
+    step_size = plan.step_size.copy()
+    step_size[[0, -1]] = np.nan  # nothing moves at the two ends
+    per_chain = {
+        "acceptance_rate": [run.stage_acceptance_rate for run in runs],
+        "mean_log_ratio": [run.stage_mean_log_ratio for run in runs],
+        "weight_ess": [run.stage_weight_ess for run in runs],
+    }
+    dataset = xr.Dataset(
+        {name: (("chain", "stage"), np.stack(values)) for name, values in per_chain.items()},
+        coords={
+            "chain": np.arange(len(runs)),
+            "stage": np.arange(plan.betas.size),
+            "beta": ("stage", plan.betas),
+        },
+    )
+    dataset["step_size"] = ("stage", step_size)
+    dataset["n_nan_log_ratio"] = ("chain", np.array([run.n_nan for run in runs]))
+    return dataset
+
+
+def reverse_dataset(runs: Sequence[Annealed], plan: Plan) -> xr.Dataset:
+    """Group ``reverse_annealing``: rows annealed from the target back to the reference."""
+    shape = (len(runs), runs[0].log_weight.size)
+    dataset = annealing_dataset(runs, plan.reverse())
+    weights = np.concatenate([run.log_weight for run in runs]).reshape(shape)
+    dataset["log_weight"] = (("chain", "draw"), weights)
+    return with_units(dataset.assign_coords(draw=np.arange(shape[1])))
+
+
+def draw_datasets(
+    runs: Sequence[Annealed],
+    values: Mapping[str, np.ndarray],
+    chosen: np.ndarray,
+    *,
+    coords: Mapping[str, Any],
+    dims: Any,
+) -> dict[str, xr.Dataset]:
+    """Groups ``posterior``, ``sample_stats`` and ``weighted_posterior``.
+
+    Parameters
+    ----------
+    runs
+        C chains of n rows.
+    values
+        Named values of all rows, shape (C * n, ...).
+    chosen
+        Indices into those rows that make equally weighted draws, shape (C * n,).
+    coords, dims
+        Labels of the model.
+    """
+    shape = (len(runs), runs[0].log_weight.size)
+
+    def stacked(name: str) -> np.ndarray:
+        return np.concatenate([getattr(run, name) for run in runs])
+
+    def labelled(arrays: Mapping[str, np.ndarray], index: Any) -> xr.Dataset:
+        chains = {
+            name: array[index].reshape(*shape, *array.shape[1:]) for name, array in arrays.items()
+        }
+        return with_units(dict_to_dataset(chains, coords=dict(coords), dims=dims))
+
+    log_ratio = stacked("log_ratio")
+    stats = {
+        "lp": stacked("log_reference") + log_ratio,
+        "log_ratio": log_ratio,
+        "acceptance_rate": stacked("acceptance_rate"),
+    }
+    everything = slice(None)
+    return {
+        "posterior": labelled(values, chosen),
+        "sample_stats": labelled(stats, chosen),
+        "weighted_posterior": labelled({**values, "log_weight": stacked("log_weight")}, everything),
+    }

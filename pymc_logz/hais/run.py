@@ -1,0 +1,269 @@
+"""One HAIS run: from a prepared model to a frozen plan, weighted rows, and a DataTree."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.progress_bar import create_simple_progress
+
+from pymc_logz.errors import STATUS_SENTENCES, warn
+from pymc_logz.estimators import LogZEstimate, bar_log_z, importance_log_z, reverse_log_z
+from pymc_logz.hais.results import annealing_dataset, draw_datasets, reverse_dataset
+from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.models.flat import constrain, model_data, model_labels, unconstrain
+from pymc_logz.pilot.planning import fitted_to, make_plan
+from pymc_logz.pilot.preparation import Prepared, prepare
+from pymc_logz.runners.anneal import Annealed, Plan, anneal, merge
+from pymc_logz.runners.executor import finished, run_tasks
+from pymc_logz.runners.sample import stay_at_end
+from pymc_logz.seeds import spawn_generators
+from pymc_logz.trees.layout import data_datasets, evidence_dataset, make_tree
+from pymc_logz.trees.posterior import posterior_of
+from pymc_logz.weights import systematic_resample
+
+MAX_GROWTH = 64
+"""Largest factor by which ``target_mcse`` lets a run grow."""
+
+
+def run_hais(
+    model: pm.Model,
+    settings: HaisSettings,
+    *,
+    posterior_draws: xr.DataTree | None = None,
+    simulate_data: bool = False,
+    random_seed: Any = None,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.DataTree:
+    """Prepare, tune, freeze, run, collect.
+
+    With ``simulate_data`` the data are simulated from the model, and reverse rows start at the draw
+    of the prior that they came from.
+    """
+    started = time.perf_counter()
+    prepared = prepare(model, settings, random_seed, compile_kwargs, simulate_data)
+    target_rows = prepared.exact_row
+    if posterior_draws is not None:
+        target_rows = unconstrain(prepared.flat, posterior_of(posterior_draws, "posterior_draws"))
+    compiled = time.perf_counter()
+    progress = create_simple_progress(progressbar)
+    with progress:
+        task = progress.add_task("Pilot", completed=0, total=1000)
+        plan = make_plan(prepared, settings, partial(_report_beta, progress, task))
+        prepared = fitted_to(plan, prepared)
+        tuned = time.perf_counter()
+        directions = Directions(run_until(prepared, plan, settings, progress))
+        if settings.direction == "both":
+            directions.exact_starts = target_rows is not None
+            directions.reverse = run_reverse(
+                prepared, plan, settings, directions.forward, target_rows, progress
+            )
+    times = {
+        "compile_time": compiled - started,
+        "tuning_time": tuned - compiled,
+        "sampling_time": time.perf_counter() - tuned,
+    }
+    return collect(prepared, plan, directions, settings, times)
+
+
+@dataclass
+class Directions:
+    """Weighted rows of a run: forward always, reverse if asked for."""
+
+    forward: list[Annealed]
+    reverse: list[Annealed] | None = None
+    exact_starts: bool = False
+    """Whether the reverse rows started at draws of the target that the run did not make."""
+
+
+def run_chains(
+    prepared: Prepared,
+    plan: Plan,
+    generators: list[np.random.Generator],
+    draws: int,
+    cores: int,
+    report: Any,
+) -> list[Annealed]:
+    """Anneal fresh rows in independent chains, one generator each."""
+    # prior draws share one compiled function, so they are made here, chain by chain
+    starts = [prepared.block.path.sample_reference(rng, draws) for rng in generators]
+    tasks = [
+        partial(anneal, prepared.block, plan, start, rng, report)
+        for start, rng in zip(starts, generators, strict=True)
+    ]
+    return finished(run_tasks(tasks, cores))
+
+
+def run_until(
+    prepared: Prepared, plan: Plan, settings: HaisSettings, progress: Any
+) -> list[Annealed]:
+    """Chains that grow until the error of log Z is met, or until that is out of reach."""
+    draws, target_mcse = settings.draws, settings.target_mcse
+    generators = spawn_generators(prepared.rng, settings.chains)
+    runs: list[Annealed] = []
+    n_next = draws
+    while True:
+        report = _report_moves(progress, "Annealing", settings.chains * plan.n_temperatures)
+        more = run_chains(prepared, plan, generators, n_next, settings.cores, report)
+        interrupted = len(more) < len(generators)
+        if not runs:
+            runs = more
+        elif not interrupted:
+            runs = [merge(old, new) for old, new in zip(runs, more, strict=True)]
+        if target_mcse is None or interrupted:
+            return runs
+        estimate = forward_estimate(prepared, runs)
+        n_now = runs[0].log_weight.size
+        wanted = n_now * (estimate.mcse / target_mcse) ** 2
+        if estimate.mcse <= target_mcse:
+            return runs
+        if not np.isfinite(wanted) or n_now >= MAX_GROWTH * draws:
+            warn(
+                f"target_mcse={target_mcse} is out of reach: {n_now} rows per chain gave an error "
+                f"of {estimate.mcse:.3g} with status {estimate.status!r}. Use more temperatures "
+                "(betas=<int>), another reference, or more draws"
+            )
+            return runs
+        # a little more than the law of large numbers asks for, and no more than four times as many
+        n_next = int(np.clip(1.1 * wanted - n_now, 0.1 * n_now, 3 * n_now)) + 1
+
+
+def run_reverse(
+    prepared: Prepared,
+    plan: Plan,
+    settings: HaisSettings,
+    forward: list[Annealed],
+    target_rows: np.ndarray | None,
+    progress: Any,
+) -> list[Annealed]:
+    """Anneal from the target back to the reference, in as many chains as ran forward.
+
+    Rows start at draws of the target: those given, or the ends of the forward rows of the same
+    chain, resampled. Both are first moved on at beta = 1, which leaves draws of the target as such.
+    """
+    block, backward = prepared.block, plan.reverse()
+    [dealer, *generators] = spawn_generators(prepared.rng, len(forward) + 1)
+    sizes = [run.log_weight.size for run in forward]
+    if target_rows is None:
+        starts: list[Any] = [None] * len(forward)
+    else:
+        # shuffled before they are dealt out, as draws come in an order of their own
+        dealt = np.resize(dealer.permutation(len(target_rows)), sum(sizes))
+        starts = [target_rows[part] for part in np.split(dealt, np.cumsum(sizes)[:-1])]
+    report = _report_moves(progress, "Reverse", len(forward) * plan.n_temperatures)
+
+    def chain(run: Annealed, start: Any, rng: np.random.Generator) -> Annealed:
+        if start is None:
+            start = run.position[resampled(run.log_weight, rng)]
+        start = stay_at_end(block, plan, start, settings.tune, rng)
+        return anneal(block, backward, start, rng, report)
+
+    tasks = [
+        partial(chain, *of_chain) for of_chain in zip(forward, starts, generators, strict=True)
+    ]
+    return finished(run_tasks(tasks, settings.cores))
+
+
+def forward_estimate(prepared: Prepared, runs: list[Annealed]) -> LogZEstimate:
+    """Log Z from all forward rows."""
+    log_weight = np.concatenate([run.log_weight for run in runs])
+    log_z_reference = prepared.block.path.log_z_reference
+    return importance_log_z(log_weight, log_z_reference=log_z_reference, method="hais")
+
+
+def estimates_of(prepared: Prepared, directions: Directions) -> list[LogZEstimate]:
+    """Estimates of a run, the recommended one first."""
+    forward = forward_estimate(prepared, directions.forward)
+    if directions.reverse is None:
+        return [forward]
+    log_z_reference = prepared.block.path.log_z_reference
+    weights = [
+        np.concatenate([run.log_weight for run in runs])
+        for runs in (directions.forward, directions.reverse)
+    ]
+    reverse = reverse_log_z(weights[1], log_z_reference=log_z_reference)
+    bar = bar_log_z(*weights, log_z_reference=log_z_reference)
+    if directions.exact_starts:
+        if reverse.status == "ok":
+            reverse = replace(reverse, status="upper_end")
+        return [bar, forward, reverse] if bar.usable else [forward, reverse, bar]
+    both = [
+        replace(estimate, status="approximate_starts") if estimate.status == "ok" else estimate
+        for estimate in (reverse, bar)
+    ]
+    return [forward, *both]
+
+
+def collect(
+    prepared: Prepared,
+    plan: Plan,
+    directions: Directions,
+    settings: HaisSettings,
+    times: Mapping[str, float],
+) -> xr.DataTree:
+    """The DataTree of a run."""
+    runs = directions.forward
+    estimates = estimates_of(prepared, directions)
+    _warn_of_estimate(estimates, runs)
+    log_weight = np.concatenate([run.log_weight for run in runs])
+    values = constrain(prepared.flat, np.concatenate([run.position for run in runs]))
+    coords, dims = model_labels(prepared.flat.model)
+    compiled = prepared.block.compiled
+    attrs = {
+        "backend": compiled.backend,
+        "backend_reason": compiled.reason,
+        "batching": prepared.block.path.batching,
+        "n_temperatures": plan.n_temperatures,
+        "transported": int(plan.transport is not None),
+        "prior_finite_share": prepared.prior.finite_share,
+        **times,
+    }
+    chosen = resampled(log_weight, prepared.rng)
+    groups = {
+        **draw_datasets(runs, values, chosen, coords=coords, dims=dims),
+        "annealing": annealing_dataset(runs, plan),
+        "evidence": evidence_dataset(estimates, attrs),
+    }
+    if directions.reverse is not None:
+        groups["reverse_annealing"] = reverse_dataset(directions.reverse, plan)
+        by_method = {estimate.method: estimate.log_z for estimate in estimates}
+        groups["evidence"].attrs["gap"] = by_method["hais_reverse"] - by_method["hais"]
+    observed, constant = model_data(prepared.flat)
+    groups |= data_datasets(observed, constant, coords=coords, dims=dims)
+    groups["posterior"].attrs |= {"weight_ess": estimates[0].weight_ess, **times}
+    return make_tree(groups, {**settings.record(), **attrs})
+
+
+def resampled(log_weight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Indices that turn weighted rows into equally weighted ones, in random order."""
+    top = log_weight.max()
+    if not np.isfinite(top):
+        return np.arange(log_weight.size)
+    weight = np.exp(log_weight - top)
+    return rng.permutation(systematic_resample(weight / weight.sum(), weight.size, rng))
+
+
+def _report_beta(progress: Any, task: int, beta: float) -> None:
+    progress.update(task, refresh=True, completed=int(1000 * beta))
+
+
+def _report_moves(progress: Any, description: str, total: int) -> Any:
+    return partial(progress.advance, progress.add_task(description, completed=0, total=total))
+
+
+def _warn_of_estimate(estimates: list[LogZEstimate], runs: list[Annealed]) -> None:
+    for estimate in estimates:
+        if estimate.status not in ("ok", "approximate_starts", "upper_end"):
+            sentence = STATUS_SENTENCES[estimate.status]
+            warn(f"{estimate.method} has status {estimate.status!r}: {sentence}")
+    n_nan = sum(run.n_nan for run in runs)
+    if n_nan:
+        warn(
+            f"the log likelihood plus potentials was NaN {n_nan} times during annealing, and "
+            "counted as a likelihood of zero; guard the expression, or restrict the prior"
+        )

@@ -1,0 +1,224 @@
+"""What users call: from a PyMC model to a DataTree with the group ``evidence``."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from pymc_logz.hais.run import run_hais
+from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.kernels import as_kernel
+from pymc_logz.kernels.base import Kernel
+from pymc_logz.runners.executor import default_cores
+
+
+def sample_hais(
+    draws: int = 256,
+    chains: int = 4,
+    *,
+    model: pm.Model | None = None,
+    betas: str | int | np.ndarray = "adaptive",
+    kernel: Kernel | str | None = None,
+    tune: int = 64,
+    target_accept: float = 0.8,
+    cores: int | None = None,
+    reference: str | xr.DataTree = "prior",
+    direction: str = "forward",
+    posterior_draws: xr.DataTree | None = None,
+    target_mcse: float | None = None,
+    transport: bool = True,
+    random_seed: Any = None,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.DataTree:
+    """Log Z and weighted draws of a model by Hamiltonian annealed importance sampling.
+
+    Rows drawn from the prior are moved towards the posterior through a ladder of inverse
+    temperatures by Hamiltonian dynamics with partially refreshed momentum; their weights average to
+    Z, the marginal likelihood. A pilot population chooses the ladder, the step sizes and the length
+    scales; everything is then frozen, and fresh rows make the estimate.
+
+    Parameters
+    ----------
+    draws
+        Annealed rows per chain, at least 2.
+    chains
+        Independent replicates with seeds of their own.
+    model
+        PyMC model with continuous free variables; None takes the one on the context stack.
+    betas
+        ``"adaptive"`` lets the pilot place the temperatures; a whole number K is the paper's ladder
+        of K equal steps; an increasing array from 0 to 1 is taken as it is.
+    kernel
+        How rows move: settings such as ``Hamiltonian()``, ``RandomWalk()`` or ``Slice()``, of which
+        the pilot tunes what they leave None, or one of ``"hais"``, ``"hmc"``, ``"langevin"``,
+        ``"random_walk"``, ``"slice"``. The last two need no gradient. None means ``"hais"``.
+    tune
+        Moves that the pilot makes at each of its stages.
+    target_accept
+        Acceptance rate that the tuned step sizes aim at, in (0, 1).
+    cores
+        Chains that run at the same time. It changes the wall time, never the result. None runs as
+        many as there are processors.
+    reference
+        What the path starts from: ``"prior"``; ``"laplace"``, a Student-t with the curvature at the
+        posterior's mode; or a DataTree with a group ``posterior``, to which a Student-t is fitted
+        on the unconstrained space. log Z is the same number, its error is not.
+    direction
+        ``"forward"``, or ``"both"`` to anneal back from the posterior too: the forward estimate is
+        low on average and the reverse one high, and Bennett's acceptance ratio joins the two.
+    posterior_draws
+        Posterior draws that the reverse rows start from. None takes the resampled ends of the
+        forward rows, which makes the reverse estimate only as good as they are.
+    target_mcse
+        Error of log Z, in nats, that the run grows to meet by more rows. None leaves it at
+        ``draws``.
+    transport
+        Whether an affine map may carry the rows from one temperature to the next, where trial rows
+        show that it lowers the error; it follows mean and covariance of the pilot's rows. log Z is
+        the same number. Used with ``betas="adaptive"``.
+    random_seed
+        Anything that ``pm.sample`` takes.
+    progressbar
+        Whether to show PyMC's progress bar.
+    compile_kwargs
+        Keyword arguments of ``pytensor.function``; ``{"mode": "NUMBA"}`` chooses a backend. By
+        default JAX is used if it is installed and the model converts.
+
+    Returns
+    -------
+    xarray.DataTree
+        Groups ``posterior`` (equally weighted by resampling), ``sample_stats``,
+        ``weighted_posterior`` (the rows and their ``log_weight``), ``annealing`` (per temperature),
+        ``reverse_annealing`` if there is one, ``evidence`` (dimension ``method``: ``log_z``,
+        ``mcse``, ``weight_ess``, ``khat``, ``status``), ``observed_data`` and ``constant_data``.
+
+    Raises
+    ------
+    ModelError
+        If log Z of the model is undefined or out of reach; the message names the variable and the
+        remedy.
+    PilotError
+        If the pilot cannot get from the prior to the posterior.
+    ValueError
+        If an argument is outside its range.
+
+    Warns
+    -----
+    EvidenceWarning
+        If the error is not to be trusted, the model has potentials, or a likelihood is NaN.
+
+    Notes
+    -----
+    Draws start at the prior whatever ``initval`` says. Potentials are part of the target, and of
+    log Z. A prior that a transform restricts (an ordered normal, say) is renormalised. An interrupt
+    (Ctrl-C) returns the chains that are finished.
+
+    References
+    ----------
+    Sohl-Dickstein & Culpepper (2012), Hamiltonian annealed importance sampling for partition
+    function estimation, section 2.3 and eq. 25, arXiv 1205.1925. Both directions: Grosse,
+    Ghahramani & Adams (2015), arXiv 1511.02543.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        with pm.Model() as model:
+            p = pm.Beta("p", 1, 1)
+            pm.Binomial("y", n=100, p=p, observed=50)
+
+        tree = lz.sample_hais(model=model, random_seed=1)
+        tree["evidence"]["log_z"]  # -log 101 = -4.615
+    """
+    settings = HaisSettings(
+        draws=draws,
+        chains=chains,
+        betas=betas,
+        kernel=as_kernel(kernel),
+        tune=tune,
+        target_accept=target_accept,
+        cores=default_cores(cores, chains),
+        reference=reference,
+        direction=direction,
+        target_mcse=target_mcse,
+        transport=transport,
+    )
+    if posterior_draws is not None and direction != "both":
+        raise ValueError("posterior_draws are where reverse rows start: use direction='both' too")
+    return run_hais(
+        pm.modelcontext(model),
+        settings,
+        posterior_draws=posterior_draws,
+        random_seed=random_seed,
+        progressbar=progressbar,
+        compile_kwargs=compile_kwargs,
+    )
+
+
+def sandwich(
+    model: pm.Model | None = None,
+    draws: int = 256,
+    chains: int = 4,
+    *,
+    betas: str | int | np.ndarray = "adaptive",
+    kernel: Kernel | str | None = None,
+    tune: int = 256,
+    target_accept: float = 0.8,
+    cores: int | None = None,
+    random_seed: Any = None,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.DataTree:
+    """Bounds on log Z from both sides, for data simulated from the model itself.
+
+    Data simulated from a draw of the prior come with one exact draw of their posterior: that same
+    draw. Reverse rows start there, and are first moved on at beta = 1. So both ends are right on
+    average: ``hais`` is low, ``hais_reverse`` is high, and the truth lies between them. A narrow
+    gap on simulated data says that the settings are good for real data of the same kind too.
+
+    Parameters
+    ----------
+    model
+        PyMC model without potentials; None takes the one on the context stack. Its own data give
+        only the shape of the simulated ones.
+    draws, chains, betas, kernel, target_accept, cores, random_seed, progressbar, compile_kwargs
+        As in `sample_hais`.
+    tune
+        Moves of the pilot at each of its stages, and of the reverse rows at beta = 1.
+
+    Returns
+    -------
+    xarray.DataTree
+        As of ``sample_hais(direction="both")``, with the simulated data in ``observed_data``.
+
+    Raises
+    ------
+    ModelError
+        If data cannot be simulated from the model.
+
+    References
+    ----------
+    Grosse, Ghahramani & Adams (2015), Sandwiching the marginal likelihood using bidirectional Monte
+    Carlo, arXiv 1511.02543.
+    """
+    settings = HaisSettings(
+        draws=draws,
+        chains=chains,
+        betas=betas,
+        kernel=as_kernel(kernel),
+        tune=tune,
+        target_accept=target_accept,
+        cores=default_cores(cores, chains),
+        direction="both",
+    )
+    return run_hais(
+        pm.modelcontext(model),
+        settings,
+        simulate_data=True,
+        random_seed=random_seed,
+        progressbar=progressbar,
+        compile_kwargs=compile_kwargs,
+    )

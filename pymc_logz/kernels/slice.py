@@ -1,0 +1,309 @@
+"""Slice sampling along one direction at a time, which needs no gradient."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_logz.arguments import check_positive, check_whole
+from pymc_logz.kernels.base import (
+    KernelInfo,
+    KernelState,
+    Move,
+    draw_log_uniform,
+    with_dense_decided,
+)
+from pymc_logz.paths.geometric import AnnealingPath, Evaluation, log_density
+
+MAX_TRIES = 64
+
+
+class SliceNoise(NamedTuple):
+    """The randomness of slice steps; shapes are those of one step, after the axis of steps."""
+
+    backward: Any
+    """Uniforms, shape (n,): rows below a half visit their directions first to last."""
+    log_level: Any
+    """Logarithms of uniforms, shape (n, d): how far below the density the slice lies."""
+    place: Any
+    """Uniforms, shape (n, d): where in its first interval the point lies."""
+    split: Any
+    """Uniforms, shape (n, d): how the expansions allowed are split between the two sides."""
+    candidate: Any
+    """Uniforms, shape (n, d, n_shrink): points tried."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Settings of a slice kernel, one direction at a time, with stepping out and shrinkage.
+
+    A step visits each direction, a coordinate or a column of a dense scale, once. It draws a level
+    below the density and an interval of length ``width`` around the point; moves either end of the
+    interval out by ``width`` while that end lies in the slice (where the density exceeds the
+    level); then draws points of the interval, cutting it at each point outside the slice, until one
+    lies inside. It needs no gradient and no step size, and costs ``d * (n_expand + n_shrink)``
+    evaluations, since all rows do as much as any may need. Momentum is carried along.
+
+    Parameters
+    ----------
+    width
+        Length of the first interval in units of ``scale``.
+    n_expand
+        Expansions of both ends together, 0 to 64.
+    n_shrink
+        Points tried in each direction, 1 to 64. A point that finds no other stays where it is.
+    scale
+        Length scale of each unconstrained dimension: one number, or a tuple of d numbers. None
+        lets the pilot choose it.
+    dense
+        Whether the pilot's scales follow the correlations of the population too. None does so in
+        up to 64 dimensions.
+
+    Raises
+    ------
+    ValueError
+        If a setting is outside its range.
+
+    Notes
+    -----
+    Given the level, one direction's transition is symmetric on the slice, for each outcome of the
+    stepping out and each number of points tried.
+
+    *Stepping out.* The left end moves at most J times, the right end at most K times, with J + K =
+    ``n_expand`` and J uniform. The interval found from x can be found from any other point y of it
+    in the slice: if the first interval of y lies on the grid of the first interval of x, i places
+    further right, J + i in place of J allows the same ends. Both choices have the same probability.
+    Without the random split, an interval that took all its expansions on one side could not be
+    found from a point at its other end.
+
+    *Shrinkage.* Every miss is outside the slice, and has x and y on the same side of it as long as
+    both are left in the interval. So the same misses followed by y from x, and by x from y, have
+    the same density, whatever their number. To give up after ``n_shrink`` misses takes all
+    transitions that need more of them away in both directions, and adds their probability to
+    staying, which is symmetric by itself.
+
+    *Order.* The directions are visited first to last or last to first with equal probability, so
+    that the whole step is its own time reversal, as reverse annealing needs.
+
+    References
+    ----------
+    Neal (2003), Slice sampling, figures 3 and 5, section 4.3, doi 10.1214/aos/1056562461.
+
+    Examples
+    --------
+    >>> from pymc_logz import Slice
+    >>> Slice(n_shrink=8)
+    Slice(width=4.0, n_expand=1, n_shrink=8, scale=None, dense=None)
+    """
+
+    width: float = 4.0
+    n_expand: int = 1
+    n_shrink: int = 4
+    scale: float | tuple[float, ...] | None = None
+    dense: bool | None = None
+
+    needs_gradient: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_positive(width=self.width, scale=self.scale)
+        check_whole(0, MAX_TRIES, n_expand=self.n_expand)
+        check_whole(1, MAX_TRIES, n_shrink=self.n_shrink)
+
+    @property
+    def step_size(self) -> float:
+        """The width, which nothing tunes."""
+        return self.width
+
+    def resolved(self, n_dims: int) -> Self:
+        """The same settings with ``dense`` decided for d dimensions."""
+        return with_dense_decided(self, n_dims)
+
+    def refreshment_for(self, step_size: np.ndarray) -> np.ndarray:
+        """No share of the momentum: it is carried along."""
+        return np.zeros_like(step_size)
+
+    def acceptance_for(self, target_accept: float) -> float:
+        """Acceptance rate to tune for: all directions find a point."""
+        return 1.0
+
+    def tuned_step_size(
+        self, step_size: float, acceptance_rate: float, target_accept: float
+    ) -> float:
+        """The same width."""
+        return step_size
+
+    def draw_noise(
+        self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int
+    ) -> SliceNoise:
+        """Uniforms for the order, the levels, the intervals and the points."""
+        each = (n_moves, n_rows, n_dims)
+        return SliceNoise(
+            backward=rng.random(each[:2]),
+            log_level=draw_log_uniform(rng, each),
+            place=rng.random(each),
+            split=rng.random(each),
+            candidate=rng.random((*each, self.n_shrink)),
+        )
+
+    def step(
+        self, path: AnnealingPath, state: KernelState, move: Move, noise: SliceNoise
+    ) -> tuple[KernelState, KernelInfo]:
+        """Visit each direction; leaves the density at ``move.beta`` invariant.
+
+        The acceptance rate is the share of directions in which a point was found.
+        """
+        directions = directions_of(move)
+        visits = np.arange(path.n_dims)[:, None]
+        order = pt.switch(noise.backward < 0.5, visits, path.n_dims - 1 - visits)
+        log_level, place, split = (part.T for part in noise[1:4])
+
+        def visit(*args: Any) -> list[Any]:
+            which, log_level, place, split, tries, position, reference, ratio = args[:8]
+            beta, step_size, directions = args[8:]
+            index = which if directions.ndim == 2 else (pt.arange(which.shape[0]), which)
+            direction = directions[index]
+            line = Line(position, direction, beta)
+            level = log_density(Evaluation(reference, ratio, None, None), beta) + log_level
+            found = self._search(path, line, level, step_size, place, split, tries)
+            return [
+                position + found.offset[:, None] * line.direction,
+                pt.switch(found.found, found.log_reference, reference),
+                pt.switch(found.found, found.log_ratio, ratio),
+                pt.cast(found.found, "float64"),
+            ]
+
+        ends = pytensor.scan(
+            visit,
+            sequences=[order, log_level, place, split, noise.candidate.transpose(1, 2, 0)],
+            outputs_info=[state.position, *state.evaluation[:2], None],
+            non_sequences=[move.beta, move.step_size, directions],
+            return_updates=False,
+            # not strict: the path may hold data of the rows, which come along
+        )
+        position, reference, ratio = (end[-1] for end in ends[:3])
+        evaluation = Evaluation(reference, ratio, *state.evaluation[2:])
+        return KernelState(position, state.momentum, evaluation), KernelInfo(ends[3].mean(axis=0))
+
+    def _search(
+        self,
+        path: AnnealingPath,
+        line: "Line",
+        level: TensorVariable,
+        width: Any,
+        place: TensorVariable,
+        split: TensorVariable,
+        candidate: TensorVariable,
+    ) -> "Found":
+        """Step out, then shrink, in one loop: the graph holds a single copy of the model."""
+        start = first_interval(width, place, split, self.n_expand)
+        nothing = pt.zeros_like(level)
+        none_found = Found(nothing, nothing, nothing, pt.zeros_like(level, dtype="bool"))
+        # a turn that expands tries no point
+        uniforms = pt.concatenate([pt.zeros((self.n_expand, level.shape[0])), candidate])
+        expands = pt.constant(np.arange(self.n_expand + self.n_shrink) < self.n_expand)
+
+        def turn(*args: Any) -> list[Any]:
+            expanding, uniform = args[:2]
+            interval, found, line = Interval(*args[2:6]), Found(*args[6:10]), Line(*args[10:13])
+            level, width = args[13:]
+            inner = interval.left + uniform * (interval.right - interval.left)
+            end = pt.switch(interval.n_left > 0, interval.left, interval.right)
+            offset = pt.switch(expanding, end, inner)
+            evaluation = path.evaluate(line.position + offset[:, None] * line.direction)
+            density = log_density(evaluation, line.beta)
+            # a row outside the support, whose level is -inf, stays where it is
+            inside = pt.ge(density, level) & (density > -np.inf)
+            stepped = step_out(interval, inside, width)
+            tried = Found(offset, evaluation.log_reference, evaluation.log_ratio, inside)
+            shrunk, kept = shrink(interval, found, tried)
+            interval = Interval(*map(partial(pt.switch, expanding), stepped, shrunk))
+            found = Found(*map(partial(pt.switch, expanding), found, kept))
+            return [*interval, *found]
+
+        ends = pytensor.scan(
+            turn,
+            sequences=[expands, uniforms],
+            outputs_info=[*start, *none_found],
+            non_sequences=[*line, level, width],
+            return_updates=False,
+        )
+        return Found(*(end[-1] for end in ends[4:]))
+
+
+class Line(NamedTuple):
+    """A line through each of n points, along which a slice is searched."""
+
+    position: TensorVariable
+    """Shape (n, d)."""
+    direction: TensorVariable
+    """Shape (n, d)."""
+    beta: TensorVariable
+    """Inverse temperature of the density."""
+
+
+class Interval(NamedTuple):
+    """Parts of n lines, as offsets from their points, and how often each end may move out."""
+
+    left: TensorVariable
+    """At most 0, shape (n,)."""
+    right: TensorVariable
+    """At least 0, shape (n,)."""
+    n_left: TensorVariable
+    """Expansions allowed on the left, shape (n,)."""
+    n_right: TensorVariable
+    """Expansions allowed on the right, shape (n,)."""
+
+
+class Found(NamedTuple):
+    """Points of n slices; all zeros for a line on which none was found."""
+
+    offset: TensorVariable
+    """From the line's point, shape (n,)."""
+    log_reference: TensorVariable
+    """Shape (n,)."""
+    log_ratio: TensorVariable
+    """Shape (n,)."""
+    found: TensorVariable
+    """Whether there is a point, shape (n,)."""
+
+
+def directions_of(move: Move) -> TensorVariable:
+    """Directions of a slice step as the rows of a matrix (d, d), or of one for each point."""
+    if move.scale.ndim == move.step_size.ndim + 1:
+        return move.scale[..., None] * pt.eye(move.scale.shape[-1])
+    return move.scale.swapaxes(-1, -2)
+
+
+def first_interval(width: Any, place: Any, split: Any, n_expand: int) -> Interval:
+    """Interval of a width around the point, the limit on expansions split uniformly."""
+    left = -width * place
+    n_left = pt.floor((n_expand + 1) * split)
+    return Interval(left, left + width, n_left, n_expand - n_left)
+
+
+def step_out(interval: Interval, inside: TensorVariable, width: Any) -> Interval:
+    """Move the end that was looked at, left before right, out if inside, else let it be final."""
+    left, right, n_left, n_right = interval
+    goes_left = n_left > 0
+    goes_right = ~goes_left & (n_right > 0)
+    return Interval(
+        pt.switch(goes_left & inside, left - width, left),
+        pt.switch(goes_right & inside, right + width, right),
+        pt.switch(goes_left, pt.switch(inside, n_left - 1, 0.0), n_left),
+        pt.switch(goes_right, pt.switch(inside, n_right - 1, 0.0), n_right),
+    )
+
+
+def shrink(interval: Interval, found: Found, tried: Found) -> tuple[Interval, Found]:
+    """Take the point that was tried if it is the first one inside, else cut the interval there."""
+    taken = ~found.found & tried.found
+    missed = ~found.found & ~tried.found
+    cut = interval._replace(
+        left=pt.switch(missed & (tried.offset < 0), tried.offset, interval.left),
+        right=pt.switch(missed & (tried.offset >= 0), tried.offset, interval.right),
+    )
+    return cut, Found(*map(partial(pt.switch, taken), tried, found))

@@ -1,0 +1,158 @@
+"""An ordinary model as a simulator: its observed variables as exact functions of noise."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.model.fgraph import ModelObservedRV, model_free_rv, model_from_fgraph, model_potential
+from pymc.pytensorf import toposort_replace
+from pytensor.graph.basic import Apply, Variable
+
+from pymc_logz.errors import ModelError
+from pymc_logz.models.exact import ExactlyEqual, graph_of
+
+
+class Form(NamedTuple):
+    """How a variable comes about from noise that has no parameter of location or scale."""
+
+    noise: Callable[..., Variable]
+    """From the parameters (as PyTensor has them) and ``shape`` to the noise."""
+    output: Callable[..., Variable]
+    """From the noise and the parameters to the variable."""
+
+
+def _location_scale(standard: Callable[..., Variable]) -> Form:
+    return Form(lambda *_, shape: standard(shape=shape), lambda n, mu, sigma: mu + sigma * n)
+
+
+def _normal(*_: Any, shape: Any) -> Variable:
+    return pm.Normal.dist(np.float64(0.0), np.float64(1.0), shape=shape)
+
+
+def _standard(dist: Any, *names: str) -> Callable[..., Variable]:
+    """Distribution with location 0 and scale 1."""
+    location, scale = names
+    fixed = {location: np.float64(0.0), scale: np.float64(1.0)}
+    return lambda shape: dist.dist(**fixed, shape=shape)
+
+
+def _exponential(noise: Variable) -> Variable:
+    """Standard exponential variable from a standard normal one."""
+    return -pt.log(0.5 * pt.erfc(noise / np.sqrt(2.0)))
+
+
+def _uniform(noise: Variable) -> Variable:
+    """Uniform variable on (0, 1) from a standard normal one."""
+    return 0.5 * pt.erfc(-noise / np.sqrt(2.0))
+
+
+FORMS: dict[Any, Form] = {
+    pm.Normal: Form(_normal, lambda n, mu, sigma: mu + sigma * n),
+    pm.Laplace: _location_scale(_standard(pm.Laplace, "mu", "b")),
+    pm.Logistic: _location_scale(_standard(pm.Logistic, "mu", "s")),
+    pm.Cauchy: _location_scale(_standard(pm.Cauchy, "alpha", "beta")),
+    pm.Gumbel: _location_scale(_standard(pm.Gumbel, "mu", "beta")),
+    pm.StudentT: Form(
+        lambda nu, mu, sigma, shape: pm.StudentT.dist(nu=nu, mu=0.0, sigma=1.0, shape=shape),
+        lambda n, nu, mu, sigma: mu + sigma * n,
+    ),
+    pm.LogNormal: Form(_normal, lambda n, mu, sigma: pt.exp(mu + sigma * n)),
+    pm.Exponential: Form(_normal, lambda n, scale: scale * _exponential(n)),
+    pm.Weibull: Form(_normal, lambda n, alpha, beta: beta * _exponential(n) ** (1.0 / alpha)),
+    pm.Pareto: Form(_normal, lambda n, alpha, m: m * pt.exp(_exponential(n) / alpha)),
+    pm.Uniform: Form(_normal, lambda n, lower, upper: lower + (upper - lower) * _uniform(n)),
+}
+"""Distributions with a differentiable form in terms of noise."""
+
+
+def generator_form(model: pm.Model, var_names: Sequence[str] | None = None) -> pm.Model:
+    """A model of the same posterior and log Z, with exact observations in place of a likelihood.
+
+    Each observed variable ``y`` becomes an exact observation of the same name, of an output that is
+    made of the variable's parameters and of noise ``y_noise``, a new free variable of the same
+    shape: ``mu + sigma * y_noise`` for a normal one.
+
+    Parameters
+    ----------
+    model
+        Model whose observed variables are of a location-scale family (Normal, Laplace, Logistic,
+        Cauchy, Gumbel, StudentT) or have an inverse distribution function (LogNormal, Exponential,
+        Weibull, Pareto, Uniform).
+    var_names
+        Observed variables to turn round; None takes all.
+
+    Returns
+    -------
+    pm.Model
+        A new model, for `ConstrainedHMC`; the old one is not changed.
+
+    Raises
+    ------
+    ModelError
+        If there is no such variable, one has another distribution, or others depend on it.
+
+    References
+    ----------
+    Graham & Storkey (2017), section 7 and appendix C, arXiv 1605.07826.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        with lz.generator_form(model):
+            idata = pm.sample(step=lz.ConstrainedHMC())
+    """
+    observed = [rv.name for rv in model.observed_RVs]
+    chosen = observed if var_names is None else list(var_names)
+    unknown = sorted(set(chosen) - set(observed))
+    if unknown or not chosen:
+        raise ModelError(
+            f"var_names={unknown} are not observed variables of the model, which are {observed}"
+            if unknown
+            else "the model has no observed variable to turn round"
+        )
+    fgraph = graph_of(model)
+    replacements = []
+    for node in fgraph.toposort():
+        if isinstance(node.op, ModelObservedRV) and node.op.name in chosen:
+            # the output list of the graph is a client too
+            if len(fgraph.clients[node.outputs[0]]) > 1:
+                raise ModelError(
+                    f"other variables depend on the observed variable {node.op.name!r}, so it has "
+                    "no form of its own; write them in terms of its data"
+                )
+            replacements.append((node.outputs[0], _exact(node)))
+    toposort_replace(fgraph, replacements)
+    return model_from_fgraph(fgraph, mutate_fgraph=True)
+
+
+def _exact(node: Apply) -> Variable:
+    """The exact observation that takes the place of an observed variable."""
+    (rv, value), name, dims = node.inputs, node.op.name, node.op.dims
+    form = _form_of(rv, name)
+    parameters = rv.owner.op.dist_params(rv.owner)
+    noise = form.noise(*parameters, shape=value.shape)
+    free = model_free_rv(noise, noise.type(name=f"{name}_noise"), None, f"{name}_noise", *dims)
+    output = form.output(free, *parameters)
+    exact = ExactlyEqual((f"{name}_noise",))(output, value.astype(output.dtype))
+    return model_potential(exact, name, *dims)
+
+
+def _kind(distribution: Any) -> type:
+    """Type of a distribution's operation."""
+    declared = getattr(distribution, "rv_type", None)
+    return type(distribution.rv_op) if declared is None else declared
+
+
+def _form_of(rv: Variable, name: str) -> Form:
+    for distribution, form in FORMS.items():
+        if rv.owner is not None and type(rv.owner.op) is _kind(distribution):
+            return form
+    known = sorted(distribution.__name__ for distribution in FORMS)
+    kind = "a deterministic" if rv.owner is None else type(rv.owner.op).__name__
+    raise ModelError(
+        f"the observed variable {name!r} is {kind}, which has no form in terms of noise here; "
+        f"those of {', '.join(known)} have one. Leave it out with var_names="
+    )

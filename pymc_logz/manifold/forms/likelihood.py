@@ -1,0 +1,235 @@
+"""A simulator as an ordinary model, where its noise is tied so simply that a likelihood exists."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pymc.model.fgraph import ModelFreeRV, ModelPotential, model_from_fgraph, model_observed_rv
+from pymc.pytensorf import toposort_replace
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
+
+from pymc_logz.errors import ModelError
+from pymc_logz.manifold.autoregressive import without_recurrence
+from pymc_logz.manifold.structure import is_analytic
+from pymc_logz.models.exact import exact_observations, graph_of, is_exact
+from pymc_logz.models.guards import check_model
+
+N_CHECKS = 4
+N_DRAWS = 32
+CHECKED_NOISE = (1.0, -1.0, 10.0)
+"""Factors of the noise drawn: an absolute value, such as the root of a square, shows itself."""
+RELATIVE_ERROR = 1e-9
+ROUNDING = 64 * np.finfo(float).eps
+
+
+def likelihood_form(model: pm.Model) -> pm.Model:
+    """A model of the same posterior and log Z, with likelihoods in place of exact observations.
+
+    It exists where each exact observation has a noise variable of its own that enters entry by
+    entry as ``mean + scale * noise``, ``mean`` and ``scale`` being functions of the other
+    variables: then the output given those is a variable of the noise's family, and no noise is left
+    to sample. A loop whose states are all observed is such a case, with the observed values of
+    earlier steps in place of the simulated ones. This is the inverse of `generator_form`.
+
+    Parameters
+    ----------
+    model
+        Model with exact observations.
+
+    Returns
+    -------
+    pm.Model
+        A new model, in which exact observations are observed variables and their noise is gone; any
+        sampler can take it. The old one is not changed.
+
+    Raises
+    ------
+    ModelError
+        If there is no exact observation, or no noise variable of that kind was found for one. Where
+        there is none its likelihood is an integral, which `ConstrainedHMC` and `bridge_sampling`
+        do.
+    DiscreteVariableError
+        If a free variable is discrete.
+
+    Notes
+    -----
+    Where several variables would do for noise, the one declared last goes, unless ``noise=`` of
+    `ExactObservation` names another. Of a loop, what is drawn from the observed variables (as
+    ``pm.sample_prior_predictive`` does) is one step ahead of the data, not a simulation. Initial
+    values are not kept.
+
+    References
+    ----------
+    Graham & Storkey (2017), appendix C, arXiv 1605.07826.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        lz.sample_hais(model=lz.likelihood_form(simulator))
+    """
+    if not exact_observations(model):
+        raise ModelError("the model has no exact observation (lz.ExactObservation) to turn round")
+    check_model(model, exact=True)
+    noises = _noises(model)
+    fgraph = graph_of(model)
+    nodes = fgraph.toposort()
+    free = {node.op.name: node for node in nodes if isinstance(node.op, ModelFreeRV)}
+    exact = [n for n in nodes if isinstance(n.op, ModelPotential) and is_exact(n.inputs[0])]
+    outputs, observed = zip(*(node.inputs[0].owner.inputs for node in exact), strict=True)
+    replacements = []
+    for node, output, value in zip(
+        exact, without_recurrence(outputs, observed), observed, strict=True
+    ):
+        noise = free[noises[node.op.name]]
+        mean, scale = _mean_and_scale(output, noise.outputs[0], value)
+        # PyMC has the density of such an expression, whatever the family of the noise
+        new = mean + scale * noise.inputs[0]
+        likelihood = model_observed_rv(new, value.astype(new.dtype), node.op.name, *node.op.dims)
+        replacements.append((node.outputs[0], likelihood))
+    toposort_replace(fgraph, replacements)
+    for name in noises.values():
+        fgraph.remove_output(fgraph.outputs.index(free[name].outputs[0]))
+    return model_from_fgraph(fgraph, mutate_fgraph=True)
+
+
+def _noises(model: pm.Model) -> dict[str, str]:
+    """Name of the noise variable of each exact observation, by name."""
+    observations = exact_observations(model)
+    parts = [observation.owner.inputs for observation in observations]
+    outputs = dict(zip(observations, without_recurrence(*zip(*parts, strict=True)), strict=True))
+    draws = _prior_draws(model)
+    found: dict[str, str] = {}
+    for observation, output in outputs.items():
+        value = observation.owner.inputs[1]
+        others = {**outputs, **{term: term for term in _terms(model) if term not in outputs}}
+        del others[observation]
+        in_use: list[str] = []
+        for rv in _candidates(model, observation, output, draws):
+            if not _is_affine(model, output, value, rv, draws):
+                continue
+            users = [
+                term.name
+                for term, graph in others.items()
+                if term is not rv and rv in ancestors([graph])
+            ]
+            if not users:
+                found[observation.name] = rv.name
+                break
+            in_use.append(f"{rv.name!r} is needed by {users} too")
+        else:
+            raise ModelError(_refusal(observation.name, in_use))
+    return found
+
+
+def _refusal(name: str, in_use: list[str]) -> str:
+    wanted = (
+        f"no noise variable of the exact observation {name!r} was found: one of the shape of the "
+        "output, without a transform, that nothing else uses, and that enters each entry as mean + "
+        "scale * noise in operations known to be smooth"
+    )
+    if in_use:
+        return f"{wanted} ({'; '.join(in_use)}: leave that out of the model first)"
+    return (
+        f"{wanted}. If there is none, the likelihood is an integral: use lz.ConstrainedHMC and "
+        "lz.bridge_sampling"
+    )
+
+
+def _terms(model: pm.Model) -> list[Variable]:
+    """Everything in a model that may depend on a variable."""
+    return [*model.basic_RVs, *model.deterministics, *model.potentials]
+
+
+def _prior_draws(model: pm.Model) -> dict[str, np.ndarray]:
+    """Draws of each free variable, by name."""
+    try:
+        values = pm.draw(model.free_RVs, draws=N_DRAWS, random_seed=1)
+    except NotImplementedError as error:
+        raise ModelError(f"a free variable cannot be drawn from its prior: {error}") from error
+    return dict(zip((rv.name for rv in model.free_RVs), values, strict=True))
+
+
+def _candidates(
+    model: pm.Model, observation: Variable, output: Variable, draws: Mapping[str, np.ndarray]
+) -> Iterator[Variable]:
+    """Free variables that may be the noise of an exact observation, the last declared first."""
+    if not is_analytic(model.free_RVs, [output]):
+        return
+    reached, declared = set(ancestors([output])), observation.owner.op.noise
+    shape = tuple(observation.owner.inputs[1].shape.eval(mode="FAST_COMPILE"))
+    for rv in reversed(model.free_RVs):
+        if (
+            rv in reached
+            and (not declared or rv.name in declared)
+            and draws[rv.name].shape[1:] == shape
+            and model.rvs_to_transforms[rv] is None
+        ):
+            yield rv
+
+
+def _mean_and_scale(
+    output: Variable, noise: Variable, value: Variable
+) -> tuple[Variable, Variable]:
+    """What an output is without noise, and what a unit of noise adds to each entry."""
+    slope = pt.grad(output.sum(), noise)
+    # of the shape of the data, so that nothing is left of the noise
+    zero = {noise: pt.zeros_like(value, dtype=noise.dtype)}
+    mean, scale = graph_replace([output, slope], zero, strict=False)
+    return mean, scale
+
+
+def _is_affine(
+    model: pm.Model,
+    output: Variable,
+    value: Variable,
+    noise: Variable,
+    draws: Mapping[str, np.ndarray],
+) -> bool:
+    """Whether each entry of an output is affine in its own entry of the noise, and in no other.
+
+    The output is analytic: a deviation that is zero at random points is zero everywhere.
+    """
+    function = pytensor.function(
+        model.free_RVs,
+        [output, *_mean_and_scale(output, noise, value)],
+        mode="FAST_COMPILE",
+        on_unused_input="ignore",
+    )
+    n_finite = 0
+    with np.errstate(all="ignore"):
+        for i in range(N_DRAWS):
+            values = {rv.name: draws[rv.name][i] for rv in model.free_RVs}
+            checks = [
+                _deviates(function, {**values, noise.name: factor * values[noise.name]}, noise.name)
+                for factor in CHECKED_NOISE
+            ]
+            if any(check is None for check in checks):
+                continue
+            if any(checks):
+                return False
+            n_finite += 1
+            if n_finite == N_CHECKS:
+                return True
+    raise ModelError(
+        f"an exact observation's output is finite at {n_finite} of {N_DRAWS} prior draws, too few "
+        f"to tell how the noise {noise.name!r} enters; narrow the priors"
+    )
+
+
+def _deviates(function: Any, values: Mapping[str, np.ndarray], noise: str) -> bool | None:
+    """Whether an output is not mean + scale * noise at some values; None if it is not finite."""
+    actual, mean, scale = function(*values.values())
+    if not np.all(np.isfinite(actual) & np.isfinite(mean)):
+        return None
+    if not np.all(np.isfinite(scale) & (scale != 0.0)):
+        return True
+    error = np.abs(actual - (mean + scale * values[noise]))
+    # in units of what the noise adds, not of the output, which may be small, or large beside it
+    bound = RELATIVE_ERROR * np.abs(scale) * np.maximum(1.0, np.abs(values[noise]))
+    return bool(np.any(error > bound + ROUNDING * np.abs(actual)))

@@ -1,0 +1,229 @@
+"""Hamiltonian Monte Carlo on a level set, for NumPy and JAX from one source."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pymc_logz.manifold.algebra import Linear
+from pymc_logz.manifold.projection import System, project_position
+
+OK, NOT_CONVERGED, NOT_REVERSIBLE, NOT_FINITE = range(4)
+STATUSES = {
+    OK: "the trajectory was followed to its end",
+    NOT_CONVERGED: "no point of the level set was found after a step",
+    NOT_REVERSIBLE: "the step back does not lead to where the step came from",
+    NOT_FINITE: "the density or the Jacobian is not finite, or the Jacobian has not full rank",
+}
+"""What ended a trajectory."""
+
+
+class ManifoldState(NamedTuple):
+    """A point of the level set, with what has been computed there."""
+
+    position: Any
+    """Inputs in units of their scales, shape (d,)."""
+    linear: Linear
+    log_density: Any
+    """Log of rho times |J J'|^(-1/2), in nats."""
+    gradient: Any
+    """Of ``log_density``, shape (d,)."""
+
+
+class Trajectory(NamedTuple):
+    """Where a trajectory is, and what it took to get there."""
+
+    state: ManifoldState
+    momentum: Any
+    """Tangent to the level set, shape (d,)."""
+    n_steps: Any
+    status: Any
+    """A key of `STATUSES`."""
+    n_iterations: Any
+    """Of the quasi-Newton search, all projections together, those of the check included."""
+    n_newton: Any
+    """Iterations of Newton's method in its place."""
+
+
+class TransitionInfo(NamedTuple):
+    """What a reader wants to know of a transition."""
+
+    acceptance_rate: Any
+    accepted: Any
+    energy: Any
+    """Of the state that the chain is left in, with the momentum it had."""
+    energy_error: Any
+    """Of the proposal; infinite where there is none."""
+    residual: Any
+    """Largest constraint of the state, in units of its tolerance."""
+    status: Any
+    n_steps: Any
+    n_iterations: Any
+    n_newton: Any
+
+
+@dataclass(frozen=True)
+class ConstrainedHamiltonian:
+    """Settings of constrained Hamiltonian Monte Carlo (algorithm 1 of Graham & Storkey).
+
+    Half a kick, a drift along the level set in ``n_inner`` geodesic sub-steps, half a kick: RATTLE.
+    After each sub-step the step back is made too, and the trajectory is rejected unless it leads to
+    where it came from, since only then is the map its own inverse after a flip of the momentum.
+
+    Parameters
+    ----------
+    n_inner
+        Geodesic sub-steps per step.
+    max_iterations
+        Of each search for a point of the level set.
+    reverse_tolerance
+        Distance, in units of the inputs' scales, up to which the step back counts as arrived.
+
+    References
+    ----------
+    Graham & Storkey (2017), section 5, arXiv 1605.07826; reversibility check: Zappa, Holmes-Cerfon
+    & Goodman (2018), doi 10.1002/cpa.21783; Lelievre, Rousset & Stoltz (2019), arXiv 1807.02356.
+    """
+
+    n_inner: int = 1
+    max_iterations: int = 20
+    reverse_tolerance: float = 1e-6
+
+    def state_at(self, system: System, position: Any) -> ManifoldState:
+        """State at a point of the level set."""
+        return ManifoldState(position, *system.evaluate(position))
+
+    def project_momentum(self, system: System, linear: Linear, momentum: Any) -> Any:
+        """Part of a momentum that is tangent to the level set."""
+        algebra = system.algebra
+        multipliers = algebra.solve(linear, algebra.multiply(linear, momentum))
+        return momentum - algebra.transposed(linear, multipliers)
+
+    def is_reversible(self, system: System, old: Any, back: Any) -> Any:
+        """Whether the step back arrived where the step began."""
+        distance = system.arrays.xp.max(system.arrays.xp.abs(back.position - old))
+        return (back.residual <= 1.0) & (distance <= self.reverse_tolerance)
+
+    def energy(self, state: ManifoldState, momentum: Any) -> Any:
+        """Potential plus kinetic energy, in nats."""
+        return 0.5 * (momentum @ momentum) - state.log_density
+
+    def transition(
+        self,
+        system: System,
+        state: ManifoldState,
+        noise: Any,
+        log_uniform: Any,
+        step_size: Any,
+        n_steps: Any,
+    ) -> tuple[ManifoldState, TransitionInfo]:
+        """State after fresh momentum, a trajectory, and its acceptance or rejection.
+
+        Parameters
+        ----------
+        system
+            The density and its constraints.
+        state
+            Where the chain is.
+        noise
+            Independent standard normals, shape (d,).
+        log_uniform
+            Log of a uniform number.
+        step_size, n_steps
+            Of the trajectory.
+        """
+        xp = system.arrays.xp
+        momentum = self.project_momentum(system, state.linear, noise)
+        end = self.integrate(system, state, momentum, step_size, n_steps)
+        start_energy = self.energy(state, momentum)
+        error = self.energy(end.state, end.momentum) - start_energy
+        error = xp.where((end.status == OK) & ~xp.isnan(error), error, xp.inf)
+        acceptance_rate = xp.exp(-xp.maximum(error, 0.0))
+        accepted = log_uniform < -error
+        new = _select(xp, accepted, end.state, state)
+        info = TransitionInfo(
+            acceptance_rate,
+            accepted,
+            xp.where(accepted, start_energy + error, start_energy),
+            error,
+            system.residual(system.constraint(new.position)),
+            end.status,
+            end.n_steps,
+            end.n_iterations,
+            end.n_newton,
+        )
+        return new, info
+
+    def integrate(
+        self, system: System, state: ManifoldState, momentum: Any, step_size: Any, n_steps: Any
+    ) -> Trajectory:
+        """Trajectory of ``n_steps`` steps, shorter where one of them fails."""
+
+        def going_on(trajectory: Trajectory) -> Any:
+            return (trajectory.n_steps < n_steps) & (trajectory.status == OK)
+
+        def step(trajectory: Trajectory) -> Trajectory:
+            return self.step(system, trajectory, step_size)
+
+        first = Trajectory(state, momentum, 0, OK, 0, 0)
+        return system.arrays.while_loop(going_on, step, first)
+
+    def step(self, system: System, trajectory: Trajectory, step_size: Any) -> Trajectory:
+        """One step of RATTLE: kick, drift, kick."""
+        trajectory = self._kick(system, trajectory, 0.5 * step_size)
+        inner = step_size / self.n_inner
+        for i in range(self.n_inner):
+            trajectory = self._drift(system, trajectory, inner, is_last=i == self.n_inner - 1)
+        trajectory = self._kick(system, trajectory, 0.5 * step_size)
+        return trajectory._replace(n_steps=trajectory.n_steps + 1)
+
+    def _kick(self, system: System, trajectory: Trajectory, step_size: Any) -> Trajectory:
+        state = trajectory.state
+        momentum = trajectory.momentum + step_size * state.gradient
+        momentum = self.project_momentum(system, state.linear, momentum)
+        return trajectory._replace(momentum=momentum)
+
+    def _drift(
+        self, system: System, trajectory: Trajectory, step_size: Any, *, is_last: bool
+    ) -> Trajectory:
+        """Geodesic sub-step and the check that it can be undone."""
+        xp, old = system.arrays.xp, trajectory.state
+        ahead = old.position + step_size * trajectory.momentum
+        there = project_position(system, ahead, old.linear, self.max_iterations)
+        state = self._arrive(system, there.position, old, is_last=is_last)
+        momentum = (state.position - old.position) / step_size
+        momentum = self.project_momentum(system, state.linear, momentum)
+        behind = state.position - step_size * momentum
+        back = project_position(system, behind, state.linear, self.max_iterations)
+        finite = xp.isfinite(state.log_density) & xp.all(xp.isfinite(state.gradient))
+        finite = finite & xp.all(xp.isfinite(momentum))
+        status = xp.where(
+            self.is_reversible(system, old.position, back), trajectory.status, NOT_REVERSIBLE
+        )
+        status = xp.where(finite, status, NOT_FINITE)
+        status = xp.where(there.residual <= 1.0, status, NOT_CONVERGED)
+        # a sub-step that failed before stays what it was
+        status = xp.where(trajectory.status == OK, status, trajectory.status)
+        return Trajectory(
+            state,
+            momentum,
+            trajectory.n_steps,
+            status,
+            trajectory.n_iterations + there.n_iterations + back.n_iterations,
+            trajectory.n_newton + there.n_newton + back.n_newton,
+        )
+
+    def _arrive(
+        self, system: System, position: Any, old: ManifoldState, *, is_last: bool
+    ) -> ManifoldState:
+        """State at the end of a sub-step; between sub-steps the density is not needed."""
+        if is_last:
+            return self.state_at(system, position)
+        linear = system.algebra.factorise(system.jacobian(position))
+        return ManifoldState(position, linear, old.log_density, old.gradient)
+
+
+def _select(xp: Any, condition: Any, first: Any, second: Any) -> Any:
+    """Tuple of arrays, each out of the first or out of the second."""
+    if isinstance(first, tuple):
+        parts = [_select(xp, condition, a, b) for a, b in zip(first, second, strict=True)]
+        return type(first)(*parts)
+    return xp.where(condition, first, second)

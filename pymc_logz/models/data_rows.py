@@ -1,0 +1,215 @@
+"""Data rows of `pymc_logz.log_likelihood`: checked against the model, and packed into one array."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.shape import Shape, Shape_i
+
+from pymc_logz.errors import ModelError
+from pymc_logz.models.flat import data_variable, own_data
+
+DEFAULT_DIM = "data_row"
+TAKEN_DIMS = ("method", "log_z", "mcse", "weight_ess", "khat", "status")
+"""Names in the group ``evidence`` that a dimension of data rows may not have."""
+
+
+@dataclass(frozen=True)
+class DataRows:
+    """R data rows, each of which takes the place of the model's own data in turn."""
+
+    names: tuple[str, ...]
+    """Data containers or observed variables that they belong to."""
+    values: np.ndarray
+    """All data of a row side by side, shape (R, D)."""
+    dim: str
+    """Name of the axis of rows."""
+    coords: Mapping[str, Any]
+    """Coordinates along that axis."""
+
+
+def read_data_rows(model: pm.Model, data: Mapping[str, Any]) -> DataRows:
+    """Data rows of a user, refused unless they fit the model.
+
+    Parameters
+    ----------
+    model
+        Model of one datum.
+    data
+        Arrays or DataArrays with a leading axis of data rows, by name.
+
+    Raises
+    ------
+    ModelError
+        If a name is none of data, or its data enter a prior, or not the likelihood.
+    TypeError
+        If ``data`` is no dictionary.
+    ValueError
+        If values do not fit the model's own, or each other.
+    """
+    if not isinstance(data, Mapping) or not data:
+        raise TypeError(
+            f"data={data!r:.100} must be a dictionary from names of data of the model "
+            f"({_allowed(model)}) to arrays of data rows"
+        )
+    _check_names(model, list(data))
+    arrays = {name: _checked_values(model, name, value) for name, value in data.items()}
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"data must have the same number of rows everywhere, but has {lengths}")
+    dim, coords = _labels(model, data, min(lengths.values()))
+    flat = [array.reshape(len(array), -1).astype(float) for array in arrays.values()]
+    return DataRows(tuple(arrays), np.concatenate(flat, axis=1), dim, coords)
+
+
+def container_names(model: pm.Model, data: Sequence[str] | None) -> tuple[str, ...]:
+    """Names of data containers of a model: those given, or all."""
+    known = [var.name for var in model.data_vars]
+    names = known if data is None else [data] if isinstance(data, str) else list(data)
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise ModelError(
+            f"data={data!r} must name pm.Data containers of the model, which are {known}: wrap "
+            "what changes in pm.Data"
+        )
+    return tuple(dict.fromkeys(names))
+
+
+def _allowed(model: pm.Model) -> str:
+    containers = [var.name for var in model.data_vars]
+    observed = [rv.name for rv in model.observed_RVs]
+    return f"data containers {containers}, observed variables {observed}"
+
+
+def _check_names(model: pm.Model, names: list[str]) -> None:
+    """Each name is one of data that enter the likelihood and nothing else."""
+    known = {var.name for var in (*model.data_vars, *model.observed_RVs)}
+    for name in names:
+        if name not in known:
+            what = "a free variable" if name in {rv.name for rv in model.free_RVs} else "unknown"
+            raise ModelError(
+                f"data[{name!r}] is {what}; allowed are names of data of the model: "
+                f"{_allowed(model)}. Wrap what differs from row to row in pm.Data"
+            )
+    prior = _read_by([model.varlogp, *model.free_RVs])
+    likelihood = _read_by([model.datalogp])
+    places = {name: data_variable(model, name) for name in names}
+    for name, place in places.items():
+        if place in prior:
+            raise ModelError(
+                f"data[{name!r}] enters the prior, or the shape, of a free variable, and so would "
+                "change the prior draws that all data rows start from; only the likelihood may "
+                "depend on it: write mu(x) + sigma(x) * z with z ~ Normal(0, 1), for instance"
+            )
+        if place not in likelihood:
+            raise ModelError(
+                f"data[{name!r}] does not enter the likelihood, so every data row would have the "
+                "same log likelihood; leave it out"
+            )
+        twins = [other for other in names if other != name and place in ancestors([places[other]])]
+        if twins:
+            raise ModelError(
+                f"data[{name!r}] and data[{twins[0]!r}] are the same data of the model; give one"
+            )
+
+
+def _read_by(outputs: list[Variable]) -> set[Variable]:
+    """Variables whose values, not only whose shapes, the outputs depend on."""
+    shapes = [
+        var
+        for var in ancestors(outputs)
+        if var.owner is not None and isinstance(var.owner.op, Shape | Shape_i)
+    ]
+    return set(ancestors(outputs, blockers=shapes))
+
+
+def _checked_values(model: pm.Model, name: str, value: Any) -> np.ndarray:
+    """Values of all rows, shape (R, *shape of the model's own)."""
+    array, own = np.asarray(value), own_data(model, name)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"data[{name!r}] has dtype {array.dtype}; give real numbers")
+    if array.ndim != own.ndim + 1 or array.shape[1:] != own.shape:
+        hint = "; a single datum is value[None]" if array.shape == own.shape else ""
+        raise ValueError(
+            f"data[{name!r}] has shape {array.shape}, but one datum of the model has shape "
+            f"{own.shape}; give an array of shape {('rows', *own.shape)}, the data rows first{hint}"
+        )
+    if len(array) == 0:
+        raise ValueError(f"data[{name!r}] has no rows, shape {array.shape}; give at least one")
+    missing = np.isnan(array) | np.ma.getmaskarray(value if np.ma.isMA(value) else array)
+    if missing.any():
+        bad = np.flatnonzero(missing.reshape(len(array), -1).any(axis=1))
+        raise ValueError(
+            f"data[{name!r}] has missing values (NaN or masked) in {bad.size} of {len(array)} rows,"
+            f" the first of them row {bad[0]}; drop these rows, or run them with a model that "
+            "leaves the missing entries out"
+        )
+    if own.dtype.kind in "biu" and not np.array_equal(array.astype(own.dtype), array):
+        raise ValueError(
+            f"data[{name!r}] has values between {array.min()} and {array.max()}, of which the "
+            f"model's dtype {own.dtype} cannot hold all; give whole numbers in its range, or make "
+            "the model's own data floats"
+        )
+    return array
+
+
+def _labels(model: pm.Model, data: Mapping[str, Any], n_rows: int) -> tuple[str, dict[str, Any]]:
+    """Name and coordinates of the axis of data rows."""
+    labelled = {name: value for name, value in data.items() if isinstance(value, xr.DataArray)}
+    if not labelled:
+        return DEFAULT_DIM, {DEFAULT_DIM: np.arange(n_rows)}
+    for name, value in labelled.items():
+        _check_order(model, name, value)
+    dims = {name: str(value.dims[0]) for name, value in labelled.items()}
+    indexes = [value.indexes[value.dims[0]] for value in labelled.values() if _has_index(value)]
+    if len(set(dims.values())) > 1 or any(not index.equals(indexes[0]) for index in indexes):
+        raise ValueError(
+            f"data must have the same leading dimension and coordinate everywhere, but has {dims} "
+            "with coordinates that differ; rename, select or reindex them"
+        )
+    dim = next(iter(dims.values()))
+    if dim in TAKEN_DIMS:
+        raise ValueError(
+            f"the leading dimension of data is called {dim!r}, as is something in the result; "
+            f"rename it, to {DEFAULT_DIM!r} for instance (not allowed: {TAKEN_DIMS})"
+        )
+    coords = {
+        str(key): (dim, _plain(coord.to_numpy()))
+        for value in labelled.values()
+        for key, coord in value.coords.items()
+        if coord.dims == (dim,) and key not in TAKEN_DIMS
+    }
+    return dim, coords
+
+
+def _check_order(model: pm.Model, name: str, value: xr.DataArray) -> None:
+    """Dimensions and labels that the model knows by name are where the model has them."""
+    own = tuple(model.named_vars_to_dims.get(name, ()))
+    if not own or not set(own) <= set(value.dims):
+        return
+    if value.dims[1:] != own:
+        raise ValueError(
+            f"data[{name!r}] has dimensions {value.dims}, but the model's own has {own}; put the "
+            "data rows first and the others in that order with .transpose()"
+        )
+    for dim in own:
+        labels = model.coords.get(dim)
+        if labels is not None and dim in value.coords and list(labels) != list(value[dim].values):
+            raise ValueError(
+                f"data[{name!r}] has other labels along {dim!r} than the model, or in another "
+                "order; select or reindex them to the model's coords"
+            )
+
+
+def _has_index(value: xr.DataArray) -> bool:
+    return value.dims[0] in value.indexes
+
+
+def _plain(labels: np.ndarray) -> np.ndarray:
+    """Labels without object dtype, which no file format keeps."""
+    return labels.astype(str) if labels.dtype == object else labels

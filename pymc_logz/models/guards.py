@@ -1,0 +1,125 @@
+"""Refuses models whose log Z is undefined or out of reach, naming the variable and the remedy."""
+
+import weakref
+
+import pymc as pm
+from pymc.data import MinibatchOp
+from pymc.distributions.continuous import FlatRV, HalfFlatRV
+from pymc.distributions.multivariate import ICARRV
+from pymc.distributions.simulator import SimulatorRV
+from pymc.logprob.transforms import ChainedTransform, CircularTransform, Transform
+from pymc.pytensorf import rvs_in_graph
+from pymc.variational.minibatch_rv import MinibatchRandomVariable
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.type import TensorType
+
+from pymc_logz.errors import DiscreteVariableError, ImproperPriorError, ModelError, warn
+from pymc_logz.models.exact import REMEDY, exact_observations, is_exact
+
+_warned_of_potentials: "weakref.WeakSet[pm.Model]" = weakref.WeakSet()
+
+
+def check_model(model: pm.Model, *, exact: bool = False) -> None:
+    """Raise a `ModelError` if log Z of the model is undefined or cannot be computed.
+
+    Parameters
+    ----------
+    model
+        The model.
+    exact
+        Whether the caller knows what an exact observation is.
+
+    Raises
+    ------
+    DiscreteVariableError
+        A free variable is discrete.
+    ImproperPriorError
+        A prior does not integrate to one.
+    ModelError
+        Nothing is free or nothing is observed; a likelihood is a minibatch or a simulator; the
+        caller does not know exact observations and there are some.
+    """
+    observations = exact_observations(model)
+    if observations and not exact:
+        names = [observation.name for observation in observations]
+        raise ModelError(f"the model has exact observations {names}: {REMEDY}")
+    _check_variables(model)
+    for rv in model.free_RVs:
+        _check_prior(model, rv)
+    for rv in model.observed_RVs:
+        _check_likelihood(model, rv)
+    stochastic = rvs_in_graph(model.logp())
+    if stochastic:
+        names = sorted({var.name or str(var.owner.op) for var in stochastic})
+        raise ModelError(
+            f"the log density of this model is random (it draws {names}), so log Z is not defined "
+            "by it; replace the random part by free variables"
+        )
+    names = [potential.name for potential in model.potentials if not is_exact(potential)]
+    if names and model not in _warned_of_potentials:
+        _warned_of_potentials.add(model)
+        warn(
+            f"the model has potentials {names}: they count as part of the target, so log Z is that "
+            "of prior x likelihood x potentials, and is a marginal likelihood only if each "
+            "potential is a normalised likelihood term"
+        )
+
+
+def _check_variables(model: pm.Model) -> None:
+    if not model.free_RVs:
+        raise ModelError("the model has no free variables, so there is nothing to integrate over")
+    if not model.observed_RVs and not model.potentials:
+        raise ModelError(
+            "the model has no observed variable and no potential, so its log Z is 0 by "
+            "definition; pass data with observed= or add a pm.Potential"
+        )
+    labelled = [rv.name for rv in model.free_RVs if not isinstance(rv.type, TensorType)]
+    if labelled:
+        raise ModelError(
+            f"free variables {labelled} are pm.dims variables, which are not supported yet; "
+            "declare them with pm.Normal(..., dims=...) and the like"
+        )
+    discrete = [rv.name for rv in model.free_RVs if rv.dtype.startswith(("int", "uint", "bool"))]
+    if discrete:
+        raise DiscreteVariableError(
+            f"free variables {discrete} are discrete, but this kernel follows gradients; sum them "
+            "out (pm.Mixture, or pymc_extras.marginalize) so that only continuous ones remain"
+        )
+
+
+def _check_prior(model: pm.Model, rv: "pm.Distribution") -> None:
+    op = rv.owner.op
+    if isinstance(op, FlatRV | HalfFlatRV | ICARRV):
+        raise ImproperPriorError(
+            f"the prior of {rv.name!r} is {type(op).__name__.removesuffix('RV')}, which does not "
+            "integrate to one, so log Z is undefined; give it a proper prior, such as a wide "
+            "pm.Normal or pm.HalfNormal"
+        )
+    if _is_circular(model.rvs_to_transforms[rv]):
+        raise ImproperPriorError(
+            f"{rv.name!r} lives on a circle: PyMC lets its unconstrained value wrap around, so the "
+            "prior has infinite mass there; pass default_transform=pm.distributions.transforms."
+            "Interval(-np.pi, np.pi), or model the angle through two normal coordinates"
+        )
+
+
+def _is_circular(transform: Transform | None) -> bool:
+    if isinstance(transform, ChainedTransform):
+        return any(_is_circular(part) for part in transform.transform_list)
+    return isinstance(transform, CircularTransform)
+
+
+def _check_likelihood(model: pm.Model, rv: "pm.Distribution") -> None:
+    if isinstance(rv.owner.op, SimulatorRV):
+        raise ModelError(
+            f"{rv.name!r} is a pm.Simulator: its log density is a distance to a fresh simulation, "
+            "without a gradient; use pm.sample_smc, or write the simulator's noise as free "
+            "variables"
+        )
+    graph = ancestors([rv, model.rvs_to_values[rv]])
+    nodes = [var.owner.op for var in graph if var.owner is not None]
+    if any(isinstance(op, MinibatchOp | MinibatchRandomVariable) for op in nodes):
+        raise ModelError(
+            f"{rv.name!r} uses a minibatch or total_size, so its likelihood is an estimate that "
+            "changes from call to call; observe the full data set and drop total_size"
+        )

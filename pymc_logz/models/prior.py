@@ -1,0 +1,157 @@
+"""Exact draws of the prior of a model on the unconstrained space."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pymc.distributions.shape_utils import change_dist_size
+from pymc.initial_point import make_initial_point_expression
+from pymc.pytensorf import collect_default_updates, find_rng_nodes, replace_rng_nodes, rvs_in_graph
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.traversal import ancestors, general_toposort
+from pytensor.tensor.type import TensorType
+
+from pymc_logz.errors import ImproperPriorError
+
+MIN_FINITE_SHARE = 1e-3
+
+
+class PriorDraws:
+    """Exact draws of a model's prior as unconstrained rows, whatever ``initval`` says.
+
+    A draw that a transform cannot take (an unsorted draw of a variable with an extra ordered
+    transform, say) is drawn again: the rows are exact draws of the prior restricted to what the
+    transforms allow, with the normalising constant of the restricted prior.
+
+    Parameters
+    ----------
+    model
+        The model.
+
+    Raises
+    ------
+    ImproperPriorError
+        If a prior cannot be drawn from.
+    """
+
+    def __init__(self, model: pm.Model) -> None:
+        self.model = model
+        self.n_drawn = 0
+        self.n_finite = 0
+        try:
+            self._draw, self._rngs = _vectorized_draws(model)
+            self._draw(2)
+            self.vectorized = True
+        except (NotImplementedError, ValueError, TypeError, AssertionError):
+            self._draw, self._rngs = _looped_draws(model)
+            self.vectorized = False
+        self._try_one()
+
+    def _try_one(self) -> None:
+        try:
+            self._draw(1)
+        except NotImplementedError as error:
+            raise ImproperPriorError(
+                f"the prior of {_undrawable(self.model)} cannot be drawn from ({error}), so there "
+                "is nowhere to start; use a proper prior, or give pm.CustomDist a random= function"
+            ) from error
+
+    @property
+    def finite_share(self) -> float:
+        """Share of the draws that the transforms could take: 1 unless they restrict the prior."""
+        return self.n_finite / self.n_drawn if self.n_drawn else 1.0
+
+    def __call__(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Draw n rows, shape (n, d)."""
+        for shared in self._rngs:
+            seed = rng.integers(2**63, size=4)
+            shared.set_value(np.random.Generator(np.random.PCG64(seed)), borrow=True)
+        kept: list[np.ndarray] = []
+        n_kept, n_drawn, n_next = 0, 0, n
+        while n_kept < n:
+            rows = self._draw(n_next)
+            rows = rows[np.all(np.isfinite(rows), axis=1)]
+            self.n_drawn += n_next
+            self.n_finite += len(rows)
+            kept.append(rows)
+            n_kept += len(rows)
+            n_drawn += n_next
+            if self.finite_share < MIN_FINITE_SHARE and self.n_drawn >= 1000:
+                raise ImproperPriorError(
+                    f"only {self.n_finite} of {self.n_drawn} prior draws fall inside what the "
+                    "transforms allow; change the prior so that it agrees with its transform"
+                )
+            # sized by this call alone, so that its rows depend on the generator and nothing else
+            share = max(n_kept / n_drawn, MIN_FINITE_SHARE)
+            n_next = min(max(16, int(1.2 * (n - n_kept) / share)), 2**16)
+        return np.concatenate(kept)[:n]
+
+
+def _prior_values(model: pm.Model) -> list[Any]:
+    values = make_initial_point_expression(
+        free_rvs=model.free_RVs,
+        rvs_to_transforms=model.rvs_to_transforms,
+        initval_strategies={},
+        default_strategy="prior",
+        return_transformed=True,
+    )
+    return replace_rng_nodes([pt.as_tensor(v, allow_xtensor_conversion=True) for v in values])
+
+
+def _compile(inputs: Sequence[Variable], outputs: list[Any]) -> tuple[Any, list[Any]]:
+    updates = collect_default_updates(inputs=inputs, outputs=outputs)
+    function = pytensor.function(inputs, outputs, updates=updates, mode="FAST_COMPILE")
+    return function, find_rng_nodes(outputs)
+
+
+def _vectorized_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], list[Any]]:
+    """Function from n to n rows in one call; raises where a distribution cannot be resized."""
+    outputs = _prior_values(model)
+    size = pt.scalar("size", dtype="int64")
+    random = rvs_in_graph(outputs)
+    order = general_toposort(outputs, lambda var: var.owner.inputs if var.owner else None)
+    resized: dict[Variable, Variable] = {}
+    for rv in order:
+        if rv not in random or not isinstance(rv.type, TensorType):
+            continue
+        # only the roots are resized: what depends on them is vectorised along
+        if not set(resized) & set(ancestors([rv], blockers=list(resized))):
+            resized[rv] = change_dist_size(rv, new_size=(size,), expand=True)
+    batched = vectorize_graph(outputs, resized)
+    if any(new.ndim != old.ndim + 1 for new, old in zip(batched, outputs, strict=True)):
+        raise ValueError("a free variable was not batched")
+    function, rngs = _compile([size], batched)
+    shapes = [value.shape for value in model.initial_point(0).values()]
+
+    def draw(n: int) -> np.ndarray:
+        values = function(n)
+        if any(value.shape != (n, *shape) for value, shape in zip(values, shapes, strict=True)):
+            raise ValueError("a batch of prior draws has another shape than the model")
+        return np.concatenate([value.reshape(n, -1) for value in values], axis=1)
+
+    return draw, rngs
+
+
+def _looped_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], list[Any]]:
+    """Function from n to n rows, one call a row; works for every distribution."""
+    function, rngs = _compile([], _prior_values(model))
+
+    def draw(n: int) -> np.ndarray:
+        rows = [np.concatenate([np.ravel(value) for value in function()]) for _ in range(n)]
+        return np.array(rows, dtype=float)
+
+    return draw, rngs
+
+
+def _undrawable(model: pm.Model) -> str:
+    """Name of the first free variable whose own draw fails."""
+    for rv in model.free_RVs:
+        try:
+            pm.draw(rv, mode="FAST_COMPILE")
+        except NotImplementedError:
+            return repr(rv.name)
+    return "this model"

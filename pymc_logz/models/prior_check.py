@@ -1,0 +1,249 @@
+"""A cheap check, on prior draws, that every prior integrates to one in the unconstrained space.
+
+For each free variable, with its parents held at one prior draw, the mass m of its density over the
+unconstrained space follows from draws x of the variable and any density g that sums to one where
+those draws are: the mean of g(x) / density(x) is 1 / m. A transform that restricts the variable
+makes m the share of draws that it can take, which is then the right constant. Any other m means
+that PyMC's log density and its draws disagree, and log Z would be off by log m.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pymc.pytensorf import (
+    collect_default_updates,
+    find_rng_nodes,
+    replace_rng_nodes,
+    replace_vars_in_graphs,
+)
+from pytensor.graph.replace import vectorize_graph
+from scipy.stats import chi2, gaussian_kde
+
+from pymc_logz.errors import ImproperPriorError
+from pymc_logz.graphs.compiling import compile_kwargs_for
+
+N_DRAWS = 1000
+N_DRAWS_TO_REFUSE = 4000
+MAX_TRIES = 1000
+MAX_ELEMENTS = 20
+N_BINS = 20
+CENTRAL_SHARE = 0.75
+TOLERANCE = 0.1
+MAX_ERROR = 0.15
+
+Sample = Callable[[int], tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]
+
+
+@dataclass(frozen=True)
+class PriorMass:
+    """Log mass of one variable's prior in the unconstrained space, and what it should be."""
+
+    name: str
+    log_mass: tuple[float, ...]
+    """One estimate for each choice of g."""
+    mcse: tuple[float, ...]
+    """Their standard errors; an estimate says nothing when its error is above 0.15."""
+    log_share: float
+    """Log share of the draws that the transform could take, which the mass has to equal."""
+
+    @property
+    def conclusive(self) -> bool:
+        """Whether every estimate is sharp enough to say anything."""
+        return all(np.isfinite(self.log_mass)) and all(error < MAX_ERROR for error in self.mcse)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether density and draws are of the same distribution, as far as can be told.
+
+        A choice of g that misses part of the draws, such as the gap between two modes, is seen by
+        its disagreeing with the other choice.
+        """
+        if not self.conclusive:
+            return True
+        distances = np.array(self.log_mass) - self.log_share
+        if np.ptp(distances) > TOLERANCE + 5.0 * max(self.mcse):
+            return True
+        return bool(np.any(np.abs(distances) < TOLERANCE + 5.0 * np.array(self.mcse)))
+
+
+def check_prior_mass(model: pm.Model, rng: np.random.Generator) -> list[PriorMass]:
+    """Log prior mass of each free variable; refuses priors that are not normalised.
+
+    Raises
+    ------
+    ImproperPriorError
+        Naming the variable and the size of the disagreement.
+    """
+    sample = _conditional_sampler(model, rng)
+    masses = _prior_masses(sample(N_DRAWS), rng)
+    if all(mass.agrees for mass in masses):
+        return masses
+    # a refusal cannot be overruled, so it takes more draws to make one
+    suspects = {mass.name for mass in masses if not mass.agrees}
+    for mass in _prior_masses(sample(N_DRAWS_TO_REFUSE), rng):
+        if mass.name in suspects and not mass.agrees:
+            raise ImproperPriorError(
+                f"the prior of {mass.name!r} integrates to exp({mass.log_mass[0]:.2f}) in the "
+                f"unconstrained space instead of exp({mass.log_share:.2f}): PyMC's log density "
+                "and its draws are not of the same normalised distribution (CAR priors and some "
+                "extra transforms are known for this), which would shift log Z. Write the prior "
+                "in an equivalent normalised form, such as pm.MvNormal for a CAR"
+            )
+    return masses
+
+
+def _prior_masses(
+    sampled: tuple[dict[str, np.ndarray], dict[str, np.ndarray]], rng: np.random.Generator
+) -> list[PriorMass]:
+    draws, log_densities = sampled
+    return [
+        _prior_mass(name, values, log_densities[name], rng)
+        for name, values in draws.items()
+        if values.size
+    ]
+
+
+def _prior_mass(
+    name: str, values: np.ndarray, log_density: np.ndarray, rng: np.random.Generator
+) -> PriorMass:
+    """Mass from draws (n, *batch, *event) and their log densities (n, *batch)."""
+    n = len(values)
+    log_density = log_density.reshape(n, -1)
+    values = values.reshape(n, log_density.shape[1], -1)
+    finite = np.all(np.isfinite(values), axis=2)
+    share = float(finite.mean())
+    elements = rng.permutation(values.shape[1])[:MAX_ELEMENTS]
+    choices = (_histogram,) if values.shape[2] == 1 else (_kernels, _central_normal)
+    estimates = []
+    for choice in choices:
+        ratios = [
+            _density_ratios(values[finite[:, j], j], log_density[finite[:, j], j], choice)
+            for j in elements
+        ]
+        estimates.append(_log_mass(np.concatenate(ratios), share, finite.size))
+    log_mass, mcse = zip(*estimates, strict=True)
+    return PriorMass(name, log_mass, mcse, float(np.log(share)) if share else -np.inf)
+
+
+def _log_mass(ratio: np.ndarray, share: float, n: int) -> tuple[float, float]:
+    if ratio.size < 50 or not np.all(np.isfinite(ratio)) or ratio.mean() <= 0:
+        return np.nan, np.inf
+    error = np.hypot(
+        ratio.std() / (ratio.mean() * np.sqrt(ratio.size)), np.sqrt((1 - share) / (share * n))
+    )
+    return float(-np.log(ratio.mean())), float(error)
+
+
+def _density_ratios(
+    values: np.ndarray,
+    log_density: np.ndarray,
+    choice: Callable[[np.ndarray, np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """g(x) / density(x) over half of the draws (n, e), with g made of the other half."""
+    half = len(values) // 2
+    fitted, held_out = values[:half], values[half:]
+    centre = np.median(fitted, axis=0) if half else 0.0
+    width = np.subtract(*np.percentile(fitted, [75, 25], axis=0)) if half else 0.0
+    if half < 50 or np.any(width <= 0):
+        return np.empty(0)
+    try:
+        log_g = choice((fitted - centre) / width, (held_out - centre) / width)
+    except np.linalg.LinAlgError:
+        return np.empty(0)
+    return np.exp(log_g - np.log(width).sum() - log_density[half:])
+
+
+def _histogram(fitted: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Log density of bins of equal mass between outer quantiles: it follows separate modes."""
+    edges = np.quantile(fitted[:, 0], np.linspace(0.02, 0.98, N_BINS + 1))
+    bins = np.searchsorted(edges, x[:, 0], side="right") - 1
+    inside = (bins >= 0) & (bins < N_BINS)
+    widths = np.diff(edges)
+    if np.any(widths <= 0):
+        raise np.linalg.LinAlgError("repeated draws leave a bin without width")
+    return np.where(inside, -np.log(N_BINS * widths[np.clip(bins, 0, N_BINS - 1)]), -np.inf)
+
+
+def _kernels(fitted: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Log density of kernels at the central draws: a heavy tail would widen them all."""
+    distance = (fitted**2).sum(axis=1)
+    central = fitted[distance <= np.quantile(distance, CENTRAL_SHARE)]
+    return gaussian_kde(central.T).logpdf(x.T)
+
+
+def _central_normal(fitted: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Log density of a normal of the draws' mean and covariance, cut off at half of its mass."""
+    factor = np.linalg.cholesky(np.cov(fitted.T))
+    whitened = np.linalg.solve(factor, (x - fitted.mean(axis=0)).T)
+    square = (whitened**2).sum(axis=0)
+    e = x.shape[1]
+    log_density = -0.5 * square - 0.5 * e * np.log(2 * np.pi) - np.log(np.diag(factor)).sum()
+    return np.where(square < chi2.ppf(0.5, e), log_density + np.log(2.0), -np.inf)
+
+
+def _conditional_sampler(model: pm.Model, rng: np.random.Generator) -> Sample:
+    """Function to n draws of each variable's value given its parents, and their log densities.
+
+    The parents are held at one draw of the prior that the transforms can take.
+    """
+    given = {rv: rv.type(name=f"{rv.name}_given") for rv in model.free_RVs}
+    forward, conditional = [], []
+    for rv in model.free_RVs:
+        transform = model.rvs_to_transforms[rv]
+        value = rv if transform is None else transform.forward(rv, *rv.owner.inputs)
+        parents = {other: draw for other, draw in given.items() if other is not rv}
+        conditional += replace_vars_in_graphs([value], parents)
+        forward += replace_vars_in_graphs([value], given)
+    inputs = list(given.values())
+    joint, to_values = _sampler([], list(model.free_RVs), rng), _sampler(inputs, forward, rng)
+    for _ in range(MAX_TRIES):
+        parents_at = joint()
+        values_at = to_values(*parents_at)
+        if all(np.all(np.isfinite(value)) for value in values_at):
+            break
+    draw = _sampler(inputs, conditional, rng)
+    log_density = _log_density_function(model)
+    names = [rv.name for rv in model.free_RVs]
+
+    def sample(n: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        columns = zip(*(draw(*parents_at) for _ in range(n)), strict=True)
+        draws = {name: np.stack(column) for name, column in zip(names, columns, strict=True)}
+        densities = log_density(*values_at, *draws.values())
+        return draws, dict(zip(names, densities, strict=True))
+
+    return sample
+
+
+def _sampler(
+    inputs: list[Any], outputs: list[Any], rng: np.random.Generator
+) -> Callable[..., list[np.ndarray]]:
+    outputs = replace_rng_nodes(
+        [pt.as_tensor(out, allow_xtensor_conversion=True) for out in outputs]
+    )
+    updates = collect_default_updates(inputs=inputs, outputs=outputs)
+    kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
+    function = pytensor.function(inputs, outputs, updates=updates, **kwargs)
+    for shared in find_rng_nodes(outputs):
+        shared.set_value(np.random.default_rng(rng.integers(2**63)), borrow=True)
+    return function
+
+
+def _log_density_function(model: pm.Model) -> Callable[..., list[np.ndarray]]:
+    """From one value of each variable and n values of each to n log densities of each.
+
+    The n values of a variable meet the one value of its parents.
+    """
+    batches, outputs = [], []
+    log_densities = model.logp(vars=model.free_RVs, sum=False)
+    for value, log_density in zip(model.value_vars, log_densities, strict=True):
+        # nameless: a name such as "1|group" looks like a dtype to PyTensor
+        batch = pt.tensor(dtype=value.type.dtype, shape=(None, *value.type.shape))
+        batches.append(batch)
+        outputs += vectorize_graph([log_density], {value: batch})
+    kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
+    return pytensor.function([*model.value_vars, *batches], outputs, **kwargs)

@@ -1,0 +1,176 @@
+"""The path from a reference to a target, and what a batch of rows is worth on it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.gradient import NullTypeGradError
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_logz.arguments import check_choice
+from pymc_logz.errors import ModelError
+from pymc_logz.graphs.batching import BATCHINGS, batch
+from pymc_logz.graphs.simplify import simplify
+
+
+class Evaluation(NamedTuple):
+    """What the path is worth at a batch of n rows in d dimensions; everything else follows."""
+
+    log_reference: TensorVariable
+    """Log density of the reference, shape (n,)."""
+    log_ratio: TensorVariable
+    """Log target minus log reference, shape (n,)."""
+    grad_log_reference: TensorVariable
+    """Gradient of ``log_reference``, shape (n, d)."""
+    grad_log_ratio: TensorVariable
+    """Gradient of ``log_ratio``, shape (n, d)."""
+
+
+def log_density(evaluation: Evaluation, beta: TensorVariable) -> TensorVariable:
+    """Log density at ``beta`` (a scalar or one per row): the geometric path, NaN read as -inf."""
+    # at beta = 0 a row outside the target's support still has the reference's density
+    tempered = pt.switch(pt.eq(beta, 0), 0.0, beta * evaluation.log_ratio)
+    value = evaluation.log_reference + tempered
+    return pt.switch(pt.isnan(value), -np.inf, value)
+
+
+def grad_log_density(evaluation: Evaluation, beta: TensorVariable) -> TensorVariable:
+    """Gradient of `log_density`, shape (n, d); 0 where it is not finite.
+
+    Kernels stay exact whatever replaces the gradient, since any function of the position gives a
+    reversible and volume-preserving kick.
+    """
+    column = beta if beta.ndim == 0 else beta[:, None]
+    tempered = pt.switch(pt.eq(column, 0), 0.0, column * evaluation.grad_log_ratio)
+    value = evaluation.grad_log_reference + tempered
+    return pt.switch(pt.abs(value) < np.inf, value, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class AnnealingPath:
+    """Joins a reference that can be sampled to a target, in d unconstrained dimensions.
+
+    Rows are batched, and gradients taken, when the path is first evaluated.
+    """
+
+    point: TensorVariable
+    """Symbolic vector, shape (d,)."""
+    log_reference: TensorVariable
+    """Scalar log density of the reference at ``point``."""
+    log_ratio: TensorVariable
+    """Scalar log target minus log reference at ``point``."""
+    n_dims: int
+    """d, the length of a row."""
+    sample_reference: Callable[[np.random.Generator, int], np.ndarray]
+    """``(rng, n)`` to n exact draws of the reference, shape (n, d)."""
+    log_z_reference: float = 0.0
+    """Known log normalising constant of the reference, in nats."""
+    how: str = "auto"
+    """How rows are to be batched: ``"vector"``, ``"row"`` or ``"auto"``."""
+    has_gradients: bool = True
+    """Whether evaluations have gradients; without, zeros stand in their place."""
+    data: TensorVariable | None = None
+    """Symbolic vector of the data that a row brings along, shape (D,), if there are any."""
+    row_data: TensorVariable | None = None
+    """Symbolic data of the rows to be evaluated, shape (n, D)."""
+
+    def evaluate(self, rows: TensorVariable) -> Evaluation:
+        """From a symbolic batch of rows (n, d) to its symbolic `Evaluation`.
+
+        Raises
+        ------
+        ModelError
+            If a gradient is wanted and does not exist.
+        """
+        row_data = () if self.row_data is None else (self.row_data,)
+        outputs = self._batched[0](rows, *row_data)
+        if not self.has_gradients:
+            outputs += 2 * [pt.zeros_like(rows)]
+        return Evaluation(*outputs)
+
+    @property
+    def batching(self) -> str:
+        """How rows are batched: ``"vector"`` or ``"row"`` (see `pymc_logz.batching`)."""
+        return self._batched[1]
+
+    def without_gradients(self) -> "AnnealingPath":
+        """The same path for kernels that need no gradients, and so must not pay for them."""
+        return replace(self, has_gradients=False)
+
+    def given(self, row_data: TensorVariable) -> "AnnealingPath":
+        """The same path for rows that bring these data along, shape (n, D)."""
+        return replace(self, row_data=row_data, how=self.batching)
+
+    def row_data_inputs(self) -> list[TensorVariable]:
+        """Symbolic input for the data of the rows, shape (n, D); none if rows bring none along."""
+        if self.data is None:
+            return []
+        return [pt.matrix("data", dtype="float64", shape=(None, *self.data.type.shape))]
+
+    @cached_property
+    def _batched(self) -> tuple[Any, str]:
+        outputs = simplify([self.log_reference, self.log_ratio])
+        if self.has_gradients:
+            outputs += [gradient_of(value, self.point) for value in outputs]
+        return batch(self.point, outputs, self.n_dims, self.how, self.data)
+
+
+def gradient_of(value: TensorVariable, point: TensorVariable) -> TensorVariable:
+    """Gradient of a scalar, shape (d,); a `ModelError` if there is none."""
+    try:
+        return pt.grad(value, point, disconnected_inputs="ignore", return_disconnected="zero")
+    except (NotImplementedError, NullTypeGradError) as error:
+        raise ModelError(
+            f"the model has no gradient ({str(error)[:200]}), which this kernel follows; use one "
+            "that needs none: kernel=RandomWalk() or kernel=Slice()"
+        ) from error
+
+
+def make_path(
+    point: TensorVariable,
+    log_reference: TensorVariable,
+    log_ratio: TensorVariable,
+    *,
+    n_dims: int,
+    sample_reference: Callable[[np.random.Generator, int], np.ndarray],
+    log_z_reference: float = 0.0,
+    batching: str = "auto",
+    data: TensorVariable | None = None,
+) -> AnnealingPath:
+    """Path from the two scalar log densities of one symbolic point of length d.
+
+    Parameters
+    ----------
+    point
+        Symbolic vector, shape (d,).
+    log_reference, log_ratio
+        Scalars that depend on ``point``, in nats.
+    n_dims
+        d.
+    sample_reference
+        ``(rng, n)`` to exact draws (n, d) of the reference.
+    log_z_reference
+        Known log normalising constant of ``exp(log_reference)``.
+    batching
+        ``"vector"``, ``"row"`` or ``"auto"``.
+    data
+        Symbolic vector, shape (D,), of constants that differ from row to row, if there are any.
+
+    Returns
+    -------
+    AnnealingPath
+    """
+    check_choice(BATCHINGS, batching=batching)
+    return AnnealingPath(
+        point=point,
+        log_reference=log_reference,
+        log_ratio=log_ratio,
+        n_dims=n_dims,
+        sample_reference=sample_reference,
+        log_z_reference=log_z_reference,
+        how=batching,
+        data=data,
+    )

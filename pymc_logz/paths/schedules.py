@@ -1,0 +1,71 @@
+"""Arrays of inverse temperatures: make, check, adapt."""
+
+import numpy as np
+from scipy.optimize import brentq
+
+from pymc_logz.weights import conditional_ess
+
+
+def linear_betas(n_temperatures: int) -> np.ndarray:
+    """The paper's ladder: ``n_temperatures`` equal steps from 0 to 1, shape (n_temperatures + 1,).
+
+    Sohl-Dickstein & Culpepper (2012), below eq. 12, arXiv 1205.1925.
+    """
+    if n_temperatures < 1:
+        raise ValueError(f"betas={n_temperatures} is not allowed: give at least 1 temperature")
+    return np.linspace(0.0, 1.0, n_temperatures + 1)
+
+
+def check_betas(betas: np.ndarray) -> np.ndarray:
+    """The ladder as a float array, refused unless it rises strictly from 0 to 1."""
+    betas = np.asarray(betas, dtype=float)
+    if betas.ndim != 1 or betas.size < 2:
+        raise ValueError(
+            f"betas has shape {betas.shape}; give a one-dimensional array of at least 2 inverse "
+            "temperatures, a whole number, or 'adaptive'"
+        )
+    if not np.all(np.isfinite(betas)) or betas[0] != 0 or betas[-1] != 1:
+        raise ValueError(
+            f"betas runs from {betas[0]} to {betas[-1]}; it must start at exactly 0 (the "
+            "reference), end at exactly 1 (the target) and be finite"
+        )
+    if np.any(np.diff(betas) <= 0):
+        where = int(np.argmax(np.diff(betas) <= 0))
+        raise ValueError(
+            f"betas must increase strictly, but betas[{where + 1}]={betas[where + 1]} follows "
+            f"betas[{where}]={betas[where]}; sort it and remove repeats"
+        )
+    return betas
+
+
+def next_beta(log_ratio: np.ndarray, beta: float, target: float = 0.5) -> float:
+    """The beta at which the conditional ESS has fallen to ``target``; 1 when it never does.
+
+    It is where the rows are now if none of them is inside the support.
+
+    Parameters
+    ----------
+    log_ratio
+        Log ratio of equally weighted rows drawn at ``beta``, shape (n,); or of several groups of
+        rows, shape (groups, n), whose mean effective share is then what falls to ``target``.
+    beta
+        Where the rows are now.
+    target
+        Share of the effective rows that a step may leave, in (0, 1). Rows of log ratio -inf die
+        at any step, so the share is taken of the others.
+    """
+    finite = [group[np.isfinite(group)] for group in np.atleast_2d(log_ratio)]
+    alive = [group for group in finite if group.size]
+    if not alive:
+        return beta
+
+    def excess(step: float) -> float:
+        return float(np.mean([conditional_ess(step * group) for group in alive])) - target
+
+    if excess(1.0 - beta) >= 0:
+        return 1.0
+    # log_ratio can span hundreds of orders of magnitude: find the step on the log scale
+    spread = max(*(float(np.ptp(group)) for group in alive), 1e-300)
+    low, high = np.log(min(1e-3 / spread, 1.0 - beta) * 1e-3), np.log(1.0 - beta)
+    step = np.exp(brentq(lambda log_step: excess(np.exp(log_step)), low, high, xtol=1e-6))
+    return float(min(beta + step, 1.0))

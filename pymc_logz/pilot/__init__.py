@@ -1,0 +1,1 @@
+"""The pilot: a population that finds temperatures, step sizes and scales before a run."""

@@ -1,0 +1,165 @@
+"""The ladder: how many temperatures, and where, from trial rows along the pilot's stages."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from pymc_logz.pilot.population import Stages
+from pymc_logz.runners.anneal import Annealed, Plan, anneal
+from pymc_logz.runners.block import Block
+from pymc_logz.runners.transport import Watcher
+from pymc_logz.weights import weight_ess
+
+MAX_TEMPERATURES = 2**14
+FIRST_CUTS = 16
+MAX_GROWTH = 4
+MAPPED_CUTS = 2 * FIRST_CUTS
+"""Temperatures per stage of a ladder with maps, at least: rows need time to fit in again."""
+LONG = 512
+"""Temperatures from which on a ladder is long enough for maps to be of use."""
+WORTH_MAPS = 2
+"""Factor in the variance by which maps must gain, as they double the evaluations."""
+MIN_EFFECTIVE = 8
+"""Effective trial rows below which their moments say nothing."""
+WORTHWHILE = 1.1
+"""Factor in the variance that moving the temperatures must promise, lest it follow noise."""
+
+
+def choose_plan(
+    block: Block,
+    stages: Stages,
+    draw_start: Callable[[], np.ndarray],
+    rng: np.random.Generator,
+    target_variance: float,
+) -> tuple[Plan, Annealed]:
+    """Plan whose log weights have the target variance, and the trial rows that it was read from.
+
+    Anneals trial rows on a short ladder and scales its length by the variance found, since the
+    variance falls as one over the number of temperatures once the rows keep up with the path. It
+    stops where a longer ladder no longer helps. Temperatures move to where the trial rows lost the
+    most. Maps from one temperature to the next are corrected by the trial rows, and kept on
+    long ladders if trial rows lose clearly less with them.
+
+    Parameters
+    ----------
+    block
+        Compiled moves.
+    stages
+        What the pilot found.
+    draw_start
+        Draws of the reference for trial rows, shape (n, d).
+    rng
+        Source of all other noise.
+    target_variance
+        Variance of the log weight to aim at.
+    """
+    n_temperatures = FIRST_CUTS * (stages.betas.size - 1)
+    before = np.inf
+    if stages.transport is not None:
+        stages = with_maps_or_without(
+            block, stages, n_temperatures, draw_start, rng, target_variance
+        )
+    shortest = n_temperatures * (1 if stages.transport is None else MAPPED_CUTS // FIRST_CUTS)
+    while True:
+        stages, trial = try_out(block, stages, n_temperatures, draw_start, rng)
+        variance = variance_of_most(np.split(trial.log_weight, block.n_groups))
+        growth = variance / target_variance
+        if growth <= 1 or 0.8 * before < variance < 1 or n_temperatures >= MAX_TEMPERATURES:
+            return stages.plan(max(shortest, n_temperatures)), trial
+        if block.n_groups == 1 and variance < MAX_GROWTH:
+            stages, gain = placed(stages, trial)
+            growth /= gain
+        if growth <= MAX_GROWTH:
+            n_temperatures = int(min(n_temperatures * growth, MAX_TEMPERATURES)) + 1
+            return stages.plan(max(shortest, n_temperatures)), trial
+        before = variance
+        n_temperatures = int(min(n_temperatures * MAX_GROWTH, MAX_TEMPERATURES))
+
+
+def with_maps_or_without(
+    block: Block,
+    stages: Stages,
+    n_temperatures: int,
+    draw_start: Callable[[], np.ndarray],
+    rng: np.random.Generator,
+    target_variance: float,
+) -> Stages:
+    """Stages with corrected maps; without, if the ladder is short or no longer without."""
+    without = replace(stages, transport=None)
+    _, plain = try_out(block, without, n_temperatures, draw_start, rng)
+    variance = log_weight_variance(plain.log_weight)
+    if variance * n_temperatures < LONG * target_variance:
+        return without
+    for _ in range(2):
+        stages, trial = try_out(block, stages, n_temperatures, draw_start, rng)
+    return stages if WORTH_MAPS * log_weight_variance(trial.log_weight) < variance else without
+
+
+def try_out(
+    block: Block,
+    stages: Stages,
+    n_temperatures: int,
+    draw_start: Callable[[], np.ndarray],
+    rng: np.random.Generator,
+) -> tuple[Stages, Annealed]:
+    """Trial rows along the stages; maps, where there are any, are corrected by what they saw."""
+    plan = stages.plan(n_temperatures)
+    if plan.transport is None or plan.coordinate is None:
+        return stages, anneal(block, plan, draw_start(), rng)
+    watcher = Watcher(plan.transport, plan.betas)
+    trial = anneal(block, plan, draw_start(), rng, observer=watcher)
+    effective = float(weight_ess(trial.log_weight))
+    if effective < MIN_EFFECTIVE:
+        return replace(stages, transport=None), trial
+    return replace(stages, transport=watcher.corrected(plan.coordinate, effective)), trial
+
+
+def placed(stages: Stages, trial: Annealed) -> tuple[Stages, float]:
+    """Stages with temperatures shared out anew, and the factor by which the variance shall fall.
+
+    With n_i of K temperatures between two stages the variance of the log weight is the sum of
+    c_i / n_i, which is least for n_i proportional to the root of c_i. The costs c_i are read from
+    how the weight ESS of trial rows fell from stage to stage.
+
+    References
+    ----------
+    Syed, Bouchard-Cote, Deligiannidis & Doucet (2022), Non-reversible parallel tempering, section
+    4.2, arXiv 1905.02939, where rejection rates play the part of the variance.
+    """
+    lost = np.maximum.accumulate(np.log(trial.stage_weight_ess[0] / trial.stage_weight_ess))
+    plan_coordinate = stages.coordinate(lost.size - 1)
+    variance = np.diff(np.interp(np.arange(stages.betas.size), plan_coordinate, lost))
+    # neighbours share their noise, and no interval is left without temperatures
+    variance = np.convolve(np.pad(variance, 1, mode="edge"), [0.25, 0.5, 0.25], mode="valid")
+    variance = np.maximum(variance, 0.05 * variance.mean())
+    best = np.sqrt(variance * stages.shares())
+    gain = float(variance.sum() / best.sum() ** 2) if variance.sum() > 0 else 1.0
+    return (replace(stages, share=best), gain) if gain > WORTHWHILE else (stages, 1.0)
+
+
+def variance_of_most(groups: list[np.ndarray]) -> float:
+    """Variance of the log weights that nine in ten groups of rows stay below.
+
+    Groups that lost all their rows do not count: no ladder brings them back.
+    """
+    variances = np.array([log_weight_variance(group) for group in groups])
+    reached = variances[variances < np.inf]
+    return float(np.quantile(reached, 0.9)) if reached.size else np.inf
+
+
+def log_weight_variance(log_weight: np.ndarray) -> float:
+    """Variance of log weights as if they were normal, whatever becomes of the rows that got lost.
+
+    Rows of hardly any weight cost the estimate their share of the rows and nothing else, but would
+    rule the plain variance.
+    """
+    ess = float(weight_ess(log_weight))
+    if ess == 0:
+        return np.inf
+    variance = np.log(log_weight.size / ess)
+    if variance < 1:
+        return float(variance)
+    # so few rows carry the weight that the weight ESS says no more than that
+    middle, upper = np.quantile(log_weight, [0.5, 0.8413])
+    return float(max(variance, (upper - middle) ** 2 if np.isfinite(middle) else np.inf))

@@ -1,0 +1,68 @@
+"""From a prepared model to a frozen plan: pilot, ladder, checks."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pymc_logz.pilot.checks import lost_part, stuck_stages, warn_of_lost_part, warn_of_stuck
+from pymc_logz.pilot.ladder import LONG, choose_plan
+from pymc_logz.pilot.population import Stages, run_pilot
+from pymc_logz.pilot.preparation import Prepared, check_start
+from pymc_logz.pilot.settings import RunSettings
+from pymc_logz.runners.anneal import Plan
+from pymc_logz.runners.block import Block
+
+TARGET_VARIANCE = 0.1
+"""Variance of the log weight that the adaptive ladder aims at: weight ESS of about 90%."""
+MORE_ROWS = 4
+"""Factor in the rows of a pilot that is repeated."""
+
+
+def make_plan(
+    prepared: Prepared,
+    settings: RunSettings,
+    report: Any = None,
+    target_variance: float = TARGET_VARIANCE,
+) -> Plan:
+    """Freeze the temperatures and the kernel's settings."""
+    block, rng = prepared.block, prepared.pilot_rng
+    draw_start = partial(block.path.sample_reference, rng, prepared.n_pilot)
+    start = draw_start()
+    check_start(prepared, start)
+    ladder = settings.ladder()
+    if ladder is not None and (plan := fixed_plan(block, ladder)) is not None:
+        return plan
+    walk = partial(
+        run_pilot, block, target_accept=settings.target_accept, tune=settings.tune, report=report
+    )
+    stages: Stages = walk(start, rng)
+    if ladder is None:
+        plan, trial = choose_plan(block, stages, draw_start, rng, target_variance)
+        if block.n_groups == 1 and lost_part(stages, trial):
+            # a mode died out by chance, which is less likely among more rows
+            stages = walk(block.path.sample_reference(rng, MORE_ROWS * prepared.n_pilot), rng)
+            plan, trial = choose_plan(block, stages, draw_start, rng, target_variance)
+            warn_of_lost_part(lost_part(stages, trial))
+    else:
+        plan = stages.plan_for(ladder)
+    warn_of_stuck(stuck_stages(stages))
+    return plan
+
+
+def fitted_to(plan: Plan, prepared: Prepared) -> Prepared:
+    """The same, with moves that do not pay for maps on a long ladder without."""
+    block = prepared.block
+    if plan.transport is not None or not block.transports or plan.n_temperatures < LONG:
+        return prepared
+    return replace(prepared, block=block.without_maps())
+
+
+def fixed_plan(block: Block, betas: np.ndarray) -> Plan | None:
+    """Plan of a kernel that leaves nothing to the pilot; None if it leaves something."""
+    step_size, scale = block.kernel.step_size, block.kernel.scale
+    if step_size is None or scale is None:
+        return None
+    scale = np.broadcast_to(scale, (betas.size, block.path.n_dims)).astype(float)
+    return Plan(betas, np.full(betas.size, float(step_size)), scale)

@@ -1,0 +1,288 @@
+"""The pilot: a small resampled population finds the temperatures, step sizes and scales.
+
+Nothing of the pilot enters an estimate. It walks from the reference to the target as an adaptive
+sequential Monte Carlo sampler, and leaves a list of stages; the ladder that is run with fresh rows
+is a refinement of that list.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+from scipy.special import softmax
+
+from pymc_logz.errors import PilotError
+from pymc_logz.kernels.base import Kernel, KernelState, Move
+from pymc_logz.paths.schedules import next_beta
+from pymc_logz.pilot.scales import centred, population_correlation, population_scale
+from pymc_logz.runners.anneal import Plan
+from pymc_logz.runners.block import Block
+from pymc_logz.runners.transport import Transport, population_moments
+from pymc_logz.weights import systematic_resample
+
+MAX_STAGES = 500
+FIRST_STEP_SIZE = 0.5
+MAX_EXTRA_BLOCKS = 8
+ACCEPT_TOLERANCE = 0.1
+SHORT_EVERY, SHORT = 4, 0.25
+"""With maps, one step in so many is shorter, by this factor."""
+
+
+@dataclass(frozen=True)
+class Stages:
+    """What the pilot found at S + 1 inverse temperatures."""
+
+    betas: np.ndarray
+    """Shape (S + 1,), from 0 to 1."""
+    step_size: np.ndarray
+    """Shape (S + 1,)."""
+    scale: np.ndarray
+    """Shape (S + 1, d)."""
+    correlation: np.ndarray | None
+    """Lower triangular factors, shape (S + 1, d, d), if the kernel's scales are dense."""
+    acceptance_rate: np.ndarray
+    """Acceptance at the settings above, shape (S + 1,)."""
+    share: np.ndarray | None = None
+    """Relative number of temperatures between neighbours, shape (S,); None is as many for each."""
+    end: np.ndarray | None = None
+    """The population at beta = 1, shape (n, d)."""
+    transport: Transport | None = None
+    """Maps along the path, if the block has any and they are of use."""
+    n_founders: float = np.nan
+    """Effective number of rows of the start from which the population descends."""
+
+    def shares(self) -> np.ndarray:
+        """Share of the temperatures between neighbouring stages, shape (S,)."""
+        share = np.ones(self.betas.size - 1) if self.share is None else self.share
+        return share / share.sum()
+
+    def coordinate(self, n_temperatures: int) -> np.ndarray:
+        """Where the temperatures lie between the stages, shape (n_temperatures + 1,)."""
+        filled = np.concatenate([[0.0], np.cumsum(self.shares())])
+        even = np.linspace(0, filled[-1], n_temperatures + 1)
+        return np.interp(even, filled, np.arange(self.betas.size))
+
+    def plan(self, n_temperatures: int) -> Plan:
+        """Ladder that shares out the temperatures, settings interpolated along it."""
+        coordinate = self.coordinate(n_temperatures)
+        betas = self._beta_of_stage()(coordinate)
+        betas[0], betas[-1] = 0.0, 1.0
+        return self._at(betas, coordinate)
+
+    def plan_for(self, betas: np.ndarray) -> Plan:
+        """Settings interpolated for a ladder that is given."""
+        fine = np.linspace(0, self.betas.size - 1, 4096)
+        coordinate = np.interp(betas, self._beta_of_stage()(fine), fine)
+        return self._at(betas, coordinate)
+
+    def _beta_of_stage(self) -> PchipInterpolator:
+        return PchipInterpolator(np.arange(self.betas.size), self.betas)
+
+    def _at(self, betas: np.ndarray, coordinate: np.ndarray) -> Plan:
+        stage = np.arange(self.betas.size)
+        step_size = np.exp(np.interp(coordinate, stage, np.log(self.step_size)))
+        log_scale = np.log(self.scale)
+        scales = [np.interp(coordinate, stage, column) for column in log_scale.T]
+        if self.transport is not None:
+            # a row that is carried to where the steps are too long for it would be stuck there
+            # while its weight grows
+            step_size[::SHORT_EVERY] *= SHORT
+        scale = np.exp(np.stack(scales, axis=1))
+        return Plan(betas, step_size, scale, self.correlation, coordinate, self.transport)
+
+
+@dataclass
+class Population:
+    """Equally weighted rows at one beta, and the settings found so far."""
+
+    state: KernelState
+    log_ratio: np.ndarray
+    step_size: float
+    scale: np.ndarray
+    correlation: np.ndarray | None
+    acceptance_rate: float = np.nan
+    founder: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
+    """Which row of the start each row descends from, shape (n,)."""
+    n_groups: int = 1
+    """Groups of rows next to each other that are weighted, and resampled, apart."""
+
+    def weight(self, step: float) -> np.ndarray:
+        """Weights of a step in beta, of the same sum in each group, shape (n,)."""
+        log_weight = step * self.log_ratio.reshape(self.n_groups, -1)
+        # a group that is lost stays as it is
+        lost = log_weight.max(axis=1, keepdims=True) == -np.inf
+        return softmax(np.where(lost, 0.0, log_weight), axis=1).ravel() / self.n_groups
+
+    def measure(self, kernel: Kernel, weight: np.ndarray) -> None:
+        """Take the scales, where the kernel leaves them open, from the weighted rows."""
+        if kernel.scale is not None:
+            return
+        position = centred(np.asarray(self.state.position), weight, self.n_groups)
+        self.scale = population_scale(position, weight, self.scale)
+        if kernel.dense:
+            self.correlation = population_correlation(position, weight)
+
+    def full_scale(self) -> np.ndarray:
+        """Scale as a move takes it, shape (d,) or (d, d)."""
+        if self.correlation is None:
+            return self.scale
+        return self.scale[:, None] * self.correlation
+
+
+def run_pilot(
+    block: Block,
+    start: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    target_accept: float,
+    tune: int,
+    report: Callable[[float], None] | None = None,
+) -> Stages:
+    """Walk a resampled population from the reference to the target.
+
+    Parameters
+    ----------
+    block
+        Compiled moves.
+    start
+        Draws of the reference, shape (n, d).
+    rng
+        Source of all noise.
+    target_accept
+        Acceptance rate that step sizes aim at, where the kernel has no aim of its own.
+    tune
+        Moves at each stage.
+    report
+        Told of each beta reached.
+
+    Returns
+    -------
+    Stages
+
+    Raises
+    ------
+    PilotError
+        If beta = 1 is out of reach.
+    """
+    kernel = block.kernel
+    target_accept = kernel.acceptance_for(target_accept)
+    population = Population(
+        state=block.initial_state(start),
+        log_ratio=np.empty(0),
+        step_size=kernel.step_size or FIRST_STEP_SIZE,
+        scale=np.ones(start.shape[1]) * (1.0 if kernel.scale is None else kernel.scale),
+        correlation=None,
+        founder=np.arange(len(start)),
+        n_groups=block.n_groups,
+    )
+    population.measure(kernel, np.full(len(start), 1.0 / len(start)))
+    beta = 0.0
+    settle(block, population, beta, rng, target_accept, tune)
+    # where rows may have no density, maps could lead all rows away from where they have
+    transports = block.transports and bool(np.all(np.isfinite(population.log_ratio)))
+    stages = [_record(beta, population, transports)]
+    while beta < 1.0:
+        beta_before, beta = beta, next_beta(population.log_ratio.reshape(block.n_groups, -1), beta)
+        if beta <= beta_before or len(stages) > MAX_STAGES:
+            raise PilotError(
+                f"the pilot stopped at beta={beta_before:.3g} after {len(stages)} stages: the "
+                "prior and the likelihood are too far apart, or the rows no longer move. Try a "
+                "higher target_accept, a larger tune, reference='laplace', or a prior closer to "
+                "the data"
+            )
+        weight = population.weight(beta - beta_before)
+        population.measure(kernel, weight)
+        resample(population, weight, rng)
+        settle(block, population, beta, rng, target_accept, tune)
+        stages.append(_record(beta, population, transports))
+        if report is not None:
+            report(beta)
+    return _stack(stages, population)
+
+
+def _record(beta: float, population: Population, transports: bool) -> dict[str, Any]:
+    """One stage; with what maps need to know of it, if there are to be any."""
+    position, is_dense = population.state.position, population.correlation is not None
+    return {
+        "betas": beta,
+        "step_size": population.step_size,
+        "scale": population.scale,
+        "correlation": population.correlation,
+        "acceptance_rate": population.acceptance_rate,
+        "moments": population_moments(np.asarray(position), is_dense) if transports else None,
+    }
+
+
+def _stack(records: list[dict[str, Any]], population: Population) -> Stages:
+    columns = {name: [record[name] for record in records] for name in records[0]}
+    is_dense = columns["correlation"][0] is not None
+    correlation = np.stack(columns.pop("correlation")) if is_dense else None
+    columns.pop("correlation", None)
+    moments, transport = columns.pop("moments"), None
+    if moments[0] is not None:
+        mean, covariance = (np.stack(part) for part in zip(*moments, strict=True))
+        transport = Transport.from_moments(np.stack(columns["betas"]), mean, covariance)
+    _, descendants = np.unique(population.founder, return_counts=True)
+    return Stages(
+        **{name: np.stack(values) for name, values in columns.items()},
+        correlation=correlation,
+        end=np.asarray(population.state.position),
+        transport=transport,
+        n_founders=float(descendants.sum() ** 2 / (descendants**2).sum()),
+    )
+
+
+def resample(population: Population, weight: np.ndarray, rng: np.random.Generator) -> None:
+    """Replace the rows by rows of their group, drawn in proportion to their weight."""
+    n = weight.size // population.n_groups
+    chosen = np.concatenate(
+        [
+            i * n + systematic_resample(share, n, rng)
+            for i, share in enumerate(np.split(weight, population.n_groups))
+        ]
+    )
+    position, momentum, evaluation = population.state
+    population.state = KernelState(
+        np.asarray(position)[chosen],
+        np.asarray(momentum)[chosen],
+        type(evaluation)(*(np.asarray(value)[chosen] for value in evaluation)),
+    )
+    population.log_ratio = population.log_ratio[chosen]
+    population.founder = population.founder[chosen]
+
+
+def settle(
+    block: Block,
+    population: Population,
+    beta: float,
+    rng: np.random.Generator,
+    target_accept: float,
+    tune: int,
+) -> None:
+    """Move the population at one beta, correcting its step size after each block.
+
+    It moves for longer than asked if the step size is still far from right.
+    """
+    n_blocks = -(-tune // block.n_moves)
+    scale = np.tile(population.full_scale(), (block.n_moves, *[1] * len(block.scale_shape)))
+    for i in range(n_blocks + MAX_EXTRA_BLOCKS):
+        step_size = np.full(block.n_moves, population.step_size)
+        refreshment = block.kernel.refreshment_for(step_size)
+        if population.log_ratio.size == 0:  # not evaluated yet: see Block.initial_state
+            step_size[0], refreshment[0] = 0.0, 1.0
+        moves = Move(np.full(block.n_moves, beta), step_size, scale, refreshment)
+        population.state, trace = block.run(population.state, moves, rng)
+        last = trace.log_ratio[-1]
+        population.log_ratio = np.where(np.isnan(last), -np.inf, last)
+        moved = trace.acceptance_rate[step_size > 0]
+        if len(moved):
+            population.acceptance_rate = float(moved.mean())
+        if block.kernel.step_size is None and len(moved):
+            population.step_size = block.kernel.tuned_step_size(
+                population.step_size, population.acceptance_rate, target_accept
+            )
+        off_target = abs(population.acceptance_rate - target_accept) > ACCEPT_TOLERANCE
+        if i + 1 >= n_blocks and not (off_target and block.kernel.step_size is None):
+            break

@@ -1,0 +1,89 @@
+"""Length scales and correlations from a weighted population."""
+
+import numpy as np
+from scipy.special import ndtri
+
+
+def population_scale(position: np.ndarray, weight: np.ndarray, fallback: np.ndarray) -> np.ndarray:
+    """Half the width of the central 68% of each dimension of a weighted population.
+
+    Parameters
+    ----------
+    position
+        Shape (n, d).
+    weight
+        Normalised weights, shape (n,).
+    fallback
+        What to use where the population has collapsed to a point, shape (d,).
+
+    Returns
+    -------
+    np.ndarray
+        Shape (d,). Quantiles rather than moments, so that a heavy tail does not stretch the scale.
+    """
+    order, cumulative = _weighted_ranks(position, weight)
+    ordered = np.take_along_axis(position, order, axis=0)
+    width = np.array(
+        [
+            np.diff(np.interp([0.1587, 0.8413], cumulative[:, j], ordered[:, j]))[0]
+            for j in range(position.shape[1])
+        ]
+    )
+    return np.where((width > 0) & np.isfinite(width), 0.5 * width, fallback)
+
+
+def centred(position: np.ndarray, weight: np.ndarray, n_groups: int) -> np.ndarray:
+    """Rows less the weighted median of their group, so that groups can be pooled for their scales.
+
+    Parameters
+    ----------
+    position
+        Shape (n, d); the rows of a group are next to each other.
+    weight
+        Shape (n,).
+    n_groups
+        Number of groups, of equal size. A single group is left where it is.
+    """
+    if n_groups == 1:
+        return position
+    parts = zip(np.split(position, n_groups), np.split(weight, n_groups), strict=True)
+    return np.concatenate([rows - _weighted_median(rows, share) for rows, share in parts])
+
+
+def _weighted_median(position: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    order, cumulative = _weighted_ranks(position, weight / weight.sum())
+    ordered = np.take_along_axis(position, order, axis=0)
+    return np.array([np.interp(0.5, *pair) for pair in zip(cumulative.T, ordered.T, strict=True)])
+
+
+def population_correlation(position: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Lower triangular factor of the correlations of a weighted population, shape (d, d).
+
+    Correlations of normal scores of the ranks, which no heavy tail distorts, shrunk towards none by
+    as much as their number exceeds what the population can tell.
+
+    Parameters
+    ----------
+    position
+        Shape (n, d).
+    weight
+        Normalised weights, shape (n,).
+    """
+    n_dims = position.shape[1]
+    order, cumulative = _weighted_ranks(position, weight)
+    ranks = np.empty_like(cumulative)
+    np.put_along_axis(ranks, order, cumulative, axis=0)
+    scores = ndtri(np.clip(ranks, 1e-4, 1 - 1e-4))
+    covariance = (weight[:, None] * scores).T @ scores
+    sd = np.sqrt(np.diag(covariance))
+    if not np.all(sd > 0):
+        return np.eye(n_dims)
+    shrinkage = n_dims / (n_dims + 1.0 / (weight**2).sum())
+    correlation = (1 - shrinkage) * covariance / np.outer(sd, sd) + shrinkage * np.eye(n_dims)
+    return np.linalg.cholesky(correlation)
+
+
+def _weighted_ranks(position: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Order of each column of rows (n, d), and the share of weight below each row in that order."""
+    order = np.argsort(position, axis=0)
+    return order, np.cumsum(weight[order], axis=0) - 0.5 * weight[order]

@@ -1,0 +1,62 @@
+"""What the settings of all runs have in common."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import xarray as xr
+
+from pymc_logz.arguments import check_probability, check_whole
+from pymc_logz.kernels import Hamiltonian, check_kernel
+from pymc_logz.kernels.base import Kernel
+from pymc_logz.paths.schedules import check_betas
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What a user asked for, checked at construction; see the public functions for each."""
+
+    draws: int = 256
+    chains: int = 4
+    betas: Any = "adaptive"
+    kernel: Kernel = field(default_factory=Hamiltonian)
+    tune: int = 64
+    target_accept: float = 0.8
+    cores: int = 1
+    reference: str | xr.DataTree = "prior"
+
+    method: ClassVar[str]
+    """Name of the method in the result."""
+    recorded: ClassVar[tuple[str, ...]] = ("draws", "chains", "tune", "target_accept")
+    """Settings that go into the result as they are."""
+
+    def __post_init__(self) -> None:
+        check_whole(2, draws=self.draws)
+        check_whole(1, chains=self.chains, cores=self.cores, tune=self.tune)
+        check_probability(target_accept=self.target_accept)
+        check_kernel(self.kernel)
+
+    @property
+    def transports(self) -> bool:
+        """Whether moves are compiled with maps to the next beta."""
+        return False
+
+    def ladder(self) -> np.ndarray | None:
+        """Betas that the user gave; None if the pilot is to place them."""
+        if isinstance(self.betas, str):
+            if self.betas != "adaptive":
+                raise ValueError(
+                    f"betas={self.betas!r} must be 'adaptive', a whole number, or an array"
+                )
+            return None
+        return check_betas(self.betas)
+
+    def record(self) -> dict[str, Any]:
+        """Settings as plain numbers and strings."""
+        return {
+            "method": self.method,
+            **{name: getattr(self, name) for name in self.recorded},
+            "betas": self.betas if isinstance(self.betas, str | int) else "array",
+            "reference": self.reference if isinstance(self.reference, str) else "draws",
+            "kernel": {"name": type(self.kernel).__name__, **asdict(self.kernel)},  # type: ignore[call-overload]
+        }

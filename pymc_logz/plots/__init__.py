@@ -1,0 +1,1 @@
+"""Figures of DataTrees, one file each."""

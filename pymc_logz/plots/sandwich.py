@@ -1,0 +1,76 @@
+"""Estimates of both directions against the number of temperatures."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+from arviz_plots import PlotCollection
+from scipy.stats import norm
+
+from pymc_logz.plots.panels import _group, make_panels
+
+
+def plot_sandwich(
+    trees: Sequence[xr.DataTree],
+    *,
+    log_z: float | None = None,
+    ci_prob: float = 0.95,
+    backend: str | None = None,
+    figsize: tuple[float, float] | None = None,
+) -> PlotCollection:
+    """Forward, reverse and two-sided estimates against the number of temperatures.
+
+    Parameters
+    ----------
+    trees
+        DataTrees of `sandwich`, or of `sample_hais` with ``direction="both"``, that differ in
+        their number of temperatures.
+    log_z
+        Exact value to mark, if it is known.
+    ci_prob
+        Probability of the interval around each estimate.
+    backend
+        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
+    figsize
+        Size of the figure in inches.
+
+    Returns
+    -------
+    arviz_plots.PlotCollection
+
+    Raises
+    ------
+    ValueError
+        If a tree has no reverse estimate.
+    """
+    groups = [_group(tree, "evidence") for tree in trees]
+    if not groups or any("hais_reverse" not in group["method"] for group in groups):
+        raise ValueError("each tree needs a reverse estimate: run with direction='both'")
+    groups = sorted(groups, key=lambda group: group.attrs["n_temperatures"])
+    drawing, collection, [panel] = make_panels(["log_z"], 1, 1.4, backend, figsize, n_columns=1)
+    places = np.log10([float(group.attrs["n_temperatures"]) for group in groups])
+    width = norm.ppf(0.5 + 0.5 * ci_prob)
+    methods = {"hais": "forward", "hais_reverse": "reverse", "bar": "both (BAR)"}
+    for k, (method, label) in enumerate(methods.items()):
+        entries = [group.sel({"method": method}) for group in groups]
+        centre = np.array([float(entry["log_z"]) for entry in entries])
+        error = width * np.array([float(entry["mcse"]) for entry in entries])
+        shift = places + 0.012 * (k - 1)
+        drawing.line(shift, centre, panel, color=f"C{k}", label=label)
+        drawing.scatter(shift, centre, panel, color=f"C{k}")
+        for x, y, half in zip(shift, centre, error, strict=True):
+            drawing.line(np.array([x, x]), np.array([y - half, y + half]), panel, color=f"C{k}")
+        last = np.isfinite(centre).nonzero()[0]
+        if last.size:
+            text = {"horizontal_align": "left", "color": f"C{k}"}
+            drawing.text(shift[last[-1]] + 0.03, centre[last[-1]], f" {label}", panel, **text)
+    if log_z is not None:
+        drawing.hline(
+            log_z, panel, color="C7", linestyle=drawing.get_default_aes("linestyle", 2)[-1]
+        )
+    drawing.xticks(places, [f"{10**place:.0f}" for place in places], panel)
+    drawing.xlim((places.min() - 0.15, places.max() + 0.45), panel)
+    drawing.xlabel("temperatures", panel)
+    drawing.ylabel("log Z (nats)", panel)
+    drawing.title(f"Both directions, {ci_prob:.0%} intervals", panel)
+    return collection

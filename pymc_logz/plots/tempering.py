@@ -1,0 +1,98 @@
+"""How walkers travelled between the ends of the ladder."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from arviz_plots import PlotCollection
+from scipy.special import softmax
+
+from pymc_logz.estimators import TemperedDraws, rts_log_z
+from pymc_logz.plots.panels import _tempering, make_panels
+from pymc_logz.tempered.diagnostics import rejection_rates, round_trips
+from pymc_logz.tempered.evidence import draws_of_group
+
+TRACES = 3
+"""Walkers whose levels are drawn."""
+TRACE_LENGTH = 200
+"""Iterations of them."""
+
+
+def plot_tempering(
+    tree: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
+) -> PlotCollection:
+    """How walkers travelled between the ends of the ladder, and how their time was spent.
+
+    Four panels: the levels of some walkers over the first iterations; the share of time at each
+    level, one line per chain, against its prior (dotted); how many walkers made how many round
+    trips; and the swaps with the next level that would be rejected.
+
+    Parameters
+    ----------
+    tree
+        DataTree of `sample_tempered`, or of ``pm.sample`` with step `SimulatedTempering`.
+    backend
+        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
+    figsize
+        Size of the figure in inches.
+
+    Returns
+    -------
+    arviz_plots.PlotCollection
+
+    Raises
+    ------
+    ValueError
+        If the tree is not of a tempered run.
+    """
+    group = _tempering(tree)
+    draws = draws_of_group(group)
+    names = ["level", "occupancy", "round_trips", "rejection_rate"]
+    drawing, collection, panels = make_panels(names, 2, 2.4, backend, figsize)
+    _draw_levels(drawing, panels[0], draws)
+    _draw_occupancy(drawing, panels[1], group)
+    _draw_round_trips(drawing, panels[2], draws)
+    rate = rejection_rates(draws)
+    drawing.line(np.arange(rate.size), rate, panels[3], color="C0")
+    drawing.scatter(np.arange(rate.size), rate, panels[3], color="C0")
+    drawing.ylim((0.0, 1.0), panels[3])
+    drawing.xlabel("level", panels[3])
+    drawing.title(f"Rejected swaps with the next level, sum {np.nansum(rate):.1f}", panels[3])
+    return collection
+
+
+def _draw_levels(drawing: Any, panel: Any, draws: TemperedDraws) -> None:
+    chosen = np.linspace(0, len(draws.level) - 1, TRACES).astype(int)
+    for k, walker in enumerate(np.unique(chosen)):
+        trace = draws.level[walker, :TRACE_LENGTH]
+        drawing.line(np.arange(trace.size), trace, panel, color=f"C{k}", alpha=0.8)
+    drawing.xlabel("iteration", panel)
+    drawing.title("Level of some walkers", panel)
+
+
+def _draw_occupancy(drawing: Any, panel: Any, group: xr.Dataset) -> None:
+    shares = []
+    for chain in range(group.sizes["chain"]):
+        draws = draws_of_group(group.isel(chain=slice(chain, chain + 1)))
+        shares.append(softmax(draws.log_prior + rts_log_z(draws) - draws.log_z_hat[0]))
+    place = np.arange(draws.n_levels)
+    for k, share in enumerate(shares):
+        drawing.line(place, share, panel, color=f"C{k % 10}", alpha=0.8)
+    dotted = drawing.get_default_aes("linestyle", 3)[-1]
+    prior = softmax(draws.log_prior)
+    drawing.line(place, prior, panel, color="C7", linestyle=dotted, width=2)
+    drawing.ylim((0.0, 1.3 * max(prior.max(), np.max(shares))), panel)
+    drawing.xlabel("level", panel)
+    drawing.title("Share of time, prior dotted", panel)
+
+
+def _draw_round_trips(drawing: Any, panel: Any, draws: TemperedDraws) -> None:
+    trips = round_trips(draws.level, draws.n_levels)
+    width = max(1, -(-int(np.ptp(trips) + 1) // 20))
+    edges = np.arange(trips.min(), trips.max() + width + 1, width) - 0.5
+    counts, edges = np.histogram(trips, edges)
+    drawing.hist(counts, edges[:-1], edges[1:], panel, color="C0", alpha=0.7)
+    ticks = np.arange(trips.min(), trips.max() + 1, -(-int(np.ptp(trips) + 1) // 8))
+    drawing.xticks(ticks, [str(tick) for tick in ticks], panel)
+    drawing.xlabel("round trips of a walker", panel)
+    drawing.title(f"Round trips of {trips.size} walkers, {trips.sum()} in all", panel)

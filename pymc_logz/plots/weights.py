@@ -1,0 +1,64 @@
+"""Log weights, and how much of the estimate the largest ones carry."""
+
+import numpy as np
+import xarray as xr
+from arviz_plots import PlotCollection
+
+from pymc_logz.estimators import importance_log_z
+from pymc_logz.plots.panels import _group, make_panels
+
+LOG_WEIGHTS_SHOWN = 10.0
+
+
+def plot_weights(
+    tree: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
+) -> PlotCollection:
+    """Log weights around log Z, and how much of the estimate the largest ones carry.
+
+    Left, a histogram of log weight minus log Z, from -10 on, below which nothing counts; right, the
+    share of Z that the largest weights make up, with the diagonal of equal weights. The title gives
+    the weight ESS and Pareto k-hat.
+
+    Parameters
+    ----------
+    tree
+        DataTree of `sample_hais`.
+    backend
+        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
+    figsize
+        Size of the figure in inches.
+
+    Returns
+    -------
+    arviz_plots.PlotCollection
+
+    Raises
+    ------
+    ValueError
+        If the tree has no weighted draws, or none of them has any weight.
+    """
+    log_weight = _group(tree, "weighted_posterior")["log_weight"].to_numpy().ravel()
+    estimate = importance_log_z(log_weight)
+    finite = log_weight[np.isfinite(log_weight)]
+    if finite.size == 0:
+        raise ValueError(
+            "every weight of this run is zero or infinite, so there is nothing to draw"
+        )
+    names = ["histogram", "share"]
+    drawing, collection, (left, right) = make_panels(names, 1, 1.2, backend, figsize)
+    log_mean = np.logaddexp.reduce(finite) - np.log(log_weight.size)
+    shown = finite[finite > log_mean - LOG_WEIGHTS_SHOWN]
+    counts, edges = np.histogram(shown - log_mean, bins="fd")
+    drawing.hist(counts, edges[:-1], edges[1:], left, color="C0", alpha=0.7)
+    drawing.vline(0.0, left, color="C7")
+    drawing.xlabel("log weight - log Z (nats)", left)
+    n, ess = log_weight.size, estimate.weight_ess
+    drawing.title(f"weight ESS {ess:.0f} of {n}, k-hat {estimate.khat:.2f}", left)
+    weight = np.sort(np.exp(finite - finite.max()))[::-1]
+    share = np.concatenate([[0.0], np.cumsum(weight) / weight.sum()])
+    count = np.arange(share.size) / n
+    drawing.line(count, share, right, color="C0", width=2)
+    drawing.line(np.array([0.0, 1.0]), np.array([0.0, 1.0]), right, color="C7", alpha=0.7)
+    drawing.xlabel("share of the rows, largest weights first", right)
+    drawing.title("Share of Z", right)
+    return collection

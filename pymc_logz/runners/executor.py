@@ -1,0 +1,69 @@
+"""Independent chains, each one unit of work, on as many threads as asked for."""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from typing import Any
+
+from pymc_logz.errors import warn
+
+Task = Callable[[], object]
+
+
+def run_tasks(tasks: Sequence[Task], cores: int) -> list[object | None]:
+    """Results of the tasks in their order, whatever the order they end in.
+
+    An interrupt (Ctrl-C) stops the run and keeps what is finished: unfinished tasks have the
+    result None. It is raised again if nothing is finished.
+    """
+    if cores == 1 or len(tasks) == 1:
+        return _run_here(tasks)
+    results: list[object | None] = [None] * len(tasks)
+    with ThreadPoolExecutor(min(cores, len(tasks))) as executor:
+        futures = {executor.submit(task): i for i, task in enumerate(tasks)}
+        try:
+            for future in as_completed(futures):
+                results[futures[future]] = future.result()
+        except KeyboardInterrupt:
+            _stop(executor, list(futures))
+            for future, i in futures.items():
+                # also those that ended while the others were being stopped
+                if not future.cancelled() and future.exception() is None:
+                    results[i] = future.result()
+            if all(result is None for result in results):
+                raise
+    return results
+
+
+def default_cores(cores: int | None, chains: int) -> int:
+    """A thread per chain, as long as there are processors, unless the user says otherwise."""
+    return min(chains, os.cpu_count() or 1) if cores is None else cores
+
+
+def finished(results: Sequence[object | None]) -> list[Any]:
+    """Results that are there, after a warning if an interrupt left some out."""
+    done = [result for result in results if result is not None]
+    if len(done) < len(results):
+        warn(
+            f"interrupted: {len(done)} of {len(results)} chains are finished, and only they "
+            "are used"
+        )
+    return done
+
+
+def _run_here(tasks: Sequence[Task]) -> list[object | None]:
+    results: list[object | None] = [None] * len(tasks)
+    for i, task in enumerate(tasks):
+        try:
+            results[i] = task()
+        except KeyboardInterrupt:
+            if i == 0:
+                raise
+            break
+    return results
+
+
+def _stop(executor: Executor, futures: list[Future]) -> None:
+    for future in futures:
+        future.cancel()
+    executor.shutdown(wait=True, cancel_futures=True)

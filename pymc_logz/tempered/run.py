@@ -1,0 +1,313 @@
+"""One tempered run: from a prepared model to frozen levels, chains of walkers, and a DataTree."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from arviz_base import dict_to_dataset
+from pymc.progress_bar import create_simple_progress
+
+from pymc_logz.errors import STATUS_SENTENCES, warn
+from pymc_logz.estimators.curve import LogZCurve
+from pymc_logz.estimators.draws import TemperedDraws
+from pymc_logz.estimators.multistate import mbar
+from pymc_logz.estimators.tempering import rao_blackwell_log_weight, rts
+from pymc_logz.models.flat import constrain, model_data, model_labels
+from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
+from pymc_logz.pilot.planning import fixed_plan
+from pymc_logz.pilot.population import run_pilot
+from pymc_logz.pilot.preparation import Prepared, check_start, prepare
+from pymc_logz.runners.anneal import Plan
+from pymc_logz.runners.executor import finished, run_tasks
+from pymc_logz.runners.temper import TemperBlock, Walk, walk
+from pymc_logz.seeds import spawn_generators
+from pymc_logz.tempered.results import draws_of, tempered_draws_dataset, tempering_dataset
+from pymc_logz.tempered.settings import TemperedSettings
+from pymc_logz.tempered.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds
+from pymc_logz.trees.layout import data_datasets, evidence_dataset, make_tree, with_units
+from pymc_logz.weights import systematic_resample
+
+LEVELS_PER_STAGE = 2
+"""Levels of an adaptive ladder per stage of the pilot: about one swap in four is rejected."""
+MAX_POSITIONS = 2**24
+"""Numbers of a chain's positions that are kept to choose the posterior's draws from."""
+MIN_ROUND_TRIPS = 10
+LARGE_DEVIATION = 0.5
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """What the chains run on, after the warm-up."""
+
+    block: TemperBlock
+    rounds: Rounds
+    compile_time: float
+    """Seconds."""
+
+    @property
+    def ladder(self) -> Ladder:
+        """Levels and their settings."""
+        return self.rounds.ladder
+
+
+def run_tempered(
+    model: pm.Model,
+    settings: TemperedSettings,
+    *,
+    random_seed: Any = None,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.DataTree:
+    """Prepare, warm up, freeze, run, collect."""
+    started = time.perf_counter()
+    prepared = prepare(model, settings, random_seed, compile_kwargs)
+    compiled = time.perf_counter()
+    progress = create_simple_progress(progressbar)
+    with progress:
+        frozen = warm_up(prepared, settings, compile_kwargs, progress)
+        tuned = time.perf_counter()
+        walks = run_chains(prepared, frozen, settings, progress)
+    times = {
+        "compile_time": compiled - started + frozen.compile_time,
+        "tuning_time": tuned - compiled - frozen.compile_time,
+        "sampling_time": time.perf_counter() - tuned,
+    }
+    return collect(prepared, frozen, walks, settings, times)
+
+
+def warm_up(
+    prepared: Prepared,
+    settings: TemperedSettings,
+    compile_kwargs: Mapping[str, Any] | None,
+    progress: Any,
+) -> Frozen:
+    """Place the levels, tune them, and freeze all that belongs to them."""
+    block, rng = prepared.block, prepared.pilot_rng
+    start = block.path.sample_reference(rng, prepared.n_pilot)
+    check_start(prepared, start)
+    plan = place_levels(prepared, settings, start, progress)
+    started = time.perf_counter()
+    n_walkers, n_levels = settings.walkers, plan.betas.size
+    if settings.exchange == "swap":
+        n_walkers = n_levels * -(-n_walkers // n_levels)
+    walking = TemperBlock(block, n_levels, n_walkers, settings.exchange, compile_kwargs)
+    compile_time = time.perf_counter() - started
+    ladder = make_ladder(plan, block.kernel, settings.log_prior(plan.betas))
+    start = block.path.sample_reference(rng, n_walkers)
+    walkers, log_z_hat = climb(walking, ladder, start, settings.tune, rng)
+    rounds = run_rounds(
+        walking,
+        replace(ladder, log_z_hat=log_z_hat),
+        walkers,
+        rng,
+        length=settings.tune,
+        target_accept=settings.target_accept,
+        update=settings.update,
+        report=_report(progress, "Warm-up", None),
+    )
+    if settings.exchange == "gibbs" and rounds.deviation > LARGE_DEVIATION:
+        warn(
+            f"after {rounds.n_iterations} iterations of warm-up the share of a level is still "
+            f"{rounds.deviation:.1f} / K away from its prior, where {settings.update!r} aims at "
+            "0.1 / K: log Z is right all the same, but its error is larger than it needs to be. "
+            "Use a larger tune, more walkers, or more levels (betas=<int>)"
+        )
+    return Frozen(walking, rounds, compile_time)
+
+
+def place_levels(
+    prepared: Prepared, settings: TemperedSettings, start: np.ndarray, progress: Any
+) -> Plan:
+    """Betas with the kernel's settings there: given ones, or what the pilot finds."""
+    block, ladder = prepared.block, settings.ladder()
+    if ladder is not None and (plan := fixed_plan(block, ladder)) is not None:
+        return plan
+    task = progress.add_task("Pilot", completed=0, total=1000)
+    stages = run_pilot(
+        block,
+        start,
+        prepared.pilot_rng,
+        target_accept=settings.target_accept,
+        tune=settings.tune,
+        report=lambda beta: progress.update(task, refresh=True, completed=int(1000 * beta)),
+    )
+    warn_of_stuck(stuck_stages(stages))
+    if ladder is not None:
+        return stages.plan_for(ladder)
+    n_levels = settings.n_levels or LEVELS_PER_STAGE * (stages.betas.size - 1) + 1
+    return stages.plan(n_levels - 1)
+
+
+def run_chains(
+    prepared: Prepared, frozen: Frozen, settings: TemperedSettings, progress: Any
+) -> list[Walk]:
+    """Walk in independent chains from fresh draws of the reference, one generator each."""
+    block, generators = frozen.block, spawn_generators(prepared.rng, settings.chains)
+    # prior draws share one compiled function, so they are made here, chain by chain
+    starts = [block.path.sample_reference(rng, block.n_walkers) for rng in generators]
+    report = _report(progress, "Tempering", settings.chains * settings.draws)
+    tasks = [
+        partial(run_chain, frozen, start, settings, rng, report)
+        for start, rng in zip(starts, generators, strict=True)
+    ]
+    return finished(run_tasks(tasks, settings.cores))
+
+
+def run_chain(
+    frozen: Frozen,
+    start: np.ndarray,
+    settings: TemperedSettings,
+    rng: np.random.Generator,
+    report: Any = None,
+) -> Walk:
+    """Climb from the reference, forget the climb, and walk."""
+    block, ladder, tune = frozen.block, frozen.ladder, settings.tune
+    tables = ladder.tables(block.kernel)
+    walkers, _ = climb(block, ladder, start, tune, rng)
+    walkers, _ = walk(block, walkers, tables, tune, rng, every=tune)
+    every = min(settings.draws, -(-settings.draws * start.size // MAX_POSITIONS))
+    _, kept = walk(block, walkers, tables, settings.draws, rng, every=every, report=report)
+    return kept
+
+
+def collect(
+    prepared: Prepared,
+    frozen: Frozen,
+    walks: Sequence[Walk],
+    settings: TemperedSettings,
+    times: Mapping[str, float],
+) -> xr.DataTree:
+    """The DataTree of a run."""
+    ladder = frozen.ladder
+    draws = draws_of(ladder, walks)
+    # swaps hold one walker at each level, whatever the constants
+    curve = rts(draws) if settings.exchange == "gibbs" else mbar(draws)
+    if settings.exchange == "swap" and curve.usable:
+        ladder = replace(ladder, log_z_hat=curve.log_z)
+        draws = replace(draws, log_z_hat=curve.log_z)
+    tempering = tempering_dataset(walks, ladder, draws, curve)
+    _warn_of_run(walks, tempering, curve)
+    compiled = frozen.block.compiled
+    attrs = {
+        "backend": compiled.backend,
+        "backend_reason": compiled.reason,
+        "batching": prepared.block.path.batching,
+        "n_levels": ladder.n_levels,
+        "n_walkers": frozen.block.n_walkers,
+        "n_warm_up": frozen.rounds.n_iterations,
+        "prior_finite_share": prepared.prior.finite_share,
+        **times,
+    }
+    groups = {
+        **posterior_datasets(prepared, walks, draws, settings),
+        "tempering": tempering,
+        "evidence": evidence_dataset([curve.estimate], attrs),
+    }
+    observed, constant = model_data(prepared.flat)
+    coords, dims = model_labels(prepared.flat.model)
+    groups |= data_datasets(observed, constant, coords=coords, dims=dims)
+    groups["posterior"].attrs |= {"weight_ess": curve.weight_ess, **times}
+    return make_tree(groups, {**settings.record(), **attrs})
+
+
+def posterior_datasets(
+    prepared: Prepared,
+    walks: Sequence[Walk],
+    draws: TemperedDraws,
+    settings: TemperedSettings,
+) -> dict[str, xr.Dataset]:
+    """Groups ``posterior``, ``sample_stats`` and ``tempered_posterior``.
+
+    The posterior's draws are those of all levels, resampled with the probability of beta = 1 given
+    the position as their weight. They are in the order of walkers, and in the order of time within
+    a walker, so that ArviZ sees the autocorrelation that they have.
+    """
+    n_chains, n_kept = len(walks), walks[0].position.shape[0]
+    every = walks[0].level.shape[0] // n_kept
+    kept = np.arange(1, n_kept + 1) * every - 1
+    log_weight = rao_blackwell_log_weight(draws).reshape(n_chains, -1, settings.draws)[..., kept]
+    generators = spawn_generators(prepared.rng, settings.chains)
+    chosen = [
+        resampled(weight, settings.draws, rng)
+        for weight, rng in zip(log_weight, generators, strict=False)
+    ]
+    coords, dims = model_labels(prepared.flat.model)
+    labels: dict[str, Any] = {"coords": dict(coords), "dims": dims}
+
+    def of_chosen(arrays: list[np.ndarray]) -> np.ndarray:
+        """Rows of arrays (walkers, kept, ...), one for each chain."""
+        pairs = zip(arrays, chosen, strict=True)
+        return np.stack([array.reshape(-1, *array.shape[2:])[rows] for array, rows in pairs])
+
+    at_kept = {
+        "log_ratio": [walk.log_ratio[kept].T for walk in walks],
+        "lp": [(walk.log_ratio + walk.log_reference)[kept].T for walk in walks],
+        "level": [walk.level[kept].T for walk in walks],
+        "walker": [np.indices(weight.shape)[0] for weight in log_weight],
+    }
+    positions = [walk.position.swapaxes(0, 1) for walk in walks]
+    thin = min(max(1, round(settings.thin / every)), n_kept)
+    thinned = np.stack([position[:, thin - 1 :: thin] for position in positions])
+    stats = {name: of_chosen(arrays) for name, arrays in at_kept.items()}
+    return {
+        "posterior": dict_to_dataset(_named(prepared, of_chosen(positions)), **labels),
+        "sample_stats": with_units(dict_to_dataset(stats)),
+        "tempered_posterior": tempered_draws_dataset(
+            _named(prepared, thinned),
+            log_weight[..., thin - 1 :: thin],
+            kept[thin - 1 :: thin],
+            **labels,
+        ),
+    }
+
+
+def _named(prepared: Prepared, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Values by name, shape (..., *shape of the variable), of unconstrained rows (..., d)."""
+    values = constrain(prepared.flat, rows.reshape(-1, rows.shape[-1]))
+    return {
+        name: value.reshape(*rows.shape[:-1], *value.shape[1:]) for name, value in values.items()
+    }
+
+
+def resampled(log_weight: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Indices, in rising order, that make n equally weighted draws of weighted ones, shape (n,)."""
+    flat = log_weight.ravel()
+    top = flat.max()
+    if not np.isfinite(top):
+        return np.linspace(0, flat.size - 1, n).astype(int)
+    weight = np.exp(flat - top)
+    return systematic_resample(weight / weight.sum(), n, rng)
+
+
+def _report(progress: Any, description: str, total: int | None) -> Any:
+    return partial(progress.advance, progress.add_task(description, completed=0, total=total))
+
+
+def _warn_of_run(walks: Sequence[Walk], tempering: xr.Dataset, curve: LogZCurve) -> None:
+    if curve.status != "ok":
+        warn(f"{curve.method} has status {curve.status!r}: {STATUS_SENTENCES[curve.status]}")
+    trips = int(tempering["round_trips"].sum())
+    if trips < MIN_ROUND_TRIPS:
+        worst = float(tempering["rejection_rate"].max())
+        warn(
+            f"all walkers together made {trips} round trips between the ends of the ladder, so "
+            "modes that only the prior connects may be weighted wrongly; use more draws, or more "
+            f"levels (betas=<int>) if swaps are mostly rejected (here up to {worst:.0%})"
+        )
+    n_nan = sum(int(walk.n_nan.sum()) for walk in walks)
+    if n_nan:
+        warn(
+            f"the log likelihood plus potentials was NaN {n_nan} times during tempering, and "
+            "counted as a likelihood of zero"
+        )
+    lost = sum(int((np.isneginf(walk.log_ratio) & (walk.level > 0)).sum()) for walk in walks)
+    if lost:
+        warn(
+            f"{lost} draws were made by walkers that had not found the support of the likelihood "
+            "yet, and count as draws of the prior; use a larger tune"
+        )

@@ -1,0 +1,98 @@
+"""Settings of a tempered run, checked at construction; their ``record`` goes into the result."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pymc_logz.arguments import check_choice, check_whole, is_whole
+from pymc_logz.pilot.settings import RunSettings
+from pymc_logz.runners.temper import EXCHANGES
+from pymc_logz.tempered.warm_up import CORRECTIONS
+
+LEVEL_PRIORS = ("uniform", "exp")
+EXP_RATE = 2.0
+"""Prior exp(2 beta), as in Carlson et al. (2016), section 4.4."""
+
+
+@dataclass(frozen=True)
+class TemperedSettings(RunSettings):
+    """What `pymc_logz.sample_tempered` was asked for; see there for the meaning of each."""
+
+    draws: int = 1000
+    walkers: int = 64
+    level_prior: Any = "uniform"
+    update: str = "rts"
+    exchange: str = "gibbs"
+    thin: int = 10
+
+    method: ClassVar[str] = "tempered"
+    recorded: ClassVar[tuple[str, ...]] = (
+        *RunSettings.recorded,
+        "walkers",
+        "update",
+        "exchange",
+        "thin",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole(1, walkers=self.walkers, thin=self.thin)
+        check_choice(tuple(CORRECTIONS), update=self.update)
+        check_choice(EXCHANGES, exchange=self.exchange)
+        if isinstance(self.level_prior, str) and self.level_prior not in LEVEL_PRIORS:
+            raise ValueError(
+                f"level_prior={self.level_prior!r} must be one of {LEVEL_PRIORS}, or an array with "
+                "the share of each level"
+            )
+        if self.exchange == "swap" and not self.has_uniform_prior:
+            raise ValueError(
+                "exchange='swap' has as many walkers at each level, so level_prior must be "
+                "'uniform'; use exchange='gibbs' for another"
+            )
+        if not isinstance(self.level_prior, str):
+            self._check_prior(np.asarray(self.level_prior, dtype=float))
+
+    def _check_prior(self, prior: np.ndarray) -> None:
+        if self.n_levels is None:
+            raise ValueError(
+                "level_prior is an array, but the pilot chooses the number of levels: give "
+                "betas=<int> or an array too, or level_prior='exp'"
+            )
+        if prior.shape != (self.n_levels,) or not np.all(np.isfinite(prior) & (prior > 0)):
+            raise ValueError(
+                f"level_prior has shape {prior.shape} and lowest entry {prior.min(initial=np.inf)};"
+                f" give one positive, finite number for each of the {self.n_levels} levels"
+            )
+
+    @property
+    def has_uniform_prior(self) -> bool:
+        """Whether all levels are to be visited alike."""
+        return isinstance(self.level_prior, str) and self.level_prior == "uniform"
+
+    @property
+    def n_levels(self) -> int | None:
+        """Number of levels that the user asked for, if so."""
+        if is_whole(self.betas):
+            return int(self.betas)
+        ladder = self.ladder()
+        return None if ladder is None else ladder.size
+
+    def ladder(self) -> np.ndarray | None:
+        """Betas that the user gave; None if the pilot is to place them."""
+        if not is_whole(self.betas):
+            return super().ladder()
+        if self.betas < 2:
+            raise ValueError(f"betas={self.betas} must be at least 2: the two ends")
+        return None
+
+    def log_prior(self, betas: np.ndarray) -> np.ndarray:
+        """Log of the share of time that each level is to have, up to a constant, shape (K,)."""
+        if isinstance(self.level_prior, str):
+            return EXP_RATE * betas if self.level_prior == "exp" else np.zeros(betas.size)
+        return np.log(np.asarray(self.level_prior, dtype=float))
+
+    def record(self) -> dict[str, Any]:
+        """Settings as plain numbers and strings."""
+        prior = self.level_prior if isinstance(self.level_prior, str) else "array"
+        return {**super().record(), "level_prior": prior}

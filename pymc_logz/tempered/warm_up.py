@@ -1,0 +1,324 @@
+"""Warm-up of a tempered run: starts at every level, rough log Z, step sizes; then frozen."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp, softmax
+
+from pymc_logz.estimators.draws import TemperedDraws
+from pymc_logz.estimators.tempering import rts_log_z
+from pymc_logz.kernels.base import Kernel, KernelState
+from pymc_logz.runners.anneal import Plan
+from pymc_logz.runners.temper import Tables, TemperBlock, Walk, Walkers, walk
+from pymc_logz.weights import systematic_resample
+
+MAX_ROUNDS, MAX_ROUND_LENGTH = 8, 2048
+TOLERANCE = 0.1
+"""Rounds end when every level's share is within so much of its prior, as a part of 1 / K."""
+FLATNESS = 0.2
+GAIN_POWER = 0.6
+MIN_MOVES = 64
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """K levels and all that is tuned for them."""
+
+    betas: np.ndarray
+    """From 0 to 1, shape (K,)."""
+    log_prior: np.ndarray
+    """Log of the share of time that each level is to have, shape (K,)."""
+    log_z_hat: np.ndarray
+    """Guess of each level's log Z, relative to the first, shape (K,)."""
+    step_size: np.ndarray
+    """Shape (K,)."""
+    scale: np.ndarray
+    """Shape (K, d), or (K, d, d) where scales are dense."""
+
+    @property
+    def n_levels(self) -> int:
+        """K."""
+        return self.betas.size
+
+    def tables(self, kernel: Kernel) -> Tables:
+        """What walkers do at each level."""
+        refreshment = kernel.refreshment_for(self.step_size)
+        log_pseudo_prior = self.log_prior - self.log_z_hat
+        return Tables(self.betas, self.step_size, self.scale, refreshment, log_pseudo_prior)
+
+    def draws(self, walk: Walk) -> TemperedDraws:
+        """What walkers did, as estimators take it: walkers first."""
+        # a walker that has not found the support yet is on its way to the first level
+        level = np.where(np.isneginf(walk.log_ratio), 0, walk.level)
+        return TemperedDraws(
+            level=level.T,
+            log_ratio=walk.log_ratio.T,
+            betas=self.betas,
+            log_prior=self.log_prior,
+            log_z_hat=self.log_z_hat,
+        )
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """What the rounds of a warm-up came to."""
+
+    ladder: Ladder
+    """Frozen."""
+    n_iterations: int
+    """Iterations of all rounds."""
+    deviation: float
+    """Largest distance of a level's share from its prior in the last round, times K."""
+
+    @property
+    def converged(self) -> bool:
+        """Whether the last round met the rule."""
+        return self.deviation < TOLERANCE
+
+
+def make_ladder(plan: Plan, kernel: Kernel, log_prior: np.ndarray) -> Ladder:
+    """Levels with the settings of a plan."""
+    inner = plan.moves(kernel, slice(None)).scale
+    return Ladder(
+        betas=plan.betas,
+        log_prior=log_prior - logsumexp(log_prior),
+        log_z_hat=np.zeros(plan.betas.size),
+        step_size=plan.step_size,
+        scale=np.concatenate([inner, plan.end_scale()[None]]),
+    )
+
+
+def climb(
+    block: TemperBlock,
+    ladder: Ladder,
+    start: np.ndarray,
+    n_moves: int,
+    rng: np.random.Generator,
+) -> tuple[Walkers, np.ndarray]:
+    """Walkers near equilibrium at levels spread over the ladder, and rough log Z of the levels.
+
+    All walkers climb the ladder together and are resampled at each level, as a sequential Monte
+    Carlo sampler; each stops at a level of its own.
+
+    Parameters
+    ----------
+    block
+        Compiled iterations.
+    ladder
+        Levels.
+    start
+        Draws of the reference, shape (n, d).
+    n_moves
+        Moves at each level.
+    rng
+        Source of all noise.
+
+    Returns
+    -------
+    Walkers, np.ndarray
+        ``log_z_hat`` has shape (K,).
+    """
+    tables = ladder.tables(block.kernel)
+    walkers = block.start(start, rng)
+    level, position = walkers.level, np.empty_like(start)
+    log_z_hat = np.zeros(ladder.n_levels)
+    for k in range(ladder.n_levels):
+        walkers, part = walk(block, walkers, tables.all_at(k), n_moves, rng)
+        stops = level == k
+        position[stops] = np.asarray(walkers.state.position)[stops]
+        if k + 1 < ladder.n_levels:
+            step = ladder.betas[k + 1] - ladder.betas[k]
+            log_z_hat[k + 1] = log_z_hat[k] + _log_mean(step * part.log_ratio)
+            log_weight = step * part.log_ratio[-1]
+            if log_weight.max() > -np.inf:
+                walkers = _resampled(walkers, softmax(log_weight), rng)
+    return Walkers(block.start(position, rng).state, level), log_z_hat
+
+
+def _log_mean(log_weight: np.ndarray) -> float:
+    """Log of the mean weight; as if one more row had weight one where all are zero."""
+    log_mean = float(logsumexp(log_weight) - np.log(log_weight.size))
+    return log_mean if np.isfinite(log_mean) else -float(np.log(log_weight.size + 1))
+
+
+def _resampled(walkers: Walkers, weight: np.ndarray, rng: np.random.Generator) -> Walkers:
+    chosen = systematic_resample(weight, weight.size, rng)
+    position, momentum, evaluation = walkers.state
+    parts = [np.asarray(part)[chosen] for part in (position, momentum, *evaluation)]
+    state = KernelState(parts[0], parts[1], type(evaluation)(*parts[2:]))
+    return Walkers(state, walkers.level)
+
+
+def run_rounds(
+    block: TemperBlock,
+    ladder: Ladder,
+    walkers: Walkers,
+    rng: np.random.Generator,
+    *,
+    length: int,
+    target_accept: float,
+    update: str = "rts",
+    report: Callable[[int], None] | None = None,
+) -> Rounds:
+    """Short rounds in which ``log_z_hat`` and the step sizes are corrected.
+
+    Each round starts from the last positions at fresh levels, and is twice as long as the one
+    before. Rounds end when the shares that the levels had agree with their prior.
+
+    Parameters
+    ----------
+    block
+        Compiled iterations.
+    ladder
+        Levels with a first guess of everything.
+    walkers
+        Where to start.
+    rng
+        Source of all noise.
+    length
+        Iterations of the first round.
+    target_accept
+        Acceptance rate that step sizes aim at, where the kernel has no aim of its own.
+    update
+        A key of ``CORRECTIONS``: how ``log_z_hat`` is corrected.
+    report
+        Told of the iterations made.
+
+    Returns
+    -------
+    Rounds
+
+    References
+    ----------
+    Carlson et al. (2016), section 2.4, arXiv 1603.01912.
+    """
+    # swaps need no constants, and have one walker at each level whatever they are
+    correct = CORRECTIONS[update if block.exchange == "gibbs" else "rts"]()
+    n_iterations = 0
+    for _ in range(MAX_ROUNDS):
+        walkers = Walkers(walkers.state, block.spread_levels(rng))
+        share = np.zeros(ladder.n_levels)
+        moved, accepted = np.zeros((2, ladder.n_levels))
+        portion = length if correct.by_rounds else block.n_moves
+        for _ in range(0, length, portion):
+            walkers, part = walk(
+                block, walkers, ladder.tables(block.kernel), portion, rng, every=portion
+            )
+            draws = ladder.draws(part)
+            share += level_share(draws) * portion / length
+            moved += np.bincount(part.level.ravel(), minlength=ladder.n_levels)
+            accepted += np.bincount(
+                part.level.ravel(), part.acceptance_rate.ravel(), ladder.n_levels
+            )
+            ladder = replace(ladder, log_z_hat=correct(draws))
+        ladder = with_tuned_steps(ladder, block.kernel, moved, accepted, target_accept)
+        n_iterations += length
+        deviation = float(np.abs(share - np.exp(ladder.log_prior)).max() * ladder.n_levels)
+        if report is not None:
+            report(length)
+        if deviation < TOLERANCE:
+            break
+        length = min(2 * length, MAX_ROUND_LENGTH)
+    return Rounds(ladder, n_iterations, deviation)
+
+
+def level_share(draws: TemperedDraws) -> np.ndarray:
+    """Mean probability of each level given the position: c_k of Carlson et al., eq. 9."""
+    return softmax(draws.log_prior + rts_log_z(draws) - draws.log_z_hat[0])
+
+
+def with_tuned_steps(
+    ladder: Ladder,
+    kernel: Kernel,
+    moved: np.ndarray,
+    accepted: np.ndarray,
+    target_accept: float,
+) -> Ladder:
+    """Ladder with step sizes corrected, where the kernel leaves them open.
+
+    Parameters
+    ----------
+    ladder
+        Levels.
+    kernel
+        Settings.
+    moved, accepted
+        Number of moves at each level and sum of their acceptance probabilities, shape (K,).
+    target_accept
+        Acceptance rate that the user asked for.
+    """
+    if kernel.step_size is not None:
+        return ladder
+    aim = kernel.acceptance_for(target_accept)
+    step_size = ladder.step_size.copy()
+    for k in np.flatnonzero(moved >= MIN_MOVES):
+        rate = float(accepted[k] / moved[k])
+        step_size[k] = kernel.tuned_step_size(float(step_size[k]), rate, aim)
+    return replace(ladder, step_size=step_size)
+
+
+class RaoBlackwell:
+    """After each round ``log_z_hat`` is the estimate of that round: Carlson et al., eq. 12."""
+
+    by_rounds = True
+
+    def __call__(self, draws: TemperedDraws) -> np.ndarray:
+        """New ``log_z_hat``."""
+        return rts_log_z(draws)
+
+
+class StochasticApproximation:
+    """Small steps after every block of iterations, along the deviation of the shares.
+
+    Carlson et al., eq. 19: ``log_z_hat += gain * share / prior``. A gain of 1 / t is for runs that
+    are never frozen; this is that of a burn-in, which forgets a bad start sooner: Tan (2017),
+    Optimally adjusted mixture sampling and locally weighted histogram analysis, eq. 8, doi
+    10.1080/10618600.2015.1113975.
+    """
+
+    by_rounds = False
+
+    def __init__(self) -> None:
+        self.n_steps = 0
+
+    def __call__(self, draws: TemperedDraws) -> np.ndarray:
+        """New ``log_z_hat``."""
+        self.n_steps += 1
+        prior = np.exp(draws.log_prior)
+        gain = min(float(prior.min()), self.n_steps**-GAIN_POWER)
+        log_z_hat = draws.log_z_hat[0] + gain * level_share(draws) / prior
+        return log_z_hat - log_z_hat[0]
+
+
+class WangLandau:
+    """Levels that are visited are made less likely, by less and less.
+
+    The step is halved when every level has had its share of visits, to within a fifth, since it was
+    last halved: Wang & Landau (2001), doi 10.1103/PhysRevLett.86.2050; Atchade & Liu (2010).
+    """
+
+    by_rounds = False
+
+    def __init__(self) -> None:
+        self.step = 1.0
+        self.visits: np.ndarray | float = 0.0
+
+    def __call__(self, draws: TemperedDraws) -> np.ndarray:
+        """New ``log_z_hat``."""
+        prior = np.exp(draws.log_prior)
+        self.visits = self.visits + draws.visits
+        share = draws.visits / draws.n_draws / prior
+        log_z_hat = draws.log_z_hat[0] + self.step * prior.min() * share
+        if np.all(np.abs(self.visits / np.sum(self.visits) / prior - 1.0) < FLATNESS):
+            self.step, self.visits = 0.5 * self.step, 0.0
+        return log_z_hat - log_z_hat[0]
+
+
+CORRECTIONS: dict[str, Any] = {
+    "rts": RaoBlackwell,
+    "wang_landau": WangLandau,
+    "stochastic_approximation": StochasticApproximation,
+}
+"""Ways to correct ``log_z_hat``, by name."""

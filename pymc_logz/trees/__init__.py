@@ -1,0 +1,1 @@
+"""Runs and estimates as ArviZ trees, and back."""

@@ -1,0 +1,281 @@
+"""Compares models by their evidence: Bayes factors, posterior probabilities, and warnings."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from arviz_base import rcParams
+from scipy.special import log_softmax
+from scipy.stats import norm
+
+from pymc_logz.arguments import check_probability
+from pymc_logz.errors import STATUS_SENTENCES, warn
+
+
+def evidence_of(tree: xr.DataTree, name: str = "tree") -> xr.Dataset:
+    """Recommended entry of a tree's group ``evidence``, scalars only.
+
+    Raises
+    ------
+    TypeError
+        If ``tree`` is not a DataTree.
+    ValueError
+        If it has no group ``evidence``, or one of many data rows.
+    """
+    if not isinstance(tree, xr.DataTree):
+        raise TypeError(
+            f"{name} is a {type(tree).__name__}; give an xarray.DataTree such as "
+            "pymc_logz.sample_hais returns"
+        )
+    if "evidence" not in tree.children:
+        raise ValueError(
+            f"{name} has no group 'evidence' (its groups are {sorted(tree.children)}); make it "
+            "with pymc_logz.sample_hais(model=...), or for a posterior that exists with "
+            "pymc_logz.bridge_sampling(tree, model)"
+        )
+    entry = tree["evidence"].to_dataset().isel(method=0)
+    if entry["log_z"].ndim:
+        raise ValueError(
+            f"{name} has the log Z of each {entry['log_z'].dims[0]!r}, not one number; compare "
+            "differences of tree['evidence']['log_z'] by hand, or their sum over data rows, which "
+            "is in tree['evidence'].attrs['sum_log_z']"
+        )
+    return entry
+
+
+def compare_evidence(
+    trees: Mapping[str, xr.DataTree],
+    prior_odds: Mapping[str, float] | Sequence[float] | None = None,
+) -> pd.DataFrame:
+    """Table that ranks models by their log evidence.
+
+    Parameters
+    ----------
+    trees
+        DataTrees with a group ``evidence``, by the name of the model.
+    prior_odds
+        Prior odds of the models, by name or in the order of ``trees``; any positive numbers, which
+        are normalised to probabilities. None gives each model the same.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per model, the best first, with columns ``rank``; ``log_z`` and its ``mcse`` in
+        nats; ``log_bayes_factor`` against the best model (0 for the best, negative for the
+        others) and its error ``log_bayes_factor_mcse``; posterior model ``probability``;
+        ``weight_ess``, ``khat``, ``method`` and ``status``. Models without a usable log Z come
+        last, with NaN.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two models, a tree has no evidence, or the prior odds do not fit.
+
+    Warns
+    -----
+    EvidenceWarning
+        If an error is as large as the difference it is used for, if the weights behind a log Z are
+        not to be trusted, or if the models were given different observed data.
+    """
+    if not isinstance(trees, Mapping) or len(trees) < 2:
+        raise ValueError(
+            "trees must be a dictionary of at least two DataTrees, such as "
+            "{'a': tree_a, 'b': tree_b}"
+        )
+    entries = {name: evidence_of(tree, f"trees[{name!r}]") for name, tree in trees.items()}
+    table = pd.DataFrame(
+        {
+            name: {
+                "log_z": float(entry["log_z"]),
+                "mcse": float(entry["mcse"]),
+                "weight_ess": float(entry["weight_ess"]),
+                "khat": float(entry["khat"]),
+                "method": str(entry["method"].item()),
+                "status": str(entry["status"].item()),
+            }
+            for name, entry in entries.items()
+        }
+    ).T.infer_objects()
+    table["log_prior_odds"] = np.log(_check_prior_odds(prior_odds, list(trees)))
+    table = table.sort_values("log_z", ascending=False, kind="stable", na_position="last")
+    numbers = table[["log_z", "mcse"]].astype(float)
+    best = numbers.iloc[0]
+    table["log_bayes_factor"] = numbers["log_z"] - best["log_z"]
+    error = np.hypot(numbers["mcse"], best["mcse"])
+    error.iloc[0] = 0.0 if np.isfinite(best["log_z"]) else np.nan
+    table["log_bayes_factor_mcse"] = error
+    log_odds = (numbers["log_z"] + table.pop("log_prior_odds")).to_numpy(dtype=float)
+    usable = np.isfinite(log_odds)
+    probability = np.full(len(table), np.nan)
+    if usable.all():
+        probability = np.exp(log_softmax(log_odds))
+    table["probability"] = probability
+    table.insert(0, "rank", np.arange(len(table)))
+    _warn_of_table(table)
+    _warn_of_data(trees)
+    columns = ["rank", "log_z", "mcse", "log_bayes_factor", "log_bayes_factor_mcse", "probability"]
+    return table[[*columns, "weight_ess", "khat", "method", "status"]]
+
+
+def model_weights(
+    trees: Mapping[str, xr.DataTree] | pd.DataFrame,
+    prior_odds: Mapping[str, float] | Sequence[float] | None = None,
+) -> pd.Series:
+    """Posterior model probabilities, as ArviZ takes them to average predictions over models.
+
+    Parameters
+    ----------
+    trees
+        DataTrees with a group ``evidence`` by the name of the model, or the table that
+        `compare_evidence` made of them.
+    prior_odds
+        As in `compare_evidence`; not with a table, which has its own.
+
+    Returns
+    -------
+    pandas.Series
+        Probabilities that sum to one, by model, in the order of ``trees``.
+
+    Raises
+    ------
+    ValueError
+        If a model has no usable log Z, so that no probability is known.
+
+    References
+    ----------
+    Hoeting, Madigan, Raftery & Volinsky (1999), Bayesian model averaging: a tutorial, doi
+    10.1214/ss/1009212519, eq. 1-2.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        weights = lz.model_weights(trees)  # each tree has a group posterior_predictive
+        az.weight_predictions([trees[name] for name in weights.index], weights=weights)
+    """
+    if isinstance(trees, pd.DataFrame):
+        if prior_odds is not None:
+            raise ValueError("prior_odds belong to compare_evidence, whose table was given")
+        weights = trees["probability"].copy()
+    else:
+        weights = compare_evidence(trees, prior_odds)["probability"].loc[list(trees)]
+    if weights.isna().any():
+        raise ValueError(
+            "a model has no usable log Z, so the probabilities of all of them are unknown; run it "
+            "again as its status says, or leave it out"
+        )
+    return weights.rename("weight")
+
+
+def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, ci_prob: float | None = None) -> xr.Dataset:
+    """Log Bayes factor of model ``a`` against model ``b``, with its error and an interval.
+
+    Parameters
+    ----------
+    a, b
+        DataTrees with a group ``evidence``.
+    ci_prob
+        Probability of the interval; None takes ArviZ's ``stats.ci_prob``.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``log_bayes_factor``, its ``mcse`` and ``interval`` (dimension ``bound``: lower, upper) in
+        nats, and ``bayes_factor``. Positive values favour ``a``.
+
+    Raises
+    ------
+    ValueError
+        If a tree has no evidence or ``ci_prob`` is not in (0, 1).
+    """
+    ci_prob = rcParams["stats.ci_prob"] if ci_prob is None else ci_prob
+    check_probability(ci_prob=ci_prob)
+    first, second = evidence_of(a, "a"), evidence_of(b, "b")
+    difference = float(first["log_z"] - second["log_z"])
+    mcse = float(np.hypot(first["mcse"], second["mcse"]))
+    half_width = mcse * norm.ppf(0.5 + 0.5 * ci_prob)
+    _warn_of_data({"a": a, "b": b})
+    _warn_of_status({"a": str(first["status"].item()), "b": str(second["status"].item())})
+    if abs(difference) <= mcse:
+        warn(_too_close("a", "b", difference, mcse))
+    dataset = xr.Dataset(
+        {
+            "log_bayes_factor": difference,
+            "mcse": mcse,
+            "interval": ("bound", [difference - half_width, difference + half_width]),
+            "bayes_factor": np.exp(difference),
+        },
+        coords={"bound": ["lower", "upper"]},
+        attrs={"ci_prob": ci_prob},
+    )
+    for name in ("log_bayes_factor", "mcse", "interval"):
+        dataset[name].attrs["units"] = "nats"
+    return dataset
+
+
+def _check_prior_odds(
+    prior_odds: Mapping[str, float] | Sequence[float] | None, names: list[str]
+) -> np.ndarray:
+    if prior_odds is None:
+        return np.ones(len(names))
+    if isinstance(prior_odds, Mapping):
+        if set(prior_odds) != set(names):
+            raise ValueError(
+                f"prior_odds names {sorted(prior_odds)}, but the models are {sorted(names)}"
+            )
+        prior_odds = [prior_odds[name] for name in names]
+    odds = np.asarray(prior_odds, dtype=float)
+    if odds.shape != (len(names),) or not np.all((odds > 0) & np.isfinite(odds)):
+        raise ValueError(
+            f"prior_odds={prior_odds!r} must be {len(names)} positive numbers, one per model"
+        )
+    return odds
+
+
+def _warn_of_table(table: pd.DataFrame) -> None:
+    _warn_of_status({str(name): str(status) for name, status in table["status"].items()})
+    best = table.index[0]
+    for name, row in table.iloc[1:].iterrows():
+        if abs(row["log_bayes_factor"]) <= row["log_bayes_factor_mcse"]:
+            message = _too_close(
+                str(best), str(name), -row["log_bayes_factor"], row["log_bayes_factor_mcse"]
+            )
+            warn(message)
+
+
+def _too_close(a: str, b: str, difference: float, mcse: float) -> str:
+    return (
+        f"the log Bayes factor of {a!r} against {b!r} is {difference:.3g}, no larger than its "
+        f"error {mcse:.3g}: the order of the two is not known. Run both with more draws or "
+        "temperatures"
+    )
+
+
+def _warn_of_status(statuses: Mapping[str, str]) -> None:
+    for name, status in statuses.items():
+        if status != "ok":
+            warn(f"model {name!r} has status {status!r}: {STATUS_SENTENCES[status]}")
+
+
+def _warn_of_data(trees: Mapping[str, xr.DataTree]) -> None:
+    """Warn if the models were given different data; their names may differ."""
+    data = {name: _sorted_data(tree) for name, tree in trees.items()}
+    first_name, first = next(iter(data.items()))
+    for name, other in data.items():
+        same = len(first) == len(other) and all(
+            np.array_equal(x, y, equal_nan=True) for x, y in zip(first, other, strict=True)
+        )
+        if not same:
+            warn(
+                f"the observed data of {first_name!r} and {name!r} differ, and a Bayes factor "
+                "between models of different data means nothing (a transformed response needs its "
+                "Jacobian)"
+            )
+
+
+def _sorted_data(tree: xr.DataTree) -> list[np.ndarray]:
+    if "observed_data" not in tree.children:
+        return []
+    arrays = [np.asarray(array) for array in tree["observed_data"].to_dataset().data_vars.values()]
+    return sorted(arrays, key=lambda array: (array.shape, array.tobytes()))

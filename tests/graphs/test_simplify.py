@@ -1,0 +1,109 @@
+"""Simplified graphs are worth the same, gradients too, and really are simpler."""
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.graph.traversal import applys_between
+from support.checks import make_rng
+
+from pymc_logz.graphs.simplify import BranchlessSoftplus, simplify
+from pymc_logz.models.flat import flatten_model
+from pymc_logz.paths.geometric import gradient_of
+
+LOGITS = np.array([-800.0, -300.0, -36.5, -20.0, -1.0, 0.0, 2.0, 17.9, 33.0, 40.0, 700.0])
+Y = np.array([0, 1, 1, 0, 1, 0, 1, 0, 0, 1, 0])
+
+
+def binary_model(use_logit: bool) -> pm.Model:
+    """Logits a and b of unequal signs and sizes."""
+    with pm.Model() as model:
+        slope = pm.Normal("slope", 0, 2, shape=2)
+        logit = slope[0] + slope[1] * LOGITS / 100
+        if use_logit:
+            pm.Bernoulli("y", logit_p=logit, observed=Y)
+        else:
+            pm.Bernoulli("y", p=pm.math.invlogit(logit), observed=Y)
+    return model
+
+
+def operations(outputs: list, inputs: list) -> list[str]:
+    return [str(node.op) for node in applys_between(inputs, outputs)]
+
+
+@pytest.mark.parametrize("use_logit", [True, False])
+def test_binary_likelihood_needs_one_softplus(use_logit: bool) -> None:
+    """Catches a rewrite that PyTensor's own graphs do not match any more."""
+    flat = flatten_model(binary_model(use_logit))
+    [simple] = simplify([flat.log_ratio])
+    names = operations([simple], [flat.point])
+    assert sum("oftplus" in name for name in names) == 1
+    gradient = gradient_of(simple, flat.point)
+    assert np.all([name != "All" for name in operations([gradient], [flat.point])])
+
+
+@pytest.mark.parametrize("use_logit", [True, False])
+@pytest.mark.parametrize("mode", ["JAX", "FAST_COMPILE"])
+def test_simplified_values_and_gradients_are_the_same(use_logit: bool, mode: str) -> None:
+    """Catches a branch taken for the other one, or precision lost far out."""
+    if mode == "JAX":
+        pytest.importorskip("jax", reason="needs the jax extra")
+    flat = flatten_model(binary_model(use_logit))
+    [simple] = simplify([flat.log_ratio])
+    value = pytensor.function(
+        [flat.point], [simple, gradient_of(simple, flat.point)], mode=mode, on_unused_input="ignore"
+    )
+    rng = make_rng("simplify")
+    for _ in range(5):
+        a, b = rng.normal(0.3, 2, size=2)
+        logit = a + b * LOGITS / 100
+        exact = -np.logaddexp(0, np.where(Y, -logit, logit)).sum()
+        residual = Y - np.exp(-np.logaddexp(0, -logit))
+        got, gradient = value(np.array([a, b]))
+        np.testing.assert_allclose(got, exact, rtol=1e-10)
+        slopes = [residual.sum(), (residual * LOGITS / 100).sum()]
+        np.testing.assert_allclose(gradient, slopes, rtol=1e-9, atol=1e-9)
+
+
+def test_softplus_keeps_its_relative_accuracy() -> None:
+    """Catches a form that rounds small values to zero, whose logarithm would be -inf."""
+    x = pt.vector("x", dtype="float64")
+    [simple] = simplify([pt.softplus(x)])
+    assert type(simple.owner.op.scalar_op) is BranchlessSoftplus
+    exact = np.logaddexp(0, LOGITS)
+    for mode in ("FAST_COMPILE", "JAX"):
+        if mode == "JAX":
+            pytest.importorskip("jax", reason="needs the jax extra")
+        got, slope = pytensor.function([x], [simple, pt.grad(simple.sum(), x)], mode=mode)(LOGITS)
+        np.testing.assert_allclose(got, exact, rtol=1e-13)
+        np.testing.assert_allclose(slope, np.exp(-np.logaddexp(0, -LOGITS)), rtol=1e-12)
+
+
+def test_switch_of_two_functions_stays() -> None:
+    """Catches branches merged that differ in more than one input, or in their function."""
+    x, c = pt.vector("x", dtype="float64"), pt.vector("c", dtype="bool")
+    values, chosen = np.array([0.3, 1.2, 2.5]), np.array([True, False, True])
+    for graph in (
+        pt.switch(c, pt.exp(x), pt.log(x)),
+        pt.switch(c, x**2, x**3),
+        pt.switch(c, x * 3, (x + 1) * 2),
+        pt.switch(c, pt.exp(x), pt.exp(2 * x + 1)),
+        pt.switch(c, pt.exp(x[0]), pt.exp(x)),
+    ):
+        [simple] = simplify([graph])
+        one, other = (
+            pytensor.function([x, c], g, mode="FAST_COMPILE")(values, chosen)
+            for g in (graph, simple)
+        )
+        np.testing.assert_allclose(one, other, rtol=1e-14)
+
+
+def test_check_of_other_probabilities_stays() -> None:
+    """Catches a parameter check dropped where it can fail."""
+    with pm.Model() as model:
+        p = pm.Normal("p", 0.5, 1)
+        pm.Bernoulli("y", p=p, observed=Y)
+    flat = flatten_model(model)
+    [simple] = simplify([flat.log_ratio])
+    assert any("Check" in name for name in operations([simple], [flat.point]))

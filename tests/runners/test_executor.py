@@ -1,0 +1,127 @@
+"""Independent tasks: their order, the same bits on any number of cores, interrupts."""
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+from support.checks import make_rng
+from support.paths_with_exact_draws import N_ROWS, TARGETS, compiled_block
+
+from pymc_logz.kernels import Hamiltonian
+from pymc_logz.paths.schedules import linear_betas
+from pymc_logz.runners.anneal import anneal
+from pymc_logz.runners.executor import run_tasks
+from pymc_logz.seeds import spawn_generators
+
+Task = Callable[[], object]
+
+
+def run_or_none(tasks: list[Task], cores: int) -> list[object | None]:
+    """Results; none at all if the interrupt gets out, which would end pytest itself."""
+    try:
+        return run_tasks(tasks, cores)
+    except KeyboardInterrupt:
+        return []
+
+
+def slow_first(i: int) -> int:
+    time.sleep(0.02 * (4 - i))
+    return i
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4])
+def test_results_keep_the_order_of_tasks(cores: int) -> None:
+    """Catches results in the order in which tasks end."""
+    assert run_tasks([partial(slow_first, i) for i in range(4)], cores) == [0, 1, 2, 3]
+
+
+def test_cores_do_not_change_the_result() -> None:
+    """Catches state shared between chains: a generator, a buffer, a compiled function's storage."""
+    target, block = TARGETS["gaussian"], compiled_block("gaussian", Hamiltonian())
+    plan = target.plan(linear_betas(40), 0.8)
+
+    def runs(cores: int) -> list[object | None]:
+        generators = spawn_generators(make_rng("chains"), 3)
+        return run_tasks(
+            [
+                partial(anneal, block, plan, target.sample(rng, 0.0, N_ROWS), rng)
+                for rng in generators
+            ],
+            cores,
+        )
+
+    for one, two in zip(runs(1), runs(2), strict=True):
+        np.testing.assert_array_equal(one.log_weight, two.log_weight)
+        np.testing.assert_array_equal(one.position, two.position)
+
+
+def test_generators_are_independent_and_do_not_depend_on_their_number() -> None:
+    """Catches chains with the same noise, and seeds that change when a chain is added."""
+    three, five = (
+        [generator.standard_normal(4) for generator in spawn_generators(make_rng("spawn"), n)]
+        for n in (3, 5)
+    )
+    np.testing.assert_array_equal(three, five[:3])
+    assert len({draws[0] for draws in five}) == 5
+
+
+def test_an_interrupt_keeps_what_is_finished(interrupt: Task) -> None:
+    """Catches an interrupt that throws away the chains before it."""
+    assert run_or_none([lambda: 1, lambda: 2, interrupt, lambda: 4], 1) == [1, 2, None, None]
+
+
+def test_an_interrupt_keeps_what_is_finished_on_threads(interrupt: Task) -> None:
+    """Catches finished chains lost on threads, and tasks started after the interrupt."""
+    done = threading.Event()
+
+    def finished() -> int:
+        done.set()
+        return 1
+
+    def late_interrupt() -> object:
+        done.wait()
+        time.sleep(0.1)
+        return interrupt()
+
+    started = []
+    waiting = [partial(started.append, i) for i in range(20)]
+    busy = [partial(time.sleep, 0.4)] * 3
+    assert run_or_none([finished, late_interrupt, *busy, *waiting], 2)[:2] == [1, None]
+    assert len(started) < 20
+
+
+def test_an_interrupt_keeps_tasks_that_end_while_stopping(interrupt: Task) -> None:
+    """Catches results that were waited for, and then thrown away."""
+    running = threading.Event()
+
+    def ends_later() -> int:
+        running.set()
+        time.sleep(0.2)
+        return 2
+
+    def interrupt_while_running() -> object:
+        running.wait()
+        return interrupt()
+
+    assert run_or_none([lambda: 1, interrupt_while_running, ends_later], 3) == [1, None, 2]
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_an_interrupt_with_nothing_finished_is_raised(cores: int, interrupt: Task) -> None:
+    """Catches an empty result in place of the user's Ctrl-C."""
+    with pytest.raises(KeyboardInterrupt):
+        run_tasks([interrupt, interrupt], cores)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_an_error_in_a_task_is_raised(cores: int) -> None:
+    """Catches a chain that fails in silence."""
+
+    def fail() -> object:
+        raise ArithmeticError("a chain failed")
+
+    with pytest.raises(ArithmeticError, match="a chain failed"):
+        run_tasks([lambda: 1, fail], cores)

@@ -1,0 +1,1 @@
+"""What tests share: statistical checks, contracts, models and paths with known answers."""
