@@ -30,7 +30,7 @@ from pymc_logz.runners.block import Block
 N_DIMS, N_PARTICLES, N_TEMPERATURES = 36, 200, 100_000
 N_CHUNK, N_REPEATS = 1000, 15
 STEP_SIZE = 0.2
-KERNEL = lz.Hamiltonian(step_size=STEP_SIZE, scale=1.0)
+KERNEL = lz.kernels.Hamiltonian(step_size=STEP_SIZE, scale=1.0)
 FILTERS = (random_filters(1, N_DIMS) + 2 * np.eye(N_DIMS)) / 4
 EXPONENTS = np.full(N_DIMS, 2.0)
 

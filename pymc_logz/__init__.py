@@ -1,39 +1,40 @@
 """The normalising constant of PyMC models: log Z with an error bar that can be trusted."""
 
-from importlib.metadata import version
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from pymc_logz.choosing import evidence
-from pymc_logz.errors import (
-    DiscreteVariableError,
-    EvidenceWarning,
-    ImproperPriorError,
-    ModelError,
-    PilotError,
-)
-from pymc_logz.estimators import LogZEstimate, importance_log_z
-from pymc_logz.hais.per_datum import log_likelihood
-from pymc_logz.hais.sampling import sample_hais, sandwich
-from pymc_logz.kernels import Hamiltonian, Langevin, RandomWalk, Slice
-from pymc_logz.manifold.forms.generator import generator_form
-from pymc_logz.manifold.forms.likelihood import likelihood_form
-from pymc_logz.manifold.forms.relax import relax
-from pymc_logz.models.exact import ExactObservation
-from pymc_logz.plots.evidence import plot_evidence
-from pymc_logz.plots.overlap import plot_overlap
-from pymc_logz.plots.path import plot_path
-from pymc_logz.plots.sandwich import plot_sandwich
-from pymc_logz.plots.sensitivity import plot_sensitivity
-from pymc_logz.plots.tempering import plot_tempering
-from pymc_logz.plots.thermo import plot_thermo
-from pymc_logz.plots.weights import plot_weights
-from pymc_logz.posterior.bridging import bridge_sampling
-from pymc_logz.posterior.sensitivity import evidence_sensitivity
-from pymc_logz.step_methods import HAIS, ConstrainedHMC, PartialMomentumHMC, SimulatedTempering
-from pymc_logz.tempered.sampling import sample_tempered
-from pymc_logz.tempered.tracking import LogZTracker
-from pymc_logz.trees.comparison import bayes_factor, compare_evidence, model_weights
-
-__version__ = version("pymc-logz")
+if TYPE_CHECKING:  # what editors and type checkers see; at run time names load when first used
+    from pymc_logz import energies, estimators, kernels
+    from pymc_logz.choosing import evidence
+    from pymc_logz.errors import (
+        DiscreteVariableError,
+        EvidenceWarning,
+        ImproperPriorError,
+        ModelError,
+        PilotError,
+    )
+    from pymc_logz.hais.per_datum import marginal_log_likelihood
+    from pymc_logz.hais.sampling import sample_hais, sandwich
+    from pymc_logz.manifold.forms.generator import generator_form
+    from pymc_logz.manifold.forms.likelihood import likelihood_form
+    from pymc_logz.manifold.forms.relax import relax
+    from pymc_logz.models.exact import ExactObservation
+    from pymc_logz.plots import (
+        plot_evidence,
+        plot_overlap,
+        plot_path,
+        plot_sandwich,
+        plot_sensitivity,
+        plot_tempering,
+        plot_thermo,
+        plot_weights,
+    )
+    from pymc_logz.posterior.bridging import bridge_sampling
+    from pymc_logz.posterior.sensitivity import evidence_sensitivity
+    from pymc_logz.step_methods import HAIS, ConstrainedHMC, PartialMomentumHMC, SimulatedTempering
+    from pymc_logz.tempered.sampling import sample_tempered
+    from pymc_logz.tempered.tracking import LogZTracker
+    from pymc_logz.trees.comparison import bayes_factor, compare_evidence, model_weights
 
 __all__ = [
     "HAIS",
@@ -41,26 +42,23 @@ __all__ = [
     "DiscreteVariableError",
     "EvidenceWarning",
     "ExactObservation",
-    "Hamiltonian",
     "ImproperPriorError",
-    "Langevin",
-    "LogZEstimate",
     "LogZTracker",
     "ModelError",
     "PartialMomentumHMC",
     "PilotError",
-    "RandomWalk",
     "SimulatedTempering",
-    "Slice",
     "bayes_factor",
     "bridge_sampling",
     "compare_evidence",
+    "energies",
+    "estimators",
     "evidence",
     "evidence_sensitivity",
     "generator_form",
-    "importance_log_z",
+    "kernels",
     "likelihood_form",
-    "log_likelihood",
+    "marginal_log_likelihood",
     "model_weights",
     "plot_evidence",
     "plot_overlap",
@@ -75,3 +73,55 @@ __all__ = [
     "sample_tempered",
     "sandwich",
 ]
+
+_HOMES = {
+    "choosing": ("evidence",),
+    "errors": (
+        "DiscreteVariableError",
+        "EvidenceWarning",
+        "ImproperPriorError",
+        "ModelError",
+        "PilotError",
+    ),
+    "hais.per_datum": ("marginal_log_likelihood",),
+    "hais.sampling": ("sample_hais", "sandwich"),
+    "manifold.forms.generator": ("generator_form",),
+    "manifold.forms.likelihood": ("likelihood_form",),
+    "manifold.forms.relax": ("relax",),
+    "models.exact": ("ExactObservation",),
+    "plots": tuple(name for name in __all__ if name.startswith("plot_")),
+    "posterior.bridging": ("bridge_sampling",),
+    "posterior.sensitivity": ("evidence_sensitivity",),
+    "step_methods": ("HAIS", "ConstrainedHMC", "PartialMomentumHMC", "SimulatedTempering"),
+    "tempered.sampling": ("sample_tempered",),
+    "tempered.tracking": ("LogZTracker",),
+    "trees.comparison": ("bayes_factor", "compare_evidence", "model_weights"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_NEW_NAMES = {
+    **{name: f"kernels.{name}" for name in ("Hamiltonian", "Langevin", "RandomWalk", "Slice")},
+    **{name: f"estimators.{name}" for name in ("LogZEstimate", "importance_log_z")},
+    "log_likelihood": "marginal_log_likelihood",
+}
+"""Names that version 0.1 had here, and where they are now."""
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, loaded when it is first asked for (PEP 562)."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: Any = version("pymc-logz")
+    elif name in _HOME_OF:
+        value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    elif name in __all__:
+        value = import_module(f"{__name__}.{name}")
+    else:
+        hint = f"; it is {__name__}.{_NEW_NAMES[name]} now" if name in _NEW_NAMES else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

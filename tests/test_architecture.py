@@ -1,8 +1,13 @@
-"""The rules of docs/design.md that a machine can keep: imports, sizes, documentation."""
+"""The rules of docs/design.md that a machine can keep: floors, sizes, documentation, public names.
+
+Each rule is one test that goes through all files and lists every place that breaks it, so that the
+whole list is seen at once. Below them, positive controls: each rule must be able to fail.
+"""
 
 import ast
 import importlib
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,135 +18,28 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "pymc_logz"
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60  # docstring not counted
-MAX_MODULES = 200
 
-# A unit is a module of the package or a whole subpackage, whose modules may import each other.
-ALLOWED = {
-    "errors": set(),
-    "compiling": {"errors"},
-    "batching": {"errors", "compiling"},
-    "simplify": set(),
-    "path": {"errors", "batching", "simplify"},
-    "schedules": {"errors"},
-    "kernels": {"errors", "path", "schedules"},
-    "runners": {"errors", "compiling", "path", "schedules", "kernels", "estimators"},
-    "estimators": {"errors"},
-    "energies": {"errors", "path"},
-    "guards": {"errors", "constraints"},
-    "prior_check": {"errors", "compiling"},
-    "references": {"errors", "path"},
-    "settings": {"errors", "kernels", "runners", "schedules"},
-    "preparation": {
-        "path",
-        "settings",
-        "errors",
-        "compiling",
-        "kernels",
-        "runners",
-        "guards",
-        "prior_check",
-        "references",
-        "model",
-    },
-    "model": {"errors", "compiling", "guards", "path", "references"},
-    "constraints": {"errors"},
-    "forms": {"errors", "constraints", "guards", "manifold"},
-    "manifold": {
-        "errors",
-        "batching",
-        "compiling",
-        "constraints",
-        "estimators",
-        "guards",
-        "kernels",
-        "model",
-        "posterior",
-        "prior_check",
-        "references",
-        "results",
-    },
-    "posterior": {
-        "errors",
-        "batching",
-        "comparison",
-        "compiling",
-        "constraints",
-        "estimators",
-        "manifold",
-        "model",
-        "preparation",
-        "prior_check",
-        "references",
-        "results",
-        "runners",
-        "simplify",
-    },
-    # of the runners, only the records of arrays that they return
-    "results": {"errors", "estimators", "runners"},
-    "comparison": {"errors"},
-    "data_rows": {"errors", "model"},
-    "per_datum": {
-        "errors",
-        "data_rows",
-        "estimators",
-        "hais",
-        "kernels",
-        "model",
-        "preparation",
-        "prior_check",
-        "references",
-        "results",
-        "runners",
-        "settings",
-    },
-    "diagnostics": {"errors", "estimators", "results"},
-    "plots": {"errors", "estimators", "results", "diagnostics", "comparison"},
-    "step_methods": {
-        "errors",
-        "compiling",
-        "path",
-        "schedules",
-        "settings",
-        "kernels",
-        "runners",
-        "estimators",
-        "hais",
-        "tempered",
-        "preparation",
-        "model",
-        "references",
-        "manifold",
-        "results",
-    },
-}
-# These may import every unit.
-UNRESTRICTED = {
-    "__init__",
-    "choosing",
-    "sampling",
-    "hais",
-    "tempered",
-}
-PYMC_UNITS = {
-    "model",
-    "guards",
-    "references",
-    "prior_check",
-    "preparation",
-    "hais",
-    "tempered",
-    "constraints",
-    "manifold",
-    "forms",
-    "step_methods",
-    "energies",
-    "data_rows",
-    "per_datum",
-    "sampling",
-    "posterior",
-    "choosing",
-}
-ESTIMATOR_LIBRARIES = {"numpy", "scipy", "arviz_stats"}
+# Folders, and the few modules at the root, from the ground up. A unit imports only units of floors
+# below its own, so there is no cycle between them. Files inside a folder may import each other.
+FLOORS: tuple[tuple[str, ...], ...] = (
+    ("errors",),
+    ("arguments", "weights", "seeds"),
+    ("estimators", "graphs"),
+    ("paths",),
+    ("models", "kernels", "energies"),
+    ("runners", "trees"),
+    ("pilot",),
+    ("hais", "tempered", "manifold"),
+    ("posterior", "plots"),
+    ("step_methods",),
+    ("choosing",),
+    ("__init__",),
+)
+FLOOR_OF = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}
+# Where PyMC is touched; the rest sees flat arrays, symbolic densities, and what these hand on.
+PYMC_UNITS = {"models", "energies", "manifold", "step_methods", "choosing"}
+ARRAY_LIBRARIES = {"numpy", "scipy", "arviz_stats"}
+ARRAY_UNITS = {"errors", "arguments", "weights", "estimators"}
 
 
 def package_files() -> dict[str, Path]:
@@ -154,17 +52,11 @@ def package_files() -> dict[str, Path]:
 
 
 FILES = package_files()
-MODULES = sorted(FILES)
 SOURCES = sorted(
     path
     for folder in (PACKAGE, "tests", "examples", "benchmarks")
     for path in (ROOT / folder).rglob("*.py")
 )
-
-
-def relative(path: Path) -> str:
-    """Path as shown in test names."""
-    return str(path.relative_to(ROOT))
 
 
 def unit(module: str) -> str:
@@ -173,11 +65,14 @@ def unit(module: str) -> str:
 
 
 def imports(source: str, module: str, *, is_package: bool = False) -> set[str]:
-    """Absolute names of all that a module imports; of `from a import b`, both `a` and `a.b`."""
+    """Absolute names of all that a module imports; of `from a import b`, both `a` and `a.b`.
+
+    What only type checkers see, under `if TYPE_CHECKING`, is not imported.
+    """
     parts = module.split(".")
     here = parts if is_package else parts[:-1]
     found = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in _at_run_time(ast.parse(source)):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -188,6 +83,15 @@ def imports(source: str, module: str, *, is_package: bool = False) -> set[str]:
     return found
 
 
+def _at_run_time(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those under `if TYPE_CHECKING`."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            continue
+        yield node
+        yield from _at_run_time(node)
+
+
 def module_imports(module: str) -> set[str]:
     """Absolute names of all that one of the package's modules imports."""
     path = FILES[module]
@@ -195,21 +99,20 @@ def module_imports(module: str) -> set[str]:
 
 
 def wrong_directions(module: str, imported: set[str]) -> set[str]:
-    """Units that the module imports and may not."""
+    """Units that the module imports and may not: those that are not on a floor below."""
     own = unit(module)
-    if own in UNRESTRICTED:
-        return set()
     inside = {name for name in imported if name.startswith(f"{PACKAGE}.")}
     # The bare package is wrong too: every module is imported by it.
-    bare = {"__init__"} if imported & {PACKAGE} and not inside else set()
-    return ({unit(name) for name in inside} | bare) - ALLOWED.get(own, set()) - {own}
+    bare = {"__init__"} if PACKAGE in imported and not inside else set()
+    units = {unit(name) for name in inside} | bare
+    return {name for name in units - {own} if FLOOR_OF.get(name, 99) >= FLOOR_OF.get(own, -1)}
 
 
 def wrong_libraries(module: str, imported: set[str]) -> set[str]:
     """Libraries outside the package that the module imports and may not."""
     outside = {name.split(".")[0] for name in imported} - {PACKAGE}
-    if unit(module) == "estimators":
-        return outside - ESTIMATOR_LIBRARIES - set(sys.stdlib_module_names)
+    if unit(module) in ARRAY_UNITS:
+        return outside - ARRAY_LIBRARIES - set(sys.stdlib_module_names)
     return set() if unit(module) in PYMC_UNITS else outside & {"pymc"}
 
 
@@ -246,6 +149,14 @@ def function_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return lines
 
 
+def too_long(text: str) -> dict[str, int]:
+    """The file and its functions that are longer than allowed, with their lines."""
+    n = len(text.splitlines())
+    whole = {"the file": n} if n > MAX_FILE_LINES else {}
+    lengths = {node.name: function_lines(node) for node in functions(ast.parse(text))}
+    return whole | {name: lines for name, lines in lengths.items() if lines > MAX_FUNCTION_LINES}
+
+
 def undocumented(tree: ast.Module) -> list[str]:
     """Public functions, classes and methods of a file that have no docstring."""
     definitions = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -269,10 +180,20 @@ def is_overload(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> 
     return any(re.search(r"(^|\.)(overload|setter|deleter)$", name) for name in decorators)
 
 
-def public_names() -> list[str]:
-    """Names that the package exports, without dunders."""
-    names = getattr(importlib.import_module(PACKAGE), "__all__", ())
-    return [name for name in names if not name.startswith("__")]
+def private_imports(source: str, module: str) -> set[str]:
+    """Names with a leading underscore that a module takes from another one of the package."""
+    return {
+        f"{node.module}.{alias.name}"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE)
+        for alias in node.names
+        if alias.name.startswith("_") and not alias.name.startswith("__")
+    }
+
+
+def public_names(module: str) -> list[str]:
+    """Names that a module exports."""
+    return list(importlib.import_module(module).__all__)
 
 
 def documented_names() -> set[str]:
@@ -283,63 +204,112 @@ def documented_names() -> set[str]:
     return {entry.removeprefix(f"{PACKAGE}.") for entry in entries if not entry.startswith(":")}
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_imports_point_one_way(module):
-    imported = module_imports(module)
-    assert not wrong_directions(module, imported)
-    assert not wrong_libraries(module, imported)
+def broken(check) -> dict[str, object]:
+    """What a check of a module finds, for those where it finds anything."""
+    found = {module: check(module) for module in FILES}
+    return {module: wrong for module, wrong in found.items() if wrong}
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_each_unit_has_a_rule(module):
-    assert unit(module) in UNRESTRICTED | ALLOWED.keys()
+def test_each_folder_and_root_module_has_a_floor():
+    assert {unit(module) for module in FILES} == FLOOR_OF.keys()
+
+
+def test_imports_go_down():
+    assert broken(lambda module: wrong_directions(module, module_imports(module))) == {}
+
+
+def test_libraries_stay_at_the_edges():
+    assert broken(lambda module: wrong_libraries(module, module_imports(module))) == {}
 
 
 def test_no_import_cycles():
-    graph = {module: module_imports(module) & FILES.keys() - {module} for module in MODULES}
+    graph = {module: module_imports(module) & FILES.keys() - {module} for module in FILES}
     # The package itself is never meant: wrong_directions forbids it where it matters.
     graph.pop(PACKAGE, None)
     assert cycles({module: targets - {PACKAGE} for module, targets in graph.items()}) == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative)
-def test_sizes(path):
-    text = path.read_text()
-    assert len(text.splitlines()) <= MAX_FILE_LINES
-    long = {node.name: function_lines(node) for node in functions(ast.parse(text))}
-    assert {name: n for name, n in long.items() if n > MAX_FUNCTION_LINES} == {}
+def test_sizes():
+    found = {str(path.relative_to(ROOT)): too_long(path.read_text()) for path in SOURCES}
+    assert {path: lengths for path, lengths in found.items() if lengths} == {}
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_public_names_have_docstrings(module):
-    assert undocumented(ast.parse(FILES[module].read_text())) == []
+def test_public_names_have_docstrings():
+    assert broken(lambda module: undocumented(ast.parse(FILES[module].read_text()))) == {}
 
 
-def test_number_of_modules():
-    files = [path for name, path in FILES.items() if unit(name) != "energies"]
-    assert sum(path.name != "__init__.py" for path in files) <= MAX_MODULES
+def test_private_names_stay_in_their_module():
+    assert broken(lambda module: private_imports(FILES[module].read_text(), module)) == {}
 
 
-def test_all_names_exist():
+def test_public_names_exist_and_are_in_the_api_pages():
     package = importlib.import_module(PACKAGE)
-    assert [name for name in public_names() if not hasattr(package, name)] == []
+    namespaces = {"energies", "estimators", "kernels"}
+    names = set(public_names(PACKAGE)) - namespaces
+    for space in namespaces:
+        names |= {f"{space}.{name}" for name in public_names(f"{PACKAGE}.{space}")}
+    assert [name for name in public_names(PACKAGE) if not hasattr(package, name)] == []
+    assert names - documented_names() == set()
 
 
-def test_all_names_are_in_the_api_pages():
-    assert set(public_names()) - documented_names() == set()
+def test_dir_shows_public_names_only():
+    """Would catch a module or an import that leaks into the namespace that users look through."""
+    package = importlib.import_module(PACKAGE)
+    shown = [name for name in dir(package) if not name.startswith("__")]
+    assert sorted(shown) == sorted(package.__all__)
+
+
+def test_type_checkers_see_the_public_names():
+    """Would catch a name that loads at run time and that editors do not know, or the reverse."""
+    [block] = [
+        node for node in ast.parse(FILES[PACKAGE].read_text()).body if isinstance(node, ast.If)
+    ]
+    seen = {alias.name for node in block.body for alias in node.names}
+    assert seen == set(public_names(PACKAGE))
+
+
+def test_a_name_that_moved_says_where_to():
+    package = importlib.import_module(PACKAGE)
+    with pytest.raises(AttributeError, match=r"it is pymc_logz\.kernels\.Hamiltonian now"):
+        package.Hamiltonian  # noqa: B018
+    with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
+        package.nothing  # noqa: B018
+
+
+def modules_after(statement: str) -> set[str]:
+    """Top-level names of what a fresh interpreter has loaded after a statement."""
+    code = f"{statement}\nimport sys\nprint(*{{name.split('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import pymc_logz; dir(pymc_logz)", {"numpy", "pymc", "xarray", "pandas", "matplotlib"}),
+        ("import pymc_logz.weights, pymc_logz.arguments", {"pymc", "pytensor"}),
+        ("import pymc_logz.estimators", {"pymc", "pytensor"}),
+        ("import pymc_logz.paths.geometric, pymc_logz.paths.elliptical", {"pymc", "pandas"}),
+    ],
+)
+def test_floors_below_models_load_without_pymc(statement: str, absent: set[str]) -> None:
+    """Would catch an import that makes array code wait for PyMC, or users for plots."""
+    assert modules_after(statement) & absent == set()
 
 
 # Positive controls: each rule must be able to fail.
 @pytest.mark.parametrize(
     ("module", "source", "units"),
     [
-        ("pymc_logz.path", "from pymc_logz.kernels.base import Kernel", {"kernels"}),
+        ("pymc_logz.paths.geometric", "from pymc_logz.kernels.base import Kernel", {"kernels"}),
         ("pymc_logz.kernels.base", "from ..runners import anneal", {"runners"}),
         ("pymc_logz.kernels.base", "from .tuning import scale", set()),
-        ("pymc_logz.path", "from . import sampling", {"sampling"}),
-        ("pymc_logz.path", "def f():\n    import pymc_logz.model", {"model"}),
-        ("pymc_logz.path", "import pymc_logz", {"__init__"}),
-        ("pymc_logz.sampling", "from pymc_logz import plots, model", set()),
+        ("pymc_logz.hais.run", "from pymc_logz.tempered import run", {"tempered"}),
+        ("pymc_logz.weights", "from . import choosing", {"choosing"}),
+        ("pymc_logz.paths.geometric", "def f():\n    import pymc_logz.models", {"models"}),
+        ("pymc_logz.paths.geometric", "import pymc_logz", {"__init__"}),
+        ("pymc_logz.choosing", "from pymc_logz import plots, models", set()),
+        ("pymc_logz.hais.run", "from pymc_logz.new_folder import f", {"new_folder"}),
     ],
 )
 def test_a_wrong_direction_is_found(module, source, units):
@@ -351,7 +321,8 @@ def test_a_wrong_direction_is_found(module, source, units):
     [
         ("pymc_logz.runners.block", "from pymc.util import x", {"pymc"}),
         ("pymc_logz.runners.block", "import pymc_extras, pytensor", set()),
-        ("pymc_logz.model", "import pymc as pm", set()),
+        ("pymc_logz.hais.run", "if TYPE_CHECKING:\n    import pymc as pm", set()),
+        ("pymc_logz.models.flat", "import pymc as pm", set()),
         ("pymc_logz.estimators.bridge", "import math, numpy, xarray", {"xarray"}),
         ("pymc_logz.estimators.bridge", "from ..errors import X", set()),
     ],
@@ -365,6 +336,11 @@ def test_a_cycle_is_found():
     assert cycles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
 
 
+def test_a_private_import_is_found():
+    source = "from pymc_logz.paths import _a, b, __version__\nfrom numpy import _core"
+    assert private_imports(source, "x") == {"pymc_logz.paths._a"}
+
+
 def test_a_missing_docstring_is_found():
     source = "class A:\n    '''Doc.'''\n    def f(self): ...\n    def _g(self): ...\ndef h(): ..."
     assert undocumented(ast.parse(source)) == ["A.f", "h"]
@@ -373,3 +349,9 @@ def test_a_missing_docstring_is_found():
 def test_function_lines_leave_the_docstring_out():
     tree = ast.parse('def f(\n    x,\n):\n    """One.\n\n    Two.\n    """\n    return x\n')
     assert [function_lines(node) for node in functions(tree)] == [4]
+
+
+def test_what_is_too_long_is_found():
+    long = "def f():\n" + "    x = 1\n" * 60 + "y = 1\n" * 340
+    assert too_long(long) == {"the file": 401, "f": 61}
+    assert too_long("x = 1\n") == {}

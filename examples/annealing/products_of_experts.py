@@ -38,8 +38,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from pymc_logz import EvidenceWarning, Hamiltonian, RandomWalk
+from pymc_logz import EvidenceWarning
 from pymc_logz.energies import laplace_experts, random_filters, student_t_experts
+from pymc_logz.kernels import Hamiltonian, RandomWalk
 from pymc_logz.models.flat import flatten_model, model_path
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.schedules import linear_betas

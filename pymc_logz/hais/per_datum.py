@@ -44,7 +44,7 @@ TARGET_VARIANCE = 0.5
 """Variance of the log weight that nine in ten data rows are to reach: weight ESS of about 60%."""
 
 
-def log_likelihood(
+def marginal_log_likelihood(
     model: pm.Model | None,
     data: Mapping[str, Any],
     draws: int = 256,
@@ -131,7 +131,7 @@ def log_likelihood(
             a = pm.Laplace("a", 0, 1, shape=4)
             pm.Normal("image", a @ W, 0.5, observed=x)
 
-        tree = lz.log_likelihood(model, {"x": X_test}, random_seed=1)
+        tree = lz.marginal_log_likelihood(model, {"x": X_test}, random_seed=1)
         tree["evidence"]["log_z"]  # dims method, data_row
     """
     started = time.perf_counter()

@@ -43,6 +43,6 @@ def check_kernel(kernel: Any) -> None:
     """Raise a TypeError for what is not kernel settings."""
     if not isinstance(kernel, Hamiltonian | RandomWalk | Slice):
         raise TypeError(
-            f"kernel={kernel!r} must be pymc_logz.Hamiltonian(), Langevin(), RandomWalk() or "
+            f"kernel={kernel!r} must be pymc_logz.kernels.Hamiltonian(), Langevin(), RandomWalk() or "  # noqa: E501
             f"Slice(), with settings as you like, or one of {list(KERNELS)}"
         )

@@ -68,7 +68,7 @@ class Hamiltonian:
     --------
     The paper's own setting, whatever the model:
 
-    >>> from pymc_logz import Hamiltonian
+    >>> from pymc_logz.kernels import Hamiltonian
     >>> paper = Hamiltonian(step_size=0.2, scale=1.0, half_life=1.0)
     """
 
@@ -138,7 +138,7 @@ class Langevin(Hamiltonian):
 
     Examples
     --------
-    >>> from pymc_logz import Langevin
+    >>> from pymc_logz.kernels import Langevin
     >>> Langevin(step_size=0.5)
     Langevin(n_steps=1, refreshment=1.0, step_size=0.5, scale=None, dense=None, half_life=0.5)
     """

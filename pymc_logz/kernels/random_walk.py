@@ -57,7 +57,7 @@ class RandomWalk:
     --------
     The rival in the paper, whatever the model:
 
-    >>> from pymc_logz import RandomWalk
+    >>> from pymc_logz.kernels import RandomWalk
     >>> RandomWalk(step_size=0.1, scale=1.0)
     RandomWalk(step_size=0.1, scale=1.0, dense=None)
     """

@@ -95,7 +95,7 @@ class Slice:
 
     Examples
     --------
-    >>> from pymc_logz import Slice
+    >>> from pymc_logz.kernels import Slice
     >>> Slice(n_shrink=8)
     Slice(width=4.0, n_expand=1, n_shrink=8, scale=None, dense=None)
     """

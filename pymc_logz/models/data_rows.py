@@ -1,4 +1,4 @@
-"""Data rows of `pymc_logz.log_likelihood`: checked against the model, and packed into one array."""
+"""Data rows of `marginal_log_likelihood`: checked against the model, packed into one array."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

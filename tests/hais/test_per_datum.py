@@ -30,7 +30,7 @@ from pymc_logz.runners.anneal import Annealed, Plan, anneal
 from pymc_logz.runners.block import Block
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
-FIXED = lz.Hamiltonian(step_size=0.3, scale=1.0)
+FIXED = lz.kernels.Hamiltonian(step_size=0.3, scale=1.0)
 
 # --- one path for all rows -----------------------------------------------------------------------
 
@@ -55,7 +55,7 @@ def annealed(kernel: Any, batching: str, **compile_kwargs: Any) -> tuple[Block, 
     return block, anneal(block, short_plan(6), path.sample_reference(rng, 36), rng)
 
 
-KERNELS = [FIXED, lz.RandomWalk(step_size=0.5, scale=1.0), lz.Slice(scale=1.0)]
+KERNELS = [FIXED, lz.kernels.RandomWalk(step_size=0.5, scale=1.0), lz.kernels.Slice(scale=1.0)]
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: type(kernel).__name__)

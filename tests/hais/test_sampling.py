@@ -17,7 +17,7 @@ from pymc_logz.hais import run as hais
 from pymc_logz.pilot import planning
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
-FIXED = lz.Hamiltonian(step_size=0.2, scale=1.0)
+FIXED = lz.kernels.Hamiltonian(step_size=0.2, scale=1.0)
 EXACT = stats.norm.logpdf(0.7, 0, np.sqrt(2))
 # without a pilot: for tests of all but the numbers
 SMALL: Mapping[str, Any] = {"draws": 32, "betas": 8, "kernel": FIXED}
@@ -52,7 +52,11 @@ WRONG: list[tuple[dict[str, Any], type[Exception], list[str]]] = [
     ({"betas": [0.1, 1]}, ValueError, ["from 0.1", "exactly 0"]),
     ({"betas": [0, 0.9]}, ValueError, ["to 0.9", "exactly 1"]),
     ({"betas": [0, np.nan, 1]}, ValueError, ["betas", "finite"]),
-    ({"kernel": lz.Hamiltonian(scale=(1.0, 2.0))}, ValueError, ["scale", "2 entries", "has 1"]),
+    (
+        {"kernel": lz.kernels.Hamiltonian(scale=(1.0, 2.0))},
+        ValueError,
+        ["scale", "2 entries", "has 1"],
+    ),
 ]
 
 
@@ -120,7 +124,7 @@ def test_paper_settings_with_adaptive_ladder_are_kept() -> None:
 @pytest.mark.filterwarnings("ignore:the model has potentials")
 def test_scale_per_dimension_with_adaptive_ladder() -> None:
     """Would catch a scale for each dimension that only works without a pilot."""
-    kernel = lz.Hamiltonian(scale=(1.0, 0.5))
+    kernel = lz.kernels.Hamiltonian(scale=(1.0, 0.5))
     tree = models.quick(models.with_potential(), kernel=kernel)
     assert models.log_z_of(tree)[2] == "ok"
 
@@ -218,7 +222,7 @@ def test_interrupt_keeps_finished_chains(
     finished = small["weighted_posterior"].to_dataset().isel(chain=[0, 1])
     xr.testing.assert_equal(tree["weighted_posterior"].to_dataset(), finished)
     log_weight = finished["log_weight"].to_numpy()
-    assert models.log_z_of(tree)[0] == lz.importance_log_z(log_weight).log_z
+    assert models.log_z_of(tree)[0] == lz.estimators.importance_log_z(log_weight).log_z
 
 
 def test_interrupt_before_anything_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What `log_likelihood` refuses at the door, and how data rows are labelled."""
+"""What `marginal_log_likelihood` refuses at the door, and how data rows are labelled."""
 
 from typing import Any
 

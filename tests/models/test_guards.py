@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings(
 # no pilot and no JAX: cheap wherever JAX cannot be used
 SMALL = {
     "betas": 20,
-    "kernel": lz.Hamiltonian(step_size=0.5, scale=1.0),
+    "kernel": lz.kernels.Hamiltonian(step_size=0.5, scale=1.0),
     "compile_kwargs": {"mode": "FAST_COMPILE"},
 }
 NEIGHBOURS = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
@@ -287,7 +287,7 @@ def test_lkj_against_plain_monte_carlo() -> None:
     whitened = np.linalg.solve(expanded, models.PAIRS.T)
     log_det = np.log(chol[:, 0] * chol[:, 2])
     log_like = -0.5 * (whitened**2).sum(axis=(1, 2)) - 6 * (log_det + np.log(2 * np.pi))
-    plain = lz.importance_log_z(log_like)
+    plain = lz.estimators.importance_log_z(log_like)
     log_z, mcse, status = models.log_z_of(tree)
     assert status == "ok"
     assert abs(log_z - plain.log_z) < 4 * np.hypot(mcse, plain.mcse)

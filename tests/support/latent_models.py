@@ -75,7 +75,7 @@ PEOPLE = people(12)
 
 def run(model: pm.Model | None, data: Any, **kwargs: Any) -> xr.DataTree:
     settings = {"draws": 128, "random_seed": 1, "cores": 1, "progressbar": False, **kwargs}
-    return lz.log_likelihood(model, data, **settings)
+    return lz.marginal_log_likelihood(model, data, **settings)
 
 
 def check_rows(triple: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:

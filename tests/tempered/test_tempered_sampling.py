@@ -26,7 +26,7 @@ from pymc_logz.tempered import warm_up
 from pymc_logz.tempered.evidence import stored_draws
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
-FIXED = lz.Hamiltonian(step_size=0.8, scale=1.0)
+FIXED = lz.kernels.Hamiltonian(step_size=0.8, scale=1.0)
 MODEL = models.normal_normal()
 EXACT = stats.norm.logpdf(0.7, 0, np.sqrt(2))
 # without a pilot, and with nothing to compile for long: for tests of all but the numbers

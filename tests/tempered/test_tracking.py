@@ -24,7 +24,7 @@ SMALL: dict[str, Any] = {
     "walkers": 40,
     "alpha": 0.3,
     "betas": np.array([0.0, 0.3, 1.0]),
-    "kernel": lz.Hamiltonian(step_size=0.8, scale=1.0),
+    "kernel": lz.kernels.Hamiltonian(step_size=0.8, scale=1.0),
     "tune": 16,
     "thin": 4,
     "random_seed": 1,

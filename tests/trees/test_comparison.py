@@ -34,7 +34,7 @@ COLUMNS = [
 SMALL: Mapping[str, Any] = {
     "draws": 30,
     "betas": 4,
-    "kernel": lz.Hamiltonian(step_size=0.2, scale=1.0),
+    "kernel": lz.kernels.Hamiltonian(step_size=0.2, scale=1.0),
 }
 
 
@@ -42,7 +42,7 @@ def made(
     log_z: float, mcse: float = 0.01, status: str = "ok", y: Any = (1.0, 2.0), name: str = "y"
 ) -> xr.DataTree:
     """Tree with a given log Z and given data."""
-    estimate = lz.LogZEstimate("hais", log_z, mcse, 500.0, 0.1, status)
+    estimate = lz.estimators.LogZEstimate("hais", log_z, mcse, 500.0, 0.1, status)
     data = xr.Dataset({name: ("obs", np.asarray(y, dtype=float))})
     groups = {"evidence": evidence_dataset([estimate], {}), "observed_data": data}
     return make_tree(groups, {})

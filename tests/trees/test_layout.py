@@ -9,7 +9,7 @@ import xarray as xr
 from scipy import stats
 from support import pymc_models as models
 
-from pymc_logz import Hamiltonian
+from pymc_logz.kernels import Hamiltonian
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 GROUPS = {
