@@ -64,19 +64,19 @@ class Counter:
             )
         ]
         for owner, name, function in self.saved:
-            setattr(owner, name, self.counted(function))
+            setattr(owner, name, self.counted(name, function))
         return self
 
-    def counted(self, function):
+    def counted(self, name, function):
         """The same function, which counts rows, or marks the end of tuning."""
 
         def call(first, *args, **kwargs):
-            if isinstance(first, Block):
-                self.rows += first.n_moves * len(args[0].position)
-            elif isinstance(first, TemperBlock):
-                self.rows += first.n_moves * len(args[0].level)
-            else:
+            if name != "launch":
                 self.tuning = self.rows
+            elif isinstance(first, Block):
+                self.rows += first.n_moves * len(args[0].position)
+            else:
+                self.rows += first.n_moves * len(args[0].level)
             return function(first, *args, **kwargs)
 
         return call

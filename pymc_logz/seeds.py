@@ -1,6 +1,15 @@
 """Random generators: one for each unit of work, spawned from the one that the user chose."""
 
+from typing import Any
+
 import numpy as np
+
+
+def random_generator(random_seed: Any) -> np.random.Generator:
+    """Generator for anything that ``pm.sample`` takes as ``random_seed``, a copy if it is one."""
+    from pymc.util import get_random_generator
+
+    return get_random_generator(random_seed)
 
 
 def spawn_generators(rng: np.random.Generator, n: int) -> list[np.random.Generator]:

@@ -37,7 +37,15 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 )
 FLOOR_OF = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}
 # Where PyMC is touched; the rest sees flat arrays, symbolic densities, and what these hand on.
-PYMC_UNITS = {"models", "energies", "manifold", "step_methods", "choosing"}
+PYMC_PLACES = (
+    "models",
+    "energies",
+    "manifold",
+    "step_methods",
+    "choosing",
+    "seeds",
+    "runners.progress",
+)
 ARRAY_LIBRARIES = {"numpy", "scipy", "arviz_stats"}
 ARRAY_UNITS = {"errors", "arguments", "weights", "estimators"}
 
@@ -113,7 +121,8 @@ def wrong_libraries(module: str, imported: set[str]) -> set[str]:
     outside = {name.split(".")[0] for name in imported} - {PACKAGE}
     if unit(module) in ARRAY_UNITS:
         return outside - ARRAY_LIBRARIES - set(sys.stdlib_module_names)
-    return set() if unit(module) in PYMC_UNITS else outside & {"pymc"}
+    allowed = f"{module}.".startswith(tuple(f"{PACKAGE}.{place}." for place in PYMC_PLACES))
+    return set() if allowed else outside & {"pymc"}
 
 
 def cycles(graph: dict[str, set[str]]) -> list[list[str]]:

@@ -7,7 +7,7 @@ of ``docs/theory/coverage.md``. Names of cases as arguments measure those, and o
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,11 @@ from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.hais.run import Directions, estimates_of, run_chains, run_reverse
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.models.flat import unconstrain
+from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.pilot.moves import compile_moves
 from pymc_logz.pilot.planning import make_plan
-from pymc_logz.pilot.preparation import Prepared, prepare
 from pymc_logz.runners.anneal import Annealed, Plan
+from pymc_logz.runners.block import Block
 from pymc_logz.seeds import spawn_generators
 
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
@@ -131,19 +133,20 @@ def replicates(name: str) -> list[Replicates]:
     with warnings.catch_warnings():
         # each run that is not to be trusted warns
         warnings.simplefilter("ignore", EvidenceWarning)
-        prepared = prepare(energy.model, settings, make_rng("plan", name))
-        plan = make_plan(prepared, settings)
+        prepared = prepare(energy.model, make_rng("plan", name))
+        block = compile_moves(prepared, settings)
+        plan = make_plan(prepared, block, settings)
         generators = spawn_generators(make_rng("rows", name), n)
-        forward = run_chains(prepared, plan, generators, N_ROWS, settings.cores, None)
+        forward = run_chains(block, plan, generators, N_ROWS, settings.cores, None)
         if settings.direction == "both":
             starts = exact_rows(prepared, energy, n)
             runs = [
-                both_directions(replace(prepared, rng=rng), plan, settings, run, start)
+                both_directions(block, plan, settings, run, start, rng)
                 for rng, run, start in zip(generators, forward, starts, strict=True)
             ]
         else:
-            runs = [Directions([run]) for run in forward]
-    estimates = [estimates_of(prepared, run) for run in runs]
+            runs = [Directions([run], block.path.log_z_reference) for run in forward]
+    estimates = [estimates_of(run) for run in runs]
     return [
         gather(
             name, energy, plan, [one for run in estimates for one in run if one.method == method]
@@ -159,12 +162,17 @@ def exact_rows(prepared: Prepared, energy: Energy, n: int) -> np.ndarray:
 
 
 def both_directions(
-    prepared: Prepared, plan: Plan, settings: HaisSettings, run: Annealed, start: np.ndarray
+    block: Block,
+    plan: Plan,
+    settings: HaisSettings,
+    run: Annealed,
+    start: np.ndarray,
+    rng: np.random.Generator,
 ) -> Directions:
     """A forward run together with a reverse run from its own exact draws."""
     progress = create_simple_progress(False)
-    reverse = run_reverse(prepared, plan, settings, [run], start, progress)
-    return Directions([run], reverse, exact_starts=True)
+    reverse = run_reverse(block, plan, settings, [run], start, rng, progress)
+    return Directions([run], block.path.log_z_reference, reverse, exact_starts=True)
 
 
 def gather(case: str, energy: Energy, plan: Plan, found: list[LogZEstimate]) -> Replicates:

@@ -19,7 +19,8 @@ from pymc.progress_bar import create_simple_progress
 from pymc_logz import EvidenceWarning, energies
 from pymc_logz.energies import Energy
 from pymc_logz.estimators import METHODS
-from pymc_logz.pilot.preparation import prepare
+from pymc_logz.models.preparation import prepare
+from pymc_logz.pilot.moves import compile_moves
 from pymc_logz.runners.executor import run_tasks
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.tempered.results import draws_of
@@ -102,8 +103,9 @@ def replicates(name: str, n: int = N_RUNS) -> dict[str, Found]:
     settings = TemperedSettings(**{"walkers": 16, "draws": 1000, "chains": n, **case.settings})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvidenceWarning)
-        prepared = prepare(energy.model, settings, make_rng("tempered", name))
-        frozen = warm_up(prepared, settings, None, create_simple_progress(False))
+        prepared = prepare(energy.model, make_rng("tempered", name))
+        block = compile_moves(prepared, settings)
+        frozen = warm_up(prepared, block, settings, None, create_simple_progress(False))
     generators = spawn_generators(make_rng("walks", name), n)
     block = frozen.block
     starts = [block.path.sample_reference(rng, block.n_walkers) for rng in generators]

@@ -28,7 +28,8 @@ from pymc.progress_bar import create_simple_progress
 import pymc_logz as lz
 from pymc_logz.energies import two_gaussians, two_gaussians_log_z
 from pymc_logz.estimators import METHODS, TemperedDraws
-from pymc_logz.pilot.preparation import prepare
+from pymc_logz.models.preparation import prepare
+from pymc_logz.pilot.moves import compile_moves
 from pymc_logz.runners.temper import TemperBlock, Walkers, walk
 from pymc_logz.tempered.run import place_levels
 from pymc_logz.tempered.settings import TemperedSettings
@@ -82,10 +83,11 @@ def errors_by_iterations(energy, n_chains, draws, lengths):
 def errors_of_warm_up(energy, n_blocks):
     """Root mean square error over levels of the guesses of log Z, by rule, after each block."""
     settings = TemperedSettings(walkers=WALKERS, betas=N_LEVELS)
-    prepared = prepare(energy.model, settings, 11)
-    rng, block = prepared.rng, prepared.block
-    start = block.path.sample_reference(rng, prepared.n_pilot)
-    plan = place_levels(prepared, settings, start, create_simple_progress(False))
+    prepared = prepare(energy.model, 11)
+    rng, block = prepared.rng, compile_moves(prepared, settings)
+    start = block.path.sample_reference(rng, block.n_rows)
+    pilot = prepared.pilot_rng
+    plan = place_levels(block, settings, start, pilot, create_simple_progress(False))
     walking = TemperBlock(block, N_LEVELS, WALKERS)
     exact = two_gaussians_log_z(plan.betas, N_DIMS)
     first = make_ladder(plan, block.kernel, np.zeros(N_LEVELS))

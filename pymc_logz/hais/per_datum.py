@@ -7,13 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
-from pymc.progress_bar import create_simple_progress
-from pymc.util import get_random_generator
 
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, importance_log_z
@@ -21,17 +18,19 @@ from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.models.data_rows import DataRows, read_data_rows
-from pymc_logz.models.flat import flatten_model, model_path
-from pymc_logz.models.prior import PriorDraws
-from pymc_logz.models.prior_check import check_prior_mass
+from pymc_logz.models.context import model_from
+from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.pilot.moves import compile_moves
 from pymc_logz.pilot.planning import make_plan
-from pymc_logz.pilot.preparation import Prepared, check_scale
 from pymc_logz.runners.anneal import Annealed, Plan, anneal
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import run_tasks
+from pymc_logz.runners.progress import progress_bar, report_beta, report_count
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.trees.layout import evidence_of_rows, make_tree
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 ROWS_PER_BATCH = 2048
 """Particles of all data rows of a batch together: enough to make a step's fixed cost small."""
@@ -45,7 +44,7 @@ TARGET_VARIANCE = 0.5
 
 
 def marginal_log_likelihood(
-    model: pm.Model | None,
+    model: "pm.Model | None",
     data: Mapping[str, Any],
     draws: int = 256,
     *,
@@ -143,24 +142,22 @@ def marginal_log_likelihood(
         tune=tune,
         target_accept=target_accept,
         cores=(os.cpu_count() or 1) if cores is None else cores,
+        transport=False,
     )
-    model = pm.modelcontext(model)
-    rows = read_data_rows(model, data)
-    prepared, batches = prepare_rows(model, rows, settings, random_seed, compile_kwargs)
+    model = model_from(model, "marginal_log_likelihood(model, data)")
+    prepared = prepare(model, random_seed, data=data)
+    block, batches = compile_batches(prepared, settings, compile_kwargs)
     compiled = time.perf_counter()
-    progress = create_simple_progress(progressbar)
-    with progress:
-        task = progress.add_task("Pilot", completed=0, total=1000)
-        report = partial(_report_beta, progress, task)
-        plan = make_plan(prepared, settings, report, TARGET_VARIANCE)
+    with progress_bar(progressbar) as progress:
+        plan = make_plan(prepared, block, settings, report_beta(progress), TARGET_VARIANCE)
         tuned = time.perf_counter()
-        results = run_batches(prepared, plan, batches, settings, progress)
+        results = run_batches(prepared, block, plan, batches, settings, progress)
     times = {
         "compile_time": compiled - started,
         "tuning_time": tuned - compiled,
         "sampling_time": time.perf_counter() - tuned,
     }
-    return collect(prepared, plan, rows, results, settings, times)
+    return collect(prepared, block, plan, results, settings, times)
 
 
 @dataclass(frozen=True)
@@ -207,39 +204,30 @@ def pilot_groups(n_data: int, n_rows: int) -> tuple[int, int]:
     return max(n for n in range(1, most + 1) if n_rows % n == 0), n_rows
 
 
-def prepare_rows(
-    model: pm.Model,
-    rows: DataRows,
+def compile_batches(
+    prepared: Prepared,
     settings: HaisSettings,
-    random_seed: Any = None,
     compile_kwargs: Mapping[str, Any] | None = None,
-) -> tuple[Prepared, list[np.ndarray]]:
-    """Check the model, compile its moves for data rows of the pilot, and make the batches.
+) -> tuple[Block, list[np.ndarray]]:
+    """Moves compiled for the data rows of the pilot, and the data of each batch.
 
     Returns
     -------
-    Prepared, list of np.ndarray
-        The data of each batch, shape (data rows of a batch, D).
+    Block, list of np.ndarray
+        The data of each batch have shape (data rows of a batch, D).
     """
-    rng = get_random_generator(random_seed)
-    [check_rng, pilot_rng] = spawn_generators(rng, 2)
-    flat = flatten_model(model, symbolic=rows.names)
-    prior = PriorDraws(model)
-    check_scale(settings.kernel, flat.n_dims)
-    check_prior_mass(model, check_rng)
-    n_data, n_values = rows.values.shape
-    batches = batches_of(n_data, settings.draws, max(flat.n_dims, n_values))
+    values = prepared.data_rows.values
+    n_data, n_values = values.shape
+    batches = batches_of(n_data, settings.draws, max(prepared.n_dims, n_values))
     n_groups, n_pilot = pilot_groups(n_data, batches.shape[1] * settings.draws)
-    chosen = pilot_rng.choice(n_data, n_groups, replace=False)
-    kernel = settings.kernel.resolved(flat.n_dims)
-    path = model_path(flat, prior)
-    block = Block(path, kernel, n_pilot, compile_kwargs, data=rows.values[chosen])
-    prepared = Prepared(flat, prior, block, n_pilot, None, rng, pilot_rng)
-    return prepared, [rows.values[batch] for batch in batches]
+    chosen = prepared.pilot_rng.choice(n_data, n_groups, replace=False)
+    block = compile_moves(prepared, settings, compile_kwargs, n_rows=n_pilot, data=values[chosen])
+    return block, [values[batch] for batch in batches]
 
 
 def run_batches(
     prepared: Prepared,
+    block: Block,
     plan: Plan,
     batches: list[np.ndarray],
     settings: HaisSettings,
@@ -247,14 +235,13 @@ def run_batches(
 ) -> list[BatchResult | None]:
     """Anneal fresh particles for each batch, with a generator of its own; None if interrupted."""
     lock = threading.Lock()
-    task = progress.add_task("Annealing", completed=0, total=len(batches) * plan.n_temperatures)
+    report = report_count(progress, "Annealing", len(batches) * plan.n_temperatures)
 
     def run(data: np.ndarray, rng: np.random.Generator) -> BatchResult:
         n_rows = len(data) * settings.draws
         with lock:  # prior draws share one compiled function
             start = prepared.prior(rng, n_rows)
-        block = prepared.block.given(data, n_rows)
-        annealed = anneal(block, plan, start, rng, partial(progress.advance, task))
+        annealed = anneal(block.given(data, n_rows), plan, start, rng, report)
         weights = annealed.log_weight.reshape(len(data), -1)
         nothing = np.empty(0)
         return BatchResult(
@@ -271,13 +258,14 @@ def run_batches(
 
 def collect(
     prepared: Prepared,
+    block: Block,
     plan: Plan,
-    rows: DataRows,
     results: list[BatchResult | None],
     settings: HaisSettings,
     times: Mapping[str, float],
 ) -> xr.DataTree:
     """The DataTree of a run."""
+    rows = prepared.data_rows
     n_data = len(rows.values)
     size = max(len(result.estimates) for result in results if result is not None)
     missing = [LogZEstimate("hais", np.nan, np.nan, 0.0, np.nan, "not_run")] * size
@@ -287,11 +275,11 @@ def collect(
         for estimate in (missing if result is None else result.estimates)
     ][:n_data]
     annealed = together([result.annealed for result in results if result is not None])
-    compiled, mcse = prepared.block.compiled, np.array([est.mcse for est in estimates])
+    compiled, mcse = block.compiled, np.array([est.mcse for est in estimates])
     attrs = {
         "backend": compiled.backend,
         "backend_reason": compiled.reason,
-        "batching": prepared.block.path.batching,
+        "batching": block.path.batching,
         "n_temperatures": plan.n_temperatures,
         "prior_finite_share": prepared.prior.finite_share,
         "data_rows_per_batch": size,
@@ -321,10 +309,6 @@ def together(runs: list[Annealed]) -> Annealed:
         n_nan=sum(run.n_nan for run in runs),
         stage_weight_ess=np.sum([run.stage_weight_ess for run in runs], axis=0),
     )
-
-
-def _report_beta(progress: Any, task: int, beta: float) -> None:
-    progress.update(task, refresh=True, completed=int(1000 * beta))
 
 
 def _warn_of_rows(estimates: list[LogZEstimate], n_nan: int) -> None:

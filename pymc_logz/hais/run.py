@@ -4,34 +4,38 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
-from pymc.progress_bar import create_simple_progress
 
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, bar_log_z, importance_log_z, reverse_log_z
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, reverse_dataset
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.models.flat import constrain, model_data, model_labels, unconstrain
+from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.pilot.moves import compile_moves
 from pymc_logz.pilot.planning import fitted_to, make_plan
-from pymc_logz.pilot.preparation import Prepared, prepare
 from pymc_logz.runners.anneal import Annealed, Plan, anneal, merge
+from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import finished, run_tasks
+from pymc_logz.runners.progress import progress_bar, report_beta, report_count
 from pymc_logz.runners.sample import stay_at_end
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.trees.layout import data_datasets, evidence_dataset, make_tree
 from pymc_logz.trees.posterior import posterior_of
 from pymc_logz.weights import systematic_resample
 
+if TYPE_CHECKING:
+    import pymc as pm
+
 MAX_GROWTH = 64
 """Largest factor by which ``target_mcse`` lets a run grow."""
 
 
 def run_hais(
-    model: pm.Model,
+    model: "pm.Model",
     settings: HaisSettings,
     *,
     posterior_draws: xr.DataTree | None = None,
@@ -46,29 +50,30 @@ def run_hais(
     of the prior that they came from.
     """
     started = time.perf_counter()
-    prepared = prepare(model, settings, random_seed, compile_kwargs, simulate_data)
+    prepared = prepare(model, random_seed, simulate_data=simulate_data)
+    block = compile_moves(prepared, settings, compile_kwargs)
     target_rows = prepared.exact_row
     if posterior_draws is not None:
         target_rows = unconstrain(prepared.flat, posterior_of(posterior_draws, "posterior_draws"))
     compiled = time.perf_counter()
-    progress = create_simple_progress(progressbar)
-    with progress:
-        task = progress.add_task("Pilot", completed=0, total=1000)
-        plan = make_plan(prepared, settings, partial(_report_beta, progress, task))
-        prepared = fitted_to(plan, prepared)
+    with progress_bar(progressbar) as progress:
+        plan = make_plan(prepared, block, settings, report_beta(progress))
+        block = fitted_to(plan, block)
         tuned = time.perf_counter()
-        directions = Directions(run_until(prepared, plan, settings, progress))
+        directions = Directions(
+            run_until(block, plan, settings, prepared.rng, progress), block.path.log_z_reference
+        )
         if settings.direction == "both":
             directions.exact_starts = target_rows is not None
             directions.reverse = run_reverse(
-                prepared, plan, settings, directions.forward, target_rows, progress
+                block, plan, settings, directions.forward, target_rows, prepared.rng, progress
             )
     times = {
         "compile_time": compiled - started,
         "tuning_time": tuned - compiled,
         "sampling_time": time.perf_counter() - tuned,
     }
-    return collect(prepared, plan, directions, settings, times)
+    return collect(prepared, block, plan, directions, settings, times)
 
 
 @dataclass
@@ -76,13 +81,15 @@ class Directions:
     """Weighted rows of a run: forward always, reverse if asked for."""
 
     forward: list[Annealed]
+    log_z_reference: float
+    """Known log Z of what forward rows start from."""
     reverse: list[Annealed] | None = None
     exact_starts: bool = False
     """Whether the reverse rows started at draws of the target that the run did not make."""
 
 
 def run_chains(
-    prepared: Prepared,
+    block: Block,
     plan: Plan,
     generators: list[np.random.Generator],
     draws: int,
@@ -91,25 +98,25 @@ def run_chains(
 ) -> list[Annealed]:
     """Anneal fresh rows in independent chains, one generator each."""
     # prior draws share one compiled function, so they are made here, chain by chain
-    starts = [prepared.block.path.sample_reference(rng, draws) for rng in generators]
+    starts = [block.path.sample_reference(rng, draws) for rng in generators]
     tasks = [
-        partial(anneal, prepared.block, plan, start, rng, report)
+        partial(anneal, block, plan, start, rng, report)
         for start, rng in zip(starts, generators, strict=True)
     ]
     return finished(run_tasks(tasks, cores))
 
 
 def run_until(
-    prepared: Prepared, plan: Plan, settings: HaisSettings, progress: Any
+    block: Block, plan: Plan, settings: HaisSettings, rng: np.random.Generator, progress: Any
 ) -> list[Annealed]:
     """Chains that grow until the error of log Z is met, or until that is out of reach."""
     draws, target_mcse = settings.draws, settings.target_mcse
-    generators = spawn_generators(prepared.rng, settings.chains)
+    generators = spawn_generators(rng, settings.chains)
     runs: list[Annealed] = []
     n_next = draws
     while True:
-        report = _report_moves(progress, "Annealing", settings.chains * plan.n_temperatures)
-        more = run_chains(prepared, plan, generators, n_next, settings.cores, report)
+        report = report_count(progress, "Annealing", settings.chains * plan.n_temperatures)
+        more = run_chains(block, plan, generators, n_next, settings.cores, report)
         interrupted = len(more) < len(generators)
         if not runs:
             runs = more
@@ -117,7 +124,7 @@ def run_until(
             runs = [merge(old, new) for old, new in zip(runs, more, strict=True)]
         if target_mcse is None or interrupted:
             return runs
-        estimate = forward_estimate(prepared, runs)
+        estimate = forward_estimate(Directions(runs, block.path.log_z_reference))
         n_now = runs[0].log_weight.size
         wanted = n_now * (estimate.mcse / target_mcse) ** 2
         if estimate.mcse <= target_mcse:
@@ -134,11 +141,12 @@ def run_until(
 
 
 def run_reverse(
-    prepared: Prepared,
+    block: Block,
     plan: Plan,
     settings: HaisSettings,
     forward: list[Annealed],
     target_rows: np.ndarray | None,
+    rng: np.random.Generator,
     progress: Any,
 ) -> list[Annealed]:
     """Anneal from the target back to the reference, in as many chains as ran forward.
@@ -146,8 +154,8 @@ def run_reverse(
     Rows start at draws of the target: those given, or the ends of the forward rows of the same
     chain, resampled. Both are first moved on at beta = 1, which leaves draws of the target as such.
     """
-    block, backward = prepared.block, plan.reverse()
-    [dealer, *generators] = spawn_generators(prepared.rng, len(forward) + 1)
+    backward = plan.reverse()
+    [dealer, *generators] = spawn_generators(rng, len(forward) + 1)
     sizes = [run.log_weight.size for run in forward]
     if target_rows is None:
         starts: list[Any] = [None] * len(forward)
@@ -155,7 +163,7 @@ def run_reverse(
         # shuffled before they are dealt out, as draws come in an order of their own
         dealt = np.resize(dealer.permutation(len(target_rows)), sum(sizes))
         starts = [target_rows[part] for part in np.split(dealt, np.cumsum(sizes)[:-1])]
-    report = _report_moves(progress, "Reverse", len(forward) * plan.n_temperatures)
+    report = report_count(progress, "Reverse", len(forward) * plan.n_temperatures)
 
     def chain(run: Annealed, start: Any, rng: np.random.Generator) -> Annealed:
         if start is None:
@@ -169,19 +177,18 @@ def run_reverse(
     return finished(run_tasks(tasks, settings.cores))
 
 
-def forward_estimate(prepared: Prepared, runs: list[Annealed]) -> LogZEstimate:
+def forward_estimate(directions: Directions) -> LogZEstimate:
     """Log Z from all forward rows."""
-    log_weight = np.concatenate([run.log_weight for run in runs])
-    log_z_reference = prepared.block.path.log_z_reference
-    return importance_log_z(log_weight, log_z_reference=log_z_reference, method="hais")
+    log_weight = np.concatenate([run.log_weight for run in directions.forward])
+    return importance_log_z(log_weight, log_z_reference=directions.log_z_reference, method="hais")
 
 
-def estimates_of(prepared: Prepared, directions: Directions) -> list[LogZEstimate]:
+def estimates_of(directions: Directions) -> list[LogZEstimate]:
     """Estimates of a run, the recommended one first."""
-    forward = forward_estimate(prepared, directions.forward)
+    forward = forward_estimate(directions)
     if directions.reverse is None:
         return [forward]
-    log_z_reference = prepared.block.path.log_z_reference
+    log_z_reference = directions.log_z_reference
     weights = [
         np.concatenate([run.log_weight for run in runs])
         for runs in (directions.forward, directions.reverse)
@@ -201,6 +208,7 @@ def estimates_of(prepared: Prepared, directions: Directions) -> list[LogZEstimat
 
 def collect(
     prepared: Prepared,
+    block: Block,
     plan: Plan,
     directions: Directions,
     settings: HaisSettings,
@@ -208,16 +216,16 @@ def collect(
 ) -> xr.DataTree:
     """The DataTree of a run."""
     runs = directions.forward
-    estimates = estimates_of(prepared, directions)
+    estimates = estimates_of(directions)
     _warn_of_estimate(estimates, runs)
     log_weight = np.concatenate([run.log_weight for run in runs])
     values = constrain(prepared.flat, np.concatenate([run.position for run in runs]))
     coords, dims = model_labels(prepared.flat.model)
-    compiled = prepared.block.compiled
+    compiled = block.compiled
     attrs = {
         "backend": compiled.backend,
         "backend_reason": compiled.reason,
-        "batching": prepared.block.path.batching,
+        "batching": block.path.batching,
         "n_temperatures": plan.n_temperatures,
         "transported": int(plan.transport is not None),
         "prior_finite_share": prepared.prior.finite_share,
@@ -246,14 +254,6 @@ def resampled(log_weight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return np.arange(log_weight.size)
     weight = np.exp(log_weight - top)
     return rng.permutation(systematic_resample(weight / weight.sum(), weight.size, rng))
-
-
-def _report_beta(progress: Any, task: int, beta: float) -> None:
-    progress.update(task, refresh=True, completed=int(1000 * beta))
-
-
-def _report_moves(progress: Any, description: str, total: int) -> Any:
-    return partial(progress.advance, progress.add_task(description, completed=0, total=total))
 
 
 def _warn_of_estimate(estimates: list[LogZEstimate], runs: list[Annealed]) -> None:

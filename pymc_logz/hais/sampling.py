@@ -1,24 +1,27 @@
 """What users call: from a PyMC model to a DataTree with the group ``evidence``."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 
 from pymc_logz.hais.run import run_hais
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
+from pymc_logz.models.context import check_no_model, model_from
 from pymc_logz.runners.executor import default_cores
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 
 def sample_hais(
     draws: int = 256,
     chains: int = 4,
     *,
-    model: pm.Model | None = None,
+    model: "pm.Model | None" = None,
     betas: str | int | np.ndarray = "adaptive",
     kernel: Kernel | str | None = None,
     tune: int = 64,
@@ -133,6 +136,8 @@ def sample_hais(
         tree = lz.sample_hais(model=model, random_seed=1)
         tree["evidence"]["log_z"]  # -log 101 = -4.615
     """
+    call = "sample_hais(model=model)"
+    check_no_model(call, draws=draws, chains=chains)
     settings = HaisSettings(
         draws=draws,
         chains=chains,
@@ -149,7 +154,7 @@ def sample_hais(
     if posterior_draws is not None and direction != "both":
         raise ValueError("posterior_draws are where reverse rows start: use direction='both' too")
     return run_hais(
-        pm.modelcontext(model),
+        model_from(model, call),
         settings,
         posterior_draws=posterior_draws,
         random_seed=random_seed,
@@ -159,7 +164,7 @@ def sample_hais(
 
 
 def sandwich(
-    model: pm.Model | None = None,
+    model: "pm.Model | None" = None,
     draws: int = 256,
     chains: int = 4,
     *,
@@ -215,7 +220,7 @@ def sandwich(
         direction="both",
     )
     return run_hais(
-        pm.modelcontext(model),
+        model_from(model, "sandwich(model)"),
         settings,
         simulate_data=True,
         random_seed=random_seed,

@@ -3,10 +3,9 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 from pymc.util import get_random_generator
 from scipy.stats import binom
@@ -17,12 +16,15 @@ from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.manifold.charts import Atlas, Chart, fitted_charts
 from pymc_logz.manifold.kernel import ConstrainedHamiltonian
 from pymc_logz.manifold.model import ConstrainedModel, one_blas_thread
+from pymc_logz.models.context import model_from
 from pymc_logz.models.prior_check import check_prior_mass
 from pymc_logz.trees.layout import evidence_dataset
 from pymc_logz.trees.posterior import posterior_rows
 
+if TYPE_CHECKING:
+    import pymc as pm
+
 MAX_CORRECTION = 1e-3
-N_SHARE = 2**14
 N_FIRST, N_SEARCHES = 6, 16
 FAR = 5.0
 """Log ratio of target and proposal, beyond the usual one, at which a place is not covered."""
@@ -43,7 +45,7 @@ class ManifoldBridge(NamedTuple):
 
 def manifold_bridge(
     idata: xr.DataTree,
-    model: pm.Model | None = None,
+    model: "pm.Model | None" = None,
     *,
     draws: int | None = None,
     random_seed: Any = None,
@@ -103,11 +105,12 @@ def manifold_bridge(
     """
     if draws is not None:
         check_whole(2, draws=draws)
-    model = pm.modelcontext(model)
+    model = model_from(model, "bridge_sampling(idata, model)")
     start = time.perf_counter()
     rng = get_random_generator(random_seed)
     constrained = ConstrainedModel(model, ConstrainedHamiltonian(), compile_kwargs=compile_kwargs)
-    log_share = _log_prior_share(constrained, rng)
+    check_prior_mass(model, rng)
+    log_share, _ = constrained.prior.log_share(rng)
     rows = posterior_rows(idata, constrained.generator.flat).rows
     with one_blas_thread():
         position = on_level_set(constrained, rows / constrained.scale)
@@ -252,18 +255,3 @@ def on_level_set(constrained: ConstrainedModel, position: np.ndarray) -> np.ndar
                 "its own"
             )
     return polished.reshape(position.shape)
-
-
-def _log_prior_share(constrained: ConstrainedModel, rng: np.random.Generator) -> float:
-    """Log share of the prior that the transforms allow: 0 as a rule."""
-    check_prior_mass(constrained.model, rng)
-    prior = constrained.prior
-    prior(rng, 256)
-    if prior.finite_share == 1.0:
-        return 0.0
-    prior(rng, N_SHARE if prior.vectorized else N_SHARE // 16)
-    warn(
-        f"the transforms take only {prior.finite_share:.1%} of the prior draws: log Z is that of "
-        "the prior restricted to them and renormalised"
-    )
-    return float(np.log(prior.finite_share))

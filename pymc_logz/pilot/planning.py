@@ -1,15 +1,15 @@
 """From a prepared model to a frozen plan: pilot, ladder, checks."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.checks import lost_part, stuck_stages, warn_of_lost_part, warn_of_stuck
 from pymc_logz.pilot.ladder import LONG, choose_plan
+from pymc_logz.pilot.moves import check_start
 from pymc_logz.pilot.population import Stages, run_pilot
-from pymc_logz.pilot.preparation import Prepared, check_start
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
@@ -22,15 +22,16 @@ MORE_ROWS = 4
 
 def make_plan(
     prepared: Prepared,
+    block: Block,
     settings: RunSettings,
     report: Any = None,
     target_variance: float = TARGET_VARIANCE,
 ) -> Plan:
     """Freeze the temperatures and the kernel's settings."""
-    block, rng = prepared.block, prepared.pilot_rng
-    draw_start = partial(block.path.sample_reference, rng, prepared.n_pilot)
+    rng = prepared.pilot_rng
+    draw_start = partial(block.path.sample_reference, rng, block.n_rows)
     start = draw_start()
-    check_start(prepared, start)
+    check_start(prepared, block, start)
     ladder = settings.ladder()
     if ladder is not None and (plan := fixed_plan(block, ladder)) is not None:
         return plan
@@ -42,7 +43,7 @@ def make_plan(
         plan, trial = choose_plan(block, stages, draw_start, rng, target_variance)
         if block.n_groups == 1 and lost_part(stages, trial):
             # a mode died out by chance, which is less likely among more rows
-            stages = walk(block.path.sample_reference(rng, MORE_ROWS * prepared.n_pilot), rng)
+            stages = walk(block.path.sample_reference(rng, MORE_ROWS * block.n_rows), rng)
             plan, trial = choose_plan(block, stages, draw_start, rng, target_variance)
             warn_of_lost_part(lost_part(stages, trial))
     else:
@@ -51,12 +52,11 @@ def make_plan(
     return plan
 
 
-def fitted_to(plan: Plan, prepared: Prepared) -> Prepared:
-    """The same, with moves that do not pay for maps on a long ladder without."""
-    block = prepared.block
+def fitted_to(plan: Plan, block: Block) -> Block:
+    """The same moves; such as do not pay for maps on a long ladder without."""
     if plan.transport is not None or not block.transports or plan.n_temperatures < LONG:
-        return prepared
-    return replace(prepared, block=block.without_maps())
+        return block
+    return block.without_maps()
 
 
 def fixed_plan(block: Block, betas: np.ndarray) -> Plan | None:

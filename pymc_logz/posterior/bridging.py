@@ -1,26 +1,21 @@
 """log Z of a posterior that already exists: bridge sampling from its draws."""
 
 import time
-import weakref
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pymc as pm
 import xarray as xr
-from pymc.util import get_random_generator
 
 from pymc_logz.arguments import check_choice, check_whole
-from pymc_logz.errors import STATUS_SENTENCES, ImproperPriorError, ModelError, warn
+from pymc_logz.errors import STATUS_SENTENCES, ModelError, warn
 from pymc_logz.estimators import LogZEstimate, bridge_log_z, importance_log_z
 from pymc_logz.manifold.evidence import manifold_bridge
+from pymc_logz.models.context import check_no_model, model_from
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
-from pymc_logz.models.flat import flatten_model
-from pymc_logz.models.prior import PriorDraws
-from pymc_logz.models.prior_check import check_prior_mass
+from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.elliptical import INFLATION, NormalProposal, StudentReference, fitted_normal
-from pymc_logz.seeds import spawn_generators
 from pymc_logz.trees.layout import evidence_dataset
 from pymc_logz.trees.posterior import (
     PosteriorRows,
@@ -30,17 +25,18 @@ from pymc_logz.trees.posterior import (
     posterior_rows,
 )
 
+if TYPE_CHECKING:
+    import pymc as pm
+
 METHODS = ("warp3", "normal")
 CROSS_CHECKS = ("student", "normal", None)
 MAX_DISAGREEMENT = 4.0
 MAX_KHAT = 0.5
-SHARE_DRAWS = 2**14
-_checked_priors: "weakref.WeakSet[pm.Model]" = weakref.WeakSet()
 
 
 def bridge_sampling(
     idata: xr.DataTree,
-    model: pm.Model | None = None,
+    model: "pm.Model | None" = None,
     *,
     method: str = "warp3",
     cross_check: str | None = "student",
@@ -128,22 +124,24 @@ def bridge_sampling(
     check_choice(CROSS_CHECKS, cross_check=cross_check)
     if draws is not None:
         check_whole(2, draws=draws)
-    model = pm.modelcontext(model)
+    call = "bridge_sampling(idata, model)"
+    check_no_model(call, idata=idata)
+    model = model_from(model, call)
     posterior_of(idata, "idata")
     if exact_observations(model):
         return manifold_bridge(
             idata, model, draws=draws, random_seed=random_seed, compile_kwargs=compile_kwargs
         )
     start = time.perf_counter()
-    # checks have a generator of their own: whether they are made must not change the result
-    check_rng, rng = spawn_generators(get_random_generator(random_seed), 2)
-    flat = flatten_model(model)
-    posterior = posterior_rows(idata, flat)
-    log_share, share_error = prior_share(model, check_rng)
-    density = RowDensity(flat, compile_kwargs)
+    prepared = prepare(model, random_seed, needs_prior_draws=False)
+    posterior = posterior_rows(idata, prepared.flat)
+    # of its own, since the checks before it are not made twice for a model
+    [share_rng] = prepared.check_rng.spawn(1)
+    log_share, share_error = prepared.prior.log_share(share_rng)
+    density = RowDensity(prepared.flat, compile_kwargs)
     compiled = time.perf_counter()
     log_target = target_at_draws(density, posterior, idata)
-    bridged = bridge(density, posterior, log_target, method, cross_check, draws, rng)
+    bridged = bridge(density, posterior, log_target, method, cross_check, draws, prepared.pilot_rng)
     estimates = [_given_share(one, log_share, share_error) for one in bridged.estimates]
     _warn_of_estimates(estimates)
     if density.n_nan:
@@ -274,34 +272,6 @@ def target_at_draws(
     check_stored_density(idata, log_target)
     check_start_of_chains(np.where(inside, log_target, np.nanmedian(log_target)))
     return log_target
-
-
-def prior_share(model: pm.Model, rng: np.random.Generator) -> tuple[float, float]:
-    """Log share of the prior that the transforms allow, and its error: 0 and 0 as a rule.
-
-    Raises
-    ------
-    ImproperPriorError
-        If a prior is known not to integrate to one.
-    """
-    try:
-        prior = PriorDraws(model)
-    except ImproperPriorError as error:
-        warn(f"whether the priors integrate to one could not be checked: {error}")
-        return 0.0, 0.0
-    prior(rng, 256)
-    if model not in _checked_priors:
-        check_prior_mass(model, rng)
-        _checked_priors.add(model)
-    if prior.finite_share == 1.0:
-        return 0.0, 0.0
-    prior(rng, SHARE_DRAWS if prior.vectorized else SHARE_DRAWS // 16)
-    share = prior.finite_share
-    warn(
-        f"the transforms take only {share:.1%} of the prior draws: log Z is that of the prior "
-        "restricted to them and renormalised"
-    )
-    return float(np.log(share)), float(np.sqrt((1 - share) / (share * prior.n_drawn)))
 
 
 def _given_share(estimate: LogZEstimate, log_share: float, error: float) -> LogZEstimate:

@@ -15,8 +15,9 @@ from pymc_logz.arguments import check_whole
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
+from pymc_logz.models.preparation import prepare
+from pymc_logz.pilot.moves import compile_moves
 from pymc_logz.pilot.planning import fitted_to, make_plan
-from pymc_logz.pilot.preparation import prepare
 from pymc_logz.step_methods.arguments import (
     check_whole_model,
     values_of_row,
@@ -159,19 +160,20 @@ class HAIS(ChosenStep):
             target_accept=target_accept,
             reference=reference,
         )
-        prepared = prepare(model, settings, random_seed, compile_kwargs)
-        plan = make_plan(prepared, settings)
-        prepared = fitted_to(plan, prepared)
+        prepared = prepare(model, random_seed)
+        block = compile_moves(prepared, settings, compile_kwargs)
+        plan = make_plan(prepared, block, settings)
+        block = fitted_to(plan, block)
         hint = "; with JAX chains run fastest under cores=1"
-        hint = hint if prepared.block.compiled.backend == "jax" else ""
+        hint = hint if block.compiled.backend == "jax" else ""
         logger.info("HAIS: the pilot chose %d temperatures%s.", plan.n_temperatures, hint)
         self._names, self._shapes = prepared.flat.value_names, prepared.flat.shapes
         self.source = ProposalSource(
             model,
-            prepared.block,
+            block,
             plan,
-            prepared.block.path.sample_reference,
-            n_compiled=prepared.n_pilot,
+            block.path.sample_reference,
+            n_compiled=block.n_rows,
             batch_size=batch_size,
             compile_kwargs=compile_kwargs,
         )

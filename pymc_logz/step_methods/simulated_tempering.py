@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pymc as pm
 import xarray as xr
-from pymc.progress_bar import create_simple_progress
 from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
@@ -15,7 +14,9 @@ from pymc.util import get_random_generator
 from pymc_logz.arguments import check_whole
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.pilot.preparation import prepare
+from pymc_logz.models.preparation import prepare
+from pymc_logz.pilot.moves import compile_moves
+from pymc_logz.runners.progress import progress_bar
 from pymc_logz.step_methods.arguments import (
     check_whole_model,
     values_of_row,
@@ -162,19 +163,21 @@ class SimulatedTempering(ChosenStep):
             target_accept=target_accept,
             reference=reference,
         )
-        prepared = prepare(model, settings, random_seed, compile_kwargs)
-        frozen = warm_up(prepared, settings, compile_kwargs, create_simple_progress(False))
+        prepared = prepare(model, random_seed)
+        block = compile_moves(prepared, settings, compile_kwargs)
+        with progress_bar(False) as progress:
+            frozen = warm_up(prepared, block, settings, compile_kwargs, progress)
         self.ladder = frozen.ladder
         self._names, self._shapes = prepared.flat.value_names, prepared.flat.shapes
         self.source = WalkSource(
             model,
-            prepared.block,
+            block,
             frozen.block,
             frozen.ladder,
-            prepared.block.path.sample_reference,
+            block.path.sample_reference,
             tune=pilot_tune,
             batch_size=BATCH_SIZE,
-            n_compiled=prepared.n_pilot,
+            n_compiled=block.n_rows,
             compile_kwargs=compile_kwargs,
         )
         self._declare_stats(walkers, self.ladder.n_levels)

@@ -4,13 +4,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 from arviz_base import dict_to_dataset
-from pymc.progress_bar import create_simple_progress
 
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators.curve import LogZCurve
@@ -18,12 +16,15 @@ from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.multistate import mbar
 from pymc_logz.estimators.tempering import rao_blackwell_log_weight, rts
 from pymc_logz.models.flat import constrain, model_data, model_labels
+from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
+from pymc_logz.pilot.moves import check_start, compile_moves
 from pymc_logz.pilot.planning import fixed_plan
 from pymc_logz.pilot.population import run_pilot
-from pymc_logz.pilot.preparation import Prepared, check_start, prepare
 from pymc_logz.runners.anneal import Plan
+from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import finished, run_tasks
+from pymc_logz.runners.progress import progress_bar, report_beta, report_count
 from pymc_logz.runners.temper import TemperBlock, Walk, walk
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.tempered.results import draws_of, tempered_draws_dataset, tempering_dataset
@@ -31,6 +32,9 @@ from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds
 from pymc_logz.trees.layout import data_datasets, evidence_dataset, make_tree, with_units
 from pymc_logz.weights import systematic_resample
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 LEVELS_PER_STAGE = 2
 """Levels of an adaptive ladder per stage of the pilot: about one swap in four is rejected."""
@@ -56,7 +60,7 @@ class Frozen:
 
 
 def run_tempered(
-    model: pm.Model,
+    model: "pm.Model",
     settings: TemperedSettings,
     *,
     random_seed: Any = None,
@@ -65,11 +69,11 @@ def run_tempered(
 ) -> xr.DataTree:
     """Prepare, warm up, freeze, run, collect."""
     started = time.perf_counter()
-    prepared = prepare(model, settings, random_seed, compile_kwargs)
+    prepared = prepare(model, random_seed)
+    block = compile_moves(prepared, settings, compile_kwargs)
     compiled = time.perf_counter()
-    progress = create_simple_progress(progressbar)
-    with progress:
-        frozen = warm_up(prepared, settings, compile_kwargs, progress)
+    with progress_bar(progressbar) as progress:
+        frozen = warm_up(prepared, block, settings, compile_kwargs, progress)
         tuned = time.perf_counter()
         walks = run_chains(prepared, frozen, settings, progress)
     times = {
@@ -82,15 +86,16 @@ def run_tempered(
 
 def warm_up(
     prepared: Prepared,
+    block: Block,
     settings: TemperedSettings,
     compile_kwargs: Mapping[str, Any] | None,
     progress: Any,
 ) -> Frozen:
     """Place the levels, tune them, and freeze all that belongs to them."""
-    block, rng = prepared.block, prepared.pilot_rng
-    start = block.path.sample_reference(rng, prepared.n_pilot)
-    check_start(prepared, start)
-    plan = place_levels(prepared, settings, start, progress)
+    rng = prepared.pilot_rng
+    start = block.path.sample_reference(rng, block.n_rows)
+    check_start(prepared, block, start)
+    plan = place_levels(block, settings, start, rng, progress)
     started = time.perf_counter()
     n_walkers, n_levels = settings.walkers, plan.betas.size
     if settings.exchange == "swap":
@@ -108,7 +113,7 @@ def warm_up(
         length=settings.tune,
         target_accept=settings.target_accept,
         update=settings.update,
-        report=_report(progress, "Warm-up", None),
+        report=report_count(progress, "Warm-up", None),
     )
     if settings.exchange == "gibbs" and rounds.deviation > LARGE_DEVIATION:
         warn(
@@ -121,20 +126,23 @@ def warm_up(
 
 
 def place_levels(
-    prepared: Prepared, settings: TemperedSettings, start: np.ndarray, progress: Any
+    block: Block,
+    settings: TemperedSettings,
+    start: np.ndarray,
+    rng: np.random.Generator,
+    progress: Any,
 ) -> Plan:
     """Betas with the kernel's settings there: given ones, or what the pilot finds."""
-    block, ladder = prepared.block, settings.ladder()
+    ladder = settings.ladder()
     if ladder is not None and (plan := fixed_plan(block, ladder)) is not None:
         return plan
-    task = progress.add_task("Pilot", completed=0, total=1000)
     stages = run_pilot(
         block,
         start,
-        prepared.pilot_rng,
+        rng,
         target_accept=settings.target_accept,
         tune=settings.tune,
-        report=lambda beta: progress.update(task, refresh=True, completed=int(1000 * beta)),
+        report=report_beta(progress),
     )
     warn_of_stuck(stuck_stages(stages))
     if ladder is not None:
@@ -150,7 +158,7 @@ def run_chains(
     block, generators = frozen.block, spawn_generators(prepared.rng, settings.chains)
     # prior draws share one compiled function, so they are made here, chain by chain
     starts = [block.path.sample_reference(rng, block.n_walkers) for rng in generators]
-    report = _report(progress, "Tempering", settings.chains * settings.draws)
+    report = report_count(progress, "Tempering", settings.chains * settings.draws)
     tasks = [
         partial(run_chain, frozen, start, settings, rng, report)
         for start, rng in zip(starts, generators, strict=True)
@@ -196,7 +204,7 @@ def collect(
     attrs = {
         "backend": compiled.backend,
         "backend_reason": compiled.reason,
-        "batching": prepared.block.path.batching,
+        "batching": frozen.block.path.batching,
         "n_levels": ladder.n_levels,
         "n_walkers": frozen.block.n_walkers,
         "n_warm_up": frozen.rounds.n_iterations,
@@ -282,10 +290,6 @@ def resampled(log_weight: np.ndarray, n: int, rng: np.random.Generator) -> np.nd
         return np.linspace(0, flat.size - 1, n).astype(int)
     weight = np.exp(flat - top)
     return systematic_resample(weight / weight.sum(), n, rng)
-
-
-def _report(progress: Any, description: str, total: int | None) -> Any:
-    return partial(progress.advance, progress.add_task(description, completed=0, total=total))
 
 
 def _warn_of_run(walks: Sequence[Walk], tempering: xr.Dataset, curve: LogZCurve) -> None:

@@ -1,17 +1,20 @@
 """What users call for a tempered run: from a PyMC model to a DataTree."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
+from pymc_logz.models.context import check_no_model, model_from
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.tempered.run import run_tempered
 from pymc_logz.tempered.settings import TemperedSettings
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 
 def sample_tempered(
@@ -19,7 +22,7 @@ def sample_tempered(
     chains: int = 4,
     *,
     walkers: int = 64,
-    model: pm.Model | None = None,
+    model: "pm.Model | None" = None,
     betas: str | int | np.ndarray = "adaptive",
     level_prior: str | np.ndarray = "uniform",
     update: str = "rts",
@@ -145,6 +148,8 @@ def sample_tempered(
         tree["evidence"]["log_z"]  # -4.97
         tree["tempering"]["log_z"]  # at every beta
     """
+    call = "sample_tempered(model=model)"
+    check_no_model(call, draws=draws, chains=chains)
     settings = TemperedSettings(
         draws=draws,
         chains=chains,
@@ -161,7 +166,7 @@ def sample_tempered(
         reference=reference,
     )
     return run_tempered(
-        pm.modelcontext(model),
+        model_from(model, call),
         settings,
         random_seed=random_seed,
         progressbar=progressbar,

@@ -2,14 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
-from pymc.progress_bar import create_simple_progress
-from pymc.util import get_random_generator
 
 from pymc_logz.errors import warn
 from pymc_logz.estimators.curve import MIN_INDEPENDENT, LogZCurve
@@ -24,21 +21,23 @@ from pymc_logz.estimators.tempering import (
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel, KernelState
-from pymc_logz.models.data_rows import container_names, read_data_rows
-from pymc_logz.models.flat import constrainer, flatten_model, model_labels, model_path
-from pymc_logz.models.prior import PriorDraws
-from pymc_logz.models.prior_check import check_prior_mass
+from pymc_logz.models.context import model_from
+from pymc_logz.models.data_rows import container_names
+from pymc_logz.models.flat import constrainer, model_labels
+from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.geometric import Evaluation
-from pymc_logz.pilot.preparation import Prepared, check_scale
-from pymc_logz.runners.block import Block
+from pymc_logz.pilot.moves import compile_moves
+from pymc_logz.runners.progress import progress_bar
 from pymc_logz.runners.temper import TemperBlock, Walk, Walkers, walk
-from pymc_logz.seeds import spawn_generators
 from pymc_logz.tempered.results import tempered_draws_dataset
 from pymc_logz.tempered.run import warm_up
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.tracked_results import Moment, moment_datasets
 from pymc_logz.tempered.warm_up import climb, level_share, with_tuned_steps
 from pymc_logz.trees.layout import evidence_dataset, make_tree
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 N_PILOT = 256
 LEAST_CARRIED = 0.2
@@ -127,7 +126,7 @@ class LogZTracker:
 
     def __init__(
         self,
-        model: pm.Model | None = None,
+        model: "pm.Model | None" = None,
         data: Sequence[str] | None = None,
         *,
         draws: int = 32,
@@ -157,11 +156,15 @@ class LogZTracker:
             target_accept=target_accept,
             thin=thin,
         )
-        self.model, self.alpha = pm.modelcontext(model), alpha
+        self.model, self.alpha = model_from(model, "LogZTracker(model)"), alpha
         self.names = container_names(self.model, data)
         self.shapes = {name: np.shape(value) for name, value in self.data.items()}
-        prepared = _prepare(self.model, self.data, self.settings, random_seed, compile_kwargs)
-        frozen = warm_up(prepared, self.settings, compile_kwargs, create_simple_progress(False))
+        now = {name: value[None] for name, value in self.data.items()}
+        prepared = prepare(self.model, random_seed, data=now)
+        values = prepared.data_rows.values
+        block = compile_moves(prepared, self.settings, compile_kwargs, n_rows=N_PILOT, data=values)
+        with progress_bar(False) as progress:
+            frozen = warm_up(prepared, block, self.settings, compile_kwargs, progress)
         self._block, self.ladder = frozen.block, frozen.ladder
         self._evaluate = _evaluator(frozen.block, compile_kwargs)
         self._constrain = constrainer(prepared.flat, [rv.name for rv in self.model.free_RVs])
@@ -215,7 +218,8 @@ class LogZTracker:
         """
         if data:
             self._check(data)
-            pm.set_data(dict(data), model=self.model)
+            for name, value in data.items():
+                self.model.set_data(name, value)
         self._check(self.data)
         before, old_data = self.ladder.log_z_hat, self._block.row_data
         share = self._carry()
@@ -370,26 +374,6 @@ class LogZTracker:
         """
         groups = moment_datasets(self.moments, self.ladder.betas, self._attrs)
         return make_tree(groups, self._settings())
-
-
-def _prepare(
-    model: pm.Model,
-    data: Mapping[str, np.ndarray],
-    settings: TemperedSettings,
-    random_seed: Any,
-    compile_kwargs: Mapping[str, Any] | None,
-) -> Prepared:
-    """Check a model, then compile its moves with the data as an input."""
-    rows = read_data_rows(model, {name: value[None] for name, value in data.items()})
-    rng = get_random_generator(random_seed)
-    [check_rng, pilot_rng] = spawn_generators(rng, 2)
-    flat = flatten_model(model, symbolic=rows.names)
-    prior = PriorDraws(model)
-    check_scale(settings.kernel, flat.n_dims)
-    check_prior_mass(model, check_rng)
-    kernel = settings.kernel.resolved(flat.n_dims)
-    block = Block(model_path(flat, prior), kernel, N_PILOT, compile_kwargs, data=rows.values)
-    return Prepared(flat, prior, block, N_PILOT, None, rng, pilot_rng)
 
 
 def _evaluator(block: TemperBlock, compile_kwargs: Mapping[str, Any] | None) -> Any:

@@ -73,14 +73,14 @@ def test_given_draws_are_dealt_out_to_all_chains(monkeypatch: pytest.MonkeyPatch
     """Would catch chains that all start from the first draws: those of one mode, if sorted."""
     monkeypatch.setattr(hais, "stay_at_end", lambda block, plan, start, tune, rng: start)
     monkeypatch.setattr(hais, "anneal", lambda block, plan, start, rng, report: start)
-    prepared = SimpleNamespace(block=None, rng=np.random.default_rng(1))
+    rng = np.random.default_rng(1)
     plan = SimpleNamespace(reverse=lambda: None, n_temperatures=1)
     forward = [SimpleNamespace(log_weight=np.zeros(n)) for n in (3, 5)]
     settings = SimpleNamespace(tune=1, cores=1)
     progress = create_simple_progress(False)
     for n_given in (8, 4):
         rows = np.arange(float(n_given))[:, None]
-        starts = hais.run_reverse(prepared, plan, settings, forward, rows, progress)
+        starts = hais.run_reverse(None, plan, settings, forward, rows, rng, progress)
         assert [start.shape for start in starts] == [(3, 1), (5, 1)]
         given = np.concatenate(starts).ravel()
         np.testing.assert_array_equal(np.sort(given), np.sort(np.resize(rows.ravel(), 8)))

@@ -1,5 +1,6 @@
 """Data rows times particles in one run: groups of rows, both ways of batching, batches."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,17 +14,16 @@ from support.latent_models import PEOPLE, check_rows, exact_people, numbers, sur
 
 import pymc_logz as lz
 from pymc_logz.hais import per_datum
-from pymc_logz.hais.per_datum import batches_of, collect, pilot_groups, prepare_rows, run_batches
+from pymc_logz.hais.per_datum import batches_of, collect, compile_batches, pilot_groups, run_batches
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import KernelState
-from pymc_logz.models.data_rows import read_data_rows
 from pymc_logz.models.flat import flatten_model, model_path
+from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.pilot.ladder import variance_of_most
 from pymc_logz.pilot.planning import make_plan
 from pymc_logz.pilot.population import Population, resample
-from pymc_logz.pilot.preparation import Prepared
 from pymc_logz.pilot.scales import centred, population_scale
 from pymc_logz.runners import block as block_module
 from pymc_logz.runners.anneal import Annealed, Plan, anneal
@@ -189,25 +189,25 @@ def test_ladder_is_long_enough_for_most_groups_that_can_be_reached() -> None:
 
 
 @pytest.fixture(scope="module")
-def prepared() -> tuple[Prepared, Plan]:
+def prepared() -> tuple[Prepared, Block, Plan]:
     """The survey made ready, with a frozen plan, for tests that run batches of it."""
-    rows = read_data_rows(survey(), PEOPLE)
-    ready, _ = prepare_rows(survey(), rows, HaisSettings(draws=16, betas=30), 3)
-    return ready, make_plan(ready, HaisSettings(betas=30), None)
+    ready = prepare(survey(), 3, data=PEOPLE)
+    block, _ = compile_batches(ready, HaisSettings(draws=16, betas=30))
+    return ready, block, make_plan(ready, block, HaisSettings(betas=30), None)
 
 
 def batched(
-    prepared: tuple[Prepared, Plan], size: int, cores: int = 1, draws: int = 16
+    prepared: tuple[Prepared, Block, Plan], size: int, cores: int = 1, draws: int = 16
 ) -> list[Any]:
     """Results of all people in batches of a size, from one seed."""
-    ready, plan = prepared
-    ready = Prepared(**{**vars(ready), "rng": np.random.default_rng(4)})
+    ready, block, plan = prepared
+    ready = replace(ready, rng=np.random.default_rng(4))
     batches = list(STACKED.reshape(-1, size, STACKED.shape[1]))
     settings = HaisSettings(draws=draws, cores=cores)
-    return run_batches(ready, plan, batches, settings, create_simple_progress(False))
+    return run_batches(ready, block, plan, batches, settings, create_simple_progress(False))
 
 
-def test_cores_do_not_change_a_bit(prepared: tuple[Prepared, Plan]) -> None:
+def test_cores_do_not_change_a_bit(prepared: tuple[Prepared, Block, Plan]) -> None:
     """Would catch batches that share a random stream, prior draws among them."""
     one, two = (
         [e.log_z for result in batched(prepared, 3, cores) for e in result.estimates]
@@ -218,7 +218,7 @@ def test_cores_do_not_change_a_bit(prepared: tuple[Prepared, Plan]) -> None:
 
 
 def test_batches_of_any_size_are_exact(
-    prepared: tuple[Prepared, Plan], monkeypatch: pytest.MonkeyPatch
+    prepared: tuple[Prepared, Block, Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Would catch data that go to the particles of other rows, as in the broken variant."""
     exact = exact_people(PEOPLE)
@@ -243,7 +243,7 @@ def test_batches_of_any_size_are_exact(
 
 
 def test_interrupt_keeps_finished_batches(
-    prepared: tuple[Prepared, Plan], monkeypatch: pytest.MonkeyPatch
+    prepared: tuple[Prepared, Block, Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Would catch finished rows that are thrown away, or unfinished ones with a number."""
     calls = iter(range(100))
@@ -255,9 +255,8 @@ def test_interrupt_keeps_finished_batches(
 
     monkeypatch.setattr(per_datum, "anneal", stop)
     results = batched(prepared, 4)
-    rows = read_data_rows(survey(), PEOPLE)
     with pytest.warns(lz.EvidenceWarning, match="8 of 12 data rows.*row 4.*'not_run'"):
-        tree = collect(*prepared, rows, results, HaisSettings(draws=16), {})
+        tree = collect(*prepared, results, HaisSettings(draws=16), {})
     status = tree["evidence"]["status"].to_numpy()[0]
     np.testing.assert_array_equal(status == "not_run", np.arange(12) >= 4)
     np.testing.assert_array_equal(np.isnan(numbers(tree)[0]), status == "not_run")
@@ -267,14 +266,14 @@ def test_interrupt_keeps_finished_batches(
 @pytest.mark.slow
 def test_intervals_cover_the_exact_log_likelihood() -> None:
     """Would catch errors that miss a source of variation, over rows and replicates."""
-    rows = read_data_rows(survey(), PEOPLE)
     settings = HaisSettings(draws=128)
-    ready, batches = prepare_rows(survey(), rows, settings, 3)
-    plan = make_plan(ready, settings, None)
+    ready = prepare(survey(), 3, data=PEOPLE)
+    block, batches = compile_batches(ready, settings)
+    plan = make_plan(ready, block, settings, None)
     z = []
     for seed in range(25):
-        again = Prepared(**{**vars(ready), "rng": np.random.default_rng(seed)})
-        [result] = run_batches(again, plan, batches, settings, create_simple_progress(False))
+        again = replace(ready, rng=np.random.default_rng(seed))
+        [result] = run_batches(again, block, plan, batches, settings, create_simple_progress(False))
         log_z = np.array([estimate.log_z for estimate in result.estimates])
         mcse = np.array([estimate.mcse for estimate in result.estimates])
         z.append((log_z - exact_people(PEOPLE)) / mcse)

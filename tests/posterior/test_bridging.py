@@ -15,12 +15,12 @@ from support.checks import assert_detects, check_coverage, make_rng
 from pymc_logz import (
     EvidenceWarning,
     ImproperPriorError,
-    LogZEstimate,
     ModelError,
     bridge_sampling,
     energies,
 )
 from pymc_logz.energies import Energy
+from pymc_logz.estimators import LogZEstimate
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import flatten_model
 from pymc_logz.posterior import bridging as module

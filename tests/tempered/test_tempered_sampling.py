@@ -16,8 +16,9 @@ from support import pymc_models as models
 import pymc_logz as lz
 from pymc_logz.energies import gaussian_shells, ridge, skewed_bimodal, two_gaussians
 from pymc_logz.estimators.tempering import rts
-from pymc_logz.pilot import preparation
-from pymc_logz.pilot.preparation import Prepared
+from pymc_logz.models import preparation
+from pymc_logz.models.preparation import Prepared
+from pymc_logz.pilot.moves import compile_moves
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import spawn_generators
@@ -59,18 +60,26 @@ def _compile_once() -> Iterator[None]:
 
     A dozen walkers may take many rounds to meet the rule, and no test here needs that.
     """
-    prepared: dict[Any, Prepared] = {}
+    prepared: list[Prepared] = []
+    moves: dict[Any, Block] = {}
     blocks: dict[Any, TemperBlock] = {}
 
-    def prepare_once(model: pm.Model, settings: Any, seed: Any, compile_kwargs: Any) -> Prepared:
+    def prepare_once(model: pm.Model, seed: Any) -> Prepared:
         if model is not MODEL:
-            return preparation.prepare(model, settings, seed, compile_kwargs)
-        key = (settings.kernel, settings.reference)
-        if key not in prepared:
-            prepared[key] = preparation.prepare(model, settings, 0, compile_kwargs)
+            return preparation.prepare(model, seed)
+        if not prepared:
+            prepared.append(preparation.prepare(model, 0))
         rng = get_random_generator(seed)
         [_, pilot_rng] = spawn_generators(rng, 2)
-        return replace(prepared[key], rng=rng, pilot_rng=pilot_rng)
+        return replace(prepared[0], rng=rng, pilot_rng=pilot_rng)
+
+    def moves_once(prepared: Prepared, settings: Any, compile_kwargs: Any) -> Block:
+        if prepared.flat.model is not MODEL:
+            return compile_moves(prepared, settings, compile_kwargs)
+        key = (settings.kernel, settings.reference)
+        if key not in moves:
+            moves[key] = compile_moves(prepared, settings, compile_kwargs)
+        return moves[key]
 
     def compile_once(block: Block, *args: Any) -> TemperBlock:
         key = (block, *args[:-1])
@@ -81,6 +90,7 @@ def _compile_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(warm_up, "MAX_ROUNDS", 5)
         patch.setattr(runs, "prepare", prepare_once)
+        patch.setattr(runs, "compile_moves", moves_once)
         patch.setattr(runs, "TemperBlock", compile_once)
         yield
 

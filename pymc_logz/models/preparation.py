@@ -1,0 +1,97 @@
+"""A model that was checked, made flat and can be drawn from: what every method starts with."""
+
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+
+from pymc_logz.models.data_rows import DataRows, read_data_rows
+from pymc_logz.models.flat import FlatModel, flatten_model, simulate
+from pymc_logz.models.prior import PriorDraws
+from pymc_logz.models.prior_check import check_prior_mass
+from pymc_logz.seeds import random_generator, spawn_generators
+
+_checked: "weakref.WeakSet[pm.Model]" = weakref.WeakSet()
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A PyMC model made ready, with the random generators of all that is to be done with it."""
+
+    flat: FlatModel
+    """Log densities of a row of unconstrained values; names, shapes and labels of the variables."""
+    prior: PriorDraws
+    """Exact draws of the prior."""
+    rows: DataRows | None
+    """Data that take the place of the model's own, if any were given."""
+    exact_row: np.ndarray | None
+    """The draw that simulated data came from, shape (1, d)."""
+    check_rng: np.random.Generator
+    """Of checks, and of what is looked for in the model itself."""
+    pilot_rng: np.random.Generator
+    """Of the pilot, or of a bridge's proposals."""
+    rng: np.random.Generator
+    """Of the run: its chains spawn from it."""
+
+    @property
+    def n_dims(self) -> int:
+        """d, the length of a row."""
+        return self.flat.n_dims
+
+    @property
+    def data_rows(self) -> DataRows:
+        """``rows``, where the model was prepared with data."""
+        if self.rows is None:
+            raise ValueError("the model was prepared without data rows")
+        return self.rows
+
+
+def prepare(
+    model: pm.Model,
+    random_seed: Any = None,
+    *,
+    data: Mapping[str, Any] | None = None,
+    simulate_data: bool = False,
+    needs_prior_draws: bool = True,
+) -> Prepared:
+    """Check a model and everything that is given with it, and make it flat.
+
+    Parameters
+    ----------
+    model
+        Any PyMC model whose log Z is defined.
+    random_seed
+        Anything that ``pm.sample`` takes.
+    data
+        Data rows by name, each with a leading axis of rows; see `read_data_rows`.
+    simulate_data
+        Whether to condition on data simulated from the model itself.
+    needs_prior_draws
+        Whether a prior that cannot be drawn from is an error. Where draws only check the prior,
+        that is done once for each model.
+
+    Raises
+    ------
+    ModelError
+        If log Z of the model is undefined or out of reach.
+    ValueError
+        If the data do not fit the model.
+    """
+    rows = None if data is None else read_data_rows(model, data)
+    rng = random_generator(random_seed)
+    # checks have a generator of their own: whether they are made must not change a result
+    [check_rng, pilot_rng] = spawn_generators(rng, 2)
+    flat, exact_row = flatten_model(model, symbolic=() if rows is None else rows.names), None
+    prior = PriorDraws(model, needed=needs_prior_draws)
+    if simulate_data:
+        exact_row, observed = simulate(flat, check_rng)
+        flat = flatten_model(model, observed)
+    if needs_prior_draws:
+        check_prior_mass(model, check_rng)
+    elif prior.obstacle is None and model not in _checked:
+        check_prior_mass(model, check_rng)
+        _checked.add(model)
+    return Prepared(flat, prior, rows, exact_row, check_rng, pilot_rng, rng)
