@@ -65,6 +65,62 @@ def check_flag(**given: Any) -> None:
             raise ValueError(f"{name}={value!r} must be True or False")
 
 
+def check_log_weight(**given: np.ndarray) -> None:
+    """Raise a ValueError for log weights of fewer than two rows, or with NaN among them."""
+    for name, values in given.items():
+        if values.size < 2:
+            raise ValueError(f"{name} has {values.size} entries; an error needs at least 2")
+        bad = np.count_nonzero(np.isnan(values))
+        if bad:
+            raise ValueError(
+                f"{name} has no number for each row: {bad} of {values.size} entries of {name} are "
+                f"NaN; a row outside the support has weight zero, {name}=-inf"
+            )
+
+
+def check_log_density(*, may_be_zero: bool, **given: np.ndarray) -> None:
+    """Raise a ValueError for log densities with NaN or infinities, but for -inf if that may be."""
+    wanted = "finite numbers, or -inf for a density of zero" if may_be_zero else "finite"
+    for name, values in given.items():
+        allowed = np.isfinite(values) | (np.isneginf(values) if may_be_zero else False)
+        bad = np.count_nonzero(~allowed)
+        if bad:
+            raise ValueError(
+                f"{bad} of {values.size} entries of {name} are NaN or infinite; they must be "
+                f"{wanted}"
+            )
+
+
+def check_betas(betas: Any, remedy: str = "") -> np.ndarray:
+    """The ladder as a float array, refused unless it rises strictly from 0 to 1.
+
+    Parameters
+    ----------
+    betas
+        Inverse temperatures, shape (K,), K at least 2.
+    remedy
+        What else may be given in place of an array, to be added to the message.
+    """
+    betas = np.asarray(betas, dtype=float)
+    if betas.ndim != 1 or betas.size < 2:
+        raise ValueError(
+            f"betas has shape {betas.shape}; give a one-dimensional array of at least 2 inverse "
+            f"temperatures{remedy}"
+        )
+    if not np.all(np.isfinite(betas)) or betas[0] != 0 or betas[-1] != 1:
+        raise ValueError(
+            f"betas runs from {betas[0]} to {betas[-1]}; it must be a ladder from 0 to 1: start at "
+            "exactly 0 (the reference), end at exactly 1 (the target) and be finite"
+        )
+    if np.any(np.diff(betas) <= 0):
+        where = int(np.argmax(np.diff(betas) <= 0))
+        raise ValueError(
+            f"betas must increase strictly, but betas[{where + 1}]={betas[where + 1]} follows "
+            f"betas[{where}]={betas[where]}; sort it and remove repeats"
+        )
+    return betas
+
+
 def _numbers(value: Any) -> np.ndarray:
     """The value as floating-point numbers; NaN where it is none."""
     try:

@@ -17,8 +17,9 @@ from pymc_logz.manifold.forms.likelihood import likelihood_form
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.flat import flatten_model, unconstrain
-from pymc_logz.paths.elliptical import fitted_normal
-from pymc_logz.posterior.bridging import bridge_sampling, importance, warn_of_disagreement
+from pymc_logz.paths.fitting import fitted_normal
+from pymc_logz.posterior.bridging import bridge_sampling, warn_of_disagreement
+from pymc_logz.posterior.importance import importance
 from pymc_logz.step_methods import ConstrainedHMC, proposal_log_weight
 from pymc_logz.tempered.evidence import stored_draws, tempered_evidence, walker_group
 from pymc_logz.trees.comparison import evidence_of

@@ -1,61 +1,186 @@
-"""Log weights of rows: their effective number, the shape of their tail, smoothing, resampling."""
+"""Log weights of rows: normalised, averaged, counted, judged, smoothed, resampled.
+
+Log weights are in nats and known up to a constant; -inf is a weight of zero. The functions here
+take and return arrays, and are the only ones of their kind in the package.
+"""
 
 import numpy as np
-from arviz_stats.base import array_stats
+from scipy.special import logsumexp
+
+MIN_ROWS_FOR_KHAT = 20
+"""Fewest finite weights that a tail is fitted to: the tail is then four of them."""
+DEGENERATE_ESS = 10.0
+"""Effective rows up to which there is no number: its error would be one from ten values."""
+LOW_ESS = 50.0
+"""Effective rows below which the error is a rough guess: docs/theory/errors.md."""
+LOW_ESS_SHARE = 0.05
+"""Effective share of the rows below which a better path is worth more than more rows."""
+MAX_KHAT = 0.7
+"""k-hat beyond which no number of rows helps: Vehtari et al. (2024), arXiv 1507.02646."""
 
 
-def conditional_ess(log_increment: np.ndarray) -> float:
-    """Effective share of equally weighted rows after one reweighting, in [0, 1]."""
-    top = log_increment.max(initial=-np.inf)
-    if not np.isfinite(top):
-        return 0.0
-    weight = np.exp(log_increment - top)
-    return float(weight.sum() ** 2 / (weight**2).sum() / weight.size)
+def relative(log_weight: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Weights in units of the largest one along an axis; zeros where all are zero.
+
+    Parameters
+    ----------
+    log_weight
+        Any shape.
+    axis
+        The rows that are compared with each other.
+
+    Returns
+    -------
+    np.ndarray
+        Same shape, in [0, 1].
+    """
+    top = log_weight.max(axis=axis, keepdims=True)
+    return np.exp(log_weight - np.where(np.isfinite(top), top, 0.0))
 
 
-def weight_ess(log_weight: np.ndarray) -> np.ndarray:
-    """Effective number of rows, (sum w)^2 / sum w^2, over the last axis; 0 where all are zero."""
-    top = log_weight.max(axis=-1, keepdims=True)
-    weight = np.exp(log_weight - np.where(np.isfinite(top), top, 0.0))
-    square = (weight**2).sum(axis=-1)
-    return np.where(square > 0, weight.sum(axis=-1) ** 2 / np.where(square > 0, square, 1.0), 0.0)
+def normalise(log_weight: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Weights as shares of their sum along an axis; zeros where all are zero.
+
+    SciPy's ``softmax``, but for rows that are all lost, of which that makes NaN.
+
+    Parameters
+    ----------
+    log_weight
+        Any shape.
+    axis
+        The rows that share a sum.
+
+    Returns
+    -------
+    np.ndarray
+        Same shape.
+    """
+    weight = relative(log_weight, axis)
+    total = weight.sum(axis=axis, keepdims=True)
+    return np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
 
 
-def _weighted_mean(values: np.ndarray, log_weight: np.ndarray) -> np.ndarray:
-    """Mean over the last axis; what has weight zero does not count, -inf makes it -inf."""
-    top = log_weight.max(axis=-1, keepdims=True)
-    weight = np.exp(log_weight - np.where(np.isfinite(top), top, 0.0))
+def log_mean(log_weight: np.ndarray) -> float:
+    """Log of the mean weight of all rows; -inf if all are zero."""
+    return float(logsumexp(log_weight) - np.log(log_weight.size))
+
+
+def weighted_mean(values: np.ndarray, log_weight: np.ndarray) -> np.ndarray:
+    """Weighted mean over the last axis; NaN where all weights are zero.
+
+    What has weight zero does not count, even if it is infinite; -inf with a weight makes it -inf.
+
+    Parameters
+    ----------
+    values, log_weight
+        Shape (..., n).
+
+    Returns
+    -------
+    np.ndarray
+        Shape (...).
+    """
+    weight = relative(log_weight)
     total = weight.sum(axis=-1)
     counted = np.multiply(weight, values, out=np.zeros_like(weight), where=weight > 0)
     return np.divide(counted.sum(axis=-1), total, out=np.full_like(total, np.nan), where=total > 0)
 
 
-MIN_ROWS_FOR_KHAT = 20
-DEGENERATE_ESS = 10.0
-LOW_ESS = 50.0
-LOW_ESS_SHARE = 0.05
+def ess_of_sums(
+    total: np.ndarray | np.floating, total_squares: np.ndarray | np.floating
+) -> np.ndarray:
+    """Effective number of rows from the sum of their weights and that of the squares.
+
+    Of means in place of sums it is the effective share of the rows.
+
+    Parameters
+    ----------
+    total, total_squares
+        Sums of weights and of squared weights, any shape.
+
+    Returns
+    -------
+    np.ndarray
+        ``total**2 / total_squares``, same shape; 0 where all weights are zero.
+
+    References
+    ----------
+    Kong (1992), A note on importance sampling using standardized weights.
+    """
+    size = np.zeros(np.shape(total))
+    return np.divide(total**2, total_squares, out=size, where=np.greater(total_squares, 0))
+
+
+def weight_ess(log_weight: np.ndarray) -> np.ndarray:
+    """Effective number of rows, (sum w)^2 / sum w^2, over the last axis; 0 where all are zero.
+
+    Parameters
+    ----------
+    log_weight
+        Shape (..., n).
+
+    Returns
+    -------
+    np.ndarray
+        Shape (...), from 0 to n.
+    """
+    weight = relative(log_weight)
+    return ess_of_sums(weight.sum(axis=-1), (weight**2).sum(axis=-1))
+
+
+def conditional_ess(log_increment: np.ndarray) -> float:
+    """Effective share of equally weighted rows after one reweighting, in [0, 1].
+
+    Parameters
+    ----------
+    log_increment
+        Log weight that each row gains, shape (n,).
+
+    References
+    ----------
+    Zhou, Johansen & Aston (2016), doi 10.1080/10618600.2015.1060885.
+    """
+    if not np.isfinite(log_increment.max(initial=-np.inf)):
+        return 0.0
+    return float(weight_ess(log_increment) / log_increment.size)
 
 
 def pareto_khat(log_weight: np.ndarray) -> float:
-    """Pareto shape of the upper tail of ``exp(log_weight)``; NaN where there is none to fit."""
+    """Pareto shape of the upper tail of ``exp(log_weight)``; NaN where there is none to fit.
+
+    Parameters
+    ----------
+    log_weight
+        Shape (n,).
+    """
     finite = log_weight[np.isfinite(log_weight)]
     if finite.size < MIN_ROWS_FOR_KHAT or np.ptp(finite) == 0:
         return np.nan
     try:
         # draws of a Markov chain repeat, and a tail of few distinct values may fit no law
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            # psislw takes log likelihoods, whose importance weights are their reciprocals
-            return float(array_stats.psislw(-log_weight)[1])
+            return float(_pareto_smoothed(log_weight)[1])
     except ValueError:  # a tail of equal values
         return np.nan
 
 
 def smoothed(log_weight: np.ndarray) -> np.ndarray:
-    """Log weights with a Pareto-smoothed upper tail, on their own scale, shape (n,)."""
+    """Log weights with a Pareto-smoothed upper tail, on their own scale.
+
+    Parameters
+    ----------
+    log_weight
+        Shape (n,), of which `pareto_khat` can be told.
+
+    Returns
+    -------
+    np.ndarray
+        Shape (n,).
+    """
     finite = np.isfinite(log_weight)
     values = log_weight[finite]
     with np.errstate(over="ignore"):  # a tail without a mean, whose k-hat says so
-        normalised = np.asarray(array_stats.psislw(-values)[0])
+        normalised = np.asarray(_pareto_smoothed(values)[0])
     # the body is left as it was, but for the constant that normalises
     body = int(np.argmin(values))
     result = log_weight.copy()
@@ -63,13 +188,32 @@ def smoothed(log_weight: np.ndarray) -> np.ndarray:
     return result
 
 
+def _pareto_smoothed(log_weight: np.ndarray) -> tuple[np.ndarray, float]:
+    """Normalised log weights with a smoothed tail, and its shape."""
+    # ArviZ takes seconds to import, and few who import this module have a tail to fit
+    from arviz_stats.base import array_stats
+
+    # psislw takes log likelihoods, whose importance weights are their reciprocals
+    return array_stats.psislw(-log_weight)
+
+
 def khat_threshold(n_rows: int) -> float:
     """Largest k-hat with which n rows are trusted, as in ArviZ."""
-    return min(1.0 - 1.0 / np.log10(max(n_rows, 20)), 0.7)
+    return min(1.0 - 1.0 / np.log10(max(n_rows, MIN_ROWS_FOR_KHAT)), MAX_KHAT)
 
 
 def weight_status(ess: float, khat: float, n_rows: int) -> str:
-    """Verdict on a set of weights, a key of ``STATUS_SENTENCES``."""
+    """Verdict on a set of weights, a key of ``STATUS_SENTENCES``.
+
+    Parameters
+    ----------
+    ess
+        Effective number of rows.
+    khat
+        Pareto shape of the tail; NaN where there is none, which accuses nobody.
+    n_rows
+        n.
+    """
     if ess <= min(DEGENERATE_ESS, 0.5 * n_rows):
         return "degenerate"
     if khat > khat_threshold(n_rows):
@@ -80,9 +224,60 @@ def weight_status(ess: float, khat: float, n_rows: int) -> str:
 
 
 def systematic_resample(weight: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Indices of n rows, each drawn in proportion to its normalised weight, shape (n,)."""
+    """Indices of n rows, in rising order, each drawn in proportion to its weight.
+
+    One uniform serves all rows, so that the number of copies of a row is off by less than one.
+
+    Parameters
+    ----------
+    weight
+        Weights that are not all zero, shape (m,).
+    n
+        Number of rows to draw.
+    rng
+        Source of the uniform.
+
+    Returns
+    -------
+    np.ndarray
+        Shape (n,).
+
+    References
+    ----------
+    Carpenter, Clifford & Fearnhead (1999), doi 10.1049/ip-rsn:19990255.
+    """
     points = (np.arange(n) + rng.random()) / n
     cumulative = np.cumsum(weight)
     return np.searchsorted(cumulative / cumulative[-1], points, side="right").clip(
         max=weight.size - 1
     )
+
+
+def resampled(
+    log_weight: np.ndarray,
+    rng: np.random.Generator,
+    n: int | None = None,
+    *,
+    shuffled: bool = False,
+) -> np.ndarray:
+    """Indices of n rows that may be treated as equally weighted, shape (n,).
+
+    Parameters
+    ----------
+    log_weight
+        Any shape; indices are those of the flattened array.
+    rng
+        Source of all noise.
+    n
+        Number of rows to draw; None takes as many as there are weights.
+    shuffled
+        Whether the rows come in random order; otherwise in that of the weights, so that what is
+        next to each other in time stays so. Where no row has a finite weight, all count alike, at
+        even distances and in their order.
+    """
+    flat = log_weight.ravel()
+    n = flat.size if n is None else n
+    if not np.isfinite(flat.max()):
+        return np.linspace(0, flat.size - 1, n).astype(int)
+    chosen = systematic_resample(normalise(flat), n, rng)
+    return rng.permutation(chosen) if shuffled else chosen

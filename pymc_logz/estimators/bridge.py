@@ -2,10 +2,12 @@
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 
+from pymc_logz.arguments import check_log_weight
 from pymc_logz.estimators.importance import importance_log_z
 from pymc_logz.estimators.result import LogZEstimate
+from pymc_logz.weights import ess_of_sums, log_mean
 
 MIN_ESS = 10.0
 """Effective rows in the overlap below which the error is a rough guess (measured coverage)."""
@@ -86,7 +88,8 @@ def bar_log_z(
     Bennett (1976), doi 10.1016/0021-9991(76)90078-4, eq. 12; Shirts & Chodera (2008), doi
     10.1063/1.2978177, for the error.
     """
-    forward, reverse = _checked(forward, "forward"), _checked(reverse, "reverse")
+    forward, reverse = (np.asarray(one, dtype=float).ravel() for one in (forward, reverse))
+    check_log_weight(forward=forward, reverse=reverse)
     log_share = np.log(forward.size / reverse.size)
 
     def shares(log_z: float) -> tuple[np.ndarray, np.ndarray]:
@@ -108,11 +111,11 @@ def bar_log_z(
     of_forward, of_reverse = shares(log_z)
     parts = (of_forward, of_reverse)
     overlap = float(of_forward.mean() + of_reverse.mean())
-    details = {"overlap": overlap, "log_mean_forward": _log_mean(forward)}
+    details = {"overlap": overlap, "log_mean_forward": log_mean(forward)}
     if not overlap > MIN_OVERLAP:
         return LogZEstimate(method, np.nan, np.nan, 0.0, np.nan, "no_overlap", details)
     variance = sum(part.var(ddof=1) / part.mean() ** 2 / part.size for part in parts)
-    ess = sum(part.sum() ** 2 / (part**2).sum() for part in parts)
+    ess = sum(ess_of_sums(part.sum(), (part**2).sum()) for part in parts)
     return LogZEstimate(
         method=method,
         log_z=log_z_reference + log_z,
@@ -122,17 +125,3 @@ def bar_log_z(
         status="ok" if ess >= MIN_ESS else "low_weight_ess",
         details=details,
     )
-
-
-def _checked(log_weight: np.ndarray, name: str) -> np.ndarray:
-    log_weight = np.asarray(log_weight, dtype=float).ravel()
-    if log_weight.size < 2 or np.any(np.isnan(log_weight)):
-        raise ValueError(
-            f"{name} has {log_weight.size} log weights, {np.isnan(log_weight).sum()} of them NaN; "
-            "give at least 2, with -inf for a weight of zero"
-        )
-    return log_weight
-
-
-def _log_mean(log_weight: np.ndarray) -> float:
-    return float(logsumexp(log_weight) - np.log(log_weight.size))

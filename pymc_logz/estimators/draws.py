@@ -6,6 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
+from pymc_logz.arguments import check_betas
+
 CHUNK_ELEMENTS = 2**20
 MAX_BLOCKS = 2**14
 
@@ -51,8 +53,7 @@ class TemperedDraws:
     log_z_reference: float = 0.0
 
     def __post_init__(self) -> None:
-        betas = np.asarray(self.betas, dtype=float)
-        _check_betas(betas)
+        betas = check_betas(self.betas)
         log_ratio = np.asarray(self.log_ratio, dtype=float)
         level = np.asarray(self.level)
         log_z_hat = np.atleast_2d(np.asarray(self.log_z_hat, dtype=float))
@@ -158,20 +159,14 @@ class TemperedDraws:
 
 
 def shares(log_weight: np.ndarray) -> np.ndarray:
-    """Weights of each row as shares of their sum, shape (n, K); overwrites the argument."""
+    """Weights of each row as shares of their sum, shape (n, K); overwrites the argument.
+
+    `pymc_logz.weights.normalise` for arrays that fill memory, in two thirds of its time.
+    """
     log_weight -= log_weight.max(axis=1, keepdims=True)
     weight = np.exp(log_weight, out=log_weight)
     weight /= weight.sum(axis=1, keepdims=True)
     return weight
-
-
-def _check_betas(betas: np.ndarray) -> None:
-    if betas.ndim != 1 or betas.size < 2 or betas[0] != 0 or betas[-1] != 1:
-        raise ValueError(
-            f"betas={betas} must be a ladder from 0 to 1; give at least those two temperatures"
-        )
-    if not np.all(np.diff(betas) > 0):
-        raise ValueError(f"betas={betas} must increase strictly; sort them and drop repeats")
 
 
 def _check_draws(level: np.ndarray, log_ratio: np.ndarray, n_levels: int) -> None:

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from pymc_logz.arguments import check_log_weight
 from pymc_logz.estimators.result import LogZEstimate
-from pymc_logz.weights import pareto_khat, smoothed, weight_status
+from pymc_logz.weights import ess_of_sums, pareto_khat, smoothed, weight_status
 
 
 def importance_log_z(
@@ -54,13 +55,7 @@ def importance_log_z(
     log Z = 3.095 ± 0.017 (importance, ok)
     """
     log_weight = np.asarray(log_weight, dtype=float).ravel()
-    if log_weight.size < 2:
-        raise ValueError(f"log_weight has {log_weight.size} entries; an error needs at least 2")
-    if np.any(np.isnan(log_weight)):
-        raise ValueError(
-            f"{np.isnan(log_weight).sum()} of {log_weight.size} entries of log_weight are NaN; "
-            "a row outside the support has weight zero, log_weight=-inf"
-        )
+    check_log_weight(log_weight=log_weight)
     top = log_weight.max()
     if not np.isfinite(top):
         status = "no_support" if top < 0 else "infinite_weight"
@@ -71,7 +66,7 @@ def importance_log_z(
     weight = np.exp(log_weight - top)
     mean = weight.mean()
     mcse = float(weight.std(ddof=1) / (mean * np.sqrt(weight.size)))
-    ess = float(weight.sum() ** 2 / (weight**2).sum())
+    ess = float(ess_of_sums(weight.sum(), (weight**2).sum()))
     log_z = float(log_z_reference + top + np.log(mean))
     status = weight_status(ess, khat, weight.size)
     details = {"log_mean_weight": log_z - log_z_reference, "n_rows": float(weight.size)}

@@ -3,13 +3,14 @@
 from typing import NamedTuple
 
 import numpy as np
-from arviz_stats.base import array_stats
 from scipy.optimize import brentq
 from scipy.special import expit
 
+from pymc_logz.arguments import check_log_density
+from pymc_logz.estimators.chains import check_chains, effective_draws
 from pymc_logz.estimators.result import LogZEstimate
+from pymc_logz.weights import ess_of_sums
 
-MIN_CHAIN = 4
 MIN_SHARED = 10.0
 LOW_SHARED = 50.0
 MIN_POSTERIOR_ESS = 50.0
@@ -102,10 +103,10 @@ def bridge_log_z(
     bridge = solve_bridge(posterior, proposal, posterior.size)
     if bridge is None:
         return LogZEstimate(method, np.nan, np.nan, 0.0, np.nan, "poor_overlap", details)
-    ess = _effective_draws(bridge.of_posterior)
+    ess = effective_draws(bridge.of_posterior, tails=True)
     # the shares that are optimal for chains: their draws count for as many as they are worth
     bridge = solve_bridge(posterior, proposal, ess) or bridge
-    ess = _effective_draws(bridge.of_posterior)
+    ess = effective_draws(bridge.of_posterior, tails=True)
     details |= {
         "overlap": bridge.overlap,
         "posterior_ess": ess,
@@ -187,18 +188,14 @@ def _posterior_ratio(target: np.ndarray, proposal: np.ndarray) -> np.ndarray:
             f"target_at_posterior has shape {target.shape} and proposal_at_posterior "
             f"{proposal.shape}; both must be (chains, draws)"
         )
-    if target.shape[-1] < MIN_CHAIN or target.size == 0:
-        raise ValueError(
-            f"target_at_posterior has shape {target.shape}; each chain needs at least {MIN_CHAIN} "
-            "draws, so that its autocorrelation can be told"
-        )
+    check_chains(target_at_posterior=target)
     bad = np.count_nonzero(~np.isfinite(target))
     if bad:
         raise ValueError(
             f"{bad} of {target.size} entries of target_at_posterior are not finite; draws of the "
             "target have a positive density: look for draws of another model, or on a boundary"
         )
-    _check_proposal(proposal, "proposal_at_posterior", may_be_zero=True)
+    check_log_density(may_be_zero=True, proposal_at_posterior=proposal)
     return np.atleast_2d(target - proposal)
 
 
@@ -210,32 +207,9 @@ def _proposal_ratio(target: np.ndarray, proposal: np.ndarray) -> np.ndarray:
             f"target_at_proposal has shape {target.shape} and proposal_at_proposal "
             f"{proposal.shape}; both need one entry for each of at least 2 proposal draws"
         )
-    _check_proposal(target, "target_at_proposal", may_be_zero=True)
-    _check_proposal(proposal, "proposal_at_proposal", may_be_zero=False)
+    check_log_density(may_be_zero=True, target_at_proposal=target)
+    check_log_density(may_be_zero=False, proposal_at_proposal=proposal)
     return (target - proposal).ravel()
-
-
-def _check_proposal(values: np.ndarray, name: str, *, may_be_zero: bool) -> None:
-    allowed = np.isfinite(values) | (np.isneginf(values) if may_be_zero else False)
-    if not np.all(allowed):
-        wanted = "finite numbers, or -inf for a density of zero" if may_be_zero else "finite"
-        raise ValueError(
-            f"{np.count_nonzero(~allowed)} of {values.size} entries of {name} are NaN or infinite; "
-            f"they must be {wanted}"
-        )
-
-
-def _effective_draws(values: np.ndarray) -> float:
-    """Number of independent draws that chains are worth for the mean of these values.
-
-    At most their number: a gain from negative autocorrelation is not trusted. Chains that are slow
-    only in their tails show it in absolute deviations sooner than in the values themselves.
-    """
-    if np.ptp(values) == 0:
-        return float(values.size)
-    sizes = [array_stats.ess(x, method="mean") for x in (values, np.abs(values - values.mean()))]
-    finite = [float(size) for size in sizes if np.isfinite(size)]
-    return min([*finite, float(values.size)]) if finite else 1.0
 
 
 def _relative_variance(values: np.ndarray, n_effective: float) -> float:
@@ -254,7 +228,7 @@ def _relative_variance(values: np.ndarray, n_effective: float) -> float:
 
 def _concentration(values: np.ndarray) -> float:
     """Effective share of values that carry their sum, 1 if all are equal."""
-    return float(values.mean() ** 2 / np.mean(values**2))
+    return float(ess_of_sums(values.mean(), np.mean(values**2)))
 
 
 def _status(converged: bool, n_shared: float, posterior_ess: float) -> str:

@@ -14,6 +14,7 @@ from pymc_logz.estimators.curve import (
 from pymc_logz.estimators.draws import TemperedDraws, shares
 from pymc_logz.estimators.odds import LevelOdds, solve_odds
 from pymc_logz.estimators.tempering import level_status
+from pymc_logz.weights import ess_of_sums
 
 
 def mbar(draws: TemperedDraws) -> LogZCurve:
@@ -52,7 +53,7 @@ def mbar(draws: TemperedDraws) -> LogZCurve:
     with np.errstate(divide="ignore", invalid="ignore"):
         log_z = np.log(draws.visits) - odds.log_odds
         overlap = draws.n_draws * odds.gram / draws.visits[:, None]
-        end_sizes = (odds.share**2 / np.diag(odds.gram))[[0, -1]] * draws.n_draws
+        end_sizes = ess_of_sums(odds.share, np.diag(odds.gram))[[0, -1]] * draws.n_draws
     ess = float(min(bridge.min(), end_sizes.min()))
     status = _mbar_status(float(bridge.min()), odds.converged)
     details = {"overlap": overlap, "bridge": bridge}

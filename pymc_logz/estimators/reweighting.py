@@ -1,12 +1,17 @@
 """log Z of a target near one whose draws exist: the change of log Z by re-weighting."""
 
 import numpy as np
-from arviz_stats.base import array_stats
 
+from pymc_logz.arguments import check_log_density
+from pymc_logz.estimators.chains import check_chains, effective_draws
 from pymc_logz.estimators.result import LogZEstimate
-from pymc_logz.weights import DEGENERATE_ESS, khat_threshold, pareto_khat, smoothed
-
-MIN_CHAIN = 4
+from pymc_logz.weights import (
+    DEGENERATE_ESS,
+    ess_of_sums,
+    khat_threshold,
+    pareto_khat,
+    smoothed,
+)
 
 
 def reweighted_log_z(
@@ -60,20 +65,12 @@ def reweighted_log_z(
     mean, base_mean = weight.mean(), base_weight.mean()
     # linear terms of the ratio of two means over the same draws
     influence = weight / mean - base_weight / base_mean
-    mcse = float(influence.std() / np.sqrt(_effective_draws(influence)))
-    ess = float(mean**2 / np.mean(weight**2) * _effective_draws(weight))
+    mcse = float(influence.std() / np.sqrt(effective_draws(influence)))
+    ess = float(ess_of_sums(mean, np.mean(weight**2)) * effective_draws(weight))
     log_z = float(top + np.log(mean) - np.log(base_mean))
     if khat > khat_threshold(weight.size) or ess <= DEGENERATE_ESS:
         return LogZEstimate(method, np.nan, np.nan, ess, khat, "too_far")
     return LogZEstimate(method, log_z, mcse, ess, khat, "ok")
-
-
-def _effective_draws(values: np.ndarray) -> float:
-    """Number of independent draws that chains are worth for the mean of these values."""
-    if np.ptp(values) <= 1e-12 * np.abs(values).max():
-        return float(values.size)
-    ess = float(array_stats.ess(values, method="mean"))
-    return min(ess, values.size) if np.isfinite(ess) else 1.0
 
 
 def _check(log_change: np.ndarray, log_weight: np.ndarray) -> None:
@@ -82,12 +79,5 @@ def _check(log_change: np.ndarray, log_weight: np.ndarray) -> None:
             f"log_change has shape {log_change.shape} and log_weight {log_weight.shape}; both must "
             "be (chains, draws)"
         )
-    if log_change.shape[1] < MIN_CHAIN:
-        raise ValueError(f"log_change has {log_change.shape[1]} draws a chain; give at least 4")
-    for name, array in (("log_change", log_change), ("log_weight", log_weight)):
-        bad = np.count_nonzero(np.isnan(array) | np.isposinf(array))
-        if bad:
-            raise ValueError(
-                f"{bad} of {array.size} entries of {name} are NaN or +inf; a density of zero is "
-                "-inf"
-            )
+    check_chains(log_change=log_change)
+    check_log_density(may_be_zero=True, log_change=log_change, log_weight=log_weight)

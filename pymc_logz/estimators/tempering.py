@@ -12,7 +12,7 @@ from pymc_logz.estimators.curve import (
 )
 from pymc_logz.estimators.draws import TemperedDraws, shares
 from pymc_logz.estimators.odds import LevelOdds, solve_odds
-from pymc_logz.weights import DEGENERATE_ESS, LOW_ESS
+from pymc_logz.weights import DEGENERATE_ESS, LOW_ESS, ess_of_sums
 
 
 def rts(draws: TemperedDraws) -> LogZCurve:
@@ -195,8 +195,7 @@ def change_of_log_z(
 
 def effective_size(total: np.ndarray, total_squares: np.ndarray) -> float:
     """Smallest effective number of draws, ``(sum w)**2 / sum w**2``, of several sets of weights."""
-    size = np.divide(total**2, total_squares, out=np.zeros_like(total), where=total_squares > 0)
-    return float(size.min())
+    return float(ess_of_sums(total, total_squares).min())
 
 
 def level_status(ess: float) -> str:

@@ -12,7 +12,7 @@ from pymc_logz.estimators.curve import (
 )
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.tempering import effective_size, level_status
-from pymc_logz.weights import pareto_khat, weight_status
+from pymc_logz.weights import log_mean, pareto_khat, weight_status
 
 
 def stepping_stone(draws: TemperedDraws) -> LogZCurve:
@@ -194,8 +194,8 @@ def _stones(method: str, draws: TemperedDraws, step: np.ndarray, sign: int) -> L
     levels = np.flatnonzero(step)
     log_weight = step[draws.level] * np.where(step[draws.level] == 0, 0.0, draws.log_ratio)
     at_level = [log_weight[draws.level == k] for k in levels]
-    log_mean = np.array([logsumexp(weights) - np.log(weights.size) for weights in at_level])
-    if not np.all(np.isfinite(log_mean)):
+    log_means = np.array([log_mean(weights) for weights in at_level])
+    if not np.all(np.isfinite(log_means)):
         return empty_curve(method, draws, "no_overlap")
     sizes = np.exp([2 * logsumexp(weights) - logsumexp(2 * weights) for weights in at_level])
     worst = int(np.argmin(sizes / draws.visits[levels]))
@@ -203,12 +203,12 @@ def _stones(method: str, draws: TemperedDraws, step: np.ndarray, sign: int) -> L
     status = weight_status(float(sizes.min()), khat, int(draws.visits[levels[worst]]))
     status = visit_status(draws) if status == "ok" else status
     all_means = np.zeros(draws.n_levels)
-    all_means[levels] = log_mean
+    all_means[levels] = log_means
     relative = np.exp(log_weight - all_means[draws.level]) - 1
     per_level = _mean_errors(draws, relative)[..., levels]
     contributions = np.zeros((*per_level.shape[:2], draws.n_levels))
     contributions[..., 1:] = sign * np.cumsum(per_level, axis=2)
-    log_z = np.append(0.0, sign * np.cumsum(log_mean))
+    log_z = np.append(0.0, sign * np.cumsum(log_means))
     details = {"step_weight_ess": sizes}
     return make_curve(
         method,

@@ -25,7 +25,7 @@ from pymc_logz.runners.sample import stay_at_end
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.trees.layout import data_datasets, evidence_dataset, make_tree
 from pymc_logz.trees.posterior import posterior_of
-from pymc_logz.weights import systematic_resample
+from pymc_logz.weights import resampled
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -167,7 +167,7 @@ def run_reverse(
 
     def chain(run: Annealed, start: Any, rng: np.random.Generator) -> Annealed:
         if start is None:
-            start = run.position[resampled(run.log_weight, rng)]
+            start = run.position[resampled(run.log_weight, rng, shuffled=True)]
         start = stay_at_end(block, plan, start, settings.tune, rng)
         return anneal(block, backward, start, rng, report)
 
@@ -231,7 +231,7 @@ def collect(
         "prior_finite_share": prepared.prior.finite_share,
         **times,
     }
-    chosen = resampled(log_weight, prepared.rng)
+    chosen = resampled(log_weight, prepared.rng, shuffled=True)
     groups = {
         **draw_datasets(runs, values, chosen, coords=coords, dims=dims),
         "annealing": annealing_dataset(runs, plan),
@@ -245,15 +245,6 @@ def collect(
     groups |= data_datasets(observed, constant, coords=coords, dims=dims)
     groups["posterior"].attrs |= {"weight_ess": estimates[0].weight_ess, **times}
     return make_tree(groups, {**settings.record(), **attrs})
-
-
-def resampled(log_weight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Indices that turn weighted rows into equally weighted ones, in random order."""
-    top = log_weight.max()
-    if not np.isfinite(top):
-        return np.arange(log_weight.size)
-    weight = np.exp(log_weight - top)
-    return rng.permutation(systematic_resample(weight / weight.sum(), weight.size, rng))
 
 
 def _warn_of_estimate(estimates: list[LogZEstimate], runs: list[Annealed]) -> None:

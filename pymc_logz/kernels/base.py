@@ -21,6 +21,14 @@ class KernelState(NamedTuple):
     """The path at ``position``."""
 
 
+def take_rows(state: KernelState, chosen: np.ndarray) -> KernelState:
+    """The rows of a state that these indices choose, as NumPy arrays; rows may repeat."""
+    position, momentum, *evaluation = (
+        np.asarray(part)[chosen] for part in (*state[:2], *state.evaluation)
+    )
+    return KernelState(position, momentum, type(state.evaluation)(*evaluation))
+
+
 class KernelInfo(NamedTuple):
     """What a reader of the run may want to know of a step; the algorithm never reads it."""
 

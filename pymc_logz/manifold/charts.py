@@ -8,20 +8,21 @@ is zero unless t leads to u itself.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular
-from scipy.special import gammaln, logsumexp
+from scipy.linalg import qr
+from scipy.special import logsumexp
 
 from pymc_logz.manifold.algebra import Linear
 from pymc_logz.manifold.model import ConstrainedModel
 from pymc_logz.manifold.projection import project_position
+from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.paths.fitting import fitted_to_few
 
 DF = 6.0
-INFLATION = 1.2
 SAME = 1e-6
 CHUNK = 256
 MAX_ITERATIONS = 30
@@ -39,25 +40,16 @@ class Chart:
     """Orthonormal tangent vectors, shape (d, k)."""
     linear: Linear
     """Jacobian at the centre, with its factors."""
-    mean: np.ndarray
-    """Shape (k,)."""
-    factor: np.ndarray
-    """Lower triangular factor of the scale matrix, shape (k, k)."""
+    density: Elliptical
+    """Student-t on the tangent space, in k dimensions."""
     share: float
     """Of the mixture."""
 
     def draw(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """Tangent vectors, shape (n, k)."""
-        stretch = np.sqrt(DF / rng.chisquare(DF, size=(n, 1)))
-        return self.mean + stretch * rng.standard_normal((n, self.mean.size)) @ self.factor.T
-
-    def log_density(self, tangent: np.ndarray) -> np.ndarray:
-        """Log density of tangent vectors (n, k), shape (n,)."""
-        k = self.mean.size
-        whitened = solve_triangular(self.factor, (tangent - self.mean).T, lower=True)
-        constant = gammaln(0.5 * (DF + k)) - gammaln(0.5 * DF) - 0.5 * k * np.log(DF * np.pi)
-        constant -= np.log(np.diag(self.factor)).sum()
-        return constant - 0.5 * (DF + k) * np.log1p((whitened**2).sum(axis=0) / DF)
+        # stretches before normals: what comes of a seed rests on the order
+        stretch = self.density.draw_stretch(rng, n)
+        return self.density.placed(rng.standard_normal((n, self.basis.shape[1])), stretch)
 
 
 class Atlas:
@@ -78,7 +70,8 @@ class Atlas:
         n_outputs, n_dims = dense.shape
         basis = qr(dense.T)[0][:, n_outputs:]
         k = n_dims - n_outputs
-        return Chart(centre, basis, self._linear(centre), np.zeros(k), np.eye(k), 1.0)
+        standard = Elliptical(np.zeros(k), np.eye(k), DF)
+        return Chart(centre, basis, self._linear(centre), standard, 1.0)
 
     def lift(self, chart: Chart, tangent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Points that tangent vectors (n, k) lead to, and the log of the target density there.
@@ -101,7 +94,7 @@ class Atlas:
         terms = []
         for chart in charts:
             tangent, log_angle = self.reach(chart, position)
-            terms.append(np.log(chart.share) + chart.log_density(tangent) + log_angle)
+            terms.append(np.log(chart.share) + chart.density.log_density_of(tangent) + log_angle)
         return logsumexp(terms, axis=0)
 
     def draw(
@@ -208,17 +201,8 @@ def fitted_charts(atlas: Atlas, position: np.ndarray) -> tuple[list[Chart], floa
         charts.append((chart, tangent[new]))
         left &= ~new
     total = sum(len(tangent) for _, tangent in charts)
-    fitted = [_fitted(chart, tangent, len(tangent) / total) for chart, tangent in charts]
+    fitted = [
+        replace(chart, density=fitted_to_few(tangent, DF), share=len(tangent) / total)
+        for chart, tangent in charts
+    ]
     return fitted, float(1.0 - left.mean())
-
-
-def _fitted(chart: Chart, tangent: np.ndarray, share: float) -> Chart:
-    """The chart with a Student-t of the mean of the draws and a wider covariance."""
-    n, k = tangent.shape
-    covariance = np.atleast_2d(np.cov(tangent.T)) if n > 1 else np.eye(k)
-    # few draws tell of variances better than of correlations
-    weight = min(1.0, (k + 1) / n)
-    covariance = (1 - weight) * covariance + weight * np.diag(np.diag(covariance))
-    covariance += 1e-12 * max(np.trace(covariance) / k, 1e-12) * np.eye(k)
-    factor = np.linalg.cholesky(covariance * INFLATION * (DF - 2.0) / DF)
-    return Chart(chart.centre, chart.basis, chart.linear, tangent.mean(axis=0), factor, share)

@@ -22,7 +22,7 @@ from pymc_logz.errors import ModelError
 from pymc_logz.graphs.compiling import compile_kwargs_for
 from pymc_logz.models.guards import check_model
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.paths.elliptical import StudentReference
+from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.geometric import AnnealingPath, make_path
 
 MAX_TRIES = 1000
@@ -151,10 +151,10 @@ def with_constant_data(outputs: Iterable[Variable]) -> list[Any]:
 
 
 def model_path(
-    flat: FlatModel, reference: PriorDraws | StudentReference, batching: str = "auto"
+    flat: FlatModel, reference: PriorDraws | Elliptical, batching: str = "auto"
 ) -> AnnealingPath:
     """Path from a normalised reference to prior times likelihood times potentials."""
-    if isinstance(reference, StudentReference):
+    if isinstance(reference, Elliptical):
         log_reference = reference.log_density(flat.point)
         log_ratio = flat.log_prior + flat.log_ratio - log_reference
     else:

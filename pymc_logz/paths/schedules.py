@@ -1,4 +1,4 @@
-"""Arrays of inverse temperatures: make, check, adapt."""
+"""Arrays of inverse temperatures: made, and placed one after another."""
 
 import numpy as np
 from scipy.optimize import brentq
@@ -14,28 +14,6 @@ def linear_betas(n_temperatures: int) -> np.ndarray:
     if n_temperatures < 1:
         raise ValueError(f"betas={n_temperatures} is not allowed: give at least 1 temperature")
     return np.linspace(0.0, 1.0, n_temperatures + 1)
-
-
-def check_betas(betas: np.ndarray) -> np.ndarray:
-    """The ladder as a float array, refused unless it rises strictly from 0 to 1."""
-    betas = np.asarray(betas, dtype=float)
-    if betas.ndim != 1 or betas.size < 2:
-        raise ValueError(
-            f"betas has shape {betas.shape}; give a one-dimensional array of at least 2 inverse "
-            "temperatures, a whole number, or 'adaptive'"
-        )
-    if not np.all(np.isfinite(betas)) or betas[0] != 0 or betas[-1] != 1:
-        raise ValueError(
-            f"betas runs from {betas[0]} to {betas[-1]}; it must start at exactly 0 (the "
-            "reference), end at exactly 1 (the target) and be finite"
-        )
-    if np.any(np.diff(betas) <= 0):
-        where = int(np.argmax(np.diff(betas) <= 0))
-        raise ValueError(
-            f"betas must increase strictly, but betas[{where + 1}]={betas[where + 1]} follows "
-            f"betas[{where}]={betas[where]}; sort it and remove repeats"
-        )
-    return betas
 
 
 def next_beta(log_ratio: np.ndarray, beta: float, target: float = 0.5) -> float:

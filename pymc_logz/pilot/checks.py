@@ -5,7 +5,7 @@ import numpy as np
 from pymc_logz.errors import warn
 from pymc_logz.pilot.population import Stages
 from pymc_logz.runners.anneal import Annealed
-from pymc_logz.weights import weight_ess
+from pymc_logz.weights import relative, weight_ess
 
 STUCK = 0.1
 """Acceptance rate below which the rows of a stage hardly move."""
@@ -27,9 +27,9 @@ def lost_part(stages: Stages, trial: Annealed) -> float:
     """
     if stages.end is None:
         return 0.0
-    weight = np.exp(trial.log_weight - trial.log_weight.max(initial=-np.inf))
-    if not np.all(np.isfinite(weight)):
+    if not np.isfinite(trial.log_weight.max(initial=-np.inf)):
         return 0.0
+    weight = relative(trial.log_weight)
     scale = np.sqrt(1.0 / stages.n_founders + 1.0 / weight_ess(trial.log_weight))
     distance = max(
         _distance(end, row, weight) for end, row in zip(stages.end.T, trial.position.T, strict=True)

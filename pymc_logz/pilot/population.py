@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
-from scipy.special import softmax
 
 from pymc_logz.errors import PilotError
-from pymc_logz.kernels.base import Kernel, KernelState, Move
+from pymc_logz.kernels.base import Kernel, KernelState, Move, take_rows
 from pymc_logz.paths.schedules import next_beta
 from pymc_logz.pilot.scales import centred, population_correlation, population_scale
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.transport import Transport, population_moments
-from pymc_logz.weights import systematic_resample
+from pymc_logz.weights import normalise, systematic_resample
 
 MAX_STAGES = 500
 FIRST_STEP_SIZE = 0.5
@@ -113,7 +112,7 @@ class Population:
         log_weight = step * self.log_ratio.reshape(self.n_groups, -1)
         # a group that is lost stays as it is
         lost = log_weight.max(axis=1, keepdims=True) == -np.inf
-        return softmax(np.where(lost, 0.0, log_weight), axis=1).ravel() / self.n_groups
+        return normalise(np.where(lost, 0.0, log_weight), axis=1).ravel() / self.n_groups
 
     def measure(self, kernel: Kernel, weight: np.ndarray) -> None:
         """Take the scales, where the kernel leaves them open, from the weighted rows."""
@@ -243,12 +242,7 @@ def resample(population: Population, weight: np.ndarray, rng: np.random.Generato
             for i, share in enumerate(np.split(weight, population.n_groups))
         ]
     )
-    position, momentum, evaluation = population.state
-    population.state = KernelState(
-        np.asarray(position)[chosen],
-        np.asarray(momentum)[chosen],
-        type(evaluation)(*(np.asarray(value)[chosen] for value in evaluation)),
-    )
+    population.state = take_rows(population.state, chosen)
     population.log_ratio = population.log_ratio[chosen]
     population.founder = population.founder[chosen]
 

@@ -3,6 +3,8 @@
 import numpy as np
 from scipy.special import ndtri
 
+from pymc_logz.paths.shrinkage import shrunk_correlation
+
 
 def population_scale(position: np.ndarray, weight: np.ndarray, fallback: np.ndarray) -> np.ndarray:
     """Half the width of the central 68% of each dimension of a weighted population.
@@ -60,7 +62,7 @@ def population_correlation(position: np.ndarray, weight: np.ndarray) -> np.ndarr
     """Lower triangular factor of the correlations of a weighted population, shape (d, d).
 
     Correlations of normal scores of the ranks, which no heavy tail distorts, shrunk towards none by
-    as much as their number exceeds what the population can tell.
+    `shrunk_correlation`.
 
     Parameters
     ----------
@@ -75,12 +77,9 @@ def population_correlation(position: np.ndarray, weight: np.ndarray) -> np.ndarr
     np.put_along_axis(ranks, order, cumulative, axis=0)
     scores = ndtri(np.clip(ranks, 1e-4, 1 - 1e-4))
     covariance = (weight[:, None] * scores).T @ scores
-    sd = np.sqrt(np.diag(covariance))
-    if not np.all(sd > 0):
+    if not np.all(np.diag(covariance) > 0):
         return np.eye(n_dims)
-    shrinkage = n_dims / (n_dims + 1.0 / (weight**2).sum())
-    correlation = (1 - shrinkage) * covariance / np.outer(sd, sd) + shrinkage * np.eye(n_dims)
-    return np.linalg.cholesky(correlation)
+    return np.linalg.cholesky(shrunk_correlation(covariance, 1.0 / (weight**2).sum()))
 
 
 def _weighted_ranks(position: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

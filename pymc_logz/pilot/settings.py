@@ -6,10 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 import xarray as xr
 
-from pymc_logz.arguments import check_probability, check_whole
+from pymc_logz.arguments import check_betas, check_probability, check_whole
 from pymc_logz.kernels import Hamiltonian, check_kernel
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.paths.schedules import check_betas
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class RunSettings:
                     f"betas={self.betas!r} must be 'adaptive', a whole number, or an array"
                 )
             return None
-        return check_betas(self.betas)
+        return check_betas(self.betas, remedy=", a whole number, or 'adaptive'")
 
     def record(self) -> dict[str, Any]:
         """Settings as plain numbers and strings."""

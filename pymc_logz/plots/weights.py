@@ -6,6 +6,7 @@ from arviz_plots import PlotCollection
 
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.plots.panels import _group, make_panels
+from pymc_logz.weights import log_mean, normalise
 
 LOG_WEIGHTS_SHOWN = 10.0
 
@@ -46,16 +47,16 @@ def plot_weights(
         )
     names = ["histogram", "share"]
     drawing, collection, (left, right) = make_panels(names, 1, 1.2, backend, figsize)
-    log_mean = np.logaddexp.reduce(finite) - np.log(log_weight.size)
-    shown = finite[finite > log_mean - LOG_WEIGHTS_SHOWN]
-    counts, edges = np.histogram(shown - log_mean, bins="fd")
+    # log Z is that of all rows, those of weight zero included
+    log_z = log_mean(np.where(np.isfinite(log_weight), log_weight, -np.inf))
+    shown = finite[finite > log_z - LOG_WEIGHTS_SHOWN]
+    counts, edges = np.histogram(shown - log_z, bins="fd")
     drawing.hist(counts, edges[:-1], edges[1:], left, color="C0", alpha=0.7)
     drawing.vline(0.0, left, color="C7")
     drawing.xlabel("log weight - log Z (nats)", left)
     n, ess = log_weight.size, estimate.weight_ess
     drawing.title(f"weight ESS {ess:.0f} of {n}, k-hat {estimate.khat:.2f}", left)
-    weight = np.sort(np.exp(finite - finite.max()))[::-1]
-    share = np.concatenate([[0.0], np.cumsum(weight) / weight.sum()])
+    share = np.concatenate([[0.0], np.cumsum(np.sort(normalise(finite))[::-1])])
     count = np.arange(share.size) / n
     drawing.line(count, share, right, color="C0", width=2)
     drawing.line(np.array([0.0, 1.0]), np.array([0.0, 1.0]), right, color="C7", alpha=0.7)

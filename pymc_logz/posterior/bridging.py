@@ -8,14 +8,16 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.arguments import check_choice, check_whole
-from pymc_logz.errors import STATUS_SENTENCES, ModelError, warn
-from pymc_logz.estimators import LogZEstimate, bridge_log_z, importance_log_z
+from pymc_logz.errors import STATUS_SENTENCES, warn
+from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.manifold.evidence import manifold_bridge
 from pymc_logz.models.context import check_no_model, model_from
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.preparation import prepare
-from pymc_logz.paths.elliptical import INFLATION, NormalProposal, StudentReference, fitted_normal
+from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.paths.fitting import fitted_normal
+from pymc_logz.posterior.importance import checked, importance
 from pymc_logz.trees.layout import evidence_dataset
 from pymc_logz.trees.posterior import (
     PosteriorRows,
@@ -168,7 +170,7 @@ class Bridged(NamedTuple):
     """Estimates of one bridge, in the order bridge, importance."""
 
     estimates: list[LogZEstimate]
-    proposal: NormalProposal
+    proposal: Elliptical
 
 
 def bridge(
@@ -225,28 +227,6 @@ def bridge(
 def symmetrised(density: RowDensity, log_target: np.ndarray, mirrored: np.ndarray) -> np.ndarray:
     """Log of the mean of the target's density at rows and at their mirror images, shape (n,)."""
     return np.logaddexp(log_target, checked(density, mirrored)) - np.log(2.0)
-
-
-def importance(
-    density: RowDensity, proposal: NormalProposal, kind: str, n: int, rng: np.random.Generator
-) -> LogZEstimate:
-    """Smoothed importance sampling from what was fitted to the draws."""
-    source: NormalProposal | StudentReference = proposal
-    if kind == "student":
-        source = StudentReference(proposal.centre, proposal.factor * np.sqrt(INFLATION))
-    rows = source(rng, n)
-    return importance_log_z(checked(density, rows) - source.log_density_of(rows), smooth=True)
-
-
-def checked(density: RowDensity, rows: np.ndarray) -> np.ndarray:
-    """Log target of rows, -inf where it is NaN; an infinite density is refused."""
-    log_target = density.log_target(rows)
-    if np.any(log_target == np.inf):
-        raise ModelError(
-            "the posterior density is infinite at a proposed row, so log Z may be infinite; bound "
-            "the likelihood and the potentials"
-        )
-    return log_target
 
 
 def target_at_draws(

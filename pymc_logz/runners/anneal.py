@@ -9,7 +9,7 @@ import numpy as np
 from pymc_logz.kernels.base import Kernel, Move
 from pymc_logz.runners.block import Block, Trace
 from pymc_logz.runners.transport import Maps, Transport, still_maps
-from pymc_logz.weights import _weighted_mean, weight_ess
+from pymc_logz.weights import weight_ess, weighted_mean
 
 Report = Callable[[int], None]
 """Called with the number of moves made since the last call."""
@@ -227,7 +227,7 @@ class _Tally:
         log_ratio, before, running = (
             values.reshape(self.groups) for values in (log_ratio, before, running)
         )
-        self.stage[1, part] = _weighted_mean(log_ratio, before).mean(axis=1)
+        self.stage[1, part] = weighted_mean(log_ratio, before).mean(axis=1)
         self.stage[2, part.start + 1 : part.stop + 1] = weight_ess(running).sum(axis=1)
 
 

@@ -5,6 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_logz.paths.shrinkage import LEAST_VARIANCE, shrunk_covariances
+from pymc_logz.weights import normalise
+
 CLIPPED = 4.0
 """Rows count as at most so many standard deviations away: tails must not rule moments."""
 
@@ -137,9 +140,7 @@ class Watcher:
         centred = position - mean[:, None]
         white = centred @ root if self.transport.dense else centred * root[:, None]
         white = np.clip(np.nan_to_num(white), -CLIPPED, CLIPPED)
-        top = log_weight.max(axis=1, keepdims=True)
-        weight = np.exp(log_weight - np.where(np.isfinite(top), top, 0.0))
-        weight = (weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300))[:, :, None]
+        weight = normalise(log_weight, axis=1)[:, :, None]
         self.first[part] = (weight * white).sum(axis=1)
         self.second[part] = _second_moments(white, weight, self.transport.dense)
 
@@ -163,12 +164,12 @@ class Watcher:
         here = self.transport.normals(self.transport.betas)
         if self.transport.dense:
             covariance = second - mean[:, :, None] * mean[:, None, :]
-            covariance = shrunk(covariance, effective)
+            covariance = shrunk_covariances(covariance, effective)
             back = np.linalg.inv(here.root)
             new_mean = here.mean + (mean[:, None] @ back)[:, 0]
             new_covariance = back.swapaxes(1, 2) @ covariance @ back
         else:
-            covariance = np.maximum(second - mean**2, 1e-6)
+            covariance = np.maximum(second - mean**2, LEAST_VARIANCE)
             new_mean = here.mean + mean / here.root
             new_covariance = covariance / here.root**2
         return Transport.from_moments(self.transport.betas, new_mean, new_covariance)
@@ -183,18 +184,10 @@ def population_moments(position: np.ndarray, dense: bool) -> tuple[np.ndarray, n
     mean = white.mean(axis=0)
     white = white - mean
     if dense:
-        covariance = shrunk((white.T @ white / len(white))[None], float(len(white)))[0]
+        covariance = shrunk_covariances((white.T @ white / len(white))[None], float(len(white)))[0]
         return middle + scale * mean, covariance * np.outer(scale, scale)
-    variance = np.maximum((white**2).mean(axis=0), 1e-6)
+    variance = np.maximum((white**2).mean(axis=0), LEAST_VARIANCE)
     return middle + scale * mean, variance * scale**2
-
-
-def shrunk(covariance: np.ndarray, effective: float) -> np.ndarray:
-    """Covariances (m, d, d) with correlations shrunk by as much as so many rows leave open."""
-    n_dims = covariance.shape[-1]
-    kept = effective / (effective + n_dims)
-    variance = np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 1e-6)
-    return kept * covariance + (1 - kept) * variance[:, :, None] * np.eye(n_dims)
 
 
 def _times(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:

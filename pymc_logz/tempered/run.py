@@ -31,7 +31,7 @@ from pymc_logz.tempered.results import draws_of, tempered_draws_dataset, temperi
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds
 from pymc_logz.trees.layout import data_datasets, evidence_dataset, make_tree, with_units
-from pymc_logz.weights import systematic_resample
+from pymc_logz.weights import resampled
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -241,7 +241,7 @@ def posterior_datasets(
     log_weight = rao_blackwell_log_weight(draws).reshape(n_chains, -1, settings.draws)[..., kept]
     generators = spawn_generators(prepared.rng, settings.chains)
     chosen = [
-        resampled(weight, settings.draws, rng)
+        resampled(weight, rng, settings.draws)
         for weight, rng in zip(log_weight, generators, strict=False)
     ]
     coords, dims = model_labels(prepared.flat.model)
@@ -280,16 +280,6 @@ def _named(prepared: Prepared, rows: np.ndarray) -> dict[str, np.ndarray]:
     return {
         name: value.reshape(*rows.shape[:-1], *value.shape[1:]) for name, value in values.items()
     }
-
-
-def resampled(log_weight: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Indices, in rising order, that make n equally weighted draws of weighted ones, shape (n,)."""
-    flat = log_weight.ravel()
-    top = flat.max()
-    if not np.isfinite(top):
-        return np.linspace(0, flat.size - 1, n).astype(int)
-    weight = np.exp(flat - top)
-    return systematic_resample(weight / weight.sum(), n, rng)
 
 
 def _warn_of_run(walks: Sequence[Walk], tempering: xr.Dataset, curve: LogZCurve) -> None:

@@ -9,10 +9,10 @@ from scipy.special import logsumexp, softmax
 
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.tempering import rts_log_z
-from pymc_logz.kernels.base import Kernel, KernelState
+from pymc_logz.kernels.base import Kernel, take_rows
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.temper import Tables, TemperBlock, Walk, Walkers, walk
-from pymc_logz.weights import systematic_resample
+from pymc_logz.weights import log_mean, resampled
 
 MAX_ROUNDS, MAX_ROUND_LENGTH = 8, 2048
 TOLERANCE = 0.1
@@ -130,25 +130,18 @@ def climb(
         position[stops] = np.asarray(walkers.state.position)[stops]
         if k + 1 < ladder.n_levels:
             step = ladder.betas[k + 1] - ladder.betas[k]
-            log_z_hat[k + 1] = log_z_hat[k] + _log_mean(step * part.log_ratio)
+            log_z_hat[k + 1] = log_z_hat[k] + _log_mean_weight(step * part.log_ratio)
             log_weight = step * part.log_ratio[-1]
             if log_weight.max() > -np.inf:
-                walkers = _resampled(walkers, softmax(log_weight), rng)
+                chosen = resampled(log_weight, rng)
+                walkers = Walkers(take_rows(walkers.state, chosen), walkers.level)
     return Walkers(block.start(position, rng).state, level), log_z_hat
 
 
-def _log_mean(log_weight: np.ndarray) -> float:
+def _log_mean_weight(log_weight: np.ndarray) -> float:
     """Log of the mean weight; as if one more row had weight one where all are zero."""
-    log_mean = float(logsumexp(log_weight) - np.log(log_weight.size))
-    return log_mean if np.isfinite(log_mean) else -float(np.log(log_weight.size + 1))
-
-
-def _resampled(walkers: Walkers, weight: np.ndarray, rng: np.random.Generator) -> Walkers:
-    chosen = systematic_resample(weight, weight.size, rng)
-    position, momentum, evaluation = walkers.state
-    parts = [np.asarray(part)[chosen] for part in (position, momentum, *evaluation)]
-    state = KernelState(parts[0], parts[1], type(evaluation)(*parts[2:]))
-    return Walkers(state, walkers.level)
+    value = log_mean(log_weight)
+    return value if np.isfinite(value) else -float(np.log(log_weight.size + 1))
 
 
 def run_rounds(

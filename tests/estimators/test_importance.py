@@ -6,7 +6,7 @@ from support.checks import assert_detects, check_coverage, check_means, make_rng
 
 from pymc_logz.errors import STATUS_SENTENCES
 from pymc_logz.estimators import LogZEstimate, importance_log_z
-from pymc_logz.weights import khat_threshold, pareto_khat, weight_status
+from pymc_logz.weights import pareto_khat
 
 
 def lognormal_weights(sigma: float, n: int, label: object = 0) -> np.ndarray:
@@ -127,32 +127,6 @@ def test_khat_tells_heavy_from_light_tails() -> None:
     assert importance_log_z(1.2 * e).status in {"high_khat", "degenerate"}
 
 
-def test_khat_needs_rows() -> None:
-    """Catches a tail fitted to a handful of rows, or to rows that are all alike."""
-    assert np.isnan(pareto_khat(lognormal_weights(1.0, 19)))
-    assert np.isnan(pareto_khat(np.append(np.full(30, 1.0), -np.inf)))
-    assert np.isfinite(pareto_khat(lognormal_weights(1.0, 100)))
-    assert khat_threshold(10) == khat_threshold(20) < khat_threshold(500) < 0.7
-    assert khat_threshold(10**6) == 0.7
-
-
-@pytest.mark.parametrize(
-    ("ess", "khat", "n_rows", "status"),
-    [
-        (4.9, 0.1, 1000, "degenerate"),
-        (4.9, np.nan, 8, "ok"),
-        (200.0, 0.71, 1000, "high_khat"),
-        (200.0, np.nan, 1000, "ok"),
-        (49.0, 0.1, 1000, "low_weight_ess"),
-        (300.0, 0.1, 10_000, "low_weight_ess"),
-        (300.0, 0.1, 1000, "ok"),
-    ],
-)
-def test_verdicts(ess: float, khat: float, n_rows: int, status: str) -> None:
-    """Catches a comparison the wrong way round, and a milder status that hides a worse one."""
-    assert weight_status(ess, khat, n_rows) == status
-
-
 def test_mean_weight_is_unbiased() -> None:
     """Catches a median or a mean of logs: over many replicates Z is right on average."""
     z = [np.exp(importance_log_z(lognormal_weights(0.7, 200, i)).log_z) for i in range(500)]
@@ -171,3 +145,17 @@ def test_intervals_cover(sigma: float) -> None:
     assert 0.90 <= covered.mean() <= 0.99
     assert_detects(check_coverage, np.abs(z) < 1.96 / 2)
     assert np.mean(np.abs(z) < 1.96 * 2) > 0.99, "errors twice as large would go unnoticed"
+
+
+def test_smoothed_weights_keep_the_body_and_calm_the_tail() -> None:
+    """Would catch smoothing that changes the scale of the weights."""
+    rng = make_rng("smoothing")
+    shape, errors = 0.5, []
+    for _ in range(200):
+        log_weight = shape * rng.exponential(size=1000) + np.log(1 - shape)
+        both = [importance_log_z(log_weight, smooth=smooth) for smooth in (False, True)]
+        assert both[0].khat == both[1].khat
+        errors.append([one.log_z for one in both if one.usable] if both[0].usable else [0.0, 0.0])
+    spread = np.std(errors, axis=0)
+    assert spread[1] < spread[0]
+    assert abs(np.mean(errors, axis=0)[1]) < 0.03

@@ -86,7 +86,7 @@ def test_a_small_sweep_covers() -> None:
 
 def test_an_error_blind_to_autocorrelation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Would catch a sweep that cannot fail."""
-    monkeypatch.setattr(module, "_effective_draws", lambda values: float(values.size))
+    monkeypatch.setattr(module, "effective_draws", lambda values, tails: float(values.size))
     case = replace(SKEWED, correlation=0.97, shape=(4, 1000))
     assert_detects(lambda case: check_case(case, 60, "blind"), case)
 

@@ -16,7 +16,7 @@ from pymc_logz import energies
 from pymc_logz.hais import run as hais
 from pymc_logz.models.flat import constrain, flatten_model, unconstrain
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.paths.elliptical import StudentReference
+from pymc_logz.paths.elliptical import Elliptical
 
 mpl.use("Agg")
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
@@ -98,7 +98,7 @@ def test_references_that_are_none_are_refused(student: energies.Energy) -> None:
 
 def test_student_reference_draws_follow_its_density() -> None:
     """Would catch a normalising constant off by a factor: the mean of p/q is 1 for a normal p."""
-    reference = StudentReference(np.array([1.0, -2.0]), np.array([[2.0, 0.0], [1.0, 0.5]]))
+    reference = Elliptical(np.array([1.0, -2.0]), np.array([[2.0, 0.0], [1.0, 0.5]]))
     rows = reference(np.random.default_rng(1), 20_000)
     log_q = [float(reference.log_density(row).eval(mode="FAST_COMPILE")) for row in rows[:400]]
     whitened = np.linalg.solve(reference.factor, (rows[:400] - reference.centre).T)

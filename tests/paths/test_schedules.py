@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_logz.paths.schedules import check_betas, linear_betas, next_beta
-from pymc_logz.weights import conditional_ess
+from pymc_logz.paths.schedules import linear_betas, next_beta
 
 
 def effective_share(log_increment: np.ndarray) -> float:
@@ -65,12 +64,6 @@ def test_next_beta_goes_to_one_when_weights_stay_equal(log_ratio: np.ndarray) ->
     assert next_beta(log_ratio, 0.0) == 1.0
 
 
-@pytest.mark.parametrize("offset", [1e17, -1e17, -1e300])
-def test_a_constant_does_not_change_the_conditional_ess(offset: float) -> None:
-    """Catches a share computed from logs of totals: equal weights have all of it."""
-    assert conditional_ess(np.full(50, offset)) == pytest.approx(1.0)
-
-
 def test_one_row_far_above_the_rest_still_gives_a_step() -> None:
     """Catches an underflow in the bracket of the root search."""
     log_ratio = np.append(np.zeros(49), 1e300)
@@ -79,44 +72,9 @@ def test_one_row_far_above_the_rest_still_gives_a_step() -> None:
     assert effective_share(beta * log_ratio) == pytest.approx(0.5, abs=1e-3)
 
 
-def test_conditional_ess_of_known_weights() -> None:
-    """Catches an overflow of exp, and a share that is not one of rows."""
-    assert conditional_ess(np.array([1e5, 1e5, -np.inf, -np.inf])) == pytest.approx(0.5)
-    assert conditional_ess(np.log([3.0, 1.0])) == pytest.approx(16 / 10 / 2)
-    assert conditional_ess(np.full(3, -np.inf)) == 0
-
-
 def test_linear_betas() -> None:
     """Catches K points where K steps are meant."""
     np.testing.assert_allclose(linear_betas(4), [0, 0.25, 0.5, 0.75, 1])
     assert linear_betas(1).tolist() == [0, 1]
     with pytest.raises(ValueError, match="betas=0 is not allowed"):
         linear_betas(0)
-
-
-def test_check_betas_returns_floats() -> None:
-    """Catches integers that later truncate."""
-    checked = check_betas([0, 0.5, 1])
-    assert checked.dtype == float
-    np.testing.assert_array_equal(checked, [0, 0.5, 1])
-    assert check_betas(np.array([0, 1])).dtype == float
-
-
-@pytest.mark.parametrize(
-    ("betas", "message"),
-    [
-        ([0.0], r"shape \(1,\)"),
-        ([[0.0, 1.0]], r"shape \(1, 2\)"),
-        ([0.1, 1.0], "runs from 0.1 to 1.0"),
-        ([0.0, 0.9], "runs from 0.0 to 0.9"),
-        ([1.0, 0.0], "runs from 1.0 to 0.0"),
-        ([0.0, np.nan, 1.0], "be finite"),
-        ([0.0, 0.5, 0.5, 1.0], r"betas\[2\]=0.5 follows betas\[1\]=0.5"),
-        ([0.0, 0.7, 0.3, 1.0], r"betas\[2\]=0.3 follows betas\[1\]=0.7"),
-        ([0.0, -0.1, 1.0], r"betas\[1\]=-0.1 follows betas\[0\]=0"),
-    ],
-)
-def test_check_betas_names_what_is_wrong(betas: list, message: str) -> None:
-    """Catches a ladder that would give a wrong weight, and a message that does not say where."""
-    with pytest.raises(ValueError, match=message):
-        check_betas(betas)

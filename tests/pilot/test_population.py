@@ -17,7 +17,6 @@ from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.runners import block as block_module
 from pymc_logz.runners.anneal import anneal
 from pymc_logz.runners.block import Block
-from pymc_logz.weights import systematic_resample
 
 
 def test_pilot_climbs_to_the_target() -> None:
@@ -147,13 +146,3 @@ def test_blocks_of_one_move_can_be_tuned(monkeypatch: pytest.MonkeyPatch) -> Non
     start = rng.standard_normal((N, 3))
     stages = run_pilot(block, start, rng, target_accept=TARGET_ACCEPT, tune=16)
     assert np.all(np.isfinite(stages.acceptance_rate))
-
-
-def test_systematic_resampling_keeps_expected_counts(rng: np.random.Generator) -> None:
-    """Catches an index one too far, a weight of zero that is drawn, an unequal chance."""
-    weight = np.array([0.5, 0.0, 0.125, 0.375])
-    counts = np.bincount(systematic_resample(weight, 8, rng), minlength=4)
-    np.testing.assert_array_equal(counts, [4, 0, 1, 3])
-    weight = np.array([0.31, 0.0, 0.69])
-    draws = np.array([systematic_resample(weight, 1, rng)[0] for _ in range(4000)])
-    check_means({"first": (draws == 0) - 0.31, "last": (draws == 2) - 0.69})

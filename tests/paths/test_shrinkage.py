@@ -1,0 +1,53 @@
+"""How correlations of few rows are drawn towards none: shares, ends, and what stays."""
+
+import numpy as np
+import pytest
+from support.checks import make_rng
+
+from pymc_logz.paths.shrinkage import (
+    LEAST_VARIANCE,
+    noise_share,
+    shrunk_correlation,
+    shrunk_covariances,
+    shrunk_to_variances,
+)
+
+COVARIANCE = np.array([[4.0, 1.8], [1.8, 1.0]])
+
+
+def test_two_rules_by_the_number_of_rows_are_one() -> None:
+    """Would catch a share upside down: at n rows of d dimensions it is d / (d + n)."""
+    assert shrunk_correlation(COVARIANCE, 6.0)[0, 1] == pytest.approx(0.9 * 6 / 8)
+    np.testing.assert_array_equal(np.diag(shrunk_correlation(COVARIANCE, 6.0)), 1.0)
+    [covariance] = shrunk_covariances(COVARIANCE[None], 6.0)
+    sd = np.array([2.0, 1.0])
+    np.testing.assert_allclose(covariance / np.outer(sd, sd), shrunk_correlation(COVARIANCE, 6.0))
+    np.testing.assert_allclose(np.diag(covariance), [4.0, 1.0])
+
+
+def test_variances_have_a_floor() -> None:
+    """Would catch a singular map where rows have collapsed to a point."""
+    [covariance] = shrunk_covariances(np.zeros((1, 2, 2)), 2.0)
+    np.testing.assert_allclose(covariance, 0.5 * LEAST_VARIANCE * np.eye(2))
+
+
+@pytest.mark.parametrize(("n", "share"), [(1, 1.0), (3, 1.0), (6, 0.5), (300, 0.01)])
+def test_few_draws_keep_their_variances_alone(n: int, share: float) -> None:
+    """Would catch a share that is not all at d + 1 draws, whose covariance is singular."""
+    covariance = shrunk_to_variances(COVARIANCE, n)
+    assert covariance[0, 1] == pytest.approx((1 - share) * 1.8, abs=1e-12)
+    np.testing.assert_allclose(np.diag(covariance), [4.0, 1.0])
+
+
+def test_noise_is_read_off_the_draws() -> None:
+    """Would catch a share of the size of the sample alone: strong correlations must be kept."""
+    rng = make_rng("noise share")
+    independent = rng.normal(size=(50, 5))
+    common = independent + 3 * rng.normal(size=(50, 1))
+    shares = []
+    for rows in (independent, common):
+        standard = (rows - rows.mean(axis=0)) / rows.std(axis=0, ddof=1)
+        shares.append(noise_share(standard, np.corrcoef(standard.T)))
+    assert shares[0] > 0.5
+    assert shares[1] < 0.05
+    assert noise_share(standard[:, :1], np.ones((1, 1))) == 0.0
