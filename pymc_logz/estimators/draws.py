@@ -161,7 +161,7 @@ class TemperedDraws:
 def shares(log_weight: np.ndarray) -> np.ndarray:
     """Weights of each row as shares of their sum, shape (n, K); overwrites the argument.
 
-    `pymc_logz.weights.normalise` for arrays that fill memory, in two thirds of its time.
+    What `pymc_logz.weights.normalise` does, for arrays that fill memory, in two thirds of its time.
     """
     log_weight -= log_weight.max(axis=1, keepdims=True)
     weight = np.exp(log_weight, out=log_weight)

@@ -23,6 +23,7 @@ from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_to_few
 
 DF = 6.0
+"""Degrees of freedom in the tangent space, which the evidence on a level set was measured with."""
 SAME = 1e-6
 CHUNK = 256
 MAX_ITERATIONS = 30

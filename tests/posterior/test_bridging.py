@@ -24,7 +24,7 @@ from pymc_logz.estimators import LogZEstimate
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import flatten_model
 from pymc_logz.posterior import bridging as module
-from pymc_logz.trees.posterior import PosteriorRows, posterior_rows, split_rhat
+from pymc_logz.trees.posterior import PosteriorRows, posterior_rows
 
 ENERGIES: dict[str, Callable[[], Energy]] = {
     "poisson_gamma": energies.poisson_gamma,
@@ -303,15 +303,6 @@ def test_warm_up_without_a_flag_is_seen() -> None:
     log_target[1, :5] += 40.0
     with pytest.warns(EvidenceWarning, match="warm-up may have been left in"):
         module.check_start_of_chains(-log_target)
-
-
-def test_rhat_is_that_of_arviz() -> None:
-    """Would catch halves of chains that overlap or are left out."""
-    from arviz_stats.base import array_stats
-
-    rows = make_rng("rhat").normal(size=(4, 100, 2)) + 0.2 * np.arange(4)[:, None, None]
-    expected = [array_stats.rhat(rows[..., i], method="split") for i in range(2)]
-    np.testing.assert_allclose(split_rhat(rows), expected, rtol=1e-6)
 
 
 def test_estimates_that_disagree_come_with_a_warning() -> None:
