@@ -1,6 +1,6 @@
 """Random generators: one for each unit of work, spawned from the one that the user chose."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,24 @@ def random_generator(random_seed: Any) -> np.random.Generator:
     from pymc.util import get_random_generator
 
     return get_random_generator(random_seed)
+
+
+class Generators(NamedTuple):
+    """Random generators of one call, apart, so that none of its parts changes the others."""
+
+    checks: np.random.Generator
+    """Of checks, and of what is looked for in the model itself."""
+    pilot: np.random.Generator
+    """Of the pilot, or of a bridge's proposals."""
+    run: np.random.Generator
+    """Of the run: its chains spawn from it."""
+
+
+def generators_from(random_seed: Any) -> Generators:
+    """The generators of a call, from anything that ``pm.sample`` takes as ``random_seed``."""
+    run = random_generator(random_seed)
+    checks, pilot = spawn_generators(run, 2)
+    return Generators(checks, pilot, run)
 
 
 def spawn_generators(rng: np.random.Generator, n: int) -> list[np.random.Generator]:

@@ -21,11 +21,11 @@ from pymc_logz.hais.run import Directions, estimates_of, run_chains, run_reverse
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.pilot.moves import compile_moves
 from pymc_logz.pilot.planning import make_plan
+from pymc_logz.pilot.reference import path_from
 from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.seeds import spawn_generators
+from pymc_logz.seeds import generators_from, spawn_generators
 
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
 
@@ -133,9 +133,13 @@ def replicates(name: str) -> list[Replicates]:
     with warnings.catch_warnings():
         # each run that is not to be trusted warns
         warnings.simplefilter("ignore", EvidenceWarning)
-        prepared = prepare(energy.model, make_rng("plan", name))
-        block = compile_moves(prepared, settings)
-        plan = make_plan(prepared, block, settings)
+        rngs = generators_from(make_rng("plan", name))
+        prepared = prepare(energy.model, rngs.checks)
+        path = path_from(prepared, settings.reference, rngs.checks)
+        kernel, n_rows = settings.kernel_for(path.n_dims), settings.pilot_rows
+        block = Block(path, kernel, n_rows, transports=settings.transports)
+        start = path.sample_reference(rngs.pilot, n_rows)
+        plan = make_plan(block, settings, start, rngs.pilot)
         generators = spawn_generators(make_rng("rows", name), n)
         forward = run_chains(block, plan, generators, N_ROWS, settings.cores, None)
         if settings.direction == "both":

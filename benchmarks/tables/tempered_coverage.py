@@ -20,9 +20,10 @@ from pymc_logz import EvidenceWarning, energies
 from pymc_logz.energies import Energy
 from pymc_logz.estimators import METHODS
 from pymc_logz.models.preparation import prepare
-from pymc_logz.pilot.moves import compile_moves
+from pymc_logz.pilot.reference import path_from
+from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import run_tasks
-from pymc_logz.seeds import spawn_generators
+from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.results import draws_of
 from pymc_logz.tempered.run import Frozen, run_chain, warm_up
 from pymc_logz.tempered.settings import TemperedSettings
@@ -103,9 +104,13 @@ def replicates(name: str, n: int = N_RUNS) -> dict[str, Found]:
     settings = TemperedSettings(**{"walkers": 16, "draws": 1000, "chains": n, **case.settings})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvidenceWarning)
-        prepared = prepare(energy.model, make_rng("tempered", name))
-        block = compile_moves(prepared, settings)
-        frozen = warm_up(prepared, block, settings, None, create_simple_progress(False))
+        rngs = generators_from(make_rng("tempered", name))
+        prepared = prepare(energy.model, rngs.checks)
+        path = path_from(prepared, settings.reference, rngs.checks)
+        block = Block(path, settings.kernel_for(path.n_dims), settings.pilot_rows)
+        start = path.sample_reference(rngs.pilot, block.n_rows)
+        progress = create_simple_progress(False)
+        frozen = warm_up(block, settings, start, rngs.pilot, None, progress)
     generators = spawn_generators(make_rng("walks", name), n)
     block = frozen.block
     starts = [block.path.sample_reference(rng, block.n_walkers) for rng in generators]

@@ -29,8 +29,10 @@ import pymc_logz as lz
 from pymc_logz.energies import two_gaussians, two_gaussians_log_z
 from pymc_logz.estimators import METHODS, TemperedDraws
 from pymc_logz.models.preparation import prepare
-from pymc_logz.pilot.moves import compile_moves
+from pymc_logz.pilot.reference import path_from
+from pymc_logz.runners.block import Block
 from pymc_logz.runners.temper import TemperBlock, Walkers, walk
+from pymc_logz.seeds import generators_from
 from pymc_logz.tempered.run import place_levels
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import CORRECTIONS, make_ladder
@@ -83,11 +85,12 @@ def errors_by_iterations(energy, n_chains, draws, lengths):
 def errors_of_warm_up(energy, n_blocks):
     """Root mean square error over levels of the guesses of log Z, by rule, after each block."""
     settings = TemperedSettings(walkers=WALKERS, betas=N_LEVELS)
-    prepared = prepare(energy.model, 11)
-    rng, block = prepared.rng, compile_moves(prepared, settings)
+    rngs = generators_from(11)
+    rng, prepared = rngs.run, prepare(energy.model, rngs.checks)
+    path = path_from(prepared, settings.reference, rngs.checks)
+    block = Block(path, settings.kernel_for(path.n_dims), settings.pilot_rows)
     start = block.path.sample_reference(rng, block.n_rows)
-    pilot = prepared.pilot_rng
-    plan = place_levels(block, settings, start, pilot, create_simple_progress(False))
+    plan = place_levels(block, settings, start, rngs.pilot, create_simple_progress(False))
     walking = TemperBlock(block, N_LEVELS, WALKERS)
     exact = two_gaussians_log_z(plan.betas, N_DIMS)
     first = make_ladder(plan, block.kernel, np.zeros(N_LEVELS))

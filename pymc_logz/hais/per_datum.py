@@ -19,14 +19,15 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import model_from
+from pymc_logz.models.flat import model_path
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.pilot.moves import compile_moves
 from pymc_logz.pilot.planning import make_plan
+from pymc_logz.pilot.reference import check_start
 from pymc_logz.runners.anneal import Annealed, Plan, anneal
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import run_tasks
 from pymc_logz.runners.progress import progress_bar, report_beta, report_count
-from pymc_logz.seeds import spawn_generators
+from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.trees.layout import evidence_of_rows, make_tree
 
 if TYPE_CHECKING:
@@ -145,13 +146,17 @@ def marginal_log_likelihood(
         transport=False,
     )
     model = model_from(model, "marginal_log_likelihood(model, data)")
-    prepared = prepare(model, random_seed, data=data)
-    block, batches = compile_batches(prepared, settings, compile_kwargs)
+    rngs = generators_from(random_seed)
+    prepared = prepare(model, rngs.checks, data=data)
+    block, batches = compile_batches(prepared, settings, rngs.pilot, compile_kwargs)
     compiled = time.perf_counter()
     with progress_bar(progressbar) as progress:
-        plan = make_plan(prepared, block, settings, report_beta(progress), TARGET_VARIANCE)
+        start = block.path.sample_reference(rngs.pilot, block.n_rows)
+        check_start(prepared, block, start)
+        report = report_beta(progress)
+        plan = make_plan(block, settings, start, rngs.pilot, report, TARGET_VARIANCE)
         tuned = time.perf_counter()
-        results = run_batches(prepared, block, plan, batches, settings, progress)
+        results = run_batches(block, plan, batches, settings, rngs.run, progress)
     times = {
         "compile_time": compiled - started,
         "tuning_time": tuned - compiled,
@@ -207,6 +212,7 @@ def pilot_groups(n_data: int, n_rows: int) -> tuple[int, int]:
 def compile_batches(
     prepared: Prepared,
     settings: HaisSettings,
+    rng: np.random.Generator,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> tuple[Block, list[np.ndarray]]:
     """Moves compiled for the data rows of the pilot, and the data of each batch.
@@ -220,17 +226,19 @@ def compile_batches(
     n_data, n_values = values.shape
     batches = batches_of(n_data, settings.draws, max(prepared.n_dims, n_values))
     n_groups, n_pilot = pilot_groups(n_data, batches.shape[1] * settings.draws)
-    chosen = prepared.pilot_rng.choice(n_data, n_groups, replace=False)
-    block = compile_moves(prepared, settings, compile_kwargs, n_rows=n_pilot, data=values[chosen])
+    chosen = rng.choice(n_data, n_groups, replace=False)
+    path = model_path(prepared.flat, prepared.prior)
+    kernel = settings.kernel_for(path.n_dims)
+    block = Block(path, kernel, n_pilot, compile_kwargs, data=values[chosen])
     return block, [values[batch] for batch in batches]
 
 
 def run_batches(
-    prepared: Prepared,
     block: Block,
     plan: Plan,
     batches: list[np.ndarray],
     settings: HaisSettings,
+    rng: np.random.Generator,
     progress: Any,
 ) -> list[BatchResult | None]:
     """Anneal fresh particles for each batch, with a generator of its own; None if interrupted."""
@@ -240,7 +248,7 @@ def run_batches(
     def run(data: np.ndarray, rng: np.random.Generator) -> BatchResult:
         n_rows = len(data) * settings.draws
         with lock:  # prior draws share one compiled function
-            start = prepared.prior(rng, n_rows)
+            start = block.path.sample_reference(rng, n_rows)
         annealed = anneal(block.given(data, n_rows), plan, start, rng, report)
         weights = annealed.log_weight.reshape(len(data), -1)
         nothing = np.empty(0)
@@ -251,7 +259,7 @@ def run_batches(
             ),
         )
 
-    generators = spawn_generators(prepared.rng, len(batches))
+    generators = spawn_generators(rng, len(batches))
     tasks = [partial(run, *pair) for pair in zip(batches, generators, strict=True)]
     return run_tasks(tasks, settings.cores)  # type: ignore[return-value]
 

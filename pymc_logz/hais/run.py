@@ -15,14 +15,14 @@ from pymc_logz.hais.results import annealing_dataset, draw_datasets, reverse_dat
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.models.flat import constrain, model_data, model_labels, unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.pilot.moves import compile_moves
 from pymc_logz.pilot.planning import fitted_to, make_plan
+from pymc_logz.pilot.reference import check_start, path_from
 from pymc_logz.runners.anneal import Annealed, Plan, anneal, merge
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import finished, run_tasks
 from pymc_logz.runners.progress import progress_bar, report_beta, report_count
 from pymc_logz.runners.sample import stay_at_end
-from pymc_logz.seeds import spawn_generators
+from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.trees.layout import data_datasets, evidence_dataset, make_tree
 from pymc_logz.trees.posterior import posterior_of
 from pymc_logz.weights import resampled
@@ -50,30 +50,40 @@ def run_hais(
     of the prior that they came from.
     """
     started = time.perf_counter()
-    prepared = prepare(model, random_seed, simulate_data=simulate_data)
-    block = compile_moves(prepared, settings, compile_kwargs)
+    rngs = generators_from(random_seed)
+    prepared = prepare(model, rngs.checks, simulate_data=simulate_data)
+    path = path_from(prepared, settings.reference, rngs.checks, compile_kwargs)
+    block = Block(
+        path,
+        settings.kernel_for(path.n_dims),
+        settings.pilot_rows,
+        compile_kwargs,
+        transports=settings.transports,
+    )
     target_rows = prepared.exact_row
     if posterior_draws is not None:
         target_rows = unconstrain(prepared.flat, posterior_of(posterior_draws, "posterior_draws"))
     compiled = time.perf_counter()
     with progress_bar(progressbar) as progress:
-        plan = make_plan(prepared, block, settings, report_beta(progress))
+        start = block.path.sample_reference(rngs.pilot, block.n_rows)
+        check_start(prepared, block, start)
+        plan = make_plan(block, settings, start, rngs.pilot, report_beta(progress))
         block = fitted_to(plan, block)
         tuned = time.perf_counter()
         directions = Directions(
-            run_until(block, plan, settings, prepared.rng, progress), block.path.log_z_reference
+            run_until(block, plan, settings, rngs.run, progress), block.path.log_z_reference
         )
         if settings.direction == "both":
             directions.exact_starts = target_rows is not None
             directions.reverse = run_reverse(
-                block, plan, settings, directions.forward, target_rows, prepared.rng, progress
+                block, plan, settings, directions.forward, target_rows, rngs.run, progress
             )
     times = {
         "compile_time": compiled - started,
         "tuning_time": tuned - compiled,
         "sampling_time": time.perf_counter() - tuned,
     }
-    return collect(prepared, block, plan, directions, settings, times)
+    return collect(prepared, block, plan, directions, settings, rngs.run, times)
 
 
 @dataclass
@@ -212,6 +222,7 @@ def collect(
     plan: Plan,
     directions: Directions,
     settings: HaisSettings,
+    rng: np.random.Generator,
     times: Mapping[str, float],
 ) -> xr.DataTree:
     """The DataTree of a run."""
@@ -221,6 +232,7 @@ def collect(
     log_weight = np.concatenate([run.log_weight for run in runs])
     values = constrain(prepared.flat, np.concatenate([run.position for run in runs]))
     coords, dims = model_labels(prepared.flat.model)
+    observed, constant = model_data(prepared.flat)
     compiled = block.compiled
     attrs = {
         "backend": compiled.backend,
@@ -231,17 +243,17 @@ def collect(
         "prior_finite_share": prepared.prior.finite_share,
         **times,
     }
-    chosen = resampled(log_weight, prepared.rng, shuffled=True)
+    chosen = resampled(log_weight, rng, shuffled=True)
     groups = {
         **draw_datasets(runs, values, chosen, coords=coords, dims=dims),
         "annealing": annealing_dataset(runs, plan),
-        "evidence": evidence_dataset(estimates, attrs),
     }
     if directions.reverse is not None:
         groups["reverse_annealing"] = reverse_dataset(directions.reverse, plan)
+    groups["evidence"] = evidence_dataset(estimates, attrs)
+    if directions.reverse is not None:
         by_method = {estimate.method: estimate.log_z for estimate in estimates}
         groups["evidence"].attrs["gap"] = by_method["hais_reverse"] - by_method["hais"]
-    observed, constant = model_data(prepared.flat)
     groups |= data_datasets(observed, constant, coords=coords, dims=dims)
     groups["posterior"].attrs |= {"weight_ess": estimates[0].weight_ess, **times}
     return make_tree(groups, {**settings.record(), **attrs})

@@ -67,7 +67,7 @@ def make_generator(model: pm.Model) -> Generator:
             "the model has no exact observation; declare one by lz.ExactObservation(name, output, "
             "observed), or sample it with pm.NUTS and the like"
         )
-    check_model(model, exact=True)
+    check_model(model)
     parts = [observation.owner.inputs for observation in observations]
     outputs = without_recurrence(*zip(*parts, strict=True))
     outputs = model.replace_rvs_by_values(outputs)

@@ -1,18 +1,21 @@
-"""Data rows of `marginal_log_likelihood`: checked against the model, packed into one array."""
+"""Data of a model: where they enter it, and data rows that take their place in turn."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor
+import pytensor.tensor as pt
 import xarray as xr
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.shape import Shape, Shape_i
+from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import ModelError
-from pymc_logz.models.flat import data_variable, own_data
+from pymc_logz.graphs.compiling import compile_kwargs_for
 
 DEFAULT_DIM = "data_row"
 TAKEN_DIMS = ("method", "log_z", "mcse", "weight_ess", "khat", "status")
@@ -31,6 +34,41 @@ class DataRows:
     """Name of the axis of rows."""
     coords: Mapping[str, Any]
     """Coordinates along that axis."""
+
+
+def data_variable(model: pm.Model, name: str) -> Variable:
+    """Where data enter the model's graphs: a data container, or an observed variable's value."""
+    var = model[name]
+    return model.rvs_to_values.get(var, var)
+
+
+def own_data(model: pm.Model, name: str) -> np.ndarray:
+    """What the model itself has in that place."""
+    kwargs = compile_kwargs_for("FAST_COMPILE", {})
+    return np.asarray(pytensor.function([], data_variable(model, name), **kwargs)())
+
+
+@dataclass(frozen=True)
+class SymbolicData:
+    """Data of a model as one symbolic vector, in place of its own."""
+
+    vector: TensorVariable
+    """All data side by side, shape (D,)."""
+    places: Mapping[Variable, TensorVariable]
+    """Parts of the vector, by where they enter the model's graphs."""
+
+
+def symbolic_data(model: pm.Model, names: Iterable[str]) -> SymbolicData:
+    """Data of these names, containers or observed variables, as an input of the model's shape."""
+    places = {name: data_variable(model, name) for name in names}
+    shapes = {name: own_data(model, name).shape for name in places}
+    sizes = [int(np.prod(shape)) for shape in shapes.values()]
+    vector = pt.tensor("data", dtype="float64", shape=(sum(sizes),))
+    parts, end = {}, 0
+    for size, (name, place) in zip(sizes, places.items(), strict=True):
+        part = vector[end : end + size].reshape(shapes[name]).astype(place.dtype)
+        parts[place], end = part, end + size
+    return SymbolicData(vector, parts)
 
 
 def read_data_rows(model: pm.Model, data: Mapping[str, Any]) -> DataRows:

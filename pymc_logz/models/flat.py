@@ -20,10 +20,12 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.compiling import compile_kwargs_for
+from pymc_logz.models.data_rows import SymbolicData
+from pymc_logz.models.exact import refuse_exact
 from pymc_logz.models.guards import check_model
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.paths.geometric import AnnealingPath, make_path
+from pymc_logz.paths.geometric import AnnealingPath
 
 MAX_TRIES = 1000
 
@@ -66,7 +68,7 @@ class FlatModel:
 def flatten_model(
     model: pm.Model,
     observed: Mapping[str, np.ndarray] | None = None,
-    symbolic: Iterable[str] = (),
+    data: SymbolicData | None = None,
 ) -> FlatModel:
     """Flat log prior and log ratio of a model, after checking that its log Z is defined.
 
@@ -76,9 +78,8 @@ def flatten_model(
         Any PyMC model with continuous free variables, proper priors, and something observed.
     observed
         Data to condition on in place of the model's own, by name of the observed variable.
-    symbolic
-        Names of data that are to be an input, of the model's own shape: data containers, or
-        observed variables.
+    data
+        Data that are to be an input in place of the model's own.
 
     Returns
     -------
@@ -89,14 +90,14 @@ def flatten_model(
     ModelError
         With the variable's name and the remedy, if log Z is undefined or out of reach.
     """
+    refuse_exact(model)
     check_model(model)
     start = model.initial_point(0)
     stand_ins = {
         model.rvs_to_values[model[name]]: pt.constant(value)
         for name, value in (observed or {}).items()
     }
-    data, symbols = symbolic_data(model, symbolic)
-    stand_ins |= symbols
+    stand_ins |= {} if data is None else data.places
     densities = [model.varlogp, model.datalogp]
     densities = clone_replace(densities, stand_ins, rebuild_strict=False)
     densities = [rewrite_pregrad(density) for density in densities]
@@ -108,36 +109,9 @@ def flatten_model(
     densities = clone_replace(densities, {joined: point}, rebuild_strict=False)
     log_prior, log_ratio = with_constant_data(densities)
     names = tuple(var.name for var in model.value_vars)
-    return FlatModel(model, names, shapes, point, log_prior, log_ratio, observed, data)
-
-
-def data_variable(model: pm.Model, name: str) -> Variable:
-    """Where data enter the model's graphs: a data container, or an observed variable's value."""
-    var = model[name]
-    return model.rvs_to_values.get(var, var)
-
-
-def own_data(model: pm.Model, name: str) -> np.ndarray:
-    """What the model itself has in that place."""
-    kwargs = compile_kwargs_for("FAST_COMPILE", {})
-    return np.asarray(pytensor.function([], data_variable(model, name), **kwargs)())
-
-
-def symbolic_data(
-    model: pm.Model, names: Iterable[str]
-) -> tuple[TensorVariable | None, dict[Variable, TensorVariable]]:
-    """A vector of all data of these names, and its parts in the places where they enter."""
-    places = {name: data_variable(model, name) for name in names}
-    if not places:
-        return None, {}
-    shapes = {name: own_data(model, name).shape for name in places}
-    sizes = [int(np.prod(shape)) for shape in shapes.values()]
-    vector = pt.tensor("data", dtype="float64", shape=(sum(sizes),))
-    parts, end = {}, 0
-    for size, (name, place) in zip(sizes, places.items(), strict=True):
-        part = vector[end : end + size].reshape(shapes[name]).astype(place.dtype)
-        parts[place], end = part, end + size
-    return vector, parts
+    return FlatModel(
+        model, names, shapes, point, log_prior, log_ratio, observed, data and data.vector
+    )
 
 
 def with_constant_data(outputs: Iterable[Variable]) -> list[Any]:
@@ -159,13 +133,13 @@ def model_path(
         log_ratio = flat.log_prior + flat.log_ratio - log_reference
     else:
         log_reference, log_ratio = flat.log_prior, flat.log_ratio
-    return make_path(
+    return AnnealingPath(
         flat.point,
         log_reference,
         log_ratio,
         n_dims=flat.n_dims,
         sample_reference=reference,
-        batching=batching,
+        how=batching,
         data=flat.data,
     )
 

@@ -14,20 +14,18 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import DiscreteVariableError, ImproperPriorError, ModelError, warn
-from pymc_logz.models.exact import REMEDY, exact_observations, is_exact
+from pymc_logz.models.exact import is_exact
 
 _warned_of_potentials: "weakref.WeakSet[pm.Model]" = weakref.WeakSet()
 
 
-def check_model(model: pm.Model, *, exact: bool = False) -> None:
+def check_model(model: pm.Model) -> None:
     """Raise a `ModelError` if log Z of the model is undefined or cannot be computed.
 
     Parameters
     ----------
     model
-        The model.
-    exact
-        Whether the caller knows what an exact observation is.
+        The model. Whether it has exact observations is a question of its own: `refuse_exact`.
 
     Raises
     ------
@@ -36,13 +34,8 @@ def check_model(model: pm.Model, *, exact: bool = False) -> None:
     ImproperPriorError
         A prior does not integrate to one.
     ModelError
-        Nothing is free or nothing is observed; a likelihood is a minibatch or a simulator; the
-        caller does not know exact observations and there are some.
+        Nothing is free or nothing is observed; a likelihood is a minibatch or a simulator.
     """
-    observations = exact_observations(model)
-    if observations and not exact:
-        names = [observation.name for observation in observations]
-        raise ModelError(f"the model has exact observations {names}: {REMEDY}")
     _check_variables(model)
     for rv in model.free_RVs:
         _check_prior(model, rv)

@@ -8,18 +8,17 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
-from pymc_logz.models.data_rows import DataRows, read_data_rows
+from pymc_logz.models.data_rows import DataRows, read_data_rows, symbolic_data
 from pymc_logz.models.flat import FlatModel, flatten_model, simulate
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.models.prior_check import check_prior_mass
-from pymc_logz.seeds import random_generator, spawn_generators
 
 _checked: "weakref.WeakSet[pm.Model]" = weakref.WeakSet()
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A PyMC model made ready, with the random generators of all that is to be done with it."""
+    """A PyMC model made ready: what every method knows of it."""
 
     flat: FlatModel
     """Log densities of a row of unconstrained values; names, shapes and labels of the variables."""
@@ -29,12 +28,6 @@ class Prepared:
     """Data that take the place of the model's own, if any were given."""
     exact_row: np.ndarray | None
     """The draw that simulated data came from, shape (1, d)."""
-    check_rng: np.random.Generator
-    """Of checks, and of what is looked for in the model itself."""
-    pilot_rng: np.random.Generator
-    """Of the pilot, or of a bridge's proposals."""
-    rng: np.random.Generator
-    """Of the run: its chains spawn from it."""
 
     @property
     def n_dims(self) -> int:
@@ -51,7 +44,7 @@ class Prepared:
 
 def prepare(
     model: pm.Model,
-    random_seed: Any = None,
+    rng: np.random.Generator,
     *,
     data: Mapping[str, Any] | None = None,
     simulate_data: bool = False,
@@ -63,8 +56,8 @@ def prepare(
     ----------
     model
         Any PyMC model whose log Z is defined.
-    random_seed
-        Anything that ``pm.sample`` takes.
+    rng
+        Generator of the checks, and of simulated data.
     data
         Data rows by name, each with a leading axis of rows; see `read_data_rows`.
     simulate_data
@@ -81,17 +74,15 @@ def prepare(
         If the data do not fit the model.
     """
     rows = None if data is None else read_data_rows(model, data)
-    rng = random_generator(random_seed)
-    # checks have a generator of their own: whether they are made must not change a result
-    [check_rng, pilot_rng] = spawn_generators(rng, 2)
-    flat, exact_row = flatten_model(model, symbolic=() if rows is None else rows.names), None
-    prior = PriorDraws(model, needed=needs_prior_draws)
+    data_input = None if rows is None else symbolic_data(model, rows.names)
+    flat, exact_row = flatten_model(model, data=data_input), None
     if simulate_data:
-        exact_row, observed = simulate(flat, check_rng)
+        exact_row, observed = simulate(flat, rng)
         flat = flatten_model(model, observed)
+    prior = PriorDraws(model, needed=needs_prior_draws)
     if needs_prior_draws:
-        check_prior_mass(model, check_rng)
+        check_prior_mass(model, rng)
     elif prior.obstacle is None and model not in _checked:
-        check_prior_mass(model, check_rng)
+        check_prior_mass(model, rng)
         _checked.add(model)
-    return Prepared(flat, prior, rows, exact_row, check_rng, pilot_rng, rng)
+    return Prepared(flat, prior, rows, exact_row)

@@ -77,6 +77,9 @@ class AnnealingPath:
     row_data: TensorVariable | None = None
     """Symbolic data of the rows to be evaluated, shape (n, D)."""
 
+    def __post_init__(self) -> None:
+        check_choice(BATCHINGS, how=self.how)
+
     def evaluate(self, rows: TensorVariable) -> Evaluation:
         """From a symbolic batch of rows (n, d) to its symbolic `Evaluation`.
 
@@ -127,50 +130,3 @@ def gradient_of(value: TensorVariable, point: TensorVariable) -> TensorVariable:
             f"the model has no gradient ({str(error)[:200]}), which this kernel follows; use one "
             "that needs none: kernel=RandomWalk() or kernel=Slice()"
         ) from error
-
-
-def make_path(
-    point: TensorVariable,
-    log_reference: TensorVariable,
-    log_ratio: TensorVariable,
-    *,
-    n_dims: int,
-    sample_reference: Callable[[np.random.Generator, int], np.ndarray],
-    log_z_reference: float = 0.0,
-    batching: str = "auto",
-    data: TensorVariable | None = None,
-) -> AnnealingPath:
-    """Path from the two scalar log densities of one symbolic point of length d.
-
-    Parameters
-    ----------
-    point
-        Symbolic vector, shape (d,).
-    log_reference, log_ratio
-        Scalars that depend on ``point``, in nats.
-    n_dims
-        d.
-    sample_reference
-        ``(rng, n)`` to exact draws (n, d) of the reference.
-    log_z_reference
-        Known log normalising constant of ``exp(log_reference)``.
-    batching
-        ``"vector"``, ``"row"`` or ``"auto"``.
-    data
-        Symbolic vector, shape (D,), of constants that differ from row to row, if there are any.
-
-    Returns
-    -------
-    AnnealingPath
-    """
-    check_choice(BATCHINGS, batching=batching)
-    return AnnealingPath(
-        point=point,
-        log_reference=log_reference,
-        log_ratio=log_ratio,
-        n_dims=n_dims,
-        sample_reference=sample_reference,
-        log_z_reference=log_z_reference,
-        how=batching,
-        data=data,
-    )

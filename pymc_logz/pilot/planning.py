@@ -5,10 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.checks import lost_part, stuck_stages, warn_of_lost_part, warn_of_stuck
 from pymc_logz.pilot.ladder import LONG, choose_plan
-from pymc_logz.pilot.moves import check_start
 from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.anneal import Plan
@@ -21,17 +19,31 @@ MORE_ROWS = 4
 
 
 def make_plan(
-    prepared: Prepared,
     block: Block,
     settings: RunSettings,
+    start: np.ndarray,
+    rng: np.random.Generator,
     report: Any = None,
     target_variance: float = TARGET_VARIANCE,
 ) -> Plan:
-    """Freeze the temperatures and the kernel's settings."""
-    rng = prepared.pilot_rng
+    """Freeze the temperatures and the kernel's settings.
+
+    Parameters
+    ----------
+    block
+        Compiled moves.
+    settings
+        What the user asked for, and left open.
+    start
+        Rows of the reference for the pilot, shape (n, d).
+    rng
+        Generator of the pilot and of trial rows.
+    report
+        Told of each beta that the pilot reaches.
+    target_variance
+        Variance of the log weight that an adaptive ladder aims at.
+    """
     draw_start = partial(block.path.sample_reference, rng, block.n_rows)
-    start = draw_start()
-    check_start(prepared, block, start)
     ladder = settings.ladder()
     if ladder is not None and (plan := fixed_plan(block, ladder)) is not None:
         return plan

@@ -10,6 +10,11 @@ from pymc_logz.arguments import check_betas, check_probability, check_whole
 from pymc_logz.kernels import Hamiltonian, check_kernel
 from pymc_logz.kernels.base import Kernel
 
+PILOT_ROWS = (128, 512)
+"""Numbers of rows per chain that suit a pilot too: more would make it dear, fewer unsure."""
+USUAL_ROWS = 256
+"""Rows of a pilot beside chains of another size."""
+
 
 @dataclass(frozen=True)
 class RunSettings:
@@ -34,6 +39,30 @@ class RunSettings:
         check_whole(1, chains=self.chains, cores=self.cores, tune=self.tune)
         check_probability(target_accept=self.target_accept)
         check_kernel(self.kernel)
+
+    @property
+    def pilot_rows(self) -> int:
+        """Rows of the pilot: as many as a chain has, where a pilot can do with that.
+
+        Rows of one size save JAX a second compilation.
+        """
+        return self.draws if PILOT_ROWS[0] <= self.draws <= PILOT_ROWS[1] else USUAL_ROWS
+
+    def kernel_for(self, n_dims: int) -> Kernel:
+        """The kernel as it moves rows of d dimensions.
+
+        Raises
+        ------
+        ValueError
+            If its scales are for another number of dimensions.
+        """
+        scale = self.kernel.scale
+        if isinstance(scale, tuple) and len(scale) != n_dims:
+            raise ValueError(
+                f"scale has {len(scale)} entries, but the model has {n_dims} unconstrained "
+                "dimensions; give one number, or one for each of them"
+            )
+        return self.kernel.resolved(n_dims)
 
     @property
     def transports(self) -> bool:

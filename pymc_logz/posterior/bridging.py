@@ -18,6 +18,7 @@ from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_normal
 from pymc_logz.posterior.importance import checked, importance
+from pymc_logz.seeds import generators_from
 from pymc_logz.trees.layout import evidence_dataset
 from pymc_logz.trees.posterior import (
     PosteriorRows,
@@ -135,15 +136,16 @@ def bridge_sampling(
             idata, model, draws=draws, random_seed=random_seed, compile_kwargs=compile_kwargs
         )
     start = time.perf_counter()
-    prepared = prepare(model, random_seed, needs_prior_draws=False)
+    rngs = generators_from(random_seed)
+    prepared = prepare(model, rngs.checks, needs_prior_draws=False)
     posterior = posterior_rows(idata, prepared.flat)
     # of its own, since the checks before it are not made twice for a model
-    [share_rng] = prepared.check_rng.spawn(1)
+    [share_rng] = rngs.checks.spawn(1)
     log_share, share_error = prepared.prior.log_share(share_rng)
     density = RowDensity(prepared.flat, compile_kwargs)
     compiled = time.perf_counter()
     log_target = target_at_draws(density, posterior, idata)
-    bridged = bridge(density, posterior, log_target, method, cross_check, draws, prepared.pilot_rng)
+    bridged = bridge(density, posterior, log_target, method, cross_check, draws, rngs.pilot)
     estimates = [_given_share(one, log_share, share_error) for one in bridged.estimates]
     _warn_of_estimates(estimates)
     if density.n_nan:

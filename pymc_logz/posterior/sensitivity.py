@@ -10,8 +10,9 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, reweighted_log_z
+from pymc_logz.models.data_rows import data_variable, own_data, symbolic_data
 from pymc_logz.models.density import RowDensity
-from pymc_logz.models.flat import FlatModel, data_variable, flatten_model, own_data, unconstrain
+from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.layout import evidence_dataset, with_units
 from pymc_logz.trees.posterior import check_stored_density, posterior_rows
@@ -89,7 +90,7 @@ def evidence_sensitivity(
     """
     base = evidence_of(tree)
     values = _checked_values(model, alternatives)
-    flat = flatten_model(model, symbolic=list(values))
+    flat = flatten_model(model, data=symbolic_data(model, values))
     density = RowDensity(flat, compile_kwargs)
     present = {name: own_data(model, name) for name in values}
     rows, log_weight = _draws(tree, flat)

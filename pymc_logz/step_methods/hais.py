@@ -16,8 +16,10 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.preparation import prepare
-from pymc_logz.pilot.moves import compile_moves
 from pymc_logz.pilot.planning import fitted_to, make_plan
+from pymc_logz.pilot.reference import check_start, path_from
+from pymc_logz.runners.block import Block
+from pymc_logz.seeds import generators_from
 from pymc_logz.step_methods.arguments import (
     check_whole_model,
     values_of_row,
@@ -160,9 +162,19 @@ class HAIS(ChosenStep):
             target_accept=target_accept,
             reference=reference,
         )
-        prepared = prepare(model, random_seed)
-        block = compile_moves(prepared, settings, compile_kwargs)
-        plan = make_plan(prepared, block, settings)
+        rngs = generators_from(random_seed)
+        prepared = prepare(model, rngs.checks)
+        path = path_from(prepared, settings.reference, rngs.checks, compile_kwargs)
+        block = Block(
+            path,
+            settings.kernel_for(path.n_dims),
+            settings.pilot_rows,
+            compile_kwargs,
+            transports=settings.transports,
+        )
+        start = block.path.sample_reference(rngs.pilot, block.n_rows)
+        check_start(prepared, block, start)
+        plan = make_plan(block, settings, start, rngs.pilot)
         block = fitted_to(plan, block)
         hint = "; with JAX chains run fastest under cores=1"
         hint = hint if block.compiled.backend == "jax" else ""

@@ -15,8 +15,10 @@ from pymc_logz.arguments import check_whole
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.preparation import prepare
-from pymc_logz.pilot.moves import compile_moves
+from pymc_logz.pilot.reference import check_start, path_from
+from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar
+from pymc_logz.seeds import generators_from
 from pymc_logz.step_methods.arguments import (
     check_whole_model,
     values_of_row,
@@ -163,10 +165,14 @@ class SimulatedTempering(ChosenStep):
             target_accept=target_accept,
             reference=reference,
         )
-        prepared = prepare(model, random_seed)
-        block = compile_moves(prepared, settings, compile_kwargs)
+        rngs = generators_from(random_seed)
+        prepared = prepare(model, rngs.checks)
+        path = path_from(prepared, settings.reference, rngs.checks, compile_kwargs)
+        block = Block(path, settings.kernel_for(path.n_dims), settings.pilot_rows, compile_kwargs)
+        start = block.path.sample_reference(rngs.pilot, block.n_rows)
+        check_start(prepared, block, start)
         with progress_bar(False) as progress:
-            frozen = warm_up(prepared, block, settings, compile_kwargs, progress)
+            frozen = warm_up(block, settings, start, rngs.pilot, compile_kwargs, progress)
         self.ladder = frozen.ladder
         self._names, self._shapes = prepared.flat.value_names, prepared.flat.shapes
         self.source = WalkSource(

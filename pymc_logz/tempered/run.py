@@ -18,15 +18,15 @@ from pymc_logz.estimators.tempering import rao_blackwell_log_weight, rts
 from pymc_logz.models.flat import constrain, model_data, model_labels
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
-from pymc_logz.pilot.moves import check_start, compile_moves
 from pymc_logz.pilot.planning import fixed_plan
 from pymc_logz.pilot.population import run_pilot
+from pymc_logz.pilot.reference import check_start, path_from
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import finished, run_tasks
 from pymc_logz.runners.progress import progress_bar, report_beta, report_count
 from pymc_logz.runners.temper import TemperBlock, Walk, walk
-from pymc_logz.seeds import spawn_generators
+from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.results import draws_of, tempered_draws_dataset, tempering_dataset
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds
@@ -69,32 +69,37 @@ def run_tempered(
 ) -> xr.DataTree:
     """Prepare, warm up, freeze, run, collect."""
     started = time.perf_counter()
-    prepared = prepare(model, random_seed)
-    block = compile_moves(prepared, settings, compile_kwargs)
+    rngs = generators_from(random_seed)
+    prepared = prepare(model, rngs.checks)
+    path = path_from(prepared, settings.reference, rngs.checks, compile_kwargs)
+    block = Block(path, settings.kernel_for(path.n_dims), settings.pilot_rows, compile_kwargs)
     compiled = time.perf_counter()
     with progress_bar(progressbar) as progress:
-        frozen = warm_up(prepared, block, settings, compile_kwargs, progress)
+        start = block.path.sample_reference(rngs.pilot, block.n_rows)
+        check_start(prepared, block, start)
+        frozen = warm_up(block, settings, start, rngs.pilot, compile_kwargs, progress)
         tuned = time.perf_counter()
-        walks = run_chains(prepared, frozen, settings, progress)
+        walks = run_chains(frozen, settings, rngs.run, progress)
     times = {
         "compile_time": compiled - started + frozen.compile_time,
         "tuning_time": tuned - compiled - frozen.compile_time,
         "sampling_time": time.perf_counter() - tuned,
     }
-    return collect(prepared, frozen, walks, settings, times)
+    return collect(prepared, frozen, walks, settings, rngs.run, times)
 
 
 def warm_up(
-    prepared: Prepared,
     block: Block,
     settings: TemperedSettings,
+    start: np.ndarray,
+    rng: np.random.Generator,
     compile_kwargs: Mapping[str, Any] | None,
     progress: Any,
 ) -> Frozen:
-    """Place the levels, tune them, and freeze all that belongs to them."""
-    rng = prepared.pilot_rng
-    start = block.path.sample_reference(rng, block.n_rows)
-    check_start(prepared, block, start)
+    """Place the levels, tune them, and freeze all that belongs to them.
+
+    ``start`` are rows of the reference for the pilot, shape (n, d).
+    """
     plan = place_levels(block, settings, start, rng, progress)
     started = time.perf_counter()
     n_walkers, n_levels = settings.walkers, plan.betas.size
@@ -152,10 +157,10 @@ def place_levels(
 
 
 def run_chains(
-    prepared: Prepared, frozen: Frozen, settings: TemperedSettings, progress: Any
+    frozen: Frozen, settings: TemperedSettings, rng: np.random.Generator, progress: Any
 ) -> list[Walk]:
     """Walk in independent chains from fresh draws of the reference, one generator each."""
-    block, generators = frozen.block, spawn_generators(prepared.rng, settings.chains)
+    block, generators = frozen.block, spawn_generators(rng, settings.chains)
     # prior draws share one compiled function, so they are made here, chain by chain
     starts = [block.path.sample_reference(rng, block.n_walkers) for rng in generators]
     report = report_count(progress, "Tempering", settings.chains * settings.draws)
@@ -188,6 +193,7 @@ def collect(
     frozen: Frozen,
     walks: Sequence[Walk],
     settings: TemperedSettings,
+    rng: np.random.Generator,
     times: Mapping[str, float],
 ) -> xr.DataTree:
     """The DataTree of a run."""
@@ -212,7 +218,7 @@ def collect(
         **times,
     }
     groups = {
-        **posterior_datasets(prepared, walks, draws, settings),
+        **posterior_datasets(prepared, walks, draws, settings, rng),
         "tempering": tempering,
         "evidence": evidence_dataset([curve.estimate], attrs),
     }
@@ -228,6 +234,7 @@ def posterior_datasets(
     walks: Sequence[Walk],
     draws: TemperedDraws,
     settings: TemperedSettings,
+    rng: np.random.Generator,
 ) -> dict[str, xr.Dataset]:
     """Groups ``posterior``, ``sample_stats`` and ``tempered_posterior``.
 
@@ -239,7 +246,7 @@ def posterior_datasets(
     every = walks[0].level.shape[0] // n_kept
     kept = np.arange(1, n_kept + 1) * every - 1
     log_weight = rao_blackwell_log_weight(draws).reshape(n_chains, -1, settings.draws)[..., kept]
-    generators = spawn_generators(prepared.rng, settings.chains)
+    generators = spawn_generators(rng, settings.chains)
     chosen = [
         resampled(weight, rng, settings.draws)
         for weight, rng in zip(log_weight, generators, strict=False)

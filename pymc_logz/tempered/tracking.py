@@ -23,12 +23,14 @@ from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel, KernelState
 from pymc_logz.models.context import model_from
 from pymc_logz.models.data_rows import container_names
-from pymc_logz.models.flat import constrainer, model_labels
+from pymc_logz.models.flat import constrainer, model_labels, model_path
 from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.geometric import Evaluation
-from pymc_logz.pilot.moves import compile_moves
+from pymc_logz.pilot.reference import check_start
+from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar
 from pymc_logz.runners.temper import TemperBlock, Walk, Walkers, walk
+from pymc_logz.seeds import generators_from
 from pymc_logz.tempered.results import tempered_draws_dataset
 from pymc_logz.tempered.run import warm_up
 from pymc_logz.tempered.settings import TemperedSettings
@@ -160,16 +162,20 @@ class LogZTracker:
         self.names = container_names(self.model, data)
         self.shapes = {name: np.shape(value) for name, value in self.data.items()}
         now = {name: value[None] for name, value in self.data.items()}
-        prepared = prepare(self.model, random_seed, data=now)
-        values = prepared.data_rows.values
-        block = compile_moves(prepared, self.settings, compile_kwargs, n_rows=N_PILOT, data=values)
+        rngs = generators_from(random_seed)
+        prepared = prepare(self.model, rngs.checks, data=now)
+        path = model_path(prepared.flat, prepared.prior)
+        kernel, values = self.settings.kernel_for(path.n_dims), prepared.data_rows.values
+        block = Block(path, kernel, N_PILOT, compile_kwargs, data=values)
+        start = block.path.sample_reference(rngs.pilot, block.n_rows)
+        check_start(prepared, block, start)
         with progress_bar(False) as progress:
-            frozen = warm_up(prepared, block, self.settings, compile_kwargs, progress)
+            frozen = warm_up(block, self.settings, start, rngs.pilot, compile_kwargs, progress)
         self._block, self.ladder = frozen.block, frozen.ladder
         self._evaluate = _evaluator(frozen.block, compile_kwargs)
         self._constrain = constrainer(prepared.flat, [rv.name for rv in self.model.free_RVs])
         self._attrs = {"backend": frozen.block.compiled.backend, "n_levels": self.ladder.n_levels}
-        self._begin(prepared.rng)
+        self._begin(rngs.run)
 
     def _begin(self, rng: np.random.Generator) -> None:
         """Fresh walkers, and the first estimate, from as many draws as later ones average."""

@@ -14,7 +14,7 @@ from pymc_logz.graphs.batching import batch
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.paths import geometric as path_module
-from pymc_logz.paths.geometric import make_path
+from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.runners.block import Block
 
 N_DIMS = 4
@@ -129,7 +129,7 @@ def test_jax_takes_rows_where_it_cannot_convert_the_vectorised_graph(
     # simplified, the graph would convert
     monkeypatch.setattr(path_module, "simplify", list)
     point = new_point()
-    path = make_path(
+    path = AnnealingPath(
         point,
         -0.5 * (point**2).sum(),
         split(point),
@@ -154,5 +154,5 @@ def test_outputs_without_the_point_are_repeated_per_row(batching: str) -> None:
 def test_unknown_batching_is_refused() -> None:
     """Catches a typing error that falls through to one of the ways."""
     point = new_point()
-    with pytest.raises(ValueError, match="batching='rows' is not one of"):
+    with pytest.raises(ValueError, match="batching='rows' must be one of"):
         batch(point, outputs_of(elementwise, point), N_DIMS, "rows")

@@ -1,6 +1,5 @@
 """Data rows times particles in one run: groups of rows, both ways of batching, batches."""
 
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -17,6 +16,7 @@ from pymc_logz.hais import per_datum
 from pymc_logz.hais.per_datum import batches_of, collect, compile_batches, pilot_groups, run_batches
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import KernelState
+from pymc_logz.models.data_rows import symbolic_data
 from pymc_logz.models.flat import flatten_model, model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.models.prior import PriorDraws
@@ -28,6 +28,7 @@ from pymc_logz.pilot.scales import centred, population_scale
 from pymc_logz.runners import block as block_module
 from pymc_logz.runners.anneal import Annealed, Plan, anneal
 from pymc_logz.runners.block import Block
+from pymc_logz.seeds import generators_from
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 FIXED = lz.kernels.Hamiltonian(step_size=0.3, scale=1.0)
@@ -46,7 +47,7 @@ def short_plan(n_temperatures: int, n_dims: int = 1) -> Plan:
 def annealed(kernel: Any, batching: str, **compile_kwargs: Any) -> tuple[Block, Annealed]:
     """A short run of all people with 3 particles each, batched in one of the ways."""
     model = survey()
-    flat = flatten_model(model, symbolic=PEOPLE)
+    flat = flatten_model(model, data=symbolic_data(model, PEOPLE))
     path = model_path(flat, PriorDraws(model), batching)
     kernel = kernel.resolved(flat.n_dims)
     block = Block(path, kernel, 36, {"mode": "JAX", **compile_kwargs}, data=STACKED)
@@ -191,20 +192,22 @@ def test_ladder_is_long_enough_for_most_groups_that_can_be_reached() -> None:
 @pytest.fixture(scope="module")
 def prepared() -> tuple[Prepared, Block, Plan]:
     """The survey made ready, with a frozen plan, for tests that run batches of it."""
-    ready = prepare(survey(), 3, data=PEOPLE)
-    block, _ = compile_batches(ready, HaisSettings(draws=16, betas=30))
-    return ready, block, make_plan(ready, block, HaisSettings(betas=30), None)
+    rngs = generators_from(3)
+    ready = prepare(survey(), rngs.checks, data=PEOPLE)
+    block, _ = compile_batches(ready, HaisSettings(draws=16, betas=30), rngs.pilot)
+    start = ready.prior(rngs.pilot, block.n_rows)
+    return ready, block, make_plan(block, HaisSettings(betas=30), start, rngs.pilot)
 
 
 def batched(
     prepared: tuple[Prepared, Block, Plan], size: int, cores: int = 1, draws: int = 16
 ) -> list[Any]:
     """Results of all people in batches of a size, from one seed."""
-    ready, block, plan = prepared
-    ready = replace(ready, rng=np.random.default_rng(4))
+    _, block, plan = prepared
     batches = list(STACKED.reshape(-1, size, STACKED.shape[1]))
     settings = HaisSettings(draws=draws, cores=cores)
-    return run_batches(ready, block, plan, batches, settings, create_simple_progress(False))
+    rng = np.random.default_rng(4)
+    return run_batches(block, plan, batches, settings, rng, create_simple_progress(False))
 
 
 def test_cores_do_not_change_a_bit(prepared: tuple[Prepared, Block, Plan]) -> None:
@@ -267,13 +270,14 @@ def test_interrupt_keeps_finished_batches(
 def test_intervals_cover_the_exact_log_likelihood() -> None:
     """Would catch errors that miss a source of variation, over rows and replicates."""
     settings = HaisSettings(draws=128)
-    ready = prepare(survey(), 3, data=PEOPLE)
-    block, batches = compile_batches(ready, settings)
-    plan = make_plan(ready, block, settings, None)
+    rngs = generators_from(3)
+    ready = prepare(survey(), rngs.checks, data=PEOPLE)
+    block, batches = compile_batches(ready, settings, rngs.pilot)
+    plan = make_plan(block, settings, ready.prior(rngs.pilot, block.n_rows), rngs.pilot)
     z = []
     for seed in range(25):
-        again = replace(ready, rng=np.random.default_rng(seed))
-        [result] = run_batches(again, block, plan, batches, settings, create_simple_progress(False))
+        rng = np.random.default_rng(seed)
+        [result] = run_batches(block, plan, batches, settings, rng, create_simple_progress(False))
         log_z = np.array([estimate.log_z for estimate in result.estimates])
         mcse = np.array([estimate.mcse for estimate in result.estimates])
         z.append((log_z - exact_people(PEOPLE)) / mcse)

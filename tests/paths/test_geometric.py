@@ -11,7 +11,7 @@ from support.paths_with_exact_draws import TARGETS
 from support.plain_annealing import PLAIN
 
 from pymc_logz.graphs.compiling import compile_function
-from pymc_logz.paths.geometric import Evaluation, grad_log_density, log_density, make_path
+from pymc_logz.paths.geometric import AnnealingPath, Evaluation, grad_log_density, log_density
 
 
 @cache
@@ -74,13 +74,13 @@ def test_evaluation_equals_plain_numpy(name: str) -> None:
 def test_flat_ends_have_gradient_zero(batching: str) -> None:
     """Catches a path whose reference or ratio does not depend on the point: no gradient graph."""
     point = pt.tensor("point", dtype="float64", shape=(2,))
-    path = make_path(
+    path = AnnealingPath(
         point,
         pt.constant(np.float64(-1.5)),
         -(point[0] ** 2),
         n_dims=2,
         sample_reference=lambda rng, n: rng.random((n, 2)),
-        batching=batching,
+        how=batching,
     )
     rows = pt.dmatrix("rows")
     x = make_rng("flat").normal(size=(5, 2))

@@ -9,7 +9,7 @@ from support.checks import make_rng
 from support.pilot_runs import find_stages
 
 from pymc_logz.kernels import Hamiltonian
-from pymc_logz.paths.geometric import AnnealingPath, make_path
+from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.pilot import population as pilot
 from pymc_logz.pilot.checks import lost_part, stuck_stages
 from pymc_logz.pilot.population import Stages, run_pilot
@@ -26,7 +26,7 @@ def two_modes() -> AnnealingPath:
     left = np.log(0.4) - 0.5 * ((x[0] + 2) / 0.3) ** 2
     right = np.log(0.6) - 0.5 * ((x[0] - 3) / 0.2) ** 2 + np.log(1.5)
     log_ratio = pt.logaddexp(left, right) - np.log(0.3) - log_reference
-    return make_path(
+    return AnnealingPath(
         x,
         log_reference,
         log_ratio,

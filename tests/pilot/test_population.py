@@ -11,7 +11,7 @@ from support.pilot_runs import SD, TARGET_ACCEPT, N, find_stages, narrow_block, 
 
 from pymc_logz.errors import PilotError
 from pymc_logz.kernels import Hamiltonian
-from pymc_logz.paths.geometric import make_path
+from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.pilot import population as pilot
 from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.runners import block as block_module
@@ -118,7 +118,7 @@ def test_a_pilot_that_needs_too_many_stages_says_so(monkeypatch: pytest.MonkeyPa
 def hopeless_block() -> Block:
     """A target without any support where the reference has draws."""
     x = pt.tensor("x", dtype="float64", shape=(1,))
-    path = make_path(
+    path = AnnealingPath(
         x,
         -0.5 * (x**2).sum(),
         pt.switch(x[0] > 40, 0.0, -np.inf),

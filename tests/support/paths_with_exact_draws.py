@@ -13,7 +13,7 @@ from pytensor.tensor.variable import TensorVariable
 from scipy.special import betaln, gammaln
 
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.paths.geometric import AnnealingPath, make_path
+from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 
@@ -39,13 +39,13 @@ class Target:
     def path(self, shift: float = 0.0, batching: str = "vector") -> AnnealingPath:
         """The path, its log ratio raised by ``shift``."""
         point = pt.tensor("point", dtype="float64", shape=(self.n_dims,))
-        return make_path(
+        return AnnealingPath(
             point,
             self.log_reference(point),
             self.log_ratio(point) + shift,
             n_dims=self.n_dims,
             sample_reference=lambda rng, n: self.sample(rng, 0.0, n),
-            batching=batching,
+            how=batching,
         )
 
     def plan(self, betas: np.ndarray, step_size: float | np.ndarray) -> Plan:
@@ -166,7 +166,7 @@ def dead_zones(x: TensorVariable) -> TensorVariable:
 def dead_zone_path() -> AnnealingPath:
     """Path from N(0, 1) to a target with dead zones."""
     point = pt.tensor("point", dtype="float64", shape=(1,))
-    return make_path(
+    return AnnealingPath(
         point,
         -0.5 * (point**2).sum(),
         dead_zones(point),

@@ -6,7 +6,7 @@ import numpy as np
 import pytensor.tensor as pt
 
 from pymc_logz.kernels import Hamiltonian
-from pymc_logz.paths.geometric import AnnealingPath, make_path
+from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.runners.block import Block
 from support.checks import make_rng
@@ -22,7 +22,7 @@ def narrow_path() -> AnnealingPath:
     """From N(0, I) to three independent normals of very different widths; log Z is zero."""
     x = pt.tensor("x", dtype="float64", shape=(3,))
     log_ratio = (0.5 * x**2 - 0.5 * ((x - MEAN) / SD) ** 2 - np.log(SD)).sum()
-    return make_path(
+    return AnnealingPath(
         x,
         -0.5 * (x**2).sum(),
         log_ratio,

@@ -2,14 +2,12 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
-from pymc.util import get_random_generator
 from scipy import stats
 from support import pymc_models as models
 
@@ -18,10 +16,9 @@ from pymc_logz.energies import gaussian_shells, ridge, skewed_bimodal, two_gauss
 from pymc_logz.estimators.tempering import rts
 from pymc_logz.models import preparation
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.pilot.moves import compile_moves
+from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.temper import TemperBlock
-from pymc_logz.seeds import spawn_generators
 from pymc_logz.tempered import run as runs
 from pymc_logz.tempered import warm_up
 from pymc_logz.tempered.evidence import stored_draws
@@ -64,21 +61,19 @@ def _compile_once() -> Iterator[None]:
     moves: dict[Any, Block] = {}
     blocks: dict[Any, TemperBlock] = {}
 
-    def prepare_once(model: pm.Model, seed: Any) -> Prepared:
+    def prepare_once(model: pm.Model, rng: np.random.Generator) -> Prepared:
         if model is not MODEL:
-            return preparation.prepare(model, seed)
+            return preparation.prepare(model, rng)
         if not prepared:
-            prepared.append(preparation.prepare(model, 0))
-        rng = get_random_generator(seed)
-        [_, pilot_rng] = spawn_generators(rng, 2)
-        return replace(prepared[0], rng=rng, pilot_rng=pilot_rng)
+            prepared.append(preparation.prepare(model, rng))
+        return prepared[0]
 
-    def moves_once(prepared: Prepared, settings: Any, compile_kwargs: Any) -> Block:
-        if prepared.flat.model is not MODEL:
-            return compile_moves(prepared, settings, compile_kwargs)
-        key = (settings.kernel, settings.reference)
+    def block_once(path: AnnealingPath, kernel: Any, *args: Any) -> Block:
+        if not prepared or path.point is not prepared[0].flat.point:
+            return Block(path, kernel, *args)
+        key = (path.log_reference, kernel, args[0])
         if key not in moves:
-            moves[key] = compile_moves(prepared, settings, compile_kwargs)
+            moves[key] = Block(path, kernel, *args)
         return moves[key]
 
     def compile_once(block: Block, *args: Any) -> TemperBlock:
@@ -90,7 +85,7 @@ def _compile_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(warm_up, "MAX_ROUNDS", 5)
         patch.setattr(runs, "prepare", prepare_once)
-        patch.setattr(runs, "compile_moves", moves_once)
+        patch.setattr(runs, "Block", block_once)
         patch.setattr(runs, "TemperBlock", compile_once)
         yield
 

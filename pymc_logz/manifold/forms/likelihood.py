@@ -75,7 +75,7 @@ def likelihood_form(model: pm.Model) -> pm.Model:
     """
     if not exact_observations(model):
         raise ModelError("the model has no exact observation (lz.ExactObservation) to turn round")
-    check_model(model, exact=True)
+    check_model(model)
     noises = _noises(model)
     fgraph = graph_of(model)
     nodes = fgraph.toposort()
