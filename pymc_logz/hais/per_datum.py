@@ -19,6 +19,7 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import model_from
+from pymc_logz.models.data_rows import read_data_rows
 from pymc_logz.models.flat import model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.planning import make_plan
@@ -147,7 +148,7 @@ def marginal_log_likelihood(
     )
     model = model_from(model, "marginal_log_likelihood(model, data)")
     rngs = generators_from(random_seed)
-    prepared = prepare(model, rngs.checks, data=data)
+    prepared = prepare(model, rngs.checks, rows=read_data_rows(model, data))
     block, batches = compile_batches(prepared, settings, rngs.pilot, compile_kwargs)
     compiled = time.perf_counter()
     with progress_bar(progressbar) as progress:

@@ -1,14 +1,12 @@
 """A model that was checked, made flat and can be drawn from: what every method starts with."""
 
 import weakref
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pymc as pm
 
-from pymc_logz.models.data_rows import DataRows, read_data_rows, symbolic_data
+from pymc_logz.models.data_rows import DataRows, symbolic_data
 from pymc_logz.models.flat import FlatModel, flatten_model, simulate
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.models.prior_check import check_prior_mass
@@ -46,7 +44,7 @@ def prepare(
     model: pm.Model,
     rng: np.random.Generator,
     *,
-    data: Mapping[str, Any] | None = None,
+    rows: DataRows | None = None,
     simulate_data: bool = False,
     needs_prior_draws: bool = True,
 ) -> Prepared:
@@ -58,8 +56,8 @@ def prepare(
         Any PyMC model whose log Z is defined.
     rng
         Generator of the checks, and of simulated data.
-    data
-        Data rows by name, each with a leading axis of rows; see `read_data_rows`.
+    rows
+        Data that take the place of the model's own, from `read_data_rows`.
     simulate_data
         Whether to condition on data simulated from the model itself.
     needs_prior_draws
@@ -73,7 +71,6 @@ def prepare(
     ValueError
         If the data do not fit the model.
     """
-    rows = None if data is None else read_data_rows(model, data)
     data_input = None if rows is None else symbolic_data(model, rows.names)
     flat, exact_row = flatten_model(model, data=data_input), None
     if simulate_data:

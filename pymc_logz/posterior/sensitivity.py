@@ -1,10 +1,9 @@
 """How log Z and Bayes factors change with the parameters of the prior, without another run."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 from pytensor.graph.traversal import ancestors
 
@@ -17,12 +16,15 @@ from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.layout import evidence_dataset, with_units
 from pymc_logz.trees.posterior import check_stored_density, posterior_rows
 
+if TYPE_CHECKING:
+    import pymc as pm
+
 WEIGHTED_GROUPS = ("weighted_posterior", "tempered_posterior")
 
 
 def evidence_sensitivity(
     tree: xr.DataTree,
-    model: pm.Model,
+    model: "pm.Model",
     alternatives: Mapping[str, Any],
     *,
     compile_kwargs: Mapping[str, Any] | None = None,
@@ -112,7 +114,7 @@ def evidence_sensitivity(
     return result
 
 
-def _checked_values(model: pm.Model, alternatives: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def _checked_values(model: "pm.Model", alternatives: Mapping[str, Any]) -> dict[str, np.ndarray]:
     if not isinstance(alternatives, Mapping) or not alternatives:
         raise ValueError(
             f"alternatives={alternatives!r:.100} must be a dictionary from names of pm.Data to "
@@ -148,7 +150,7 @@ def _fitting(name: str, given: np.ndarray, own: np.ndarray) -> np.ndarray:
     return given.astype(float)
 
 
-def _check_not_observed(model: pm.Model, name: str) -> None:
+def _check_not_observed(model: "pm.Model", name: str) -> None:
     place = data_variable(model, name)
     observed = [model.rvs_to_values[rv] for rv in model.observed_RVs]
     if place in set(ancestors(observed)):

@@ -22,7 +22,7 @@ from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel, KernelState
 from pymc_logz.models.context import model_from
-from pymc_logz.models.data_rows import container_names
+from pymc_logz.models.data_rows import container_names, read_data_rows
 from pymc_logz.models.flat import constrainer, model_labels, model_path
 from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.geometric import Evaluation
@@ -163,7 +163,7 @@ class LogZTracker:
         self.shapes = {name: np.shape(value) for name, value in self.data.items()}
         now = {name: value[None] for name, value in self.data.items()}
         rngs = generators_from(random_seed)
-        prepared = prepare(self.model, rngs.checks, data=now)
+        prepared = prepare(self.model, rngs.checks, rows=read_data_rows(self.model, now))
         path = model_path(prepared.flat, prepared.prior)
         kernel, values = self.settings.kernel_for(path.n_dims), prepared.data_rows.values
         block = Block(path, kernel, N_PILOT, compile_kwargs, data=values)

@@ -98,7 +98,7 @@ def test_references_that_are_none_are_refused(student: energies.Energy) -> None:
 
 def test_student_reference_draws_follow_its_density() -> None:
     """Would catch a normalising constant off by a factor: the mean of p/q is 1 for a normal p."""
-    reference = Elliptical(np.array([1.0, -2.0]), np.array([[2.0, 0.0], [1.0, 0.5]]))
+    reference = Elliptical(np.array([1.0, -2.0]), np.array([[2.0, 0.0], [1.0, 0.5]]), df=5.0)
     rows = reference(np.random.default_rng(1), 20_000)
     log_q = [float(reference.log_density(row).eval(mode="FAST_COMPILE")) for row in rows[:400]]
     whitened = np.linalg.solve(reference.factor, (rows[:400] - reference.centre).T)

@@ -16,7 +16,7 @@ from pymc_logz.hais import per_datum
 from pymc_logz.hais.per_datum import batches_of, collect, compile_batches, pilot_groups, run_batches
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import KernelState
-from pymc_logz.models.data_rows import symbolic_data
+from pymc_logz.models.data_rows import read_data_rows, symbolic_data
 from pymc_logz.models.flat import flatten_model, model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.models.prior import PriorDraws
@@ -193,7 +193,7 @@ def test_ladder_is_long_enough_for_most_groups_that_can_be_reached() -> None:
 def prepared() -> tuple[Prepared, Block, Plan]:
     """The survey made ready, with a frozen plan, for tests that run batches of it."""
     rngs = generators_from(3)
-    ready = prepare(survey(), rngs.checks, data=PEOPLE)
+    ready = prepare(survey(), rngs.checks, rows=read_data_rows(survey(), PEOPLE))
     block, _ = compile_batches(ready, HaisSettings(draws=16, betas=30), rngs.pilot)
     start = ready.prior(rngs.pilot, block.n_rows)
     return ready, block, make_plan(block, HaisSettings(betas=30), start, rngs.pilot)
@@ -271,7 +271,7 @@ def test_intervals_cover_the_exact_log_likelihood() -> None:
     """Would catch errors that miss a source of variation, over rows and replicates."""
     settings = HaisSettings(draws=128)
     rngs = generators_from(3)
-    ready = prepare(survey(), rngs.checks, data=PEOPLE)
+    ready = prepare(survey(), rngs.checks, rows=read_data_rows(survey(), PEOPLE))
     block, batches = compile_batches(ready, settings, rngs.pilot)
     plan = make_plan(block, settings, ready.prior(rngs.pilot, block.n_rows), rngs.pilot)
     z = []
