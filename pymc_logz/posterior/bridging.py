@@ -18,6 +18,7 @@ from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_normal
 from pymc_logz.posterior.importance import checked, importance
+from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.layout import evidence_dataset
 from pymc_logz.trees.posterior import (
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 METHODS = ("warp3", "normal")
 CROSS_CHECKS = ("student", "normal", None)
+STEPS = ("check", "compile", "posterior draws", "proposals")
+"""What the progress bar of a bridge counts."""
 MAX_DISAGREEMENT = 4.0
 MAX_KHAT = 0.5
 
@@ -45,6 +48,7 @@ def bridge_sampling(
     cross_check: str | None = "student",
     draws: int | None = None,
     random_seed: Any = None,
+    progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
     """The same tree with log Z of its posterior in the group ``evidence``, by bridge sampling.
@@ -72,6 +76,8 @@ def bridge_sampling(
         Draws from each proposal. None takes as many as there are posterior draws in the bridge.
     random_seed
         Anything that ``pm.sample`` takes.
+    progressbar
+        Whether to show PyMC's progress bar.
     compile_kwargs
         Keyword arguments of ``pytensor.function``; by default JAX is used if it is installed and
         the model converts.
@@ -133,19 +139,30 @@ def bridge_sampling(
     posterior_of(idata, "idata")
     if exact_observations(model):
         return manifold_bridge(
-            idata, model, draws=draws, random_seed=random_seed, compile_kwargs=compile_kwargs
+            idata,
+            model,
+            draws=draws,
+            random_seed=random_seed,
+            progressbar=progressbar,
+            compile_kwargs=compile_kwargs,
         )
     start = time.perf_counter()
     rngs = generators_from(random_seed)
-    prepared = prepare(model, rngs.checks, needs_prior_draws=False)
-    posterior = posterior_rows(idata, prepared.flat)
-    # of its own, since the checks before it are not made twice for a model
-    [share_rng] = rngs.checks.spawn(1)
-    log_share, share_error = prepared.prior.log_share(share_rng)
-    density = RowDensity(prepared.flat, compile_kwargs)
-    compiled = time.perf_counter()
-    log_target = target_at_draws(density, posterior, idata)
-    bridged = bridge(density, posterior, log_target, method, cross_check, draws, rngs.pilot)
+    with progress_bar(progressbar) as progress:
+        report = report_count(progress, "Bridge", len(STEPS))
+        prepared = prepare(model, rngs.checks, needs_prior_draws=False)
+        posterior = posterior_rows(idata, prepared.flat)
+        # of its own, since the checks before it are not made twice for a model
+        [share_rng] = rngs.checks.spawn(1)
+        log_share, share_error = prepared.prior.log_share(share_rng)
+        report(1)
+        density = RowDensity(prepared.flat, compile_kwargs)
+        compiled = time.perf_counter()
+        report(1)
+        log_target = target_at_draws(density, posterior, idata)
+        report(1)
+        bridged = bridge(density, posterior, log_target, method, cross_check, draws, rngs.pilot)
+        report(1)
     estimates = [_given_share(one, log_share, share_error) for one in bridged.estimates]
     _warn_of_estimates(estimates)
     if density.n_nan:
