@@ -60,7 +60,7 @@ class Estimate:
 
 def of_tree(tree, runs):
     """Estimate of a tree with a group evidence."""
-    first = tree["evidence"].to_dataset().isel({"method": 0})
+    first = tree["evidence"].to_dataset().isel({"estimator": 0})
     status = str(first["status"].values)
     log_z, mcse = float(first["log_z"]), float(first["mcse"])
     return Estimate(log_z, mcse, runs, "" if status == "ok" else status)

@@ -20,10 +20,12 @@ from pymc_logz.models.flat import flatten_model, unconstrain
 from pymc_logz.paths.fitting import fitted_normal
 from pymc_logz.posterior.bridging import bridge_sampling, warn_of_disagreement
 from pymc_logz.posterior.importance import importance
-from pymc_logz.step_methods import ConstrainedHMC, proposal_log_weight
-from pymc_logz.tempered.evidence import stored_draws, tempered_evidence, walker_group
+from pymc_logz.step_methods import ConstrainedHMC
+from pymc_logz.tempered.evidence import tempered_evidence
 from pymc_logz.trees.comparison import evidence_of
-from pymc_logz.trees.layout import evidence_dataset
+from pymc_logz.trees.kinds import LEVELS, LOG_WEIGHTS, ROWS, material_of
+from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, with_evidence
+from pymc_logz.trees.readers import draws_of_group, log_weights, tempering_of
 
 logger = logging.getLogger("pymc.pymc_logz")
 SECOND_OPINION_DRAWS = 2000
@@ -104,7 +106,8 @@ def evidence(
             found = _noted(found, "hais", "a model was given, and no posterior")
         return _with_second_opinion(found, tree, kwargs) if cross_check else found
     of_posterior = pm.Model.get_context(error_if_none=False) if model is None else model
-    if methods is None and of_posterior is not None and _is_posterior_only(tree):
+    material = material_of(tree)
+    if methods is None and of_posterior is not None and material == ROWS:
         reason = "a posterior was given with its model, and no weights or levels"
         chosen = "manifold_bridge" if exact_observations(of_posterior) else "bridge"
         options = {**({} if cross_check else {"cross_check": None}), **kwargs}
@@ -116,7 +119,14 @@ def evidence(
         raise TypeError(
             f"{sorted(kwargs)} apply only when a model is given, not a DataTree with a log Z"
         )
-    return _of_stored(tree, model if cross_check else None, methods)
+    if methods is not None and material != LEVELS:
+        raise ValueError(f"methods={methods!r} applies to a DataTree of sample_tempered only")
+    found = _OF_MATERIAL.get(material, _as_stored)(tree, methods)
+    if model is None or methods is not None or not cross_check:
+        return found
+    chosen = str(found["evidence"][ESTIMATOR].values[0])
+    found = _noted(found, chosen, "the tree holds what a run left for it")
+    return _with_second_opinion(found, model, {})
 
 
 def _constrained(model: pm.Model, kwargs: Mapping[str, Any]) -> xr.DataTree:
@@ -130,41 +140,41 @@ def _constrained(model: pm.Model, kwargs: Mapping[str, Any]) -> xr.DataTree:
     return _noted(bridge_sampling(tree, model, **settings), "manifold_bridge", reason)
 
 
-def _of_stored(
-    tree: Any, model: pm.Model | None, methods: str | Sequence[str] | None
-) -> xr.DataTree:
-    """The tree with log Z from what it holds."""
-    tree = _with_walkers(tree)
-    group = _fresh_evidence(tree, methods)
-    if group is None:
-        evidence_of(tree)
-    else:
-        tree = tree.copy()
-        tree["evidence"] = xr.DataTree(group)
-    if model is None or methods is not None:
-        return tree
-    chosen = str(tree["evidence"]["method"].values[0])
-    tree = _noted(tree, chosen, "the tree holds what a run left for it")
-    return _with_second_opinion(tree, model, {})
+def _of_weights(tree: xr.DataTree, _: Any) -> xr.DataTree:
+    """The tree with log Z from the log weights that it holds."""
+    return with_evidence(
+        tree, evidence_dataset([importance_log_z(log_weights(tree), method="hais")], {})
+    )
 
 
-def _is_posterior_only(tree: Any) -> bool:
-    """Whether a tree has a posterior, and nothing else that log Z could come from."""
-    if not isinstance(tree, xr.DataTree) or "posterior" not in tree.children:
-        return False
-    if {"tempering", "weighted_posterior", "annealing"} & set(tree.children):
-        return False
-    return walker_group(tree) is None and _log_weight_of(tree) is None
+def _of_levels(tree: xr.DataTree, methods: str | Sequence[str] | None) -> xr.DataTree:
+    """The tree with log Z from its levels: what the run made of them, or these methods do.
+
+    A run of ``pm.sample`` has them in its statistics only, and gets the group ``tempering`` too.
+    """
+    if "tempering" not in tree.children:
+        levels = tempering_of(tree)
+        tree = with_evidence(tree, evidence_dataset([rts(draws_of_group(levels)).estimate], {}))
+        tree["tempering"] = xr.DataTree(levels)
+    evidence_of(tree)
+    return tree if methods is None else with_evidence(tree, tempered_evidence(tree, methods))
+
+
+def _as_stored(tree: xr.DataTree, _: Any) -> xr.DataTree:
+    """The tree itself, if it has an evidence."""
+    evidence_of(tree)
+    return tree
+
+
+_OF_MATERIAL = {LOG_WEIGHTS: _of_weights, LEVELS: _of_levels}
+"""How log Z is made of what a run left, by `pymc_logz.trees.kinds.Kind.material`."""
 
 
 def _noted(tree: xr.DataTree, chosen: str, reason: str) -> xr.DataTree:
     """The tree with the choice in the attributes of ``evidence``, after logging it."""
     logger.info("log Z by %r: %s.", chosen, reason)
-    tree = tree.copy()
     group = tree["evidence"].to_dataset()
-    group.attrs = {**group.attrs, "chosen": chosen, "reason": reason}
-    tree["evidence"] = xr.DataTree(group)
-    return tree
+    return with_evidence(tree, group.assign_attrs(chosen=chosen, reason=reason))
 
 
 def _with_second_opinion(
@@ -172,7 +182,7 @@ def _with_second_opinion(
 ) -> xr.DataTree:
     """The tree with importance sampling from a fit to its posterior as last entry."""
     group = tree["evidence"].to_dataset()
-    if group["log_z"].ndim != 1 or group["method"].size > 1 or "posterior" not in tree.children:
+    if group[ESTIMATOR].size > 1 or "posterior" not in tree.children:
         return tree  # it has second estimates of its own, or is of many data rows
     if group.attrs.get("prior_finite_share", 1.0) < 1.0:
         return tree  # the constant of a restricted prior is known to the first method only
@@ -205,49 +215,12 @@ def _second_opinion(tree: xr.DataTree, model: pm.Model, kwargs: Mapping[str, Any
 
 def _estimate(group: xr.Dataset) -> LogZEstimate:
     """First entry of a group ``evidence`` as an estimate."""
-    entry = group.isel(method=0)
+    entry = group.isel({ESTIMATOR: 0})
     return LogZEstimate(
-        str(entry["method"].item()),
+        str(entry[ESTIMATOR].item()),
         log_z=float(entry["log_z"]),
         mcse=float(entry["mcse"]),
         weight_ess=float(entry["weight_ess"]),
         khat=float(entry["khat"]),
         status=str(entry["status"].item()),
     )
-
-
-def _log_weight_of(tree: Any) -> np.ndarray | None:
-    """Log weights that a tree holds, if it does and has no estimate from better ones."""
-    if not isinstance(tree, xr.DataTree) or "reverse_annealing" in tree.children:
-        return None
-    if "weighted_posterior" in tree.children:
-        return np.asarray(tree["weighted_posterior"]["log_weight"])
-    if "sample_stats" in tree.children and "log_weight" in tree["sample_stats"]:
-        return proposal_log_weight(tree)
-    return None
-
-
-def _with_walkers(tree: Any) -> Any:
-    """The tree; with what a tempered run has, if it comes from ``pm.sample`` and has it not yet."""
-    if not isinstance(tree, xr.DataTree) or "tempering" in tree.children:
-        return tree
-    group = walker_group(tree)
-    if group is None:
-        return tree
-    tree = tree.copy()
-    tree["tempering"] = xr.DataTree(group)
-    tree["evidence"] = xr.DataTree(evidence_dataset([rts(stored_draws(tree)).estimate], {}))
-    return tree
-
-
-def _fresh_evidence(tree: Any, methods: str | Sequence[str] | None) -> xr.Dataset | None:
-    """Group ``evidence`` computed from what a tree holds; None if that would add nothing."""
-    is_tempered = isinstance(tree, xr.DataTree) and "tempering" in tree.children
-    if methods is not None:
-        if not is_tempered:
-            raise ValueError(f"methods={methods!r} applies to a DataTree of sample_tempered only")
-        return tempered_evidence(tree, methods)
-    log_weight = _log_weight_of(tree)
-    if log_weight is None:
-        return None
-    return evidence_dataset([importance_log_z(log_weight, method="hais")], {})

@@ -10,6 +10,7 @@ from support import pymc_models as models
 
 import pymc_logz as lz
 from pymc_logz import energies
+from pymc_logz.trees.kinds import MANIFOLD_BRIDGED, kind_of
 
 SETTINGS = {"random_seed": 1, "progressbar": False, "cores": 1, "chains": 2}
 
@@ -29,11 +30,11 @@ def annealed(energy: energies.Energy) -> xr.DataTree:
 def test_a_model_is_annealed_and_checked(annealed: xr.DataTree, energy: energies.Energy) -> None:
     """Would catch a choice that is not reported, and a second estimate of another target."""
     group = annealed["evidence"].to_dataset()
-    assert list(group["method"].values) == ["hais", "importance"]
+    assert list(group["estimator"].values) == ["hais", "importance"]
     assert group.attrs["chosen"] == "hais"
     assert "no posterior" in group.attrs["reason"]
     for i in range(2):
-        entry = group.isel(method=i)
+        entry = group.isel(estimator=i)
         assert abs(float(entry["log_z"]) - energy.log_z) < 4 * float(entry["mcse"]) < 0.3
     assert {"weighted_posterior", "annealing"} <= set(annealed.children)
 
@@ -52,7 +53,7 @@ def test_a_posterior_with_its_model_is_bridged(
     assert models.log_z_of(found) == models.log_z_of(direct)
     with energy.model:
         alone = lz.evidence(tree, random_seed=2, draws=700, cross_check=False)
-    assert list(alone["evidence"]["method"].values) == ["bridge"]
+    assert list(alone["evidence"]["estimator"].values) == ["bridge"]
     assert models.log_z_of(alone) == models.log_z_of(direct)
     assert "evidence" not in tree.children
 
@@ -62,9 +63,9 @@ def test_a_run_with_weights_keeps_its_own_estimate(
 ) -> None:
     """Would catch a bridge from resampled draws where better weights exist."""
     plain = lz.evidence(annealed)
-    assert list(plain["evidence"]["method"].values) == ["hais"]
+    assert list(plain["evidence"]["estimator"].values) == ["hais"]
     checked = lz.evidence(annealed, energy.model)
-    assert list(checked["evidence"]["method"].values) == ["hais", "importance"]
+    assert list(checked["evidence"]["estimator"].values) == ["hais", "importance"]
     assert models.log_z_of(checked) == models.log_z_of(plain) == models.log_z_of(annealed)
     alone = lz.evidence(annealed, energy.model, cross_check=False)
     xr.testing.assert_equal(alone["evidence"].to_dataset(), plain["evidence"].to_dataset())
@@ -86,7 +87,7 @@ def test_a_second_opinion_that_cannot_be_had_is_said(annealed: xr.DataTree) -> N
     """Would catch a run that is lost because its check failed."""
     with pytest.warns(lz.EvidenceWarning, match="no second estimate to check 'hais'"):
         found = lz.evidence(annealed, models.normal_normal())
-    assert list(found["evidence"]["method"].values) == ["hais"]
+    assert list(found["evidence"]["estimator"].values) == ["hais"]
 
 
 def test_arguments_that_do_not_apply(annealed: xr.DataTree, energy: energies.Energy) -> None:
@@ -113,7 +114,7 @@ def test_exact_observations_are_sampled_on_their_level_set() -> None:
     models.assert_log_z(found, exact)
     assert found["evidence"].attrs["chosen"] == "manifold_bridge"
     # no entry of u is a noise variable of its own, so there is no likelihood to check against
-    assert list(found["evidence"]["method"].values) == ["manifold_bridge"]
+    assert list(found["evidence"]["estimator"].values) == ["manifold_bridge"]
 
 
 @pytest.mark.filterwarnings("ignore:The number of samples is too small")
@@ -125,9 +126,10 @@ def test_simulator_with_a_likelihood_is_checked_by_it() -> None:
     settings = {"draws": 300, "tune": 200, "chains": 2, "cores": 1, "progressbar": False}
     found = lz.evidence(model, random_seed=1, compute_convergence_checks=False, **settings)
     group = found["evidence"].to_dataset()
-    assert list(group["method"].values) == ["manifold_bridge", "importance"]
+    assert list(group["estimator"].values) == ["manifold_bridge", "importance"]
     variance = 1 + 4 + 0.25
     exact = -0.5 * (1.5**2 / variance + np.log(2 * np.pi * variance))
     assert np.all(np.abs(group["log_z"] - exact) < 4 * group["mcse"] + 1e-6)
+    assert kind_of(found) == MANIFOLD_BRIDGED
     alone = lz.evidence(found.drop_nodes("evidence"), model, cross_check=False, random_seed=1)
-    assert list(alone["evidence"]["method"].values) == ["manifold_bridge"]
+    assert list(alone["evidence"]["estimator"].values) == ["manifold_bridge"]

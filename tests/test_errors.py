@@ -76,7 +76,7 @@ def test_nothing_left_of_the_rows_or_of_their_overlap() -> None:
         tree = models.quick(model, direction="both", **PLAIN)
     messages = {str(w.message).split(" has status")[0]: str(w.message) for w in caught}
     statuses = dict(
-        zip(tree["evidence"]["method"].values, tree["evidence"]["status"].values, strict=True)
+        zip(tree["evidence"]["estimator"].values, tree["evidence"]["status"].values, strict=True)
     )
     assert statuses["hais"] == "degenerate"
     assert "betas=" in messages["hais"]

@@ -70,7 +70,7 @@ def summary(trees):
             "log_z_exact": log_z,
         }
         if "evidence" in tree.children:
-            entry = tree["evidence"].to_dataset().isel(method=0)
+            entry = tree["evidence"].to_dataset().isel(estimator=0)
             rows[name] |= {"log_z": float(entry["log_z"]), "log_z_mcse": float(entry["mcse"])}
     return pd.DataFrame(rows).T
 

@@ -53,7 +53,7 @@ def summary(trees):
     rows = {}
     for tree in trees:
         group = tree["evidence"].to_dataset()
-        entries = {str(name): group.sel({"method": name}) for name in group["method"].values}
+        entries = {str(name): group.sel({"estimator": name}) for name in group["estimator"].values}
         rows[group.attrs["n_temperatures"]] = {
             name: f"{float(entries[name]['log_z']):.3f} ± {float(entries[name]['mcse']):.3f}"
             for name in ("hais", "bar", "hais_reverse")

@@ -121,7 +121,7 @@ def main() -> None:
     models = {"same": same(), "differs": differs()}
     trees = {name: fit(model, seed) for seed, (name, model) in enumerate(models.items(), start=1)}
     table = lz.compare_evidence(trees)
-    print(table[["log_z", "mcse", "log_bayes_factor", "probability", "method", "status"]])
+    print(table[["log_z", "mcse", "log_bayes_factor", "probability", "estimator", "status"]])
     factor = lz.bayes_factor(trees["differs"], trees["same"])
     error = float(factor["bayes_factor"] * factor["mcse"])
     print(f"\nBF10 = {float(factor['bayes_factor']):.2f} ± {error:.2f} (published: 17.259)")

@@ -110,7 +110,9 @@ def summary(trees, checks):
     """log Z of each simulator, and what the likelihood gives."""
     rows = {}
     for name, tree in trees.items():
-        ours, check = (one["evidence"].to_dataset().isel(method=0) for one in (tree, checks[name]))
+        ours, check = (
+            one["evidence"].to_dataset().isel(estimator=0) for one in (tree, checks[name])
+        )
         rows[name] = {
             "log_z": float(ours["log_z"]),
             "mcse": float(ours["mcse"]),

@@ -227,7 +227,7 @@ def rmse(mean, truth):
 
 def row(tree, seconds, truth):
     """What there is to say of a posterior."""
-    draws, evidence = joints_of(tree), tree["evidence"].to_dataset().isel(method=0)
+    draws, evidence = joints_of(tree), tree["evidence"].to_dataset().isel(estimator=0)
     ess, of_chain = az.ess(draws)["joints"], tree["posterior"]["joints"].mean("draw").to_numpy()
     return {
         "seconds": seconds,

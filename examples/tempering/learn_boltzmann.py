@@ -94,7 +94,7 @@ def draw(table, tracker):
     left.legend(frameon=False)
     error = table["log_z"] - table["exact"]
     right.fill_between(table.index, -1.96 * table["mcse"], 1.96 * table["mcse"], color="0.87")
-    alone = tracker.tree["evidence"].to_dataset().sel({"method": "rts"})["log_z"].to_numpy()[2:]
+    alone = tracker.tree["evidence"].to_dataset().sel({"estimator": "rts"})["log_z"].to_numpy()[2:]
     right.plot(
         table.index, alone - table["exact"], color="#b0483f", lw=0.6, label="each step alone"
     )

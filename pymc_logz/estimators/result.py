@@ -13,7 +13,7 @@ class LogZEstimate:
     Attributes
     ----------
     method
-        Name of the estimator, an entry of the dimension ``method`` of ``/evidence``.
+        Name of the estimator, an entry of the dimension ``estimator`` of ``/evidence``.
     log_z
         Log normalising constant in nats; NaN when ``status`` says that there is none to report.
     mcse

@@ -29,7 +29,8 @@ from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import run_tasks
 from pymc_logz.runners.progress import progress_bar, report_beta, report_count
 from pymc_logz.seeds import generators_from, spawn_generators
-from pymc_logz.trees.layout import evidence_of_rows, make_tree
+from pymc_logz.trees.kinds import PER_DATUM
+from pymc_logz.trees.layout import RunRecord, evidence_of_rows, make_tree
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -87,11 +88,11 @@ def marginal_log_likelihood(
     Returns
     -------
     xarray.DataTree
-        Groups ``evidence`` (dimensions ``method`` and that of the data rows: ``log_z``, ``mcse``,
-        ``weight_ess``, ``khat``, ``status``) and ``annealing`` (per temperature, over all data
-        rows). The dimension and coordinates of data rows are those of a DataArray's first axis;
-        arrays have ``data_row``. The attributes of ``evidence`` hold ``sum_log_z``, the sum over
-        data rows, its error ``sum_mcse``, and its expected error ``sum_bias``: see Notes.
+        Groups ``evidence`` (dimensions ``estimator`` and that of the data rows: ``log_z``,
+        ``mcse``, ``weight_ess``, ``khat``, ``status``) and ``annealing`` (per temperature, over all
+        data rows). The dimension and coordinates of data rows are those of a DataArray's first
+        axis; arrays have ``data_row``. The attributes of ``evidence`` hold ``sum_log_z``, the sum
+        over data rows, its error ``sum_mcse``, and its expected error ``sum_bias``: see Notes.
 
     Raises
     ------
@@ -133,7 +134,7 @@ def marginal_log_likelihood(
             pm.Normal("image", a @ W, 0.5, observed=x)
 
         tree = lz.marginal_log_likelihood(model, {"x": X_test}, random_seed=1)
-        tree["evidence"]["log_z"]  # dims method, data_row
+        tree["evidence"]["log_z"]  # dims estimator, data_row
     """
     started = time.perf_counter()
     settings = HaisSettings(
@@ -284,16 +285,11 @@ def collect(
         for estimate in (missing if result is None else result.estimates)
     ][:n_data]
     annealed = together([result.annealed for result in results if result is not None])
-    compiled, mcse = block.compiled, np.array([est.mcse for est in estimates])
-    attrs = {
-        "backend": compiled.backend,
-        "backend_reason": compiled.reason,
-        "batching": block.path.batching,
-        "n_temperatures": plan.n_temperatures,
-        "prior_finite_share": prepared.prior.finite_share,
-        "data_rows_per_batch": size,
-        **times,
-    }
+    share = prepared.prior.finite_share
+    attrs = RunRecord(block.compiled, block.path.batching, share, times).attrs(
+        n_temperatures=plan.n_temperatures, data_rows_per_batch=size
+    )
+    mcse = np.array([est.mcse for est in estimates])
     sums = {
         "sum_log_z": float(sum(est.log_z for est in estimates)),
         "sum_mcse": float(np.sqrt((mcse**2).sum())),
@@ -304,7 +300,7 @@ def collect(
         "annealing": annealing_dataset([annealed], plan),
     }
     _warn_of_rows(estimates, annealed.n_nan)
-    return make_tree(groups, {**settings.record(), "data": list(rows.names), **attrs})
+    return make_tree(groups, {**settings.record(), "data": list(rows.names), **attrs}, PER_DATUM)
 
 
 def together(runs: list[Annealed]) -> Annealed:

@@ -13,7 +13,7 @@ from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, bar_log_z, importance_log_z, reverse_log_z
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, reverse_dataset
 from pymc_logz.hais.settings import HaisSettings
-from pymc_logz.models.flat import constrain, model_data, model_labels, unconstrain
+from pymc_logz.models.flat import constrain, model_labels, unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.planning import fitted_to, make_plan
 from pymc_logz.pilot.reference import check_start, path_from
@@ -23,7 +23,8 @@ from pymc_logz.runners.executor import finished, run_tasks
 from pymc_logz.runners.progress import progress_bar, report_beta, report_count
 from pymc_logz.runners.sample import stay_at_end
 from pymc_logz.seeds import generators_from, spawn_generators
-from pymc_logz.trees.layout import data_datasets, evidence_dataset, make_tree
+from pymc_logz.trees.kinds import HAIS, HAIS_BOTH
+from pymc_logz.trees.layout import RunRecord, data_datasets, evidence_dataset, make_tree
 from pymc_logz.trees.posterior import posterior_of
 from pymc_logz.weights import resampled
 
@@ -232,31 +233,24 @@ def collect(
     log_weight = np.concatenate([run.log_weight for run in runs])
     values = constrain(prepared.flat, np.concatenate([run.position for run in runs]))
     coords, dims = model_labels(prepared.flat.model)
-    observed, constant = model_data(prepared.flat)
-    compiled = block.compiled
-    attrs = {
-        "backend": compiled.backend,
-        "backend_reason": compiled.reason,
-        "batching": block.path.batching,
-        "n_temperatures": plan.n_temperatures,
-        "transported": int(plan.transport is not None),
-        "prior_finite_share": prepared.prior.finite_share,
-        **times,
-    }
+    share = prepared.prior.finite_share
+    attrs = RunRecord(block.compiled, block.path.batching, share, times).attrs(
+        n_temperatures=plan.n_temperatures, transported=int(plan.transport is not None)
+    )
     chosen = resampled(log_weight, rng, shuffled=True)
     groups = {
         **draw_datasets(runs, values, chosen, coords=coords, dims=dims),
         "annealing": annealing_dataset(runs, plan),
+        "evidence": evidence_dataset(estimates, attrs),
+        **data_datasets(prepared.flat),
     }
     if directions.reverse is not None:
         groups["reverse_annealing"] = reverse_dataset(directions.reverse, plan)
-    groups["evidence"] = evidence_dataset(estimates, attrs)
-    if directions.reverse is not None:
         by_method = {estimate.method: estimate.log_z for estimate in estimates}
         groups["evidence"].attrs["gap"] = by_method["hais_reverse"] - by_method["hais"]
-    groups |= data_datasets(observed, constant, coords=coords, dims=dims)
     groups["posterior"].attrs |= {"weight_ess": estimates[0].weight_ess, **times}
-    return make_tree(groups, {**settings.record(), **attrs})
+    kind = HAIS if directions.reverse is None else HAIS_BOTH
+    return make_tree(groups, {**settings.record(), **attrs}, kind)
 
 
 def _warn_of_estimate(estimates: list[LogZEstimate], runs: list[Annealed]) -> None:

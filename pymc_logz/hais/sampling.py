@@ -95,7 +95,7 @@ def sample_hais(
     xarray.DataTree
         Groups ``posterior`` (equally weighted by resampling), ``sample_stats``,
         ``weighted_posterior`` (the rows and their ``log_weight``), ``annealing`` (per temperature),
-        ``reverse_annealing`` if there is one, ``evidence`` (dimension ``method``: ``log_z``,
+        ``reverse_annealing`` if there is one, ``evidence`` (dimension ``estimator``: ``log_z``,
         ``mcse``, ``weight_ess``, ``khat``, ``status``), ``observed_data`` and ``constant_data``.
 
     Raises

@@ -18,7 +18,8 @@ from pymc_logz.manifold.kernel import ConstrainedHamiltonian
 from pymc_logz.manifold.model import ConstrainedModel, one_blas_thread
 from pymc_logz.models.context import model_from
 from pymc_logz.models.prior_check import check_prior_mass
-from pymc_logz.trees.layout import evidence_dataset
+from pymc_logz.trees.kinds import MANIFOLD_BRIDGED
+from pymc_logz.trees.layout import evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import posterior_rows
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ def manifold_bridge(
     Returns
     -------
     xarray.DataTree
-        A shallow copy of ``idata`` with a fresh group ``evidence``, method ``"manifold_bridge"``.
+        A shallow copy of ``idata`` with a fresh group ``evidence``, estimator
+        ``"manifold_bridge"``.
 
     Raises
     ------
@@ -133,9 +135,7 @@ def manifold_bridge(
         "compile_time": compiled - start,
         "sampling_time": time.perf_counter() - compiled,
     }
-    tree = idata.copy()
-    tree["evidence"] = xr.DataTree(evidence_dataset([estimate], attrs))
-    return tree
+    return with_evidence(idata, evidence_dataset([estimate], attrs), MANIFOLD_BRIDGED)
 
 
 def bridge_charts(

@@ -18,7 +18,7 @@ from pymc_logz.errors import ModelError
 from pymc_logz.graphs.compiling import compile_kwargs_for
 
 DEFAULT_DIM = "data_row"
-TAKEN_DIMS = ("method", "log_z", "mcse", "weight_ess", "khat", "status")
+TAKEN_DIMS = ("estimator", "log_z", "mcse", "weight_ess", "khat", "status")
 """Names in the group ``evidence`` that a dimension of data rows may not have."""
 
 

@@ -250,6 +250,14 @@ def describe_row(flat: FlatModel, row: np.ndarray) -> str:
         return ", ".join(f"{name}={value[0]}" for name, value in values.items() if name in free)
 
 
+def variable_of(flat: FlatModel, column: int) -> str:
+    """Name of the free variable that a column of a row belongs to."""
+    ends = np.cumsum([np.prod(shape, dtype=int) for shape in flat.shapes])
+    value = flat.value_names[int(np.searchsorted(ends, column, side="right"))]
+    names = {var.name: rv.name for rv, var in flat.model.rvs_to_values.items()}
+    return str(names[value])
+
+
 def model_labels(model: pm.Model) -> tuple[dict[str, Any], dict[str, Any]]:
     """Coordinates and dimension names of a model's variables."""
     return coords_and_dims_for_inferencedata(model)

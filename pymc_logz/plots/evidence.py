@@ -50,7 +50,7 @@ def plot_evidence(
     table = trees if isinstance(trees, pd.DataFrame) else compare_evidence(trees)
     names = ["log_bayes_factor", "probability"]
     rows = 0.5 + 0.25 * len(table)
-    drawing, collection, (left, right) = make_panels(names, 1, rows, backend, figsize, sharey=True)
+    drawing, collection, (left, right) = make_panels(names, rows, backend, figsize, sharey=True)
     heights = np.arange(len(table), 0, -1)
     _draw_bayes_factors(drawing, left, table, heights, ci_prob)
     _draw_probabilities(drawing, right, table, heights)

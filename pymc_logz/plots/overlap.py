@@ -7,8 +7,8 @@ import xarray as xr
 from arviz_plots import PlotCollection
 
 from pymc_logz.estimators import mbar
-from pymc_logz.plots.panels import _tempering, make_panels
-from pymc_logz.tempered.evidence import draws_of_group
+from pymc_logz.plots.panels import make_panels
+from pymc_logz.trees.readers import stored_draws
 
 MAX_LABELLED = 12
 """Levels up to which the entries of an overlap matrix are written out."""
@@ -47,12 +47,12 @@ def plot_overlap(
     ----------
     Klimovich, Shirts & Mobley (2015), doi 10.1007/s10822-015-9840-9.
     """
-    draws = draws_of_group(_tempering(tree))
+    draws = stored_draws(tree)
     overlap = mbar(draws).details.get("overlap")
     if overlap is None:
         raise ValueError("this run has no draws in the support of the target, so nothing overlaps")
     matrix = np.nan_to_num(np.asarray(overlap))
-    drawing, collection, [panel] = make_panels(["overlap"], 1, 3.4, backend, figsize, n_columns=1)
+    drawing, collection, [panel] = make_panels(["overlap"], 3.4, backend, figsize, n_columns=1)
     _draw_cells(drawing, panel, matrix)
     next_level = np.diag(matrix, 1)
     worst = int(np.argmin(next_level))

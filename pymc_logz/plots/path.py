@@ -4,7 +4,8 @@ import numpy as np
 import xarray as xr
 from arviz_plots import PlotCollection
 
-from pymc_logz.plots.panels import _group, make_panels
+from pymc_logz.plots.panels import make_panels
+from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, PER_DATUM, check_kind, group_of
 
 
 def plot_path(
@@ -19,7 +20,7 @@ def plot_path(
     Parameters
     ----------
     tree
-        DataTree of `sample_hais`.
+        DataTree of `sample_hais` or `marginal_log_likelihood`.
     backend
         ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
     figsize
@@ -32,12 +33,13 @@ def plot_path(
     Raises
     ------
     ValueError
-        If the tree has no group ``annealing``.
+        If the tree is not of an annealed run.
     """
-    stages = _group(tree, "annealing")
+    check_kind(tree, "annealing", (HAIS, HAIS_BOTH, PER_DATUM))
+    stages = group_of(tree, "annealing")
     names = ["mean_log_ratio", "acceptance_rate", "step_size", "weight_ess"]
     titles = ["Mean log ratio (nats)", "Acceptance rate", "Step size", "Weight ESS, share of rows"]
-    drawing, collection, panels = make_panels(names, 2, 2.4, backend, figsize)
+    drawing, collection, panels = make_panels(names, 2.4, backend, figsize)
     place = stages["beta"].to_numpy() ** 0.25
     ticks = np.array([0.0, 1e-4, 1e-2, 0.1, 0.3, 1.0])
     for name, title, panel in zip(names, titles, panels, strict=True):

@@ -7,7 +7,9 @@ import xarray as xr
 from arviz_plots import PlotCollection
 from scipy.stats import norm
 
-from pymc_logz.plots.panels import _group, make_panels
+from pymc_logz.plots.panels import make_panels
+from pymc_logz.trees.kinds import HAIS_BOTH, check_kind, group_of
+from pymc_logz.trees.layout import ESTIMATOR
 
 
 def plot_sandwich(
@@ -41,18 +43,20 @@ def plot_sandwich(
     Raises
     ------
     ValueError
-        If a tree has no reverse estimate.
+        If a tree has no reverse estimate, or there is none.
     """
-    groups = [_group(tree, "evidence") for tree in trees]
-    if not groups or any("hais_reverse" not in group["method"] for group in groups):
-        raise ValueError("each tree needs a reverse estimate: run with direction='both'")
+    if not trees:
+        raise ValueError("trees are none: give runs of sample_hais(direction='both') or sandwich")
+    for tree in trees:
+        check_kind(tree, "reverse_annealing", (HAIS_BOTH,))
+    groups = [group_of(tree, "evidence") for tree in trees]
     groups = sorted(groups, key=lambda group: group.attrs["n_temperatures"])
-    drawing, collection, [panel] = make_panels(["log_z"], 1, 1.4, backend, figsize, n_columns=1)
+    drawing, collection, [panel] = make_panels(["log_z"], 1.4, backend, figsize, n_columns=1)
     places = np.log10([float(group.attrs["n_temperatures"]) for group in groups])
     width = norm.ppf(0.5 + 0.5 * ci_prob)
     methods = {"hais": "forward", "hais_reverse": "reverse", "bar": "both (BAR)"}
     for k, (method, label) in enumerate(methods.items()):
-        entries = [group.sel({"method": method}) for group in groups]
+        entries = [group.sel({ESTIMATOR: method}) for group in groups]
         centre = np.array([float(entry["log_z"]) for entry in entries])
         error = width * np.array([float(entry["mcse"]) for entry in entries])
         shift = places + 0.012 * (k - 1)

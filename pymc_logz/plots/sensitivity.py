@@ -65,7 +65,7 @@ def plot_sensitivity(
     place, centre, error = (part[shown][order] for part in (group[name].to_numpy(), centre, error))
     on_log = bool(np.all(group[name] > 0))
     place = np.log10(place) if on_log else place
-    drawing, collection, [panel] = make_panels(["bayes"], 1, 1.4, backend, figsize, n_columns=1)
+    drawing, collection, [panel] = make_panels(["bayes"], 1.4, backend, figsize, n_columns=1)
     half = norm.ppf(0.5 + 0.5 * ci_prob) * error
     drawing.fill_between_y(place, centre - half, centre + half, panel, color="C0", alpha=0.3)
     drawing.line(place, centre, panel, color="C0", width=2)

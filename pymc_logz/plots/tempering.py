@@ -8,9 +8,9 @@ from arviz_plots import PlotCollection
 from scipy.special import softmax
 
 from pymc_logz.estimators import TemperedDraws, rts_log_z
-from pymc_logz.plots.panels import _tempering, make_panels
+from pymc_logz.plots.panels import make_panels
 from pymc_logz.tempered.diagnostics import rejection_rates, round_trips
-from pymc_logz.tempered.evidence import draws_of_group
+from pymc_logz.trees.readers import draws_of_group, tempering_of
 
 TRACES = 3
 """Walkers whose levels are drawn."""
@@ -45,10 +45,10 @@ def plot_tempering(
     ValueError
         If the tree is not of a tempered run.
     """
-    group = _tempering(tree)
+    group = tempering_of(tree)
     draws = draws_of_group(group)
     names = ["level", "occupancy", "round_trips", "rejection_rate"]
-    drawing, collection, panels = make_panels(names, 2, 2.4, backend, figsize)
+    drawing, collection, panels = make_panels(names, 2.4, backend, figsize)
     _draw_levels(drawing, panels[0], draws)
     _draw_occupancy(drawing, panels[1], group)
     _draw_round_trips(drawing, panels[2], draws)

@@ -10,8 +10,10 @@ from scipy.special import logsumexp, softmax
 from scipy.stats import norm
 
 from pymc_logz.estimators import METHODS, LogZCurve, TemperedDraws
-from pymc_logz.plots.panels import _tempering, make_panels
-from pymc_logz.tempered.evidence import check_methods, draws_of_group
+from pymc_logz.plots.panels import make_panels
+from pymc_logz.tempered.evidence import check_methods
+from pymc_logz.trees.layout import ESTIMATOR
+from pymc_logz.trees.readers import stored_draws
 
 MAX_DRAWS = 20_000
 """Draws that the curve of the mean log ratio is made from."""
@@ -56,13 +58,13 @@ def plot_thermo(
     ValueError
         If the tree is not of a tempered run, or a method is unknown.
     """
-    draws = draws_of_group(_tempering(tree))
+    draws = stored_draws(tree)
     recommended = "rts"
     if "evidence" in tree.children:
-        recommended = str(tree["evidence"]["method"].to_numpy()[0])
+        recommended = str(tree["evidence"][ESTIMATOR].to_numpy()[0])
     curves = [METHODS[name](draws) for name in check_methods(methods, recommended)]
     names = ["integrand", "log_z", "difference"]
-    drawing, collection, panels = make_panels(names, 1, 2.2, backend, figsize, n_columns=3)
+    drawing, collection, panels = make_panels(names, 2.2, backend, figsize, n_columns=3)
     _draw_integrand(drawing, panels[0], draws)
     _draw_curves(drawing, panels[1:], curves)
     for panel in panels:

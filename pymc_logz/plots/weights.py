@@ -5,7 +5,8 @@ import xarray as xr
 from arviz_plots import PlotCollection
 
 from pymc_logz.estimators import importance_log_z
-from pymc_logz.plots.panels import _group, make_panels
+from pymc_logz.plots.panels import make_panels
+from pymc_logz.trees.readers import log_weights
 from pymc_logz.weights import log_mean, normalise
 
 LOG_WEIGHTS_SHOWN = 10.0
@@ -23,7 +24,7 @@ def plot_weights(
     Parameters
     ----------
     tree
-        DataTree of `sample_hais`.
+        DataTree of `sample_hais`, or of ``pm.sample`` with step `HAIS`.
     backend
         ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
     figsize
@@ -36,9 +37,9 @@ def plot_weights(
     Raises
     ------
     ValueError
-        If the tree has no weighted draws, or none of them has any weight.
+        If the tree is not of an annealed run, or none of its rows has any weight.
     """
-    log_weight = _group(tree, "weighted_posterior")["log_weight"].to_numpy().ravel()
+    log_weight = log_weights(tree).ravel()
     estimate = importance_log_z(log_weight)
     finite = log_weight[np.isfinite(log_weight)]
     if finite.size == 0:
@@ -46,7 +47,7 @@ def plot_weights(
             "every weight of this run is zero or infinite, so there is nothing to draw"
         )
     names = ["histogram", "share"]
-    drawing, collection, (left, right) = make_panels(names, 1, 1.2, backend, figsize)
+    drawing, collection, (left, right) = make_panels(names, 1.2, backend, figsize)
     # log Z is that of all rows, those of weight zero included
     log_z = log_mean(np.where(np.isfinite(log_weight), log_weight, -np.inf))
     shown = finite[finite > log_z - LOG_WEIGHTS_SHOWN]

@@ -20,14 +20,10 @@ from pymc_logz.paths.fitting import fitted_normal
 from pymc_logz.posterior.importance import checked, importance
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import generators_from
-from pymc_logz.trees.layout import evidence_dataset
-from pymc_logz.trees.posterior import (
-    PosteriorRows,
-    check_start_of_chains,
-    check_stored_density,
-    posterior_of,
-    posterior_rows,
-)
+from pymc_logz.trees.chains import check_start_of_chains, check_stored_density
+from pymc_logz.trees.kinds import BRIDGED
+from pymc_logz.trees.layout import RunRecord, evidence_dataset, with_evidence
+from pymc_logz.trees.posterior import PosteriorRows, posterior_of, posterior_rows
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -86,7 +82,7 @@ def bridge_sampling(
     -------
     xarray.DataTree
         A shallow copy of ``idata`` (the argument is not changed) with a fresh group ``evidence``:
-        methods ``"bridge"`` and ``"importance"``, and attributes on overlap and effective sizes. A
+        entries ``"bridge"`` and ``"importance"``, and attributes on overlap and effective sizes. A
         group ``evidence`` that it had is replaced.
 
     Raises
@@ -170,19 +166,16 @@ def bridge_sampling(
             f"the log density was NaN at {density.n_nan} rows of the proposals, and counted as "
             "zero there; if that is not what is meant, guard the expression or restrict the prior"
         )
-    attrs = {
-        "bridge_method": method,
-        "cross_check": str(cross_check),
+    times = {"compile_time": compiled - start, "sampling_time": time.perf_counter() - compiled}
+    share = float(np.exp(log_share))
+    attrs = RunRecord(density.compiled, density.batching, share, times).attrs(
+        bridge_method=method,
+        cross_check=str(cross_check),
+        n_nan=density.n_nan,
         **{name: float(value) for name, value in bridged.estimates[0].details.items()},
-        "prior_finite_share": float(np.exp(log_share)),
-        "n_nan": density.n_nan,
-        "backend": density.compiled.backend,
-        "backend_reason": density.compiled.reason,
-        "batching": density.batching,
-        "compile_time": compiled - start,
-        "sampling_time": time.perf_counter() - compiled,
-    }
-    return with_evidence(idata, estimates, attrs)
+    )
+    ordered = sorted(estimates, key=lambda one: not one.usable)
+    return with_evidence(idata, evidence_dataset(ordered, attrs), BRIDGED)
 
 
 class Bridged(NamedTuple):
@@ -306,13 +299,3 @@ def warn_of_disagreement(estimates: list[LogZEstimate]) -> None:
                 f"{good[0]} and {other} disagree by {difference:.3g}: the chains may have missed a "
                 "part of the posterior. Sample longer, and compare with pymc_logz.sample_hais"
             )
-
-
-def with_evidence(
-    idata: xr.DataTree, estimates: list[LogZEstimate], attrs: Mapping[str, Any]
-) -> xr.DataTree:
-    """Shallow copy of a tree with these estimates as its group ``evidence``, a usable one first."""
-    ordered = sorted(estimates, key=lambda one: not one.usable)
-    tree = idata.copy()
-    tree["evidence"] = xr.DataTree(evidence_dataset(ordered, attrs))
-    return tree

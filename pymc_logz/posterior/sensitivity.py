@@ -12,14 +12,14 @@ from pymc_logz.estimators import LogZEstimate, reweighted_log_z
 from pymc_logz.models.data_rows import data_variable, own_data, symbolic_data
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
+from pymc_logz.trees.chains import check_stored_density
 from pymc_logz.trees.comparison import evidence_of
-from pymc_logz.trees.layout import evidence_dataset, with_units
-from pymc_logz.trees.posterior import check_stored_density, posterior_rows
+from pymc_logz.trees.layout import ESTIMATOR, along, evidence_dataset, with_units
+from pymc_logz.trees.posterior import posterior_rows
+from pymc_logz.trees.readers import weighted_draws
 
 if TYPE_CHECKING:
     import pymc as pm
-
-WEIGHTED_GROUPS = ("weighted_posterior", "tempered_posterior")
 
 
 def evidence_sensitivity(
@@ -105,7 +105,7 @@ def evidence_sensitivity(
     _check_influence(values, present, changes)
     found = [reweighted_log_z(change, log_weight) for change in changes]
     group = _dataset(found, float(base["log_z"]), float(base["mcse"]), values, present)
-    group.attrs["base_method"] = str(base["method"].item())
+    group.attrs["base_estimator"] = str(base[ESTIMATOR].item())
     result = tree.copy()
     result["sensitivity"] = xr.DataTree(group)
     n_far = sum(not one.usable for one in found)
@@ -162,14 +162,10 @@ def _check_not_observed(model: "pm.Model", name: str) -> None:
 
 def _draws(tree: xr.DataTree, flat: FlatModel) -> tuple[np.ndarray, np.ndarray | None]:
     """Unconstrained draws (chains, draws, d) and their log weights, if they are weighted."""
-    for name in WEIGHTED_GROUPS:
-        if name in tree.children:
-            group = tree[name].to_dataset()
-            if "walker" in group.dims:
-                group = group.stack(row=("chain", "walker")).reset_index("row", drop=True)
-                group = group.drop_vars("chain", errors="ignore").rename(row="chain")
-            log_weight = group["log_weight"].transpose("chain", "draw").to_numpy()
-            return unconstrain(flat, group).reshape(*log_weight.shape, -1), log_weight
+    weighted = weighted_draws(tree)
+    if weighted is not None:
+        log_weight = weighted["log_weight"].transpose("chain", "draw").to_numpy()
+        return unconstrain(flat, weighted).reshape(*log_weight.shape, -1), log_weight
     posterior = posterior_rows(tree, flat)
     if np.any(posterior.on_boundary):
         raise ValueError(
@@ -224,7 +220,7 @@ def _dataset(
     present: Mapping[str, np.ndarray],
 ) -> xr.Dataset:
     """Group ``sensitivity``."""
-    group = evidence_dataset(found, {}).drop_vars("method").rename_dims(method="alternative")
+    group = along("alternative", evidence_dataset(found, {}))
     group["log_bayes_factor"] = group["log_z"]
     group["log_bayes_factor_mcse"] = group["mcse"]
     group["log_z"] = group["log_bayes_factor"] + log_z

@@ -1,7 +1,7 @@
 """The package's kernels as PyMC step methods, for use inside ``pm.sample``."""
 
 from pymc_logz.step_methods.constrained import ConstrainedHMC
-from pymc_logz.step_methods.hais import HAIS, proposal_log_weight
+from pymc_logz.step_methods.hais import HAIS
 from pymc_logz.step_methods.partial_momentum import PartialMomentumHMC
 from pymc_logz.step_methods.simulated_tempering import SimulatedTempering
 
@@ -10,5 +10,4 @@ __all__ = [
     "ConstrainedHMC",
     "PartialMomentumHMC",
     "SimulatedTempering",
-    "proposal_log_weight",
 ]

@@ -252,24 +252,3 @@ class HAIS(ChosenStep):
             "but the weights of HAIS hold only for the ends of its own trajectories; use HAIS "
             "alone",
         )
-
-
-def proposal_log_weight(tree: xr.DataTree) -> np.ndarray:
-    """Log weights of all proposals of a run of `HAIS`, shape (chains, draws), in nats.
-
-    Every proposal is an independent annealed row of the same frozen plan, whether it was accepted
-    or not and whether in warm-up or after, so all that the tree has kept go into log Z.
-
-    Raises
-    ------
-    ValueError
-        If the tree does not come from ``pm.sample(step=HAIS())``.
-    """
-    groups = [name for name in ("warmup_sample_stats", "sample_stats") if name in tree.children]
-    parts = [tree[name]["log_weight"] for name in groups if "log_weight" in tree[name]]
-    if not parts:
-        raise ValueError(
-            "the tree has no log_weight in sample_stats; make it by "
-            "pm.sample(step=pymc_logz.HAIS())"
-        )
-    return np.concatenate([part.transpose("chain", "draw").to_numpy() for part in parts], axis=1)

@@ -6,51 +6,13 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import warn
-from pymc_logz.estimators import METHODS, LogZCurve, TemperedDraws, check_agreement
+from pymc_logz.estimators import METHODS, LogZCurve, check_agreement
 from pymc_logz.estimators.agreement import joint_covariance
-from pymc_logz.trees.layout import evidence_dataset
+from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset
+from pymc_logz.trees.readers import stored_draws
 
 MATERIAL = 0.25
 """Difference between methods that matters, in units of the first one's error."""
-
-
-def stored_draws(tree: xr.DataTree) -> TemperedDraws:
-    """Levels and log ratios of a tempered run as estimators take them, walkers of all chains."""
-    return draws_of_group(tree["tempering"].to_dataset())
-
-
-def draws_of_group(group: xr.Dataset) -> TemperedDraws:
-    """Levels and log ratios in a group ``tempering``, as estimators take them."""
-    n_draws = group.sizes["draw"]
-    return TemperedDraws(
-        level=np.asarray(group["level"]).reshape(-1, n_draws),
-        log_ratio=np.asarray(group["log_ratio"]).reshape(-1, n_draws),
-        betas=np.asarray(group["beta"]),
-        log_prior=np.asarray(group["log_prior"]),
-        log_z_hat=np.asarray(group["log_z_hat"]),
-    )
-
-
-def walker_group(tree: xr.DataTree) -> xr.Dataset | None:
-    """Group ``tempering`` from the statistics of `SimulatedTempering`; None if there are none.
-
-    As in a DataTree of `pymc_logz.sample_tempered`: ``level`` and ``log_ratio`` by chain, walker
-    and draw; ``log_prior`` and ``log_z_hat`` by stage, with coordinate ``beta``.
-    """
-    if "sample_stats" not in tree.children or "walker_level" not in tree["sample_stats"]:
-        return None
-    stats = tree["sample_stats"].to_dataset()
-    dims = ("chain", "walker", "draw")
-    first = stats.isel(chain=0, draw=0)
-    return xr.Dataset(
-        {
-            "level": (dims, stats["walker_level"].to_numpy().swapaxes(1, 2)),
-            "log_ratio": (dims, stats["walker_log_ratio"].to_numpy().swapaxes(1, 2)),
-            "log_prior": ("stage", first["log_prior"].to_numpy()),
-            "log_z_hat": ("stage", first["log_z_hat"].to_numpy()),
-        },
-        coords={"beta": ("stage", first["beta"].to_numpy())},
-    )
 
 
 def check_methods(methods: str | Sequence[str], recommended: str) -> list[str]:
@@ -73,7 +35,7 @@ def check_methods(methods: str | Sequence[str], recommended: str) -> list[str]:
 def tempered_evidence(tree: xr.DataTree, methods: str | Sequence[str]) -> xr.Dataset:
     """Group ``evidence`` of a tempered run by several methods.
 
-    Along ``method``: log Z at beta = 1 with its error and status; ``log_z_curve`` and
+    Along ``estimator``: log Z at beta = 1 with its error and status; ``log_z_curve`` and
     ``mcse_curve`` at every beta; ``covariance`` of the errors of all methods, which share their
     draws; ``departs``, whether a method is at odds with the others.
 
@@ -91,18 +53,18 @@ def tempered_evidence(tree: xr.DataTree, methods: str | Sequence[str]) -> xr.Dat
     """
     draws = stored_draws(tree)
     stored = tree["evidence"].to_dataset()
-    recommended = str(np.asarray(stored["method"])[0])
+    recommended = str(np.asarray(stored[ESTIMATOR])[0])
     curves = [METHODS[name](draws) for name in check_methods(methods, recommended)]
     dataset = evidence_dataset([curve.estimate for curve in curves], {})
     dataset.attrs = stored.attrs
     names = [curve.method for curve in curves]
     dataset = dataset.assign_coords(
-        other_method=names, stage=np.arange(draws.n_levels), beta=("stage", draws.betas)
+        other_estimator=names, stage=np.arange(draws.n_levels), beta=("stage", draws.betas)
     )
-    dataset["log_z_curve"] = ("method", "stage"), np.stack([curve.log_z for curve in curves])
-    dataset["mcse_curve"] = ("method", "stage"), np.stack([curve.mcse for curve in curves])
-    dataset["covariance"] = ("method", "other_method"), _covariance(curves)
-    dataset["departs"] = "method", np.isin(names, departing_methods(curves))
+    dataset["log_z_curve"] = (ESTIMATOR, "stage"), np.stack([curve.log_z for curve in curves])
+    dataset["mcse_curve"] = (ESTIMATOR, "stage"), np.stack([curve.mcse for curve in curves])
+    dataset["covariance"] = (ESTIMATOR, "other_estimator"), _covariance(curves)
+    dataset["departs"] = ESTIMATOR, np.isin(names, departing_methods(curves))
     return dataset
 
 

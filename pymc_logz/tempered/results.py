@@ -1,14 +1,4 @@
-"""Tempered runs as an ArviZ tree: names and dimensions of the groups that only they have.
-
-| group | dimensions | what it holds |
-|---|---|---|
-| ``posterior`` | chain, draw | equally weighted draws at beta = 1, resampled from all levels |
-| ``sample_stats`` | chain, draw | ``lp``, ``log_ratio``, ``level``, ``walker`` of those draws |
-| ``tempered_posterior`` | chain, walker, draw | draws of all levels, and ``log_weight`` |
-| ``tempering`` | chain, walker, draw | ``level`` and ``log_ratio`` of all draws, round trips |
-| | chain, stage | at each level: log Z, shares, acceptance, step size, rejected swaps, mixing |
-| ``evidence``, ``observed_data``, ``constant_data`` | | as in `pymc_logz.results` |
-"""
+"""Tempered runs as groups of an ArviZ tree; `pymc_logz.trees.layout` has the table of them."""
 
 import warnings
 from collections.abc import Mapping, Sequence

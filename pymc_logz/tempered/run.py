@@ -15,7 +15,7 @@ from pymc_logz.estimators.curve import LogZCurve
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.multistate import mbar
 from pymc_logz.estimators.tempering import rao_blackwell_log_weight, rts
-from pymc_logz.models.flat import constrain, model_data, model_labels
+from pymc_logz.models.flat import constrain, model_labels
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
 from pymc_logz.pilot.planning import fixed_plan
@@ -30,7 +30,14 @@ from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.results import draws_of, tempered_draws_dataset, tempering_dataset
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds
-from pymc_logz.trees.layout import data_datasets, evidence_dataset, make_tree, with_units
+from pymc_logz.trees.kinds import TEMPERED
+from pymc_logz.trees.layout import (
+    RunRecord,
+    data_datasets,
+    evidence_dataset,
+    make_tree,
+    with_units,
+)
 from pymc_logz.weights import resampled
 
 if TYPE_CHECKING:
@@ -206,27 +213,20 @@ def collect(
         draws = replace(draws, log_z_hat=curve.log_z)
     tempering = tempering_dataset(walks, ladder, draws, curve)
     _warn_of_run(walks, tempering, curve)
-    compiled = frozen.block.compiled
-    attrs = {
-        "backend": compiled.backend,
-        "backend_reason": compiled.reason,
-        "batching": frozen.block.path.batching,
-        "n_levels": ladder.n_levels,
-        "n_walkers": frozen.block.n_walkers,
-        "n_warm_up": frozen.rounds.n_iterations,
-        "prior_finite_share": prepared.prior.finite_share,
-        **times,
-    }
+    block, share = frozen.block, prepared.prior.finite_share
+    attrs = RunRecord(block.compiled, block.path.batching, share, times).attrs(
+        n_levels=ladder.n_levels,
+        n_walkers=block.n_walkers,
+        n_warm_up=frozen.rounds.n_iterations,
+    )
     groups = {
         **posterior_datasets(prepared, walks, draws, settings, rng),
         "tempering": tempering,
         "evidence": evidence_dataset([curve.estimate], attrs),
+        **data_datasets(prepared.flat),
     }
-    observed, constant = model_data(prepared.flat)
-    coords, dims = model_labels(prepared.flat.model)
-    groups |= data_datasets(observed, constant, coords=coords, dims=dims)
     groups["posterior"].attrs |= {"weight_ess": curve.weight_ess, **times}
-    return make_tree(groups, {**settings.record(), **attrs})
+    return make_tree(groups, {**settings.record(), **attrs}, TEMPERED)
 
 
 def posterior_datasets(

@@ -1,4 +1,7 @@
-"""Moments of a tracked log Z as groups of an ArviZ tree, along the dimension ``time``."""
+"""Moments of a tracked log Z as groups of an ArviZ tree, along the dimension ``time``.
+
+`pymc_logz.trees.layout` has the table of them.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -7,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.estimators.result import LogZEstimate
-from pymc_logz.trees.layout import evidence_of_rows, with_units
+from pymc_logz.trees.layout import ESTIMATOR, evidence_of_rows, with_units
 
 TIME = "time"
 
@@ -37,7 +40,7 @@ class Moment(NamedTuple):
 def moment_datasets(
     moments: Sequence[Moment], betas: np.ndarray, attrs: Mapping[str, Any]
 ) -> dict[str, xr.Dataset]:
-    """Groups ``evidence`` (method, time) and ``tracking`` (time, stage).
+    """Groups ``evidence`` (estimator, time) and ``tracking`` (time, stage).
 
     Parameters
     ----------
@@ -54,7 +57,7 @@ def moment_datasets(
             evidence_of_rows([getattr(moment, name) for moment in moments], TIME, time, {})
             for name in ("tracked", "alone")
         ],
-        "method",
+        ESTIMATOR,
         combine_attrs="drop_conflicts",
     ).assign_attrs(attrs)
     per_stage, per_time = (

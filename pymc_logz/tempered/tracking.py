@@ -36,6 +36,7 @@ from pymc_logz.tempered.run import warm_up
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.tracked_results import Moment, moment_datasets
 from pymc_logz.tempered.warm_up import climb, level_share, with_tuned_steps
+from pymc_logz.trees.kinds import TRACKED, TRACKED_MOMENT
 from pymc_logz.trees.layout import evidence_dataset, make_tree
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class LogZTracker:
         tracker = lz.LogZTracker(model, random_seed=1)
         for step in range(100):
             now = tracker.update({"w": w0 := learn(w0, now["tempered_posterior"])})
-        tracker.tree["evidence"]["log_z"]  # dims method, time
+        tracker.tree["evidence"]["log_z"]  # dims estimator, time
     """
 
     def __init__(
@@ -214,7 +215,7 @@ class LogZTracker:
         Returns
         -------
         xarray.DataTree
-            Groups ``evidence`` (methods ``"tracked"`` and ``"rts"``) and ``tempered_posterior``
+            Groups ``evidence`` (estimators ``"tracked"`` and ``"rts"``) and ``tempered_posterior``
             (draws of all levels; ``log_weight`` makes them stand for beta = 1).
 
         Raises
@@ -317,7 +318,7 @@ class LogZTracker:
             "evidence": evidence_dataset([moment.tracked, moment.alone], self._attrs),
             "tempered_posterior": self._draws(part, draws),
         }
-        return make_tree(groups, self._settings())
+        return make_tree(groups, self._settings(), TRACKED_MOMENT)
 
     def _moment(
         self,
@@ -373,13 +374,13 @@ class LogZTracker:
     def tree(self) -> xr.DataTree:
         """All moments so far.
 
-        Groups ``evidence`` (dimensions ``method`` and ``time``: ``log_z``, ``mcse``,
+        Groups ``evidence`` (dimensions ``estimator`` and ``time``: ``log_z``, ``mcse``,
         ``weight_ess``, ``status``) and ``tracking`` (``time`` and ``stage``: tracked log Z at each
         beta with its error, ``occupancy``, step sizes; acceptance, and the share of the effective
         number of walkers that each change left). Time 0 is the model that the tracker was made for.
         """
         groups = moment_datasets(self.moments, self.ladder.betas, self._attrs)
-        return make_tree(groups, self._settings())
+        return make_tree(groups, self._settings(), TRACKED)
 
 
 def _evaluator(block: TemperBlock, compile_kwargs: Mapping[str, Any] | None) -> Any:

@@ -11,6 +11,8 @@ from scipy.stats import norm
 
 from pymc_logz.arguments import check_probability
 from pymc_logz.errors import STATUS_SENTENCES, warn
+from pymc_logz.trees.kinds import kind_of
+from pymc_logz.trees.layout import ESTIMATOR
 
 
 def evidence_of(tree: xr.DataTree, name: str = "tree") -> xr.Dataset:
@@ -21,20 +23,22 @@ def evidence_of(tree: xr.DataTree, name: str = "tree") -> xr.Dataset:
     TypeError
         If ``tree`` is not a DataTree.
     ValueError
-        If it has no group ``evidence``, or one of many data rows.
+        If it has no group ``evidence``, or one of many data rows, or is of another version.
     """
-    if not isinstance(tree, xr.DataTree):
-        raise TypeError(
-            f"{name} is a {type(tree).__name__}; give an xarray.DataTree such as "
-            "pymc_logz.sample_hais returns"
-        )
+    kind_of(tree, name)
     if "evidence" not in tree.children:
         raise ValueError(
             f"{name} has no group 'evidence' (its groups are {sorted(tree.children)}); make it "
             "with pymc_logz.sample_hais(model=...), or for a posterior that exists with "
             "pymc_logz.bridge_sampling(tree, model)"
         )
-    entry = tree["evidence"].to_dataset().isel(method=0)
+    group = tree["evidence"].to_dataset()
+    if ESTIMATOR not in group.dims:
+        raise ValueError(
+            f"{name}['evidence'] has dimensions {list(group.dims)}, not {ESTIMATOR!r}: it is of "
+            "an earlier version of pymc_logz; run again"
+        )
+    entry = group.isel({ESTIMATOR: 0})
     if entry["log_z"].ndim:
         raise ValueError(
             f"{name} has the log Z of each {entry['log_z'].dims[0]!r}, not one number; compare "
@@ -64,7 +68,7 @@ def compare_evidence(
         One row per model, the best first, with columns ``rank``; ``log_z`` and its ``mcse`` in
         nats; ``log_bayes_factor`` against the best model (0 for the best, negative for the
         others) and its error ``log_bayes_factor_mcse``; posterior model ``probability``;
-        ``weight_ess``, ``khat``, ``method`` and ``status``. Models without a usable log Z come
+        ``weight_ess``, ``khat``, ``estimator`` and ``status``. Models without a usable log Z come
         last, with NaN.
 
     Raises
@@ -91,7 +95,7 @@ def compare_evidence(
                 "mcse": float(entry["mcse"]),
                 "weight_ess": float(entry["weight_ess"]),
                 "khat": float(entry["khat"]),
-                "method": str(entry["method"].item()),
+                "estimator": str(entry[ESTIMATOR].item()),
                 "status": str(entry["status"].item()),
             }
             for name, entry in entries.items()
@@ -115,7 +119,7 @@ def compare_evidence(
     _warn_of_table(table)
     _warn_of_data(trees)
     columns = ["rank", "log_z", "mcse", "log_bayes_factor", "log_bayes_factor_mcse", "probability"]
-    return table[[*columns, "weight_ess", "khat", "method", "status"]]
+    return table[[*columns, "weight_ess", "khat", "estimator", "status"]]
 
 
 def model_weights(

@@ -1,18 +1,56 @@
-"""Runs and estimates as an ArviZ tree: the one place where groups, names and dimensions are set.
+"""Runs and estimates as ArviZ trees: the one table of kinds, groups, dimensions and types.
 
-| group | dimensions | what it holds |
+The root says what a tree is (`pymc_logz.trees.kinds`):
+
+| kind | made by | groups |
 |---|---|---|
-| ``posterior`` | chain, draw | equally weighted draws, resampled from the weighted ones |
-| ``sample_stats`` | chain, draw | ``lp``, ``log_ratio``, ``acceptance_rate`` of those draws |
-| ``weighted_posterior`` | chain, draw | end points of the annealed rows, and ``log_weight`` |
-| ``annealing`` | chain, stage | acceptance, mean log ratio, weight ESS, step size |
-| ``reverse_annealing`` | chain, stage, draw | the same from the target back, and ``log_weight`` |
-| ``evidence`` | method | ``log_z``, ``mcse``, ``weight_ess``, ``khat``, ``status`` |
-| ``observed_data``, ``constant_data`` | as in the model | the data |
+| ``hais`` | ``sample_hais`` | draws, weighted_posterior, annealing, evidence, data |
+| ``hais_both`` | the same in both directions, ``sandwich`` | those of ``hais``, reverse_annealing |
+| ``per_datum`` | ``marginal_log_likelihood`` | evidence, annealing |
+| ``tempered`` | ``sample_tempered`` | draws, tempered_posterior, tempering, evidence, data |
+| ``tracked`` | ``LogZTracker.tree`` | evidence, tracking |
+| ``tracked_moment`` | ``LogZTracker.update`` | evidence, tempered_posterior |
+| ``bridged``, ``manifold_bridged`` | ``bridge_sampling`` | those of the posterior, evidence |
+| ``hais_step`` | ``pm.sample``, step ``HAIS`` | its own |
+| ``tempered_step`` | ``pm.sample``, step ``SimulatedTempering`` | its own |
+| ``constrained_step`` | ``pm.sample``, step ``ConstrainedHMC`` | its own |
+| ``posterior`` | another sampler | its own |
+
+Draws are the groups ``posterior`` and ``sample_stats``; data are ``observed_data`` and
+``constant_data``, with the dimensions and types that the model gives them. Numbers are double
+precision where no other type is said.
+
+| group | dimensions | variables |
+|---|---|---|
+| ``posterior`` | chain, draw | equally weighted draws, resampled where the run was weighted |
+| ``sample_stats`` | chain, draw | of those draws, ``lp`` and ``log_ratio`` |
+| | | annealed: ``acceptance_rate``; tempered: ``level`` (int), ``walker`` (int) |
+| ``weighted_posterior`` | chain, draw | ends of the annealed rows, and ``log_weight`` |
+| ``tempered_posterior`` | chain, walker, draw | draws of all levels, and ``log_weight`` |
+| ``annealing`` | chain, stage | ``acceptance_rate``, ``mean_log_ratio``, ``weight_ess`` |
+| | stage | ``step_size``, coordinate ``beta`` |
+| | chain | ``n_nan_log_ratio`` (int) |
+| ``reverse_annealing`` | as ``annealing`` | the same from the target back |
+| | chain, draw | ``log_weight`` |
+| ``tempering`` | chain, walker, draw | ``level`` (int), ``log_ratio`` |
+| | chain, stage | ``occupancy``, ``visit_share``, ``acceptance_rate`` |
+| | stage | ``log_prior``, ``log_z_hat``, ``log_z``, ``mcse``, coordinate ``beta`` |
+| | stage | ``step_size``, ``ess``, ``rhat``, ``rejection_rate`` |
+| | chain, walker | ``round_trips`` (int) |
+| | chain | ``round_trip_rate``, ``n_nan_log_ratio`` (int) |
+| ``tracking`` | time, stage | ``log_z``, ``mcse``, ``occupancy``, ``step_size`` |
+| | time | ``acceptance_rate``, ``carried_share`` |
+| ``evidence`` | estimator | ``log_z``, ``mcse``, ``weight_ess``, ``khat``, ``status`` (string) |
+| | estimator, time or data_row | the same, where there are many models or data |
+| | estimator, stage | of several estimators: ``log_z_curve``, ``mcse_curve`` |
+| | estimator, other_estimator | of several estimators: ``covariance`` |
+| | estimator | of several estimators: ``departs`` (bool) |
+| ``sensitivity`` | alternative | as ``evidence``, ``log_bayes_factor``, ``log_bayes_factor_mcse`` |
 """
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -22,21 +60,26 @@ from arviz_base import dict_to_dataset
 
 from pymc_logz.errors import STATUS_SENTENCES
 from pymc_logz.estimators.result import LogZEstimate
+from pymc_logz.graphs.compiling import Compiled
+from pymc_logz.models.flat import FlatModel, model_data, model_labels
+from pymc_logz.trees.kinds import KINDS, ROWS, kind_of, marked
 
+ESTIMATOR = "estimator"
+"""Dimension of `LogZEstimate.method`: not ``method``, which is an argument of xarray's ``sel``."""
 LIBRARIES = ("pymc-logz", "pymc", "pytensor", "arviz", "numpy")
 UNITS = {"log_z": "nats", "mcse": "nats", "log_weight": "nats", "log_ratio": "nats", "lp": "nats"}
 
 
 def evidence_dataset(estimates: Sequence[LogZEstimate], attrs: Mapping[str, Any]) -> xr.Dataset:
-    """Group ``evidence``: one entry of dimension ``method`` per estimate, the best one first."""
+    """Group ``evidence``: one entry of dimension ``estimator`` per estimate, the best one first."""
     numbers = ("log_z", "mcse", "weight_ess", "khat")
     columns = {name: [getattr(est, name) for est in estimates] for name in numbers}
     dataset = xr.Dataset(
-        {name: ("method", np.array(values, dtype=float)) for name, values in columns.items()},
-        coords={"method": [est.method for est in estimates]},
+        {name: (ESTIMATOR, np.array(values, dtype=float)) for name, values in columns.items()},
+        coords={ESTIMATOR: [est.method for est in estimates]},
         attrs=dict(attrs),
     )
-    dataset["status"] = ("method", np.array([est.status for est in estimates], dtype=str))
+    dataset["status"] = (ESTIMATOR, np.array([est.status for est in estimates], dtype=str))
     dataset["status"].attrs = {est.status: STATUS_SENTENCES[est.status] for est in estimates}
     return with_units(dataset)
 
@@ -47,35 +90,80 @@ def evidence_of_rows(
     coords: Mapping[str, Any],
     attrs: Mapping[str, Any],
 ) -> xr.Dataset:
-    """Group ``evidence`` of many data rows: one method, one entry of ``row_dim`` per estimate."""
-    dataset = evidence_dataset(estimates, attrs).drop_vars("method")
-    dataset = dataset.rename_dims(method=row_dim).assign_coords(coords)
-    return dataset.expand_dims(method=np.array([estimates[0].method]))
+    """Group ``evidence`` of many data rows: one estimator, one entry of ``row_dim`` for each."""
+    dataset = along(row_dim, evidence_dataset(estimates, attrs)).assign_coords(coords)
+    return dataset.expand_dims({ESTIMATOR: np.array([estimates[0].method])})
 
 
-def data_datasets(
-    observed: Mapping[str, Any],
-    constant: Mapping[str, Any],
-    *,
-    coords: Mapping[str, Any],
-    dims: Any,
-) -> dict[str, xr.Dataset]:
-    """Groups ``observed_data`` and ``constant_data``, those that are not empty."""
+def along(dim: str, dataset: xr.Dataset) -> xr.Dataset:
+    """Group ``evidence`` of estimates by one method of different things, which ``dim`` counts."""
+    return dataset.drop_vars(ESTIMATOR).rename_dims({ESTIMATOR: dim})
+
+
+def with_evidence(tree: xr.DataTree, group: xr.Dataset, kind: str | None = None) -> xr.DataTree:
+    """Shallow copy of a tree with this group ``evidence``; its root says what it is from now on.
+
+    Parameters
+    ----------
+    tree
+        Any tree; what else its root says is kept.
+    group
+        As of `evidence_dataset`.
+    kind
+        What a tree of nothing but posterior draws becomes. One that holds more stays what it is.
+    """
+    own = kind_of(tree)
+    tree = marked(tree.copy(), own if kind is None or KINDS[own].material != ROWS else kind)
+    tree["evidence"] = xr.DataTree(group)
+    return tree
+
+
+def data_datasets(flat: FlatModel) -> dict[str, xr.Dataset]:
+    """Groups ``observed_data`` and ``constant_data`` of a model, those that are not empty."""
+    observed, constant = model_data(flat)
+    coords, dims = model_labels(flat.model)
+    labels: dict[str, Any] = {"coords": dict(coords), "dims": dims}
     return {
-        name: dict_to_dataset(dict(data), coords=dict(coords), dims=dims, sample_dims=[])
+        name: dict_to_dataset(dict(data), **labels, sample_dims=[])
         for name, data in (("observed_data", observed), ("constant_data", constant))
         if data
     }
 
 
-def make_tree(groups: Mapping[str, xr.Dataset], settings: Mapping[str, Any]) -> xr.DataTree:
-    """Tree of the groups; settings and library versions become attributes of its root."""
+def make_tree(
+    groups: Mapping[str, xr.Dataset], settings: Mapping[str, Any], kind: str
+) -> xr.DataTree:
+    """Tree of the groups; its kind, settings and library versions are attributes of its root."""
     tree = xr.DataTree.from_dict(dict(groups))
     tree.attrs = {
         "settings": json.dumps(settings, default=str, sort_keys=True),
         "versions": json.dumps({name: version(name) for name in LIBRARIES}),
     }
-    return tree
+    return marked(tree, kind)
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What was compiled for a run, how much of the prior it knows, and how long it took."""
+
+    compiled: Compiled
+    batching: str
+    """How rows are evaluated together."""
+    prior_finite_share: float
+    """Share of the prior that the transforms take."""
+    times: Mapping[str, float]
+    """Seconds by what they were spent on, such as ``sampling_time``."""
+
+    def attrs(self, **own: float | str) -> dict[str, Any]:
+        """Attributes of the group ``evidence``, along with those of the method's own."""
+        return {
+            "backend": self.compiled.backend,
+            "backend_reason": self.compiled.reason,
+            "batching": self.batching,
+            **own,
+            "prior_finite_share": self.prior_finite_share,
+            **self.times,
+        }
 
 
 def with_units(dataset: xr.Dataset) -> xr.Dataset:

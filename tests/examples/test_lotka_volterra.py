@@ -52,7 +52,7 @@ def test_evidence_is_what_the_likelihood_gives(example):
     data = example.simulated_data()
     tree = example.fit(example.simulator(data))
     check = lz.sample_hais(model=example.with_likelihood(data), random_seed=1, progressbar=False)
-    ours, theirs = (one["evidence"].to_dataset().isel(method=0) for one in (tree, check))
+    ours, theirs = (one["evidence"].to_dataset().isel(estimator=0) for one in (tree, check))
     error = np.hypot(float(ours["mcse"]), float(theirs["mcse"]))
     assert error < 0.05
     assert abs(float(ours["log_z"]) - float(theirs["log_z"])) < 4 * error

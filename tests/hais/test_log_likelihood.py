@@ -81,7 +81,7 @@ def test_agrees_with_a_run_of_a_single_row(surveyed: xr.DataTree) -> None:
     log_z, mcse = numbers(surveyed)
     model = survey(**{name: value[0] for name, value in PEOPLE.items()})
     single = lz.sample_hais(256, 1, model=model, random_seed=2, progressbar=False)
-    entry = single["evidence"].to_dataset().isel(method=0)
+    entry = single["evidence"].to_dataset().isel(estimator=0)
     error = np.hypot(mcse[0], float(entry["mcse"]))
     assert abs(log_z[0] - float(entry["log_z"])) < 4.5 * error
 
@@ -127,9 +127,9 @@ def test_dims_and_coords_are_those_of_the_data(factors: xr.DataTree, tmp_path: P
     """Would catch a result that does not say which number belongs to which row."""
     entry = factors["evidence"].to_dataset()
     for name in ("log_z", "mcse", "weight_ess", "khat", "status"):
-        assert entry[name].dims == ("method", "picture")
+        assert entry[name].dims == ("estimator", "picture")
         assert entry[name].dtype != object
-    assert list(entry["method"].values) == ["hais"]
+    assert list(entry["estimator"].values) == ["hais"]
     assert list(entry["picture"].values) == [f"n{i}" for i in range(16)]
     np.testing.assert_array_equal(entry["kind"], LABELLED["kind"])
     assert entry["picture"].dtype != object
@@ -149,7 +149,7 @@ def test_dims_and_coords_are_those_of_the_data(factors: xr.DataTree, tmp_path: P
 def test_arrays_get_a_dimension_of_their_own(surveyed: xr.DataTree) -> None:
     """Would catch rows without a name."""
     entry = surveyed["evidence"].to_dataset()
-    assert entry["log_z"].dims == ("method", DEFAULT_DIM)
+    assert entry["log_z"].dims == ("estimator", DEFAULT_DIM)
     np.testing.assert_array_equal(entry[DEFAULT_DIM], np.arange(12))
 
 

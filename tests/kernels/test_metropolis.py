@@ -257,7 +257,7 @@ def test_log_z_is_exact(kernel: str) -> None:
     """Catches a kernel that the pilot cannot tune, or that a weighted run leaves unmoved."""
     energy = energies.beta_bernoulli()
     tree = models.quick(energy.model, kernel=kernel, betas=64, draws=200, chains=2)
-    estimate = tree["evidence"].isel(method=0)
+    estimate = tree["evidence"].isel(estimator=0)
     assert abs(float(estimate["log_z"]) - energy.log_z) < 4 * float(estimate["mcse"])
     assert float(estimate["mcse"]) < 0.1
     assert type(KERNELS[kernel]).__name__ in str(tree.attrs)
@@ -297,7 +297,7 @@ def test_model_without_gradient(kernel: Kernel) -> None:
         chains=1,
         compile_kwargs={"mode": "FAST_COMPILE"},
     )
-    estimate = tree["evidence"].isel(method=0)
+    estimate = tree["evidence"].isel(estimator=0)
     exact = stats.norm.logpdf(0.7, 0, np.sqrt(2))
     assert abs(float(estimate["log_z"]) - exact) < 4 * float(estimate["mcse"])
 

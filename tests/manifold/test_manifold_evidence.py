@@ -166,7 +166,7 @@ def test_tree_with_evidence(tmp_path):
     tree = tree_of("linear")
     result = lz.bridge_sampling(tree, model, random_seed=1)
     assert "evidence" not in tree.children
-    entry = result["evidence"].to_dataset().sel({"method": "manifold_bridge"})
+    entry = result["evidence"].to_dataset().sel({"estimator": "manifold_bridge"})
     assert str(entry["status"].values) == "ok"
     assert abs(float(entry["log_z"]) + 11.57309138) < 4 * float(entry["mcse"])
     result.to_netcdf(tmp_path / "tree.nc")
@@ -217,7 +217,7 @@ def test_relaxed_models_go_to_the_same_log_z(name):
         tree = lz.sample_hais(
             model=lz.relax(model, tolerance), draws=512, random_seed=1, progressbar=False
         )
-        entry = tree["evidence"].to_dataset().isel(method=0)
+        entry = tree["evidence"].to_dataset().isel(estimator=0)
         errors.append(float(entry["log_z"]) - CASES[name][-1])
         mcse = float(entry["mcse"])
     # the bias of a tolerance is of second order

@@ -73,7 +73,7 @@ def picture(*dims: str, **coords: Any) -> xr.DataArray:
 WRONG_LABELS = [
     pytest.param(picture("pixel", "image"), "put the data rows first", id="order"),
     pytest.param(picture("image", "pixel", pixel=latent.PIXELS[::-1]), "other labels", id="labels"),
-    pytest.param(picture("method", "pixel"), "called 'method'.*rename", id="taken"),
+    pytest.param(picture("estimator", "pixel"), "called 'estimator'.*rename", id="taken"),
 ]
 
 

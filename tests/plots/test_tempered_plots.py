@@ -14,7 +14,9 @@ from pymc_logz.estimators import mbar
 from pymc_logz.plots import thermo as plots
 from pymc_logz.plots.thermo import mean_log_ratio
 from pymc_logz.tempered.diagnostics import round_trips
-from pymc_logz.tempered.evidence import stored_draws
+from pymc_logz.trees.kinds import TEMPERED
+from pymc_logz.trees.layout import make_tree
+from pymc_logz.trees.readers import stored_draws
 
 PATH, K = PoissonPath(), 7
 PLOTS = {
@@ -120,7 +122,7 @@ def test_walkers_and_shares(tree: xr.DataTree) -> None:
 def test_area_is_log_z_and_methods_differ_by_what_they_differ(tree: xr.DataTree) -> None:
     """Catches an area on the wrong axis, and lines of one method under the name of another."""
     panels = draw("plot_thermo", tree, methods=["rts", "ti_left"])
-    group = lz.evidence(tree, methods="rts")["evidence"].to_dataset().isel(method=0)
+    group = lz.evidence(tree, methods="rts")["evidence"].to_dataset().isel(estimator=0)
     area = float(panels["integrand"].get_title().split("= ")[1])
     assert abs(area - PATH.log_z(np.ones(1))[0]) < 5 * float(group["mcse"]) + 0.01
     first, left = lines(panels["log_z"])
@@ -179,4 +181,4 @@ def test_nothing_overlaps_without_support(tree: xr.DataTree) -> None:
     group = tree["tempering"].to_dataset()
     lost = group.assign(level=0 * group["level"], log_ratio=group["log_ratio"] - np.inf)
     with pytest.raises(ValueError, match="nothing overlaps"):
-        lz.plot_overlap(xr.DataTree.from_dict({"tempering": lost}))
+        lz.plot_overlap(make_tree({"tempering": lost}, {}, TEMPERED))

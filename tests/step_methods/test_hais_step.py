@@ -27,9 +27,10 @@ from support.step_chains import (
 import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.estimators import importance_log_z
-from pymc_logz.step_methods import HAIS, PartialMomentumHMC, proposal_log_weight
+from pymc_logz.step_methods import HAIS, PartialMomentumHMC
 from pymc_logz.step_methods.processes import Helper
 from pymc_logz.step_methods.proposals import Proposals
+from pymc_logz.trees.readers import proposal_log_weight
 
 pytestmark = [
     # threads of JAX, alive since some test before, make fork warn
@@ -106,7 +107,7 @@ def test_hais_chains_agree_about_two_modes(bimodal):
     energy, step = bimodal
     tree = lz.evidence(hais_tree(energy, step, draws=1000, chains=4))
     busy = (tree["posterior"]["rate"] > CUT).astype(float)
-    entry = tree["evidence"].to_dataset().isel(method=0)
+    entry = tree["evidence"].to_dataset().isel(estimator=0)
     assert str(entry["status"].item()) == "ok"
     assert_agreed_and_right(
         {

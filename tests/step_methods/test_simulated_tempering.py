@@ -25,8 +25,8 @@ import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.step_methods import SimulatedTempering
 from pymc_logz.step_methods.walkers import Ensemble, refresh_held
-from pymc_logz.tempered.evidence import walker_group
 from pymc_logz.tempered.warm_up import Ladder
+from pymc_logz.trees.readers import tempering_of
 
 pytestmark = [
     # threads of JAX, alive since some test before, make fork warn
@@ -142,13 +142,13 @@ def test_both_modes_and_log_z(bimodal):
     assert 0 < mcse < 0.03
     assert abs(float(high.mean()) - exact.mean()) < 4 * mcse
     result = lz.evidence(tree)
-    entry = result["evidence"].to_dataset().isel(method=0)
+    entry = result["evidence"].to_dataset().isel(estimator=0)
     assert str(entry["status"].item()) == "ok"
     assert abs(float(entry["log_z"]) - energy.log_z) < 4 * float(entry["mcse"])
     assert float(entry["mcse"]) < 0.1
     assert "tempering" not in tree.children
     both = lz.evidence(tree, methods=["rts", "mbar"])["evidence"].to_dataset()
-    assert list(both["method"].to_numpy()) == ["rts", "mbar"]
+    assert list(both["estimator"].to_numpy()) == ["rts", "mbar"]
     assert both["log_z"].item(0) == pytest.approx(float(entry["log_z"]))
 
 
@@ -165,12 +165,12 @@ def test_statistics_belong_to_the_draw(bimodal):
     moved = np.diff(rate, axis=1) != 0
     np.testing.assert_array_equal(moved, sample_stats["accepted"].to_numpy()[:, 1:])
     assert all(variable.dtype != object for variable in sample_stats.values())
-    group = walker_group(tree)
-    assert group is not None
+    group = tempering_of(tree)
     assert dict(group["level"].sizes) == {"chain": 2, "walker": 16, "draw": 40}
     np.testing.assert_array_equal(group["beta"], step.ladder.betas)
     np.testing.assert_array_equal(group["log_z_hat"], step.ladder.log_z_hat)
-    assert walker_group(xr.DataTree()) is None
+    with pytest.raises(ValueError, match="needs a DataTree with a group 'tempering'"):
+        tempering_of(xr.DataTree())
 
 
 @pytest.mark.slow

@@ -88,5 +88,5 @@ def check_rows(triple: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
 
 
 def numbers(tree: xr.DataTree) -> tuple[np.ndarray, np.ndarray]:
-    entry = tree["evidence"].to_dataset().isel(method=0)
+    entry = tree["evidence"].to_dataset().isel(estimator=0)
     return entry["log_z"].to_numpy(), entry["mcse"].to_numpy()

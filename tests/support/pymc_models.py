@@ -225,7 +225,7 @@ def exact_draws(
 
 def log_z_of(tree: xr.DataTree) -> tuple[float, float, str]:
     """Log Z, its error and its status."""
-    entry = tree["evidence"].to_dataset().isel(method=0)
+    entry = tree["evidence"].to_dataset().isel(estimator=0)
     return float(entry["log_z"]), float(entry["mcse"]), str(entry["status"].item())
 
 

@@ -7,6 +7,8 @@ import xarray as xr
 from scipy.special import digamma, gammaln, logsumexp, polygamma
 
 from pymc_logz.estimators import TemperedDraws
+from pymc_logz.trees.kinds import TEMPERED
+from pymc_logz.trees.layout import make_tree
 from support.checks import make_rng
 
 
@@ -145,5 +147,5 @@ def stored_run(n_levels: int, label: str, log_z_error: float = 0.0) -> xr.DataTr
         },
         coords={"stage": np.arange(n_levels), "beta": ("stage", betas)},
     )
-    evidence = xr.Dataset({"log_z": ("method", [0.0])}, coords={"method": ["rts"]})
-    return xr.DataTree.from_dict({"tempering": group, "evidence": evidence})
+    evidence = xr.Dataset({"log_z": ("estimator", [0.0])}, coords={"estimator": ["rts"]})
+    return make_tree({"tempering": group, "evidence": evidence}, {}, TEMPERED)

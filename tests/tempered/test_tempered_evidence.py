@@ -22,7 +22,7 @@ def fine() -> xr.DataTree:
 def test_methods_are_right_at_every_beta(fine: xr.DataTree) -> None:
     """Catches draws handed over in the wrong order, or a ladder of another run."""
     group = fine["evidence"].to_dataset()
-    assert group["method"].values[0] == "rts"
+    assert group["estimator"].values[0] == "rts"
     error = group["log_z_curve"].values - PATH.log_z(ladder(40))
     mcse = group["mcse_curve"].values
     assert np.all(np.abs(error[:, 1:]) < 5 * mcse[:, 1:] + 0.01)
@@ -46,8 +46,8 @@ def test_a_coarse_ladder_gives_integration_away() -> None:
     with pytest.warns(EvidenceWarning, match="do not agree: .*ti_left.*more levels"):
         tree = lz.evidence(stored_run(8, "coarse"), methods="all")
     group = tree["evidence"].to_dataset()
-    assert set(group["method"].values) == set(METHODS)
-    departs = group["method"].values[group["departs"]]
+    assert set(group["estimator"].values) == set(METHODS)
+    departs = group["estimator"].values[group["departs"]]
     assert {"ti_left", "ti_right"} <= set(departs)
     assert not {"rts", "mbar", "stepping_stone"} & set(departs)
 

@@ -21,7 +21,7 @@ from pymc_logz.runners.block import Block
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.tempered import run as runs
 from pymc_logz.tempered import warm_up
-from pymc_logz.tempered.evidence import stored_draws
+from pymc_logz.trees.readers import stored_draws
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 FIXED = lz.kernels.Hamiltonian(step_size=0.8, scale=1.0)
@@ -190,7 +190,7 @@ def test_swaps_find_the_same_log_z() -> None:
     assert status == "ok"
     assert error < 0.05
     assert abs(log_z - EXACT) < 4 * error
-    assert tree["evidence"]["method"].item(0) == "mbar"
+    assert tree["evidence"]["estimator"].item(0) == "mbar"
     assert tree["evidence"].attrs["n_walkers"] == 18
     np.testing.assert_allclose(tree["tempering"]["visit_share"], 1 / 3)
     mu = tree["posterior"]["mu"]

@@ -100,7 +100,7 @@ def test_pm_sample_finds_both_modes() -> None:
     assert abs(share - exact) < 3 * mcse
     assert abs(0.0 - exact) > 10 * mcse
     for methods in (None, ["rts", "mbar"]):
-        entry = lz.evidence(tempered, methods=methods)["evidence"].to_dataset().isel(method=0)
+        entry = lz.evidence(tempered, methods=methods)["evidence"].to_dataset().isel(estimator=0)
         found, error = float(entry["log_z"]), float(entry["mcse"])
         print(f"log Z: exact {log_z:.4f}, {found:.4f} ± {error:.4f}")
         assert str(entry["status"].item()) == "ok"

@@ -140,15 +140,15 @@ def test_log_z_of_a_model_that_is_learned(
     group = tracker.tree["evidence"].to_dataset()
     assert np.all(group["status"] == "ok")
     for method in ("tracked", "rts"):
-        entry = group.sel({"method": method})
+        entry = group.sel({"estimator": method})
         check_tracked(((entry["log_z"] - exact) / entry["mcse"]).to_numpy())
-    ratio = group["mcse"].sel({"method": "tracked"}) / group["mcse"].sel({"method": "rts"})
+    ratio = group["mcse"].sel({"estimator": "tracked"}) / group["mcse"].sel({"estimator": "rts"})
     assert ratio[10:].max() < 0.75
     # log Z is not moved along with the model: the smoothed estimate lags
     monkeypatch.setattr(tracking, "change_of_log_z", lambda *_: (0.0, 0.0, 1.0))
     tracker = begun(machine, start, "lagging")
     exact, _ = learn(tracker, 40)
-    lagging = tracker.tree["evidence"].to_dataset().sel({"method": "tracked"})
+    lagging = tracker.tree["evidence"].to_dataset().sel({"estimator": "tracked"})
     assert float(((lagging["log_z"] - exact) / lagging["mcse"]).min()) < -5
 
 
@@ -185,8 +185,8 @@ def test_the_tree_of_all_moments(fresh: lz.LogZTracker, tmp_path: Any) -> None:
     steps = [fresh.update({"value": y}) for y in (0.8, 0.9)]
     tree = fresh.tree
     group = tree["evidence"].to_dataset()
-    assert dict(group.sizes) == {"method": 2, "time": 3}
-    assert list(group["method"].to_numpy()) == ["tracked", "rts"]
+    assert dict(group.sizes) == {"estimator": 2, "time": 3}
+    assert list(group["estimator"].to_numpy()) == ["tracked", "rts"]
     last = group.isel(time=-1)
     assert last["log_z"].item(0) == fresh.log_z
     assert last["mcse"].item(0) == fresh.mcse

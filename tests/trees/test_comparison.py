@@ -15,6 +15,7 @@ from scipy.special import expit
 from support import pymc_models as models
 
 import pymc_logz as lz
+from pymc_logz.trees.kinds import HAIS
 from pymc_logz.trees.layout import evidence_dataset, make_tree
 
 mpl.use("Agg")
@@ -28,7 +29,7 @@ COLUMNS = [
     "probability",
     "weight_ess",
     "khat",
-    "method",
+    "estimator",
     "status",
 ]
 SMALL: Mapping[str, Any] = {
@@ -45,7 +46,7 @@ def made(
     estimate = lz.estimators.LogZEstimate("hais", log_z, mcse, 500.0, 0.1, status)
     data = xr.Dataset({name: ("obs", np.asarray(y, dtype=float))})
     groups = {"evidence": evidence_dataset([estimate], {}), "observed_data": data}
-    return make_tree(groups, {})
+    return make_tree(groups, {}, HAIS)
 
 
 def three() -> dict[str, xr.DataTree]:
@@ -74,7 +75,7 @@ def test_table() -> None:
     np.testing.assert_allclose(table["log_bayes_factor_mcse"], errors)
     weights = np.exp([0, -1, -2])
     np.testing.assert_allclose(table["probability"], weights / weights.sum())
-    assert set(table["method"]) == {"hais"}
+    assert set(table["estimator"]) == {"hais"}
     assert set(table["status"]) == {"ok"}
     for column in COLUMNS[1:8]:
         assert table[column].dtype == np.float64

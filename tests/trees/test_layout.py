@@ -38,7 +38,7 @@ def test_groups_and_dimensions(tree: xr.DataTree) -> None:
         "sample_stats": {"chain": 2, "draw": 100},
         "weighted_posterior": {"chain": 2, "draw": 100, "obs": 8},
         "annealing": {"chain": 2, "stage": 65},
-        "evidence": {"method": 1},
+        "evidence": {"estimator": 1},
         "observed_data": {"obs": 8},
         "constant_data": {"obs": 8},
     }
@@ -51,7 +51,7 @@ def test_groups_and_dimensions(tree: xr.DataTree) -> None:
     assert set(tree["evidence"].data_vars) == numbers
     stages = {"acceptance_rate", "mean_log_ratio", "weight_ess", "step_size", "n_nan_log_ratio"}
     assert set(tree["annealing"].data_vars) == stages
-    assert list(tree["evidence"]["method"].to_numpy()) == ["hais"]
+    assert list(tree["evidence"]["estimator"].to_numpy()) == ["hais"]
 
 
 def test_types_are_plain(tree: xr.DataTree) -> None:

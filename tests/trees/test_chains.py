@@ -4,7 +4,7 @@ import numpy as np
 from arviz_stats.base import array_stats
 from support.checks import make_rng
 
-from pymc_logz.trees.posterior import split_rhat
+from pymc_logz.trees.chains import split_rhat
 
 
 def test_rhat_is_that_of_arviz() -> None:

@@ -1,0 +1,125 @@
+"""Whether the chains of a posterior are draws of one law, and of the law that the model says."""
+
+import numpy as np
+import xarray as xr
+
+from pymc_logz.errors import warn
+from pymc_logz.models.flat import FlatModel, variable_of
+
+MIN_DRAWS_PER_CHAIN = 16
+"""By judgement: fewer say nothing of the autocorrelation of a chain."""
+MAX_REPEATED_SHARE = 0.05
+"""By judgement: a chain that rejects repeats its neighbours only, which do not count."""
+MAX_RHAT = 1.05
+"""By judgement: well above what short chains of one posterior show by chance."""
+
+
+def check_chains(rows: np.ndarray, on_boundary: np.ndarray, flat: FlatModel) -> None:
+    """Warn if chains do not agree, or repeat draws as resampling does.
+
+    Parameters
+    ----------
+    rows
+        Unconstrained draws, shape (chains, draws, d).
+    on_boundary
+        Those that are infinite, shape (chains, draws).
+    flat
+        The model.
+    """
+    values = np.where(on_boundary[..., None], np.nan, rows)
+    rhat = split_rhat(values)
+    worst = int(np.nanargmax(np.where(np.isnan(rhat), 0.0, rhat)))
+    if rhat[worst] > MAX_RHAT:
+        warn(
+            f"the chains do not agree (R-hat {rhat[worst]:.2f} for "
+            f"{variable_of(flat, worst)!r} on the unconstrained scale), so they are not draws of "
+            "one posterior: warm-up may have been left in, or chains are stuck. Sample longer"
+        )
+    repeated = _repeated_share(rows.reshape(-1, rows.shape[-1]))
+    if repeated > MAX_REPEATED_SHARE:
+        warn(
+            f"{repeated:.0%} of the draws repeat an earlier one that is not their neighbour, as "
+            "resampling does: the error of log Z takes them for draws of their own, and is too "
+            "small. Pass the draws as the sampler made them"
+        )
+
+
+def split_rhat(rows: np.ndarray) -> np.ndarray:
+    """Split R-hat of each dimension of (chains, draws, d), without ranks; shape (d,)."""
+    half = rows.shape[1] // 2
+    parts = np.concatenate([rows[:, :half], rows[:, -half:]])
+    within = np.nanvar(parts, axis=1, ddof=1).mean(axis=0)
+    between = np.nanmean(parts, axis=1).var(axis=0, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.sqrt((half - 1) / half + between / within)
+
+
+def _repeated_share(rows: np.ndarray) -> float:
+    """Share of rows equal to another one that is not next to it."""
+    moved = np.append(True, np.any(rows[1:] != rows[:-1], axis=1))
+    stretches = rows[moved]
+    return 1.0 - len(np.unique(stretches, axis=0)) / len(stretches)
+
+
+def check_stored_density(tree: xr.DataTree, log_target: np.ndarray) -> None:
+    """Compare the log density that a sampler stored with the model's own at the same draws.
+
+    Parameters
+    ----------
+    tree
+        The tree.
+    log_target
+        The model's own, shape (chains, draws).
+
+    Raises
+    ------
+    ValueError
+        If they differ by more than a constant.
+    """
+    stored = _stored_density(tree, log_target.shape)
+    if stored is None:
+        return
+    finite = np.isfinite(stored) & np.isfinite(log_target)
+    stored, own = stored[finite], log_target[finite]
+    if stored.size < MIN_DRAWS_PER_CHAIN or np.corrcoef(stored, own)[0, 1] < -0.99:
+        return  # some samplers store the potential energy
+    spread = (stored - own).std()
+    if spread > 0.01 + 1e-3 * own.std():
+        raise ValueError(
+            "the log density in sample_stats['lp'] is not the model's: at the same draws they "
+            f"differ by {spread:.3g} (standard deviation). The posterior is of another model, the "
+            "priors or data have changed since, or a variable was transformed afterwards (Bambi "
+            "moves the intercept unless center_predictors=False)"
+        )
+
+
+def _stored_density(tree: xr.DataTree, shape: tuple[int, ...]) -> np.ndarray | None:
+    if "sample_stats" not in tree.children:
+        return None
+    stats = tree["sample_stats"].to_dataset()
+    for name in ("lp", "logp"):
+        if name in stats:
+            stored = np.asarray(stats[name], dtype=float)
+            return stored if stored.shape == shape else None
+    return None
+
+
+def check_start_of_chains(log_target: np.ndarray) -> None:
+    """Warn if chains begin far below where they end, as they do during warm-up.
+
+    Parameters
+    ----------
+    log_target
+        Log density of the draws, shape (chains, draws).
+    """
+    n_first = max(1, log_target.shape[1] // 20)
+    settled = log_target[:, log_target.shape[1] // 2 :]
+    low, high = np.quantile(settled, [0.01, 0.99])
+    depth = low - 2.0 * (high - low)
+    lowest = log_target[:, :n_first].min()
+    if lowest < min(depth, settled.min()):
+        warn(
+            f"the first draws have a log density of {lowest:.4g}, far below the second half of the "
+            f"chains ({low:.4g} to {high:.4g}): warm-up may have been left in. They go into the "
+            "proposal only, which costs precision"
+        )
