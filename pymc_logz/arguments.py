@@ -51,6 +51,13 @@ def check_probability(**given: Any) -> None:
             raise ValueError(f"{name}={value!r} must lie strictly between 0 and 1")
 
 
+def check_below_one(**given: Any) -> None:
+    """Raise a ValueError for what is not a number of at least 0 and below 1."""
+    for name, value in given.items():
+        if np.ndim(value) or not 0 <= float(_numbers(value)) < 1:
+            raise ValueError(f"{name}={value!r} must lie in [0, 1)")
+
+
 def check_choice(allowed: Collection[Any], **given: Any) -> None:
     """Raise a ValueError for what is not among the values that are allowed."""
     for name, value in given.items():

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor
@@ -41,6 +41,52 @@ def compile_kwargs_for(mode: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return {**kwargs, "mode": Mode(linker=mode.linker, optimizer=optimizer)}
 
 
+class Choice(NamedTuple):
+    """A backend to compile for."""
+
+    mode: Any
+    """Mode of ``pytensor.function``; None is PyTensor's default."""
+    kwargs: Mapping[str, Any]
+    """What the user passes to ``pytensor.function`` besides the mode."""
+    reason: str
+    """Why this backend, in a sentence."""
+
+    @property
+    def is_jax(self) -> bool:
+        """Whether JAX was asked for, by the user or by `choose_backend`."""
+        return self.mode is not None and isinstance(get_mode(self.mode).linker, JAXLinker)
+
+
+def choose_backend[Made](
+    make: Callable[[Choice], Made], compile_kwargs: Mapping[str, Any] | None, gain: str
+) -> Made:
+    """What is made for the user's mode, else for JAX where it can, else for the default backend.
+
+    Parameters
+    ----------
+    make
+        Compiles for a choice, and calls what it has compiled: some graphs fail, and some backends
+        compile, only then. What it raises for JAX speaks against JAX, unless the user asked for it.
+    compile_kwargs
+        Keyword arguments of ``pytensor.function``; ``"mode"`` decides the backend when given.
+    gain
+        What JAX would do for the user, as in "it compiles in seconds", without the subject.
+    """
+    kwargs = dict(compile_kwargs or {})
+    mode = kwargs.pop("mode", None)
+    if mode is not None:
+        return make(Choice(mode, kwargs, "compile_kwargs['mode'] asked for it"))
+    if find_spec("jax") is None:
+        reason = f"JAX is not installed; 'pip install pymc-logz[jax]' {gain}"
+    else:
+        try:
+            return make(Choice("JAX", kwargs, "JAX is installed and the model converts"))
+        except Exception as error:  # a conversion can fail with any exception of JAX or PyTensor
+            reason = f"JAX could not run this model ({type(error).__name__}: {str(error)[:200]})"
+    logger.info("Compiling with PyTensor's default backend: %s.", reason)
+    return make(Choice(None, kwargs, reason))
+
+
 def compile_function(
     inputs: Sequence[Variable],
     outputs: Sequence[Variable],
@@ -48,7 +94,7 @@ def compile_function(
     trial_inputs: Sequence[np.ndarray] | None = None,
     alternative: Graph | None = None,
 ) -> Compiled:
-    """Compile for the user's mode, else for JAX when it is there and can, else for the default.
+    """Compile for the backend that `choose_backend` decides on.
 
     Parameters
     ----------
@@ -61,36 +107,21 @@ def compile_function(
     alternative
         Another graph of the same function, which JAX is tried with before it is given up.
     """
-    kwargs = {"trust_input": True, **(compile_kwargs or {})}
-    mode = kwargs.pop("mode", None)
     graphs: list[Graph] = [lambda: (inputs, outputs), *([alternative] if alternative else [])]
-    if mode is not None:
-        reason = "compile_kwargs['mode'] asked for it"
-        to_try = graphs if isinstance(get_mode(mode).linker, JAXLinker) else graphs[:1]
-        return _first_that_runs(to_try, mode, kwargs, reason, trial_inputs)
-    if find_spec("jax") is None:
-        reason = "JAX is not installed; 'pip install pymc-logz[jax]' compiles in seconds"
-    else:
-        try:
-            reason = "JAX is installed and the model converts"
-            return _first_that_runs(graphs, "JAX", kwargs, reason, trial_inputs)
-        except Exception as error:  # a conversion can fail with any exception of JAX or PyTensor
-            reason = f"JAX could not run this model ({type(error).__name__}: {str(error)[:200]})"
-    logger.info("Compiling with PyTensor's default backend: %s.", reason)
-    return _first_that_runs(graphs[:1], None, kwargs, reason, trial_inputs)
+
+    def make(choice: Choice) -> Compiled:
+        return _first_that_runs(graphs if choice.is_jax else graphs[:1], choice, trial_inputs)
+
+    return choose_backend(make, compile_kwargs, gain="compiles in seconds")
 
 
 def _first_that_runs(
-    graphs: Sequence[Graph],
-    mode: Any,
-    kwargs: Mapping[str, Any],
-    reason: str,
-    trial_inputs: Sequence[np.ndarray] | None,
+    graphs: Sequence[Graph], choice: Choice, trial_inputs: Sequence[np.ndarray] | None
 ) -> Compiled:
     """Compile the first of several graphs of one function that can be called."""
     for i, graph in enumerate(graphs):
         try:
-            compiled = _compile(*graph(), mode, kwargs, reason)
+            compiled = _compile(*graph(), choice)
             if trial_inputs is not None:
                 compiled.call(*trial_inputs)
             return replace(compiled, is_alternative=i > 0)
@@ -100,22 +131,16 @@ def _first_that_runs(
     raise failure
 
 
-def _compile(
-    inputs: Sequence[Variable],
-    outputs: Sequence[Variable],
-    mode: Any,
-    kwargs: Mapping[str, Any],
-    reason: str,
-) -> Compiled:
+def _compile(inputs: Sequence[Variable], outputs: Sequence[Variable], choice: Choice) -> Compiled:
     with warnings.catch_warnings():
         # JAX drops assertions about shapes, which are known here
         warnings.filterwarnings("ignore", message="Skipping .* Op", category=UserWarning)
-        kwargs = compile_kwargs_for(mode, kwargs)
+        kwargs = compile_kwargs_for(choice.mode, {"trust_input": True, **choice.kwargs})
         function = pytensor.function(list(inputs), list(outputs), **kwargs)
     backend = type(function.maker.linker).__name__.removesuffix("Linker").lower()
     if backend == "jax":
         # the jitted function keeps nothing between calls, so threads may share it
-        return Compiled(function.vm.jit_fn, backend, reason)
+        return Compiled(function.vm.jit_fn, backend, choice.reason)
     lock = threading.Lock()
 
     def call(*values: Any) -> Sequence[Any]:
@@ -123,4 +148,4 @@ def _compile(
         with lock:
             return [np.array(out) for out in function(*values)]
 
-    return Compiled(call, backend, reason)
+    return Compiled(call, backend, choice.reason)

@@ -17,9 +17,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy.linalg import cho_solve
 
+from pymc_logz.manifold.structure import Structure
+
 
 class Arrays(NamedTuple):
-    """What the kernel needs of an array library."""
+    """What moves need of an array library."""
 
     xp: Any
     """``numpy`` or ``jax.numpy``."""
@@ -89,6 +91,10 @@ class Linear(NamedTuple):
 
 class Algebra(Protocol):
     """Products and solutions with a Jacobian in one of its forms."""
+
+    @property
+    def arrays(self) -> Arrays:
+        """The array library."""
 
     def compress(self, dense: Any) -> Any:
         """Compressed form (m, s) of a dense Jacobian (m, d)."""
@@ -271,3 +277,10 @@ class Structured:
     def row_norms(self, jacobian: Any) -> Any:
         """Norms of the rows."""
         return self.arrays.xp.sqrt((jacobian**2).sum(axis=1))
+
+
+def make_algebra(arrays: Arrays, structure: Structure | None, n_dims: int) -> Algebra:
+    """Algebra of dense Jacobians, or of those with a structure, for d inputs."""
+    if structure is None:
+        return Dense(arrays)
+    return Structured(arrays, structure.common, structure.local, n_dims)

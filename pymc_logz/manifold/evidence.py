@@ -1,21 +1,21 @@
 """log Z of a model with exact observations: bridge sampling on the level set of its inputs."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 from pymc.util import get_random_generator
-from scipy.stats import binom
 
 from pymc_logz.arguments import check_whole
-from pymc_logz.errors import STATUS_SENTENCES, ModelError, warn
+from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.manifold.charts import Atlas, Chart, fitted_charts
-from pymc_logz.manifold.kernel import ConstrainedHamiltonian
-from pymc_logz.manifold.model import ConstrainedModel, one_blas_thread
+from pymc_logz.manifold.draws import on_level_set
+from pymc_logz.manifold.missed_modes import misses_a_mode
+from pymc_logz.manifold.model import make_constrained_model, one_blas_thread
 from pymc_logz.models.context import model_from
 from pymc_logz.models.prior_check import check_prior_mass
 from pymc_logz.trees.kinds import MANIFOLD_BRIDGED
@@ -24,15 +24,6 @@ from pymc_logz.trees.posterior import posterior_rows
 
 if TYPE_CHECKING:
     import pymc as pm
-
-MAX_CORRECTION = 1e-3
-N_FIRST, N_SEARCHES = 6, 16
-FAR = 5.0
-"""Log ratio of target and proposal, beyond the usual one, at which a place is not covered."""
-LIKE = 4.0
-"""Log density below that of the draws at which a mode may be left out."""
-MIN_PROBABILITY = 1e-3
-N_ROWS = 512
 
 
 class ManifoldBridge(NamedTuple):
@@ -110,9 +101,9 @@ def manifold_bridge(
     model = model_from(model, "bridge_sampling(idata, model)")
     start = time.perf_counter()
     rng = get_random_generator(random_seed)
-    constrained = ConstrainedModel(model, ConstrainedHamiltonian(), compile_kwargs=compile_kwargs)
+    constrained = make_constrained_model(model, compile_kwargs=compile_kwargs)
     check_prior_mass(model, rng)
-    log_share, _ = constrained.prior.log_share(rng)
+    log_share, _ = constrained.level_set.compiled.prior.log_share(rng)
     rows = posterior_rows(idata, constrained.generator.flat).rows
     with one_blas_thread():
         position = on_level_set(constrained, rows / constrained.scale)
@@ -181,77 +172,3 @@ def bridge_charts(
         method="manifold_bridge",
     )
     return ManifoldBridge(estimate, charts, reached)
-
-
-def misses_a_mode(
-    atlas: Atlas, charts: Sequence[Chart], position: np.ndarray, rng: np.random.Generator
-) -> bool:
-    """Whether searches from prior draws lead to places of like density that no chain has been to.
-
-    Draws of one mode and charts fitted to them know nothing of another. Searches like those that
-    chains start from do: too many of them end where the charts do not go.
-
-    Parameters
-    ----------
-    atlas
-        The level set.
-    charts
-        What the proposal is made of.
-    position
-        Draws, shape (chains, draws, d).
-    rng
-        Generator of the searches.
-    """
-    rows = position[:, position.shape[1] // 2 :].reshape(-1, position.shape[-1])
-    rows = rng.permutation(rows)[:N_ROWS]
-    log_target = atlas.log_target(rows)
-    ratio = log_target - atlas.log_density(charts, rows)
-    bound = np.median(ratio) + FAR
-    share = (np.sum(~(ratio < bound)) + 1) / (len(rows) + 2)
-
-    def not_covered(places: np.ndarray) -> np.ndarray:
-        return ~(atlas.log_target(places) - atlas.log_density(charts, places) < bound)
-
-    def too_many(places: np.ndarray) -> bool:
-        return bool(binom.sf(np.sum(places) - 1, N_SEARCHES, share) < MIN_PROBABILITY)
-
-    def searched(n: int) -> np.ndarray:
-        return np.array([atlas.model.search(rng).position for _ in range(n)])
-
-    try:
-        places = searched(N_FIRST)
-        if not np.any(not_covered(places)):
-            return False
-        places = np.concatenate([places, searched(N_SEARCHES - N_FIRST)])
-    except ModelError:
-        return False
-    if not too_many(not_covered(places)):
-        return False
-    # a search may end in a corner, so they move on before they are judged
-    heights, places = map(
-        np.array, zip(*(atlas.model.settled(place, rng) for place in places), strict=True)
-    )
-    return too_many(not_covered(places) & (heights > log_target.mean() - LIKE))
-
-
-def on_level_set(constrained: ConstrainedModel, position: np.ndarray) -> np.ndarray:
-    """Draws (chains, draws, d) brought to the level set's tolerance, which files may have lost.
-
-    Raises
-    ------
-    ValueError
-        If a draw is not on the level set.
-    """
-    rows = position.reshape(-1, position.shape[-1])
-    polished = rows.copy()
-    for i, row in enumerate(rows):
-        residual = constrained.residual_at(row)
-        if residual > 1.0:
-            polished[i], residual = constrained.polish(row)
-        if not (residual <= 1.0 and np.abs(polished[i] - row).max() <= MAX_CORRECTION):
-            raise ValueError(
-                f"draw {i} of the posterior does not meet the exact observations: it is of another "
-                "model, of other data, or of a relaxed model (lz.relax), which has an evidence of "
-                "its own"
-            )
-    return polished.reshape(position.shape)

@@ -1,42 +1,13 @@
 """Projection of a point onto a level set: quasi-Newton steps that reuse a factor, then Newton."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pymc_logz.manifold.algebra import Arrays, Linear
+from pymc_logz.manifold.algebra import Linear
+from pymc_logz.manifold.system import System
 
 MIN_STEP = 2.0**-10
 SUFFICIENT = 1e-4
 MAX_RESIDUAL = 1e30
-
-
-@dataclass(frozen=True)
-class System:
-    """A density on a level set: what a constrained kernel needs to know of a model.
-
-    Inputs are in units of their length scales, so that the mass matrix is the identity.
-    """
-
-    algebra: Any
-    """An `Algebra`."""
-    constraint: Callable[[Any], Any]
-    """c of inputs (d,), shape (m,)."""
-    jacobian: Callable[[Any], Any]
-    """Compressed Jacobian of inputs (d,), shape (m, s)."""
-    evaluate: Callable[[Any], tuple[Linear, Any, Any]]
-    """Factors, log of rho times |J J'|^(-1/2), and its gradient (d,)."""
-    tolerance: Any
-    """Largest |c| that counts as zero, shape (m,)."""
-
-    @property
-    def arrays(self) -> Arrays:
-        """The array library."""
-        return self.algebra.arrays
-
-    def residual(self, value: Any) -> Any:
-        """Largest constraint in units of its tolerance: at most 1 on the level set."""
-        return self.arrays.xp.max(self.arrays.xp.abs(value) / self.tolerance)
 
 
 class Projection(NamedTuple):

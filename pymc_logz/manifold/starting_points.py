@@ -1,220 +1,67 @@
-"""Points of a level set, found from random inputs by a damped Gauss-Newton search."""
-
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+"""Where chains on a level set start."""
 
 import numpy as np
 
 from pymc_logz.errors import ModelError
+from pymc_logz.manifold.model import MAX_TRANSITIONS, ConstrainedModel
+from pymc_logz.manifold.transitions import TransitionInput
 
-MAX_ITERATIONS = 200
-MAX_STEP = 10.0
-MIN_DAMPING, MAX_DAMPING = 1e-12, 1e8
-ROUNDING = 64 * np.finfo(float).eps
-MIN_RANK = 1e-7
-N_NAMED = 5
-BATCH = 128
-MAX_STARTS = 2**15
+N_TRIES = 100
+N_CANDIDATES = 4
+SETTLING = (0.2, 4)
+"""Step size and number of steps before candidates for a start are compared."""
 
 
-class Found(NamedTuple):
-    """Where a search ended."""
+def find_start(model: ConstrainedModel, rng: np.random.Generator) -> np.ndarray:
+    """A point of the level set, shape (d,), by way of fresh prior draws.
 
-    position: np.ndarray
-    """Inputs in units of their scales, shape (d,)."""
-    value: np.ndarray
-    """Constraints there, shape (m,)."""
-    residual: np.ndarray
-    """Size of each constraint in units of its tolerance, shape (m,); infinite where it is NaN."""
-    tolerance: np.ndarray
-    """Shape (m,)."""
-    jacobian: np.ndarray
-    """Compressed, shape (m, s)."""
-
-    @property
-    def converged(self) -> bool:
-        """Whether every constraint is met."""
-        return bool(np.max(self.residual) <= 1.0)
-
-
-@dataclass(frozen=True)
-class Search:
-    """What a search needs to know of the level set.
-
-    Parameters
-    ----------
-    constraint, jacobian
-        Functions of inputs in units of their scales.
-    algebra
-        On NumPy arrays.
-    observed
-        What was observed, shape (m,), for the rounding errors to expect.
-    tolerance
-        Distance to the level set that counts as none, in units of the scales.
-    """
-
-    constraint: Callable[[np.ndarray], Any]
-    jacobian: Callable[[np.ndarray], Any]
-    algebra: Any
-    observed: np.ndarray
-    tolerance: float
-
-    def tolerances(self, row_norms: np.ndarray) -> np.ndarray:
-        """Size of each constraint that counts as zero where J has rows of these norms, (m,)."""
-        return self.tolerance * row_norms + ROUNDING * np.maximum(np.abs(self.observed), 1e-300)
-
-    def run(self, start: np.ndarray) -> Found:
-        """Follow damped Gauss-Newton steps of least length from ``start`` (Levenberg-Marquardt)."""
-        position, value = start, np.asarray(self.constraint(start))
-        found = self._found(position, value)
-        # how far one unit of the inputs moves each constraint where the search begins
-        units = np.maximum(self.algebra.row_norms(found.jacobian), 1e-300)
-        damping = 1e-3
-        for _ in range(MAX_ITERATIONS):
-            if found.converged or not np.all(np.isfinite(found.jacobian)):
-                break
-            step = self._step(found, value, damping * units**2)
-            trial = np.asarray(self.constraint(position + step))
-            if _size(trial / units) < _size(value / units):
-                position, value = position + step, trial
-                found = self._found(position, value)
-                damping = max(damping / 5.0, MIN_DAMPING)
-            else:
-                damping *= 8.0
-            if damping > MAX_DAMPING:
-                break
-        return found
-
-    def _found(self, position: np.ndarray, value: np.ndarray) -> Found:
-        jacobian = np.asarray(self.jacobian(position))
-        tolerance = self.tolerances(self.algebra.row_norms(jacobian))
-        residual = np.abs(value) / np.where(tolerance > 0, tolerance, np.inf)
-        # a constraint that no input moves is met or it is not
-        residual = np.where((tolerance > 0) | (value == 0), residual, np.inf)
-        residual = np.where(np.isnan(residual), np.inf, residual)
-        return Found(position, value, residual, tolerance, jacobian)
-
-    def _step(self, found: Found, value: np.ndarray, raised: np.ndarray) -> np.ndarray:
-        linear = self.algebra.factorise(found.jacobian, raised)
-        step = -self.algebra.transposed(linear, self.algebra.solve(linear, value))
-        length = float(np.linalg.norm(step))
-        if not np.isfinite(length):
-            return np.full_like(found.position, np.nan)
-        return step * min(1.0, MAX_STEP / max(length, 1e-300))
-
-    def has_full_rank(self, found: Found) -> bool:
-        """Whether the rows of the Jacobian are independent beyond rounding."""
-        norms = self.algebra.row_norms(found.jacobian)
-        if not (np.all(np.isfinite(norms)) and np.all(norms > 0)):
-            return False
-        linear = self.algebra.factorise(found.jacobian / norms[:, None])
-        if linear.inverse_diagonal.size:
-            return bool(np.all(np.isfinite(linear.factor)) and linear.inverse_diagonal.max() < 1e14)
-        return bool(np.min(np.diag(linear.factor)) > MIN_RANK)
-
-
-def find_point(
-    search: Search,
-    draw: Callable[[int], np.ndarray],
-    labels: Sequence[str],
-    *,
-    usable: Callable[[Found], bool],
-    n_tries: int,
-) -> Found:
-    """A point of the level set, from the first random inputs that lead to one.
-
-    Parameters
-    ----------
-    search
-        The level set.
-    draw
-        Gives n random inputs in units of their scales, shape (n, d).
-    labels
-        Names of the constraints.
-    usable
-        Whether a chain may start at a point of the level set.
-    n_tries
-        Random inputs to begin with, of those where the constraints are finite.
+    A search may end in a corner, or in a mode of hardly any mass, that a chain takes long to leave
+    or never leaves. So a few points are found, each goes some transitions on, and one is drawn in
+    proportion to the density that they came to: modes of like density each have their chance.
 
     Raises
     ------
     ModelError
-        With the best residual and the entries that could not be matched.
+        If no point is found, none can be brought to the tolerance, or the structure of the Jacobian
+        does not hold there.
     """
-    best: Found | None = None
-    n_finite, deficient = 0, False
-    with np.errstate(all="ignore"):
-        for start in _finite_starts(search, draw, n_tries):
-            n_finite += 1
-            found = search.run(start)
-            if found.converged and search.has_full_rank(found):
-                if usable(found):
-                    return found
-            elif found.converged:
-                deficient = True
-            if best is None or _closeness(found) < _closeness(best):
-                best = found
-    raise ModelError(_explanation(search, best, labels, n_finite, deficient))
-
-
-def _finite_starts(
-    search: Search, draw: Callable[[int], np.ndarray], n_tries: int
-) -> Iterator[np.ndarray]:
-    """Random inputs at which the constraints are finite, up to ``n_tries`` of them."""
-    n_found = 0
-    for _ in range(MAX_STARTS // BATCH):
-        for start in draw(BATCH):
-            if np.all(np.isfinite(np.asarray(search.constraint(start)))):
-                yield start
-                n_found += 1
-                if n_found == n_tries:
-                    return
-
-
-def _explanation(
-    search: Search,
-    best: Found | None,
-    labels: Sequence[str],
-    n_finite: int,
-    deficient: bool,
-) -> str:
-    if best is None:
-        return (
-            f"the observed output is NaN or infinite at each of {MAX_STARTS} prior draws, so there "
-            "is nowhere to start from; check the simulator, or narrow the prior so that it stays "
-            "finite"
+    candidates: list[tuple[float, np.ndarray]] = []
+    for _ in range(N_TRIES):
+        try:
+            position, residual = model.polish(model.level_set.find_point(rng).position)
+        except ModelError:
+            if candidates:
+                break
+            raise
+        if not model.level_set.structure_holds(position):
+            raise ModelError(
+                "an input taken for noise of one output reaches others where they are matched; "
+                "pass use_structure=False, and leave out noise= if it was declared"
+            )
+        if residual <= 1.0:
+            candidates.append(settled(model, position, rng))
+        if len(candidates) == N_CANDIDATES:
+            break
+    if not candidates:
+        raise ModelError(
+            "the points found where the exact observations are met could not be brought to the "
+            "tolerance; raise tolerance="
         )
-    if deficient or best.converged:
-        return (
-            "the Jacobian of the exactly observed outputs has not full rank where they are "
-            f"matched: some of {_listed(labels, range(len(labels)))} are functions of others, or "
-            "do not move with any input, or the density is zero there; leave out what is "
-            "redundant, or give it noise of its own"
-        )
-    worst = [i for i in np.argsort(best.residual)[::-1] if best.residual[i] > 1.0]
-    still = [i for i in worst if search.algebra.row_norms(best.jacobian)[i] == 0]
-    hint = f"; {_listed(labels, still)} did not move with any input" if still else ""
-    return (
-        f"no inputs were found that give what was observed, from {n_finite} finite prior draws: "
-        f"the closest are off by {np.abs(best.value).max():.3g}, and {len(worst)} of "
-        f"{len(labels)} entries could not be matched ({_listed(labels, worst)}){hint}. Check that "
-        "the simulator can "
-        "reach the data; if it can, pass a point that does as initvals to pm.sample"
-    )
+    # the largest of log densities with Gumbel noise is a draw in proportion to the densities
+    heights = [log_density + rng.gumbel() for log_density, _ in candidates]
+    return candidates[int(np.argmax(heights))][1]
 
 
-def _listed(labels: Sequence[str], entries: Sequence[int]) -> str:
-    names = [labels[i] for i in entries]
-    return ", ".join(names[:N_NAMED]) + (", ..." if len(names) > N_NAMED else "")
-
-
-def _closeness(found: Found) -> tuple[int, float]:
-    """Constraints that are not met, and how far off they are."""
-    return int(np.sum(found.residual > 1.0)), _size(found.value)
-
-
-def _size(values: np.ndarray) -> float:
-    """Euclidean norm, infinite where something is NaN."""
-    size = float(np.linalg.norm(values))
-    return np.inf if np.isnan(size) else size
+def settled(
+    model: ConstrainedModel, position: np.ndarray, rng: np.random.Generator
+) -> tuple[float, np.ndarray]:
+    """Mean log density of the second half of some transitions, and where they lead."""
+    state = model.state_at(position)
+    for _ in range(2):
+        given = [
+            TransitionInput(rng.standard_normal(position.size), np.log(rng.random()), *SETTLING)
+            for _ in range(MAX_TRANSITIONS)
+        ]
+        state, records = model.transitions(state, given)
+    log_density = float(np.mean([record.log_density for record in records]))
+    return log_density, records[-1].position

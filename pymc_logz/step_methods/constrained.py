@@ -11,23 +11,24 @@ from pymc.step_methods.state import dataclass_state
 from pymc.step_methods.step_sizes import DualAverageAdaptation, StepSizeState
 from pymc.util import get_random_generator
 
-from pymc_logz.arguments import check_positive, check_whole
-from pymc_logz.manifold.kernel import (
+from pymc_logz.arguments import (
+    check_below_one,
+    check_positive,
+    check_probability,
+    check_whole,
+)
+from pymc_logz.manifold.model import MAX_TRANSITIONS, make_constrained_model
+from pymc_logz.manifold.rattle import (
     NOT_CONVERGED,
     NOT_FINITE,
     NOT_REVERSIBLE,
     ConstrainedHamiltonian,
-    TransitionInfo,
 )
-from pymc_logz.manifold.model import MAX_TRANSITIONS, ConstrainedModel, Record, transition_row
+from pymc_logz.manifold.transitions import TransitionInfo, TransitionInput, TransitionRecord
 from pymc_logz.step_methods.adaptation import reasonable_step_size
-from pymc_logz.step_methods.arguments import (
-    check_settings,
-    check_whole_model,
-    checked_scale,
-)
 from pymc_logz.step_methods.base import ChosenStep
-from pymc_logz.step_methods.moves import Moves
+from pymc_logz.step_methods.sources.constrained import ConstrainedSource
+from pymc_logz.step_methods.variables import check_whole_model, checked_scale
 
 MAX_ENERGY_ERROR = 1000.0
 FAILURES = {
@@ -46,7 +47,7 @@ class ConstrainedHMCState(StepMethodState):
     step_adapt: StepSizeState
     n_draws: int
     n_failures: int
-    waiting: np.ndarray  # of transitions made ahead of the draw
+    waiting: tuple[TransitionRecord, ...]  # of transitions made ahead of the draw
     path_length: float = field(metadata={"frozen": True})
     max_steps: int = field(metadata={"frozen": True})
     jitter: float = field(metadata={"frozen": True})
@@ -197,15 +198,16 @@ class ConstrainedHMC(ChosenStep):
         model = pm.modelcontext(model)
         check_whole_model(vars, model)
         check_whole(1, n_inner=n_inner, max_steps=max_steps)
-        check_settings(1, None, target_accept, step_size, jitter)
-        check_positive(path_length=path_length, tolerance=tolerance)
+        check_probability(target_accept=target_accept)
+        check_below_one(jitter=jitter)
+        check_positive(step_size=step_size, path_length=path_length, tolerance=tolerance)
         self.vars = model.value_vars
         self.rng = get_random_generator(rng)
         self.path_length, self.max_steps, self.jitter = path_length, max_steps, jitter
         self.step_size, self.target_accept, self.n_inner = step_size, target_accept, n_inner
         self._n_dims = sum(int(np.prod(value.shape)) for value in model.initial_point(0).values())
-        self.moves = Moves(
-            ConstrainedModel(
+        self.source = ConstrainedSource(
+            make_constrained_model(
                 model,
                 ConstrainedHamiltonian(n_inner=n_inner),
                 tolerance=tolerance,
@@ -220,7 +222,7 @@ class ConstrainedHMC(ChosenStep):
     def _reset(self, tune: bool) -> None:
         self.tune = tune
         self.position: np.ndarray | None = None
-        self.waiting = np.empty((0, self._n_dims + 2 + len(TransitionInfo._fields)))
+        self.waiting: tuple[TransitionRecord, ...] = ()
         self.n_draws = self.n_failures = 0
         self._set_step_size(0.25 if self.step_size is None else self.step_size)
 
@@ -239,17 +241,17 @@ class ConstrainedHMC(ChosenStep):
         else:
             self._check_untouched(point)
         adapts = self.tune and self.step_size is None
-        if not len(self.waiting):
+        step_size = float(self.step_adapt.current(tune=adapts))
+        if not self.waiting:
             # only a call of JAX is dear enough to make several transitions of it
-            ahead = not adapts and self.moves.model.backend.name == "jax"
-            self.waiting = self._move_on(MAX_TRANSITIONS if ahead else 1)
-        step_size, row = float(self.waiting[0, 0]), self.waiting[0, 1:]
-        self.position, log_density, info = Record.of(row)
-        self.waiting = self.waiting[1:]
+            ahead = not adapts and self.source.uses_jax()
+            self.waiting = self._move_on(step_size, MAX_TRANSITIONS if ahead else 1)
+        record, *rest = self.waiting
+        self.position, self.waiting = record.position, tuple(rest)
         if adapts:
             # a trajectory that needed the fallback is too dear to aim at: it counts as a failed one
-            self.step_adapt.update(info.acceptance_rate * (info.n_newton == 0), tune=True)
-        stats = self._stats(info, log_density)
+            self.step_adapt.update(_clean_acceptance_rate(record.info), tune=True)
+        stats = self._stats(record)
         bar = float(self.step_adapt.current(tune=False))
         stats |= {"step_size": step_size, "step_size_bar": bar, "tune": self.tune}
         self.n_draws += 1
@@ -260,32 +262,34 @@ class ConstrainedHMC(ChosenStep):
         seed = self.rng.integers(2**63, size=4).tolist()
         # copies, since a worker process writes the next point into the same memory
         point = {name: np.array(value) for name, value in point.items()}
-        self.position = self.moves.ask("start", point, seed)
+        self.position = self.source.start(point, seed)
         if self.step_size is None and self.tune:
+            start = self.position
 
             def acceptance_rate(step_size: float) -> float:
                 # log of a uniform number above 1: tried, not taken
                 noise = self.rng.standard_normal(self._n_dims)
-                row = transition_row(noise, np.inf, step_size, 1)
-                info = Record.of(self.moves.ask("moves", self.position, row[None])[0]).info
-                return float(info.acceptance_rate * (info.n_newton == 0))
+                tried = TransitionInput(noise, np.inf, step_size, 1)
+                return _clean_acceptance_rate(self.source.move_on(start, [tried])[0].info)
 
             self._set_step_size(min(reasonable_step_size(acceptance_rate, 0.25), 1.0))
 
-    def _move_on(self, n: int) -> np.ndarray:
-        """Step size and record of each of the next n trajectories, a row each."""
-        step_size = float(self.step_adapt.current(self.tune and self.step_size is None))
-        rows = []
-        for _ in range(n):
-            path_length = self.path_length * self.rng.uniform(0.5, 1.5)
-            n_steps = int(np.clip(round(path_length / step_size), 1, self.max_steps))
-            jittered = step_size * (1.0 + self.jitter * self.rng.uniform(-1.0, 1.0))
-            noise = self.rng.standard_normal(self._n_dims)
-            rows.append(transition_row(noise, np.log(self.rng.random()), jittered, n_steps))
-        records = self.moves.ask("moves", self.position, np.array(rows))
-        return np.column_stack([np.full(n, step_size), records])
+    def _move_on(self, step_size: float, n: int) -> tuple[TransitionRecord, ...]:
+        """Records of the next n trajectories, whose steps have this size up to jitter."""
+        assert self.position is not None
+        given = [self._next_input(step_size) for _ in range(n)]
+        return tuple(self.source.move_on(self.position, given))
 
-    def _stats(self, info: TransitionInfo, log_density: float) -> dict[str, Any]:
+    def _next_input(self, step_size: float) -> TransitionInput:
+        """What decides a trajectory: its length, step size and noise, drawn in this order."""
+        path_length = self.path_length * self.rng.uniform(0.5, 1.5)
+        n_steps = int(np.clip(round(path_length / step_size), 1, self.max_steps))
+        jittered = step_size * (1.0 + self.jitter * self.rng.uniform(-1.0, 1.0))
+        noise = self.rng.standard_normal(self._n_dims)
+        return TransitionInput(noise, np.log(self.rng.random()), jittered, n_steps)
+
+    def _stats(self, record: TransitionRecord) -> dict[str, Any]:
+        info = record.info
         failed = {name: bool(info.status == code) for name, code in FAILURES.items()}
         self.n_failures += any(failed.values()) and not self.tune
         n_projections = 2 * self.n_inner * max(int(info.n_steps), 1)
@@ -300,14 +304,14 @@ class ConstrainedHMC(ChosenStep):
             "n_newton": int(info.n_newton),
             "residual": float(info.residual),
             "failures": self.n_failures,
-            "model_logp": log_density,
+            "model_logp": record.log_density,
             **failed,
         }
 
     def _moved(self, point: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The point with its values replaced, its order of keys kept."""
         assert self.position is not None
-        values = self.moves.model.named(self.position)
+        values = self.source.model.named(self.position)
         return {
             **point,
             **{name: value.astype(point[name].dtype) for name, value in values.items()},
@@ -320,3 +324,8 @@ class ConstrainedHMC(ChosenStep):
             point,
             "which leaves the exact observations unmet; use ConstrainedHMC alone",
         )
+
+
+def _clean_acceptance_rate(info: TransitionInfo) -> float:
+    """Acceptance rate, zero where a projection needed the fallback."""
+    return float(info.acceptance_rate * (info.n_newton == 0))

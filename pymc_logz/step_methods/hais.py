@@ -20,12 +20,12 @@ from pymc_logz.pilot.planning import fitted_to, make_plan
 from pymc_logz.pilot.reference import check_start, path_from
 from pymc_logz.runners.block import Block
 from pymc_logz.seeds import generators_from
-from pymc_logz.step_methods.arguments import (
+from pymc_logz.step_methods.base import ChosenStep
+from pymc_logz.step_methods.sources.annealed import Proposals, ProposalSource
+from pymc_logz.step_methods.variables import (
     check_whole_model,
     values_of_row,
 )
-from pymc_logz.step_methods.base import ChosenStep
-from pymc_logz.step_methods.proposals import Proposals, ProposalSource
 
 logger = logging.getLogger("pymc.pymc_logz")
 

@@ -13,6 +13,14 @@ from pymc.step_methods.state import dataclass_state
 from pymc.step_methods.step_sizes import DualAverageAdaptation, StepSizeState
 from pymc.util import get_random_generator
 
+from pymc_logz.arguments import (
+    SHARE_REPLACED,
+    check_below_one,
+    check_positive,
+    check_probability,
+    check_share,
+    check_whole,
+)
 from pymc_logz.step_methods.adaptation import (
     ScaleAdaptation,
     ScaleState,
@@ -20,8 +28,8 @@ from pymc_logz.step_methods.adaptation import (
     reasonable_step_size,
     window_ends,
 )
-from pymc_logz.step_methods.arguments import check_settings, checked_scale, continuous_vars
 from pymc_logz.step_methods.base import ChosenStep
+from pymc_logz.step_methods.variables import checked_scale, continuous_vars
 
 MAX_ENERGY_ERROR = 1000.0
 
@@ -186,7 +194,11 @@ class PartialMomentumHMC(ChosenStep):
         self._shapes = {var.name: np.shape(initial_point[var.name]) for var in self.vars}
         n_dims = sum(int(np.prod(shape)) for shape in self._shapes.values())
         self.scale = None if scale is None else checked_scale(scale, n_dims)
-        check_settings(n_steps, refreshment, target_accept, step_size, jitter)
+        check_whole(1, n_steps=n_steps)
+        check_share(SHARE_REPLACED, refreshment=refreshment)
+        check_probability(target_accept=target_accept)
+        check_positive(step_size=step_size)
+        check_below_one(jitter=jitter)
         with model:  # so that check_bounds of the model counts
             self._log_density = model.logp_dlogp_function(
                 self.vars, ravel_inputs=True, initial_point=initial_point, **(compile_kwargs or {})

@@ -19,12 +19,12 @@ from pymc_logz.pilot.reference import check_start, path_from
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar
 from pymc_logz.seeds import generators_from
-from pymc_logz.step_methods.arguments import (
+from pymc_logz.step_methods.base import ChosenStep
+from pymc_logz.step_methods.sources.tempered import Draws, Ensemble, WalkSource
+from pymc_logz.step_methods.variables import (
     check_whole_model,
     values_of_row,
 )
-from pymc_logz.step_methods.base import ChosenStep
-from pymc_logz.step_methods.walkers import Draws, Ensemble, WalkSource
 from pymc_logz.tempered.run import warm_up
 from pymc_logz.tempered.settings import TemperedSettings
 

@@ -6,8 +6,8 @@ from support.scripts import load
 
 import pymc_logz as lz
 from pymc_logz.manifold.evidence import manifold_bridge
-from pymc_logz.manifold.kernel import ConstrainedHamiltonian
-from pymc_logz.manifold.model import ConstrainedModel
+from pymc_logz.manifold.model import make_constrained_model
+from pymc_logz.manifold.starting_points import find_start
 
 
 @pytest.fixture(scope="module")
@@ -23,15 +23,15 @@ def test_data_are_those_of_the_paper(example):
 
 
 def test_simulator_gives_its_data_for_the_true_inputs(example):
-    model = ConstrainedModel(example.simulator(example.simulated_data()), ConstrainedHamiltonian())
+    model = make_constrained_model(example.simulator(example.simulated_data()))
     noise = np.random.RandomState(1234).normal(size=(50, 2))
     true = model.position_of({"z_log__": np.log(example.RATES), "noise": noise})
     assert float(np.abs(np.asarray(model.system.constraint(true))).max()) < 1e-10
     # four rates reach all outputs, each noise one
-    assert model.structure is not None
-    assert model.structure.common.size == 4
+    assert model.level_set.structure is not None
+    assert model.level_set.structure.common.size == 4
     # a start of one's own is found from prior draws, of which few stay finite in the loop
-    start = model.find_start(np.random.default_rng(1))
+    start = find_start(model, np.random.default_rng(1))
     assert model.system.residual(np.asarray(model.system.constraint(start))) <= 1.0
 
 

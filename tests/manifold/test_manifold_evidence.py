@@ -14,9 +14,9 @@ from support.level_sets import nearly_singular, parabola, two_branches
 import pymc_logz as lz
 from pymc_logz.errors import ModelError
 from pymc_logz.manifold.charts import Atlas, fitted_charts
-from pymc_logz.manifold.evidence import bridge_charts, manifold_bridge, misses_a_mode
-from pymc_logz.manifold.kernel import ConstrainedHamiltonian
-from pymc_logz.manifold.model import ConstrainedModel
+from pymc_logz.manifold.evidence import bridge_charts, manifold_bridge
+from pymc_logz.manifold.missed_modes import misses_a_mode
+from pymc_logz.manifold.model import make_constrained_model
 from pymc_logz.models.exact import ExactObservation
 
 MATRIX = np.cos(np.outer(np.arange(1, 7), np.arange(1, 4)))
@@ -72,7 +72,7 @@ def atlas_of(name: str) -> tuple[pm.Model, Atlas]:
         ExactObservation("y", output(u), observed)
     # scales that are not all one: log Z has to account for them
     scale = np.linspace(0.8, 1.3, n)
-    return model, Atlas(ConstrainedModel(model, ConstrainedHamiltonian(), scale=scale))
+    return model, Atlas(make_constrained_model(model, scale=scale))
 
 
 def z_scores(name: str, n_replicates: int, n_draws: int = 200, atlas: Atlas | None = None):
@@ -145,7 +145,7 @@ def test_charts_reach_draws_and_come_back():
 def test_density_of_charts_integrates_to_the_share_of_lifts_that_arrive():
     """On the circle, whose surface measure is its length (inputs have the same scale here)."""
     model, _ = atlas_of("circle")
-    atlas = Atlas(ConstrainedModel(model, ConstrainedHamiltonian(), scale=np.ones(2)))
+    atlas = Atlas(make_constrained_model(model, scale=np.ones(2)))
     rng = make_rng("density of charts")
     charts, _ = fitted_charts(atlas, circle_draws(rng, 300))
     angle = (np.arange(4000) + 0.5) * 2 * np.pi / 4000

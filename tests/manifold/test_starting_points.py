@@ -8,8 +8,9 @@ import pytensor.tensor as pt
 import pytest
 from support.level_sets import unequal
 
-from pymc_logz.manifold.kernel import ConstrainedHamiltonian
-from pymc_logz.manifold.model import ConstrainedModel
+from pymc_logz.manifold import starting_points
+from pymc_logz.manifold.model import ConstrainedModel, make_constrained_model
+from pymc_logz.manifold.starting_points import find_start
 from pymc_logz.models.exact import ExactObservation
 
 N_STARTS = 60
@@ -20,12 +21,12 @@ def made(output, observed) -> ConstrainedModel:
     with pm.Model() as model:
         u = pm.Normal("u", shape=2)
         ExactObservation("y", output(u), observed)
-    return ConstrainedModel(model, ConstrainedHamiltonian(), scale=np.ones(2))
+    return make_constrained_model(model, scale=np.ones(2))
 
 
 def starts(model: ConstrainedModel) -> np.ndarray:
     """Starts from as many seeds, shape (n, 2)."""
-    return np.array([model.find_start(np.random.default_rng(seed)) for seed in range(N_STARTS)])
+    return np.array([find_start(model, np.random.default_rng(seed)) for seed in range(N_STARTS)])
 
 
 def test_modes_of_like_mass_each_have_their_starts():
@@ -41,9 +42,9 @@ def test_one_of_four_is_drawn_in_proportion_to_its_density(monkeypatch):
     """Would catch the densest one, the first one, and one at random."""
     model = made(lambda u: u[0] + u[1], 0.0)
     settled = itertools.cycle([(np.log(weight), np.array([weight])) for weight in (1, 2, 3, 6)])
-    monkeypatch.setattr(model, "settled", lambda position, rng: next(settled))
+    monkeypatch.setattr(starting_points, "settled", lambda model, position, rng: next(settled))
     rng = np.random.default_rng(1)
-    found = np.array([model.find_start(rng)[0] for _ in range(400)])
+    found = np.array([find_start(model, rng)[0] for _ in range(400)])
     for weight in (1, 2, 3, 6):
         share = weight / 12
         assert abs(np.mean(found == weight) - share) < 4 * np.sqrt(share * (1 - share) / 400)
@@ -52,6 +53,9 @@ def test_one_of_four_is_drawn_in_proportion_to_its_density(monkeypatch):
 def test_a_mode_of_hardly_any_mass_has_none():
     """An output that folds back: one search in six ends 20 nats lower, for good."""
     model = made(lambda u: u[0] * pt.exp(-u[0]) + np.float64(0.002) * u[1], 0.01)
-    ends = [model.search(np.random.default_rng(seed)).position[0] for seed in range(N_STARTS)]
+    ends = [
+        model.level_set.find_point(np.random.default_rng(seed)).position[0]
+        for seed in range(N_STARTS)
+    ]
     assert np.mean(np.array(ends) > 3.0) > 0.05
     assert np.all(starts(model)[:, 0] < 3.0)

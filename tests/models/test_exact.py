@@ -13,8 +13,7 @@ import pymc_logz as lz
 from pymc_logz.errors import DiscreteVariableError, ModelError
 from pymc_logz.manifold.forms.relax import relax
 from pymc_logz.manifold.generator import make_generator
-from pymc_logz.manifold.kernel import ConstrainedHamiltonian
-from pymc_logz.manifold.model import ConstrainedModel
+from pymc_logz.manifold.model import make_constrained_model
 from pymc_logz.models.exact import ExactObservation, exact_observations
 
 UNKNOWN = "exact observation"
@@ -199,12 +198,12 @@ def test_no_exact_observation():
 def test_unmatched_outputs_are_named(output, observed, message):
     model = declared(output, observed)
     with pytest.raises(ModelError, match=message):
-        ConstrainedModel(model, ConstrainedHamiltonian(), compile_kwargs=FAST)
+        make_constrained_model(model, compile_kwargs=FAST)
 
 
 def test_declared_noise_is_checked():
     model = declared(lambda v: v[:2] + v[2], [1.0, 2.0], noise="v")
     with pytest.raises(ModelError, match="declared noise reaches 2 entries"):
-        ConstrainedModel(model, ConstrainedHamiltonian(), compile_kwargs=FAST)
+        make_constrained_model(model, compile_kwargs=FAST)
     with pytest.raises(ModelError, match="no variables of the model"):
         make_generator(declared(lambda v: v[:2], [1.0, 2.0], noise="w"))

@@ -28,8 +28,8 @@ import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.step_methods import HAIS, PartialMomentumHMC
-from pymc_logz.step_methods.processes import Helper
-from pymc_logz.step_methods.proposals import Proposals
+from pymc_logz.step_methods.sources.annealed import Proposals
+from pymc_logz.step_methods.sources.helper import Helper
 from pymc_logz.trees.readers import proposal_log_weight
 
 pytestmark = [

@@ -8,8 +8,8 @@ import pytest
 from pymc_logz.errors import ModelError
 from pymc_logz.manifold.forms.generator import generator_form
 from pymc_logz.manifold.generator import make_generator
-from pymc_logz.manifold.kernel import ConstrainedHamiltonian
-from pymc_logz.manifold.model import ConstrainedModel
+from pymc_logz.manifold.model import make_constrained_model
+from pymc_logz.manifold.starting_points import find_start
 from pymc_logz.models.exact import exact_observations
 
 DATA = np.array([0.5, 1.2, 0.3])
@@ -69,10 +69,8 @@ def test_some_variables_may_stay_as_they_are():
     assert [rv.name for rv in form.observed_RVs] == ["count"]
     assert [term.name for term in exact_observations(form)] == ["y"]
     assert not exact_observations(model)
-    constrained = ConstrainedModel(
-        form, ConstrainedHamiltonian(), compile_kwargs={"mode": "FAST_COMPILE"}
-    )
-    start = constrained.named(constrained.find_start(np.random.default_rng(1)))
+    constrained = make_constrained_model(form, compile_kwargs={"mode": "FAST_COMPILE"})
+    start = constrained.named(find_start(constrained, np.random.default_rng(1)))
     np.testing.assert_allclose(start["level"] + 0.5 * start["y_noise"], DATA, atol=1e-8)
 
 

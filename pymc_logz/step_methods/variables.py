@@ -1,4 +1,4 @@
-"""Checks of what users pass to step methods."""
+"""The variables of a model that a step method moves: which, their order, scales and values."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,13 +7,7 @@ import numpy as np
 import pymc as pm
 from pymc.util import get_value_vars_from_user_vars
 
-from pymc_logz.arguments import (
-    SHARE_REPLACED,
-    check_positive,
-    check_probability,
-    check_share,
-    check_whole,
-)
+from pymc_logz.arguments import check_positive
 from pymc_logz.errors import DiscreteVariableError
 
 
@@ -44,22 +38,6 @@ def checked_scale(scale: float | Sequence[float], n_dims: int) -> np.ndarray:
         )
     check_positive(scale=scale)
     return np.broadcast_to(values, n_dims).copy()
-
-
-def check_settings(
-    n_steps: int,
-    refreshment: float | None,
-    target_accept: float,
-    step_size: float | None,
-    jitter: float,
-) -> None:
-    """Raise for a setting of `PartialMomentumHMC` outside its range."""
-    check_whole(1, n_steps=n_steps)
-    check_share(SHARE_REPLACED, refreshment=refreshment)
-    check_probability(target_accept=target_accept)
-    check_positive(step_size=step_size)
-    if not 0 <= jitter < 1:
-        raise ValueError(f"jitter={jitter!r} must lie in [0, 1)")
 
 
 def check_whole_model(vars: Any, model: pm.Model) -> None:

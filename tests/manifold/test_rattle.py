@@ -1,4 +1,4 @@
-"""Constrained kernel: reversible, symplectic, of order two, invariant; and what breaks it."""
+"""Constrained moves: reversible, symplectic, of order two, invariant; and what breaks it."""
 
 from dataclasses import replace
 
@@ -14,19 +14,22 @@ from support.level_sets import (
     two_branches,
 )
 
-from pymc_logz.manifold.kernel import (
+from pymc_logz.manifold.backends.on_jax import JaxBackend
+from pymc_logz.manifold.backends.on_pytensor import PytensorBackend
+from pymc_logz.manifold.projection import project_position
+from pymc_logz.manifold.rattle import (
     NOT_CONVERGED,
     NOT_FINITE,
     NOT_REVERSIBLE,
     OK,
     ConstrainedHamiltonian,
+    state_at,
 )
-from pymc_logz.manifold.projection import project_position
-from pymc_logz.manifold.system import JaxBackend, PytensorBackend
+from pymc_logz.manifold.transitions import TransitionInput
 
 N_ROWS = 8000
 N_MOVES = 2
-KERNEL = ConstrainedHamiltonian()
+MOVES = ConstrainedHamiltonian()
 
 
 class UnprojectedMomentum(ConstrainedHamiltonian):
@@ -58,8 +61,8 @@ def on_numpy():
 def start(on_numpy):
     """A point of the surface and a tangent momentum."""
     rng = make_rng("constrained start")
-    state = KERNEL.state_at(on_numpy, on_surface(rng))
-    return state, KERNEL.project_momentum(on_numpy, state.linear, rng.standard_normal(5))
+    state = state_at(on_numpy, on_surface(rng))
+    return state, MOVES.project_momentum(on_numpy, state.linear, rng.standard_normal(5))
 
 
 def numeric_gradient(function, point, step=1e-5):
@@ -82,16 +85,16 @@ def test_density_and_gradient(on_numpy, start):
 
 @pytest.mark.parametrize("n_inner", [1, 3])
 def test_it_stays_on_the_level_set_and_comes_back(on_numpy, start, n_inner):
-    kernel = ConstrainedHamiltonian(n_inner=n_inner)
+    moves = ConstrainedHamiltonian(n_inner=n_inner)
     state, momentum = start
-    end = kernel.integrate(on_numpy, state, momentum, 0.2, 7)
+    end = moves.integrate(on_numpy, state, momentum, 0.2, 7)
     assert end.status == OK
     assert end.n_steps == 7
     # catches a trajectory that does not move
     assert np.linalg.norm(end.state.position - state.position) > 0.3
     assert np.abs(on_numpy.constraint(end.state.position)).max() < 1e-11
     assert np.abs(on_numpy.algebra.multiply(end.state.linear, end.momentum)).max() < 1e-12
-    back = kernel.integrate(on_numpy, end.state, -end.momentum, 0.2, 7)
+    back = moves.integrate(on_numpy, end.state, -end.momentum, 0.2, 7)
     np.testing.assert_allclose(back.state.position, state.position, atol=1e-9)
     np.testing.assert_allclose(back.momentum, -momentum, atol=1e-9)
 
@@ -99,12 +102,12 @@ def test_it_stays_on_the_level_set_and_comes_back(on_numpy, start, n_inner):
 @pytest.mark.parametrize("n_inner", [1, 2])
 def test_energy_error_is_of_order_two(on_numpy, start, n_inner):
     # catches an order of one: a kick at the wrong place, a momentum that is projected too late
-    kernel = ConstrainedHamiltonian(n_inner=n_inner)
+    moves = ConstrainedHamiltonian(n_inner=n_inner)
     state, momentum = start
     step_sizes, errors = 0.1 / 2.0 ** np.arange(4), []
     for step_size in step_sizes:
-        end = kernel.integrate(on_numpy, state, momentum, step_size, round(0.8 / step_size))
-        errors.append(abs(kernel.energy(end.state, end.momentum) - kernel.energy(state, momentum)))
+        end = moves.integrate(on_numpy, state, momentum, step_size, round(0.8 / step_size))
+        errors.append(abs(moves.energy(end.state, end.momentum) - moves.energy(state, momentum)))
     slope = np.polyfit(np.log(step_sizes), np.log(errors), 1)[0]
     assert slope == pytest.approx(2.0, abs=0.15)
 
@@ -118,8 +121,8 @@ def test_it_preserves_volume(on_numpy, start):
         """The nearest pair on the level set and tangent to it."""
         base = on_numpy.algebra.factorise(on_numpy.jacobian(position))
         position = project_position(on_numpy, position, base, 50).position
-        state = KERNEL.state_at(on_numpy, position)
-        return state, KERNEL.project_momentum(on_numpy, state.linear, momentum)
+        state = state_at(on_numpy, position)
+        return state, MOVES.project_momentum(on_numpy, state.linear, momentum)
 
     def derivatives(directions):
         """Of pairs before and after the trajectory, along each direction."""
@@ -128,7 +131,7 @@ def test_it_preserves_volume(on_numpy, start):
             ends = []
             for h in (1e-4, -1e-4):
                 pair = at(state.position + h * direction[0], momentum + h * direction[1])
-                end = KERNEL.integrate(on_numpy, *pair, 0.3, 3)
+                end = MOVES.integrate(on_numpy, *pair, 0.3, 3)
                 ends.append(
                     np.array([[pair[0].position, pair[1]], [end.state.position, end.momentum]])
                 )
@@ -148,13 +151,13 @@ def test_it_preserves_volume(on_numpy, start):
 def test_both_backends_follow_the_same_trajectory(on_numpy, start):
     backend = JaxBackend(surface(), "test")
     system = plain_system(backend)
-    transition = backend.compile(lambda *args: KERNEL.transition(system, *args))
+    transition = backend.compile(lambda *args: MOVES.transition(system, *args))
     rng = make_rng("noise of a transition")
     theirs = ours = start[0]
     for _ in range(5):
-        noise, log_uniform = rng.standard_normal(5), np.log(rng.random())
-        ours, our_info = KERNEL.transition(on_numpy, ours, noise, log_uniform, 0.4, 4)
-        theirs, their_info = transition(theirs, noise, log_uniform, 0.4, 4)
+        given = TransitionInput(rng.standard_normal(5), np.log(rng.random()), 0.4, 4)
+        ours, our_info = MOVES.transition(on_numpy, ours, given)
+        theirs, their_info = transition(theirs, given)
         np.testing.assert_allclose(theirs.position, ours.position, atol=1e-9)
         np.testing.assert_allclose(their_info.energy_error, our_info.energy_error, atol=1e-8)
         assert int(their_info.n_iterations) == our_info.n_iterations
@@ -173,10 +176,10 @@ def test_newton_takes_over_where_the_quasi_newton_search_fails():
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_failures_have_their_status():
     system = plain_system(two_branches().numpy())
-    state = KERNEL.state_at(system, np.array([0.0, 1.0]))
+    state = state_at(system, np.array([0.0, 1.0]))
 
     def status(momentum, step_size):
-        end = KERNEL.integrate(system, state, np.array([momentum, 0.0]), step_size, 3)
+        end = MOVES.integrate(system, state, np.array([momentum, 0.0]), step_size, 3)
         return int(end.status)
 
     statuses = {status(p, h) for p in (0.5, 1.0, 2.0, 4.0) for h in (0.1, 0.7, 1.5, 3.0)}
@@ -188,12 +191,13 @@ def test_failures_have_their_status():
         constraint=lambda u: np.array([u @ u - 1.0]),
         jacobian=lambda u: 2.0 * u[None],
     )
-    far = KERNEL.integrate(circle, state, np.array([3.0, 0.0]), 1.0, 3)
+    far = MOVES.integrate(circle, state, np.array([3.0, 0.0]), 1.0, 3)
     assert far.status == NOT_CONVERGED
     broken = replace(system, evaluate=lambda u: (system.evaluate(u)[0], np.nan, np.full(2, np.nan)))
-    assert KERNEL.integrate(broken, state, np.array([0.5, 0.0]), 0.1, 3).status == NOT_FINITE
+    assert MOVES.integrate(broken, state, np.array([0.5, 0.0]), 0.1, 3).status == NOT_FINITE
     with np.errstate(invalid="ignore"):
-        end, info = KERNEL.transition(circle, state, np.array([9.0, 0.0]), -1e-9, 1.0, 3)
+        given = TransitionInput(np.array([9.0, 0.0]), -1e-9, 1.0, 3)
+        end, info = MOVES.transition(circle, state, given)
     # a failed trajectory is rejected
     assert not info.accepted
     assert info.acceptance_rate == 0.0
@@ -208,7 +212,7 @@ CASES = {
 }
 
 
-def move(case, system, kernel, rows, rng, step_size, n_steps):
+def move(case, system, moves, rows, rng, step_size, n_steps):
     """Rows after some transitions each."""
     import jax
 
@@ -216,9 +220,10 @@ def move(case, system, kernel, rows, rng, step_size, n_steps):
         position, noise, log_uniform = args
 
         def body(i, state):
-            return kernel.transition(system, state, noise[i], log_uniform[i], step_size, n_steps)[0]
+            given = TransitionInput(noise[i], log_uniform[i], step_size, n_steps)
+            return moves.transition(system, state, given)[0]
 
-        return jax.lax.fori_loop(0, N_MOVES, body, kernel.state_at(system, position)).position
+        return jax.lax.fori_loop(0, N_MOVES, body, state_at(system, position)).position
 
     noise = rng.standard_normal((len(rows), N_MOVES, 2))
     uniform = np.log(rng.random((len(rows), N_MOVES)))
@@ -227,12 +232,12 @@ def move(case, system, kernel, rows, rng, step_size, n_steps):
 
 def check_invariant(subject) -> None:
     """Fail unless exact draws keep their law."""
-    name, kernel, change = subject
+    name, moves, change = subject
     case, step_size, n_steps = CASES[name]
     system = change(plain_system(case.jax()))
     rng = make_rng("constrained invariance", name)
     old, fresh = case.draw(rng, N_ROWS), case.draw(rng, N_ROWS)
-    new = move(case, system, kernel, old, rng, step_size, n_steps)
+    new = move(case, system, moves, old, rng, step_size, n_steps)
     assert np.mean(np.abs(new - old)) > 0.1, "nothing moves"
     functions = {
         "first": lambda u: u[:, 0],
@@ -247,17 +252,17 @@ def check_invariant(subject) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_exact_draws_keep_their_law(name):
-    check_invariant((name, KERNEL, lambda system: system))
+    check_invariant((name, MOVES, lambda system: system))
 
 
 @pytest.mark.parametrize(
-    ("name", "kernel", "change"),
+    ("name", "moves", "change"),
     [
-        ("parabola", KERNEL, without_determinant),
+        ("parabola", MOVES, without_determinant),
         ("nearly singular, long steps", UnprojectedMomentum(), lambda system: system),
         ("two branches", Unchecked(), lambda system: system),
     ],
     ids=["no determinant", "momentum not projected", "no reversibility check"],
 )
-def test_broken_variants_are_found(name, kernel, change):
-    assert_detects(check_invariant, (name, kernel, change))
+def test_broken_variants_are_found(name, moves, change):
+    assert_detects(check_invariant, (name, moves, change))

@@ -11,7 +11,7 @@ from pymc_logz.kernels.base import KernelState
 from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.temper import TemperBlock, Walkers
-from pymc_logz.step_methods.processes import Source
+from pymc_logz.step_methods.sources.blocks import BlockSource
 from pymc_logz.tempered.warm_up import Ladder, climb
 
 
@@ -104,13 +104,13 @@ def refresh_held(
     return (ensemble.exchanged(row, level), True) if row else (ensemble, False)
 
 
-class WalkSource(Source):
+class WalkSource(BlockSource):
     """Walks tempered walkers on, a batch of draws at a time; a function of message and settings.
 
     Parameters
     ----------
     model, block, reference, n_compiled, compile_kwargs
-        As in `Source`.
+        As in `BlockSource`.
     walking
         Compiled iterations of the walkers.
     ladder

@@ -1,10 +1,12 @@
-"""Hamiltonian Monte Carlo on a level set, for NumPy and JAX from one source."""
+"""Hamiltonian Monte Carlo on a level set by RATTLE, for NumPy and JAX from one source."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pymc_logz.manifold.algebra import Linear
-from pymc_logz.manifold.projection import System, project_position
+from pymc_logz.manifold.projection import project_position
+from pymc_logz.manifold.system import System
+from pymc_logz.manifold.transitions import TransitionInfo, TransitionInput
 
 OK, NOT_CONVERGED, NOT_REVERSIBLE, NOT_FINITE = range(4)
 STATUSES = {
@@ -43,21 +45,9 @@ class Trajectory(NamedTuple):
     """Iterations of Newton's method in its place."""
 
 
-class TransitionInfo(NamedTuple):
-    """What a reader wants to know of a transition."""
-
-    acceptance_rate: Any
-    accepted: Any
-    energy: Any
-    """Of the state that the chain is left in, with the momentum it had."""
-    energy_error: Any
-    """Of the proposal; infinite where there is none."""
-    residual: Any
-    """Largest constraint of the state, in units of its tolerance."""
-    status: Any
-    n_steps: Any
-    n_iterations: Any
-    n_newton: Any
+def state_at(system: System, position: Any) -> ManifoldState:
+    """State at a point of the level set."""
+    return ManifoldState(position, *system.evaluate(position))
 
 
 @dataclass(frozen=True)
@@ -67,6 +57,10 @@ class ConstrainedHamiltonian:
     Half a kick, a drift along the level set in ``n_inner`` geodesic sub-steps, half a kick: RATTLE.
     After each sub-step the step back is made too, and the trajectory is rejected unless it leads to
     where it came from, since only then is the map its own inverse after a flip of the momentum.
+
+    It is no `pymc_logz.kernels.base.Kernel`: those move batches of rows along a path in a graph of
+    PyTensor, and this moves one point of one level set, in NumPy or traced by JAX, since the number
+    of iterations of its searches is known only on the way.
 
     Parameters
     ----------
@@ -87,10 +81,6 @@ class ConstrainedHamiltonian:
     max_iterations: int = 20
     reverse_tolerance: float = 1e-6
 
-    def state_at(self, system: System, position: Any) -> ManifoldState:
-        """State at a point of the level set."""
-        return ManifoldState(position, *system.evaluate(position))
-
     def project_momentum(self, system: System, linear: Linear, momentum: Any) -> Any:
         """Part of a momentum that is tangent to the level set."""
         algebra = system.algebra
@@ -107,13 +97,7 @@ class ConstrainedHamiltonian:
         return 0.5 * (momentum @ momentum) - state.log_density
 
     def transition(
-        self,
-        system: System,
-        state: ManifoldState,
-        noise: Any,
-        log_uniform: Any,
-        step_size: Any,
-        n_steps: Any,
+        self, system: System, state: ManifoldState, given: TransitionInput
     ) -> tuple[ManifoldState, TransitionInfo]:
         """State after fresh momentum, a trajectory, and its acceptance or rejection.
 
@@ -123,32 +107,28 @@ class ConstrainedHamiltonian:
             The density and its constraints.
         state
             Where the chain is.
-        noise
-            Independent standard normals, shape (d,).
-        log_uniform
-            Log of a uniform number.
-        step_size, n_steps
-            Of the trajectory.
+        given
+            Noise and settings of this transition.
         """
         xp = system.arrays.xp
-        momentum = self.project_momentum(system, state.linear, noise)
-        end = self.integrate(system, state, momentum, step_size, n_steps)
+        momentum = self.project_momentum(system, state.linear, given.noise)
+        end = self.integrate(system, state, momentum, given.step_size, given.n_steps)
         start_energy = self.energy(state, momentum)
         error = self.energy(end.state, end.momentum) - start_energy
         error = xp.where((end.status == OK) & ~xp.isnan(error), error, xp.inf)
         acceptance_rate = xp.exp(-xp.maximum(error, 0.0))
-        accepted = log_uniform < -error
+        accepted = given.log_uniform < -error
         new = _select(xp, accepted, end.state, state)
         info = TransitionInfo(
-            acceptance_rate,
-            accepted,
-            xp.where(accepted, start_energy + error, start_energy),
-            error,
-            system.residual(system.constraint(new.position)),
-            end.status,
-            end.n_steps,
-            end.n_iterations,
-            end.n_newton,
+            acceptance_rate=acceptance_rate,
+            accepted=accepted,
+            energy=xp.where(accepted, start_energy + error, start_energy),
+            energy_error=error,
+            residual=system.residual(system.constraint(new.position)),
+            status=end.status,
+            n_steps=end.n_steps,
+            n_iterations=end.n_iterations,
+            n_newton=end.n_newton,
         )
         return new, info
 
@@ -216,7 +196,7 @@ class ConstrainedHamiltonian:
     ) -> ManifoldState:
         """State at the end of a sub-step; between sub-steps the density is not needed."""
         if is_last:
-            return self.state_at(system, position)
+            return state_at(system, position)
         linear = system.algebra.factorise(system.jacobian(position))
         return ManifoldState(position, linear, old.log_density, old.gradient)
 

@@ -8,7 +8,7 @@ import pymc as pm
 
 from pymc_logz.runners.anneal import Plan, anneal
 from pymc_logz.runners.block import Block
-from pymc_logz.step_methods.processes import Source
+from pymc_logz.step_methods.sources.blocks import BlockSource
 
 
 class Proposals(NamedTuple):
@@ -24,13 +24,13 @@ class Proposals(NamedTuple):
     """Log density of the model at the end points, shape (n,)."""
 
 
-class ProposalSource(Source):
+class ProposalSource(BlockSource):
     """Draws batches of annealed rows along a frozen plan; a function of the seed alone.
 
     Parameters
     ----------
     model, block, reference, n_compiled, compile_kwargs
-        As in `Source`.
+        As in `BlockSource`.
     plan
         Frozen schedule.
     batch_size

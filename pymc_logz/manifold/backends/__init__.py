@@ -1,0 +1,1 @@
+"""What compiles the moves on a level set: JAX, or PyTensor's functions with moves in NumPy."""

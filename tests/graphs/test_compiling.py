@@ -1,0 +1,58 @@
+"""Which backend is taken, and what is said about it."""
+
+import logging
+
+import pytest
+
+from pymc_logz.graphs import compiling
+from pymc_logz.graphs.compiling import Choice, choose_backend
+
+GAIN = "saves an hour"
+
+
+def choice_itself(choice: Choice) -> Choice:
+    """The choice, as if everything could run."""
+    return choice
+
+
+def all_but_jax(choice: Choice) -> Choice:
+    """The choice, unless it is JAX."""
+    if choice.is_jax:
+        raise TypeError("no rule for Op")
+    return choice
+
+
+def test_users_mode_decides():
+    """Would catch a mode that is tried and then replaced, or passed on twice."""
+    given = {"mode": "FAST_COMPILE", "name": "f"}
+    choice = choose_backend(choice_itself, given, GAIN)
+    assert choice == Choice("FAST_COMPILE", {"name": "f"}, "compile_kwargs['mode'] asked for it")
+    assert not choice.is_jax
+    assert given == {"mode": "FAST_COMPILE", "name": "f"}
+    assert choose_backend(choice_itself, {"mode": "JAX"}, GAIN).is_jax
+    # who asks for JAX hears why it cannot
+    with pytest.raises(TypeError, match="no rule for Op"):
+        choose_backend(all_but_jax, {"mode": "JAX"}, GAIN)
+
+
+def test_jax_is_taken_where_it_can():
+    choice = choose_backend(choice_itself, None, GAIN)
+    assert choice.is_jax
+    assert choice.reason == "JAX is installed and the model converts"
+
+
+def test_default_is_taken_where_jax_cannot(caplog):
+    """Would catch a fallback without a word."""
+    with caplog.at_level(logging.INFO, logger=compiling.logger.name):
+        choice = choose_backend(all_but_jax, {"name": "f"}, GAIN)
+    reason = "JAX could not run this model (TypeError: no rule for Op)"
+    assert choice == Choice(None, {"name": "f"}, reason)
+    assert f"Compiling with PyTensor's default backend: {reason}." in caplog.text
+
+
+def test_default_is_taken_where_jax_is_missing(monkeypatch):
+    """Would catch a remedy that names another gain than the caller's."""
+    monkeypatch.setattr(compiling, "find_spec", lambda name: None)
+    choice = choose_backend(choice_itself, None, GAIN)
+    assert choice.mode is None
+    assert choice.reason == "JAX is not installed; 'pip install pymc-logz[jax]' saves an hour"
