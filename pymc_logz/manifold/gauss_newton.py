@@ -9,13 +9,21 @@ import numpy as np
 from pymc_logz.errors import ModelError
 
 MAX_ITERATIONS = 200
+"""Steps of a search; one that takes more is given up for another start."""
 MAX_STEP = 10.0
+"""Units of the scales: a longer step leaves the region that the prior draw stands for."""
 MIN_DAMPING, MAX_DAMPING = 1e-12, 1e8
+"""Relative to the Gram matrix: below, it changes no digit; above, steps are as good as none."""
 ROUNDING = 64 * np.finfo(float).eps
+"""Relative error of an output that some dozens of operations leave."""
 MIN_RANK = 1e-7
+"""Of the factor of a Gram matrix with unit diagonal, a little above the square root of the rounding error."""
 N_NAMED = 5
+"""Entries named in a message."""
 BATCH = 128
+"""Prior draws made at a time."""
 MAX_STARTS = 2**15
+"""Prior draws after which a simulator counts as finite nowhere."""
 
 
 class Found(NamedTuple):

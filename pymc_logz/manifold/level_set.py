@@ -14,8 +14,11 @@ from pymc_logz.manifold.structure import Structure, find_structure, is_analytic
 from pymc_logz.manifold.system import System
 
 N_PRIOR = 256
+"""Prior draws that the scales are read off, which need no more than a digit."""
 N_JACOBIANS = 4
+"""Jacobians that the pattern of zeros is read off: one is enough if functions are analytic."""
 N_TRIES = 100
+"""Searches before it is said that no inputs give what was observed."""
 QUARTILE_WIDTH = 1.349
 """Of a standard normal, from the first quartile to the third."""
 

@@ -10,12 +10,15 @@ from pymc_logz.manifold.charts import Atlas, Chart
 from pymc_logz.manifold.starting_points import settled
 
 N_FIRST, N_SEARCHES = 6, 16
+"""Searches, if the first few lead only to what is covered, and if they do not."""
 FAR = 5.0
 """Log ratio of target and proposal, beyond the usual one, at which a place is not covered."""
 LIKE = 4.0
 """Log density below that of the draws at which a mode may be left out."""
 MIN_PROBABILITY = 1e-3
+"""Of as many uncovered places by chance, below which a mode counts as missed."""
 N_ROWS = 512
+"""Draws that tell which share of the posterior is not covered."""
 
 
 def misses_a_mode(

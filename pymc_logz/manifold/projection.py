@@ -6,8 +6,11 @@ from pymc_logz.manifold.algebra import Linear
 from pymc_logz.manifold.system import System
 
 MIN_STEP = 2.0**-10
+"""Share of a Newton step below which the line search gives up."""
 SUFFICIENT = 1e-4
+"""Share of the decrease promised by a Newton step that is enough (Armijo's usual constant)."""
 MAX_RESIDUAL = 1e30
+"""Units of the tolerance: a search that is as far off as this has diverged."""
 
 
 class Projection(NamedTuple):

@@ -9,13 +9,9 @@ from pymc_logz.manifold.system import System
 from pymc_logz.manifold.transitions import TransitionInfo, TransitionInput
 
 OK, NOT_CONVERGED, NOT_REVERSIBLE, NOT_FINITE = range(4)
-STATUSES = {
-    OK: "the trajectory was followed to its end",
-    NOT_CONVERGED: "no point of the level set was found after a step",
-    NOT_REVERSIBLE: "the step back does not lead to where the step came from",
-    NOT_FINITE: "the density or the Jacobian is not finite, or the Jacobian has not full rank",
-}
-"""What ended a trajectory."""
+"""What ended a trajectory: its length; no point of the level set found after a step; a step back
+that does not lead to where the step came from; a density or Jacobian that is not finite, or a
+Jacobian that has not full rank."""
 
 
 class ManifoldState(NamedTuple):
@@ -38,7 +34,7 @@ class Trajectory(NamedTuple):
     """Tangent to the level set, shape (d,)."""
     n_steps: Any
     status: Any
-    """A key of `STATUSES`."""
+    """`OK` or what ended it early."""
     n_iterations: Any
     """Of the quasi-Newton search, all projections together, those of the check included."""
     n_newton: Any

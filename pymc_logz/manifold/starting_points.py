@@ -7,7 +7,9 @@ from pymc_logz.manifold.model import MAX_TRANSITIONS, ConstrainedModel
 from pymc_logz.manifold.transitions import TransitionInput
 
 N_TRIES = 100
+"""Points found before it is said that none can be brought to the tolerance."""
 N_CANDIDATES = 4
+"""Points of which one is taken: see the decision on starts in docs/theory/decisions.md."""
 SETTLING = (0.2, 4)
 """Step size and number of steps before candidates for a start are compared."""
 

@@ -18,8 +18,10 @@ from pytensor.tensor.subtensor import IncSubtensor, Subtensor
 from pymc_logz.errors import ModelError
 
 MIN_OUTPUTS = 8
+"""The dense Gram matrix of fewer outputs is so small that structure saves next to nothing."""
 MIN_LOCAL = 1e-4
 """Smallest effect of local inputs, in units of that of many common ones."""
+# what is known to be analytic wherever it is finite; all else counts as not
 ANALYTIC_SCALARS = (
     scalar.Add,
     scalar.Sub,

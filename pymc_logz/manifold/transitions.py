@@ -44,7 +44,7 @@ class TransitionInfo(NamedTuple):
     residual: Any
     """Largest constraint of the state, in units of its tolerance."""
     status: Any
-    """A key of `pymc_logz.manifold.rattle.STATUSES`."""
+    """What ended the trajectory, as `pymc_logz.manifold.rattle` numbers it."""
     n_steps: Any
     n_iterations: Any
     """Of the quasi-Newton search, all projections together, those of the check included."""

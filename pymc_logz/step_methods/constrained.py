@@ -31,6 +31,7 @@ from pymc_logz.step_methods.sources.constrained import ConstrainedSource
 from pymc_logz.step_methods.variables import check_whole_model, checked_scale
 
 MAX_ENERGY_ERROR = 1000.0
+"""Nats beyond which a trajectory counts as diverging, as in PyMC's own samplers."""
 FAILURES = {
     "not_converged": NOT_CONVERGED,
     "not_reversible": NOT_REVERSIBLE,
