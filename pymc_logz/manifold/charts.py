@@ -25,10 +25,15 @@ from pymc_logz.paths.fitting import fitted_to_few
 DF = 6.0
 """Degrees of freedom in the tangent space, which the evidence on a level set was measured with."""
 SAME = 1e-6
+"""Distance, in units of the scales, at which the point reached is the one meant."""
 CHUNK = 256
+"""Rows in one call: of one number, so that JAX compiles once."""
 MAX_ITERATIONS = 30
+"""Of each search for a point of the level set."""
 MAX_CHARTS = 12
+"""Each costs a search for every draw: where so many do not do, more hardly help."""
 ENOUGH_REACHED = 0.99
+"""Share of the draws beyond which the rest is left to the bridge, which is exact without."""
 
 
 @dataclass(frozen=True)
