@@ -17,7 +17,7 @@ MIN_DAMPING, MAX_DAMPING = 1e-12, 1e8
 ROUNDING = 64 * np.finfo(float).eps
 """Relative error of an output that some dozens of operations leave."""
 MIN_RANK = 1e-7
-"""Of the factor of a Gram matrix with unit diagonal, a little above the square root of the rounding error."""
+"""Of the factor of a Gram matrix with unit diagonal: above the square root of rounding error."""
 N_NAMED = 5
 """Entries named in a message."""
 BATCH = 128
