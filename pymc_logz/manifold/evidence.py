@@ -19,11 +19,16 @@ from pymc_logz.manifold.model import make_constrained_model, one_blas_thread
 from pymc_logz.models.context import model_from
 from pymc_logz.models.prior_check import check_prior_mass
 from pymc_logz.trees.kinds import MANIFOLD_BRIDGED
+from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.trees.layout import evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import posterior_rows
 
 if TYPE_CHECKING:
     import pymc as pm
+
+
+STEPS = ("compile", "posterior draws", "proposals", "missed modes")
+"""What the progress bar of a bridge counts."""
 
 
 class ManifoldBridge(NamedTuple):
@@ -41,6 +46,7 @@ def manifold_bridge(
     *,
     draws: int | None = None,
     random_seed: Any = None,
+    progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
     """The same tree with log Z of a model with exact observations in the group ``evidence``.
@@ -61,6 +67,8 @@ def manifold_bridge(
         Draws of the proposal. None takes as many as there are posterior draws in the bridge.
     random_seed
         Anything that ``pm.sample`` takes.
+    progressbar
+        Whether to show PyMC's progress bar.
     compile_kwargs
         Keyword arguments of ``pytensor.function``; by default JAX is used if it is installed and
         the model converts.
@@ -101,18 +109,24 @@ def manifold_bridge(
     model = model_from(model, "bridge_sampling(idata, model)")
     start = time.perf_counter()
     rng = get_random_generator(random_seed)
-    constrained = make_constrained_model(model, compile_kwargs=compile_kwargs)
-    check_prior_mass(model, rng)
-    log_share, _ = constrained.level_set.compiled.prior.log_share(rng)
-    rows = posterior_rows(idata, constrained.generator.flat).rows
-    with one_blas_thread():
-        position = on_level_set(constrained, rows / constrained.scale)
-        compiled = time.perf_counter()
-        atlas = Atlas(constrained)
-        bridged = bridge_charts(atlas, position, draws, rng, log_share)
-        estimate = bridged.estimate
-        if estimate.usable and misses_a_mode(atlas, bridged.charts, position, rng):
-            estimate = replace(estimate, status="missed_mode")
+    with progress_bar(progressbar) as progress:
+        report = report_count(progress, "Bridge", len(STEPS))
+        constrained = make_constrained_model(model, compile_kwargs=compile_kwargs)
+        check_prior_mass(model, rng)
+        log_share, _ = constrained.level_set.compiled.prior.log_share(rng)
+        rows = posterior_rows(idata, constrained.generator.flat).rows
+        report(1)
+        with one_blas_thread():
+            position = on_level_set(constrained, rows / constrained.scale)
+            compiled = time.perf_counter()
+            report(1)
+            atlas = Atlas(constrained)
+            bridged = bridge_charts(atlas, position, draws, rng, log_share)
+            estimate = bridged.estimate
+            report(1)
+            if estimate.usable and misses_a_mode(atlas, bridged.charts, position, rng):
+                estimate = replace(estimate, status="missed_mode")
+            report(1)
     if estimate.status != "ok":
         warn(
             f"{estimate.method} has status {estimate.status!r}: {STATUS_SENTENCES[estimate.status]}"
