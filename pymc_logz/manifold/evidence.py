@@ -18,8 +18,8 @@ from pymc_logz.manifold.missed_modes import misses_a_mode
 from pymc_logz.manifold.model import make_constrained_model, one_blas_thread
 from pymc_logz.models.context import model_from
 from pymc_logz.models.prior_check import check_prior_mass
-from pymc_logz.trees.kinds import MANIFOLD_BRIDGED
 from pymc_logz.runners.progress import progress_bar, report_count
+from pymc_logz.trees.kinds import MANIFOLD_BRIDGED
 from pymc_logz.trees.layout import evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import posterior_rows
 
