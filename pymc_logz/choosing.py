@@ -2,24 +2,26 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
 import xarray as xr
-from pymc.util import get_random_generator
 
 from pymc_logz.errors import ModelError, warn
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.estimators.tempering import rts
 from pymc_logz.hais.sampling import sample_hais
 from pymc_logz.manifold.forms.likelihood import likelihood_form
+from pymc_logz.models.context import model_from
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.flat import flatten_model, unconstrain
 from pymc_logz.paths.fitting import fitted_normal
 from pymc_logz.posterior.bridging import bridge_sampling, warn_of_disagreement
 from pymc_logz.posterior.importance import importance
+from pymc_logz.runners.progress import progress_bar, report_count
+from pymc_logz.seeds import random_generator
 from pymc_logz.step_methods import ConstrainedHMC
 from pymc_logz.tempered.evidence import tempered_evidence
 from pymc_logz.trees.comparison import evidence_of
@@ -29,14 +31,18 @@ from pymc_logz.trees.readers import draws_of_group, log_weights, tempering_of
 
 logger = logging.getLogger("pymc.pymc_logz")
 SECOND_OPINION_DRAWS = 2000
+"""Draws of the second estimate: an error of a few hundredths where the fit is fair."""
 
 
 def evidence(
-    tree: xr.DataTree | pm.Model,
+    idata: xr.DataTree | pm.Model,
     model: pm.Model | None = None,
     *,
     methods: str | Sequence[str] | None = None,
     cross_check: bool = True,
+    random_seed: Any = None,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> xr.DataTree:
     """The same tree with a fresh group ``evidence``, or the evidence of a model.
@@ -55,7 +61,7 @@ def evidence(
 
     Parameters
     ----------
-    tree
+    idata
         DataTree, or a PyMC model.
     model
         The model that a tree's posterior is of. Inside a model's context it may be left out.
@@ -68,6 +74,13 @@ def evidence(
     cross_check
         Whether to add the second estimate. It is entry ``"importance"`` of the group, and never
         the first one unless the first has no number.
+    random_seed
+        Anything that ``pm.sample`` takes.
+    progressbar
+        Whether to show PyMC's progress bar.
+    compile_kwargs
+        Keyword arguments of ``pytensor.function``; by default JAX is used if it is installed and
+        the model converts.
     **kwargs
         Passed to `sample_hais` when a model is given (to ``pm.sample`` if it has exact
         observations), and to `bridge_sampling` when a posterior is given.
@@ -79,6 +92,8 @@ def evidence(
 
     Raises
     ------
+    TypeError
+        If the arguments changed places, or one does not apply to what was given.
     ValueError
         If the tree has nothing to compute a log Z from, or a method is unknown or does not apply.
 
@@ -94,50 +109,86 @@ def evidence(
         lz.evidence(model)  # no posterior yet
         lz.evidence(pm.sample(model=model), model)  # a posterior that exists
     """
-    if isinstance(tree, pm.Model):
-        if methods is not None:
-            raise ValueError(
-                f"methods={methods!r} applies to a tempered run: evidence(sample_tempered(...))"
+    how = How(random_seed, progressbar, compile_kwargs)
+    if isinstance(idata, pm.Model):
+        if model is not None:
+            raise TypeError(
+                "idata is a pm.Model: write evidence(idata, model), or evidence(model) alone"
             )
-        if exact_observations(tree):
-            found = _constrained(tree, kwargs)
-        else:
-            found = sample_hais(model=tree, **kwargs)
-            found = _noted(found, "hais", "a model was given, and no posterior")
-        return _with_second_opinion(found, tree, kwargs) if cross_check else found
+        return _of_model(idata, methods, cross_check, how, kwargs)
+    if model is not None:
+        model = model_from(model, "evidence(idata, model)")
     of_posterior = pm.Model.get_context(error_if_none=False) if model is None else model
-    material = material_of(tree)
+    material = material_of(idata, "idata")
     if methods is None and of_posterior is not None and material == ROWS:
-        reason = "a posterior was given with its model, and no weights or levels"
-        chosen = "manifold_bridge" if exact_observations(of_posterior) else "bridge"
-        options = {**({} if cross_check else {"cross_check": None}), **kwargs}
-        found = _noted(bridge_sampling(tree, of_posterior, **options), chosen, reason)
-        if cross_check and chosen == "manifold_bridge":
-            return _with_second_opinion(found, of_posterior, kwargs)
-        return found
+        return _of_posterior(idata, of_posterior, cross_check, how, kwargs)
     if kwargs:
         raise TypeError(
             f"{sorted(kwargs)} apply only when a model is given, not a DataTree with a log Z"
         )
     if methods is not None and material != LEVELS:
         raise ValueError(f"methods={methods!r} applies to a DataTree of sample_tempered only")
-    found = _OF_MATERIAL.get(material, _as_stored)(tree, methods)
+    found = _OF_MATERIAL.get(material, _as_stored)(idata, methods)
     if model is None or methods is not None or not cross_check:
         return found
     chosen = str(found["evidence"][ESTIMATOR].values[0])
     found = _noted(found, chosen, "the tree holds what a run left for it")
-    return _with_second_opinion(found, model, {})
+    return _with_second_opinion(found, model, how)
 
 
-def _constrained(model: pm.Model, kwargs: Mapping[str, Any]) -> xr.DataTree:
+class How(NamedTuple):
+    """What all methods take, whatever is chosen."""
+
+    random_seed: Any
+    progressbar: bool
+    compile_kwargs: Mapping[str, Any] | None
+
+
+def _of_model(
+    model: pm.Model,
+    methods: str | Sequence[str] | None,
+    cross_check: bool,
+    how: How,
+    kwargs: Mapping[str, Any],
+) -> xr.DataTree:
+    """Evidence of a model without a posterior."""
+    if methods is not None:
+        raise ValueError(
+            f"methods={methods!r} applies to a tempered run: evidence(sample_tempered(...))"
+        )
+    if exact_observations(model):
+        found = _constrained(model, how, kwargs)
+    else:
+        found = sample_hais(model=model, **how._asdict(), **kwargs)
+        found = _noted(found, "hais", "a model was given, and no posterior")
+    return _with_second_opinion(found, model, how) if cross_check else found
+
+
+def _of_posterior(
+    idata: xr.DataTree,
+    model: pm.Model,
+    cross_check: bool,
+    how: How,
+    kwargs: Mapping[str, Any],
+) -> xr.DataTree:
+    """Evidence of a posterior that has no weights or levels."""
+    reason = "a posterior was given with its model, and no weights or levels"
+    chosen = "manifold_bridge" if exact_observations(model) else "bridge"
+    options = {**({} if cross_check else {"cross_check": None}), **how._asdict(), **kwargs}
+    found = _noted(bridge_sampling(idata, model, **options), chosen, reason)
+    if cross_check and chosen == "manifold_bridge":
+        return _with_second_opinion(found, model, how)
+    return found
+
+
+def _constrained(model: pm.Model, how: How, kwargs: Mapping[str, Any]) -> xr.DataTree:
     """A posterior on the level set of the exact observations, and log Z from it."""
-    settings = {name: kwargs[name] for name in ("random_seed", "compile_kwargs") if name in kwargs}
     with model:
-        step = ConstrainedHMC(compile_kwargs=settings.get("compile_kwargs"))
-    rest = {name: value for name, value in kwargs.items() if name != "compile_kwargs"}
-    tree = pm.sample(model=model, step=step, **rest)
+        step = ConstrainedHMC(compile_kwargs=how.compile_kwargs)
+    seen = {"random_seed": how.random_seed, "progressbar": how.progressbar}
+    tree = pm.sample(model=model, step=step, **seen, **kwargs)
     reason = "the model has exact observations, which only constrained moves can sample"
-    return _noted(bridge_sampling(tree, model, **settings), "manifold_bridge", reason)
+    return _noted(bridge_sampling(tree, model, **how._asdict()), "manifold_bridge", reason)
 
 
 def _of_weights(tree: xr.DataTree, _: Any) -> xr.DataTree:
@@ -177,9 +228,7 @@ def _noted(tree: xr.DataTree, chosen: str, reason: str) -> xr.DataTree:
     return with_evidence(tree, group.assign_attrs(chosen=chosen, reason=reason))
 
 
-def _with_second_opinion(
-    tree: xr.DataTree, model: pm.Model, kwargs: Mapping[str, Any]
-) -> xr.DataTree:
+def _with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataTree:
     """The tree with importance sampling from a fit to its posterior as last entry."""
     group = tree["evidence"].to_dataset()
     if group[ESTIMATOR].size > 1 or "posterior" not in tree.children:
@@ -193,7 +242,10 @@ def _with_second_opinion(
         except ModelError:
             return tree  # it has no likelihood that could be written down
     try:
-        second = _second_opinion(tree, model, kwargs)
+        with progress_bar(how.progressbar) as progress:
+            report = report_count(progress, "Second estimate", 1)
+            second = _second_opinion(tree, model, how)
+            report(1)
     except (ModelError, ValueError) as error:
         warn(f"there is no second estimate to check {first.method!r} against: {error}")
         return tree
@@ -203,12 +255,12 @@ def _with_second_opinion(
     return tree
 
 
-def _second_opinion(tree: xr.DataTree, model: pm.Model, kwargs: Mapping[str, Any]) -> LogZEstimate:
-    rng = get_random_generator(kwargs.get("random_seed"))
+def _second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> LogZEstimate:
+    rng = random_generator(how.random_seed)
     flat = flatten_model(model)
     rows = unconstrain(flat, tree["posterior"].to_dataset())
     proposal = fitted_normal(rows[np.all(np.isfinite(rows), axis=1)])
-    density = RowDensity(flat, kwargs.get("compile_kwargs"))
+    density = RowDensity(flat, how.compile_kwargs)
     [fresh] = rng.spawn(1)
     return importance(density, proposal, "student", SECOND_OPINION_DRAWS, fresh)
 

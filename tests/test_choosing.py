@@ -77,10 +77,8 @@ def test_estimates_that_disagree_are_reported(
     """Would catch a check that cannot fail: weights of another model."""
     changed = annealed.copy(deep=True)
     changed["weighted_posterior"]["log_weight"] = changed["weighted_posterior"]["log_weight"] + 2
-    # the second opinion has no seed, and an error of 0.014
-    message = r"hais.* and .*importance.* disagree by (2|1\.9)"
-    with pytest.warns(lz.EvidenceWarning, match=message):
-        lz.evidence(changed, energy.model)
+    with pytest.warns(lz.EvidenceWarning, match=r"hais.* and .*importance.* disagree by 2"):
+        lz.evidence(changed, energy.model, random_seed=3)
 
 
 def test_a_second_opinion_that_cannot_be_had_is_said(annealed: xr.DataTree) -> None:

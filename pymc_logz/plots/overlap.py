@@ -16,7 +16,7 @@ LEAST_SHOWN = 0.005
 
 
 def plot_overlap(
-    tree: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
+    idata: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
 ) -> PlotCollection:
     """The overlap matrix of the levels: from which levels draws could as well have come.
 
@@ -27,7 +27,7 @@ def plot_overlap(
 
     Parameters
     ----------
-    tree
+    idata
         DataTree of `sample_tempered`, or of ``pm.sample`` with step `SimulatedTempering`.
     backend
         ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
@@ -47,7 +47,7 @@ def plot_overlap(
     ----------
     Klimovich, Shirts & Mobley (2015), doi 10.1007/s10822-015-9840-9.
     """
-    draws = stored_draws(tree)
+    draws = stored_draws(idata)
     overlap = mbar(draws).details.get("overlap")
     if overlap is None:
         raise ValueError("this run has no draws in the support of the target, so nothing overlaps")

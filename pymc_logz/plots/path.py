@@ -9,7 +9,7 @@ from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, PER_DATUM, check_kind, group_
 
 
 def plot_path(
-    tree: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
+    idata: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
 ) -> PlotCollection:
     """What happened along the path: a first look when a status is not ``"ok"``.
 
@@ -19,7 +19,7 @@ def plot_path(
 
     Parameters
     ----------
-    tree
+    idata
         DataTree of `sample_hais` or `marginal_log_likelihood`.
     backend
         ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
@@ -35,8 +35,8 @@ def plot_path(
     ValueError
         If the tree is not of an annealed run.
     """
-    check_kind(tree, "annealing", (HAIS, HAIS_BOTH, PER_DATUM))
-    stages = group_of(tree, "annealing")
+    check_kind(idata, "annealing", (HAIS, HAIS_BOTH, PER_DATUM))
+    stages = group_of(idata, "annealing")
     names = ["mean_log_ratio", "acceptance_rate", "step_size", "weight_ess"]
     titles = ["Mean log ratio (nats)", "Acceptance rate", "Step size", "Weight ESS, share of rows"]
     drawing, collection, panels = make_panels(names, 2.4, backend, figsize)

@@ -10,7 +10,7 @@ from pymc_logz.trees.comparison import evidence_of
 
 
 def plot_sensitivity(
-    tree: xr.DataTree,
+    idata: xr.DataTree,
     against: xr.DataTree | None = None,
     *,
     parameter: str | None = None,
@@ -26,7 +26,7 @@ def plot_sensitivity(
 
     Parameters
     ----------
-    tree
+    idata
         DataTree of `evidence_sensitivity`.
     against
         DataTree with a group ``evidence`` of another model. None compares with the prior as it is.
@@ -48,9 +48,9 @@ def plot_sensitivity(
     ValueError
         If the tree has no group ``sensitivity``, or the parameter is no single number.
     """
-    if "sensitivity" not in getattr(tree, "children", ()):
+    if "sensitivity" not in getattr(idata, "children", ()):
         raise ValueError("this needs a DataTree with a group 'sensitivity': evidence_sensitivity")
-    group = tree["sensitivity"].to_dataset()
+    group = idata["sensitivity"].to_dataset()
     name = _parameter(group, parameter)
     centre = group["log_bayes_factor"].to_numpy()
     error = group["log_bayes_factor_mcse"].to_numpy()

@@ -19,7 +19,7 @@ TRACE_LENGTH = 200
 
 
 def plot_tempering(
-    tree: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
+    idata: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
 ) -> PlotCollection:
     """How walkers travelled between the ends of the ladder, and how their time was spent.
 
@@ -29,7 +29,7 @@ def plot_tempering(
 
     Parameters
     ----------
-    tree
+    idata
         DataTree of `sample_tempered`, or of ``pm.sample`` with step `SimulatedTempering`.
     backend
         ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
@@ -45,7 +45,7 @@ def plot_tempering(
     ValueError
         If the tree is not of a tempered run.
     """
-    group = tempering_of(tree)
+    group = tempering_of(idata)
     draws = draws_of_group(group)
     names = ["level", "occupancy", "round_trips", "rejection_rate"]
     drawing, collection, panels = make_panels(names, 2.4, backend, figsize)

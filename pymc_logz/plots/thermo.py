@@ -24,7 +24,7 @@ SHOWN_ERRORS = 10.0
 
 
 def plot_thermo(
-    tree: xr.DataTree,
+    idata: xr.DataTree,
     *,
     methods: str | Sequence[str] = "all",
     backend: str | None = None,
@@ -40,7 +40,7 @@ def plot_thermo(
 
     Parameters
     ----------
-    tree
+    idata
         DataTree of `sample_tempered`, or of ``pm.sample`` with step `SimulatedTempering`.
     methods
         ``"all"``, or names of estimators as in `evidence`.
@@ -58,10 +58,10 @@ def plot_thermo(
     ValueError
         If the tree is not of a tempered run, or a method is unknown.
     """
-    draws = stored_draws(tree)
+    draws = stored_draws(idata)
     recommended = "rts"
-    if "evidence" in tree.children:
-        recommended = str(tree["evidence"][ESTIMATOR].to_numpy()[0])
+    if "evidence" in idata.children:
+        recommended = str(idata["evidence"][ESTIMATOR].to_numpy()[0])
     curves = [METHODS[name](draws) for name in check_methods(methods, recommended)]
     names = ["integrand", "log_z", "difference"]
     drawing, collection, panels = make_panels(names, 2.2, backend, figsize, n_columns=3)

@@ -13,7 +13,7 @@ LOG_WEIGHTS_SHOWN = 10.0
 
 
 def plot_weights(
-    tree: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
+    idata: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
 ) -> PlotCollection:
     """Log weights around log Z, and how much of the estimate the largest ones carry.
 
@@ -23,7 +23,7 @@ def plot_weights(
 
     Parameters
     ----------
-    tree
+    idata
         DataTree of `sample_hais`, or of ``pm.sample`` with step `HAIS`.
     backend
         ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
@@ -39,7 +39,7 @@ def plot_weights(
     ValueError
         If the tree is not of an annealed run, or none of its rows has any weight.
     """
-    log_weight = log_weights(tree).ravel()
+    log_weight = log_weights(idata).ravel()
     estimate = importance_log_z(log_weight)
     finite = log_weight[np.isfinite(log_weight)]
     if finite.size == 0:

@@ -9,9 +9,11 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, reweighted_log_z
+from pymc_logz.models.context import check_no_model, model_from
 from pymc_logz.models.data_rows import data_variable, own_data, symbolic_data
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
+from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.trees.chains import check_stored_density
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.layout import ESTIMATOR, along, evidence_dataset, with_units
@@ -23,10 +25,11 @@ if TYPE_CHECKING:
 
 
 def evidence_sensitivity(
-    tree: xr.DataTree,
+    idata: xr.DataTree,
     model: "pm.Model",
     alternatives: Mapping[str, Any],
     *,
+    progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
     """The same tree with log Z under changed prior parameters in the group ``sensitivity``.
@@ -38,7 +41,7 @@ def evidence_sensitivity(
 
     Parameters
     ----------
-    tree
+    idata
         DataTree with draws and the group ``evidence``: of `bridge_sampling`, `sample_hais`,
         `sample_tempered` or `evidence`.
     model
@@ -46,6 +49,8 @@ def evidence_sensitivity(
     alternatives
         Values of these data, by name: A values for each, which are taken together, so that arrays
         of shape ``(A, *shape)``, with the shape of the data, make A alternatives.
+    progressbar
+        Whether to show PyMC's progress bar.
     compile_kwargs
         Keyword arguments of ``pytensor.function``.
 
@@ -90,23 +95,29 @@ def evidence_sensitivity(
         tree = lz.evidence_sensitivity(tree, model, {"width": np.geomspace(0.1, 100, 30)})
         lz.plot_sensitivity(tree)
     """
-    base = evidence_of(tree)
+    call = "evidence_sensitivity(idata, model, alternatives)"
+    check_no_model(call, idata=idata)
+    model = model_from(model, call)
+    base = evidence_of(idata, "idata")
     values = _checked_values(model, alternatives)
     flat = flatten_model(model, data=symbolic_data(model, values))
     density = RowDensity(flat, compile_kwargs)
     present = {name: own_data(model, name) for name in values}
-    rows, log_weight = _draws(tree, flat)
+    rows, log_weight = _draws(idata, flat)
     target = _log_joint(density, rows, present)
-    _check_present(tree, target, log_weight)
+    _check_present(idata, target, log_weight)
     changes = []
-    for i in range(_length(values)):
-        joint = _log_joint(density, rows, {name: array[i] for name, array in values.items()})
-        changes.append(joint - target)
+    with progress_bar(progressbar) as progress:
+        report = report_count(progress, "Alternatives", _length(values))
+        for i in range(_length(values)):
+            joint = _log_joint(density, rows, {name: array[i] for name, array in values.items()})
+            changes.append(joint - target)
+            report(1)
     _check_influence(values, present, changes)
     found = [reweighted_log_z(change, log_weight) for change in changes]
     group = _dataset(found, float(base["log_z"]), float(base["mcse"]), values, present)
     group.attrs["base_estimator"] = str(base[ESTIMATOR].item())
-    result = tree.copy()
+    result = idata.copy()
     result["sensitivity"] = xr.DataTree(group)
     n_far = sum(not one.usable for one in found)
     if n_far:

@@ -109,9 +109,9 @@ def kind_of(tree: Any, name: str = "tree") -> str:
     return kind
 
 
-def material_of(tree: Any) -> str:
+def material_of(tree: Any, name: str = "tree") -> str:
     """What log Z of a tree can be made of: as `Kind.material`, if the tree still has it."""
-    kind = KINDS[kind_of(tree)]
+    kind = KINDS[kind_of(tree, name)]
     return kind.material if kind.held_in in tree.children else STORED
 
 
