@@ -32,7 +32,7 @@ from pymc_logz.models.flat import flatten_model
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.temper import TemperBlock
-from pymc_logz.tempered import runs
+from pymc_logz.tempered import run as runs
 
 N_RUNS, BUDGET = 6, 500_000
 LEAPFROG_STEPS, PARTICLES, LEAST_ROWS = 5, 1024, 64

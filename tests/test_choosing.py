@@ -78,7 +78,7 @@ def test_estimates_that_disagree_are_reported(
     changed = annealed.copy(deep=True)
     changed["weighted_posterior"]["log_weight"] = changed["weighted_posterior"]["log_weight"] + 2
     with pytest.warns(lz.EvidenceWarning, match=r"hais.* and .*importance.* disagree by 2"):
-        lz.evidence(changed, energy.model, random_seed=3)
+        lz.evidence(changed, energy.model, random_seed=1)
 
 
 def test_a_second_opinion_that_cannot_be_had_is_said(annealed: xr.DataTree) -> None:
