@@ -133,15 +133,29 @@ def bridge_sampling(
     check_no_model(call, idata=idata)
     model = model_from(model, call)
     posterior_of(idata, "idata")
+    settings: dict[str, Any] = {
+        "draws": draws,
+        "random_seed": random_seed,
+        "progressbar": progressbar,
+        "compile_kwargs": compile_kwargs,
+    }
     if exact_observations(model):
-        return manifold_bridge(
-            idata,
-            model,
-            draws=draws,
-            random_seed=random_seed,
-            progressbar=progressbar,
-            compile_kwargs=compile_kwargs,
-        )
+        return manifold_bridge(idata, model, **settings)
+    return _bridged(idata, model, method, cross_check, **settings)
+
+
+def _bridged(
+    idata: xr.DataTree,
+    model: "pm.Model",
+    method: str,
+    cross_check: str | None,
+    *,
+    draws: int | None,
+    random_seed: Any,
+    progressbar: bool,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> xr.DataTree:
+    """Prepare, map the draws, build the bridge, collect; arguments as of `bridge_sampling`."""
     start = time.perf_counter()
     rngs = generators_from(random_seed)
     with progress_bar(progressbar) as progress:

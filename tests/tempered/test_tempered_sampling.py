@@ -10,17 +10,12 @@ import pytest
 import xarray as xr
 from scipy import stats
 from support import pymc_models as models
+from support.compiled_once import compiled_once
 
 import pymc_logz as lz
 from pymc_logz.energies import gaussian_shells, ridge, skewed_bimodal, two_gaussians
 from pymc_logz.estimators.tempering import rts
-from pymc_logz.models import preparation
-from pymc_logz.models.preparation import Prepared
-from pymc_logz.paths.geometric import AnnealingPath
-from pymc_logz.runners.block import Block
-from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.tempered import run as runs
-from pymc_logz.tempered import warm_up
 from pymc_logz.trees.readers import stored_draws
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
@@ -53,40 +48,8 @@ def small_run(model: pm.Model | None = None, **kwargs: Any) -> xr.DataTree:
 
 @pytest.fixture(scope="module", autouse=True)
 def _compile_once() -> Iterator[None]:
-    """One compilation for all runs of ``MODEL`` with one kernel; and few rounds of warm-up.
-
-    A dozen walkers may take many rounds to meet the rule, and no test here needs that.
-    """
-    prepared: list[Prepared] = []
-    moves: dict[Any, Block] = {}
-    blocks: dict[Any, TemperBlock] = {}
-
-    def prepare_once(model: pm.Model, rng: np.random.Generator) -> Prepared:
-        if model is not MODEL:
-            return preparation.prepare(model, rng)
-        if not prepared:
-            prepared.append(preparation.prepare(model, rng))
-        return prepared[0]
-
-    def block_once(path: AnnealingPath, kernel: Any, *args: Any) -> Block:
-        if not prepared or path.point is not prepared[0].flat.point:
-            return Block(path, kernel, *args)
-        key = (path.log_reference, kernel, args[0])
-        if key not in moves:
-            moves[key] = Block(path, kernel, *args)
-        return moves[key]
-
-    def compile_once(block: Block, *args: Any) -> TemperBlock:
-        key = (block, *args[:-1])
-        if key not in blocks:
-            blocks[key] = TemperBlock(block, *args)
-        return blocks[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(warm_up, "MAX_ROUNDS", 5)
-        patch.setattr(runs, "prepare", prepare_once)
-        patch.setattr(runs, "Block", block_once)
-        patch.setattr(runs, "TemperBlock", compile_once)
+    """One compilation for all runs of ``MODEL`` with one kernel."""
+    with compiled_once(MODEL):
         yield
 
 
