@@ -11,7 +11,7 @@ from support import pymc_models as models
 import pymc_logz as lz
 
 SAMPLERS = ("sample_hais", "sample_tempered", "sandwich", "marginal_log_likelihood")
-RUNNING = (*SAMPLERS, "bridge_sampling", "evidence", "evidence_sensitivity")
+RUNNING = (*SAMPLERS, "bridge_sampling", "evidence", "evidence_sensitivity", "LogZTracker")
 STEP_METHODS = ("HAIS", "SimulatedTempering", "PartialMomentumHMC", "ConstrainedHMC")
 LAST = ("cores", "random_seed", "progressbar", "compile_kwargs")
 """Arguments that come last, in this order; `idata` and `model` come first."""

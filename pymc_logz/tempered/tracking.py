@@ -80,6 +80,8 @@ class LogZTracker:
         Every so many draws are returned by `update`.
     random_seed
         Seed or `numpy.random.Generator`.
+    progressbar
+        Whether to show PyMC's progress bar while the tracker is made.
     compile_kwargs
         Keyword arguments of ``pytensor.function``; ``{"mode": "NUMBA"}`` chooses a backend. By
         default JAX is used if it is installed and the model converts.
@@ -142,6 +144,7 @@ class LogZTracker:
         target_accept: float = 0.8,
         thin: int = 8,
         random_seed: Any = None,
+        progressbar: bool = True,
         compile_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         if not 0 < alpha <= 1:
@@ -170,7 +173,7 @@ class LogZTracker:
         block = Block(path, kernel, N_PILOT, compile_kwargs, data=values)
         start = block.path.sample_reference(rngs.pilot, block.n_rows)
         check_start(prepared, block, start)
-        with progress_bar(False) as progress:
+        with progress_bar(progressbar) as progress:
             frozen = warm_up(block, self.settings, start, rngs.pilot, compile_kwargs, progress)
         self._block, self.ladder = frozen.block, frozen.ladder
         self._evaluate = _evaluator(frozen.block, compile_kwargs)
