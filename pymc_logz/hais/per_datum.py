@@ -53,8 +53,8 @@ def marginal_log_likelihood(
     *,
     betas: str | int | np.ndarray = "adaptive",
     kernel: Kernel | str | None = None,
-    tune: int = 64,
-    target_accept: float = 0.8,
+    tune: int | None = None,
+    target_accept: float | None = None,
     cores: int | None = None,
     random_seed: Any = None,
     progressbar: bool = True,
@@ -137,7 +137,7 @@ def marginal_log_likelihood(
         tree["evidence"]["log_z"]  # dims estimator, data_row
     """
     started = time.perf_counter()
-    settings = HaisSettings(
+    settings = HaisSettings.asked(
         draws=draws,
         chains=1,
         betas=betas,

@@ -24,14 +24,14 @@ def sample_hais(
     model: "pm.Model | None" = None,
     betas: str | int | np.ndarray = "adaptive",
     kernel: Kernel | str | None = None,
-    tune: int = 64,
-    target_accept: float = 0.8,
+    tune: int | None = None,
+    target_accept: float | None = None,
     cores: int | None = None,
     reference: str | xr.DataTree = "prior",
     direction: str = "forward",
     posterior_draws: xr.DataTree | None = None,
     target_mcse: float | None = None,
-    transport: bool = True,
+    transport: bool | None = None,
     random_seed: Any = None,
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
@@ -59,9 +59,11 @@ def sample_hais(
         the pilot tunes what they leave None, or one of ``"hais"``, ``"hmc"``, ``"langevin"``,
         ``"random_walk"``, ``"slice"``. The last two need no gradient. None means ``"hais"``.
     tune
-        Moves that the pilot makes at each of its stages.
+        Moves that the pilot makes at each of its stages, and that reverse rows make at beta = 1
+        before they go back; by default 64.
     target_accept
-        Acceptance rate that the tuned step sizes aim at, in (0, 1).
+        Acceptance rate that the tuned step sizes aim at, in (0, 1), by default 0.8; for kernels
+        that have an aim of their own, or no step size to tune, it must be left out.
     cores
         Chains that run at the same time. It changes the wall time, never the result. None runs as
         many as there are processors.
@@ -81,7 +83,7 @@ def sample_hais(
     transport
         Whether an affine map may carry the rows from one temperature to the next, where trial rows
         show that it lowers the error; it follows mean and covariance of the pilot's rows. log Z is
-        the same number. Used with ``betas="adaptive"``.
+        the same number. By default it may, with ``betas="adaptive"``.
     random_seed
         Anything that ``pm.sample`` takes.
     progressbar
@@ -106,7 +108,7 @@ def sample_hais(
     PilotError
         If the pilot cannot get from the prior to the posterior.
     ValueError
-        If an argument is outside its range.
+        If an argument is outside its range, or would be ignored beside the others.
 
     Warns
     -----
@@ -138,7 +140,7 @@ def sample_hais(
     """
     call = "sample_hais(model=model)"
     check_no_model(call, draws=draws, chains=chains)
-    settings = HaisSettings(
+    settings = HaisSettings.asked(
         draws=draws,
         chains=chains,
         betas=betas,
@@ -171,7 +173,7 @@ def sandwich(
     betas: str | int | np.ndarray = "adaptive",
     kernel: Kernel | str | None = None,
     tune: int = 256,
-    target_accept: float = 0.8,
+    target_accept: float | None = None,
     cores: int | None = None,
     random_seed: Any = None,
     progressbar: bool = True,
@@ -209,7 +211,7 @@ def sandwich(
     Grosse, Ghahramani & Adams (2015), Sandwiching the marginal likelihood using bidirectional Monte
     Carlo, arXiv 1511.02543.
     """
-    settings = HaisSettings(
+    settings = HaisSettings.asked(
         draws=draws,
         chains=chains,
         betas=betas,

@@ -18,6 +18,7 @@ class HaisSettings(RunSettings):
     target_mcse: float | None = None
     transport: bool = True
 
+    OPTIONAL: ClassVar[tuple[str, ...]] = (*RunSettings.OPTIONAL, "transport")
     method: ClassVar[str] = "hais"
     recorded: ClassVar[tuple[str, ...]] = (
         *RunSettings.recorded,
@@ -32,6 +33,20 @@ class HaisSettings(RunSettings):
         check_positive(unit="nats", target_mcse=self.target_mcse)
         check_flag(transport=self.transport)
         self.ladder()
+
+    def unread(self) -> dict[str, str]:
+        """Settings that this run does not read, with the reason and the remedy."""
+        unread = super().unread()
+        if not self.has_pilot and self.direction == "forward":
+            unread["tune"] = (
+                "betas are given, and the kernel's step_size and scale too, so there is no pilot; "
+                "leave tune out"
+            )
+        if self.transport and self.ladder() is not None:
+            unread["transport"] = (
+                "maps need the pilot's ladder, but betas are given; leave one of the two out"
+            )
+        return unread
 
     @property
     def transports(self) -> bool:

@@ -9,40 +9,54 @@ short name        settings                                  what it is
 ``"random_walk"`` ``RandomWalk()``                          Gaussian proposal, no gradient
 ``"slice"``       ``Slice()``                               one direction at a time, no gradient
 ================= ========================================= ======================================
+
+Anything that follows `Kernel` can take their place; the rest is for those who write one.
 """
 
-from typing import Any
-
-from pymc_logz.kernels.base import Kernel
+from pymc_logz.kernels.base import (
+    Kernel,
+    KernelInfo,
+    KernelState,
+    Move,
+    Noise,
+    choose,
+    column,
+    draw_log_uniform,
+    draw_noise,
+    metropolis,
+    strides,
+)
+from pymc_logz.kernels.choice import KERNELS, as_kernel, check_kernel
+from pymc_logz.kernels.defaults import KernelDefaults
 from pymc_logz.kernels.hamiltonian import Hamiltonian, Langevin
 from pymc_logz.kernels.random_walk import RandomWalk
 from pymc_logz.kernels.slice import Slice
+from pymc_logz.kernels.tuning import leapfrog_step_size, random_walk_step_size
+from pymc_logz.paths.geometric import Evaluation, grad_log_density, log_density
 
-__all__ = ["KERNELS", "Hamiltonian", "Langevin", "RandomWalk", "Slice", "as_kernel", "check_kernel"]
-
-KERNELS: dict[str, Kernel] = {
-    "hais": Hamiltonian(),
-    "hmc": Hamiltonian(n_steps=4, refreshment=1.0),
-    "langevin": Langevin(),
-    "random_walk": RandomWalk(),
-    "slice": Slice(),
-}
-"""Settings by short name."""
-
-
-def as_kernel(kernel: Kernel | str | None) -> Kernel:
-    """Kernel settings from themselves, from a short name, or from None for `Hamiltonian`."""
-    chosen: Any = Hamiltonian() if kernel is None else kernel
-    if isinstance(kernel, str):
-        chosen = KERNELS.get(kernel, kernel)
-    check_kernel(chosen)
-    return chosen
-
-
-def check_kernel(kernel: Any) -> None:
-    """Raise a TypeError for what is not kernel settings."""
-    if not isinstance(kernel, Hamiltonian | RandomWalk | Slice):
-        raise TypeError(
-            f"kernel={kernel!r} must be pymc_logz.kernels.Hamiltonian(), Langevin(), RandomWalk() or "  # noqa: E501
-            f"Slice(), with settings as you like, or one of {list(KERNELS)}"
-        )
+__all__ = [
+    "KERNELS",
+    "Evaluation",
+    "Hamiltonian",
+    "Kernel",
+    "KernelDefaults",
+    "KernelInfo",
+    "KernelState",
+    "Langevin",
+    "Move",
+    "Noise",
+    "RandomWalk",
+    "Slice",
+    "as_kernel",
+    "check_kernel",
+    "choose",
+    "column",
+    "draw_log_uniform",
+    "draw_noise",
+    "grad_log_density",
+    "leapfrog_step_size",
+    "log_density",
+    "metropolis",
+    "random_walk_step_size",
+    "strides",
+]

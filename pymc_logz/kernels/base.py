@@ -1,6 +1,5 @@
 """What kernels and runners hand to each other."""
 
-from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -75,7 +74,10 @@ class Move(NamedTuple):
 
 
 class Kernel(Protocol):
-    """Frozen settings with a symbolic step."""
+    """Frozen settings with a symbolic step: what an object must have to be used as a kernel.
+
+    It is open: whatever has these attributes and methods is a kernel, `KernelDefaults` or not.
+    """
 
     @property
     def step_size(self) -> float | None:
@@ -117,16 +119,6 @@ class Kernel(Protocol):
 
         ``noise`` is what `draw_noise` gives, without the leading axis of moves.
         """
-
-
-MAX_DENSE = 64
-
-
-def with_dense_decided[K: Any](kernel: K, n_dims: int) -> K:
-    """The kernel with ``dense`` True or False: only the pilot's scales can be matrices."""
-    if kernel.scale is not None:
-        return replace(kernel, dense=False)
-    return replace(kernel, dense=n_dims <= MAX_DENSE if kernel.dense is None else kernel.dense)
 
 
 def strides(rows: Any, move: Move, *, back: bool = False) -> TensorVariable:

@@ -1,32 +1,39 @@
 """The Hamiltonian kernel: leapfrog steps with fully or partially refreshed momentum."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.arguments import SHARE_REPLACED, check_positive, check_share, check_whole
+from pymc_logz.arguments import check_positive, check_whole
 from pymc_logz.kernels.base import (
     KernelInfo,
     KernelState,
     Move,
     Noise,
     column,
-    draw_noise,
     metropolis,
     strides,
-    with_dense_decided,
 )
-from pymc_logz.kernels.tuning import leapfrog_step_size
+from pymc_logz.kernels.defaults import KernelDefaults, check_dense
+from pymc_logz.kernels.dynamics import (
+    HALF_LIFE,
+    check_refreshment,
+    leapfrog_step,
+    refreshed,
+    share_replaced,
+)
 from pymc_logz.paths.geometric import AnnealingPath, grad_log_density, log_density
 
 MAX_STEPS = 64
+"""Leapfrog steps per decision: each is another copy of the model in the graph."""
 
 
 @dataclass(frozen=True)
-class Hamiltonian:
+class Hamiltonian(KernelDefaults):
     """Settings of a Hamiltonian kernel with a standard normal (whitened) momentum.
 
     One step refreshes the momentum, follows ``n_steps`` kick-drift-kick leapfrog steps, accepts or
@@ -77,38 +84,19 @@ class Hamiltonian:
     step_size: float | None = None
     scale: float | tuple[float, ...] | None = None
     dense: bool | None = None
-    half_life: float = 0.5
-
-    needs_gradient: ClassVar[bool] = True
+    half_life: float = HALF_LIFE
 
     def __post_init__(self) -> None:
         check_whole(1, MAX_STEPS, n_steps=self.n_steps)
-        check_share(SHARE_REPLACED, refreshment=self.refreshment)
-        check_positive(step_size=self.step_size, scale=self.scale, half_life=self.half_life)
-
-    def resolved(self, n_dims: int) -> Self:
-        """The same settings with ``dense`` decided for d dimensions."""
-        return with_dense_decided(self, n_dims)
+        check_positive(step_size=self.step_size, scale=self.scale)
+        check_refreshment(self.refreshment, self.half_life, HALF_LIFE)
+        check_dense(self.dense, self.scale)
 
     def refreshment_for(self, step_size: np.ndarray) -> np.ndarray:
         """Share of the momentum variance to replace over steps of these sizes."""
         if self.refreshment is not None:
             return np.full_like(step_size, self.refreshment)
-        return 1.0 - 0.5 ** (self.n_steps * step_size / self.half_life)
-
-    def acceptance_for(self, target_accept: float) -> float:
-        """Acceptance rate to tune for: the user's."""
-        return target_accept
-
-    def tuned_step_size(
-        self, step_size: float, acceptance_rate: float, target_accept: float
-    ) -> float:
-        """Step size expected to have the target acceptance rate, see `leapfrog_step_size`."""
-        return leapfrog_step_size(step_size, acceptance_rate, target_accept)
-
-    def draw_noise(self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Noise:
-        """Normals for the momentum, log uniforms for the decision."""
-        return draw_noise(rng, n_moves, n_rows, n_dims)
+        return share_replaced(self.n_steps * step_size, self.half_life)
 
     def step(
         self, path: AnnealingPath, state: KernelState, move: Move, noise: Noise
@@ -145,23 +133,26 @@ class Langevin(Hamiltonian):
 
     n_steps: int = field(default=1, init=False)
     refreshment: float | None = field(default=1.0, init=False)
+    half_life: float = field(default=HALF_LIFE, init=False)
 
 
 def refresh_momentum(state: KernelState, refreshment: Any, normal: Any) -> KernelState:
     """Replace a share of the momentum variance; the standard normal stays invariant."""
-    kept, fresh = (pt.sqrt(column(share)) for share in (1.0 - refreshment, refreshment))
-    return state._replace(momentum=kept * state.momentum + fresh * normal)
+    momentum = refreshed(state.momentum, normal, column(refreshment), pt.sqrt)
+    return state._replace(momentum=momentum)
 
 
 def leapfrog(path: AnnealingPath, state: KernelState, move: Move, n_steps: int) -> KernelState:
     """Kick, drift, kick, ``n_steps`` times: one evaluation of the path each."""
-    position, momentum, evaluation = state
     for _ in range(n_steps):
-        momentum = momentum + _kick(evaluation, move)
-        position = position + strides(momentum, move)
-        evaluation = path.evaluate(position)
-        momentum = momentum + _kick(evaluation, move)
-    return KernelState(position, momentum, evaluation)
+        end = leapfrog_step(
+            *state,
+            kick=partial(_kick, move=move),
+            drift=partial(strides, move=move),
+            evaluate=path.evaluate,
+        )
+        state = KernelState(*end)
+    return state
 
 
 def _kick(evaluation: Any, move: Move) -> TensorVariable:

@@ -1,9 +1,7 @@
 """The Gaussian random-walk kernel, which needs no gradient."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
-
-import numpy as np
+from typing import ClassVar
 
 from pymc_logz.arguments import check_positive
 from pymc_logz.kernels.base import (
@@ -11,11 +9,10 @@ from pymc_logz.kernels.base import (
     KernelState,
     Move,
     Noise,
-    draw_noise,
     metropolis,
     strides,
-    with_dense_decided,
 )
+from pymc_logz.kernels.defaults import KernelDefaults, check_dense
 from pymc_logz.kernels.tuning import random_walk_step_size
 from pymc_logz.paths.geometric import AnnealingPath, log_density
 
@@ -24,7 +21,7 @@ RANDOM_WALK_ACCEPTANCE = 0.3
 
 
 @dataclass(frozen=True)
-class RandomWalk:
+class RandomWalk(KernelDefaults):
     """Settings of a Gaussian random walk with a Metropolis decision.
 
     The proposal is ``x + step_size * scale * noise``. It needs no gradient, so it also serves
@@ -70,14 +67,7 @@ class RandomWalk:
 
     def __post_init__(self) -> None:
         check_positive(step_size=self.step_size, scale=self.scale)
-
-    def resolved(self, n_dims: int) -> Self:
-        """The same settings with ``dense`` decided for d dimensions."""
-        return with_dense_decided(self, n_dims)
-
-    def refreshment_for(self, step_size: np.ndarray) -> np.ndarray:
-        """No share of the momentum: it is carried along."""
-        return np.zeros_like(step_size)
+        check_dense(self.dense, self.scale)
 
     def acceptance_for(self, target_accept: float) -> float:
         """Acceptance rate to tune for: that of a random walk, not the user's."""
@@ -88,10 +78,6 @@ class RandomWalk:
     ) -> float:
         """Step size expected to have the target acceptance rate, see `random_walk_step_size`."""
         return random_walk_step_size(step_size, acceptance_rate, target_accept)
-
-    def draw_noise(self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Noise:
-        """Normals for the proposal, log uniforms for the decision."""
-        return draw_noise(rng, n_moves, n_rows, n_dims)
 
     def step(
         self, path: AnnealingPath, state: KernelState, move: Move, noise: Noise

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytensor
@@ -10,13 +10,8 @@ import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.arguments import check_positive, check_whole
-from pymc_logz.kernels.base import (
-    KernelInfo,
-    KernelState,
-    Move,
-    draw_log_uniform,
-    with_dense_decided,
-)
+from pymc_logz.kernels.base import KernelInfo, KernelState, Move, draw_log_uniform
+from pymc_logz.kernels.defaults import KernelDefaults, check_dense
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation, log_density
 
 MAX_TRIES = 64
@@ -38,7 +33,7 @@ class SliceNoise(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Slice:
+class Slice(KernelDefaults):
     """Settings of a slice kernel, one direction at a time, with stepping out and shrinkage.
 
     A step visits each direction, a coordinate or a column of a dense scale, once. It draws a level
@@ -110,6 +105,7 @@ class Slice:
 
     def __post_init__(self) -> None:
         check_positive(width=self.width, scale=self.scale)
+        check_dense(self.dense, self.scale)
         check_whole(0, MAX_TRIES, n_expand=self.n_expand)
         check_whole(1, MAX_TRIES, n_shrink=self.n_shrink)
 
@@ -117,14 +113,6 @@ class Slice:
     def step_size(self) -> float:
         """The width, which nothing tunes."""
         return self.width
-
-    def resolved(self, n_dims: int) -> Self:
-        """The same settings with ``dense`` decided for d dimensions."""
-        return with_dense_decided(self, n_dims)
-
-    def refreshment_for(self, step_size: np.ndarray) -> np.ndarray:
-        """No share of the momentum: it is carried along."""
-        return np.zeros_like(step_size)
 
     def acceptance_for(self, target_accept: float) -> float:
         """Acceptance rate to tune for: all directions find a point."""

@@ -1,9 +1,42 @@
-"""Step sizes from acceptance rates."""
+"""Step sizes from acceptance rates: every rule by which one is found or corrected."""
+
+from collections.abc import Callable
 
 import numpy as np
 from scipy.special import ndtri
 
+from pymc_logz.kernels.base import Kernel
+
 MIN_STEP_SIZE, MAX_STEP_SIZE = 1e-6, 3.0
+"""Of a kernel, in units of scales that a population's spread has set: the leapfrog of a normal
+becomes unstable at 2, a random walk in one dimension is best at 2.4."""
+MIN_SEARCHED, MAX_SEARCHED = 1e-8, 1e3
+"""Of the search by doubling, whose scales are a user's, or a guess from one gradient, and may be
+wrong by orders of magnitude."""
+MAX_CORRECTION = 3
+"""Factor of one correction at most: an acceptance rate near 0 or 1 says no more than that."""
+
+
+def corrected_step_size(
+    kernel: Kernel, step_size: float, acceptance_rate: float, target_accept: float
+) -> float:
+    """Step size after one correction by the kernel's rule; the same where the kernel has its own.
+
+    Parameters
+    ----------
+    kernel
+        Settings.
+    step_size
+        What was used.
+    acceptance_rate
+        What came of it.
+    target_accept
+        Acceptance rate that the user asked for.
+    """
+    if kernel.step_size is not None:
+        return step_size
+    aim = kernel.acceptance_for(target_accept)
+    return kernel.tuned_step_size(step_size, acceptance_rate, aim)
 
 
 def leapfrog_step_size(step_size: float, acceptance_rate: float, target_accept: float) -> float:
@@ -31,4 +64,35 @@ def random_walk_step_size(step_size: float, acceptance_rate: float, target_accep
 def _corrected(step_size: float, factor: float) -> float:
     if not np.isfinite(factor):
         factor = 0.5
-    return float(np.clip(step_size * np.clip(factor, 1 / 3, 3), MIN_STEP_SIZE, MAX_STEP_SIZE))
+    factor = np.clip(factor, 1 / MAX_CORRECTION, MAX_CORRECTION)
+    return float(np.clip(step_size * factor, MIN_STEP_SIZE, MAX_STEP_SIZE))
+
+
+def reasonable_step_size(
+    acceptance_rate: Callable[[float], float], guess: float, threshold: float = 0.8
+) -> float:
+    """Step size at which one leapfrog step crosses an acceptance rate, by doubling or halving.
+
+    Parameters
+    ----------
+    acceptance_rate
+        From a step size to the acceptance rate of one step with it.
+    guess
+        Where to start.
+    threshold
+        Acceptance rate to cross.
+
+    References
+    ----------
+    Hoffman & Gelman (2014), algorithm 4, arXiv 1111.4246.
+    """
+    step_size = guess
+    grow = acceptance_rate(step_size) > threshold
+    while MIN_SEARCHED < step_size < MAX_SEARCHED:
+        longer = step_size * (2.0 if grow else 0.5)
+        passes = acceptance_rate(longer) > threshold
+        if passes != grow:
+            # the last step size that passes
+            return step_size if grow else longer
+        step_size = longer
+    return step_size

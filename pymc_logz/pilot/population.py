@@ -14,6 +14,7 @@ from scipy.interpolate import PchipInterpolator
 
 from pymc_logz.errors import PilotError
 from pymc_logz.kernels.base import Kernel, KernelState, Move, take_rows
+from pymc_logz.kernels.tuning import corrected_step_size
 from pymc_logz.paths.schedules import next_beta
 from pymc_logz.pilot.scales import centred, population_correlation, population_scale
 from pymc_logz.runners.anneal import Plan
@@ -166,7 +167,6 @@ def run_pilot(
         If beta = 1 is out of reach.
     """
     kernel = block.kernel
-    target_accept = kernel.acceptance_for(target_accept)
     population = Population(
         state=block.initial_state(start),
         log_ratio=np.empty(0),
@@ -259,7 +259,7 @@ def settle(
 
     It moves for longer than asked if the step size is still far from right.
     """
-    n_blocks = -(-tune // block.n_moves)
+    n_blocks, aim = -(-tune // block.n_moves), block.kernel.acceptance_for(target_accept)
     scale = np.tile(population.full_scale(), (block.n_moves, *[1] * len(block.scale_shape)))
     for i in range(n_blocks + MAX_EXTRA_BLOCKS):
         step_size = np.full(block.n_moves, population.step_size)
@@ -273,10 +273,9 @@ def settle(
         moved = trace.acceptance_rate[step_size > 0]
         if len(moved):
             population.acceptance_rate = float(moved.mean())
-        if block.kernel.step_size is None and len(moved):
-            population.step_size = block.kernel.tuned_step_size(
-                population.step_size, population.acceptance_rate, target_accept
+            population.step_size = corrected_step_size(
+                block.kernel, population.step_size, population.acceptance_rate, target_accept
             )
-        off_target = abs(population.acceptance_rate - target_accept) > ACCEPT_TOLERANCE
+        off_target = abs(population.acceptance_rate - aim) > ACCEPT_TOLERANCE
         if i + 1 >= n_blocks and not (off_target and block.kernel.step_size is None):
             break

@@ -1,14 +1,16 @@
 """What the settings of all runs have in common."""
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
 
 from pymc_logz.arguments import check_betas, check_probability, check_whole
-from pymc_logz.kernels import Hamiltonian, check_kernel
 from pymc_logz.kernels.base import Kernel
+from pymc_logz.kernels.choice import check_kernel, kernel_record
+from pymc_logz.kernels.hamiltonian import Hamiltonian
 
 PILOT_ROWS = (128, 512)
 """Numbers of rows per chain that suit a pilot too: more would make it dear, fewer unsure."""
@@ -29,6 +31,8 @@ class RunSettings:
     cores: int = 1
     reference: str | xr.DataTree = "prior"
 
+    OPTIONAL: ClassVar[tuple[str, ...]] = ("tune", "target_accept")
+    """Settings that not every run reads: callers have None for them unless they are given."""
     method: ClassVar[str]
     """Name of the method in the result."""
     recorded: ClassVar[tuple[str, ...]] = ("draws", "chains", "tune", "target_accept")
@@ -39,6 +43,51 @@ class RunSettings:
         check_whole(1, chains=self.chains, cores=self.cores, tune=self.tune)
         check_probability(target_accept=self.target_accept)
         check_kernel(self.kernel)
+
+    @classmethod
+    def asked(cls, called: Mapping[str, str] | None = None, **arguments: Any) -> Self:
+        """Settings from the arguments of a call, where None stands for those of `OPTIONAL`.
+
+        Parameters
+        ----------
+        called
+            What the caller has named otherwise, by the name here.
+        **arguments
+            Fields of the settings.
+
+        Raises
+        ------
+        ValueError
+            If nothing would read an argument that is given.
+        """
+        given = {k: v for k, v in arguments.items() if v is not None or k not in cls.OPTIONAL}
+        settings = cls(**given)
+        for name, reason in settings.unread().items():
+            if name in given:
+                argument = (called or {}).get(name, name)
+                raise ValueError(f"{argument}={given[name]!r} is read by nothing: {reason}")
+        return settings
+
+    def unread(self) -> dict[str, str]:
+        """Settings that this run does not read, with the reason and the remedy."""
+        kernel, name = self.kernel, type(self.kernel).__name__
+        aim = kernel.acceptance_for(self.target_accept)
+        if kernel.step_size is not None:
+            reason = (
+                f"{name} has a step size of its own, {kernel.step_size}, so that none is tuned; "
+                "leave target_accept out, or use a kernel with step_size=None"
+            )
+        elif aim != self.target_accept:
+            reason = f"{name} is tuned for its own acceptance rate, {aim}; leave target_accept out"
+        else:
+            return {}
+        return {"target_accept": reason}
+
+    @property
+    def has_pilot(self) -> bool:
+        """Whether anything is left to the pilot."""
+        kernel = self.kernel
+        return self.ladder() is None or kernel.step_size is None or kernel.scale is None
 
     @property
     def pilot_rows(self) -> int:
@@ -86,5 +135,5 @@ class RunSettings:
             **{name: getattr(self, name) for name in self.recorded},
             "betas": self.betas if isinstance(self.betas, str | int) else "array",
             "reference": self.reference if isinstance(self.reference, str) else "draws",
-            "kernel": {"name": type(self.kernel).__name__, **asdict(self.kernel)},  # type: ignore[call-overload]
+            "kernel": kernel_record(self.kernel),
         }

@@ -13,10 +13,21 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.kernels.base import Kernel, KernelState, Move
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation, log_density
+from pymc_logz.runners.packing import (
+    filled,
+    largest_of,
+    leaves,
+    mapped,
+    noise_of_row,
+    symbolic_noise,
+    symbolic_state,
+)
 from pymc_logz.runners.transport import Maps, still_maps
 
 MOVES_PER_BLOCK = 32
+"""Enough to make the cost of a call small beside that of its moves."""
 MAX_NOISE_PER_BLOCK = 2**22
+"""Numbers in the largest array of noise, 32 MB."""
 
 
 class Trace(NamedTuple):
@@ -66,9 +77,8 @@ class Block:
         self.path = path if kernel.needs_gradient else path.without_gradients()
         self.kernel = kernel
         # of one move of one row; the largest array decides how many moves memory has room for
-        self.noise_of_row = kernel.draw_noise(np.random.default_rng(0), 1, 1, path.n_dims)
-        largest = max(part.size for part in self.noise_of_row)
-        affordable = MAX_NOISE_PER_BLOCK // max(1, n_rows * largest)
+        self.noise_of_row = noise_of_row(kernel, path.n_dims)
+        affordable = MAX_NOISE_PER_BLOCK // max(1, n_rows * largest_of(self.noise_of_row))
         self.n_moves = int(np.clip(affordable, 1, MOVES_PER_BLOCK))
         self.scale_shape = (path.n_dims,) * (2 if kernel.dense else 1)
         self.map_shape = path.n_dims, bool(kernel.dense)
@@ -83,7 +93,7 @@ class Block:
             inputs,
             outputs,
             compile_kwargs,
-            [*_flatten(trial), *moves, *noise, *self._maps(None), *self.row_data],
+            leaves((trial, moves, noise, self._maps(None), self.row_data)),
             self._graph_by_rows if can_turn else None,
         )
         if self.compiled.is_alternative:
@@ -114,67 +124,52 @@ class Block:
     def _graph(self, path: AnnealingPath | None = None) -> tuple[list[Any], list[Any]]:
         path = self.path if path is None else path
         d, m = self.path.n_dims, self.n_moves
-        names = ("position", "momentum", *Evaluation._fields)
-        state = [
-            pt.vector(name, dtype="float64", shape=(None,))
-            if name in ("log_reference", "log_ratio")
-            else pt.matrix(name, dtype="float64", shape=(None, d))
-            for name in names
-        ]
+        state = symbolic_state(d)
         moves = Move(
             beta=pt.tensor("beta", dtype="float64", shape=(m,)),
             step_size=pt.tensor("step_size", dtype="float64", shape=(m,)),
             scale=pt.tensor("scale", dtype="float64", shape=(m, *self.scale_shape)),
             refreshment=pt.tensor("refreshment", dtype="float64", shape=(m,)),
         )
-        like = self.noise_of_row
-        noise = [
-            pt.tensor(name, dtype="float64", shape=(m, None, *part.shape[2:]))
-            for name, part in zip(like._fields, like, strict=True)
-        ]
-
-        maps = [
-            pt.tensor(f"map_{name}", dtype="float64", shape=np.shape(part))
-            for name, part in zip(Maps._fields, self._maps(None), strict=False)
-        ]
+        noise = symbolic_noise(self.noise_of_row, m)
+        maps = mapped(
+            lambda part: pt.tensor("map", dtype="float64", shape=np.shape(part)), self._maps(None)
+        )
         data = path.row_data_inputs()
 
         def step(*args: Any) -> list[Any]:
-            n = 4 + len(noise)
-            k = n + len(maps)
-            move, draws = Move(*args[:4]), args[4:n]
-            old, row_data = _unflatten(args[k : k + 6]), args[k + 6 :]
+            move, draws, affine, old, row_data = filled((moves, noise, maps, state, data), args)
             walked = path.given(*row_data) if row_data else path
-            new, info = self.kernel.step(walked, old, move, type(like)(*draws))
-            happened = [new.evaluation.log_ratio, info.acceptance_rate]
-            if maps:
+            new, info = self.kernel.step(walked, old, move, draws)
+            happened = Trace(new.evaluation.log_ratio, info.acceptance_rate)
+            if affine is not None:
                 before = new
-                new, log_increment = carried(walked, before, Maps(*args[n:k]))
-                happened += [log_increment, before.position]
-            return [*_flatten(new), *happened]
+                new, log_increment = carried(walked, before, affine)
+                happened = Trace(*happened[:2], log_increment, before.position)
+            return leaves((new, happened))
 
-        n_traced = 4 if maps else 2
+        n_traced = 2 if maps is None else 4
         traces = pytensor.scan(
             step,
-            sequences=[*moves, *noise, *maps],
-            outputs_info=[*state, *[None] * n_traced],
+            sequences=leaves((moves, noise, maps)),
+            outputs_info=[*leaves(state), *[None] * n_traced],
             non_sequences=data,
             return_updates=False,
             strict=True,
         )
         ends = [trace[-1] for trace in traces[:-n_traced]]
-        return [*state, *moves, *noise, *maps, *data], [*ends, *traces[-n_traced:]]
+        return leaves((state, moves, noise, maps, data)), [*ends, *traces[-n_traced:]]
 
-    def _maps(self, maps: Maps | None) -> tuple[np.ndarray, ...]:
-        """Maps as arguments, of which a block without has none; rows stay if none are given."""
+    def _maps(self, maps: Maps | None) -> Maps | None:
+        """Maps of all moves, of which a block without has none; rows stay if none are given."""
         if not self.transports:
-            return ()
+            return None
         still = still_maps(np.zeros(self.n_moves + 1), *self.map_shape)
         if maps is None:
             return still
         m = len(maps.beta)
-        return tuple(
-            np.concatenate([part, rest[m:]]) for part, rest in zip(maps, still, strict=True)
+        return Maps(
+            *(np.concatenate([part, rest[m:]]) for part, rest in zip(maps, still, strict=True))
         )
 
     def initial_state(self, position: np.ndarray) -> KernelState:
@@ -233,12 +228,14 @@ class Block:
         noise = self.kernel.draw_noise(rng, self.n_moves, *np.shape(state.position))
         moves = _pad(moves, self.n_moves)
         carry = self._maps(maps)
-        outputs = self.compiled.call(*_flatten(state), *moves, *noise, *carry, *self.row_data)
+        arguments = leaves((state, moves, noise, carry, self.row_data))
+        outputs = iter(self.compiled.call(*arguments))
+        state, traced = filled(state, outputs), list(outputs)
 
         def trace() -> Trace:
-            return Trace(*(np.asarray(out)[:n_asked] for out in outputs[6:]))
+            return Trace(*(np.asarray(out)[:n_asked] for out in traced))
 
-        return _unflatten(outputs[:6]), trace
+        return state, trace
 
 
 def carried(
@@ -276,11 +273,3 @@ def _pad(moves: Move, length: int) -> Move:
     still = Move(*(np.repeat(np.asarray(part)[-1:], missing, axis=0) for part in moves))
     still = still._replace(step_size=np.zeros(missing))
     return Move(*(np.concatenate(pair) for pair in zip(moves, still, strict=True)))
-
-
-def _flatten(state: KernelState) -> list[Any]:
-    return [state.position, state.momentum, *state.evaluation]
-
-
-def _unflatten(values: Any) -> KernelState:
-    return KernelState(values[0], values[1], Evaluation(*values[2:6]))

@@ -11,8 +11,8 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.kernels.base import KernelState, Move, draw_log_uniform
-from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.runners.block import MAX_NOISE_PER_BLOCK, MOVES_PER_BLOCK, Block
+from pymc_logz.runners.packing import filled, largest_of, leaves, symbolic_noise, symbolic_state
 
 EXCHANGES = ("gibbs", "swap")
 
@@ -31,6 +31,11 @@ class Tables(NamedTuple):
     log_pseudo_prior: Any
     """Log of the level's prior over its estimated constant, shape (K,); swaps do without it."""
 
+    def moves(self, level: Any) -> Move:
+        """What walkers at these levels (n,) do, each its own."""
+        parts = (self.betas, self.step_size, self.scale, self.refreshment)
+        return Move(*(part[level] for part in parts))
+
     def all_at(self, level: int) -> "Tables":
         """Tables whose every level has the settings of one: walkers then stay at its beta."""
         return Tables(*(np.repeat(part[level : level + 1], len(part), axis=0) for part in self))
@@ -43,6 +48,15 @@ class Walkers(NamedTuple):
     """Positions, whitened momenta, and what the path is worth there."""
     level: Any
     """Index into the ladder, shape (n,)."""
+
+
+class IterationNoise(NamedTuple):
+    """The randomness of m iterations."""
+
+    move: Any
+    """What the kernel draws."""
+    log_uniform: Any
+    """Logarithms of uniforms that decide on levels, shape (m, n)."""
 
 
 class Walk(NamedTuple):
@@ -97,65 +111,57 @@ class TemperBlock:
         self.noise_of_row = block.noise_of_row
         self.n_levels, self.n_walkers, self.exchange = n_levels, n_walkers, exchange
         # an even number, so that every block begins with the same kind of swaps
-        largest = max(part.size for part in self.noise_of_row)
-        affordable = MAX_NOISE_PER_BLOCK // (2 * n_walkers * largest)
+        affordable = MAX_NOISE_PER_BLOCK // (2 * n_walkers * largest_of(self.noise_of_row))
         self.n_moves = 2 * int(np.clip(affordable, 1, MOVES_PER_BLOCK // 2))
         self.row_data = [np.repeat(part[:1], n_walkers, axis=0) for part in block.row_data]
         rng = np.random.default_rng(0)
         start = np.zeros((n_walkers, self.path.n_dims))
         walkers = Walkers(block.initial_state(start), self.spread_levels(rng))
-        trial = [*_flatten(walkers), *self.still_tables(), *self._draw_noise(rng), *self.row_data]
-        self.compiled = compile_function(*self._graph(), compile_kwargs, trial)
+        trial = (walkers, self.still_tables(), self._draw_noise(rng), self.row_data)
+        self.compiled = compile_function(*self._graph(), compile_kwargs, leaves(trial))
         self.initial_state = block.initial_state
 
     def _graph(self) -> tuple[list[Any], list[Any]]:
         d, m, k = self.path.n_dims, self.n_moves, self.n_levels
-        names = ("position", "momentum", *Evaluation._fields)
-        state = [
-            pt.vector(name, dtype="float64", shape=(None,))
-            if name in ("log_reference", "log_ratio")
-            else pt.matrix(name, dtype="float64", shape=(None, d))
-            for name in names
-        ]
-        walkers = [*state, pt.vector("level", dtype="int64", shape=(None,))]
-        tables = [
-            pt.tensor(name, dtype="float64", shape=(k, *(self.scale_shape * (name == "scale"))))
-            for name in Tables._fields
-        ]
-        like = self.noise_of_row
-        noise = [
-            pt.tensor(name, dtype="float64", shape=(m, None, *part.shape[2:]))
-            for name, part in zip(like._fields, like, strict=True)
-        ]
-        noise.append(pt.tensor("log_uniform_level", dtype="float64", shape=(m, None)))
-        parity = pt.constant(np.arange(m) % 2)
+        walkers = Walkers(symbolic_state(d), pt.vector("level", dtype="int64", shape=(None,)))
+        tables = Tables(
+            *(
+                pt.tensor(name, dtype="float64", shape=(k, *(self.scale_shape * (name == "scale"))))
+                for name in Tables._fields
+            )
+        )
+        log_uniform = pt.tensor("log_uniform_level", dtype="float64", shape=(m, None))
+        noise = IterationNoise(symbolic_noise(self.noise_of_row, m), log_uniform)
+        parities = pt.constant(np.arange(m) % 2)
         data = self.path.row_data_inputs()
 
         def step(*args: Any) -> list[Any]:
-            n = len(noise) + 1
-            parity, draws, log_uniform = args[0], args[1 : n - 1], args[n - 1]
-            old, tables = _unflatten(args[n : n + 7]), Tables(*args[n + 7 : n + 12])
-            path = self.path.given(*args[n + 12 :]) if data else self.path
-            move = Move(*(part[old.level] for part in tables[:4]))
-            new, info = self.kernel.step(path, old.state, move, type(like)(*draws))
+            parity, draws, old, at, row_data = filled(
+                (parities, noise, walkers, tables, data), args
+            )
+            path = self.path.given(*row_data) if row_data else self.path
+            new, info = self.kernel.step(path, old.state, at.moves(old.level), draws.move)
             ratio = new.evaluation.log_ratio
             ratio = pt.switch(pt.isnan(ratio), -np.inf, ratio)
-            level = self.new_levels(ratio, old.level, tables, log_uniform, parity)
-            return [*_flatten(Walkers(new, level)), old.level, info.acceptance_rate]
+            level = self.new_levels(ratio, old.level, at, draws.log_uniform, parity)
+            return leaves((Walkers(new, level), old.level, info.acceptance_rate))
 
-        traces = pytensor.scan(
-            step,
-            sequences=[parity, *noise],
-            outputs_info=[*walkers, None, None],
-            non_sequences=[*tables, *data],
-            return_updates=False,
-            strict=True,
+        traces = iter(
+            pytensor.scan(
+                step,
+                sequences=leaves((parities, noise)),
+                outputs_info=[*leaves(walkers), None, None],
+                non_sequences=leaves((tables, data)),
+                return_updates=False,
+                strict=True,
+            )
         )
-        ends = [trace[-1] for trace in traces[:-2]]
-        where = 2 + Evaluation._fields.index("log_ratio")
-        log_reference, log_ratio = traces[where - 1], traces[where]
-        traced = [traces[-2], log_ratio, log_reference, traces[-1], traces[0]]
-        return [*walkers, *tables, *noise, *data], [*ends, *traced]
+        moved = filled(walkers, traces)
+        level, acceptance_rate = traces
+        position, _, evaluation = moved.state
+        ends = [trace[-1] for trace in leaves(moved)]
+        traced = [level, evaluation.log_ratio, evaluation.log_reference, acceptance_rate, position]
+        return leaves((walkers, tables, noise, data)), [*ends, *traced]
 
     def given(self, data: np.ndarray) -> "TemperBlock":
         """The same compiled iterations where all walkers have other data, shape (D,)."""
@@ -176,11 +182,11 @@ class TemperBlock:
             return draw_levels(log_ratio, tables, log_uniform)
         return swap_levels(log_ratio, level, tables.betas, log_uniform, parity)
 
-    def _draw_noise(self, rng: np.random.Generator) -> list[np.ndarray]:
+    def _draw_noise(self, rng: np.random.Generator) -> IterationNoise:
         """Noise of the kernel, then that of the exchange."""
         shape = (self.n_moves, self.n_walkers)
         noise = self.kernel.draw_noise(rng, *shape, self.path.n_dims)
-        return [*noise, draw_log_uniform(rng, shape)]
+        return IterationNoise(noise, draw_log_uniform(rng, shape))
 
     def still_tables(self) -> Tables:
         """Tables by which walkers stay where they are."""
@@ -211,17 +217,23 @@ class TemperBlock:
         Walkers, callable
             Walkers that can be launched from, and a function that waits for what they did.
         """
-        noise = self._draw_noise(rng)
-        outputs = self.compiled.call(*_flatten(walkers), *tables, *noise, *self.row_data)
+        arguments = leaves((walkers, tables, self._draw_noise(rng), self.row_data))
+        outputs = iter(self.compiled.call(*arguments))
+        walkers, rest = filled(walkers, outputs), list(outputs)
 
         def trace() -> Walk:
-            traced = [np.asarray(out) for out in outputs[7:]]
-            is_nan = np.isnan(traced[1])
-            whole = Walk._make([*traced, is_nan.sum(axis=1)])
-            ratio = np.where(is_nan, -np.inf, whole.log_ratio)
-            return whole._replace(level=whole.level.astype(np.int32), log_ratio=ratio)
+            level, log_ratio, log_reference, acceptance_rate, position = map(np.asarray, rest)
+            is_nan = np.isnan(log_ratio)
+            return Walk(
+                level=level.astype(np.int32),
+                log_ratio=np.where(is_nan, -np.inf, log_ratio),
+                log_reference=log_reference,
+                acceptance_rate=acceptance_rate,
+                position=position,
+                n_nan=is_nan.sum(axis=1),
+            )
 
-        return _unflatten(outputs[:7]), trace
+        return walkers, trace
 
 
 def walk(
@@ -323,12 +335,3 @@ def swap_levels(
     none = pt.zeros_like(swaps[:, :1])
     up, down = pt.concatenate([swaps, none], axis=1), pt.concatenate([none, swaps], axis=1)
     return level.ravel() + pt.switch(is_at, (up - down)[:, None, :], 0).sum(axis=2).ravel()
-
-
-def _flatten(walkers: Walkers) -> list[Any]:
-    position, momentum, evaluation = walkers.state
-    return [position, momentum, *evaluation, walkers.level]
-
-
-def _unflatten(values: Any) -> Walkers:
-    return Walkers(KernelState(values[0], values[1], Evaluation(*values[2:6])), values[6])

@@ -1,15 +1,19 @@
-"""Tuning of a Hamiltonian step method: windows, length scales, a first step size."""
+"""Tuning of a Hamiltonian step method: windows, length scales, dual averaging of its step size."""
 
-from collections.abc import Callable
 from dataclasses import field
 
 import numpy as np
 from pymc.step_methods.state import DataClassState, WithSamplingState, dataclass_state
+from pymc.step_methods.step_sizes import DualAverageAdaptation
+
+from pymc_logz.arguments import check_probability
 
 FIRST_WINDOW = 20
+"""Draws: fewer say little about a variance, more keep the first guess for long."""
 FINAL_SHARE = 0.2
+"""Share of the tuning draws that is left to the step size alone."""
 MIN_SCALE, MAX_SCALE = 1e-10, 1e10
-MIN_STEP_SIZE, MAX_STEP_SIZE = 1e-8, 1e3
+"""Beyond them a step changes nothing in floating point, or overflows."""
 
 
 def window_ends(tune: int) -> tuple[int, ...]:
@@ -91,31 +95,30 @@ class ScaleAdaptation(WithSamplingState):
         self.clear()
 
 
-def reasonable_step_size(
-    acceptance_rate: Callable[[float], float], guess: float, threshold: float = 0.8
-) -> float:
-    """Step size at which one leapfrog step crosses an acceptance rate, by doubling or halving.
+def aim_of(target_accept: float | None, step_size: float | None, default: float) -> float:
+    """Acceptance rate that a step size is tuned for: the one given, if any.
 
-    Parameters
-    ----------
-    acceptance_rate
-        From a step size to the acceptance rate of one step with it.
-    guess
-        Where to start.
-    threshold
-        Acceptance rate to cross.
+    Raises
+    ------
+    ValueError
+        If it is out of range, or the step size is given too, so that nothing is tuned.
+    """
+    if target_accept is None:
+        return default
+    check_probability(target_accept=target_accept)
+    if step_size is not None:
+        raise ValueError(
+            f"target_accept={target_accept!r} is what the step size is tuned for, but "
+            f"step_size={step_size!r} is given: leave out one of the two"
+        )
+    return target_accept
+
+
+def dual_averaging(step_size: float, target_accept: float) -> DualAverageAdaptation:
+    """Tuning of a step size while a chain runs, by PyMC's dual averaging.
 
     References
     ----------
-    Hoffman & Gelman (2014), algorithm 4, arXiv 1111.4246.
+    Hoffman & Gelman (2014), section 3.2, arXiv 1111.4246, and their settings.
     """
-    step_size = guess
-    grow = acceptance_rate(step_size) > threshold
-    while MIN_STEP_SIZE < step_size < MAX_STEP_SIZE:
-        longer = step_size * (2.0 if grow else 0.5)
-        passes = acceptance_rate(longer) > threshold
-        if passes != grow:
-            # the last step size that passes
-            return step_size if grow else longer
-        step_size = longer
-    return step_size
+    return DualAverageAdaptation(step_size, target_accept, gamma=0.05, k=0.75, t0=10)

@@ -8,15 +8,11 @@ import numpy as np
 import pymc as pm
 from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
-from pymc.step_methods.step_sizes import DualAverageAdaptation, StepSizeState
+from pymc.step_methods.step_sizes import StepSizeState
 from pymc.util import get_random_generator
 
-from pymc_logz.arguments import (
-    check_below_one,
-    check_positive,
-    check_probability,
-    check_whole,
-)
+from pymc_logz.arguments import check_below_one, check_positive, check_whole
+from pymc_logz.kernels.tuning import reasonable_step_size
 from pymc_logz.manifold.model import MAX_TRANSITIONS, make_constrained_model
 from pymc_logz.manifold.rattle import (
     NOT_CONVERGED,
@@ -25,13 +21,15 @@ from pymc_logz.manifold.rattle import (
     ConstrainedHamiltonian,
 )
 from pymc_logz.manifold.transitions import TransitionInfo, TransitionInput, TransitionRecord
-from pymc_logz.step_methods.adaptation import reasonable_step_size
+from pymc_logz.step_methods.adaptation import aim_of, dual_averaging
 from pymc_logz.step_methods.base import ChosenStep
 from pymc_logz.step_methods.sources.constrained import ConstrainedSource
 from pymc_logz.step_methods.variables import check_whole_model, checked_scale
 
 MAX_ENERGY_ERROR = 1000.0
 """Nats beyond which a trajectory counts as diverging, as in PyMC's own samplers."""
+TARGET_ACCEPT = 0.8
+"""PyMC's default."""
 FAILURES = {
     "not_converged": NOT_CONVERGED,
     "not_reversible": NOT_REVERSIBLE,
@@ -75,8 +73,8 @@ class ConstrainedHMC(ChosenStep):
         Geodesic sub-steps per step: more let the projections succeed at larger steps, where the set
         is strongly curved.
     target_accept
-        Acceptance rate that the step size aims at, in (0, 1); a projection that fails, or needs the
-        fallback, counts as zero.
+        Acceptance rate that the step size aims at, in (0, 1), by default 0.8; a projection that
+        fails, or needs the fallback, counts as zero.
     step_size
         None adapts it.
     jitter
@@ -182,7 +180,7 @@ class ConstrainedHMC(ChosenStep):
         *,
         path_length: float = 1.5,
         n_inner: int = 1,
-        target_accept: float = 0.8,
+        target_accept: float | None = None,
         step_size: float | None = None,
         jitter: float = 0.1,
         max_steps: int = 100,
@@ -199,13 +197,13 @@ class ConstrainedHMC(ChosenStep):
         model = pm.modelcontext(model)
         check_whole_model(vars, model)
         check_whole(1, n_inner=n_inner, max_steps=max_steps)
-        check_probability(target_accept=target_accept)
         check_below_one(jitter=jitter)
         check_positive(step_size=step_size, path_length=path_length, tolerance=tolerance)
         self.vars = model.value_vars
         self.rng = get_random_generator(rng)
         self.path_length, self.max_steps, self.jitter = path_length, max_steps, jitter
-        self.step_size, self.target_accept, self.n_inner = step_size, target_accept, n_inner
+        self.step_size, self.n_inner = step_size, n_inner
+        self.target_accept = aim_of(target_accept, step_size, TARGET_ACCEPT)
         self._n_dims = sum(int(np.prod(value.shape)) for value in model.initial_point(0).values())
         self.source = ConstrainedSource(
             make_constrained_model(
@@ -228,7 +226,7 @@ class ConstrainedHMC(ChosenStep):
         self._set_step_size(0.25 if self.step_size is None else self.step_size)
 
     def _set_step_size(self, step_size: float) -> None:
-        self.step_adapt = DualAverageAdaptation(step_size, self.target_accept, 0.05, 0.75, 10)
+        self.step_adapt = dual_averaging(step_size, self.target_accept)
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
         """Forget the chain before; called by ``pm.sample`` at the start of each chain."""

@@ -10,28 +10,35 @@ import pymc as pm
 from pymc.exceptions import SamplingError
 from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
-from pymc.step_methods.step_sizes import DualAverageAdaptation, StepSizeState
+from pymc.step_methods.step_sizes import StepSizeState
 from pymc.util import get_random_generator
 
-from pymc_logz.arguments import (
-    SHARE_REPLACED,
-    check_below_one,
-    check_positive,
-    check_probability,
-    check_share,
-    check_whole,
+from pymc_logz.arguments import check_below_one, check_positive, check_whole
+from pymc_logz.kernels.dynamics import (
+    check_refreshment,
+    leapfrog_step,
+    refreshed,
+    share_replaced,
 )
+from pymc_logz.kernels.tuning import reasonable_step_size
 from pymc_logz.step_methods.adaptation import (
     ScaleAdaptation,
     ScaleState,
+    aim_of,
+    dual_averaging,
     gradient_scale,
-    reasonable_step_size,
     window_ends,
 )
 from pymc_logz.step_methods.base import ChosenStep
 from pymc_logz.step_methods.variables import checked_scale, continuous_vars
 
 MAX_ENERGY_ERROR = 1000.0
+"""Nats beyond which a trajectory counts as diverging, as in PyMC's own samplers."""
+TARGET_ACCEPT = 0.9
+"""High, since a rejection costs the direction of travel."""
+HALF_LIFE = 1.0
+"""Twice that of the kernel, as in the paper: means of a chain with diagonal scales forget more
+slowly than the log ratio does (docs/theory/decisions.md)."""
 
 
 class PhasePoint(NamedTuple):
@@ -65,6 +72,7 @@ class PartialMomentumState(StepMethodState):
     n_divergences: int
     n_steps: int = field(metadata={"frozen": True})
     refreshment: float | None = field(metadata={"frozen": True})
+    half_life: float = field(metadata={"frozen": True})
     jitter: float = field(metadata={"frozen": True})
 
 
@@ -88,11 +96,15 @@ class PartialMomentumHMC(ChosenStep):
         Leapfrog steps per draw.
     refreshment
         Share of the momentum *variance* replaced before a draw, in [0, 1]. None replaces half of it
-        per unit of trajectory time, ``1 - 0.5**(n_steps * step_size)``; 1 is ordinary Hamiltonian
+        per ``half_life``, ``1 - 0.5**(n_steps * step_size / half_life)``; 1 is ordinary Hamiltonian
         Monte Carlo.
+    half_life
+        Trajectory time, in units of ``scale``, in which half of the momentum variance is replaced
+        if ``refreshment`` is None. Longer is better for means in slow directions, shorter for
+        variances: 0.5 gains a quarter for these and loses a quarter to a third for those.
     target_accept
-        Acceptance rate that the step size aims at, in (0, 1). It should be high, since a rejection
-        costs the direction of travel.
+        Acceptance rate that the step size aims at, in (0, 1), by default 0.9. It should be high,
+        since a rejection costs the direction of travel.
     step_size
         Leapfrog step size in units of ``scale``. None adapts it.
     scale
@@ -132,7 +144,7 @@ class PartialMomentumHMC(ChosenStep):
     References
     ----------
     Horowitz (1991), A generalized guided Monte Carlo algorithm, doi 10.1016/0370-2693(91)90812-5.
-    Default refreshment: Sohl-Dickstein & Culpepper (2012), section 2.3, arXiv 1205.1925. Scales:
+    By half-life: Sohl-Dickstein & Culpepper (2012), section 2.3, arXiv 1205.1925. Scales:
     as in nutpie, from draws and gradients.
 
     Examples
@@ -174,7 +186,8 @@ class PartialMomentumHMC(ChosenStep):
         *,
         n_steps: int = 1,
         refreshment: float | None = None,
-        target_accept: float = 0.9,
+        half_life: float = HALF_LIFE,
+        target_accept: float | None = None,
         step_size: float | None = None,
         scale: float | Sequence[float] | None = None,
         jitter: float = 0.0,
@@ -186,8 +199,9 @@ class PartialMomentumHMC(ChosenStep):
     ) -> None:
         model = pm.modelcontext(model)
         self.vars = continuous_vars(vars, model)
-        self.n_steps, self.refreshment, self.jitter = n_steps, refreshment, jitter
-        self.step_size, self.target_accept = step_size, target_accept
+        self.n_steps, self.jitter, self.step_size = n_steps, jitter, step_size
+        self.refreshment, self.half_life = refreshment, half_life
+        self.target_accept = aim_of(target_accept, step_size, TARGET_ACCEPT)
         self.rng = get_random_generator(rng)
         if initial_point is None:
             initial_point = model.initial_point(0)
@@ -195,8 +209,7 @@ class PartialMomentumHMC(ChosenStep):
         n_dims = sum(int(np.prod(shape)) for shape in self._shapes.values())
         self.scale = None if scale is None else checked_scale(scale, n_dims)
         check_whole(1, n_steps=n_steps)
-        check_share(SHARE_REPLACED, refreshment=refreshment)
-        check_probability(target_accept=target_accept)
+        check_refreshment(refreshment, half_life, HALF_LIFE)
         check_positive(step_size=step_size)
         check_below_one(jitter=jitter)
         with model:  # so that check_bounds of the model counts
@@ -225,7 +238,7 @@ class PartialMomentumHMC(ChosenStep):
         self._others: list[np.ndarray] = []
 
     def _set_step_size(self, step_size: float) -> None:
-        self.step_adapt = DualAverageAdaptation(step_size, self.target_accept, 0.05, 0.75, 10)
+        self.step_adapt = dual_averaging(step_size, self.target_accept)
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
         """Forget the chain before; called by ``pm.sample`` at the start of each chain."""
@@ -258,10 +271,9 @@ class PartialMomentumHMC(ChosenStep):
         """Refresh, integrate, accept or turn round."""
         share = self.refreshment
         if share is None:
-            share = 1.0 - 0.5 ** (self.n_steps * step_size)
+            share = share_replaced(self.n_steps * step_size, self.half_life)
         noise = self.rng.standard_normal(self._n_dims)
-        momentum = np.sqrt(1.0 - share) * start.momentum + np.sqrt(share) * noise
-        start = start._replace(momentum=momentum)
+        start = start._replace(momentum=refreshed(start.momentum, noise, share, np.sqrt))
         if self.jitter:
             step_size *= 1.0 + self.jitter * self.rng.uniform(-1.0, 1.0)
         proposal = self._leapfrog(start, step_size, self.n_steps)
@@ -291,16 +303,20 @@ class PartialMomentumHMC(ChosenStep):
 
     def _leapfrog(self, start: PhasePoint, step_size: float, n_steps: int) -> PhasePoint:
         """Kick, drift, kick, ``n_steps`` times; stops where the density is zero."""
-        position, momentum, log_density, gradient = start
-        step = step_size * self._scales
+        step, point = step_size * self._scales, start
         for _ in range(n_steps):
-            momentum = momentum + 0.5 * step * gradient
-            position = position + step * momentum
-            log_density, gradient = self._evaluate(position)
-            if not log_density > -np.inf:
-                return PhasePoint(position, momentum, -np.inf, gradient)
-            momentum = momentum + 0.5 * step * gradient
-        return PhasePoint(position, momentum, log_density, gradient)
+            position, momentum, there = leapfrog_step(
+                point.position,
+                point.momentum,
+                (point.log_density, point.gradient),
+                kick=lambda here: 0.5 * step * here[1],
+                drift=lambda momentum: step * momentum,
+                evaluate=self._evaluate,
+            )
+            point = PhasePoint(position, momentum, *there)
+            if not point.log_density > -np.inf:
+                break
+        return point
 
     @property
     def _scales(self) -> np.ndarray:

@@ -141,7 +141,7 @@ class SimulatedTempering(ChosenStep):
         update: str = "rts",
         kernel: Kernel | str | None = None,
         pilot_tune: int = 64,
-        target_accept: float = 0.8,
+        target_accept: float | None = None,
         reference: str | xr.DataTree = "prior",
         random_seed: Any = 0,
         model: pm.Model | None = None,
@@ -155,7 +155,7 @@ class SimulatedTempering(ChosenStep):
         check_whole(1, pilot_tune=pilot_tune)
         self.vars = model.value_vars
         self.rng = get_random_generator(rng)
-        settings = TemperedSettings(
+        settings = TemperedSettings.asked(
             walkers=walkers,
             betas=betas,
             level_prior=level_prior,

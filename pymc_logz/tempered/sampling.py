@@ -25,11 +25,11 @@ def sample_tempered(
     model: "pm.Model | None" = None,
     betas: str | int | np.ndarray = "adaptive",
     level_prior: str | np.ndarray = "uniform",
-    update: str = "rts",
+    update: str | None = None,
     exchange: str = "gibbs",
     kernel: Kernel | str | None = None,
-    tune: int = 64,
-    target_accept: float = 0.8,
+    tune: int | None = None,
+    target_accept: float | None = None,
     thin: int = 10,
     cores: int | None = None,
     reference: str | xr.DataTree = "prior",
@@ -66,8 +66,8 @@ def sample_tempered(
         Share of time that walkers are to spend at each level: ``"uniform"``; ``"exp"``, in
         proportion to ``exp(2 * beta)``; or an array, one entry for each of the betas given.
     update
-        How warm-up corrects the rough log Z: ``"rts"``, from each round's estimate; or, at every
-        block of iterations, ``"wang_landau"`` or ``"stochastic_approximation"``.
+        How warm-up corrects the rough log Z: ``"rts"``, the default, from each round's estimate;
+        or, at every block of iterations, ``"wang_landau"`` or ``"stochastic_approximation"``.
     exchange
         ``"gibbs"`` draws the level of each walker given its position (simulated tempering).
         ``"swap"`` lets walkers at neighbouring levels swap theirs (parallel tempering), which needs
@@ -78,9 +78,11 @@ def sample_tempered(
         ``"random_walk"``, ``"slice"``. The last two need no gradient. None means ``"hais"``.
     tune
         Moves of the pilot at each of its stages, and of new walkers at each level on their way up;
-        iterations of the first round of warm-up, and those that chains make before they keep any.
+        iterations of the first round of warm-up, and those that chains make before they keep any;
+        by default 64.
     target_accept
-        Acceptance rate that the tuned step sizes aim at, in (0, 1).
+        Acceptance rate that the tuned step sizes aim at, in (0, 1), by default 0.8; for kernels
+        that have an aim of their own, or no step size to tune, it must be left out.
     thin
         Every so many draws of all levels go to ``tempered_posterior``.
     cores
@@ -117,7 +119,7 @@ def sample_tempered(
     PilotError
         If the pilot cannot get from the prior to the posterior.
     ValueError
-        If an argument is outside its range.
+        If an argument is outside its range, or would be ignored beside the others.
 
     Warns
     -----
@@ -150,7 +152,7 @@ def sample_tempered(
     """
     call = "sample_tempered(model=model)"
     check_no_model(call, draws=draws, chains=chains)
-    settings = TemperedSettings(
+    settings = TemperedSettings.asked(
         draws=draws,
         chains=chains,
         walkers=walkers,

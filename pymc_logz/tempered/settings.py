@@ -26,6 +26,7 @@ class TemperedSettings(RunSettings):
     exchange: str = "gibbs"
     thin: int = 10
 
+    OPTIONAL: ClassVar[tuple[str, ...]] = (*RunSettings.OPTIONAL, "update")
     method: ClassVar[str] = "tempered"
     recorded: ClassVar[tuple[str, ...]] = (
         *RunSettings.recorded,
@@ -52,6 +53,16 @@ class TemperedSettings(RunSettings):
             )
         if not isinstance(self.level_prior, str):
             self._check_prior(np.asarray(self.level_prior, dtype=float))
+
+    def unread(self) -> dict[str, str]:
+        """Settings that this run does not read, with the reason and the remedy."""
+        unread = super().unread()
+        if self.exchange == "swap":
+            unread["update"] = (
+                "exchange='swap' needs no rough log Z, so none is corrected; leave update out, or "
+                "use exchange='gibbs'"
+            )
+        return unread
 
     def _check_prior(self, prior: np.ndarray) -> None:
         if self.n_levels is None:

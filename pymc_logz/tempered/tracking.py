@@ -140,8 +140,8 @@ class LogZTracker:
         betas: str | int | np.ndarray = "adaptive",
         level_prior: str | np.ndarray = "uniform",
         kernel: Kernel | str | None = None,
-        tune: int = 64,
-        target_accept: float = 0.8,
+        tune: int | None = None,
+        target_accept: float | None = None,
         thin: int = 8,
         random_seed: Any = None,
         progressbar: bool = True,
@@ -151,7 +151,7 @@ class LogZTracker:
             raise ValueError(f"alpha={alpha!r} must lie in (0, 1]: the share of a new estimate")
         if walkers < 2:
             raise ValueError(f"walkers={walkers!r} must be at least 2: errors are between walkers")
-        self.settings = TemperedSettings(
+        self.settings = TemperedSettings.asked(
             draws=draws,
             chains=1,
             walkers=walkers,

@@ -10,6 +10,7 @@ from scipy.special import logsumexp, softmax
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.tempering import rts_log_z
 from pymc_logz.kernels.base import Kernel, take_rows
+from pymc_logz.kernels.tuning import corrected_step_size
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.temper import Tables, TemperBlock, Walk, Walkers, walk
 from pymc_logz.weights import log_mean, resampled
@@ -244,11 +245,10 @@ def with_tuned_steps(
     """
     if kernel.step_size is not None:
         return ladder
-    aim = kernel.acceptance_for(target_accept)
     step_size = ladder.step_size.copy()
     for k in np.flatnonzero(moved >= MIN_MOVES):
         rate = float(accepted[k] / moved[k])
-        step_size[k] = kernel.tuned_step_size(float(step_size[k]), rate, aim)
+        step_size[k] = corrected_step_size(kernel, float(step_size[k]), rate, target_accept)
     return replace(ladder, step_size=step_size)
 
 

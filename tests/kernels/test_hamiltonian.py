@@ -333,6 +333,7 @@ def test_default_refreshment_halves_momentum_per_half_life(n_steps: int, half_li
         ({"step_size": np.inf}, "step_size=inf must be positive"),
         ({"step_size": np.nan}, "step_size=nan must be positive"),
         ({"half_life": 0.0}, "half_life=0.0 must be positive"),
+        ({"half_life": 1.0, "refreshment": 0.3}, "half_life=1.0 says how fast"),
         ({"scale": 0.0}, "scale=0.0 must be positive"),
         ({"scale": (1.0, -1.0)}, "must be positive and finite"),
         ({"scale": (1.0, np.nan)}, "must be positive and finite"),

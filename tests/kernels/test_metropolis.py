@@ -333,6 +333,8 @@ def test_langevin_is_the_hamiltonian_kernel_with_full_refreshment() -> None:
     assert Langevin(0.3, (1.0, 2.0)).step_size == 0.3
     with pytest.raises(TypeError):
         Langevin(n_steps=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        Langevin(half_life=1.0)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("kernel", [RandomWalk(), Langevin(), Slice()])
@@ -340,7 +342,9 @@ def test_dense_is_decided_by_dimensions(kernel: Any) -> None:
     """Catches matrices in thousands of dimensions, or beside a scale that the user gave."""
     assert kernel.resolved(64).dense
     assert not kernel.resolved(65).dense
-    assert not replace(kernel, scale=1.0, dense=True).resolved(2).dense
+    assert not replace(kernel, scale=1.0).resolved(2).dense
+    with pytest.raises(ValueError, match=r"dense=True .* scale=1.0 is given: leave out one"):
+        replace(kernel, scale=1.0, dense=True)
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,7 @@ def test_initial_values_on_the_set_are_kept():
         ({"n_inner": 0}, "n_inner"),
         ({"max_steps": 0.5}, "max_steps"),
         ({"target_accept": 1.0}, "target_accept"),
+        ({"target_accept": 0.9, "step_size": 0.1}, "target_accept=0.9 .* leave out one"),
         ({"step_size": -0.1}, "step_size"),
         ({"jitter": 1.0}, "jitter"),
         ({"scale": [1.0, 2.0]}, "scale"),

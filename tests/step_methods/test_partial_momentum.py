@@ -21,11 +21,11 @@ from support.step_chains import (
 )
 
 from pymc_logz.errors import DiscreteVariableError
+from pymc_logz.kernels.tuning import reasonable_step_size
 from pymc_logz.step_methods import PartialMomentumHMC
 from pymc_logz.step_methods.adaptation import (
     ScaleAdaptation,
     gradient_scale,
-    reasonable_step_size,
     window_ends,
 )
 
@@ -245,6 +245,25 @@ def test_partial_momentum_can_go_variable_by_variable():
         step = PartialMomentumHMC([model["s"], model["b"]], blocked=False, compile_kwargs=FAST)
     assert [method.vars[0].name for method in step.methods] == ["s_log__", "b"]
     walk(step, model, 5, tune=5)
+
+
+def test_half_life_is_a_share_of_momentum_per_time():
+    """Would catch a half-life that nobody reads, or another default than the documented one."""
+    step_size, short = 0.1, {"half_life": 0.1}
+    usual = {"refreshment": 1 - 0.5**step_size}
+    assert _same_draws(step_size, {}, usual)
+    assert _same_draws(step_size, short, {"refreshment": 1 - 0.5 ** (step_size / 0.1)})
+    assert not _same_draws(step_size, short, usual)
+
+
+def _same_draws(step_size, first, second):
+    with skewed_model() as model:
+        steps = [
+            PartialMomentumHMC(step_size=step_size, scale=1.0, compile_kwargs=FAST, **rule)
+            for rule in (first, second)
+        ]
+    one, other = (walk(step, model, 20, tune=0) for step in steps)
+    return all(np.array_equal(one[name], other[name]) for name in one)
 
 
 def test_partial_momentum_refuses_what_it_cannot_do(monkeypatch):

@@ -70,7 +70,7 @@ def constant_moves(
 def evaluated_state(block: Block, position: np.ndarray, momentum: np.ndarray) -> KernelState:
     """State at exactly this position and momentum, its path values known."""
     still = constant_moves(block, n_moves=1, beta=0.0, step_size=0.0, scale=1.0, refreshment=0.0)
-    state, _ = block.run(block.initial_state(position), still, RecordedNoise())
+    state, _ = block.run(block.initial_state(position), still, np.random.default_rng(0))
     evaluation = Evaluation(*(np.asarray(value) for value in state.evaluation))
     np.testing.assert_array_equal(state.position, position)
     return KernelState(np.asarray(position), momentum, evaluation)

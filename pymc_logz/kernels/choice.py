@@ -1,0 +1,74 @@
+"""Which kernel: short names, the check of what a user passes, and its record."""
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from pymc_logz.kernels.base import Kernel
+from pymc_logz.kernels.hamiltonian import Hamiltonian, Langevin
+from pymc_logz.kernels.random_walk import RandomWalk
+from pymc_logz.kernels.slice import Slice
+
+KERNELS: dict[str, Kernel] = {
+    "hais": Hamiltonian(),
+    "hmc": Hamiltonian(n_steps=4, refreshment=1.0),
+    "langevin": Langevin(),
+    "random_walk": RandomWalk(),
+    "slice": Slice(),
+}
+"""Settings by short name."""
+MEMBERS = {
+    name: callable(member) for name, member in vars(Kernel).items() if not name.startswith("_")
+}
+"""What `Kernel` asks for, and whether it is a method."""
+
+
+def as_kernel(kernel: Kernel | str | None) -> Kernel:
+    """Kernel settings from themselves, from a short name, or from None for `Hamiltonian`."""
+    chosen: Any = Hamiltonian() if kernel is None else kernel
+    if isinstance(kernel, str):
+        chosen = KERNELS.get(kernel, kernel)
+    check_kernel(chosen)
+    return chosen
+
+
+def check_kernel(kernel: Any) -> None:
+    """Raise a TypeError for what does not follow `Kernel`, with what it lacks."""
+    hint = ""
+    if isinstance(kernel, type):
+        hint = "; this is a class, so call it to have its settings"
+    elif not isinstance(kernel, str):
+        if not (missing := missing_members(kernel)):
+            return
+        hint = f"; as a kernel of your own it lacks {', '.join(missing)}"
+    raise TypeError(
+        f"kernel={kernel!r} must be pymc_logz.kernels.Hamiltonian(), Langevin(), RandomWalk() or "
+        f"Slice(), with settings as you like; one of {list(KERNELS)}; or what follows "
+        f"pymc_logz.kernels.Kernel{hint}"
+    )
+
+
+def missing_members(kernel: Any) -> list[str]:
+    """What a kernel needs and this object has not, or not as a method where it must be one."""
+    return [
+        f"{name}()" if is_method else name
+        for name, is_method in MEMBERS.items()
+        if not hasattr(kernel, name) or (is_method and not callable(getattr(kernel, name)))
+    ]
+
+
+def kernel_record(kernel: Kernel) -> dict[str, Any]:
+    """Class and settings of a kernel as plain values: its fields, or what it was given."""
+    if is_dataclass(kernel):
+        settings = {field.name: getattr(kernel, field.name) for field in fields(kernel)}
+    else:
+        settings = {k: v for k, v in getattr(kernel, "__dict__", {}).items() if k[0] != "_"}
+    return {
+        "name": type(kernel).__name__,
+        **{name: value if _is_plain(value) else repr(value) for name, value in settings.items()},
+    }
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)
