@@ -178,8 +178,7 @@ class HAIS(ChosenStep):
         check_start(prepared, block, start)
         plan = make_plan(block, settings, start, rngs.pilot)
         block = fitted_to(plan, block)
-        hint = "; with JAX chains run fastest under cores=1"
-        hint = hint if block.compiled.backend == "jax" else ""
+        hint = "; on JAX chains run fastest at cores=1" if block.compiled.backend == "jax" else ""
         logger.info("HAIS: the pilot chose %d temperatures%s.", plan.n_temperatures, hint)
         self._names, self._shapes = prepared.flat.value_names, prepared.flat.shapes
         self.source = ProposalSource(
