@@ -58,6 +58,7 @@ def sample_hais(
         How rows move: settings such as ``Hamiltonian()``, ``RandomWalk()`` or ``Slice()``, of which
         the pilot tunes what they leave None, or one of ``"hais"``, ``"hmc"``, ``"langevin"``,
         ``"random_walk"``, ``"slice"``. The last two need no gradient. None means ``"hais"``.
+        Anything that follows `pymc_logz.kernels.Kernel` is taken too.
     tune
         Moves that the pilot makes at each of its stages, and that reverse rows make at beta = 1
         before they go back; by default 64.

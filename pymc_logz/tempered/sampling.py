@@ -76,6 +76,7 @@ def sample_tempered(
         How walkers move: settings such as ``Hamiltonian()``, ``RandomWalk()`` or ``Slice()``, of
         which the pilot tunes what they leave None, or one of ``"hais"``, ``"hmc"``, ``"langevin"``,
         ``"random_walk"``, ``"slice"``. The last two need no gradient. None means ``"hais"``.
+        Anything that follows `pymc_logz.kernels.Kernel` is taken too.
     tune
         Moves of the pilot at each of its stages, and of new walkers at each level on their way up;
         iterations of the first round of warm-up, and those that chains make before they keep any;
