@@ -1,0 +1,98 @@
+"""The pages for contributors: each skeleton works as it is printed, and its own tests pass."""
+
+import ast
+import importlib
+import importlib.util
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import pymc_logz
+
+PAGES = Path(__file__).parents[2] / "docs" / "contributing"
+FILE = re.compile(r"^`(\S+\.py)`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+"""A file on a page: its path on a line of its own, then the block with all of its code."""
+
+
+def files_on(page: str) -> dict[str, str]:
+    """Path to code of the files that a page is made of."""
+    return dict(FILE.findall((PAGES / page).read_text(encoding="utf-8")))
+
+
+def names_of_tests(code: str) -> list[str]:
+    """Names of the test functions of a file."""
+    names = [node.name for node in ast.parse(code).body if isinstance(node, ast.FunctionDef)]
+    return [name for name in names if name.startswith("test_")]
+
+
+SKELETONS = {path.name: files_on(path.name) for path in sorted(PAGES.glob("*.md"))}
+CASES = [
+    pytest.param(page, path, name, id=f"{page}-{name}")
+    for page, files in SKELETONS.items()
+    for path, code in files.items()
+    for name in names_of_tests(code)
+]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folder with the files of all pages; the package finds those of its own there."""
+    root = tmp_path_factory.mktemp("skeletons")
+    with pytest.MonkeyPatch.context() as patch:
+        for files in SKELETONS.values():
+            for path, code in files.items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(code, encoding="utf-8")
+        for folder in (root / "pymc_logz").iterdir():
+            package = importlib.import_module(f"pymc_logz.{folder.name}")
+            patch.setattr(package, "__path__", [*package.__path__, str(folder)])
+        yield root
+
+
+LOADED: dict[str, dict[str, Callable[[], None]]] = {}
+
+
+def load(root: Path, path: str) -> dict[str, Callable[[], None]]:
+    """Names of a test file, which is executed once."""
+    if path not in LOADED:
+        spec = importlib.util.spec_from_file_location(f"skeleton_{Path(path).stem}", root / path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        LOADED[path] = vars(module)
+    return LOADED[path]
+
+
+@pytest.mark.parametrize(("page", "path", "name"), CASES)
+@pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
+def test_skeletons(written: Path, page: str, path: str, name: str) -> None:
+    """Would catch a page that was left behind when what it builds on changed."""
+    load(written, path)[name]()
+
+
+@pytest.mark.parametrize("page", ["energies.md", "estimators.md", "plots.md", "step_methods.md"])
+def test_each_page_has_a_skeleton_and_its_test(page: str) -> None:
+    """Would catch a block that the pattern above no longer finds, and is never run."""
+    package, tests = SKELETONS[page]
+    assert package.startswith("pymc_logz/")
+    assert tests.startswith("tests/")
+    assert len(names_of_tests(SKELETONS[page][tests])) >= 5
+
+
+def test_skeletons_are_not_in_the_package() -> None:
+    """Would catch a skeleton that hides a module of the package, and so tests that instead."""
+    home = Path(pymc_logz.__file__).parents[1]
+    paths = [path for files in SKELETONS.values() for path in files]
+    assert [path for path in paths if (home / path).exists()] == []
+
+
+def test_links_to_files_of_the_repository() -> None:
+    """Would catch a file or folder that a page names, and that has moved."""
+    root = PAGES.parents[1]
+    own = {path for files in SKELETONS.values() for path in files}
+    for page in PAGES.glob("*.md"):
+        named = re.findall(r"`((?:pymc_logz|tests|docs)/[\w/.]+)`", page.read_text("utf-8"))
+        assert [path for path in named if path not in own and not (root / path).exists()] == []
