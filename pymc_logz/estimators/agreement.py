@@ -40,6 +40,25 @@ class Agreement:
         Names outside the largest set of methods that agree with one another.
     alpha
         Corrected p-value below which two methods disagree.
+
+    References
+    ----------
+    Holm (1979), A simple sequentially rejective multiple test procedure; Hotelling (1931), doi
+    10.1214/aoms/1177732979.
+
+    Examples
+    --------
+    Walkers of an exponential law, drawn exactly, with log Z = -log(1 + beta):
+
+    >>> import numpy as np
+    >>> from pymc_logz.estimators import TemperedDraws, check_agreement, rts, ti_left
+    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
+    >>> level = rng.integers(5, size=(20, 200))
+    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
+    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
+    >>> agreement = check_agreement([rts(draws), ti_left(draws)])
+    >>> agreement.agree, agreement.departing
+    (False, ('ti_left',))
     """
 
     methods: tuple[str, ...]
@@ -93,11 +112,25 @@ def check_agreement(
     Returns
     -------
     Agreement
+        Differences, their errors and p-values, and the methods that depart.
 
     Raises
     ------
     ValueError
         If fewer than two of the curves have a number at the level, or over 16.
+
+    Examples
+    --------
+    Walkers of an exponential law, drawn exactly, with log Z = -log(1 + beta):
+
+    >>> import numpy as np
+    >>> from pymc_logz.estimators import TemperedDraws, check_agreement, mbar, rts, ti_left
+    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
+    >>> level = rng.integers(5, size=(20, 200))
+    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
+    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
+    >>> print(check_agreement([rts(draws), mbar(draws), ti_left(draws)]))  # a sum that is low
+    ti_left by -0.070 ± 0.006 from rts
     """
     usable = [curve for curve in curves if curve.usable and np.isfinite(curve.log_z[level])]
     if not 2 <= len(usable) <= MAX_METHODS:
@@ -131,6 +164,24 @@ def joint_covariance(curves: Sequence[LogZCurve], *, level: int = -1) -> np.ndar
         Estimates by several methods from the same draws.
     level
         Level of the ladder, the target by default.
+
+    Returns
+    -------
+    np.ndarray
+        In squared nats, shape (M, M).
+
+    Examples
+    --------
+    Walkers of an exponential law, drawn exactly, with log Z = -log(1 + beta):
+
+    >>> import numpy as np
+    >>> from pymc_logz.estimators import TemperedDraws, joint_covariance, mbar, rts
+    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
+    >>> level = rng.integers(5, size=(20, 200))
+    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
+    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
+    >>> np.sqrt(np.diag(joint_covariance([rts(draws), mbar(draws)]))).round(3)
+    array([0.01 , 0.011])
     """
     return long_run_covariance(np.stack([c.contributions[..., level] for c in curves], axis=-1))
 
@@ -151,13 +202,33 @@ def bootstrap_log_z(
     Parameters
     ----------
     draws
-        A tempered run of R resamples' worth of W walkers.
+        A tempered run.
     methods
         Estimators by name, such as ``METHODS``.
     n_resamples
         Number of resamples R.
     rng
         Source of the resamples.
+
+    Returns
+    -------
+    np.ndarray
+        In nats, NaN where a resample has no number, shape (R, M, K).
+
+    Examples
+    --------
+    Walkers of an exponential law, drawn exactly, with log Z = -log(1 + beta):
+
+    >>> import numpy as np
+    >>> from pymc_logz.estimators import TemperedDraws, bootstrap_log_z, mbar, rts
+    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
+    >>> level = rng.integers(5, size=(20, 200))
+    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
+    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
+    >>> methods = {"rts": rts, "mbar": mbar}
+    >>> log_z = bootstrap_log_z(draws, methods, n_resamples=20, rng=rng)
+    >>> log_z.shape
+    (20, 2, 5)
     """
     stretches = _stretches(draws)
     n_stretches = stretches.level.shape[0]

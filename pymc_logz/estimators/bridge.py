@@ -35,6 +35,20 @@ def reverse_log_z(
     Returns
     -------
     LogZEstimate
+        Its status, weight ESS and k-hat are those of the reverse weights.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two weights, or one is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_logz.estimators import reverse_log_z
+    >>> reverse = np.random.default_rng(1).normal(-3.125, 0.5, size=1000)  # log Z = 3
+    >>> print(reverse_log_z(reverse))
+    log Z = 3.030 ± 0.017 (hais_reverse, ok)
     """
     inverse = importance_log_z(log_weight, method=method)
     return LogZEstimate(
@@ -87,6 +101,15 @@ def bar_log_z(
     ----------
     Bennett (1976), doi 10.1016/0021-9991(76)90078-4, eq. 12; Shirts & Chodera (2008), doi
     10.1063/1.2978177, for the error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_logz.estimators import bar_log_z
+    >>> rng = np.random.default_rng(1)
+    >>> forward, reverse = rng.normal([[2.875], [-3.125]], 0.5, size=(2, 1000))  # log Z = 3
+    >>> print(bar_log_z(forward, reverse))
+    log Z = 2.980 ± 0.011 (bar, ok)
     """
     forward, reverse = (np.asarray(one, dtype=float).ravel() for one in (forward, reverse))
     check_log_weight(forward=forward, reverse=reverse)

@@ -45,6 +45,24 @@ class LogZCurve:
         (W, B, K).
     details
         Further numbers and arrays by name.
+
+    Examples
+    --------
+    Walkers of an exponential law, drawn exactly, with log Z = -log(1 + beta):
+
+    >>> import numpy as np
+    >>> from pymc_logz.estimators import TemperedDraws, rts
+    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
+    >>> level = rng.integers(5, size=(20, 200))
+    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
+    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
+    >>> curve = rts(draws)
+    >>> curve.log_z.round(2)
+    array([ 0.  , -0.22, -0.4 , -0.56, -0.69])
+    >>> curve.mcse.round(3)
+    array([0.   , 0.004, 0.007, 0.009, 0.01 ])
+    >>> print(curve.estimate)
+    log Z = -0.690 ± 0.010 (rts, ok)
     """
 
     method: str

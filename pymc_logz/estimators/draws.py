@@ -42,6 +42,23 @@ class TemperedDraws:
     ------
     ValueError
         If shapes do not fit, a value is out of range, or a log ratio is NaN.
+
+    References
+    ----------
+    Carlson, Stinson, Pakman & Paninski (2016), arXiv 1603.01912, eq. 7.
+
+    Examples
+    --------
+    Walkers whose density at inverse temperature beta is exponential with rate 1 + beta:
+
+    >>> import numpy as np
+    >>> from pymc_logz.estimators import TemperedDraws
+    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
+    >>> level = rng.integers(5, size=(20, 200))
+    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
+    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
+    >>> draws.n_levels, draws.n_draws, int(draws.visits.sum())
+    (5, 4000, 4000)
     """
 
     level: np.ndarray

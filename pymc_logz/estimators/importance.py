@@ -35,6 +35,9 @@ def importance_log_z(
     Returns
     -------
     LogZEstimate
+        ``weight_ess`` is that of the rows. Status ``"low_weight_ess"`` or ``"high_khat"`` where
+        the error is a rough guess; ``"degenerate"``, ``"no_support"`` or ``"infinite_weight"``,
+        and no number, where there is none.
 
     Raises
     ------

@@ -26,6 +26,17 @@ class LogZEstimate:
         A key of ``pymc_logz.errors.STATUS_SENTENCES``.
     details
         Further numbers by name.
+
+    Raises
+    ------
+    ValueError
+        If ``status`` is none of those.
+
+    Examples
+    --------
+    >>> from pymc_logz.estimators import LogZEstimate
+    >>> print(LogZEstimate("importance", -3.2, 0.01, 900.0, 0.1, "ok"))
+    log Z = -3.200 ± 0.010 (importance, ok)
     """
 
     method: str
