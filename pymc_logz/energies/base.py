@@ -37,6 +37,16 @@ class Energy:
         has length n.
     source : str
         Where the model, or the formula for log Z, comes from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_logz import energies
+    >>> energy = energies.beta_bernoulli(n=20, successes=12)
+    >>> energy.name, round(energy.log_z, 4), [variable.name for variable in energy.model.free_RVs]
+    ('beta_bernoulli', -14.7883, ['p'])
+    >>> energy.sample_posterior(np.random.default_rng(1), 1000)["p"].shape
+    (1000,)
     """
 
     name: str

@@ -45,10 +45,21 @@ def gaussian_rbm(
     Energy
         Free variable ``v``, shape (d,); data ``weights``, ``visible_bias``, ``hidden_bias``.
 
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or there are more than 16 hidden units.
+
+    References
+    ----------
+    Hinton & Salakhutdinov (2006), doi 10.1126/science.1127647.
+
     Examples
     --------
-    >>> independent = gaussian_rbm(np.zeros((2, 3)), np.zeros(2), np.zeros(3))
-    >>> round(independent.log_z - np.log(2 * np.pi) - 3 * np.log(2), 12)
+    >>> import numpy as np
+    >>> from pymc_logz import energies
+    >>> independent = energies.gaussian_rbm(np.zeros((2, 3)), np.zeros(2), np.zeros(3))
+    >>> round(float(independent.log_z - np.log(2 * np.pi) - 3 * np.log(2)), 12)
     0.0
     """
     parameters = {"weights": weights, "visible_bias": visible_bias, "hidden_bias": hidden_bias}
@@ -85,6 +96,23 @@ def gaussian_rbm_log_z(
         Shape (d,).
     hidden_bias : numpy.ndarray
         Shape (J,).
+
+    Returns
+    -------
+    float
+        In nats.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or there are more than 16 hidden units.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_logz import energies
+    >>> round(energies.gaussian_rbm_log_z(np.eye(2), np.zeros(2), np.zeros(2)), 4)
+    3.786
     """
     return float(logsumexp(_states(weights, visible_bias, hidden_bias)[0]))
 

@@ -38,9 +38,19 @@ def beta_bernoulli(
     Energy
         Free variable ``p`` in (0, 1).
 
+    Raises
+    ------
+    ValueError
+        If there are more successes than observations, or fewer than none.
+
+    References
+    ----------
+    Gelman et al. (2013), Bayesian Data Analysis, section 2.4.
+
     Examples
     --------
-    >>> round(beta_bernoulli().log_z, 2)
+    >>> from pymc_logz import energies
+    >>> round(energies.beta_bernoulli().log_z, 2)
     -71.4
     """
     if not 0 <= successes <= n:
@@ -87,9 +97,14 @@ def poisson_gamma(
     Energy
         Free variable ``rate`` > 0.
 
+    References
+    ----------
+    Gelman et al. (2013), Bayesian Data Analysis, section 2.6.
+
     Examples
     --------
-    >>> round(poisson_gamma().log_z, 4)
+    >>> from pymc_logz import energies
+    >>> round(energies.poisson_gamma().log_z, 4)
     -6.6396
     """
     y = np.asarray(counts, dtype=int)
@@ -122,9 +137,14 @@ def skewed_bimodal(count: int = 3) -> Energy:
     Energy
         Free variable ``rate`` > 0.
 
+    References
+    ----------
+    Gelman et al. (2013), Bayesian Data Analysis, section 2.6, for each part.
+
     Examples
     --------
-    >>> round(skewed_bimodal().log_z, 4)
+    >>> from pymc_logz import energies
+    >>> round(energies.skewed_bimodal().log_z, 4)
     -3.2435
     """
     shapes, rates, weights = np.array([2.0, 40.0]), np.array([2.0, 4.0]), np.array([0.5, 0.5])

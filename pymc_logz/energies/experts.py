@@ -45,7 +45,8 @@ def random_filters(random_seed: int | np.random.Generator, d: int) -> np.ndarray
 
     Examples
     --------
-    >>> random_filters(1, 3).shape
+    >>> from pymc_logz import energies
+    >>> energies.random_filters(1, 3).shape
     (3, 3)
     """
     rng = np.random.default_rng(random_seed)
@@ -91,9 +92,20 @@ def laplace_experts(filters: np.ndarray) -> Energy:
     Energy
         Free variable ``x``, shape (d,).
 
+    Raises
+    ------
+    ValueError
+        If the filters are no square, invertible matrix.
+
+    References
+    ----------
+    Sohl-Dickstein & Culpepper (2012), arXiv 1205.1925, eq. 36 to 38.
+
     Examples
     --------
-    >>> round(laplace_experts(np.diag([1.0, 4.0])).log_z, 12)
+    >>> import numpy as np
+    >>> from pymc_logz import energies
+    >>> round(energies.laplace_experts(np.diag([1.0, 4.0])).log_z, 12)
     0.0
     """
     log_det, d = _log_abs_det(filters), len(filters)
@@ -126,9 +138,20 @@ def student_t_experts(filters: np.ndarray, exponents: np.ndarray) -> Energy:
     Energy
         Free variable ``x``, shape (d,).
 
+    Raises
+    ------
+    ValueError
+        If the filters are no square, invertible matrix, or an exponent is not above 1/2.
+
+    References
+    ----------
+    Sohl-Dickstein & Culpepper (2012), arXiv 1205.1925, eq. 36 to 38.
+
     Examples
     --------
-    >>> round(student_t_experts(np.eye(2), np.array([1.0, 2.0])).log_z, 4)
+    >>> import numpy as np
+    >>> from pymc_logz import energies
+    >>> round(energies.student_t_experts(np.eye(2), np.array([1.0, 2.0])).log_z, 4)
     1.5963
     """
     exponents = np.asarray(exponents, dtype=float)

@@ -45,7 +45,8 @@ def two_gaussians(d: int = 20) -> Energy:
 
     Examples
     --------
-    >>> round(two_gaussians().log_z, 8)
+    >>> from pymc_logz import energies
+    >>> round(energies.two_gaussians().log_z, 8)
     -27.72588722
     """
     weights, centres, sd = MODE_WEIGHTS, MODE_CENTRES, MODE_SD
@@ -88,7 +89,9 @@ def two_gaussians_log_z(betas: np.ndarray, d: int = 20) -> np.ndarray:
 
     Examples
     --------
-    >>> bool(abs(two_gaussians_log_z(np.array([0.0, 1.0])) - [0, -20 * np.log(4)]).max() < 1e-6)
+    >>> import numpy as np
+    >>> from pymc_logz import energies
+    >>> bool(abs(energies.two_gaussians_log_z(np.array([0.0, 1.0])) - [0, -20 * np.log(4)]).max() < 1e-6)
     True
     """
     return np.array([np.logaddexp.reduce(_log_modes(float(beta), d)) for beta in betas])
@@ -140,9 +143,15 @@ def ridge(n: int = 100, y: int = 50) -> Energy:
     Energy
         Free variables ``p1`` and ``p2`` in (0, 1).
 
+    Raises
+    ------
+    ValueError
+        If y is not in [1, n].
+
     Examples
     --------
-    >>> round(ridge().log_z, 8)
+    >>> from pymc_logz import energies
+    >>> round(energies.ridge().log_z, 8)
     -4.97455187
     """
     if not 1 <= y <= n:
@@ -197,9 +206,19 @@ def gaussian_shells(d: int = 10, weights: tuple[float, float] = (0.5, 1.5)) -> E
     Energy
         Free variable ``x`` in (-6, 6), shape (d,).
 
+    Raises
+    ------
+    ValueError
+        If d is below 2.
+
+    References
+    ----------
+    Feroz, Hobson & Bridges (2009), doi 10.1111/j.1365-2966.2009.14548.x, table 2.
+
     Examples
     --------
-    >>> round(gaussian_shells().log_z, 2)
+    >>> from pymc_logz import energies
+    >>> round(energies.gaussian_shells().log_z, 2)
     -14.59
     """
     if d < 2:

@@ -69,9 +69,14 @@ def hierarchical_normal(
     Energy
         Free variables ``mu``, ``tau`` > 0 and ``theta``, shape (n_groups,).
 
+    References
+    ----------
+    Gelman et al. (2013), Bayesian Data Analysis, section 5.4.
+
     Examples
     --------
-    >>> round(hierarchical_normal().log_z, 4)
+    >>> from pymc_logz import energies
+    >>> round(energies.hierarchical_normal().log_z, 4)
     -38.6046
     """
     rng = np.random.default_rng(random_seed)
@@ -122,9 +127,14 @@ def student_location(
     Energy
         Free variable ``location``.
 
+    References
+    ----------
+    O'Hagan (1979), On outlier rejection phenomena in Bayes inference.
+
     Examples
     --------
-    >>> round(student_location().log_z, 4)
+    >>> from pymc_logz import energies
+    >>> round(energies.student_location().log_z, 4)
     -4.3248
     """
     y = np.asarray(observed, dtype=float)

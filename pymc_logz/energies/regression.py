@@ -87,9 +87,14 @@ def linear_regression(
     Energy
         Free variables ``tau`` > 0 and ``coefficients``, shape (n_features,).
 
+    References
+    ----------
+    O'Hagan & Forster (2004), Kendall's Advanced Theory of Statistics 2B, chapter 11.
+
     Examples
     --------
-    >>> round(linear_regression().log_z, 4)
+    >>> from pymc_logz import energies
+    >>> round(energies.linear_regression().log_z, 4)
     -12.8535
     """
     rng = np.random.default_rng(random_seed)
@@ -119,6 +124,28 @@ def radiata_pine_data(
     ----------
     version : {"friel_wyse", "bugs"}
         Which of the two rows in circulation to use for specimen 9.
+
+    Returns
+    -------
+    dict of numpy.ndarray
+        Compression ``strength``, ``density``, and resin-``adjusted`` density of each specimen, each of
+        shape (42,).
+
+    Raises
+    ------
+    ValueError
+        If the version is unknown.
+
+    References
+    ----------
+    Williams (1959), Regression Analysis; the two versions: Friel & Wyse (2012), doi
+    10.1111/j.1467-9574.2011.00515.x, and the examples of BUGS.
+
+    Examples
+    --------
+    >>> from pymc_logz import energies
+    >>> {name: values.shape for name, values in energies.radiata_pine_data().items()}
+    {'strength': (42,), 'density': (42,), 'adjusted': (42,)}
     """
     if version not in ("friel_wyse", "bugs"):
         raise ValueError(f"version={version!r} must be 'friel_wyse' or 'bugs'")
@@ -151,6 +178,11 @@ def radiata_pine(
     Energy
         Free variables ``tau`` > 0, ``intercept`` and ``slope``.
 
+    Raises
+    ------
+    ValueError
+        If the covariate or the version is unknown.
+
     References
     ----------
     Friel, Wyse (2012). Estimating the evidence: a review. Statistica Neerlandica 66, 288-308.
@@ -158,7 +190,8 @@ def radiata_pine(
 
     Examples
     --------
-    >>> round(radiata_pine("density").log_z, 4), round(radiata_pine("adjusted").log_z, 4)
+    >>> from pymc_logz import energies
+    >>> round(energies.radiata_pine("density").log_z, 4), round(energies.radiata_pine("adjusted").log_z, 4)
     (-310.1283, -301.7046)
     """
     if covariate not in ("density", "adjusted"):
