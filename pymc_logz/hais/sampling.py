@@ -211,6 +211,13 @@ def sandwich(
     ----------
     Grosse, Ghahramani & Adams (2015), Sandwiching the marginal likelihood using bidirectional Monte
     Carlo, arXiv 1511.02543.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        tree = lz.sandwich(model, random_seed=1)
+        tree["evidence"]["log_z"]  # hais below, hais_reverse above the truth
     """
     settings = HaisSettings.asked(
         draws=draws,

@@ -45,6 +45,16 @@ def plot_evidence(
     ------
     ValueError
         If a tree has no evidence, or ``ci_prob`` is not in (0, 1).
+
+    References
+    ----------
+    Kass & Raftery (1995), doi 10.1080/01621459.1995.10476572.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        lz.plot_evidence({"density": tree_a, "adjusted": tree_b})
     """
     check_probability(ci_prob=ci_prob)
     table = trees if isinstance(trees, pd.DataFrame) else compare_evidence(trees)

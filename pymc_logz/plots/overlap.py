@@ -37,6 +37,7 @@ def plot_overlap(
     Returns
     -------
     arviz_plots.PlotCollection
+        Its ``viz`` tree holds the figure and the panel ``"overlap"``.
 
     Raises
     ------
@@ -46,6 +47,12 @@ def plot_overlap(
     References
     ----------
     Klimovich, Shirts & Mobley (2015), doi 10.1007/s10822-015-9840-9.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        lz.plot_overlap(lz.sample_tempered(model=model))
     """
     draws = stored_draws(idata)
     overlap = mbar(draws).details.get("overlap")

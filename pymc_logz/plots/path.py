@@ -29,11 +29,23 @@ def plot_path(
     Returns
     -------
     arviz_plots.PlotCollection
+        Its ``viz`` tree holds the figure and the panels ``"mean_log_ratio"``,
+        ``"acceptance_rate"``, ``"step_size"`` and ``"weight_ess"``.
 
     Raises
     ------
     ValueError
         If the tree is not of an annealed run.
+
+    References
+    ----------
+    Gelman & Meng (1998), doi 10.1214/ss/1028905934, for the mean log ratio.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        lz.plot_path(lz.sample_hais(model=model))
     """
     check_kind(idata, "annealing", (HAIS, HAIS_BOTH, PER_DATUM))
     stages = group_of(idata, "annealing")

@@ -39,11 +39,22 @@ def plot_sandwich(
     Returns
     -------
     arviz_plots.PlotCollection
+        Its ``viz`` tree holds the figure and the panel ``"log_z"``.
 
     Raises
     ------
     ValueError
         If a tree has no reverse estimate, or there is none.
+
+    References
+    ----------
+    Grosse, Ghahramani & Adams (2015), arXiv 1511.02543.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        lz.plot_sandwich([lz.sandwich(model, betas=k) for k in (64, 256, 1024)])
     """
     if not trees:
         raise ValueError("trees are none: give runs of sample_hais(direction='both') or sandwich")

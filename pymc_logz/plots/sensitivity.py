@@ -42,11 +42,24 @@ def plot_sensitivity(
     Returns
     -------
     arviz_plots.PlotCollection
+        Its ``viz`` tree holds the figure and the panel ``"bayes"``.
 
     Raises
     ------
     ValueError
         If the tree has no group ``sensitivity``, or the parameter is no single number.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        with pm.Model() as model:
+            width = pm.Data("width", 1.0)
+            ...
+
+        tree = lz.sample_hais(model=model)
+        widths = {"width": np.geomspace(0.1, 100, 30)}
+        lz.plot_sensitivity(lz.evidence_sensitivity(tree, model, widths))
     """
     if "sensitivity" not in getattr(idata, "children", ()):
         raise ValueError("this needs a DataTree with a group 'sensitivity': evidence_sensitivity")

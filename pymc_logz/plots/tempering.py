@@ -39,11 +39,19 @@ def plot_tempering(
     Returns
     -------
     arviz_plots.PlotCollection
+        Its ``viz`` tree holds the figure and the panels ``"level"``, ``"occupancy"``,
+        ``"round_trips"`` and ``"rejection_rate"``.
 
     Raises
     ------
     ValueError
         If the tree is not of a tempered run.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        lz.plot_tempering(lz.sample_tempered(model=model))
     """
     group = tempering_of(idata)
     draws = draws_of_group(group)

@@ -52,11 +52,24 @@ def plot_thermo(
     Returns
     -------
     arviz_plots.PlotCollection
+        Its ``viz`` tree holds the figure and the panels ``"integrand"``, ``"log_z"`` and
+        ``"difference"``.
 
     Raises
     ------
     ValueError
         If the tree is not of a tempered run, or a method is unknown.
+
+    References
+    ----------
+    Gelman & Meng (1998), doi 10.1214/ss/1028905934; Friel & Pettitt (2008), doi
+    10.1111/j.1467-9868.2007.00650.x, for the axis.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        lz.plot_thermo(lz.sample_tempered(model=model))
     """
     draws = stored_draws(idata)
     recommended = "rts"

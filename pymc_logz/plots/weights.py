@@ -33,11 +33,22 @@ def plot_weights(
     Returns
     -------
     arviz_plots.PlotCollection
+        Its ``viz`` tree holds the figure and the panels ``"histogram"`` and ``"share"``.
 
     Raises
     ------
     ValueError
         If the tree is not of an annealed run, or none of its rows has any weight.
+
+    References
+    ----------
+    Vehtari et al. (2024), arXiv 1507.02646, for k-hat.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        lz.plot_weights(lz.sample_hais(model=model))
     """
     log_weight = log_weights(idata).ravel()
     estimate = importance_log_z(log_weight)

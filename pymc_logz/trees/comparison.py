@@ -81,6 +81,17 @@ def compare_evidence(
     EvidenceWarning
         If an error is as large as the difference it is used for, if the weights behind a log Z are
         not to be trusted, or if the models were given different observed data.
+
+    References
+    ----------
+    Kass & Raftery (1995), doi 10.1080/01621459.1995.10476572, eq. 1.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        trees = {name: lz.sample_hais(model=model) for name, model in models.items()}
+        lz.compare_evidence(trees)
     """
     if not isinstance(trees, Mapping) or len(trees) < 2:
         raise ValueError(
@@ -192,6 +203,16 @@ def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, ci_prob: float | None = None
     ------
     ValueError
         If a tree has no evidence or ``ci_prob`` is not in (0, 1).
+
+    References
+    ----------
+    Kass & Raftery (1995), doi 10.1080/01621459.1995.10476572, eq. 1.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        lz.bayes_factor(lz.sample_hais(model=a), lz.sample_hais(model=b))
     """
     ci_prob = rcParams["stats.ci_prob"] if ci_prob is None else ci_prob
     check_probability(ci_prob=ci_prob)
