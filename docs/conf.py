@@ -17,7 +17,9 @@ extensions = [
 myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 autosummary_generate = True
-autodoc_typehints = "none"  # numpydoc shows the types that the docstrings state
+autodoc_typehints = "signature"  # docstrings say what an argument means, signatures what type it has
+autodoc_typehints_format = "short"
+python_maximum_signature_line_length = 88
 numpydoc_show_class_members = False
 exclude_patterns = ["_build"]
 

@@ -128,8 +128,8 @@ def radiata_pine_data(
     Returns
     -------
     dict of numpy.ndarray
-        Compression ``strength``, ``density``, and resin-``adjusted`` density of each specimen, each of
-        shape (42,).
+        Of each specimen ``strength`` (of maximum compression), ``density``, and ``adjusted``
+        density (for resin), each of shape (42,).
 
     Raises
     ------
@@ -191,8 +191,8 @@ def radiata_pine(
     Examples
     --------
     >>> from pymc_logz import energies
-    >>> round(energies.radiata_pine("density").log_z, 4), round(energies.radiata_pine("adjusted").log_z, 4)
-    (-310.1283, -301.7046)
+    >>> [round(energies.radiata_pine(x).log_z, 4) for x in ("density", "adjusted")]
+    [-310.1283, -301.7046]
     """
     if covariate not in ("density", "adjusted"):
         raise ValueError(f"covariate={covariate!r} must be 'density' or 'adjusted'")
