@@ -79,8 +79,8 @@ def _build_model(filters: np.ndarray, energy: Callable[[Tensor], Tensor]) -> pm.
 def laplace_experts(filters: np.ndarray) -> Energy:
     """Laplace experts, ``e(u) = |u|``; the energy has kinks where a filter response is zero.
 
-    Each integral of ``exp(-|u|)`` is 2, so ``log Z = d log 2 - log|det F|``. Draws solve F x = u for
-    independent Laplace u. The length of a filter plays the role of the paper's lambda.
+    Each integral of ``exp(-|u|)`` is 2, so ``log Z = d log 2 - log|det F|``. Draws solve F x = u
+    for independent Laplace u. The length of a filter plays the role of the paper's lambda.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ def continuous_vars(vars: Any, model: pm.Model) -> list[Any]:
     discrete = [names[var] for var in chosen if not np.issubdtype(var.dtype, np.floating)]
     if discrete:
         raise DiscreteVariableError(
-            f"variables {discrete} are discrete, but PartialMomentumHMC follows gradients; leave "
+            f"variables {discrete} are discrete, but this step method moves continuous ones; leave "
             "them out of vars, and pm.sample gives them a step method of their own"
         )
     if not chosen:
