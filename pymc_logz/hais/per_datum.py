@@ -232,6 +232,7 @@ def compile_batches(
     path = model_path(prepared.flat, prepared.prior)
     kernel = settings.kernel_for(path.n_dims)
     block = Block(path, kernel, n_pilot, compile_kwargs, data=values[chosen])
+    block.compile()
     return block, [values[batch] for batch in batches]
 
 

@@ -61,6 +61,7 @@ def run_hais(
         compile_kwargs,
         transports=settings.transports,
     )
+    block.compile()
     target_rows = prepared.exact_row
     if posterior_draws is not None:
         target_rows = unconstrain(prepared.flat, posterior_of(posterior_draws, "posterior_draws"))

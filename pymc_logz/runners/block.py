@@ -2,7 +2,8 @@
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.graphs.compiling import compile_function
+from pymc_logz.graphs.compiling import Compiled, compile_function
 from pymc_logz.kernels.base import Kernel, KernelState, Move
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation, log_density
 from pymc_logz.runners.packing import (
@@ -43,15 +44,16 @@ class Trace(NamedTuple):
     """Rows after each move and before its map, shape (m, n, d), if the block has maps."""
 
 
+@dataclass(eq=False)
 class Block:
-    """A fixed number of kernel moves over a batch of rows, compiled once.
+    """A fixed number of kernel moves over a batch of rows, compiled once, when first needed.
 
     A shorter list of moves is padded with moves of step size 0, which stay where they are.
 
     Parameters
     ----------
-    path
-        What is walked.
+    asked
+        The path to be walked; see also `path`.
     kernel
         How it is walked.
     n_rows
@@ -64,40 +66,51 @@ class Block:
         Whether each move is followed by an affine map to the next beta, and an evaluation there.
     """
 
-    def __init__(
-        self,
-        path: AnnealingPath,
-        kernel: Kernel,
-        n_rows: int = 256,
-        compile_kwargs: Mapping[str, Any] | None = None,
-        data: np.ndarray | None = None,
-        transports: bool = False,
-    ) -> None:
-        self.transports, self.n_rows, self.compile_kwargs = transports, n_rows, compile_kwargs
-        self.path = path if kernel.needs_gradient else path.without_gradients()
-        self.kernel = kernel
+    asked: AnnealingPath
+    kernel: Kernel
+    n_rows: int = 256
+    compile_kwargs: Mapping[str, Any] | None = None
+    data: np.ndarray | None = None
+    transports: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.kernel.needs_gradient:
+            self.asked = self.asked.without_gradients()
+        n_dims, dense = self.asked.n_dims, bool(self.kernel.dense)
         # of one move of one row; the largest array decides how many moves memory has room for
-        self.noise_of_row = noise_of_row(kernel, path.n_dims)
-        affordable = MAX_NOISE_PER_BLOCK // max(1, n_rows * largest_of(self.noise_of_row))
+        self.noise_of_row = noise_of_row(self.kernel, n_dims)
+        affordable = MAX_NOISE_PER_BLOCK // max(1, self.n_rows * largest_of(self.noise_of_row))
         self.n_moves = int(np.clip(affordable, 1, MOVES_PER_BLOCK))
-        self.scale_shape = (path.n_dims,) * (2 if kernel.dense else 1)
-        self.map_shape = path.n_dims, bool(kernel.dense)
-        self.n_groups, self.row_data = _per_row(data, n_rows)
-        inputs, outputs = self._graph()
-        rng = np.random.default_rng(0)
-        trial = self.initial_state(path.sample_reference(rng, n_rows))
+        self.scale_shape = (n_dims,) * (2 if dense else 1)
+        self.map_shape = n_dims, dense
+        self.n_groups, self.row_data = _per_row(self.data, self.n_rows)
+        # maps of all moves that leave the rows where they are; none if the block has no maps
+        zeros = np.zeros(self.n_moves + 1)
+        self.still = still_maps(zeros, *self.map_shape) if self.transports else None
+
+    def compile(self) -> None:
+        """Compile now, rather than when the block is first used."""
+        self.compiled  # noqa: B018
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        """The moves as a function."""
+        rng, n_dims = np.random.default_rng(0), self.asked.n_dims
+        trial = self.initial_state(self.asked.sample_reference(rng, self.n_rows))
         moves = self._still_moves(self.n_moves)
-        noise = kernel.draw_noise(rng, self.n_moves, n_rows, path.n_dims)
-        can_turn = self.path.how == "auto" and self.path.batching == "vector"
-        self.compiled = compile_function(
-            inputs,
-            outputs,
-            compile_kwargs,
-            leaves((trial, moves, noise, self._maps(None), self.row_data)),
-            self._graph_by_rows if can_turn else None,
+        noise = self.kernel.draw_noise(rng, self.n_moves, self.n_rows, n_dims)
+        can_turn = self.asked.how == "auto" and self.asked.batching == "vector"
+        return compile_function(
+            *self._graph(self.asked),
+            self.compile_kwargs,
+            leaves((trial, moves, noise, self.still, self.row_data)),
+            (lambda: self._graph(replace(self.asked, how="row"))) if can_turn else None,
         )
-        if self.compiled.is_alternative:
-            self.path = replace(self.path, how="row")
+
+    @cached_property
+    def path(self) -> AnnealingPath:
+        """The path that is walked: the one asked for, its rows batched as could be compiled."""
+        return replace(self.asked, how="row") if self.compiled.is_alternative else self.asked
 
     def without_maps(self) -> "Block":
         """The same moves compiled without maps, at half the evaluations."""
@@ -113,17 +126,14 @@ class Block:
         n_rows
             Rows of all groups together, those of a group next to each other.
         """
+        self.compile()  # which the copy then has
         block = copy.copy(self)
         block.n_groups, block.row_data = _per_row(data, n_rows)
         return block
 
-    def _graph_by_rows(self) -> tuple[list[Any], list[Any]]:
-        """The same block with rows batched the other way."""
-        return self._graph(replace(self.path, how="row"))
-
-    def _graph(self, path: AnnealingPath | None = None) -> tuple[list[Any], list[Any]]:
-        path = self.path if path is None else path
-        d, m = self.path.n_dims, self.n_moves
+    def _graph(self, path: AnnealingPath) -> tuple[list[Any], list[Any]]:
+        """Inputs and outputs of all moves along a path, as a scan."""
+        d, m = path.n_dims, self.n_moves
         state = symbolic_state(d)
         moves = Move(
             beta=pt.tensor("beta", dtype="float64", shape=(m,)),
@@ -133,7 +143,7 @@ class Block:
         )
         noise = symbolic_noise(self.noise_of_row, m)
         maps = mapped(
-            lambda part: pt.tensor("map", dtype="float64", shape=np.shape(part)), self._maps(None)
+            lambda part: pt.tensor("map", dtype="float64", shape=np.shape(part)), self.still
         )
         data = path.row_data_inputs()
 
@@ -162,15 +172,11 @@ class Block:
 
     def _maps(self, maps: Maps | None) -> Maps | None:
         """Maps of all moves, of which a block without has none; rows stay if none are given."""
-        if not self.transports:
-            return None
-        still = still_maps(np.zeros(self.n_moves + 1), *self.map_shape)
-        if maps is None:
-            return still
+        if self.still is None or maps is None:
+            return self.still
         m = len(maps.beta)
-        return Maps(
-            *(np.concatenate([part, rest[m:]]) for part, rest in zip(maps, still, strict=True))
-        )
+        parts = zip(maps, self.still, strict=True)
+        return Maps(*(np.concatenate([part, rest[m:]]) for part, rest in parts))
 
     def initial_state(self, position: np.ndarray) -> KernelState:
         """State that has not been evaluated yet.

@@ -80,6 +80,7 @@ def run_tempered(
     prepared = prepare(model, rngs.checks)
     path = path_from(prepared, settings.reference, rngs.checks, compile_kwargs)
     block = Block(path, settings.kernel_for(path.n_dims), settings.pilot_rows, compile_kwargs)
+    block.compile()
     compiled = time.perf_counter()
     with progress_bar(progressbar) as progress:
         start = block.path.sample_reference(rngs.pilot, block.n_rows)
