@@ -5,7 +5,9 @@ import doctest
 import importlib
 import importlib.util
 import re
+import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,11 @@ def names_of_tests(code: str) -> list[str]:
     """Names of the test functions of a file."""
     names = [node.name for node in ast.parse(code).body if isinstance(node, ast.FunctionDef)]
     return [name for name in names if name.startswith("test_")]
+
+
+def module_name(path: str) -> str:
+    """Name that a file of the package is imported by."""
+    return path.removesuffix(".py").replace("/", ".")
 
 
 SKELETONS = {path.name: files_on(path.name) for path in sorted(PAGES.glob("*.md"))}
@@ -50,28 +57,26 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             package = importlib.import_module(f"pymc_logz.{folder.name}")
             patch.setattr(package, "__path__", [*package.__path__, str(folder)])
         yield root
+    for path in (path for files in SKELETONS.values() for path in files):
+        sys.modules.pop(module_name(path), None)
 
 
-LOADED: dict[str, dict[str, Callable[[], None]]] = {}
-
-
-def load(root: Path, path: str) -> dict[str, Callable[[], None]]:
+@cache
+def load(file: Path) -> dict[str, Callable[[], None]]:
     """Names of a test file, which is executed once."""
-    if path not in LOADED:
-        spec = importlib.util.spec_from_file_location(f"skeleton_{Path(path).stem}", root / path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        LOADED[path] = vars(module)
-    return LOADED[path]
+    spec = importlib.util.spec_from_file_location(f"skeleton_{file.stem}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return vars(module)
 
 
 @pytest.mark.parametrize(("page", "path", "name"), CASES)
 @pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 def test_skeletons(written: Path, page: str, path: str, name: str) -> None:
     """Would catch a page that was left behind when what it builds on changed."""
-    load(written, path)[name]()
+    load(written / path)[name]()
 
 
 @pytest.mark.parametrize(
@@ -79,7 +84,7 @@ def test_skeletons(written: Path, page: str, path: str, name: str) -> None:
 )
 def test_examples_of_skeletons(written: Path, path: str) -> None:
     """Would catch a number in a skeleton's docstring that is not so."""
-    module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
+    module = importlib.import_module(module_name(path))
     assert Path(str(module.__file__)) == written / path
     result = doctest.testmod(module)
     assert (result.attempted > 0, result.failed) == (True, 0)
