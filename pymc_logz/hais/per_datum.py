@@ -53,7 +53,7 @@ def marginal_log_likelihood(
     *,
     betas: str | int | np.ndarray = "adaptive",
     kernel: Kernel | str | None = None,
-    tune: int | None = None,
+    tune: int = 64,
     target_accept: float | None = None,
     cores: int | None = None,
     random_seed: Any = None,

@@ -24,7 +24,7 @@ def sample_hais(
     model: "pm.Model | None" = None,
     betas: str | int | np.ndarray = "adaptive",
     kernel: Kernel | str | None = None,
-    tune: int | None = None,
+    tune: int = 64,
     target_accept: float | None = None,
     cores: int | None = None,
     reference: str | xr.DataTree = "prior",
@@ -61,7 +61,7 @@ def sample_hais(
         Anything that follows `pymc_logz.kernels.Kernel` is taken too.
     tune
         Moves that the pilot makes at each of its stages, and that reverse rows make at beta = 1
-        before they go back; by default 64.
+        before they go back.
     target_accept
         Acceptance rate that the tuned step sizes aim at, in (0, 1), by default 0.8; for kernels
         that have an aim of their own, or no step size to tune, it must be left out.

@@ -37,11 +37,6 @@ class HaisSettings(RunSettings):
     def unread(self) -> dict[str, str]:
         """Settings that this run does not read, with the reason and the remedy."""
         unread = super().unread()
-        if not self.has_pilot and self.direction == "forward":
-            unread["tune"] = (
-                "betas are given, and the kernel's step_size and scale too, so there is no pilot; "
-                "leave tune out"
-            )
         if self.transport and self.ladder() is not None:
             unread["transport"] = (
                 "maps need the pilot's ladder, but betas are given; leave one of the two out"

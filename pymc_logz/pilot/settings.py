@@ -1,6 +1,5 @@
 """What the settings of all runs have in common."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -31,7 +30,7 @@ class RunSettings:
     cores: int = 1
     reference: str | xr.DataTree = "prior"
 
-    OPTIONAL: ClassVar[tuple[str, ...]] = ("tune", "target_accept")
+    OPTIONAL: ClassVar[tuple[str, ...]] = ("target_accept",)
     """Settings that not every run reads: callers have None for them unless they are given."""
     method: ClassVar[str]
     """Name of the method in the result."""
@@ -45,13 +44,11 @@ class RunSettings:
         check_kernel(self.kernel)
 
     @classmethod
-    def asked(cls, called: Mapping[str, str] | None = None, **arguments: Any) -> Self:
+    def asked(cls, **arguments: Any) -> Self:
         """Settings from the arguments of a call, where None stands for those of `OPTIONAL`.
 
         Parameters
         ----------
-        called
-            What the caller has named otherwise, by the name here.
         **arguments
             Fields of the settings.
 
@@ -64,8 +61,7 @@ class RunSettings:
         settings = cls(**given)
         for name, reason in settings.unread().items():
             if name in given:
-                argument = (called or {}).get(name, name)
-                raise ValueError(f"{argument}={given[name]!r} is read by nothing: {reason}")
+                raise ValueError(f"{name}={given[name]!r} is read by nothing: {reason}")
         return settings
 
     def unread(self) -> dict[str, str]:
@@ -82,12 +78,6 @@ class RunSettings:
         else:
             return {}
         return {"target_accept": reason}
-
-    @property
-    def has_pilot(self) -> bool:
-        """Whether anything is left to the pilot."""
-        kernel = self.kernel
-        return self.ladder() is None or kernel.step_size is None or kernel.scale is None
 
     @property
     def pilot_rows(self) -> int:

@@ -62,7 +62,7 @@ class HAIS(ChosenStep):
     betas, kernel, target_accept, reference
         As in `sample_hais`.
     pilot_tune
-        Moves that the pilot makes at each of its stages, by default 64.
+        Moves that the pilot makes at each of its stages.
     batch_size
         Trajectories computed at a time, at least 2. More is faster up to some hundreds.
     random_seed
@@ -137,7 +137,7 @@ class HAIS(ChosenStep):
         *,
         betas: str | int | np.ndarray = "adaptive",
         kernel: Kernel | str | None = None,
-        pilot_tune: int | None = None,
+        pilot_tune: int = 64,
         target_accept: float | None = None,
         reference: str | xr.DataTree = "prior",
         batch_size: int = 256,
@@ -151,12 +151,10 @@ class HAIS(ChosenStep):
         model = pm.modelcontext(model)
         check_whole_model(vars, model)
         check_whole(2, batch_size=batch_size)
-        if pilot_tune is not None:
-            check_whole(1, pilot_tune=pilot_tune)
+        check_whole(1, pilot_tune=pilot_tune)
         self.vars = model.value_vars
         self.rng = get_random_generator(rng)
         settings = HaisSettings.asked(
-            called={"tune": "pilot_tune"},
             draws=batch_size,
             betas=betas,
             kernel=as_kernel(kernel),

@@ -28,7 +28,7 @@ def sample_tempered(
     update: str | None = None,
     exchange: str = "gibbs",
     kernel: Kernel | str | None = None,
-    tune: int | None = None,
+    tune: int = 64,
     target_accept: float | None = None,
     thin: int = 10,
     cores: int | None = None,
@@ -79,8 +79,7 @@ def sample_tempered(
         Anything that follows `pymc_logz.kernels.Kernel` is taken too.
     tune
         Moves of the pilot at each of its stages, and of new walkers at each level on their way up;
-        iterations of the first round of warm-up, and those that chains make before they keep any;
-        by default 64.
+        iterations of the first round of warm-up, and those that chains make before they keep any.
     target_accept
         Acceptance rate that the tuned step sizes aim at, in (0, 1), by default 0.8; for kernels
         that have an aim of their own, or no step size to tune, it must be left out.

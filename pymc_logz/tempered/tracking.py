@@ -140,7 +140,7 @@ class LogZTracker:
         betas: str | int | np.ndarray = "adaptive",
         level_prior: str | np.ndarray = "uniform",
         kernel: Kernel | str | None = None,
-        tune: int | None = None,
+        tune: int = 64,
         target_accept: float | None = None,
         thin: int = 8,
         random_seed: Any = None,

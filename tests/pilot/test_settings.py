@@ -52,8 +52,6 @@ def test_target_accept_that_the_kernel_ignores(entry: str, kernel: Any, message:
 @pytest.mark.parametrize(
     ("entry", "kwargs", "message"),
     [
-        ("sample_hais", {"betas": 8, "kernel": FIXED, "tune": 64}, "tune=64 is .* no pilot"),
-        ("HAIS", {"betas": 8, "kernel": FIXED, "pilot_tune": 9}, "pilot_tune=9 is .* no pilot"),
         ("sample_hais", {"betas": 8, "transport": True}, "transport=True is .* betas are given"),
         ("sample_tempered", {"exchange": "swap", "update": "rts"}, "update='rts' is .*'gibbs'"),
         ("PartialMomentumHMC", {"step_size": 0.1, "target_accept": 0.9}, "target_accept=0.9 .*0.1"),
@@ -73,9 +71,7 @@ def test_arguments_that_others_leave_unread(
     [
         (HaisSettings, {"kernel": Slice()}),
         (HaisSettings, {"kernel": RandomWalk(), "target_accept": 0.3}),
-        (HaisSettings, {"kernel": FIXED, "tune": 9}),
-        (HaisSettings, {"kernel": SHORT_STEPS, "betas": 8, "tune": 9}),
-        (HaisSettings, {"kernel": FIXED, "betas": 8, "direction": "both", "tune": 9}),
+        (HaisSettings, {"kernel": FIXED, "betas": 8, "tune": 9}),
         (HaisSettings, {"betas": 8, "transport": False}),
         (TemperedSettings, {"kernel": FIXED, "betas": [0, 1], "tune": 9}),
         (TemperedSettings, {"exchange": "swap", "update": None}),
@@ -84,7 +80,7 @@ def test_arguments_that_others_leave_unread(
 )
 def test_what_is_read_may_be_given(kind: Any, kwargs: dict[str, Any]) -> None:
     """Catches a refusal of what does have an effect, or of what agrees with what is done."""
-    asked = kind.asked(**{"tune": None, "target_accept": None, **kwargs})
+    asked = kind.asked(**{"target_accept": None, **kwargs})
     expected = {"tune": 64, "target_accept": 0.8}
     expected |= {name: value for name, value in kwargs.items() if value is not None}
     assert {name: getattr(asked, name) for name in expected} == expected
@@ -92,6 +88,6 @@ def test_what_is_read_may_be_given(kind: Any, kwargs: dict[str, Any]) -> None:
 
 def test_record_holds_what_was_resolved() -> None:
     """Catches None in a result, where the value is what a reader needs."""
-    record = HaisSettings.asked(tune=None, target_accept=None, transport=None).record()
+    record = HaisSettings.asked(target_accept=None, transport=None).record()
     assert (record["tune"], record["target_accept"], record["transport"]) == (64, 0.8, True)
     assert TemperedSettings.asked(update=None).record()["update"] == "rts"
