@@ -45,13 +45,39 @@ class Noise(NamedTuple):
 
 
 def draw_noise(rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Noise:
-    """Noise of a block: normals (n_moves, n_rows, n_dims) and log uniforms (n_moves, n_rows)."""
+    """Noise of a block: normals (n_moves, n_rows, n_dims) and log uniforms (n_moves, n_rows).
+
+    Parameters
+    ----------
+    rng
+        Source of randomness.
+    n_moves, n_rows, n_dims
+        Moves of the block, rows, and dimensions d.
+
+    Returns
+    -------
+    Noise
+        Standard normals and finite logarithms of uniforms, each in double precision.
+    """
     normal = rng.standard_normal((n_moves, n_rows, n_dims))
     return Noise(normal, draw_log_uniform(rng, (n_moves, n_rows)))
 
 
 def draw_log_uniform(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Finite logarithms of uniforms."""
+    """Finite logarithms of uniforms.
+
+    Parameters
+    ----------
+    rng
+        Source of randomness.
+    shape
+        Of the array.
+
+    Returns
+    -------
+    np.ndarray
+        In (-inf, 0], of this shape.
+    """
     # 1 - random() lies in (0, 1], whose logarithm is finite
     return np.log1p(-rng.random(shape))
 
@@ -122,7 +148,23 @@ class Kernel(Protocol):
 
 
 def strides(rows: Any, move: Move, *, back: bool = False) -> TensorVariable:
-    """``step_size * scale``, or its transpose, applied to each row: elementwise, or as a matrix."""
+    """``step_size * scale``, or its transpose, applied to each row: elementwise, or as a matrix.
+
+    Parameters
+    ----------
+    rows
+        Jumps in units of the step, or gradients, shape (n, d).
+    move
+        One move; its scale is a vector or a matrix, and its settings those of all rows or one for
+        each.
+    back
+        Whether to apply the transpose, which turns a gradient by position into one by jump.
+
+    Returns
+    -------
+    TensorVariable
+        Shape (n, d).
+    """
     scale, per_row = move.scale, move.step_size.ndim
     if scale.ndim == per_row + 1:
         moved = rows * scale
@@ -134,14 +176,44 @@ def strides(rows: Any, move: Move, *, back: bool = False) -> TensorVariable:
 
 
 def column(setting: Any) -> Any:
-    """A setting of a `Move` that multiplies rows (n, d): one number, or one for each row."""
+    """A setting of a `Move` that multiplies rows (n, d): one number, or one for each row.
+
+    Parameters
+    ----------
+    setting
+        Scalar, or shape (n,).
+
+    Returns
+    -------
+    TensorVariable
+        Scalar, or shape (n, 1).
+    """
     return setting[:, None] if setting.ndim else setting
 
 
 def metropolis(
     log_accept: TensorVariable, log_uniform: Any, proposal: KernelState, otherwise: KernelState
 ) -> tuple[KernelState, KernelInfo]:
-    """Rows of the proposal with probability ``exp(log_accept)``, NaN read as 0."""
+    """Rows of the proposal with probability ``exp(log_accept)``, NaN read as 0.
+
+    Parameters
+    ----------
+    log_accept
+        Log of the acceptance ratio, shape (n,); +inf is accepted.
+    log_uniform
+        Logarithms of uniforms, shape (n,).
+    proposal, otherwise
+        States of n rows: where each goes if accepted, and if rejected.
+
+    Returns
+    -------
+    KernelState, KernelInfo
+        Where the rows are, and their acceptance probabilities.
+
+    References
+    ----------
+    Metropolis et al. (1953), doi 10.1063/1.1699114; Hastings (1970), doi 10.1093/biomet/57.1.97.
+    """
     # inf - inf: a row outside the support that stays outside
     log_accept = pt.switch(pt.isnan(log_accept), -np.inf, log_accept)
     chosen = choose(log_uniform < log_accept, proposal, otherwise)
@@ -149,7 +221,20 @@ def metropolis(
 
 
 def choose(chosen: TensorVariable, new: KernelState, old: KernelState) -> KernelState:
-    """State with the rows of ``new`` where ``chosen`` (n,) is true, else of ``old``."""
+    """State with the rows of ``new`` where ``chosen`` (n,) is true, else of ``old``.
+
+    Parameters
+    ----------
+    chosen
+        Truth values, shape (n,).
+    new, old
+        States of n rows.
+
+    Returns
+    -------
+    KernelState
+        Position, momentum and evaluation of each row from the same one of the two.
+    """
 
     def pick(one: Any, other: Any) -> TensorVariable:
         return pt.switch(chosen if one.ndim == 1 else chosen[:, None], one, other)

@@ -23,7 +23,29 @@ MEMBERS = {
 
 
 def as_kernel(kernel: Kernel | str | None) -> Kernel:
-    """Kernel settings from themselves, from a short name, or from None for `Hamiltonian`."""
+    """Kernel settings from themselves, from a short name, or from None for `Hamiltonian`.
+
+    Parameters
+    ----------
+    kernel
+        Settings, a key of `KERNELS`, or None.
+
+    Returns
+    -------
+    Kernel
+        Settings.
+
+    Raises
+    ------
+    TypeError
+        If it is neither a name nor a kernel.
+
+    Examples
+    --------
+    >>> from pymc_logz.kernels import as_kernel
+    >>> as_kernel("slice")
+    Slice(width=4.0, n_expand=1, n_shrink=4, scale=None, dense=None)
+    """
     chosen: Any = Hamiltonian() if kernel is None else kernel
     if isinstance(kernel, str):
         chosen = KERNELS.get(kernel, kernel)
@@ -32,7 +54,18 @@ def as_kernel(kernel: Kernel | str | None) -> Kernel:
 
 
 def check_kernel(kernel: Any) -> None:
-    """Raise a TypeError for what does not follow `Kernel`, with what it lacks."""
+    """Raise a TypeError for what does not follow `Kernel`, with what it lacks.
+
+    Parameters
+    ----------
+    kernel
+        What a user passed.
+
+    Raises
+    ------
+    TypeError
+        If it is no kernel, with the members that it lacks.
+    """
     hint = ""
     if isinstance(kernel, type):
         hint = "; this is a class, so call it to have its settings"

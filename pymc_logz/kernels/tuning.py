@@ -44,6 +44,20 @@ def leapfrog_step_size(step_size: float, acceptance_rate: float, target_accept: 
 
     The energy error of one leapfrog step is of third order in the step size, and the rejection
     rate follows it; one correction changes the step size by at most a factor of three.
+
+    Parameters
+    ----------
+    step_size
+        What was used, in units of the scales.
+    acceptance_rate
+        What came of it, in [0, 1].
+    target_accept
+        Acceptance rate to aim at, in (0, 1).
+
+    Returns
+    -------
+    float
+        At most three times longer or shorter.
     """
     rejection = np.clip(1.0 - acceptance_rate, 1e-3, 1.0)
     factor = ((1.0 - target_accept) / rejection) ** (1.0 / 3.0)
@@ -56,6 +70,20 @@ def random_walk_step_size(step_size: float, acceptance_rate: float, target_accep
     In many dimensions the acceptance rate is ``2 Phi(-c step_size / 2)``: Roberts, Gelman & Gilks
     (1997), Weak convergence and optimal scaling of random walk Metropolis algorithms, theorem 1.1,
     doi 10.1214/aoap/1034625254. One correction is by at most a factor of three.
+
+    Parameters
+    ----------
+    step_size
+        What was used, in units of the scales.
+    acceptance_rate
+        What came of it, in [0, 1].
+    target_accept
+        Acceptance rate to aim at, in (0, 1).
+
+    Returns
+    -------
+    float
+        At most three times longer or shorter.
     """
     rate = np.clip(acceptance_rate, 1e-3, 1.0 - 1e-3)
     return _corrected(step_size, ndtri(0.5 * target_accept) / ndtri(0.5 * rate))

@@ -30,7 +30,20 @@ class Evaluation(NamedTuple):
 
 
 def log_density(evaluation: Evaluation, beta: TensorVariable) -> TensorVariable:
-    """Log density at ``beta`` (a scalar or one per row): the geometric path, NaN read as -inf."""
+    """Log density at ``beta`` (a scalar or one per row): the geometric path, NaN read as -inf.
+
+    Parameters
+    ----------
+    evaluation
+        Of n rows.
+    beta
+        Inverse temperature in [0, 1], a scalar or shape (n,).
+
+    Returns
+    -------
+    TensorVariable
+        ``log_reference + beta * log_ratio``, shape (n,).
+    """
     # at beta = 0 a row outside the target's support still has the reference's density
     tempered = pt.switch(pt.eq(beta, 0), 0.0, beta * evaluation.log_ratio)
     value = evaluation.log_reference + tempered
@@ -42,6 +55,18 @@ def grad_log_density(evaluation: Evaluation, beta: TensorVariable) -> TensorVari
 
     Kernels stay exact whatever replaces the gradient, since any function of the position gives a
     reversible and volume-preserving kick.
+
+    Parameters
+    ----------
+    evaluation
+        Of n rows, with gradients.
+    beta
+        As in `log_density`.
+
+    Returns
+    -------
+    TensorVariable
+        By position, shape (n, d).
     """
     column = beta if beta.ndim == 0 else beta[:, None]
     tempered = pt.switch(pt.eq(column, 0), 0.0, column * evaluation.grad_log_ratio)
@@ -96,7 +121,7 @@ class AnnealingPath:
 
     @property
     def batching(self) -> str:
-        """How rows are batched: ``"vector"`` or ``"row"`` (see `pymc_logz.batching`)."""
+        """How rows are batched: ``"vector"`` or ``"row"`` (see `pymc_logz.graphs.batching`)."""
         return self._batched[1]
 
     def without_gradients(self) -> "AnnealingPath":
