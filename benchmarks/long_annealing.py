@@ -81,6 +81,7 @@ def package_hais(energy, n_temperatures):
     """Function from a generator to log weights, compiled once."""
     path = model_path(flatten_model(energy.model), PriorDraws(energy.model))
     block = Block(path, KERNEL, N_PARTICLES)
+    block.compile()
     betas = linear_betas(n_temperatures)
     plan = Plan(betas, np.full(betas.size, STEP_SIZE), np.ones((betas.size, N_DIMS)))
 

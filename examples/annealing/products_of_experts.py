@@ -141,7 +141,9 @@ def run(block, n_temperatures, step_size, n_replicates, rng):
 def compiled(energy, kernel, n_replicates):
     """Compiled moves of all replicates at once."""
     path = model_path(flatten_model(energy.model), PriorDraws(energy.model))
-    return Block(path, kernel, n_replicates * N_PARTICLES)
+    block = Block(path, kernel, n_replicates * N_PARTICLES)
+    block.compile()
+    return block
 
 
 def best_step_size(block, method, n_replicates, rng):

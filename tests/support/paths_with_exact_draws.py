@@ -153,8 +153,10 @@ TARGETS = {target.name: target for target in (GAUSSIAN, LOG_GAMMA, STUDENT, BIMO
 
 @cache
 def compiled_block(name: str, kernel: Kernel, shift: float = 0.0) -> Block:
-    """Block of a target and a kernel for ``N_ROWS`` rows, compiled at its first use."""
-    return Block(TARGETS[name].path(shift), kernel, N_ROWS)
+    """Block of a target and a kernel for ``N_ROWS`` rows, compiled once."""
+    block = Block(TARGETS[name].path(shift), kernel, N_ROWS)
+    block.compile()
+    return block
 
 
 def dead_zones(x: TensorVariable) -> TensorVariable:
