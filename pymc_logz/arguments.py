@@ -26,12 +26,17 @@ def check_whole(least: int, most: int | None = None, **given: Any) -> None:
             raise ValueError(f"{name}={value!r} must be a whole number {allowed}")
 
 
-def check_positive(unit: str | None = None, **given: Any) -> None:
-    """Raise a ValueError for what is neither None nor made of positive, finite numbers."""
+def check_positive(unit: str | None = None, *, one: bool = False, **given: Any) -> None:
+    """Raise a ValueError for what is neither None nor made of positive, finite numbers.
+
+    With ``one``, for what is more than one number too.
+    """
     for name, value in given.items():
         if value is None:
             continue
         numbers = _numbers(value)
+        if one and numbers.ndim:
+            raise ValueError(f"{name}={value!r} must be one positive number, not several")
         if not np.all(np.isfinite(numbers) & (numbers > 0)):
             hint = "" if unit is None else f", in {unit}"
             raise ValueError(f"{name}={value!r} must be positive and finite{hint}")

@@ -1,22 +1,30 @@
 """One call that does the right thing: chooses the method, cross-checks it, says what and why."""
 
+import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
 import xarray as xr
 
+from pymc_logz.arguments import check_flag
 from pymc_logz.errors import ModelError, warn
-from pymc_logz.estimators import LogZEstimate, importance_log_z
-from pymc_logz.estimators.tempering import rts
+from pymc_logz.estimators import (
+    METHODS,
+    LogZCurve,
+    LogZEstimate,
+    TemperedDraws,
+    importance_log_z,
+)
 from pymc_logz.hais.sampling import sample_hais
 from pymc_logz.manifold.forms.likelihood import likelihood_form
 from pymc_logz.models.context import model_from
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.flat import flatten_model, unconstrain
+from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.fitting import fitted_normal
 from pymc_logz.posterior.bridging import bridge_sampling, warn_of_disagreement
 from pymc_logz.posterior.importance import importance
@@ -25,8 +33,9 @@ from pymc_logz.seeds import random_generator
 from pymc_logz.step_methods import ConstrainedHMC
 from pymc_logz.tempered.evidence import tempered_evidence
 from pymc_logz.trees.comparison import evidence_of
-from pymc_logz.trees.kinds import LEVELS, LOG_WEIGHTS, ROWS, material_of
+from pymc_logz.trees.kinds import HAIS, LEVELS, LOG_WEIGHTS, ROWS, kind_of, material_of
 from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, with_evidence
+from pymc_logz.trees.posterior import check_data
 from pymc_logz.trees.readers import draws_of_group, log_weights, tempering_of
 
 logger = logging.getLogger("pymc.pymc_logz")
@@ -109,6 +118,7 @@ def evidence(
         lz.evidence(model)  # no posterior yet
         lz.evidence(pm.sample(model=model), model)  # a posterior that exists
     """
+    check_flag(cross_check=cross_check)
     how = How(random_seed, progressbar, compile_kwargs)
     if isinstance(idata, pm.Model):
         if model is not None:
@@ -193,9 +203,15 @@ def _constrained(model: pm.Model, how: How, kwargs: Mapping[str, Any]) -> xr.Dat
 
 def _of_weights(tree: xr.DataTree, _: Any) -> xr.DataTree:
     """The tree with log Z from the log weights that it holds."""
-    return with_evidence(
-        tree, evidence_dataset([importance_log_z(log_weights(tree), method="hais")], {})
-    )
+    estimate = importance_log_z(log_weights(tree), method="hais")
+    return with_evidence(tree, evidence_dataset([estimate], _attributes(tree)))
+
+
+def _attributes(tree: xr.DataTree) -> dict[str, Any]:
+    """What a run noted beside its log Z, such as the share of the prior that counts."""
+    if kind_of(tree) != HAIS or "evidence" not in tree.children:
+        return {}
+    return {str(name): value for name, value in tree["evidence"].attrs.items()}
 
 
 def _of_levels(tree: xr.DataTree, methods: str | Sequence[str] | None) -> xr.DataTree:
@@ -203,12 +219,19 @@ def _of_levels(tree: xr.DataTree, methods: str | Sequence[str] | None) -> xr.Dat
 
     A run of ``pm.sample`` has them in its statistics only, and gets the group ``tempering`` too.
     """
-    if "tempering" not in tree.children:
+    if not {"tempering", "evidence"} <= set(tree.children):
         levels = tempering_of(tree)
-        tree = with_evidence(tree, evidence_dataset([rts(draws_of_group(levels)).estimate], {}))
+        estimate = _recommended(tree)(draws_of_group(levels)).estimate
+        tree = with_evidence(tree, evidence_dataset([estimate], {}))
         tree["tempering"] = xr.DataTree(levels)
     evidence_of(tree)
     return tree if methods is None else with_evidence(tree, tempered_evidence(tree, methods))
+
+
+def _recommended(tree: xr.DataTree) -> Callable[[TemperedDraws], LogZCurve]:
+    """The estimator for a tempered run: swaps do not draw the levels that RTS rests on."""
+    settings = json.loads(tree.attrs.get("settings", "{}"))
+    return METHODS["mbar" if settings.get("exchange") == "swap" else "rts"]
 
 
 def _as_stored(tree: xr.DataTree, _: Any) -> xr.DataTree:
@@ -233,7 +256,7 @@ def _with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.Dat
     group = tree["evidence"].to_dataset()
     if group[ESTIMATOR].size > 1 or "posterior" not in tree.children:
         return tree  # it has second estimates of its own, or is of many data rows
-    if group.attrs.get("prior_finite_share", 1.0) < 1.0:
+    if _is_restricted(group, model, how):
         return tree  # the constant of a restricted prior is known to the first method only
     first = _estimate(group)
     if exact_observations(model):
@@ -255,9 +278,19 @@ def _with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.Dat
     return tree
 
 
+def _is_restricted(group: xr.Dataset, model: pm.Model, how: How) -> bool:
+    """Whether transforms restrict the prior; step methods do not note it, so it is looked at."""
+    share = group.attrs.get("prior_finite_share")
+    if share is None:
+        prior = PriorDraws(model, needed=False)
+        share = np.exp(prior.log_share(random_generator(how.random_seed))[0])
+    return bool(share < 1.0)
+
+
 def _second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> LogZEstimate:
     rng = random_generator(how.random_seed)
     flat = flatten_model(model)
+    check_data(tree, flat)
     rows = unconstrain(flat, tree["posterior"].to_dataset())
     proposal = fitted_normal(rows[np.all(np.isfinite(rows), axis=1)])
     density = RowDensity(flat, how.compile_kwargs)

@@ -9,7 +9,7 @@ import xarray as xr
 from support import pymc_models as models
 
 import pymc_logz as lz
-from pymc_logz import energies
+from pymc_logz import choosing, energies
 from pymc_logz.trees.kinds import MANIFOLD_BRIDGED, kind_of
 
 SETTINGS = {"random_seed": 1, "progressbar": False, "cores": 1, "chains": 2}
@@ -131,3 +131,40 @@ def test_simulator_with_a_likelihood_is_checked_by_it() -> None:
     assert kind_of(found) == MANIFOLD_BRIDGED
     alone = lz.evidence(found.drop_nodes("evidence"), model, cross_check=False, random_seed=1)
     assert list(alone["evidence"]["estimator"].values) == ["manifold_bridge"]
+
+
+def test_a_second_opinion_knows_of_a_restricted_prior() -> None:
+    """Would catch a right log Z that is accused by one under the prior that is not restricted."""
+    with pm.Model() as model:
+        pm.Normal("mu", 0, 3, shape=2, transform=models.ordered, initval=[-1.0, 1.0])
+        pm.Normal("y", model["mu"], 1, observed=np.array([[-1.0, 1.5]] * 5))
+    with pytest.warns(lz.EvidenceWarning, match="restricted to them"):
+        found = lz.sample_hais(model=model, draws=128, betas=60, **SETTINGS)
+    again = lz.evidence(found, model, random_seed=1)
+    assert list(again["evidence"]["estimator"].values) == ["hais"]
+    assert again["evidence"].attrs["prior_finite_share"] < 0.6
+    group = found["evidence"].to_dataset()
+    group.attrs.clear()
+    with pytest.warns(lz.EvidenceWarning, match="restricted to them"):
+        assert choosing._is_restricted(group, model, choosing.How(1, False, None))
+
+
+def test_a_tempered_run_without_its_evidence_has_it_again() -> None:
+    """Would catch levels that are there and not used, and RTS of swaps."""
+    small = {"draws": 40, "walkers": 16, "betas": [0.0, 0.3, 1.0], **SETTINGS}
+    for exchange, name in (("gibbs", "rts"), ("swap", "mbar")):
+        tree = lz.sample_tempered(model=models.normal_normal(), exchange=exchange, **small)
+        again = lz.evidence(tree.drop_nodes("evidence"))
+        assert list(again["evidence"]["estimator"].values) == [name]
+        assert models.log_z_of(again)[0] == pytest.approx(models.log_z_of(tree)[0], abs=1e-6)
+
+
+def test_draws_of_other_data_are_not_compared_with_the_model(
+    annealed: xr.DataTree, energy: energies.Energy
+) -> None:
+    """Would catch chains that are blamed for data that have changed."""
+    tree = annealed.copy(deep=True)
+    name = next(iter(tree["observed_data"].data_vars))
+    tree["observed_data"][name] = tree["observed_data"][name] + 0.5
+    with pytest.warns(lz.EvidenceWarning, match="no second estimate.*made with other data"):
+        lz.evidence(tree, energy.model)

@@ -30,7 +30,7 @@ class HaisSettings(RunSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(("forward", "both"), direction=self.direction)
-        check_positive(unit="nats", target_mcse=self.target_mcse)
+        check_positive(unit="nats", one=True, target_mcse=self.target_mcse)
         check_flag(transport=self.transport)
         self.ladder()
 

@@ -88,7 +88,8 @@ class Hamiltonian(KernelDefaults):
 
     def __post_init__(self) -> None:
         check_whole(1, MAX_STEPS, n_steps=self.n_steps)
-        check_positive(step_size=self.step_size, scale=self.scale)
+        check_positive(one=True, step_size=self.step_size)
+        check_positive(scale=self.scale)
         check_refreshment(self.refreshment, self.half_life, HALF_LIFE)
         check_dense(self.dense, self.scale)
 

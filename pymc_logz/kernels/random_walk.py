@@ -66,7 +66,8 @@ class RandomWalk(KernelDefaults):
     needs_gradient: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_positive(step_size=self.step_size, scale=self.scale)
+        check_positive(one=True, step_size=self.step_size)
+        check_positive(scale=self.scale)
         check_dense(self.dense, self.scale)
 
     def acceptance_for(self, target_accept: float) -> float:

@@ -104,7 +104,8 @@ class Slice(KernelDefaults):
     needs_gradient: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_positive(width=self.width, scale=self.scale)
+        check_positive(one=True, width=self.width)
+        check_positive(scale=self.scale)
         check_dense(self.dense, self.scale)
         check_whole(0, MAX_TRIES, n_expand=self.n_expand)
         check_whole(1, MAX_TRIES, n_shrink=self.n_shrink)

@@ -1,6 +1,5 @@
 """A model that was checked, made flat and can be drawn from: what every method starts with."""
 
-import weakref
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +9,6 @@ from pymc_logz.models.data_rows import DataRows, symbolic_data
 from pymc_logz.models.flat import FlatModel, flatten_model, simulate
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.models.prior_check import check_prior_mass
-
-_checked: "weakref.WeakSet[pm.Model]" = weakref.WeakSet()
 
 
 @dataclass(frozen=True)
@@ -61,8 +58,7 @@ def prepare(
     simulate_data
         Whether to condition on data simulated from the model itself.
     needs_prior_draws
-        Whether a prior that cannot be drawn from is an error. Where draws only check the prior,
-        that is done once for each model.
+        Whether a prior that cannot be drawn from is an error.
 
     Raises
     ------
@@ -77,9 +73,6 @@ def prepare(
         exact_row, observed = simulate(flat, rng)
         flat = flatten_model(model, observed)
     prior = PriorDraws(model, needed=needs_prior_draws)
-    if needs_prior_draws:
+    if prior.obstacle is None:
         check_prior_mass(model, rng)
-    elif prior.obstacle is None and model not in _checked:
-        check_prior_mass(model, rng)
-        _checked.add(model)
     return Prepared(flat, prior, rows, exact_row)

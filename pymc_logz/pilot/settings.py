@@ -96,9 +96,9 @@ class RunSettings:
             If its scales are for another number of dimensions.
         """
         scale = self.kernel.scale
-        if isinstance(scale, tuple) and len(scale) != n_dims:
+        if np.ndim(scale) and np.shape(scale) != (n_dims,):
             raise ValueError(
-                f"scale has {len(scale)} entries, but the model has {n_dims} unconstrained "
+                f"scale has {np.size(scale)} entries, but the model has {n_dims} unconstrained "
                 "dimensions; give one number, or one for each of them"
             )
         return self.kernel.resolved(n_dims)
@@ -122,8 +122,13 @@ class RunSettings:
         """Settings as plain numbers and strings."""
         return {
             "method": self.method,
-            **{name: getattr(self, name) for name in self.recorded},
-            "betas": self.betas if isinstance(self.betas, str | int) else "array",
+            **{name: _plain(getattr(self, name)) for name in self.recorded},
+            "betas": _plain(self.betas) if np.ndim(self.betas) == 0 else "array",
             "reference": self.reference if isinstance(self.reference, str) else "draws",
             "kernel": kernel_record(self.kernel),
         }
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy as one of Python, which files keep as such."""
+    return value.item() if isinstance(value, np.generic) else value

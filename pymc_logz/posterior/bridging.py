@@ -162,9 +162,7 @@ def _bridged(
         report = report_count(progress, "Bridge", len(STEPS))
         prepared = prepare(model, rngs.checks, needs_prior_draws=False)
         posterior = posterior_rows(idata, prepared.flat)
-        # of its own, since the checks before it are not made twice for a model
-        [share_rng] = rngs.checks.spawn(1)
-        log_share, share_error = prepared.prior.log_share(share_rng)
+        log_share, share_error = prepared.prior.log_share(rngs.checks)
         report(1)
         density = RowDensity(prepared.flat, compile_kwargs)
         compiled = time.perf_counter()

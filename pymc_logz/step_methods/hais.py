@@ -176,6 +176,7 @@ class HAIS(ChosenStep):
         check_start(prepared, block, start)
         plan = make_plan(block, settings, start, rngs.pilot)
         block = fitted_to(plan, block)
+        block.compile()
         hint = "; on JAX chains run fastest at cores=1" if block.compiled.backend == "jax" else ""
         logger.info("HAIS: the pilot chose %d temperatures%s.", plan.n_temperatures, hint)
         self._names, self._shapes = prepared.flat.value_names, prepared.flat.shapes

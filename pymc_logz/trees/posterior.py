@@ -58,7 +58,7 @@ def posterior_rows(tree: xr.DataTree, flat: FlatModel) -> PosteriorRows:
     posterior = posterior_of(tree, "tree")
     _check_weights(tree, posterior)
     _check_variables(posterior, flat)
-    _check_data(tree, flat)
+    check_data(tree, flat)
     n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
     _check_size(n_chains, n_draws, flat.n_dims)
     _check_stats(tree)
@@ -112,7 +112,14 @@ def _check_variables(posterior: xr.Dataset, flat: FlatModel) -> None:
             )
 
 
-def _check_data(tree: xr.DataTree, flat: FlatModel) -> None:
+def check_data(tree: xr.DataTree, flat: FlatModel) -> None:
+    """Compare the data that a tree holds with those that the model has now.
+
+    Raises
+    ------
+    ValueError
+        If the draws were made with other data.
+    """
     observed, constant = model_data(flat)
     for group, data in (("observed_data", observed), ("constant_data", constant)):
         if group not in tree.children:
@@ -120,7 +127,7 @@ def _check_data(tree: xr.DataTree, flat: FlatModel) -> None:
         for name, stored in tree[group].to_dataset().data_vars.items():
             if name in data and not _same(np.asarray(stored), np.asarray(data[name])):
                 raise ValueError(
-                    f"the posterior was made with other data: {name!r} in the group {group!r} is "
+                    f"the draws were made with other data: {name!r} in the group {group!r} is "
                     "not what the model has now. Set it back (pm.set_data), or sample again"
                 )
 

@@ -64,13 +64,19 @@ def tempering_of(tree: xr.DataTree) -> xr.Dataset:
     Raises
     ------
     ValueError
-        If the tree is of a kind that has none.
+        If the tree is of a kind that has none, or its chains have ladders of their own.
     """
     if check_kind(tree, "tempering", WITH_LEVELS) == TEMPERED:
         return group_of(tree, "tempering")
     stats = group_of(tree, "sample_stats")
     dims = ("chain", "walker", "draw")
     first = stats.isel(chain=0, draw=0)
+    for name in ("beta", "log_prior", "log_z_hat"):
+        if not bool((stats[name] == first[name]).all()):
+            raise ValueError(
+                f"sample_stats[{name!r}] differs from chain to chain, so they were tempered on "
+                "ladders of their own, each made by another step method: take the log Z of each"
+            )
     return xr.Dataset(
         {
             "level": (dims, stats["walker_level"].to_numpy().swapaxes(1, 2)),

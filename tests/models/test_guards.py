@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -320,3 +321,24 @@ def test_variables_of_size_zero() -> None:
     with model:
         pm.Normal("none", shape=0)
     models.assert_log_z(models.quick(model), stats.norm.logpdf(0.7, 0, np.sqrt(2)))
+
+
+def test_a_prior_is_checked_again_when_its_data_change() -> None:
+    """Would catch a verdict on a model that outlives a change of its data."""
+
+    def log_density(x: Any, shift: Any) -> Any:
+        return pm.logp(pm.Normal.dist(0, 1), x) + shift
+
+    def draw(shift: Any, rng: Any = None, size: Any = None) -> Any:
+        return rng.normal(0, 1, size=size)
+
+    with pm.Model() as model:
+        shift = pm.Data("shift", 0.0)
+        x = pm.CustomDist("x", shift, logp=log_density, random=draw)
+        pm.Normal("y", x, 1, observed=[0.3, 0.5])
+    draws = np.random.default_rng(1).normal(0.27, 0.58, size=(2, 200))
+    tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw"), draws)})})
+    lz.bridge_sampling(tree, model, random_seed=1, progressbar=False)
+    model.set_data("shift", 2.0)
+    with pytest.raises(lz.ImproperPriorError, match="'x' integrates to"):
+        lz.bridge_sampling(tree, model, random_seed=1, progressbar=False)

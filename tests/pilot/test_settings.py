@@ -1,8 +1,10 @@
 """Settings as asked for: what nothing reads is refused, what is not given has its default."""
 
+import json
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 from support import pymc_models as models
 
@@ -91,3 +93,28 @@ def test_record_holds_what_was_resolved() -> None:
     record = HaisSettings.asked(target_accept=None, transport=None).record()
     assert (record["tune"], record["target_accept"], record["transport"]) == (64, 0.8, True)
     assert TemperedSettings.asked(update=None).record()["update"] == "rts"
+
+
+def test_record_holds_numbers_as_numbers() -> None:
+    """Catches NumPy's numbers, which a file would keep as text."""
+    numbers = {"draws": np.int64(64), "chains": np.int64(1), "betas": np.int64(50)}
+    record = HaisSettings(**numbers, tune=np.int64(16)).record()
+    assert json.loads(json.dumps(record))["betas"] == 50
+    assert record["draws"] == 64
+    assert HaisSettings(betas=np.array([0.0, 1.0])).record()["betas"] == "array"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Hamiltonian(step_size=[0.1, 0.2]), "step_size=.*one positive number"),
+        (lambda: RandomWalk(step_size=(0.1, 0.2)), "step_size=.*one positive number"),
+        (lambda: Slice(width=[1.0, 2.0]), "width=.*one positive number"),
+        (lambda: HaisSettings(target_mcse=[0.1, 0.2]), "target_mcse=.*one positive number"),
+        (lambda: HaisSettings(kernel=Hamiltonian(scale=[1, 2])).kernel_for(3), "scale has 2 ent"),
+    ],
+)
+def test_several_numbers_where_one_is_meant(make: Any, message: str) -> None:
+    """Catches a list that ends in an error of broadcasting, after seconds of compiling."""
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -216,3 +216,17 @@ def test_bad_arrays_are_refused() -> None:
         reweighted_log_z(np.full((2, 10), np.nan))
     assert reweighted_log_z(np.full((2, 10), -np.inf)).status == "too_far"
     assert reweighted_log_z(good + 3.0).log_z == pytest.approx(3.0)
+
+
+def test_weighted_draws_of_other_data_are_refused() -> None:
+    """Would catch a base of another prior: log Z off by what the change of the data makes."""
+    with pm.Model() as model:
+        width = pm.Data("width", 1.0)
+        mu = pm.Normal("mu", 0, width)
+        pm.Normal("y", mu, 1, observed=[0.3, 0.5])
+    settings = {"betas": 8, "draws": 64, "chains": 1, "cores": 1, "progressbar": False}
+    tree = lz.sample_hais(model=model, random_seed=1, **settings)
+    lz.evidence_sensitivity(tree, model, {"width": [2.0]}, progressbar=False)
+    model.set_data("width", 3.0)
+    with pytest.raises(ValueError, match="made with other data: 'width'"):
+        lz.evidence_sensitivity(tree, model, {"width": [2.0]}, progressbar=False)

@@ -274,3 +274,21 @@ def test_settings_are_kept_beside_the_kind() -> None:
     tree = make_tree({}, {"draws": 3}, kinds.HAIS)
     assert json.loads(tree.attrs["settings"]) == {"draws": 3}
     assert set(tree.attrs) == {"settings", "versions", KIND, LAYOUT}
+
+
+def test_chains_with_ladders_of_their_own_are_not_read_as_one() -> None:
+    """Would catch the levels of one chain read on the ladder of another."""
+    stats = xr.Dataset(
+        {
+            "walker_level": (("chain", "draw", "w"), np.zeros((2, 5, 4), dtype=int)),
+            "walker_log_ratio": (("chain", "draw", "w"), np.zeros((2, 5, 4))),
+            **{name: (("chain", "draw", "k"), np.zeros((2, 5, 3))) for name in ("log_z_hat",)},
+            **{name: (("chain", "draw", "k"), np.zeros((2, 5, 3))) for name in ("log_prior",)},
+            "beta": (("chain", "draw", "k"), np.tile([0.0, 0.5, 1.0], (2, 5, 1))),
+        }
+    )
+    tree = xr.DataTree.from_dict({"sample_stats": stats})
+    assert stored_draws(tree).n_levels == 3
+    stats["beta"][1, :, 1] = 0.4
+    with pytest.raises(ValueError, match=r"sample_stats\['beta'\] differs from chain to chain"):
+        stored_draws(xr.DataTree.from_dict({"sample_stats": stats}))

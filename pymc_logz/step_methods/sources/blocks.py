@@ -67,8 +67,4 @@ class BlockSource(Source):
                 self.compile_kwargs,
                 transports=self.transports,
             )
-        start_from = self._block.path.sample_reference
-        if isinstance(start_from, PriorDraws):
-            # its count of unusable draws decides how many it makes: begin anew with each answer
-            start_from.n_drawn = start_from.n_finite = 0
         return self._block
