@@ -215,7 +215,10 @@ class _Tally:
             is_nan |= np.isnan(trace.log_increment)
             log_increment = np.where(is_nan, -np.inf, trace.log_increment)
         self.n_nan += int(is_nan.sum())
-        running = self.log_weight + np.cumsum(log_increment, axis=0)
+        with np.errstate(invalid="ignore"):
+            running = self.log_weight + np.cumsum(log_increment, axis=0)
+        # a map may bring a row of weight zero back to where the density is: -inf + inf
+        running = np.where(np.isnan(running), -np.inf, running)
         before = np.concatenate([self.log_weight[None], running[:-1]])
         self.log_weight = running[-1]
         if self.observer is not None and trace.position is not None:
