@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
-from pymc.util import get_random_generator
 
 from pymc_logz.arguments import check_whole
 from pymc_logz.errors import STATUS_SENTENCES, warn
@@ -19,6 +18,7 @@ from pymc_logz.manifold.model import make_constrained_model, one_blas_thread
 from pymc_logz.models.context import model_from
 from pymc_logz.models.prior_check import check_prior_mass
 from pymc_logz.runners.progress import progress_bar, report_count
+from pymc_logz.seeds import random_generator
 from pymc_logz.trees.kinds import MANIFOLD_BRIDGED
 from pymc_logz.trees.layout import evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import posterior_rows
@@ -108,7 +108,7 @@ def manifold_bridge(
         check_whole(2, draws=draws)
     model = model_from(model, "bridge_sampling(idata, model)")
     start = time.perf_counter()
-    rng = get_random_generator(random_seed)
+    rng = random_generator(random_seed)
     with progress_bar(progressbar) as progress:
         report = report_count(progress, "Bridge", len(STEPS))
         constrained = make_constrained_model(model, compile_kwargs=compile_kwargs)

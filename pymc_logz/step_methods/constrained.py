@@ -9,7 +9,6 @@ import pymc as pm
 from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.step_methods.step_sizes import StepSizeState
-from pymc.util import get_random_generator
 
 from pymc_logz.arguments import check_below_one, check_positive, check_whole
 from pymc_logz.kernels.tuning import reasonable_step_size
@@ -21,6 +20,7 @@ from pymc_logz.manifold.rattle import (
     ConstrainedHamiltonian,
 )
 from pymc_logz.manifold.transitions import TransitionInfo, TransitionInput, TransitionRecord
+from pymc_logz.seeds import random_generator
 from pymc_logz.step_methods.adaptation import aim_of, dual_averaging
 from pymc_logz.step_methods.base import ChosenStep
 from pymc_logz.step_methods.sources.constrained import ConstrainedSource
@@ -200,7 +200,7 @@ class ConstrainedHMC(ChosenStep):
         check_below_one(jitter=jitter)
         check_positive(step_size=step_size, path_length=path_length, tolerance=tolerance)
         self.vars = model.value_vars
-        self.rng = get_random_generator(rng)
+        self.rng = random_generator(rng)
         self.path_length, self.max_steps, self.jitter = path_length, max_steps, jitter
         self.step_size, self.n_inner = step_size, n_inner
         self.target_accept = aim_of(target_accept, step_size, TARGET_ACCEPT)

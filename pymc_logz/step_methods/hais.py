@@ -9,7 +9,6 @@ import pymc as pm
 import xarray as xr
 from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
-from pymc.util import get_random_generator
 
 from pymc_logz.arguments import check_whole
 from pymc_logz.hais.settings import HaisSettings
@@ -19,7 +18,7 @@ from pymc_logz.models.preparation import prepare
 from pymc_logz.pilot.planning import fitted_to, make_plan
 from pymc_logz.pilot.reference import check_start, path_from
 from pymc_logz.runners.block import Block
-from pymc_logz.seeds import generators_from
+from pymc_logz.seeds import generators_from, random_generator
 from pymc_logz.step_methods.base import ChosenStep
 from pymc_logz.step_methods.sources.annealed import Proposals, ProposalSource
 from pymc_logz.step_methods.variables import (
@@ -153,7 +152,7 @@ class HAIS(ChosenStep):
         check_whole(2, batch_size=batch_size)
         check_whole(1, pilot_tune=pilot_tune)
         self.vars = model.value_vars
-        self.rng = get_random_generator(rng)
+        self.rng = random_generator(rng)
         settings = HaisSettings.asked(
             draws=batch_size,
             betas=betas,
@@ -184,10 +183,7 @@ class HAIS(ChosenStep):
             model,
             block,
             plan,
-            block.path.sample_reference,
-            n_compiled=block.n_rows,
             batch_size=batch_size,
-            compile_kwargs=compile_kwargs,
         )
         self._reset(tune=True)
 

@@ -11,7 +11,6 @@ from pymc.exceptions import SamplingError
 from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.step_methods.step_sizes import StepSizeState
-from pymc.util import get_random_generator
 
 from pymc_logz.arguments import check_below_one, check_positive, check_whole
 from pymc_logz.kernels.dynamics import (
@@ -21,6 +20,7 @@ from pymc_logz.kernels.dynamics import (
     share_replaced,
 )
 from pymc_logz.kernels.tuning import reasonable_step_size
+from pymc_logz.seeds import random_generator
 from pymc_logz.step_methods.adaptation import (
     ScaleAdaptation,
     ScaleState,
@@ -202,7 +202,7 @@ class PartialMomentumHMC(ChosenStep):
         self.n_steps, self.jitter, self.step_size = n_steps, jitter, step_size
         self.refreshment, self.half_life = refreshment, half_life
         self.target_accept = aim_of(target_accept, step_size, TARGET_ACCEPT)
-        self.rng = get_random_generator(rng)
+        self.rng = random_generator(rng)
         if initial_point is None:
             initial_point = model.initial_point(0)
         self._shapes = {var.name: np.shape(initial_point[var.name]) for var in self.vars}

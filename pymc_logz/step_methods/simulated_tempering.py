@@ -9,7 +9,6 @@ import pymc as pm
 import xarray as xr
 from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
-from pymc.util import get_random_generator
 
 from pymc_logz.arguments import check_whole
 from pymc_logz.kernels import as_kernel
@@ -18,7 +17,7 @@ from pymc_logz.models.preparation import prepare
 from pymc_logz.pilot.reference import check_start, path_from
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar
-from pymc_logz.seeds import generators_from
+from pymc_logz.seeds import generators_from, random_generator
 from pymc_logz.step_methods.base import ChosenStep
 from pymc_logz.step_methods.sources.tempered import Draws, Ensemble, WalkSource
 from pymc_logz.step_methods.variables import (
@@ -154,7 +153,7 @@ class SimulatedTempering(ChosenStep):
         check_whole_model(vars, model)
         check_whole(1, pilot_tune=pilot_tune)
         self.vars = model.value_vars
-        self.rng = get_random_generator(rng)
+        self.rng = random_generator(rng)
         settings = TemperedSettings.asked(
             walkers=walkers,
             betas=betas,
@@ -180,11 +179,8 @@ class SimulatedTempering(ChosenStep):
             block,
             frozen.block,
             frozen.ladder,
-            block.path.sample_reference,
             tune=pilot_tune,
             batch_size=BATCH_SIZE,
-            n_compiled=block.n_rows,
-            compile_kwargs=compile_kwargs,
         )
         self._declare_stats(walkers, self.ladder.n_levels)
         logger.info("SimulatedTempering: %d levels, %d walkers.", self.ladder.n_levels, walkers)

@@ -1,7 +1,7 @@
 """Batches of annealed rows that step methods propose from."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -29,7 +29,7 @@ class ProposalSource(BlockSource):
 
     Parameters
     ----------
-    model, block, reference, n_compiled, compile_kwargs
+    model, block
         As in `BlockSource`.
     plan
         Frozen schedule.
@@ -42,15 +42,10 @@ class ProposalSource(BlockSource):
         model: pm.Model,
         block: Block,
         plan: Plan,
-        reference: Any,
         *,
-        n_compiled: int,
         batch_size: int,
-        compile_kwargs: Mapping[str, Any] | None,
     ) -> None:
-        super().__init__(
-            model, block, reference, n_compiled=n_compiled, compile_kwargs=compile_kwargs
-        )
+        super().__init__(model, block)
         self.plan, self.batch_size = plan, batch_size
 
     def draw(self, seed: Sequence[int]) -> Proposals:

@@ -1,6 +1,5 @@
 """Sources whose work is moves along the path from a reference to a model."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pymc as pm
@@ -20,30 +19,19 @@ class BlockSource(Source):
     model
         The model.
     block
-        Compiled moves.
-    reference
-        What rows start from; None draws from the prior.
-    n_compiled
-        Rows that the block was compiled for: its noise is drawn in portions that depend on them.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``, to compile the block again.
+        Compiled moves; its settings are kept, to compile it again.
     """
 
-    def __init__(
-        self,
-        model: pm.Model,
-        block: Block,
-        reference: Any,
-        *,
-        n_compiled: int,
-        compile_kwargs: Mapping[str, Any] | None,
-    ) -> None:
+    def __init__(self, model: pm.Model, block: Block) -> None:
         super().__init__()
-        start_from = None if isinstance(reference, PriorDraws) else reference
-        self.model, self.reference, self.n_compiled = model, start_from, n_compiled
+        start_from = block.asked.sample_reference
+        self.model = model
+        # draws of the prior are compiled, and made again where they are needed
+        self.reference: Any = None if isinstance(start_from, PriorDraws) else start_from
         self.kernel: Kernel = block.kernel
-        self.transports = block.transports
-        self.compile_kwargs = compile_kwargs
+        # the noise is drawn in portions that depend on the number of rows
+        self.n_rows, self.transports = block.n_rows, block.transports
+        self.compile_kwargs = block.compile_kwargs
         self._block: Block | None = block
 
     def __getstate__(self) -> dict[str, Any]:
@@ -63,7 +51,7 @@ class BlockSource(Source):
             self._block = Block(
                 model_path(flat, reference),
                 self.kernel,
-                self.n_compiled,
+                self.n_rows,
                 self.compile_kwargs,
                 transports=self.transports,
             )

@@ -1,6 +1,6 @@
 """Tempered walkers that step methods draw from: batches of exact draws at beta = 1."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,7 +109,7 @@ class WalkSource(BlockSource):
 
     Parameters
     ----------
-    model, block, reference, n_compiled, compile_kwargs
+    model, block
         As in `BlockSource`.
     walking
         Compiled iterations of the walkers.
@@ -127,16 +127,11 @@ class WalkSource(BlockSource):
         block: Block,
         walking: TemperBlock,
         ladder: Ladder,
-        reference: Any,
         *,
         tune: int,
         batch_size: int,
-        n_compiled: int,
-        compile_kwargs: Mapping[str, Any] | None,
     ) -> None:
-        super().__init__(
-            model, block, reference, n_compiled=n_compiled, compile_kwargs=compile_kwargs
-        )
+        super().__init__(model, block)
         self._walking: TemperBlock | None = walking
         self.n_walkers, self.ladder = walking.n_walkers, ladder
         self.tune, self.batch_size = tune, batch_size
