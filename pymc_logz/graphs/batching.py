@@ -33,20 +33,27 @@ BATCHINGS = ("auto", "vector", "row")
 
 
 class RowMap(Op):
-    """Applies the graph of one row, vector (d,) to vector (k,), to each row of a matrix (n, d)."""
+    """Applies the graph of one row, vector (d,) to vector (k,), to each row of a matrix (n, d).
+
+    The graph may depend on parameters besides, which are the same for all rows.
+    """
 
     __props__ = ()
 
-    def __init__(self, point: TensorVariable, output: TensorVariable) -> None:
-        self.fgraph = FunctionGraph([point], [output], clone=True)
+    def __init__(
+        self,
+        point: TensorVariable,
+        output: TensorVariable,
+        parameters: Sequence[TensorVariable] = (),
+    ) -> None:
+        self.fgraph = FunctionGraph([point, *parameters], [output], clone=True)
 
-    def make_node(self, rows: Any) -> Apply:
-        """Node for a matrix of rows."""
-        rows = pt.as_tensor(rows)
+    def make_node(self, rows: Any, *parameters: Any) -> Apply:
+        """Node for a matrix of rows and the parameters."""
+        inputs = [pt.as_tensor(value) for value in (rows, *parameters)]
         [output] = self.fgraph.outputs
-        return Apply(
-            self, [rows], [pt.tensor(dtype=output.dtype, shape=(None, *output.type.shape))]
-        )
+        batched = pt.tensor(dtype=output.dtype, shape=(None, *output.type.shape))
+        return Apply(self, inputs, [batched])
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -55,15 +62,15 @@ class RowMap(Op):
         return id(self)
 
     @cached_property
-    def _one_row(self) -> Callable[[np.ndarray], np.ndarray]:
-        point, output = self.fgraph.inputs[0], self.fgraph.outputs[0]
-        kwargs = compile_kwargs_for("CVM", {"trust_input": True})
-        return pytensor.function([point], output, **kwargs)
+    def _one_row(self) -> Callable[..., np.ndarray]:
+        kwargs = compile_kwargs_for("CVM", {"trust_input": True, "on_unused_input": "ignore"})
+        return pytensor.function(self.fgraph.inputs, self.fgraph.outputs[0], **kwargs)
 
     def perform(self, node: Apply, inputs: Sequence[Any], outputs: Any) -> None:
         """Python loop over rows, for backends without a form of their own."""
-        [rows] = inputs
-        outputs[0][0] = np.stack([self._one_row(row) for row in np.ascontiguousarray(rows)])
+        rows, *parameters = inputs
+        rows = np.ascontiguousarray(rows)
+        outputs[0][0] = np.stack([self._one_row(row, *parameters) for row in rows])
 
     def optimized(self, mode_name: str, *excluding: str) -> FunctionGraph:
         """Copy of the inner graph, rewritten for a backend."""
@@ -90,7 +97,8 @@ def _jax_row_map(op: RowMap, **_: Any) -> Callable:
     from pytensor.link.jax.dispatch import jax_funcify
 
     one_row = jax_funcify(op.optimized("JAX"))
-    return jax.vmap(lambda row: one_row(row)[0])
+    in_axes = (0, *[None] * (len(op.fgraph.inputs) - 1))
+    return jax.vmap(lambda *inputs: one_row(*inputs)[0], in_axes)
 
 
 def _numba_row_map(op: RowMap, **_: Any) -> Callable:
@@ -102,10 +110,10 @@ def _numba_row_map(op: RowMap, **_: Any) -> Callable:
     width = op.fgraph.outputs[0].type.shape[0]
 
     @numba_njit
-    def row_map(rows):  # type: ignore[no-untyped-def]
+    def row_map(rows, *parameters):  # type: ignore[no-untyped-def]
         out = np.empty((rows.shape[0], width))
         for i in range(rows.shape[0]):
-            out[i] = one_row(rows[i])
+            out[i] = one_row(rows[i], *parameters)
         return out
 
     return row_map
@@ -117,6 +125,7 @@ def batch(
     n_dims: int,
     batching: str,
     data: TensorVariable | None = None,
+    parameters: Sequence[TensorVariable] = (),
 ) -> tuple[Callable[..., list[TensorVariable]], str]:
     """Function from a batch of rows (and of their data) to the batched outputs, and how it is made.
 
@@ -132,11 +141,13 @@ def batch(
         ``"vector"``, ``"row"``, or ``"auto"`` to choose from the graph.
     data
         Symbolic vector, shape (D,), that is batched along with the point.
+    parameters
+        What ``outputs`` depend on besides, the same for all rows; they stay inputs of the graph.
     """
     check_choice(BATCHINGS, batching=batching)
     inputs = [point] if data is None else [point, data]
     if batching == "row" or (batching == "auto" and not vectorizes_well(inputs, outputs, n_dims)):
-        return _row_evaluator(inputs, outputs, n_dims), "row"
+        return _row_evaluator(inputs, outputs, n_dims, parameters), "row"
 
     def evaluate(*batches: TensorVariable) -> list[TensorVariable]:
         rows = batches[0]
@@ -177,18 +188,22 @@ def _loops(op: Op) -> bool:
 
 
 def _row_evaluator(
-    inputs: list[TensorVariable], outputs: list[TensorVariable], n_dims: int
+    inputs: list[TensorVariable],
+    outputs: list[TensorVariable],
+    n_dims: int,
+    parameters: Sequence[TensorVariable],
 ) -> Callable[..., list[TensorVariable]]:
     """Batched outputs through one `RowMap` whose single output holds them side by side."""
     flat = [out.reshape((1,)) if out.ndim == 0 else out for out in outputs]
     widths = [1 if out.ndim == 0 else n_dims for out in outputs]
     joined = pt.specify_shape(pt.concatenate(flat).astype(pytensor.config.floatX), (sum(widths),))
     register_backends()
-    row_map = RowMap(*_as_one_input(inputs, joined, n_dims))
+    row_map = RowMap(*_as_one_input(inputs, joined, n_dims), parameters)
     ends = np.cumsum(widths)
 
     def evaluate(*batches: TensorVariable) -> list[TensorVariable]:
-        result = row_map(pt.concatenate(batches, axis=1) if len(batches) > 1 else batches[0])
+        rows = pt.concatenate(batches, axis=1) if len(batches) > 1 else batches[0]
+        result = row_map(rows, *parameters)
         return [
             result[:, end - 1] if out.ndim == 0 else result[:, end - width : end]
             for out, width, end in zip(outputs, widths, ends, strict=True)

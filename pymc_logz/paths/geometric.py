@@ -1,6 +1,6 @@
 """The path from a reference to a target, and what a batch of rows is worth on it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -101,9 +101,15 @@ class AnnealingPath:
     """Symbolic vector of the data that a row brings along, shape (D,), if there are any."""
     row_data: TensorVariable | None = None
     """Symbolic data of the rows to be evaluated, shape (n, D)."""
+    parameters: tuple[TensorVariable, ...] = ()
+    """What both densities depend on besides the point, the same for all rows: inputs of whatever
+    is compiled from the path, so that other values, of other shapes too, compile nothing."""
+    values: tuple[np.ndarray, ...] = ()
+    """Present values of the parameters."""
 
     def __post_init__(self) -> None:
         check_choice(BATCHINGS, how=self.how)
+        object.__setattr__(self, "values", values_of(self.parameters, self.values))
 
     def evaluate(self, rows: TensorVariable) -> Evaluation:
         """From a symbolic batch of rows (n, d) to its symbolic `Evaluation`.
@@ -138,12 +144,47 @@ class AnnealingPath:
             return []
         return [pt.matrix("data", dtype="float64", shape=(None, *self.data.type.shape))]
 
+    def along(
+        self,
+        values: Sequence[Any],
+        sample_reference: Callable[[np.random.Generator, int], np.ndarray],
+        log_z_reference: float,
+    ) -> "AnnealingPath":
+        """The same path at other values of its parameters, which are another reference's."""
+        return replace(
+            self,
+            values=tuple(values),
+            sample_reference=sample_reference,
+            log_z_reference=log_z_reference,
+            how=self.batching,
+        )
+
     @cached_property
     def _batched(self) -> tuple[Any, str]:
         outputs = simplify([self.log_reference, self.log_ratio])
         if self.has_gradients:
             outputs += [gradient_of(value, self.point) for value in outputs]
-        return batch(self.point, outputs, self.n_dims, self.how, self.data)
+        return batch(self.point, outputs, self.n_dims, self.how, self.data, self.parameters)
+
+
+def values_of(parameters: Sequence[TensorVariable], values: Sequence[Any]) -> tuple[Any, ...]:
+    """Values as arrays of the parameters' types; a `ValueError` if they are not of them."""
+    if len(values) != len(parameters):
+        raise ValueError(
+            f"values={values!r} must be {len(parameters)}, one for each of the path's parameters "
+            f"{parameters!r}"
+        )
+    arrays = tuple(
+        np.asarray(value, dtype=parameter.dtype)
+        for parameter, value in zip(parameters, values, strict=True)
+    )
+    for parameter, array in zip(parameters, arrays, strict=True):
+        if not parameter.type.is_valid_value(array):
+            raise ValueError(
+                f"the value of shape {array.shape} of the path's parameter {parameter!r} does not "
+                f"fit its type {parameter.type!r}"
+            )
+    return arrays
 
 
 def gradient_of(value: TensorVariable, point: TensorVariable) -> TensorVariable:

@@ -1,7 +1,7 @@
 """A block: many kernel moves compiled into one scan, with noise drawn by NumPy."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -103,7 +103,7 @@ class Block:
         return compile_function(
             *self._graph(self.asked),
             self.compile_kwargs,
-            leaves((trial, moves, noise, self.still, self.row_data)),
+            leaves((trial, moves, noise, self.still, self.row_data, self.asked.values)),
             (lambda: self._graph(replace(self.asked, how="row"))) if can_turn else None,
         )
 
@@ -131,6 +131,28 @@ class Block:
         block.n_groups, block.row_data = _per_row(data, n_rows)
         return block
 
+    def along(
+        self,
+        values: Sequence[Any],
+        *,
+        sample_reference: Callable[[np.random.Generator, int], np.ndarray],
+        log_z_reference: float = 0.0,
+    ) -> "Block":
+        """The same compiled moves on a path whose parameters have other values.
+
+        Parameters
+        ----------
+        values
+            One for each of the path's parameters; dimensions whose length the parameter leaves
+            open may have another length than before.
+        sample_reference, log_z_reference
+            Draws and log normalising constant of the reference at these values.
+        """
+        path = self.path.along(values, sample_reference, log_z_reference)
+        block = copy.copy(self)  # which has what is compiled
+        block.asked = block.path = path
+        return block
+
     def _graph(self, path: AnnealingPath) -> tuple[list[Any], list[Any]]:
         """Inputs and outputs of all moves along a path, as a scan."""
         d, m = path.n_dims, self.n_moves
@@ -145,9 +167,10 @@ class Block:
         maps = mapped(
             lambda part: pt.tensor("map", dtype="float64", shape=np.shape(part)), self.still
         )
-        data = path.row_data_inputs()
+        data, parameters = path.row_data_inputs(), path.parameters
 
         def step(*args: Any) -> list[Any]:
+            # the path knows its parameters, the last of the arguments
             move, draws, affine, old, row_data = filled((moves, noise, maps, state, data), args)
             walked = path.given(*row_data) if row_data else path
             new, info = self.kernel.step(walked, old, move, draws)
@@ -163,12 +186,13 @@ class Block:
             step,
             sequences=leaves((moves, noise, maps)),
             outputs_info=[*leaves(state), *[None] * n_traced],
-            non_sequences=data,
+            non_sequences=[*data, *parameters],
             return_updates=False,
             strict=True,
         )
         ends = [trace[-1] for trace in traces[:-n_traced]]
-        return leaves((state, moves, noise, maps, data)), [*ends, *traces[-n_traced:]]
+        inputs = leaves((state, moves, noise, maps, data, parameters))
+        return inputs, [*ends, *traces[-n_traced:]]
 
     def _maps(self, maps: Maps | None) -> Maps | None:
         """Maps of all moves, of which a block without has none; rows stay if none are given."""
@@ -234,7 +258,7 @@ class Block:
         noise = self.kernel.draw_noise(rng, self.n_moves, *np.shape(state.position))
         moves = _pad(moves, self.n_moves)
         carry = self._maps(maps)
-        arguments = leaves((state, moves, noise, carry, self.row_data))
+        arguments = leaves((state, moves, noise, carry, self.row_data, self.asked.values))
         outputs = iter(self.compiled.call(*arguments))
         state, traced = filled(state, outputs), list(outputs)
 

@@ -1,7 +1,7 @@
 """Tempering: walkers whose inverse temperature moves along with their position, in one scan."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -117,7 +117,7 @@ class TemperBlock:
         rng = np.random.default_rng(0)
         start = np.zeros((n_walkers, self.path.n_dims))
         walkers = Walkers(block.initial_state(start), self.spread_levels(rng))
-        trial = (walkers, self.still_tables(), self._draw_noise(rng), self.row_data)
+        trial = (walkers, self.still_tables(), self._draw_noise(rng), self._constants())
         self.compiled = compile_function(*self._graph(), compile_kwargs, leaves(trial))
         self.initial_state = block.initial_state
 
@@ -133,9 +133,10 @@ class TemperBlock:
         log_uniform = pt.tensor("log_uniform_level", dtype="float64", shape=(m, None))
         noise = IterationNoise(symbolic_noise(self.noise_of_row, m), log_uniform)
         parities = pt.constant(np.arange(m) % 2)
-        data = self.path.row_data_inputs()
+        data, parameters = self.path.row_data_inputs(), self.path.parameters
 
         def step(*args: Any) -> list[Any]:
+            # the path knows its parameters, the last of the arguments
             parity, draws, old, at, row_data = filled(
                 (parities, noise, walkers, tables, data), args
             )
@@ -151,7 +152,7 @@ class TemperBlock:
                 step,
                 sequences=leaves((parities, noise)),
                 outputs_info=[*leaves(walkers), None, None],
-                non_sequences=leaves((tables, data)),
+                non_sequences=leaves((tables, data, parameters)),
                 return_updates=False,
                 strict=True,
             )
@@ -161,13 +162,32 @@ class TemperBlock:
         position, _, evaluation = moved.state
         ends = [trace[-1] for trace in leaves(moved)]
         traced = [level, evaluation.log_ratio, evaluation.log_reference, acceptance_rate, position]
-        return leaves((walkers, tables, noise, data)), [*ends, *traced]
+        return leaves((walkers, tables, noise, data, parameters)), [*ends, *traced]
 
     def given(self, data: np.ndarray) -> "TemperBlock":
         """The same compiled iterations where all walkers have other data, shape (D,)."""
         block = copy.copy(self)
         block.row_data = [np.tile(data, (self.n_walkers, 1))]
         return block
+
+    def along(
+        self,
+        values: Sequence[Any],
+        *,
+        sample_reference: Callable[[np.random.Generator, int], np.ndarray],
+        log_z_reference: float = 0.0,
+    ) -> "TemperBlock":
+        """The same compiled iterations on a path whose parameters have other values.
+
+        See `Block.along`.
+        """
+        block = copy.copy(self)
+        block.path = self.path.along(values, sample_reference, log_z_reference)
+        return block
+
+    def _constants(self) -> list[Any]:
+        """What all iterations share: the data of the walkers, and the path's parameters."""
+        return [*self.row_data, *self.path.values]
 
     def new_levels(
         self,
@@ -217,7 +237,7 @@ class TemperBlock:
         Walkers, callable
             Walkers that can be launched from, and a function that waits for what they did.
         """
-        arguments = leaves((walkers, tables, self._draw_noise(rng), self.row_data))
+        arguments = leaves((walkers, tables, self._draw_noise(rng), self._constants()))
         outputs = iter(self.compiled.call(*arguments))
         walkers, rest = filled(walkers, outputs), list(outputs)
 

@@ -293,7 +293,8 @@ class LogZTracker:
 
     def _evaluated(self, row_data: Sequence[np.ndarray]) -> Evaluation:
         """What the path with these data is worth where the walkers are."""
-        outputs = self._evaluate.call(np.asarray(self._walkers.state.position), *row_data)
+        position, values = np.asarray(self._walkers.state.position), self._block.path.values
+        outputs = self._evaluate.call(position, *row_data, *values)
         return Evaluation(*(np.asarray(out) for out in outputs))
 
     def _walk(self, n_iterations: int) -> Walk:
@@ -387,8 +388,9 @@ class LogZTracker:
 
 
 def _evaluator(block: TemperBlock, compile_kwargs: Mapping[str, Any] | None) -> Any:
-    """Compiled function of rows (n, d) and their data (n, D): what the path is worth there."""
+    """Function of rows (n, d), their data (n, D) and parameters: what the path is worth there."""
     rows, data = (pt.matrix(name, dtype="float64", shape=(None, None)) for name in ("rows", "data"))
     outputs = block.path.given(data).evaluate(rows)
-    trial = [np.zeros((block.n_walkers, block.path.n_dims)), *block.row_data]
-    return compile_function([rows, data], list(outputs), compile_kwargs, trial)
+    trial = [np.zeros((block.n_walkers, block.path.n_dims)), *block.row_data, *block.path.values]
+    inputs = [rows, data, *block.path.parameters]
+    return compile_function(inputs, list(outputs), compile_kwargs, trial)
