@@ -157,14 +157,15 @@ def marginal_log_likelihood(
         check_start(prepared, block, start)
         report = report_beta(progress)
         plan = make_plan(block, settings, start, rngs.pilot, report, TARGET_VARIANCE)
-        tuned = time.perf_counter()
+        tuned, pilot_work = time.perf_counter(), block.work.done
         results = run_batches(block, plan, batches, settings, rngs.run, progress)
-    times = {
+    cost = {
         "compile_time": compiled - started,
         "tuning_time": tuned - compiled,
         "sampling_time": time.perf_counter() - tuned,
+        **block.work.record(pilot_work, gradients=block.kernel.needs_gradient),
     }
-    return collect(prepared, block, plan, results, settings, times)
+    return collect(prepared, block, plan, results, settings, cost)
 
 
 @dataclass(frozen=True)
@@ -273,7 +274,7 @@ def collect(
     plan: Plan,
     results: list[BatchResult | None],
     settings: HaisSettings,
-    times: Mapping[str, float],
+    cost: Mapping[str, float],
 ) -> xr.DataTree:
     """The DataTree of a run."""
     rows = prepared.data_rows
@@ -287,7 +288,7 @@ def collect(
     ][:n_data]
     annealed = together([result.annealed for result in results if result is not None])
     share = prepared.prior.finite_share
-    attrs = RunRecord(block.compiled, block.path.batching, share, times).attrs(
+    attrs = RunRecord(block.compiled, block.path.batching, share, cost).attrs(
         n_temperatures=plan.n_temperatures, data_rows_per_batch=size
     )
     mcse = np.array([est.mcse for est in estimates])

@@ -70,7 +70,7 @@ def run_hais(
         start = block.path.sample_reference(rngs.pilot, block.n_rows)
         check_start(prepared, block, start)
         plan = make_plan(block, settings, start, rngs.pilot, report_beta(progress))
-        tuned = time.perf_counter()
+        tuned, pilot_work = time.perf_counter(), block.work.done
         block = fitted_to(plan, block)
         block.compile()
         ready = time.perf_counter()
@@ -82,12 +82,13 @@ def run_hais(
             directions.reverse = run_reverse(
                 block, plan, settings, directions.forward, target_rows, rngs.run, progress
             )
-    times = {
+    cost = {
         "compile_time": compiled - started + (ready - tuned),
         "tuning_time": tuned - compiled,
         "sampling_time": time.perf_counter() - ready,
+        **block.work.record(pilot_work, gradients=block.kernel.needs_gradient),
     }
-    return collect(prepared, block, plan, directions, settings, rngs.run, times)
+    return collect(prepared, block, plan, directions, settings, rngs.run, cost)
 
 
 @dataclass
@@ -227,7 +228,7 @@ def collect(
     directions: Directions,
     settings: HaisSettings,
     rng: np.random.Generator,
-    times: Mapping[str, float],
+    cost: Mapping[str, float],
 ) -> xr.DataTree:
     """The DataTree of a run."""
     runs = directions.forward
@@ -237,7 +238,7 @@ def collect(
     values = constrain(prepared.flat, np.concatenate([run.position for run in runs]))
     coords, dims = model_labels(prepared.flat.model)
     share = prepared.prior.finite_share
-    attrs = RunRecord(block.compiled, block.path.batching, share, times).attrs(
+    attrs = RunRecord(block.compiled, block.path.batching, share, cost).attrs(
         n_temperatures=plan.n_temperatures, transported=int(plan.transport is not None)
     )
     chosen = resampled(log_weight, rng, shuffled=True)
@@ -251,7 +252,7 @@ def collect(
         groups["reverse_annealing"] = reverse_dataset(directions.reverse, plan)
         by_method = {estimate.method: estimate.log_z for estimate in estimates}
         groups["evidence"].attrs["gap"] = by_method["hais_reverse"] - by_method["hais"]
-    groups["posterior"].attrs |= {"weight_ess": estimates[0].weight_ess, **times}
+    groups["posterior"].attrs |= {"weight_ess": estimates[0].weight_ess, **cost}
     kind = HAIS if directions.reverse is None else HAIS_BOTH
     return make_tree(groups, {**settings.record(), **attrs}, kind)
 

@@ -124,6 +124,9 @@ class Kernel(Protocol):
     def resolved(self, n_dims: int) -> Self:
         """The same settings with ``dense`` decided for d dimensions."""
 
+    def evaluations_per_move(self, n_dims: int) -> int:
+        """Times that `step` evaluates the path for a row of d dimensions."""
+
     def refreshment_for(self, step_size: np.ndarray) -> np.ndarray:
         """Share of the momentum variance to replace over steps of these sizes."""
 

@@ -27,6 +27,10 @@ class KernelDefaults:
         """The same settings with ``dense`` decided for d dimensions."""
         return _with_dense_decided(self, n_dims)
 
+    def evaluations_per_move(self, n_dims: int) -> int:
+        """One evaluation of the path: that of the proposal."""
+        return 1
+
     def refreshment_for(self, step_size: np.ndarray) -> np.ndarray:
         """No share of the momentum: it is carried along."""
         return np.zeros_like(step_size)

@@ -93,6 +93,10 @@ class Hamiltonian(KernelDefaults):
         check_refreshment(self.refreshment, self.half_life, HALF_LIFE)
         check_dense(self.dense, self.scale)
 
+    def evaluations_per_move(self, n_dims: int) -> int:
+        """One evaluation of the path per leapfrog step."""
+        return self.n_steps
+
     def refreshment_for(self, step_size: np.ndarray) -> np.ndarray:
         """Share of the momentum variance to replace over steps of these sizes."""
         if self.refreshment is not None:

@@ -115,6 +115,10 @@ class Slice(KernelDefaults):
         """The width, which nothing tunes."""
         return self.width
 
+    def evaluations_per_move(self, n_dims: int) -> int:
+        """Evaluations of the path: all turns of the search, in each direction."""
+        return n_dims * (self.n_expand + self.n_shrink)
+
     def acceptance_for(self, target_accept: float) -> float:
         """Acceptance rate to tune for: all directions find a point."""
         return 1.0

@@ -26,6 +26,13 @@ class RowDensity:
         Keyword arguments of ``pytensor.function``.
     batching
         ``"vector"``, ``"row"``, or ``"auto"`` to choose from the graph.
+
+    Attributes
+    ----------
+    n_nan
+        Rows of `log_target` whose density was NaN.
+    n_evaluated
+        Rows that were computed, those that fill up a call included.
     """
 
     def __init__(
@@ -35,7 +42,7 @@ class RowDensity:
         batching: str = "auto",
     ) -> None:
         self.flat = flat
-        self.n_nan = 0
+        self.n_nan = self.n_evaluated = 0
         self._outputs = simplify([flat.log_prior, flat.log_ratio])
         graph, self.batching = self._graph(batching)
         can_turn = batching == "auto" and self.batching == "vector"
@@ -85,6 +92,7 @@ class RowDensity:
             part = rows[start : start + ROWS_PER_CALL]
             padded = np.resize(part, (ROWS_PER_CALL, rows.shape[1])).astype(float)
             values = self.compiled.call(padded, *constant)
+            self.n_evaluated += ROWS_PER_CALL
             stop = start + len(part)
             log_prior[start:stop], log_ratio[start:stop] = (
                 np.asarray(value)[: len(part)] for value in values

@@ -178,9 +178,13 @@ def _bridged(
             f"the log density was NaN at {density.n_nan} rows of the proposals, and counted as "
             "zero there; if that is not what is meant, guard the expression or restrict the prior"
         )
-    times = {"compile_time": compiled - start, "sampling_time": time.perf_counter() - compiled}
+    cost = {
+        "compile_time": compiled - start,
+        "sampling_time": time.perf_counter() - compiled,
+        "row_evaluations": density.n_evaluated,
+    }
     share = float(np.exp(log_share))
-    attrs = RunRecord(density.compiled, density.batching, share, times).attrs(
+    attrs = RunRecord(density.compiled, density.batching, share, cost).attrs(
         bridge_method=method,
         cross_check=str(cross_check),
         n_nan=density.n_nan,

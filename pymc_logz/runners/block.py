@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from pymc_logz.runners.packing import (
     symbolic_state,
 )
 from pymc_logz.runners.transport import Maps, still_maps
+from pymc_logz.runners.work import Work
 
 MOVES_PER_BLOCK = 32
 """Enough to make the cost of a call small beside that of its moves."""
@@ -64,6 +65,8 @@ class Block:
         What groups of rows bring along, shape (groups, D), if the path depends on it; see `given`.
     transports
         Whether each move is followed by an affine map to the next beta, and an evaluation there.
+    work
+        Where evaluations are counted.
     """
 
     asked: AnnealingPath
@@ -72,11 +75,13 @@ class Block:
     compile_kwargs: Mapping[str, Any] | None = None
     data: np.ndarray | None = None
     transports: bool = False
+    work: Work = field(default_factory=Work)
 
     def __post_init__(self) -> None:
         if not self.kernel.needs_gradient:
             self.asked = self.asked.without_gradients()
         n_dims, dense = self.asked.n_dims, bool(self.kernel.dense)
+        self.cost_of_move = self.kernel.evaluations_per_move(n_dims) + self.transports
         # of one move of one row; the largest array decides how many moves memory has room for
         self.noise_of_row = noise_of_row(self.kernel, n_dims)
         affordable = MAX_NOISE_PER_BLOCK // max(1, self.n_rows * largest_of(self.noise_of_row))
@@ -114,7 +119,7 @@ class Block:
 
     def without_maps(self) -> "Block":
         """The same moves compiled without maps, at half the evaluations."""
-        return Block(self.path, self.kernel, self.n_rows, self.compile_kwargs)
+        return Block(self.path, self.kernel, self.n_rows, self.compile_kwargs, work=self.work)
 
     def given(self, data: np.ndarray, n_rows: int) -> "Block":
         """The same compiled moves for rows in groups of equal size, each with data of its own.
@@ -260,6 +265,7 @@ class Block:
         carry = self._maps(maps)
         arguments = leaves((state, moves, noise, carry, self.row_data, self.asked.values))
         outputs = iter(self.compiled.call(*arguments))
+        self.work.add(self.n_moves * len(state.position) * self.cost_of_move)
         state, traced = filled(state, outputs), list(outputs)
 
         def trace() -> Trace:

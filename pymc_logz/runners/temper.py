@@ -109,6 +109,8 @@ class TemperBlock:
     ) -> None:
         self.path, self.kernel, self.scale_shape = block.path, block.kernel, block.scale_shape
         self.noise_of_row = block.noise_of_row
+        self.work = block.work
+        self.cost_of_move = self.kernel.evaluations_per_move(self.path.n_dims)
         self.n_levels, self.n_walkers, self.exchange = n_levels, n_walkers, exchange
         # an even number, so that every block begins with the same kind of swaps
         affordable = MAX_NOISE_PER_BLOCK // (2 * n_walkers * largest_of(self.noise_of_row))
@@ -239,6 +241,7 @@ class TemperBlock:
         """
         arguments = leaves((walkers, tables, self._draw_noise(rng), self._constants()))
         outputs = iter(self.compiled.call(*arguments))
+        self.work.add(self.n_moves * self.n_walkers * self.cost_of_move)
         walkers, rest = filled(walkers, outputs), list(outputs)
 
         def trace() -> Walk:

@@ -86,14 +86,15 @@ def run_tempered(
         start = block.path.sample_reference(rngs.pilot, block.n_rows)
         check_start(prepared, block, start)
         frozen = warm_up(block, settings, start, rngs.pilot, compile_kwargs, progress)
-        tuned = time.perf_counter()
+        tuned, pilot_work = time.perf_counter(), block.work.done
         walks = run_chains(frozen, settings, rngs.run, progress)
-    times = {
+    cost = {
         "compile_time": compiled - started + frozen.compile_time,
         "tuning_time": tuned - compiled - frozen.compile_time,
         "sampling_time": time.perf_counter() - tuned,
+        **block.work.record(pilot_work, gradients=block.kernel.needs_gradient),
     }
-    return collect(prepared, frozen, walks, settings, rngs.run, times)
+    return collect(prepared, frozen, walks, settings, rngs.run, cost)
 
 
 def warm_up(
@@ -202,7 +203,7 @@ def collect(
     walks: Sequence[Walk],
     settings: TemperedSettings,
     rng: np.random.Generator,
-    times: Mapping[str, float],
+    cost: Mapping[str, float],
 ) -> xr.DataTree:
     """The DataTree of a run."""
     ladder = frozen.ladder
@@ -215,7 +216,7 @@ def collect(
     tempering = tempering_dataset(walks, ladder, draws, curve)
     _warn_of_run(walks, tempering, curve)
     block, share = frozen.block, prepared.prior.finite_share
-    attrs = RunRecord(block.compiled, block.path.batching, share, times).attrs(
+    attrs = RunRecord(block.compiled, block.path.batching, share, cost).attrs(
         n_levels=ladder.n_levels,
         n_walkers=block.n_walkers,
         n_warm_up=frozen.rounds.n_iterations,
@@ -226,7 +227,7 @@ def collect(
         "evidence": evidence_dataset([curve.estimate], attrs),
         **data_datasets(prepared.flat),
     }
-    groups["posterior"].attrs |= {"weight_ess": curve.weight_ess, **times}
+    groups["posterior"].attrs |= {"weight_ess": curve.weight_ess, **cost}
     return make_tree(groups, {**settings.record(), **attrs}, TEMPERED)
 
 

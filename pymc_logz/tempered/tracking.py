@@ -179,6 +179,7 @@ class LogZTracker:
         self._evaluate = _evaluator(frozen.block, compile_kwargs)
         self._constrain = constrainer(prepared.flat, [rv.name for rv in self.model.free_RVs])
         self._attrs = {"backend": frozen.block.compiled.backend, "n_levels": self.ladder.n_levels}
+        self._pilot_work = self._block.work.done
         self._begin(rngs.run)
 
     def _begin(self, rng: np.random.Generator) -> None:
@@ -293,6 +294,7 @@ class LogZTracker:
 
     def _evaluated(self, row_data: Sequence[np.ndarray]) -> Evaluation:
         """What the path with these data is worth where the walkers are."""
+        self._block.work.add(self._block.n_walkers)
         position, values = np.asarray(self._walkers.state.position), self._block.path.values
         outputs = self._evaluate.call(position, *row_data, *values)
         return Evaluation(*(np.asarray(out) for out in outputs))
@@ -317,6 +319,8 @@ class LogZTracker:
             self._influence += gain * curve.contributions.sum(axis=1)
         moment = self._moment(part, draws, curve, log_z, share)
         self.moments.append(moment)
+        gradients = self._block.kernel.needs_gradient
+        self._attrs |= self._block.work.record(self._pilot_work, gradients=gradients)
         self.ladder = replace(self._tuned(part), log_z_hat=log_z)
         groups = {
             "evidence": evidence_dataset([moment.tracked, moment.alone], self._attrs),

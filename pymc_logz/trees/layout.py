@@ -46,6 +46,22 @@ precision where no other type is said.
 | | estimator, other_estimator | of several estimators: ``covariance`` |
 | | estimator | of several estimators: ``departs`` (bool) |
 | ``sensitivity`` | alternative | as ``evidence``, ``log_bayes_factor``, ``log_bayes_factor_mcse`` |
+
+What a run cost is in the attributes of ``evidence``. Evaluations are whole numbers, one for the
+model at one row, and the same on every machine; seconds are those of this one. Evaluations that
+fill up a compiled block are computed, so they count; the one call by which a compiled function is
+tried out does not.
+
+| attribute | of | what |
+|---|---|---|
+| ``compile_time`` | annealed, tempered, bridged | seconds of preparing and compiling the model |
+| ``tuning_time`` | annealed, tempered | seconds until everything was frozen |
+| ``sampling_time`` | annealed, tempered, bridged | seconds after that |
+| ``pilot_row_gradients`` | annealed, tempered, tracked | value and gradient, until then |
+| ``run_row_gradients`` | annealed, tempered, tracked | after that, all chains and directions |
+| ``pilot_row_evaluations`` | annealed, tempered, tracked | in place of the two above, if the |
+| ``run_row_evaluations`` | | kernel needs no gradient: the value alone |
+| ``row_evaluations`` | bridged | the value alone |
 """
 
 import json
@@ -144,15 +160,15 @@ def make_tree(
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What was compiled for a run, how much of the prior it knows, and how long it took."""
+    """What was compiled for a run, how much of the prior it knows, and what it cost."""
 
     compiled: Compiled
     batching: str
     """How rows are evaluated together."""
     prior_finite_share: float
     """Share of the prior that the transforms take."""
-    times: Mapping[str, float]
-    """Seconds by what they were spent on, such as ``sampling_time``."""
+    cost: Mapping[str, float]
+    """Seconds and evaluations by what they were spent on, such as ``sampling_time``."""
 
     def attrs(self, **own: float | str) -> dict[str, Any]:
         """Attributes of the group ``evidence``, along with those of the method's own."""
@@ -162,7 +178,7 @@ class RunRecord:
             "batching": self.batching,
             **own,
             "prior_finite_share": self.prior_finite_share,
-            **self.times,
+            **self.cost,
         }
 
 

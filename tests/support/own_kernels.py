@@ -50,6 +50,9 @@ class HeavyWalk:
     def resolved(self, n_dims: int) -> "HeavyWalk":
         return self
 
+    def evaluations_per_move(self, n_dims: int) -> int:
+        return 1
+
     def refreshment_for(self, step_size: np.ndarray) -> np.ndarray:
         return np.zeros_like(step_size)
 

@@ -1,0 +1,38 @@
+"""What a run costs on whatever machine: evaluations of the model, counted where they are made."""
+
+import threading
+
+
+class Work:
+    """Number of evaluations of the model at one row each, which all threads of a run add to.
+
+    Every evaluation that is computed counts, also that of a move which only fills up a block. What
+    compiling a function calls it with once does not.
+    """
+
+    def __init__(self) -> None:
+        self._done, self._lock = 0, threading.Lock()
+
+    @property
+    def done(self) -> int:
+        """Evaluations so far."""
+        return self._done
+
+    def add(self, n_evaluations: int) -> None:
+        """Count more of them."""
+        with self._lock:
+            self._done += n_evaluations
+
+    def record(self, pilot: int, *, gradients: bool) -> dict[str, int]:
+        """Attributes of a result: evaluations until everything was frozen, and those since then.
+
+        Parameters
+        ----------
+        pilot
+            What was `done` when everything was frozen.
+        gradients
+            Whether an evaluation is of value and gradient (``row_gradients``) or of the value alone
+            (``row_evaluations``).
+        """
+        unit = "row_gradients" if gradients else "row_evaluations"
+        return {f"pilot_{unit}": pilot, f"run_{unit}": self.done - pilot}
