@@ -1,0 +1,1 @@
+"""What a user of PyMC would run on a model, each method as it is called by default."""
