@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
@@ -108,7 +108,7 @@ def leapfrog_steps(tree: xr.DataTree) -> int | None:
 class CountedIMH(IMH):
     """The default kernel of ``pm.sample_smc``, which also says how many likelihoods it took."""
 
-    stats_dtypes_shapes = {**IMH.stats_dtypes_shapes, "n_likelihoods": (int, [])}
+    stats_dtypes_shapes: ClassVar = {**IMH.stats_dtypes_shapes, "n_likelihoods": (int, [])}
 
     def sample_stats(self) -> dict[str, Any]:
         """Statistics of a stage; ``n_steps`` starts at 1."""
