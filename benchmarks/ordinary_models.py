@@ -16,8 +16,17 @@ import tempfile
 from pathlib import Path
 
 from side_by_side.processes import EXACT, Results, measured
-from side_by_side.tables import COLUMNS, aligned, by_model, comma_separated, cost_table, summary
+from side_by_side.tables import (
+    COLUMNS,
+    aligned,
+    by_model,
+    comma_separated,
+    cost_table,
+    page_table,
+    summary,
+)
 
+PAGE = Path(__file__).parents[1] / "docs" / "theory" / "ordinary_models.md"
 QUICK = ("quickstart", "zero_inflated", "eight_schools")
 OURS = ("sample_hais", "evidence")
 METHODS = (EXACT, "pm.sample", "pm.sample_smc", *OURS)
@@ -34,6 +43,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--limit", type=float, default=600.0, help="seconds a method may take")
     parser.add_argument("--results", type=Path, help="file of JSON lines to continue")
     parser.add_argument("--csv", type=Path, help="file for the table as comma-separated values")
+    parser.add_argument("--page", action="store_true", help=f"write the table into {PAGE.name}")
     parser.add_argument("--list", action="store_true", help="show the models and leave")
     given = parser.parse_args()
     if given.list:
@@ -60,6 +70,15 @@ def main() -> None:
     print("\n" + summary(compared))
     if given.csv:
         given.csv.write_text(comma_separated(compared))
+    if given.page:
+        write_page(page_table(compared))
+
+
+def write_page(table: str) -> None:
+    """Put the table between the marks of its page."""
+    begin, end = "<!-- begin ordinary models -->\n", "<!-- end ordinary models -->\n"
+    before, rest = PAGE.read_text().split(begin)
+    PAGE.write_text(f"{before}{begin}\n{table}\n\n{end}{rest.split(end)[1]}")
 
 
 if __name__ == "__main__":

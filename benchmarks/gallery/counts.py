@@ -38,7 +38,7 @@ def zero_inflated() -> pm.Model:
     return model
 
 
-@ordinary(exact=lambda: model_log_z(ordinal()))
+@ordinary(exact=lambda: model_log_z(ordinal(), n_ordered=3))
 def ordinal() -> pm.Model:
     """Answers on a scale of four: ordered logistic regression, 5 parameters, 300 rows."""
     rng = np.random.default_rng(23)

@@ -105,7 +105,7 @@ def lkj_normal() -> pm.Model:
     return model
 
 
-@ordinary(exact=lambda: model_log_z(ordered_mixture()))
+@ordinary(exact=lambda: model_log_z(ordered_mixture(), n_ordered=2))
 def ordered_mixture() -> pm.Model:
     """Mixture of two normals with ordered means, 5 parameters, 150 rows."""
     rng = np.random.default_rng(33)

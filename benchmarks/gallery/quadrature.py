@@ -14,7 +14,7 @@ from pymc.blocking import DictToArrayBijection
 from pymc.pytensorf import join_nonshared_inputs
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 
 LogDensity = Callable[[np.ndarray], float]
 # standard deviations; a node of such a grid stands for a cell, and the error is 5e-10
@@ -34,9 +34,13 @@ def log_density(model: pm.Model) -> tuple[LogDensity, np.ndarray]:
     return lambda u: float(function(u)), DictToArrayBijection.map(ordered).data.astype(float)
 
 
-def model_log_z(model: pm.Model, step: float = STEP) -> float:
-    """log Z of a model with up to five parameters."""
-    return grid_log_z(*log_density(model), step)
+def model_log_z(model: pm.Model, n_ordered: int = 1) -> float:
+    """log Z of a model with up to five parameters.
+
+    PyMC's density of `n_ordered` exchangeable parameters that a transform keeps in order is that
+    of their prior in any order; what is meant is the prior of those in order, of mass one.
+    """
+    return grid_log_z(*log_density(model)) + float(gammaln(n_ordered + 1))
 
 
 def grid_log_z(log_f: LogDensity, start: np.ndarray, step: float = STEP) -> float:

@@ -159,6 +159,46 @@ def comma_separated(compared: list[Compared]) -> str:
     return "\n".join(",".join(row) for row in [list(COLUMNS), *quoted]) + "\n"
 
 
+PAGE_HEADER = (
+    "model",
+    "exact",
+    "bridge",
+    "`sample_hais`",
+    "`evidence`",
+    "first call, s",
+    "second call, s",
+    "1,000 gradients",
+)
+
+
+def page_table(compared: list[Compared]) -> str:
+    """Table of the documentation: one line a model; costs of pm.sample, sample_hais, evidence."""
+    rows = []
+    for model in compared:
+        numbers = [_number(model.of(method, "cold")) for method in WITH_ERRORS]
+        costs = [
+            " / ".join(_cost(model.of(m, call), what) for m in ("pm.sample", *OURS))
+            for call, what in (("cold", "seconds"), ("warm", "seconds"), ("cold", "evaluations"))
+        ]
+        rows.append([f"`{model.name}`", _text(model.exact, ".3f"), *numbers, *costs])
+    return aligned(PAGE_HEADER, rows)
+
+
+def _number(record: Record) -> str:
+    """log Z with its error, and the status unless it is ok."""
+    if not _is_estimate(record):
+        return "none"
+    status = "" if record["status"] == "ok" else f" `{record['status']}`"
+    return f"{record['log_z']:.3f} ± {record['mcse']:.3f}{status}"
+
+
+def _cost(record: Record, what: str) -> str:
+    value = record.get(what)
+    if value is None:
+        return "–"
+    return f"{value:.1f}" if what == "seconds" else f"{value / 1000:.0f}"
+
+
 def by_model(records: list[Record], names: Iterable[str]) -> list[Compared]:
     """Records by model, in the order of the names; models without records are left out."""
     found = [Compared(name, [r for r in records if r["model"] == name]) for name in names]

@@ -83,6 +83,14 @@ def test_grid_finds_a_known_integral() -> None:
         assert quadrature.model_log_z(energy.model) == pytest.approx(energy.log_z, abs=1e-3)
 
 
+def test_an_ordered_prior_has_mass_one() -> None:
+    """Would catch the constant of all orders where those in order are meant."""
+    with pm.Model() as model:
+        ordered = pm.distributions.transforms.ordered
+        pm.Normal("x", 0, 1, shape=2, transform=ordered, initval=np.array([-1.0, 1.0]))
+    assert quadrature.model_log_z(model, n_ordered=2) == pytest.approx(0.0, abs=1e-3)
+
+
 def test_grid_that_is_too_coarse_is_refused() -> None:
     """Would catch a number that depends on where the nodes fall."""
     with pytest.raises(ArithmeticError, match="too coarse"):
