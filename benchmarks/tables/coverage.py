@@ -137,7 +137,7 @@ def replicates(name: str) -> list[Replicates]:
         prepared = prepare(energy.model, rngs.checks)
         path = path_from(prepared, settings.reference, rngs.checks)
         kernel, n_rows = settings.kernel_for(path.n_dims), settings.pilot_rows
-        block = Block(path, kernel, n_rows, transports=settings.transports)
+        block = Block(path, kernel, n_rows)
         start = path.sample_reference(rngs.pilot, n_rows)
         plan = make_plan(block, settings, start, rngs.pilot)
         generators = spawn_generators(make_rng("rows", name), n)

@@ -145,7 +145,6 @@ def marginal_log_likelihood(
         tune=tune,
         target_accept=target_accept,
         cores=(os.cpu_count() or 1) if cores is None else cores,
-        transport=False,
     )
     model = model_from(model, "marginal_log_likelihood(model, data)")
     rngs = generators_from(random_seed)

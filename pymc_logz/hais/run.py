@@ -15,7 +15,7 @@ from pymc_logz.hais.results import annealing_dataset, draw_datasets, reverse_dat
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.models.flat import constrain, model_labels, unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.pilot.planning import fitted_to, make_plan
+from pymc_logz.pilot.planning import make_plan
 from pymc_logz.pilot.reference import check_start, path_from
 from pymc_logz.runners.anneal import Annealed, Plan, anneal, merge
 from pymc_logz.runners.block import Block
@@ -59,7 +59,6 @@ def run_hais(
         settings.kernel_for(path.n_dims),
         settings.pilot_rows,
         compile_kwargs,
-        transports=settings.transports,
     )
     block.compile()
     target_rows = prepared.exact_row
@@ -71,8 +70,6 @@ def run_hais(
         check_start(prepared, block, start)
         plan = make_plan(block, settings, start, rngs.pilot, report_beta(progress))
         tuned, pilot_work = time.perf_counter(), block.work.done
-        block = fitted_to(plan, block)
-        block.compile()
         ready = time.perf_counter()
         directions = Directions(
             run_until(block, plan, settings, rngs.run, progress), block.path.log_z_reference
@@ -239,7 +236,7 @@ def collect(
     coords, dims = model_labels(prepared.flat.model)
     share = prepared.prior.finite_share
     attrs = RunRecord(block.compiled, block.path.batching, share, cost).attrs(
-        n_temperatures=plan.n_temperatures, transported=int(plan.transport is not None)
+        n_temperatures=plan.n_temperatures
     )
     chosen = resampled(log_weight, rng, shuffled=True)
     groups = {

@@ -31,7 +31,6 @@ def sample_hais(
     direction: str = "forward",
     posterior_draws: xr.DataTree | None = None,
     target_mcse: float | None = None,
-    transport: bool | None = None,
     random_seed: Any = None,
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
@@ -81,10 +80,6 @@ def sample_hais(
     target_mcse
         Error of log Z, in nats, that the run grows to meet by more rows. None leaves it at
         ``draws``.
-    transport
-        Whether an affine map may carry the rows from one temperature to the next, where trial rows
-        show that it lowers the error; it follows mean and covariance of the pilot's rows. log Z is
-        the same number. By default it may, with ``betas="adaptive"``.
     random_seed
         Anything that ``pm.sample`` takes.
     progressbar
@@ -152,7 +147,6 @@ def sample_hais(
         reference=reference,
         direction=direction,
         target_mcse=target_mcse,
-        transport=transport,
     )
     if posterior_draws is not None and direction != "both":
         raise ValueError("posterior_draws are where reverse rows start: use direction='both' too")

@@ -106,6 +106,9 @@ class AnnealingPath:
     is compiled from the path, so that other values, of other shapes too, compile nothing."""
     values: tuple[np.ndarray, ...] = ()
     """Present values of the parameters."""
+    rebased: Callable[[TensorVariable, Evaluation], Evaluation] | None = None
+    """Makes of the evaluation of the densities above that of a path from another reference to the
+    same target: see `pymc_logz.paths.mixture`."""
 
     def __post_init__(self) -> None:
         check_choice(BATCHINGS, how=self.how)
@@ -123,7 +126,11 @@ class AnnealingPath:
         outputs = self._batched[0](rows, *row_data)
         if not self.has_gradients:
             outputs += 2 * [pt.zeros_like(rows)]
-        return Evaluation(*outputs)
+        found = Evaluation(*outputs)
+        if self.rebased is None:
+            return found
+        found = self.rebased(rows, found)
+        return found if self.has_gradients else Evaluation(*found[:2], *outputs[2:])
 
     @property
     def batching(self) -> str:

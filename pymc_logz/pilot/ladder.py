@@ -8,20 +8,11 @@ import numpy as np
 from pymc_logz.pilot.population import Stages
 from pymc_logz.runners.anneal import Annealed, Plan, anneal
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.transport import Watcher
 from pymc_logz.weights import weight_ess
 
 MAX_TEMPERATURES = 2**14
 FIRST_CUTS = 16
 MAX_GROWTH = 4
-MAPPED_CUTS = 2 * FIRST_CUTS
-"""Temperatures per stage of a ladder with maps, at least: rows need time to fit in again."""
-LONG = 512
-"""Temperatures from which on a ladder is long enough for maps to be of use."""
-WORTH_MAPS = 2
-"""Factor in the variance by which maps must gain, as they double the evaluations."""
-MIN_EFFECTIVE = 8
-"""Effective trial rows below which their moments say nothing."""
 WORTHWHILE = 1.1
 """Factor in the variance that moving the temperatures must promise, lest it follow noise."""
 
@@ -38,8 +29,7 @@ def choose_plan(
     Anneals trial rows on a short ladder and scales its length by the variance found, since the
     variance falls as one over the number of temperatures once the rows keep up with the path. It
     stops where a longer ladder no longer helps. Temperatures move to where the trial rows lost the
-    most. Maps from one temperature to the next are corrected by the trial rows, and kept on
-    long ladders if trial rows lose clearly less with them.
+    most.
 
     Parameters
     ----------
@@ -56,63 +46,20 @@ def choose_plan(
     """
     n_temperatures = FIRST_CUTS * (stages.betas.size - 1)
     before = np.inf
-    if stages.transport is not None:
-        stages = with_maps_or_without(
-            block, stages, n_temperatures, draw_start, rng, target_variance
-        )
-    shortest = n_temperatures * (1 if stages.transport is None else MAPPED_CUTS // FIRST_CUTS)
     while True:
-        stages, trial = try_out(block, stages, n_temperatures, draw_start, rng)
+        trial = anneal(block, stages.plan(n_temperatures), draw_start(), rng)
         variance = variance_of_most(np.split(trial.log_weight, block.n_groups))
         growth = variance / target_variance
         if growth <= 1 or 0.8 * before < variance < 1 or n_temperatures >= MAX_TEMPERATURES:
-            return stages.plan(max(shortest, n_temperatures)), trial
+            return stages.plan(n_temperatures), trial
         if block.n_groups == 1 and variance < MAX_GROWTH:
             stages, gain = placed(stages, trial)
             growth /= gain
         if growth <= MAX_GROWTH:
             n_temperatures = int(min(n_temperatures * growth, MAX_TEMPERATURES)) + 1
-            return stages.plan(max(shortest, n_temperatures)), trial
+            return stages.plan(n_temperatures), trial
         before = variance
         n_temperatures = int(min(n_temperatures * MAX_GROWTH, MAX_TEMPERATURES))
-
-
-def with_maps_or_without(
-    block: Block,
-    stages: Stages,
-    n_temperatures: int,
-    draw_start: Callable[[], np.ndarray],
-    rng: np.random.Generator,
-    target_variance: float,
-) -> Stages:
-    """Stages with corrected maps; without, if the ladder is short or no longer without."""
-    without = replace(stages, transport=None)
-    _, plain = try_out(block, without, n_temperatures, draw_start, rng)
-    variance = log_weight_variance(plain.log_weight)
-    if variance * n_temperatures < LONG * target_variance:
-        return without
-    for _ in range(2):
-        stages, trial = try_out(block, stages, n_temperatures, draw_start, rng)
-    return stages if WORTH_MAPS * log_weight_variance(trial.log_weight) < variance else without
-
-
-def try_out(
-    block: Block,
-    stages: Stages,
-    n_temperatures: int,
-    draw_start: Callable[[], np.ndarray],
-    rng: np.random.Generator,
-) -> tuple[Stages, Annealed]:
-    """Trial rows along the stages; maps, where there are any, are corrected by what they saw."""
-    plan = stages.plan(n_temperatures)
-    if plan.transport is None or plan.coordinate is None:
-        return stages, anneal(block, plan, draw_start(), rng)
-    watcher = Watcher(plan.transport, plan.betas)
-    trial = anneal(block, plan, draw_start(), rng, observer=watcher)
-    effective = float(weight_ess(trial.log_weight))
-    if effective < MIN_EFFECTIVE:
-        return replace(stages, transport=None), trial
-    return replace(stages, transport=watcher.corrected(plan.coordinate, effective)), trial
 
 
 def placed(stages: Stages, trial: Annealed) -> tuple[Stages, float]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_logz.pilot.checks import lost_part, stuck_stages, warn_of_lost_part, warn_of_stuck
-from pymc_logz.pilot.ladder import LONG, choose_plan
+from pymc_logz.pilot.ladder import choose_plan
 from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.anneal import Plan
@@ -62,13 +62,6 @@ def make_plan(
         plan = stages.plan_for(ladder)
     warn_of_stuck(stuck_stages(stages))
     return plan
-
-
-def fitted_to(plan: Plan, block: Block) -> Block:
-    """The same moves; such as do not pay for maps on a long ladder without."""
-    if plan.transport is not None or not block.transports or plan.n_temperatures < LONG:
-        return block
-    return block.without_maps()
 
 
 def fixed_plan(block: Block, betas: np.ndarray) -> Plan | None:

@@ -19,15 +19,12 @@ from pymc_logz.paths.schedules import next_beta
 from pymc_logz.pilot.scales import centred, population_correlation, population_scale
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.transport import Transport, population_moments
 from pymc_logz.weights import normalise, systematic_resample
 
 MAX_STAGES = 500
 FIRST_STEP_SIZE = 0.5
 MAX_EXTRA_BLOCKS = 8
 ACCEPT_TOLERANCE = 0.1
-SHORT_EVERY, SHORT = 4, 0.25
-"""With maps, one step in so many is shorter, by this factor."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +45,6 @@ class Stages:
     """Relative number of temperatures between neighbours, shape (S,); None is as many for each."""
     end: np.ndarray | None = None
     """The population at beta = 1, shape (n, d)."""
-    transport: Transport | None = None
-    """Maps along the path, if the block has any and they are of use."""
     n_founders: float = np.nan
     """Effective number of rows of the start from which the population descends."""
 
@@ -85,12 +80,8 @@ class Stages:
         step_size = np.exp(np.interp(coordinate, stage, np.log(self.step_size)))
         log_scale = np.log(self.scale)
         scales = [np.interp(coordinate, stage, column) for column in log_scale.T]
-        if self.transport is not None:
-            # a row that is carried to where the steps are too long for it would be stuck there
-            # while its weight grows
-            step_size[::SHORT_EVERY] *= SHORT
         scale = np.exp(np.stack(scales, axis=1))
-        return Plan(betas, step_size, scale, self.correlation, coordinate, self.transport)
+        return Plan(betas, step_size, scale, self.correlation, coordinate)
 
 
 @dataclass
@@ -179,9 +170,7 @@ def run_pilot(
     population.measure(kernel, np.full(len(start), 1.0 / len(start)))
     beta = 0.0
     settle(block, population, beta, rng, target_accept, tune)
-    # where rows may have no density, maps could lead all rows away from where they have
-    transports = block.transports and bool(np.all(np.isfinite(population.log_ratio)))
-    stages = [_record(beta, population, transports)]
+    stages = [_record(beta, population)]
     while beta < 1.0:
         beta_before, beta = beta, next_beta(population.log_ratio.reshape(block.n_groups, -1), beta)
         if beta <= beta_before or len(stages) > MAX_STAGES:
@@ -195,22 +184,20 @@ def run_pilot(
         population.measure(kernel, weight)
         resample(population, weight, rng)
         settle(block, population, beta, rng, target_accept, tune)
-        stages.append(_record(beta, population, transports))
+        stages.append(_record(beta, population))
         if report is not None:
             report(beta)
     return _stack(stages, population)
 
 
-def _record(beta: float, population: Population, transports: bool) -> dict[str, Any]:
-    """One stage; with what maps need to know of it, if there are to be any."""
-    position, is_dense = population.state.position, population.correlation is not None
+def _record(beta: float, population: Population) -> dict[str, Any]:
+    """One stage."""
     return {
         "betas": beta,
         "step_size": population.step_size,
         "scale": population.scale,
         "correlation": population.correlation,
         "acceptance_rate": population.acceptance_rate,
-        "moments": population_moments(np.asarray(position), is_dense) if transports else None,
     }
 
 
@@ -219,16 +206,11 @@ def _stack(records: list[dict[str, Any]], population: Population) -> Stages:
     is_dense = columns["correlation"][0] is not None
     correlation = np.stack(columns.pop("correlation")) if is_dense else None
     columns.pop("correlation", None)
-    moments, transport = columns.pop("moments"), None
-    if moments[0] is not None:
-        mean, covariance = (np.stack(part) for part in zip(*moments, strict=True))
-        transport = Transport.from_moments(np.stack(columns["betas"]), mean, covariance)
     _, descendants = np.unique(population.founder, return_counts=True)
     return Stages(
         **{name: np.stack(values) for name, values in columns.items()},
         correlation=correlation,
         end=np.asarray(population.state.position),
-        transport=transport,
         n_founders=float(descendants.sum() ** 2 / (descendants**2).sum()),
     )
 

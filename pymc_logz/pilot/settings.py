@@ -103,11 +103,6 @@ class RunSettings:
             )
         return self.kernel.resolved(n_dims)
 
-    @property
-    def transports(self) -> bool:
-        """Whether moves are compiled with maps to the next beta."""
-        return False
-
     def ladder(self) -> np.ndarray | None:
         """Betas that the user gave; None if the pilot is to place them."""
         if isinstance(self.betas, str):

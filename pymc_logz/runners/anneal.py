@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from pymc_logz.kernels.base import Kernel, Move
 from pymc_logz.runners.block import Block, Trace
-from pymc_logz.runners.transport import Maps, Transport, still_maps
 from pymc_logz.weights import weight_ess, weighted_mean
 
 Report = Callable[[int], None]
@@ -34,8 +33,6 @@ class Plan:
     """Lower triangular factors by which dense scales are more than diagonal, at S + 1 stages."""
     coordinate: np.ndarray | None = None
     """Where each beta lies between those stages, shape (K + 1,)."""
-    transport: Transport | None = None
-    """Maps that carry the rows from each beta to the next, if any."""
 
     @property
     def n_temperatures(self) -> int:
@@ -66,12 +63,6 @@ class Plan:
         # the start has no momentum yet; the first move gives it one, whatever beta it is made at
         refreshment[0] = 1.0
         return Move(betas[part], step_size[part], self._scales(part), refreshment[part])
-
-    def maps(self, part: slice) -> Maps | None:
-        """What carries the rows on after a part of the moves."""
-        if self.transport is None:
-            return None
-        return self.transport.maps(self.betas[part.start : part.stop + 1])
 
     def _scales(self, part: slice) -> np.ndarray:
         """Scales of a part of the moves, shape (m, d) or (m, d, d)."""
@@ -110,20 +101,12 @@ class Annealed(NamedTuple):
     """Effective number of rows after the weight of each beta, shape (K + 1,)."""
 
 
-class Observer(Protocol):
-    """What looks at the rows of an annealing that has maps."""
-
-    def add(self, part: slice, log_weight: np.ndarray, position: np.ndarray) -> None:
-        """See rows (m, n, d) after a part of the moves, with their log weights (m, n)."""
-
-
 def anneal(
     block: Block,
     plan: Plan,
     start: np.ndarray,
     rng: np.random.Generator,
     report: Report | None = None,
-    observer: Observer | None = None,
 ) -> Annealed:
     """Anneal rows along a plan.
 
@@ -139,8 +122,6 @@ def anneal(
         Source of all noise.
     report
         Told of progress.
-    observer
-        Shown the rows on their way; the block must have maps.
 
     Returns
     -------
@@ -151,18 +132,13 @@ def anneal(
     Neal (2001); Sohl-Dickstein & Culpepper (2012), eq. 25, arXiv 1205.1925.
     """
     n_moves = plan.n_temperatures
-    if plan.transport is not None and not block.transports:
-        raise ValueError("the plan has maps, but the block was compiled without")
-    tally = _Tally(np.diff(plan.betas), start.shape[0], block.n_groups, observer)
+    tally = _Tally(np.diff(plan.betas), start.shape[0], block.n_groups)
     state = block.initial_state(start)
     waiting: tuple[slice, Callable[[], Trace]] | None = None
     for first in range(0, n_moves, block.n_moves):
         part = slice(first, min(first + block.n_moves, n_moves))
         # the noise of this block is drawn while the one before is still being computed
-        moves, maps = plan.moves(block.kernel, part), plan.maps(part)
-        if block.transports and maps is None:
-            maps = still_maps(plan.betas[part.start : part.stop + 1], *block.map_shape)
-        state, trace = block.launch(state, moves, rng, maps)
+        state, trace = block.launch(state, plan.moves(block.kernel, part), rng)
         if waiting is not None:
             tally.add(waiting[0], waiting[1]())
         waiting = part, trace
@@ -195,9 +171,8 @@ class _Tally:
         increments: np.ndarray,
         n_rows: int,
         n_groups: int = 1,
-        observer: Observer | None = None,
     ) -> None:
-        self.increments, self.observer = increments, observer
+        self.increments = increments
         self.groups = (-1, n_groups, n_rows // n_groups)
         self.log_weight = np.zeros(n_rows)
         self.acceptance = np.zeros(n_rows)
@@ -209,20 +184,10 @@ class _Tally:
         """Count a part of the moves."""
         is_nan = np.isnan(trace.log_ratio)
         log_ratio = np.where(is_nan, -np.inf, trace.log_ratio)
-        if trace.log_increment is None:
-            log_increment = self.increments[part, None] * log_ratio
-        else:
-            is_nan |= np.isnan(trace.log_increment)
-            log_increment = np.where(is_nan, -np.inf, trace.log_increment)
         self.n_nan += int(is_nan.sum())
-        with np.errstate(invalid="ignore"):
-            running = self.log_weight + np.cumsum(log_increment, axis=0)
-        # a map may bring a row of weight zero back to where the density is: -inf + inf
-        running = np.where(np.isnan(running), -np.inf, running)
+        running = self.log_weight + np.cumsum(self.increments[part, None] * log_ratio, axis=0)
         before = np.concatenate([self.log_weight[None], running[:-1]])
         self.log_weight = running[-1]
-        if self.observer is not None and trace.position is not None:
-            self.observer.add(part, before, trace.position)
         # the very first move only evaluates the start
         moved = trace.acceptance_rate[1:] if part.start == 0 else trace.acceptance_rate
         self.acceptance += moved.sum(axis=0)

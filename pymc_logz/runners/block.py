@@ -9,21 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.graphs.compiling import Compiled, compile_function
 from pymc_logz.kernels.base import Kernel, KernelState, Move
-from pymc_logz.paths.geometric import AnnealingPath, Evaluation, log_density
+from pymc_logz.paths.geometric import AnnealingPath, Evaluation
 from pymc_logz.runners.packing import (
     filled,
     largest_of,
     leaves,
-    mapped,
     noise_of_row,
     symbolic_noise,
     symbolic_state,
 )
-from pymc_logz.runners.transport import Maps, still_maps
 from pymc_logz.runners.work import Work
 
 MOVES_PER_BLOCK = 32
@@ -39,10 +36,6 @@ class Trace(NamedTuple):
     """Log ratio after each move, shape (m, n)."""
     acceptance_rate: np.ndarray
     """Acceptance probability of each move, shape (m, n)."""
-    log_increment: np.ndarray | None = None
-    """Log of the weight that each map brought, shape (m, n), if the block has maps."""
-    position: np.ndarray | None = None
-    """Rows after each move and before its map, shape (m, n, d), if the block has maps."""
 
 
 @dataclass(eq=False)
@@ -63,8 +56,6 @@ class Block:
         Keyword arguments of ``pytensor.function``.
     data
         What groups of rows bring along, shape (groups, D), if the path depends on it; see `given`.
-    transports
-        Whether each move is followed by an affine map to the next beta, and an evaluation there.
     work
         Where evaluations are counted.
     """
@@ -74,24 +65,19 @@ class Block:
     n_rows: int = 256
     compile_kwargs: Mapping[str, Any] | None = None
     data: np.ndarray | None = None
-    transports: bool = False
     work: Work = field(default_factory=Work)
 
     def __post_init__(self) -> None:
         if not self.kernel.needs_gradient:
             self.asked = self.asked.without_gradients()
         n_dims, dense = self.asked.n_dims, bool(self.kernel.dense)
-        self.cost_of_move = self.kernel.evaluations_per_move(n_dims) + self.transports
+        self.cost_of_move = self.kernel.evaluations_per_move(n_dims)
         # of one move of one row; the largest array decides how many moves memory has room for
         self.noise_of_row = noise_of_row(self.kernel, n_dims)
         affordable = MAX_NOISE_PER_BLOCK // max(1, self.n_rows * largest_of(self.noise_of_row))
         self.n_moves = int(np.clip(affordable, 1, MOVES_PER_BLOCK))
         self.scale_shape = (n_dims,) * (2 if dense else 1)
-        self.map_shape = n_dims, dense
         self.n_groups, self.row_data = _per_row(self.data, self.n_rows)
-        # maps of all moves that leave the rows where they are; none if the block has no maps
-        zeros = np.zeros(self.n_moves + 1)
-        self.still = still_maps(zeros, *self.map_shape) if self.transports else None
 
     def compile(self) -> None:
         """Compile now, rather than when the block is first used."""
@@ -108,7 +94,7 @@ class Block:
         return compile_function(
             *self._graph(self.asked),
             self.compile_kwargs,
-            leaves((trial, moves, noise, self.still, self.row_data, self.asked.values)),
+            leaves((trial, moves, noise, self.row_data, self.asked.values)),
             (lambda: self._graph(replace(self.asked, how="row"))) if can_turn else None,
         )
 
@@ -116,10 +102,6 @@ class Block:
     def path(self) -> AnnealingPath:
         """The path that is walked: the one asked for, its rows batched as could be compiled."""
         return replace(self.asked, how="row") if self.compiled.is_alternative else self.asked
-
-    def without_maps(self) -> "Block":
-        """The same moves compiled without maps, at half the evaluations."""
-        return Block(self.path, self.kernel, self.n_rows, self.compile_kwargs, work=self.work)
 
     def given(self, data: np.ndarray, n_rows: int) -> "Block":
         """The same compiled moves for rows in groups of equal size, each with data of its own.
@@ -169,43 +151,26 @@ class Block:
             refreshment=pt.tensor("refreshment", dtype="float64", shape=(m,)),
         )
         noise = symbolic_noise(self.noise_of_row, m)
-        maps = mapped(
-            lambda part: pt.tensor("map", dtype="float64", shape=np.shape(part)), self.still
-        )
         data, parameters = path.row_data_inputs(), path.parameters
 
         def step(*args: Any) -> list[Any]:
             # the path knows its parameters, the last of the arguments
-            move, draws, affine, old, row_data = filled((moves, noise, maps, state, data), args)
+            move, draws, old, row_data = filled((moves, noise, state, data), args)
             walked = path.given(*row_data) if row_data else path
             new, info = self.kernel.step(walked, old, move, draws)
-            happened = Trace(new.evaluation.log_ratio, info.acceptance_rate)
-            if affine is not None:
-                before = new
-                new, log_increment = carried(walked, before, affine)
-                happened = Trace(*happened[:2], log_increment, before.position)
-            return leaves((new, happened))
+            return leaves((new, Trace(new.evaluation.log_ratio, info.acceptance_rate)))
 
-        n_traced = 2 if maps is None else 4
         traces = pytensor.scan(
             step,
-            sequences=leaves((moves, noise, maps)),
-            outputs_info=[*leaves(state), *[None] * n_traced],
+            sequences=leaves((moves, noise)),
+            outputs_info=[*leaves(state), *[None] * 2],
             non_sequences=[*data, *parameters],
             return_updates=False,
             strict=True,
         )
-        ends = [trace[-1] for trace in traces[:-n_traced]]
-        inputs = leaves((state, moves, noise, maps, data, parameters))
-        return inputs, [*ends, *traces[-n_traced:]]
-
-    def _maps(self, maps: Maps | None) -> Maps | None:
-        """Maps of all moves, of which a block without has none; rows stay if none are given."""
-        if self.still is None or maps is None:
-            return self.still
-        m = len(maps.beta)
-        parts = zip(maps, self.still, strict=True)
-        return Maps(*(np.concatenate([part, rest[m:]]) for part, rest in parts))
+        ends = [trace[-1] for trace in traces[:-2]]
+        inputs = leaves((state, moves, noise, data, parameters))
+        return inputs, [*ends, *traces[-2:]]
 
     def initial_state(self, position: np.ndarray) -> KernelState:
         """State that has not been evaluated yet.
@@ -233,7 +198,7 @@ class Block:
     def run(
         self, state: KernelState, moves: Move, rng: np.random.Generator
     ) -> tuple[KernelState, Trace]:
-        """Make at most ``n_moves`` moves, without maps, with fresh noise.
+        """Make at most ``n_moves`` moves with fresh noise.
 
         Returns
         -------
@@ -244,15 +209,9 @@ class Block:
         return state, trace()
 
     def launch(
-        self,
-        state: KernelState,
-        moves: Move,
-        rng: np.random.Generator,
-        maps: Maps | None = None,
+        self, state: KernelState, moves: Move, rng: np.random.Generator
     ) -> tuple[KernelState, Callable[[], Trace]]:
         """As `run`, without waiting where the backend computes in the background, as JAX does.
-
-        ``maps`` follow the moves, one each, in a block that ``transports``.
 
         Returns
         -------
@@ -262,8 +221,7 @@ class Block:
         n_asked = len(moves.beta)
         noise = self.kernel.draw_noise(rng, self.n_moves, *np.shape(state.position))
         moves = _pad(moves, self.n_moves)
-        carry = self._maps(maps)
-        arguments = leaves((state, moves, noise, carry, self.row_data, self.asked.values))
+        arguments = leaves((state, moves, noise, self.row_data, self.asked.values))
         outputs = iter(self.compiled.call(*arguments))
         self.work.add(self.n_moves * len(state.position) * self.cost_of_move)
         state, traced = filled(state, outputs), list(outputs)
@@ -272,26 +230,6 @@ class Block:
             return Trace(*(np.asarray(out)[:n_asked] for out in traced))
 
         return state, trace
-
-
-def carried(
-    path: AnnealingPath, state: KernelState, maps: Maps
-) -> tuple[KernelState, TensorVariable]:
-    """Rows carried to the next beta, and the log of the weight that this brings, shape (n,).
-
-    The weight is the density at the image times the volume of the map, over the density before.
-    It is zero for rows of no density, and NaN where the log ratio of the image is.
-    """
-    matrix = maps.matrix
-    moved = state.position * matrix if matrix.ndim == 1 else state.position @ matrix.T
-    position = moved + maps.shift
-    # a model of constants only may be worth numbers of single precision
-    evaluation = Evaluation(*(value.astype("float64") for value in path.evaluate(position)))
-    before = log_density(state.evaluation, maps.beta_before)
-    log_increment = log_density(evaluation, maps.beta) - before + maps.log_volume
-    log_increment = pt.switch(pt.isnan(evaluation.log_ratio), np.nan, log_increment)
-    log_increment = pt.switch(pt.eq(before, -np.inf), -np.inf, log_increment)
-    return KernelState(position, state.momentum, evaluation), log_increment
 
 
 def _per_row(data: np.ndarray | None, n_rows: int) -> tuple[int, list[np.ndarray]]:

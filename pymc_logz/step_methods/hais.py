@@ -15,7 +15,7 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.preparation import prepare
-from pymc_logz.pilot.planning import fitted_to, make_plan
+from pymc_logz.pilot.planning import make_plan
 from pymc_logz.pilot.reference import check_start, path_from
 from pymc_logz.runners.block import Block
 from pymc_logz.seeds import generators_from, random_generator
@@ -169,13 +169,10 @@ class HAIS(ChosenStep):
             settings.kernel_for(path.n_dims),
             settings.pilot_rows,
             compile_kwargs,
-            transports=settings.transports,
         )
         start = block.path.sample_reference(rngs.pilot, block.n_rows)
         check_start(prepared, block, start)
         plan = make_plan(block, settings, start, rngs.pilot)
-        block = fitted_to(plan, block)
-        block.compile()
         hint = "; on JAX chains run fastest at cores=1" if block.compiled.backend == "jax" else ""
         logger.info("HAIS: the pilot chose %d temperatures%s.", plan.n_temperatures, hint)
         self._names, self._shapes = prepared.flat.value_names, prepared.flat.shapes

@@ -54,7 +54,6 @@ def test_target_accept_that_the_kernel_ignores(entry: str, kernel: Any, message:
 @pytest.mark.parametrize(
     ("entry", "kwargs", "message"),
     [
-        ("sample_hais", {"betas": 8, "transport": True}, "transport=True is .* betas are given"),
         ("sample_tempered", {"exchange": "swap", "update": "rts"}, "update='rts' is .*'gibbs'"),
         ("PartialMomentumHMC", {"step_size": 0.1, "target_accept": 0.9}, "target_accept=0.9 .*0.1"),
         ("PartialMomentumHMC", {"refreshment": 0.1, "half_life": 2.0}, "half_life=2.0 .*0.1"),
@@ -74,7 +73,6 @@ def test_arguments_that_others_leave_unread(
         (HaisSettings, {"kernel": Slice()}),
         (HaisSettings, {"kernel": RandomWalk(), "target_accept": 0.3}),
         (HaisSettings, {"kernel": FIXED, "betas": 8, "tune": 9}),
-        (HaisSettings, {"betas": 8, "transport": False}),
         (TemperedSettings, {"kernel": FIXED, "betas": [0, 1], "tune": 9}),
         (TemperedSettings, {"exchange": "swap", "update": None}),
     ],
@@ -90,8 +88,8 @@ def test_what_is_read_may_be_given(kind: Any, kwargs: dict[str, Any]) -> None:
 
 def test_record_holds_what_was_resolved() -> None:
     """Catches None in a result, where the value is what a reader needs."""
-    record = HaisSettings.asked(target_accept=None, transport=None).record()
-    assert (record["tune"], record["target_accept"], record["transport"]) == (64, 0.8, True)
+    record = HaisSettings.asked(target_accept=None).record()
+    assert (record["tune"], record["target_accept"]) == (64, 0.8)
     assert TemperedSettings.asked(update=None).record()["update"] == "rts"
 
 

@@ -12,8 +12,7 @@ from support.plain_annealing import PLAIN, plain_anneal, recorded_noise
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.kernels.base import Move
 from pymc_logz.paths.schedules import linear_betas
-from pymc_logz.runners.anneal import Annealed, Plan, _Tally, anneal
-from pymc_logz.runners.block import Trace
+from pymc_logz.runners.anneal import Annealed, Plan, anneal
 from pymc_logz.weights import weight_ess
 
 KERNEL = Hamiltonian()
@@ -275,14 +274,3 @@ def test_stage_means_are_weighted_by_the_rows_own_history() -> None:
     assert abs(run.stage_mean_log_ratio[24] - exact.mean()) < 5 * np.hypot(error, error / 2)
     assert np.isnan(run.stage_mean_log_ratio[-1])
     assert run.stage_mean_log_ratio.size == run.stage_weight_ess.size == 49
-
-
-def test_a_row_of_weight_zero_stays_one() -> None:
-    """Catches NaN where a map leads out of the support and another one back into it."""
-    tally = _Tally(np.full(4, 0.25), 2)
-    log_increment = np.array([[0.1, -np.inf], [0.2, 1.0], [0.3, np.inf], [0.4, 2.0]])
-    log_ratio, accepted = np.zeros((4, 2)), np.ones((4, 2))
-    for part in (slice(0, 2), slice(2, 4)):
-        tally.add(part, Trace(log_ratio[part], accepted[part], log_increment[part]))
-    np.testing.assert_allclose(tally.log_weight, [1.0, -np.inf])
-    assert tally.n_nan == 0

@@ -82,15 +82,6 @@ def test_a_block_counts_what_the_model_is_asked_for(kernel: Kernel) -> None:
     asked_for(walking, lambda: walking.start(start[:4], make_rng("walkers")))
 
 
-def test_maps_cost_a_second_evaluation() -> None:
-    """Catches the evaluation after a map left uncounted, and a count that is lost without maps."""
-    block = Block(counting_path(), Hamiltonian(dense=False), N_ROWS, PYTHON, transports=True)
-    start = block.asked.sample_reference(make_rng("start"), N_ROWS)
-    block.compile()
-    assert asked_for(block, lambda: block.evaluate(start)) == 2 * block.n_moves * N_ROWS
-    assert block.without_maps().work is block.work
-
-
 def test_threads_lose_no_count() -> None:
     """Catches two threads that read the same number and add to it."""
     work = Work()

@@ -30,7 +30,7 @@ class BlockSource(Source):
         self.reference: Any = None if isinstance(start_from, PriorDraws) else start_from
         self.kernel: Kernel = block.kernel
         # the noise is drawn in portions that depend on the number of rows
-        self.n_rows, self.transports = block.n_rows, block.transports
+        self.n_rows = block.n_rows
         self.compile_kwargs = block.compile_kwargs
         self._block: Block | None = block
 
@@ -53,6 +53,5 @@ class BlockSource(Source):
                 self.kernel,
                 self.n_rows,
                 self.compile_kwargs,
-                transports=self.transports,
             )
         return self._block

@@ -1,0 +1,171 @@
+"""A reference made of Student-t components and a share of the prior: drawn from and evaluated.
+
+A compiled path takes the mixture as numbers, so that one compilation serves the prior alone (no
+components), from which a pilot starts, and whatever is fitted to that pilot's rows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+from scipy.special import logsumexp
+
+from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.paths.geometric import AnnealingPath, Evaluation
+
+
+class MixtureTerms(NamedTuple):
+    """A mixture of K Student-t components and the prior as arrays, or as symbolic variables.
+
+    The squared distance of a point x from component k is ``sum_m owner[k, m] (whitening[m] x -
+    offset[m])**2``. With K = 0, and zeros for the first two, nothing is left but the prior.
+    """
+
+    log_mass: Any
+    """Log of the prior's own integral, by which the target is divided too; a scalar."""
+    log_share: Any
+    """Log of the share of the prior; a scalar."""
+    log_height: Any
+    """Log density of each component at its centre, plus the log of its share, shape (K,)."""
+    df: Any
+    """Degrees of freedom, shape (K,)."""
+    whitening: Any
+    """Rows of the inverse factors of all components, shape (K * d, d)."""
+    offset: Any
+    """``whitening`` at the centres, shape (K * d,)."""
+    owner: Any
+    """1 where a row of ``whitening`` belongs to a component, else 0, shape (K, K * d)."""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Student-t components, and the prior with a small share; normalised (log Z = 0).
+
+    Its log ratio to a target is bounded by the largest log likelihood less the log of the prior's
+    share, whatever the components miss.
+    """
+
+    components: tuple[Elliptical, ...]
+    shares: np.ndarray
+    """Shares of the components, shape (K,)."""
+    prior_share: float
+    """Share of the prior: what the others leave of 1."""
+    sample_prior: Callable[[np.random.Generator, int], np.ndarray]
+    """``(rng, n)`` to n exact draws of the prior, shape (n, d)."""
+    log_prior_mass: float = 0.0
+    """Log of the integral of the prior: below 0 where a transform cuts part of it off."""
+
+    def __call__(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Draw n rows, shape (n, d)."""
+        shares = np.append(self.shares, self.prior_share)
+        origin = rng.choice(shares.size, size=n, p=shares / shares.sum())
+        rows = np.empty((n, self.components[0].centre.size))
+        sources: list[Callable[..., np.ndarray]] = [*self.components, self.sample_prior]
+        for k, draw in enumerate(sources):
+            chosen = origin == k
+            if chosen.any():
+                rows[chosen] = draw(rng, int(chosen.sum()))
+        return rows
+
+    def log_density_of(self, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
+        """Log density of rows (n, d), whose log prior (n,) is known; shape (n,)."""
+        with np.errstate(divide="ignore"):
+            own = log_prior - self.log_prior_mass + np.log(self.prior_share)
+        parts = [
+            component.log_density_of(rows) + np.log(share)
+            for component, share in zip(self.components, self.shares, strict=True)
+        ]
+        return np.asarray(logsumexp([own, *parts], axis=0))
+
+    def terms(self) -> MixtureTerms:
+        """Arrays that a compiled path takes."""
+        k, d = len(self.components), self.components[0].centre.size
+        whitening = np.concatenate([np.linalg.inv(part.factor) for part in self.components])
+        centres = np.repeat([part.centre for part in self.components], d, axis=0)
+        heights = np.array([part.log_constant for part in self.components])
+        with np.errstate(divide="ignore"):
+            log_share = np.log(self.prior_share)
+        return MixtureTerms(
+            np.asarray(self.log_prior_mass),
+            log_share,
+            heights + np.log(self.shares),
+            np.array([part.df for part in self.components]),
+            whitening,
+            (whitening * centres).sum(axis=1),
+            np.repeat(np.eye(k), d, axis=1),
+        )
+
+
+def mixture_path(path: AnnealingPath) -> AnnealingPath:
+    """The path from the prior to a target, opened for mixtures with that prior: see `leaving`.
+
+    Its last parameters are a `MixtureTerms`, whose values are those of the prior alone.
+
+    Parameters
+    ----------
+    path
+        From the prior.
+    """
+    d = path.n_dims
+    shapes = ((), (), (None,), (None,), (None, d), (None,), (None, None))
+    terms = MixtureTerms(
+        *(
+            pt.tensor(name, dtype="float64", shape=shape)
+            for name, shape in zip(MixtureTerms._fields, shapes, strict=True)
+        )
+    )
+    none = np.empty(0)
+    alone = MixtureTerms(0.0, 0.0, none, none, np.empty((0, d)), none, np.empty((0, 0)))
+    return replace(
+        path,
+        parameters=(*path.parameters, *terms),
+        values=(*path.values, *alone),
+        rebased=partial(from_mixture, terms),
+    )
+
+
+def leaving(path: AnnealingPath, mixture: Mixture) -> tuple[Any, ...]:
+    """Values of the parameters of a `mixture_path` that starts from this mixture."""
+    return *path.values[: -len(MixtureTerms._fields)], *mixture.terms()
+
+
+def from_mixture(terms: MixtureTerms, rows: TensorVariable, of_prior: Evaluation) -> Evaluation:
+    """Evaluation of the path from a mixture to the target, given that of the path from the prior.
+
+    Parameters
+    ----------
+    terms
+        The mixture.
+    rows
+        Shape (n, d).
+    of_prior
+        Log prior, log target less that, and their gradients, at the rows.
+
+    Returns
+    -------
+    Evaluation
+        Log density of the mixture, log target less that, and their gradients.
+    """
+    d = rows.type.shape[1]
+    white = rows @ terms.whitening.T - terms.offset
+    square = (white**2) @ terms.owner.T
+    log_prior = of_prior.log_reference - terms.log_mass
+    heights = terms.log_height - 0.5 * (terms.df + d) * pt.log1p(square / terms.df)
+    parts = pt.concatenate([(log_prior + terms.log_share)[:, None], heights], axis=1)
+    top = parts.max(axis=1)
+    # nothing has any density where a row is outside the support of a prior alone
+    top = pt.switch(pt.eq(top, -np.inf), 0.0, top)
+    log_mixture = top + pt.log(pt.exp(parts - top[:, None]).sum(axis=1))
+    log_target = log_prior + of_prior.log_ratio
+    # a row outside the target's support, rather than a NaN where it is outside the prior's too
+    log_ratio = pt.switch(pt.eq(log_target, -np.inf), -np.inf, log_target - log_mixture)
+    belongs = pt.exp(parts - log_mixture[:, None])
+    pull = belongs[:, 1:] * (terms.df + d) / (terms.df + square)
+    of_parts = ((pull @ terms.owner) * white) @ terms.whitening
+    grad_mixture = belongs[:, :1] * of_prior.grad_log_reference - of_parts
+    grad_target = of_prior.grad_log_reference + of_prior.grad_log_ratio
+    return Evaluation(log_mixture, log_ratio, grad_mixture, grad_target - grad_mixture)
