@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from arviz_stats.base import array_stats
 from scipy.special import logsumexp, softmax
 from support.checks import CheckFailedError, assert_detects, check_means, make_rng
 
 from pymc_logz.weights import (
+    _pareto_smoothed,
     conditional_ess,
     ess_of_sums,
     khat_threshold,
@@ -200,3 +202,17 @@ def test_rows_without_weight_are_taken_at_even_distances() -> None:
     for shuffled in (False, True):
         assert resampled(LOST, rng, shuffled=shuffled).tolist() == [0, 1, 2, 3]
     assert resampled(np.full(9, -np.inf), rng, 3).tolist() == [0, 4, 8]
+
+
+@pytest.mark.parametrize("n_rows", [25, 26, 225, 226, 4000])
+@pytest.mark.parametrize("shape", [0.01, 0.5, 1.5, 40.0])
+def test_tails_are_those_of_arviz(n_rows: int, shape: float) -> None:
+    """Would catch any departure from the published fit: in the tail's length, fit or quantiles."""
+    values = shape * make_rng("tail", n_rows).exponential(size=n_rows)
+    partly = np.where(np.arange(n_rows) < n_rows // 3, -np.inf, values)
+    for log_weight in (values, partly, shape * np.round(values / shape, 1)):
+        with np.errstate(all="ignore"):
+            expected, khat = array_stats.psislw(-log_weight)
+            found, own_khat = _pareto_smoothed(log_weight)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(own_khat, khat, rtol=0, atol=1e-10)

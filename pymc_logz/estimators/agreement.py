@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy import stats
+from scipy.special import fdtrc, stdtr
 
 from pymc_logz.estimators.curve import (
     N_BATCHES,
@@ -276,7 +276,7 @@ def _pairs(difference: np.ndarray, contributions: np.ndarray) -> tuple[np.ndarra
     )
     size = ROUNDING * (1 + np.abs(difference[first, second]))
     z = difference[first, second] / np.sqrt(variance + size**2)
-    p = 2 * stats.t.sf(np.abs(z), np.maximum(n_effective - 1, 1))
+    p = 2 * stdtr(np.maximum(n_effective - 1, 1), -np.abs(z))
     order = np.argsort(p)
     adjusted = np.empty_like(p)
     adjusted[order] = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
@@ -310,4 +310,4 @@ def _joint_p_value(log_z: np.ndarray, contributions: np.ndarray) -> float:
         return float(np.all(np.abs(difference) < spread))
     squares = ((vectors.T @ (difference / spread))[kept] ** 2 / values[kept]).sum()
     scaled = squares * (n_batches - rank) / (rank * (n_batches - 1))
-    return float(stats.f.sf(scaled, rank, n_batches - rank))
+    return float(fdtrc(rank, n_batches - rank, scaled))

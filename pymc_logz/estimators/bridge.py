@@ -1,7 +1,6 @@
 """log Z from weights of both directions: reverse annealing, and Bennett's acceptance ratio."""
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import expit
 
 from pymc_logz.arguments import check_log_weight
@@ -130,6 +129,9 @@ def bar_log_z(
     low, high = edges.min() - 50.0, edges.max() + 50.0
     if not imbalance(low) > 0 > imbalance(high):
         return LogZEstimate(method, np.nan, np.nan, 0.0, np.nan, "no_overlap")
+    # takes a third of a second, and most who import this module never get here
+    from scipy.optimize import brentq
+
     log_z = brentq(imbalance, low, high, xtol=1e-12)
     of_forward, of_reverse = shares(log_z)
     parts = (of_forward, of_reverse)

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import expit
 
 from pymc_logz.arguments import check_log_density
@@ -169,6 +168,9 @@ def solve_bridge(posterior: np.ndarray, proposal: np.ndarray, n_effective: float
     low, high = finite.min() - abs(log_odds) - 60.0, finite.max() + abs(log_odds) + 60.0
     if not imbalance(low) < 0.0 < imbalance(high):
         return None
+    # takes a third of a second, and most who import this module never get here
+    from scipy.optimize import brentq
+
     log_z, result = brentq(
         imbalance, low, high, xtol=TOLERANCE, maxiter=MAX_ITERATIONS, full_output=True, disp=False
     )

@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from arviz_base import dict_to_dataset
 
 from pymc_logz.runners.anneal import Annealed, Plan
-from pymc_logz.trees.layout import with_units
+from pymc_logz.trees.layout import dataset_of, with_units
 
 
 def annealing_dataset(runs: Sequence[Annealed], plan: Plan) -> xr.Dataset:
@@ -72,7 +71,7 @@ def draw_datasets(
         chains = {
             name: array[index].reshape(*shape, *array.shape[1:]) for name, array in arrays.items()
         }
-        return with_units(dict_to_dataset(chains, coords=dict(coords), dims=dims))
+        return with_units(dataset_of(chains, coords=dict(coords), dims=dims))
 
     log_ratio = stacked("log_ratio")
     stats = {

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import binom
+from scipy.special import bdtrc
 
 from pymc_logz.errors import ModelError
 from pymc_logz.manifold.charts import Atlas, Chart
@@ -51,7 +51,7 @@ def misses_a_mode(
         return ~(atlas.log_target(places) - atlas.log_density(charts, places) < bound)
 
     def too_many(places: np.ndarray) -> bool:
-        return bool(binom.sf(np.sum(places) - 1, N_SEARCHES, share) < MIN_PROBABILITY)
+        return bool(bdtrc(np.sum(places) - 1, N_SEARCHES, share) < MIN_PROBABILITY)
 
     def searched(n: int) -> np.ndarray:
         return np.array([atlas.model.level_set.find_point(rng).position for _ in range(n)])

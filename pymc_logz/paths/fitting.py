@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import minimize
 
 from pymc_logz.errors import ModelError
 from pymc_logz.paths.elliptical import INFLATION, STUDENT_DF, Elliptical
@@ -114,6 +113,8 @@ def fitted_at_mode(
     ModelError
         If no start leads to a proper maximum.
     """
+    # takes a third of a second, and most who import this module never get here
+    from scipy.optimize import minimize
 
     def descent(row: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = value_and_gradient(row)

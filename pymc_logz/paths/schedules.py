@@ -1,9 +1,11 @@
 """Arrays of inverse temperatures: made, and placed one after another."""
 
 import numpy as np
-from scipy.optimize import brentq
 
 from pymc_logz.weights import conditional_ess
+
+STEP_TOLERANCE = 1e-6
+"""Relative error of a step in beta: far below what the rows that it is read from leave open."""
 
 
 def linear_betas(n_temperatures: int) -> np.ndarray:
@@ -45,5 +47,37 @@ def next_beta(log_ratio: np.ndarray, beta: float, target: float = 0.5) -> float:
     # log_ratio can span hundreds of orders of magnitude: find the step on the log scale
     spread = max(*(float(np.ptp(group)) for group in alive), 1e-300)
     low, high = np.log(min(1e-3 / spread, 1.0 - beta) * 1e-3), np.log(1.0 - beta)
-    step = np.exp(brentq(lambda log_step: excess(np.exp(log_step)), low, high, xtol=1e-6))
-    return float(min(beta + step, 1.0))
+    while high - low > STEP_TOLERANCE:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if excess(np.exp(middle)) > 0 else (low, middle)
+    return float(min(beta + np.exp(low), 1.0))
+
+
+def betas_between(betas: np.ndarray, coordinate: np.ndarray) -> np.ndarray:
+    """A smooth rising curve through betas at 0, 1, ..., S, read at coordinates in [0, S].
+
+    Piecewise cubic, with slopes that are harmonic means of those of the neighbouring intervals, so
+    that it rises wherever the betas do.
+
+    Parameters
+    ----------
+    betas
+        Rising, shape (S + 1,).
+    coordinate
+        Where to read it, any shape.
+
+    References
+    ----------
+    Fritsch & Butland (1984), A method for constructing local monotone piecewise cubic interpolants,
+    doi 10.1137/0905021.
+    """
+    rise = np.diff(betas)
+    if rise.size == 1:
+        return betas[0] + rise[0] * coordinate
+    ends = np.maximum(1.5 * rise[[0, -1]] - 0.5 * rise[[1, -2]], 0.0)
+    inner = 2.0 * rise[:-1] * rise[1:] / (rise[:-1] + rise[1:])
+    slope = np.concatenate([ends[:1], inner, ends[1:]])
+    first = np.minimum(np.floor(coordinate).astype(int), rise.size - 1)
+    t = coordinate - first
+    bend = (1.0 - t) * (slope[first] - rise[first]) - t * (slope[first + 1] - rise[first])
+    return betas[first] + t * rise[first] + t * (1.0 - t) * bend

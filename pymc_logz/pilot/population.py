@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
 
 from pymc_logz.errors import PilotError
 from pymc_logz.kernels.base import Kernel, KernelState, Move, take_rows
 from pymc_logz.kernels.tuning import corrected_step_size
-from pymc_logz.paths.schedules import next_beta
+from pymc_logz.paths.schedules import betas_between, next_beta
 from pymc_logz.pilot.scales import centred, population_correlation, population_scale
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
@@ -62,18 +61,15 @@ class Stages:
     def plan(self, n_temperatures: int) -> Plan:
         """Ladder that shares out the temperatures, settings interpolated along it."""
         coordinate = self.coordinate(n_temperatures)
-        betas = self._beta_of_stage()(coordinate)
+        betas = betas_between(self.betas, coordinate)
         betas[0], betas[-1] = 0.0, 1.0
         return self._at(betas, coordinate)
 
     def plan_for(self, betas: np.ndarray) -> Plan:
         """Settings interpolated for a ladder that is given."""
         fine = np.linspace(0, self.betas.size - 1, 4096)
-        coordinate = np.interp(betas, self._beta_of_stage()(fine), fine)
+        coordinate = np.interp(betas, betas_between(self.betas, fine), fine)
         return self._at(betas, coordinate)
-
-    def _beta_of_stage(self) -> PchipInterpolator:
-        return PchipInterpolator(np.arange(self.betas.size), self.betas)
 
     def _at(self, betas: np.ndarray, coordinate: np.ndarray) -> Plan:
         stage = np.arange(self.betas.size)

@@ -3,7 +3,6 @@
 from itertools import pairwise
 
 import numpy as np
-from arviz_stats.base import array_stats
 from scipy.special import logsumexp
 
 from pymc_logz.estimators.draws import TemperedDraws
@@ -56,6 +55,9 @@ def level_mixing(draws: TemperedDraws) -> tuple[np.ndarray, np.ndarray]:
     chain. At the last level that is the weight by which a draw counts for the target. NaN for
     walkers too short to tell.
     """
+    # ArviZ takes seconds to import, and few who import this module have chains
+    from arviz_stats.base import array_stats
+
     n_walkers, n = draws.level.shape
     log_norm = np.empty((n_walkers, n))
     for rows, columns in draws.chunks(draws.n_levels):

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from arviz_base import dict_to_dataset
 
 from pymc_logz.estimators.curve import LogZCurve
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.runners.temper import Walk
 from pymc_logz.tempered.diagnostics import level_mixing, rejection_rates, round_trips
 from pymc_logz.tempered.warm_up import Ladder, level_share
-from pymc_logz.trees.layout import with_units
+from pymc_logz.trees.layout import dataset_of, with_units
 
 
 def draws_of(ladder: Ladder, walks: Sequence[Walk]) -> TemperedDraws:
@@ -125,7 +124,7 @@ def tempered_draws_dataset(
     with warnings.catch_warnings():
         # more chains than draws are as they should be here
         warnings.filterwarnings("ignore", "Found chain dimension to be longer", UserWarning)
-        dataset = dict_to_dataset(
+        dataset = dataset_of(
             {**arrays, "log_weight": log_weight},
             coords={**coords, "draw": draw},
             dims=dims,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
-from arviz_base import dict_to_dataset
 
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators.curve import LogZCurve
@@ -34,6 +33,7 @@ from pymc_logz.trees.kinds import TEMPERED
 from pymc_logz.trees.layout import (
     RunRecord,
     data_datasets,
+    dataset_of,
     evidence_dataset,
     make_tree,
     with_units,
@@ -272,8 +272,8 @@ def posterior_datasets(
     thinned = np.stack([position[:, thin - 1 :: thin] for position in positions])
     stats = {name: of_chosen(arrays) for name, arrays in at_kept.items()}
     return {
-        "posterior": dict_to_dataset(_named(prepared, of_chosen(positions)), **labels),
-        "sample_stats": with_units(dict_to_dataset(stats)),
+        "posterior": dataset_of(_named(prepared, of_chosen(positions)), **labels),
+        "sample_stats": with_units(dataset_of(stats)),
         "tempered_posterior": tempered_draws_dataset(
             _named(prepared, thinned),
             log_weight[..., thin - 1 :: thin],

@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 import xarray as xr
-from arviz_base import rcParams
-from scipy.special import log_softmax
-from scipy.stats import norm
+from scipy.special import log_softmax, ndtri
 
 from pymc_logz.arguments import check_probability
 from pymc_logz.errors import STATUS_SENTENCES, warn
@@ -214,12 +212,15 @@ def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, ci_prob: float | None = None
 
         lz.bayes_factor(lz.sample_hais(model=a), lz.sample_hais(model=b))
     """
-    ci_prob = rcParams["stats.ci_prob"] if ci_prob is None else ci_prob
+    if ci_prob is None:
+        from arviz_base import rcParams  # when first used, see trees.layout.dataset_of
+
+        ci_prob = rcParams["stats.ci_prob"]
     check_probability(ci_prob=ci_prob)
     first, second = evidence_of(a, "a"), evidence_of(b, "b")
     difference = float(first["log_z"] - second["log_z"])
     mcse = float(np.hypot(first["mcse"], second["mcse"]))
-    half_width = mcse * norm.ppf(0.5 + 0.5 * ci_prob)
+    half_width = mcse * ndtri(0.5 + 0.5 * ci_prob)
     _warn_of_data({"a": a, "b": b})
     _warn_of_status({"a": str(first["status"].item()), "b": str(second["status"].item())})
     if abs(difference) <= mcse:

@@ -72,7 +72,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from arviz_base import dict_to_dataset
 
 from pymc_logz.errors import STATUS_SENTENCES
 from pymc_logz.estimators.result import LogZEstimate
@@ -140,7 +139,7 @@ def data_datasets(flat: FlatModel) -> dict[str, xr.Dataset]:
     coords, dims = model_labels(flat.model)
     labels: dict[str, Any] = {"coords": dict(coords), "dims": dims}
     return {
-        name: dict_to_dataset(dict(data), **labels, sample_dims=[])
+        name: dataset_of(dict(data), **labels, sample_dims=[])
         for name, data in (("observed_data", observed), ("constant_data", constant))
         if data
     }
@@ -180,6 +179,14 @@ class RunRecord:
             "prior_finite_share": self.prior_finite_share,
             **self.cost,
         }
+
+
+def dataset_of(values: Mapping[str, Any], **labels: Any) -> xr.Dataset:
+    """Dataset of arrays by name, as of `arviz_base.dict_to_dataset`, whose arguments it takes."""
+    # arviz_base imports JAX, where that is installed, whatever is asked of it
+    from arviz_base import dict_to_dataset
+
+    return dict_to_dataset(values, **labels)
 
 
 def with_units(dataset: xr.Dataset) -> xr.Dataset:

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.interpolate import PchipInterpolator
+from support.checks import make_rng
 
-from pymc_logz.paths.schedules import linear_betas, next_beta
+from pymc_logz.paths.schedules import betas_between, linear_betas, next_beta
 
 
 def effective_share(log_increment: np.ndarray) -> float:
@@ -78,3 +80,15 @@ def test_linear_betas() -> None:
     assert linear_betas(1).tolist() == [0, 1]
     with pytest.raises(ValueError, match="betas=0 is not allowed"):
         linear_betas(0)
+
+
+@pytest.mark.parametrize("n_stages", [1, 2, 3, 12])
+def test_the_curve_through_betas_is_that_of_scipy(n_stages: int) -> None:
+    """Would catch a wrong slope, and a ladder that falls between stages of very unequal length."""
+    rise = make_rng("curve", n_stages).exponential(size=n_stages) ** 6
+    betas = np.concatenate([[0.0], np.cumsum(rise) / rise.sum()])
+    coordinate = np.linspace(0, n_stages, 500)
+    found = betas_between(betas, coordinate)
+    expected = PchipInterpolator(np.arange(n_stages + 1), betas)(coordinate)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
+    assert np.all(np.diff(found) >= 0)
