@@ -5,6 +5,7 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -31,6 +32,10 @@ class Compiled:
     """Why this backend, in a sentence."""
     is_alternative: bool = False
     """Whether it was the alternative graph that compiled."""
+
+
+Maker = Callable[["Choice"], Compiled]
+"""Compiles a function for a choice of backend."""
 
 
 def compile_kwargs_for(mode: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,21 +112,41 @@ def compile_function(
     alternative
         Another graph of the same function, which JAX is tried with before it is given up.
     """
-    graphs: list[Graph] = [lambda: (inputs, outputs), *([alternative] if alternative else [])]
+    makers: list[Maker] = [partial(compile_graph, (inputs, outputs))]
+    if alternative is not None:
+        makers.append(lambda choice: compile_graph(alternative(), choice))
+    return compile_first(makers, compile_kwargs, trial_inputs)
+
+
+def compile_first(
+    makers: Sequence[Maker],
+    compile_kwargs: Mapping[str, Any] | None,
+    trial_inputs: Sequence[Any] | None,
+) -> Compiled:
+    """What the first of several makers of one function makes, or on JAX the first that runs.
+
+    Parameters
+    ----------
+    makers
+        Functions that compile for a choice of backend; all but the first are tried on JAX only.
+    compile_kwargs, trial_inputs
+        As in `compile_function`.
+    """
 
     def make(choice: Choice) -> Compiled:
-        return _first_that_runs(graphs if choice.is_jax else graphs[:1], choice, trial_inputs)
+        return _first_that_runs(makers if choice.is_jax else makers[:1], choice, trial_inputs)
 
     return choose_backend(make, compile_kwargs, gain="compiles in seconds")
 
 
 def _first_that_runs(
-    graphs: Sequence[Graph], choice: Choice, trial_inputs: Sequence[np.ndarray] | None
+    makers: Sequence[Maker],
+    choice: Choice,
+    trial_inputs: Sequence[Any] | None,
 ) -> Compiled:
-    """Compile the first of several graphs of one function that can be called."""
-    for i, graph in enumerate(graphs):
+    for i, make in enumerate(makers):
         try:
-            compiled = _compile(*graph(), choice)
+            compiled = make(choice)
             if trial_inputs is not None:
                 compiled.call(*trial_inputs)
             return replace(compiled, is_alternative=i > 0)
@@ -131,13 +156,21 @@ def _first_that_runs(
     raise failure
 
 
-def _compile(inputs: Sequence[Variable], outputs: Sequence[Variable], choice: Choice) -> Compiled:
+def function_of(
+    inputs: Sequence[Variable], outputs: Sequence[Variable], choice: Choice
+) -> tuple[Any, str]:
+    """A function that trusts its inputs, and the name of the PyTensor linker that made it."""
     with warnings.catch_warnings():
         # JAX drops assertions about shapes, which are known here
         warnings.filterwarnings("ignore", message="Skipping .* Op", category=UserWarning)
         kwargs = compile_kwargs_for(choice.mode, {"trust_input": True, **choice.kwargs})
         function = pytensor.function(list(inputs), list(outputs), **kwargs)
-    backend = type(function.maker.linker).__name__.removesuffix("Linker").lower()
+    return function, type(function.maker.linker).__name__.removesuffix("Linker").lower()
+
+
+def compile_graph(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: Choice) -> Compiled:
+    """Compile the inputs and outputs of a function for a backend."""
+    function, backend = function_of(*graph, choice)
     if backend == "jax":
         # the jitted function keeps nothing between calls, so threads may share it
         return Compiled(function.vm.jit_fn, backend, choice.reason)

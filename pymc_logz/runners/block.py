@@ -1,4 +1,4 @@
-"""A block: many kernel moves compiled into one scan, with noise drawn by NumPy."""
+"""A block: many kernel moves compiled into one loop, with noise drawn by NumPy."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 
-from pymc_logz.graphs.compiling import Compiled, compile_function
+from pymc_logz.graphs.compiling import Compiled
+from pymc_logz.graphs.loops import Step, compile_loop
 from pymc_logz.kernels.base import Kernel, KernelState, Move
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation
 from pymc_logz.runners.packing import (
@@ -91,11 +91,12 @@ class Block:
         moves = self._still_moves(self.n_moves)
         noise = self.kernel.draw_noise(rng, self.n_moves, self.n_rows, n_dims)
         can_turn = self.asked.how == "auto" and self.asked.batching == "vector"
-        return compile_function(
-            *self._graph(self.asked),
+        return compile_loop(
+            self._step(self.asked),
+            self.n_moves,
             self.compile_kwargs,
             leaves((trial, moves, noise, self.row_data, self.asked.values)),
-            (lambda: self._graph(replace(self.asked, how="row"))) if can_turn else None,
+            (lambda: self._step(replace(self.asked, how="row"))) if can_turn else None,
         )
 
     @cached_property
@@ -140,37 +141,26 @@ class Block:
         block.asked = block.path = path
         return block
 
-    def _graph(self, path: AnnealingPath) -> tuple[list[Any], list[Any]]:
-        """Inputs and outputs of all moves along a path, as a scan."""
-        d, m = path.n_dims, self.n_moves
-        state = symbolic_state(d)
-        moves = Move(
-            beta=pt.tensor("beta", dtype="float64", shape=(m,)),
-            step_size=pt.tensor("step_size", dtype="float64", shape=(m,)),
-            scale=pt.tensor("scale", dtype="float64", shape=(m, *self.scale_shape)),
-            refreshment=pt.tensor("refreshment", dtype="float64", shape=(m,)),
+    def _step(self, path: AnnealingPath) -> Step:
+        """One move along a path."""
+        state = symbolic_state(path.n_dims)
+        move = Move(
+            beta=pt.dscalar("beta"),
+            step_size=pt.dscalar("step_size"),
+            scale=pt.tensor("scale", dtype="float64", shape=self.scale_shape),
+            refreshment=pt.dscalar("refreshment"),
         )
-        noise = symbolic_noise(self.noise_of_row, m)
-        data, parameters = path.row_data_inputs(), path.parameters
-
-        def step(*args: Any) -> list[Any]:
-            # the path knows its parameters, the last of the arguments
-            move, draws, old, row_data = filled((moves, noise, state, data), args)
-            walked = path.given(*row_data) if row_data else path
-            new, info = self.kernel.step(walked, old, move, draws)
-            return leaves((new, Trace(new.evaluation.log_ratio, info.acceptance_rate)))
-
-        traces = pytensor.scan(
-            step,
-            sequences=leaves((moves, noise)),
-            outputs_info=[*leaves(state), *[None] * 2],
-            non_sequences=[*data, *parameters],
-            return_updates=False,
-            strict=True,
+        noise = symbolic_noise(self.noise_of_row)
+        data = path.row_data_inputs()
+        walked = path.given(*data) if data else path
+        new, info = self.kernel.step(walked, state, move, noise)
+        return Step(
+            state=leaves(state),
+            sequences=leaves((move, noise)),
+            constants=[*data, *path.parameters],
+            new_state=leaves(new),
+            traced=leaves(Trace(new.evaluation.log_ratio, info.acceptance_rate)),
         )
-        ends = [trace[-1] for trace in traces[:-2]]
-        inputs = leaves((state, moves, noise, data, parameters))
-        return inputs, [*ends, *traces[-2:]]
 
     def initial_state(self, position: np.ndarray) -> KernelState:
         """State that has not been evaluated yet.

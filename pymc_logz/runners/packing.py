@@ -76,9 +76,8 @@ def symbolic_state(n_dims: int) -> KernelState:
     return KernelState(of_rows("position"), of_rows("momentum"), Evaluation(*values, *gradients))
 
 
-def symbolic_noise(of_row: Any, n_moves: int) -> Any:
-    """Symbolic inputs for the noise of so many moves of any number of rows."""
+def symbolic_noise(of_row: Any) -> Any:
+    """Symbolic inputs for the noise of one move of any number of rows."""
     return mapped(
-        lambda part: pt.tensor("noise", dtype="float64", shape=(n_moves, None, *part.shape[2:])),
-        of_row,
+        lambda part: pt.tensor("noise", dtype="float64", shape=(None, *part.shape[2:])), of_row
     )

@@ -1,15 +1,14 @@
-"""Tempering: walkers whose inverse temperature moves along with their position, in one scan."""
+"""Tempering: walkers whose inverse temperature moves along with their position, in one loop."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.graphs.compiling import compile_function
+from pymc_logz.graphs.loops import Step, compile_loop
 from pymc_logz.kernels.base import KernelState, Move, draw_log_uniform
 from pymc_logz.runners.block import MAX_NOISE_PER_BLOCK, MOVES_PER_BLOCK, Block
 from pymc_logz.runners.packing import filled, largest_of, leaves, symbolic_noise, symbolic_state
@@ -119,12 +118,13 @@ class TemperBlock:
         rng = np.random.default_rng(0)
         start = np.zeros((n_walkers, self.path.n_dims))
         walkers = Walkers(block.initial_state(start), self.spread_levels(rng))
-        trial = (walkers, self.still_tables(), self._draw_noise(rng), self._constants())
-        self.compiled = compile_function(*self._graph(), compile_kwargs, leaves(trial))
+        trial = self._arguments(walkers, self.still_tables(), rng)
+        self.compiled = compile_loop(self._step(), self.n_moves, compile_kwargs, trial)
         self.initial_state = block.initial_state
 
-    def _graph(self) -> tuple[list[Any], list[Any]]:
-        d, m, k = self.path.n_dims, self.n_moves, self.n_levels
+    def _step(self) -> Step:
+        """One iteration."""
+        d, k = self.path.n_dims, self.n_levels
         walkers = Walkers(symbolic_state(d), pt.vector("level", dtype="int64", shape=(None,)))
         tables = Tables(
             *(
@@ -132,39 +132,23 @@ class TemperBlock:
                 for name in Tables._fields
             )
         )
-        log_uniform = pt.tensor("log_uniform_level", dtype="float64", shape=(m, None))
-        noise = IterationNoise(symbolic_noise(self.noise_of_row, m), log_uniform)
-        parities = pt.constant(np.arange(m) % 2)
-        data, parameters = self.path.row_data_inputs(), self.path.parameters
-
-        def step(*args: Any) -> list[Any]:
-            # the path knows its parameters, the last of the arguments
-            parity, draws, old, at, row_data = filled(
-                (parities, noise, walkers, tables, data), args
-            )
-            path = self.path.given(*row_data) if row_data else self.path
-            new, info = self.kernel.step(path, old.state, at.moves(old.level), draws.move)
-            ratio = new.evaluation.log_ratio
-            ratio = pt.switch(pt.isnan(ratio), -np.inf, ratio)
-            level = self.new_levels(ratio, old.level, at, draws.log_uniform, parity)
-            return leaves((Walkers(new, level), old.level, info.acceptance_rate))
-
-        traces = iter(
-            pytensor.scan(
-                step,
-                sequences=leaves((parities, noise)),
-                outputs_info=[*leaves(walkers), None, None],
-                non_sequences=leaves((tables, data, parameters)),
-                return_updates=False,
-                strict=True,
-            )
+        log_uniform = pt.vector("log_uniform_level", dtype="float64", shape=(None,))
+        noise = IterationNoise(symbolic_noise(self.noise_of_row), log_uniform)
+        parity = pt.lscalar("parity")
+        data = self.path.row_data_inputs()
+        path = self.path.given(*data) if data else self.path
+        new, info = self.kernel.step(path, walkers.state, tables.moves(walkers.level), noise.move)
+        ratio, level = new.evaluation.log_ratio, walkers.level
+        known = pt.switch(pt.isnan(ratio), -np.inf, ratio)
+        new_level = self.new_levels(known, level, tables, log_uniform, parity)
+        traced = [level, ratio, new.evaluation.log_reference, info.acceptance_rate, new.position]
+        return Step(
+            state=leaves(walkers),
+            sequences=leaves((noise, parity)),
+            constants=leaves((tables, data, self.path.parameters)),
+            new_state=leaves(Walkers(new, new_level)),
+            traced=traced,
         )
-        moved = filled(walkers, traces)
-        level, acceptance_rate = traces
-        position, _, evaluation = moved.state
-        ends = [trace[-1] for trace in leaves(moved)]
-        traced = [level, evaluation.log_ratio, evaluation.log_reference, acceptance_rate, position]
-        return leaves((walkers, tables, noise, data, parameters)), [*ends, *traced]
 
     def given(self, data: np.ndarray) -> "TemperBlock":
         """The same compiled iterations where all walkers have other data, shape (D,)."""
@@ -187,9 +171,11 @@ class TemperBlock:
         block.path = self.path.along(values, sample_reference, log_z_reference)
         return block
 
-    def _constants(self) -> list[Any]:
-        """What all iterations share: the data of the walkers, and the path's parameters."""
-        return [*self.row_data, *self.path.values]
+    def _arguments(self, walkers: Walkers, tables: Tables, rng: np.random.Generator) -> list[Any]:
+        """All that the compiled iterations are called with."""
+        parity = np.arange(self.n_moves) % 2
+        constants = (tables, self.row_data, self.path.values)
+        return leaves((walkers, self._draw_noise(rng), parity, constants))
 
     def new_levels(
         self,
@@ -239,8 +225,7 @@ class TemperBlock:
         Walkers, callable
             Walkers that can be launched from, and a function that waits for what they did.
         """
-        arguments = leaves((walkers, tables, self._draw_noise(rng), self._constants()))
-        outputs = iter(self.compiled.call(*arguments))
+        outputs = iter(self.compiled.call(*self._arguments(walkers, tables, rng)))
         self.work.add(self.n_moves * self.n_walkers * self.cost_of_move)
         walkers, rest = filled(walkers, outputs), list(outputs)
 

@@ -1,0 +1,138 @@
+"""A loop over a symbolic step: written once, compiled as each backend does it best.
+
+JAX compiles the step, and loops over it by itself: building a ``pytensor.scan`` and rewriting what
+is in it takes longer than all the rest. Other backends loop by ``pytensor.scan``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.replace import clone_replace
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_logz.graphs.compiling import (
+    Choice,
+    Compiled,
+    Maker,
+    compile_first,
+    compile_graph,
+    function_of,
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is done again and again, as symbolic variables of one time."""
+
+    state: Sequence[TensorVariable]
+    """What a step is handed by the one before."""
+    sequences: Sequence[TensorVariable]
+    """What is different in each step."""
+    constants: Sequence[TensorVariable]
+    """What is the same in all steps."""
+    new_state: Sequence[TensorVariable]
+    """The state after the step, of the same types."""
+    traced: Sequence[TensorVariable]
+    """What is remembered of the step."""
+
+    @property
+    def inputs(self) -> list[TensorVariable]:
+        """All inputs, in the order of those of the compiled loop."""
+        return [*self.state, *self.sequences, *self.constants]
+
+    @property
+    def outputs(self) -> list[TensorVariable]:
+        """All outputs, in the order of those of the compiled loop."""
+        return [*self.new_state, *self.traced]
+
+
+def compile_loop(
+    step: Step,
+    n_steps: int,
+    compile_kwargs: Mapping[str, Any] | None,
+    trial_inputs: Sequence[Any],
+    alternative: Callable[[], Step] | None = None,
+) -> Compiled:
+    """Compile so many steps, for the backend that `choose_backend` decides on.
+
+    Parameters
+    ----------
+    step
+        One step.
+    n_steps
+        Length of the loop.
+    compile_kwargs
+        Keyword arguments of ``pytensor.function``; ``"mode"`` decides the backend when given.
+    trial_inputs
+        Values to call it with once.
+    alternative
+        Another graph of the same step, which JAX is tried with before it is given up.
+
+    Returns
+    -------
+    Compiled
+        Function of the state, of the sequences with an axis of length ``n_steps`` in front, and of
+        the constants. It returns the last state, and what was traced with that axis in front.
+    """
+    makers: list[Maker] = [partial(_compile, step, n_steps)]
+    if alternative is not None:
+        makers.append(lambda choice: _compile(alternative(), n_steps, choice))
+    return compile_first(makers, compile_kwargs, trial_inputs)
+
+
+def _compile(step: Step, n_steps: int, choice: Choice) -> Compiled:
+    # a kernel need not use all that it is given
+    choice = choice._replace(kwargs={"on_unused_input": "ignore", **choice.kwargs})
+    if choice.is_jax:
+        return _jax_loop(step, choice)
+    return compile_graph(_scan(step, n_steps), choice)
+
+
+def _jax_loop(step: Step, choice: Choice) -> Compiled:
+    import jax
+
+    function, backend = function_of(step.inputs, step.outputs, choice)
+    one_step, n_state = function.vm.jit_fn, len(step.state)
+    n_before = n_state + len(step.sequences)
+
+    def loop(*values: Any) -> list[Any]:
+        constants = values[n_before:]
+
+        def body(state: tuple[Any, ...], at: tuple[Any, ...]) -> tuple[Any, Any]:
+            outputs = tuple(one_step(*state, *at, *constants))
+            return outputs[:n_state], outputs[n_state:]
+
+        state, traced = jax.lax.scan(body, values[:n_state], values[n_state:n_before])
+        return [*state, *traced]
+
+    # the jitted function keeps nothing between calls, so threads may share it
+    return Compiled(jax.jit(loop), backend, choice.reason)
+
+
+def _scan(step: Step, n_steps: int) -> tuple[list[Any], list[Any]]:
+    """Inputs and outputs of the loop as a graph."""
+    sequences = [
+        pt.tensor(var.name, dtype=var.dtype, shape=(n_steps, *var.type.shape))
+        for var in step.sequences
+    ]
+    in_order = [*step.sequences, *step.state, *step.constants]
+
+    def one_step(*args: Any) -> list[Any]:
+        values = dict(zip(in_order, args, strict=True))
+        return clone_replace(step.outputs, values, rebuild_strict=False)
+
+    traces = pytensor.scan(
+        one_step,
+        sequences=sequences,
+        outputs_info=[*step.state, *[None] * len(step.traced)],
+        non_sequences=list(step.constants),
+        return_updates=False,
+        strict=True,
+    )
+    n_state = len(step.state)
+    looped = replace(step, sequences=sequences)
+    return looped.inputs, [*(trace[-1] for trace in traces[:n_state]), *traces[n_state:]]
