@@ -1,7 +1,9 @@
-"""Exceptions, warnings, and the fixed sentence that explains each status."""
+"""Exceptions, warnings, interrupts, and the fixed sentence that explains each status."""
 
 import os
 import warnings
+from collections.abc import Callable
+from functools import wraps
 
 PACKAGE = os.path.dirname(__file__) + os.sep
 
@@ -118,6 +120,32 @@ USABLE_STATUSES = frozenset(
     }
 )
 """Statuses that come with a number; under every other one ``log_z`` is NaN."""
+
+
+def says_if_interrupted[**P, R](doing: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorator: an interrupt (Ctrl-C) says what was going on, and that there is no result yet.
+
+    Parameters
+    ----------
+    doing
+        What the function does, after "while".
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return function(*args, **kwargs)
+            except KeyboardInterrupt as interrupt:
+                if interrupt.args:  # an inner function said it
+                    raise
+                raise KeyboardInterrupt(
+                    f"interrupted while {doing}: there is no result yet, and nothing is kept"
+                ) from None
+
+        return wrapped
+
+    return decorate
 
 
 def warn(message: str) -> None:

@@ -246,7 +246,9 @@ def run_batches(
 ) -> list[BatchResult | None]:
     """Anneal fresh particles for each batch, with a generator of its own; None if interrupted."""
     lock = threading.Lock()
-    report = report_count(progress, "Annealing", len(batches) * plan.n_temperatures)
+    n_parts, k = len(batches), plan.n_temperatures
+    line = f"Annealing: {k} temperatures, {n_parts} batches"
+    report = report_count(progress, line, n_parts * k, f"fewer draws than {settings.draws}")
 
     def run(data: np.ndarray, rng: np.random.Generator) -> BatchResult:
         n_rows = len(data) * settings.draws

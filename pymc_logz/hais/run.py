@@ -1,7 +1,7 @@
 """One HAIS run: from a prepared model to a frozen plan, weighted rows, and a DataTree."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -127,7 +127,7 @@ def run_until(
     runs: list[Annealed] = []
     n_next = draws
     while True:
-        report = report_count(progress, "Annealing", settings.chains * plan.n_temperatures)
+        report = report_chains(progress, "Annealing", plan, settings, runs)
         more = run_chains(block, plan, generators, n_next, settings.cores, report)
         interrupted = len(more) < len(generators)
         if not runs:
@@ -150,6 +150,16 @@ def run_until(
             return runs
         # a little more than the law of large numbers asks for, and no more than four times as many
         n_next = int(np.clip(1.1 * wanted - n_now, 0.1 * n_now, 3 * n_now)) + 1
+
+
+def report_chains(
+    progress: Any, what: str, plan: Plan, settings: HaisSettings, before: Sequence[Any] = ()
+) -> Any:
+    """A line of the progress bar for all chains; ``before`` are rows that grow by these."""
+    chains, k = settings.chains, plan.n_temperatures
+    grows = f" to meet target_mcse={settings.target_mcse}" if before else ""
+    line = f"{what}{grows}: {k} temperatures, {chains} chains"
+    return report_count(progress, line, chains * k, "; ".join(settings.cheaper()))
 
 
 def run_reverse(
@@ -175,7 +185,7 @@ def run_reverse(
         # shuffled before they are dealt out, as draws come in an order of their own
         dealt = np.resize(dealer.permutation(len(target_rows)), sum(sizes))
         starts = [target_rows[part] for part in np.split(dealt, np.cumsum(sizes)[:-1])]
-    report = report_count(progress, "Reverse", len(forward) * plan.n_temperatures)
+    report = report_chains(progress, "Reverse", plan, settings)
 
     def chain(run: Annealed, start: Any, rng: np.random.Generator) -> Annealed:
         if start is None:

@@ -30,6 +30,13 @@ class HaisSettings(RunSettings):
         check_positive(unit="nats", one=True, target_mcse=self.target_mcse)
         self.ladder()
 
+    def cheaper(self) -> list[str]:
+        """What would take less time than these settings."""
+        coarser = (
+            [] if self.target_mcse is None else [f"a larger target_mcse than {self.target_mcse}"]
+        )
+        return [*coarser, *super().cheaper()]
+
     def ladder(self) -> np.ndarray | None:
         """Betas that the user gave; None if the pilot is to place them."""
         return linear_betas(int(self.betas)) if is_whole(self.betas) else super().ladder()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pymc as pm
 
+from pymc_logz.errors import says_if_interrupted
 from pymc_logz.models.data_rows import DataRows, symbolic_data
 from pymc_logz.models.flat import FlatModel, flatten_model, simulate
 from pymc_logz.models.prior import PriorDraws
@@ -37,6 +38,7 @@ class Prepared:
         return self.rows
 
 
+@says_if_interrupted("the model was being prepared")
 def prepare(
     model: pm.Model,
     rng: np.random.Generator,

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_logz.errors import says_if_interrupted
 from pymc_logz.pilot.checks import lost_part, stuck_stages, warn_of_lost_part, warn_of_stuck
 from pymc_logz.pilot.ladder import choose_plan
 from pymc_logz.pilot.population import Stages, run_pilot
@@ -18,6 +19,7 @@ MORE_ROWS = 4
 """Factor in the rows of a pilot that is repeated."""
 
 
+@says_if_interrupted("the pilot was choosing temperatures and step sizes")
 def make_plan(
     block: Block,
     settings: RunSettings,

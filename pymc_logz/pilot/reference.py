@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.errors import ModelError, warn
+from pymc_logz.errors import ModelError, says_if_interrupted, warn
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.models.flat import FlatModel, describe_row, model_path, unconstrain
 from pymc_logz.models.preparation import Prepared
@@ -21,6 +21,7 @@ N_CLIMBS = 3
 """Prior draws from which a mode is looked for, those of the highest density."""
 
 
+@says_if_interrupted("the reference was being made")
 def path_from(
     prepared: Prepared,
     reference: str | xr.DataTree,
@@ -85,6 +86,7 @@ def make_reference(
     return fitted_at_mode(value_and_gradient, starts[best])
 
 
+@says_if_interrupted("rows of the reference were being looked at")
 def check_start(prepared: Prepared, block: Block, start: np.ndarray) -> None:
     """Look at rows of the reference and their likelihood before anything is run on them."""
     prepared.prior.warn_of_share()

@@ -113,6 +113,18 @@ class RunSettings:
             return None
         return check_betas(self.betas, remedy=", a whole number, or 'adaptive'")
 
+    def cheaper(self) -> list[str]:
+        """What would take less time than these settings."""
+        ways = [f"fewer draws or chains than {self.draws} and {self.chains}"]
+        if self.kernel.evaluations_per_move(1) > 1:
+            ways.append("a kernel that evaluates the model less often for a move")
+        if isinstance(self.reference, str):
+            ways.append(
+                "draws of the posterior, as of pm.sample, for reference: as a rule they need fewer "
+                "temperatures"
+            )
+        return ways
+
     def record(self) -> dict[str, Any]:
         """Settings as plain numbers and strings."""
         return {

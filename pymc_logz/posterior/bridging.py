@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.arguments import check_choice, check_whole
-from pymc_logz.errors import STATUS_SENTENCES, warn
+from pymc_logz.errors import STATUS_SENTENCES, says_if_interrupted, warn
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.manifold.evidence import manifold_bridge
 from pymc_logz.models.context import check_no_model, model_from
@@ -144,6 +144,7 @@ def bridge_sampling(
     return _bridged(idata, model, method, cross_check, **settings)
 
 
+@says_if_interrupted("the bridge was being built")
 def _bridged(
     idata: xr.DataTree,
     model: "pm.Model",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytensor.tensor as pt
 
+from pymc_logz.errors import says_if_interrupted
 from pymc_logz.graphs.compiling import Compiled
 from pymc_logz.graphs.loops import Step, compile_loop
 from pymc_logz.kernels.base import Kernel, KernelState, Move
@@ -84,6 +85,7 @@ class Block:
         self.compiled  # noqa: B018
 
     @cached_property
+    @says_if_interrupted("the model was being compiled")
     def compiled(self) -> Compiled:
         """The moves as a function."""
         rng, n_dims = np.random.default_rng(0), self.asked.n_dims

@@ -8,6 +8,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_logz.errors import says_if_interrupted
 from pymc_logz.graphs.loops import Step, compile_loop
 from pymc_logz.kernels.base import KernelState, Move, draw_log_uniform
 from pymc_logz.runners.block import MAX_NOISE_PER_BLOCK, MOVES_PER_BLOCK, Block
@@ -98,6 +99,7 @@ class TemperBlock:
         Keyword arguments of ``pytensor.function``.
     """
 
+    @says_if_interrupted("the model was being compiled")
     def __init__(
         self,
         block: Block,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.errors import STATUS_SENTENCES, warn
+from pymc_logz.errors import STATUS_SENTENCES, says_if_interrupted, warn
 from pymc_logz.estimators.curve import LogZCurve
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.multistate import mbar
@@ -23,7 +23,7 @@ from pymc_logz.pilot.reference import check_start, path_from
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import finished, run_tasks
-from pymc_logz.runners.progress import progress_bar, report_beta, report_count
+from pymc_logz.runners.progress import progress_bar, report_beta, report_count, report_rounds
 from pymc_logz.runners.temper import TemperBlock, Walk, walk
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.results import draws_of, tempered_draws_dataset, tempering_dataset
@@ -97,6 +97,7 @@ def run_tempered(
     return collect(prepared, frozen, walks, settings, rngs.run, cost)
 
 
+@says_if_interrupted("levels were being placed and tuned")
 def warm_up(
     block: Block,
     settings: TemperedSettings,
@@ -127,7 +128,7 @@ def warm_up(
         length=settings.tune,
         target_accept=settings.target_accept,
         update=settings.update,
-        report=report_count(progress, "Warm-up", None),
+        report=report_rounds(progress, "Warm-up"),
     )
     if settings.exchange == "gibbs" and rounds.deviation > LARGE_DEVIATION:
         warn(
@@ -172,7 +173,11 @@ def run_chains(
     block, generators = frozen.block, spawn_generators(rng, settings.chains)
     # prior draws share one compiled function, so they are made here, chain by chain
     starts = [block.path.sample_reference(rng, block.n_walkers) for rng in generators]
-    report = report_count(progress, "Tempering", settings.chains * settings.draws)
+    chains, k = settings.chains, frozen.ladder.n_levels
+    # the way up to each level, what is forgotten, and what is kept
+    total = chains * ((k + 1) * settings.tune + settings.draws)
+    line = f"Tempering: {k} levels, {block.n_walkers} walkers, {chains} chains"
+    report = report_count(progress, line, total, "; ".join(settings.cheaper()))
     tasks = [
         partial(run_chain, frozen, start, settings, rng, report)
         for start, rng in zip(starts, generators, strict=True)
@@ -190,8 +195,8 @@ def run_chain(
     """Climb from the reference, forget the climb, and walk."""
     block, ladder, tune = frozen.block, frozen.ladder, settings.tune
     tables = ladder.tables(block.kernel)
-    walkers, _ = climb(block, ladder, start, tune, rng)
-    walkers, _ = walk(block, walkers, tables, tune, rng, every=tune)
+    walkers, _ = climb(block, ladder, start, tune, rng, report)
+    walkers, _ = walk(block, walkers, tables, tune, rng, every=tune, report=report)
     every = min(settings.draws, -(-settings.draws * start.size // MAX_POSITIONS))
     _, kept = walk(block, walkers, tables, settings.draws, rng, every=every, report=report)
     return kept

@@ -97,6 +97,10 @@ class TemperedSettings(RunSettings):
             raise ValueError(f"betas={self.betas} must be at least 2: the two ends")
         return None
 
+    def cheaper(self) -> list[str]:
+        """What would take less time than these settings."""
+        return [*super().cheaper(), f"fewer walkers than {self.walkers}"]
+
     def log_prior(self, betas: np.ndarray) -> np.ndarray:
         """Log of the share of time that each level is to have, up to a constant, shape (K,)."""
         if isinstance(self.level_prior, str):

@@ -97,6 +97,7 @@ def climb(
     start: np.ndarray,
     n_moves: int,
     rng: np.random.Generator,
+    report: Callable[[int], None] | None = None,
 ) -> tuple[Walkers, np.ndarray]:
     """Walkers near equilibrium at levels spread over the ladder, and rough log Z of the levels.
 
@@ -115,6 +116,8 @@ def climb(
         Moves at each level.
     rng
         Source of all noise.
+    report
+        Told of the iterations made.
 
     Returns
     -------
@@ -126,7 +129,7 @@ def climb(
     level, position = walkers.level, np.empty_like(start)
     log_z_hat = np.zeros(ladder.n_levels)
     for k in range(ladder.n_levels):
-        walkers, part = walk(block, walkers, tables.all_at(k), n_moves, rng)
+        walkers, part = walk(block, walkers, tables.all_at(k), n_moves, rng, report=report)
         stops = level == k
         position[stops] = np.asarray(walkers.state.position)[stops]
         if k + 1 < ladder.n_levels:

@@ -14,6 +14,7 @@ from support import pymc_models as models
 import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.hais import run as hais
+from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.models.flat import constrain, flatten_model, unconstrain
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.elliptical import Elliptical
@@ -76,7 +77,7 @@ def test_given_draws_are_dealt_out_to_all_chains(monkeypatch: pytest.MonkeyPatch
     rng = np.random.default_rng(1)
     plan = SimpleNamespace(reverse=lambda: None, n_temperatures=1)
     forward = [SimpleNamespace(log_weight=np.zeros(n)) for n in (3, 5)]
-    settings = SimpleNamespace(tune=1, cores=1)
+    settings = HaisSettings(chains=2, tune=1)
     progress = create_simple_progress(False)
     for n_given in (8, 4):
         rows = np.arange(float(n_given))[:, None]

@@ -1,0 +1,176 @@
+"""What a user sees of a run: lines of the progress bar, and how long it will take."""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pymc as pm
+import pytest
+
+from pymc_logz import sample_hais, sample_tempered
+from pymc_logz.kernels import Hamiltonian
+from pymc_logz.runners import outlook
+from pymc_logz.runners.outlook import Outlook, duration
+from pymc_logz.runners.progress import STEPS, report_beta, report_count, report_rounds
+
+PYTHON = {"mode": "FAST_COMPILE"}
+
+
+class Bar:
+    """Keeps what PyMC's bar would show: description, how much is done, and of how much."""
+
+    def __init__(self) -> None:
+        self.lines: list[dict[str, Any]] = []
+        self.texts: list[str] = []
+
+    def __enter__(self) -> "Bar":
+        return self
+
+    def __exit__(self, *_: Any) -> None: ...
+
+    def add_task(self, description: str, completed: int, total: int | None) -> int:
+        self.lines.append({"description": description, "completed": completed, "total": total})
+        self.texts.append(description)
+        return len(self.lines) - 1
+
+    def advance(self, task: int, n: int = 1) -> None:
+        self.lines[task]["completed"] += n
+
+    def update(self, task: int, refresh: bool, **news: Any) -> None:
+        self.lines[task] |= news
+        self.texts.append(self.lines[task]["description"])
+
+
+def test_the_pilot_says_where_it_is() -> None:
+    """Catches a bar that stands still while beta is small, or does not get to its end."""
+    bar = Bar()
+    report = report_beta(bar)
+    shares = []
+    for beta in (1e-6, 1e-4, 1e-2, 1.0):
+        report(beta)
+        shares.append(bar.lines[0]["completed"] / STEPS)
+    assert bar.texts[2] == "Pilot: beta=0.0001, stage 2"
+    assert shares == sorted(shares)
+    assert 0.25 < shares[1] < 0.75
+    assert shares[-1] == 1
+    report(1e-6)
+    assert bar.texts[-1] == "Pilot: beta=1e-06, stage 1", "a pilot that starts again"
+
+
+def test_rounds_are_counted() -> None:
+    """Catches a warm-up of which nobody knows how far it is."""
+    bar = Bar()
+    report = report_rounds(bar, "Warm-up")
+    report(64)
+    report(128)
+    assert bar.texts[-1] == "Warm-up: round 2"
+    assert bar.lines[0]["completed"] == 192
+
+
+class Clock:
+    """Seconds that pass when told to."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def watched(seconds_per_part: float, total: int) -> Iterator[str]:
+    """What is said after each part of the work."""
+    clock, records = Clock(), []
+    handler = logging.Handler()
+    handler.emit = lambda record: records.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("pymc.pymc_logz")
+    logger.addHandler(handler)
+    before, logger.level = logger.level, logging.INFO
+    watch = Outlook("Annealing", total, "fewer draws", clock)
+    try:
+        clock.now += 50.0  # compiling, which says nothing about the rest
+        for _ in range(total):
+            watch(1)
+            yield " ".join(records)
+            clock.now += seconds_per_part
+    finally:
+        logger.removeHandler(handler)
+        logger.level = before
+
+
+def test_a_long_run_says_once_how_long_it_takes() -> None:
+    """Catches a prediction that compiling enters, that comes late, or again and again."""
+    said = list(watched(1.0, 304))
+    assert said[2] == ""
+    assert said[3] == "Annealing: about 5 minutes to go. Cheaper: fewer draws."
+    assert said[-1] == said[3]
+
+
+@pytest.mark.parametrize(("seconds", "total"), [(0.01, 6000), (1.0, 60)])
+def test_a_short_run_says_nothing(seconds: float, total: int) -> None:
+    """Catches an alarm for runs of less than a minute."""
+    assert set(watched(seconds, total)) == {""}
+
+
+def test_durations() -> None:
+    """Catches a unit that is wrong by sixty."""
+    assert [duration(seconds) for seconds in (61, 300, 5399, 7200)] == [
+        "a minute",
+        "5 minutes",
+        "90 minutes",
+        "2.0 hours",
+    ]
+
+
+@pytest.fixture
+def model() -> pm.Model:
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 1)
+        pm.Normal("y", mu, 1, observed=0.7)
+    return model
+
+
+@pytest.fixture
+def bar(monkeypatch: pytest.MonkeyPatch) -> Bar:
+    """The bar that runs report to; and each of them is long enough to say so."""
+    monkeypatch.setattr(outlook, "PATIENCE", 0.0)
+    monkeypatch.setattr(outlook, "LONG", -1.0)
+    bar = Bar()
+    monkeypatch.setattr("pymc.progress_bar.create_simple_progress", lambda shown: bar)
+    return bar
+
+
+def test_lines_and_sentence_of_an_annealing(
+    model: pm.Model, bar: Bar, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Catches lines that count something else than is done, and advice that does not apply."""
+    caplog.set_level(logging.INFO, "pymc.pymc_logz")
+    kernel = Hamiltonian(n_steps=2, step_size=0.5, scale=1.0)
+    settings: dict[str, Any] = {"kernel": kernel, "cores": 1, "compile_kwargs": PYTHON}
+    sample_hais(4, 2, model=model, betas=64, direction="both", random_seed=1, **settings)
+    annealing, reverse = bar.lines[-2:]
+    assert annealing["description"] == "Annealing: 64 temperatures, 2 chains"
+    assert reverse["description"] == "Reverse: 64 temperatures, 2 chains"
+    assert annealing["completed"] == annealing["total"] == 128
+    [sentence] = [text for text in caplog.messages if text.startswith("Annealing")]
+    assert "fewer draws or chains than 4 and 2" in sentence
+    assert "less often" in sentence
+    assert "target_mcse" not in sentence
+
+
+def test_lines_of_a_tempered_run(model: pm.Model, bar: Bar) -> None:
+    """Catches a bar that stands still while walkers climb, or that gets beyond its end."""
+    kernel = Hamiltonian(step_size=0.5, scale=1.0)
+    settings: dict[str, Any] = {"kernel": kernel, "cores": 1, "compile_kwargs": PYTHON}
+    sample_tempered(
+        40, 2, walkers=6, model=model, betas=[0, 0.5, 1], tune=10, random_seed=1, **settings
+    )
+    warm_up, tempering = bar.lines[-2:]
+    assert warm_up["description"].startswith("Warm-up: round ")
+    assert tempering["description"] == "Tempering: 3 levels, 6 walkers, 2 chains"
+    assert tempering["completed"] == tempering["total"]
+
+
+def test_no_sentence_is_asked_for_without_advice() -> None:
+    """Catches a sentence about steps of a bridge, which are not of one size."""
+    bar = Bar()
+    report_count(bar, "Bridge", 4)(1)
+    assert bar.lines[0]["completed"] == 1

@@ -1,0 +1,78 @@
+"""Ctrl-C before there is a result: a sentence says what was going on."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from arviz_base import dict_to_dataset
+
+import pymc_logz as lz
+from pymc_logz.errors import says_if_interrupted
+
+PYTHON = {"mode": "FAST_COMPILE"}
+
+
+def model() -> pm.Model:
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 1)
+        pm.Normal("y", mu, 1, observed=0.7)
+    return model
+
+
+def annealed(**settings: Any) -> xr.DataTree:
+    return lz.sample_hais(16, 1, model=model(), progressbar=False, random_seed=1, **settings)
+
+
+def tempered() -> xr.DataTree:
+    kernel = lz.kernels.Hamiltonian(step_size=0.5, scale=1.0)
+    settings: dict[str, Any] = {"kernel": kernel, "betas": [0, 1], "compile_kwargs": PYTHON}
+    return lz.sample_tempered(16, 1, model=model(), progressbar=False, random_seed=1, **settings)
+
+
+def bridged() -> xr.DataTree:
+    draws = np.random.default_rng(1).normal(0.35, np.sqrt(0.5), (2, 500))
+    idata = xr.DataTree.from_dict({"posterior": dict_to_dataset({"mu": draws})})
+    return lz.bridge_sampling(idata, model(), progressbar=False, random_seed=1)
+
+
+STAGES: list[tuple[Callable[[], Any], str, str]] = [
+    (annealed, "models.preparation.flatten_model", "the model was being prepared"),
+    (lambda: annealed(reference="laplace"), "pilot.reference.make_reference", "the reference"),
+    (annealed, "runners.block.compile_loop", "the model was being compiled"),
+    (annealed, "pilot.planning.run_pilot", "the pilot was choosing"),
+    (tempered, "runners.temper.compile_loop", "the model was being compiled"),
+    (tempered, "tempered.run.climb", "levels were being placed"),
+    (bridged, "posterior.bridging.bridge", "the bridge was being built"),
+]
+
+
+@pytest.mark.parametrize(("call", "hooked", "doing"), STAGES, ids=[stage[1] for stage in STAGES])
+def test_an_interrupt_says_what_was_going_on(
+    call: Callable[[], Any], hooked: str, doing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches an interrupt without a word, one that a stage swallows, or the words of another."""
+
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"pymc_logz.{hooked}", interrupt)
+    with pytest.raises(KeyboardInterrupt, match=f"interrupted while {doing}") as caught:
+        call()
+    assert "there is no result yet, and nothing is kept" in str(caught.value)
+    assert caught.value.__suppress_context__, "the place that was interrupted is of no interest"
+
+
+def test_other_exceptions_and_results_pass() -> None:
+    """Catches a decorator that changes what a function returns, raises or is called."""
+
+    @says_if_interrupted("dividing")
+    def inverse(x: float) -> float:
+        return 1 / x
+
+    assert inverse(2) == 0.5
+    assert inverse.__name__ == "inverse"
+    with pytest.raises(ZeroDivisionError):
+        inverse(0)
