@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.compile.mode import get_mode
 from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
@@ -22,14 +21,18 @@ from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import applys_between
 from pytensor.scan.op import Scan
+from pytensor.tensor.basic import Alloc, ARange
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.math import Dot
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.arguments import check_choice
 from pymc_logz.graphs.compiling import compile_kwargs_for
 
 BATCHINGS = ("auto", "vector", "row")
+REWRITTEN = (Dot, ARange, Alloc, IncSubtensor, AdvancedIncSubtensor)
+"""Operations that PyTensor or a backend rewrites from a Blockwise into a batched form."""
 
 
 class RowMap(Op):
@@ -75,7 +78,7 @@ class RowMap(Op):
     def optimized(self, mode_name: str, *excluding: str) -> FunctionGraph:
         """Copy of the inner graph, rewritten for a backend."""
         fgraph = self.fgraph.clone()
-        mode = get_mode(mode_name).including("local_check_parameter_to_ninf_switch")
+        mode = compile_kwargs_for(mode_name, {})["mode"]
         mode.excluding(*excluding).optimizer.rewrite(fgraph)
         return fgraph
 
@@ -164,27 +167,35 @@ def vectorizes_well(
     inputs: list[TensorVariable], outputs: list[TensorVariable], n_dims: int
 ) -> bool:
     """Whether the vectorised graph is free of loops over the batch."""
+    # what loops over one point's matrices loops over the batch too
+    if any(map(_loops, _ops_between(inputs, outputs))):
+        return False
     widths = (n_dims, *(var.type.shape[0] for var in inputs[1:]))
     batches = [
         pt.matrix("rows", shape=(None, width), dtype=var.dtype)
         for var, width in zip(inputs, widths, strict=True)
     ]
     try:
-        # rewriting removes the many Blockwise operations that have a batched form of their own
+        vectorized = vectorize_graph(outputs, dict(zip(inputs, batches, strict=True)))
+        if not any(map(_loops, _ops_between(batches, vectorized))):
+            return True
+        # rewriting removes more Blockwise operations that have a batched form of their own
         vectorized = rewrite_graph(
-            vectorize_graph(outputs, dict(zip(inputs, batches, strict=True))),
-            include=("canonicalize", "specialize"),
-            exclude=("cxx_only", "BlasOpt"),
+            vectorized, include=("canonicalize", "specialize"), exclude=("cxx_only", "BlasOpt")
         )
     except (NotImplementedError, ValueError):
         return False
-    return not any(_loops(node.op) for node in applys_between(batches, vectorized))
+    return not any(map(_loops, _ops_between(batches, vectorized)))
+
+
+def _ops_between(inputs: list[TensorVariable], outputs: list[TensorVariable]) -> list[Op]:
+    return [node.op for node in applys_between(inputs, outputs)]
 
 
 def _loops(op: Op) -> bool:
     if isinstance(op, Scan):
         return True
-    return isinstance(op, Blockwise) and not isinstance(op.core_op, Dot)
+    return isinstance(op, Blockwise) and not isinstance(op.core_op, REWRITTEN)
 
 
 def _row_evaluator(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor
-from pytensor.compile.mode import Mode, get_mode
+from pytensor.compile.mode import Mode, get_mode, optdb
 from pytensor.graph.basic import Variable
 from pytensor.link.jax.linker import JAXLinker
 
@@ -19,6 +19,8 @@ Graph = Callable[[], tuple[Sequence[Variable], Sequence[Variable]]]
 """Makes the inputs and outputs of a function."""
 
 logger = logging.getLogger("pymc.pymc_logz")
+PARAMETER_CHECKS = "local_check_parameter_to_ninf_switch"
+"""PyMC's rewrite of a distribution's parameter check into log density -inf."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,11 @@ Maker = Callable[["Choice"], Compiled]
 def compile_kwargs_for(mode: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Keyword arguments of ``pytensor.function`` for a mode, bad parameters giving -inf."""
     mode = get_mode(mode)
-    # as pymc.compile: a distribution's parameter check turns into log density -inf
-    optimizer = mode.provided_optimizer.including("local_check_parameter_to_ninf_switch")
+    optimizer = mode.provided_optimizer
+    # without PyMC there are no such checks, and asking for a name that PyMC registers when it is
+    # imported later would take that name
+    if PARAMETER_CHECKS in optdb["canonicalize"]:
+        optimizer = optimizer.including(PARAMETER_CHECKS)
     return {**kwargs, "mode": Mode(linker=mode.linker, optimizer=optimizer)}
 
 

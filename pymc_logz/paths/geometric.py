@@ -143,7 +143,7 @@ class AnnealingPath:
 
     def given(self, row_data: TensorVariable) -> "AnnealingPath":
         """The same path for rows that bring these data along, shape (n, D)."""
-        return replace(self, row_data=row_data, how=self.batching)
+        return self._batched_alike(row_data=row_data)
 
     def row_data_inputs(self) -> list[TensorVariable]:
         """Symbolic input for the data of the rows, shape (n, D); none if rows bring none along."""
@@ -158,13 +158,17 @@ class AnnealingPath:
         log_z_reference: float,
     ) -> "AnnealingPath":
         """The same path at other values of its parameters, which are another reference's."""
-        return replace(
-            self,
+        return self._batched_alike(
             values=tuple(values),
             sample_reference=sample_reference,
             log_z_reference=log_z_reference,
-            how=self.batching,
         )
+
+    def _batched_alike(self, **changes: Any) -> "AnnealingPath":
+        """A copy with changes that leave the two densities, and so their batched form, alone."""
+        path = replace(self, **changes)
+        path.__dict__["_batched"] = self._batched
+        return path
 
     @cached_property
     def _batched(self) -> tuple[Any, str]:

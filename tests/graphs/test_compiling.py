@@ -1,6 +1,8 @@
 """Which backend is taken, and what is said about it."""
 
 import logging
+import subprocess
+import sys
 
 import pytest
 
@@ -56,3 +58,19 @@ def test_default_is_taken_where_jax_is_missing(monkeypatch):
     choice = choose_backend(choice_itself, None, GAIN)
     assert choice.mode is None
     assert choice.reason == "JAX is not installed; 'pip install pymc-logz[jax]' saves an hour"
+
+
+WITHOUT_PYMC = """
+import sys
+import pytensor.tensor as pt
+from pymc_logz.graphs.compiling import compile_function
+x = pt.dvector("x")
+compile_function([x], [x + 1.0], {"mode": "FAST_COMPILE"})
+assert "pymc" not in sys.modules
+import pymc
+"""
+
+
+def test_pymc_can_be_imported_after_something_was_compiled():
+    """Would catch a rewrite of PyMC's asked for before PyMC is there, which takes its name."""
+    subprocess.run([sys.executable, "-c", WITHOUT_PYMC], check=True)
