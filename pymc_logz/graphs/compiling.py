@@ -168,7 +168,9 @@ def function_of(
     with warnings.catch_warnings():
         # JAX drops assertions about shapes, which are known here
         warnings.filterwarnings("ignore", message="Skipping .* Op", category=UserWarning)
-        kwargs = compile_kwargs_for(choice.mode, {"trust_input": True, **choice.kwargs})
+        # a kernel need not use all that it is given, and of some data only the shape is used
+        fixed = {"trust_input": True, "on_unused_input": "ignore"}
+        kwargs = compile_kwargs_for(choice.mode, {**fixed, **choice.kwargs})
         function = pytensor.function(list(inputs), list(outputs), **kwargs)
     return function, type(function.maker.linker).__name__.removesuffix("Linker").lower()
 

@@ -85,8 +85,6 @@ def compile_loop(
 
 
 def _compile(step: Step, n_steps: int, choice: Choice) -> Compiled:
-    # a kernel need not use all that it is given
-    choice = choice._replace(kwargs={"on_unused_input": "ignore", **choice.kwargs})
     if choice.is_jax:
         return _jax_loop(step, choice)
     return compile_graph(_scan(step, n_steps), choice)

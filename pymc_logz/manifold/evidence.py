@@ -16,9 +16,9 @@ from pymc_logz.manifold.draws import on_level_set
 from pymc_logz.manifold.missed_modes import misses_a_mode
 from pymc_logz.manifold.model import make_constrained_model, one_blas_thread
 from pymc_logz.models.context import model_from
-from pymc_logz.models.prior_check import check_prior_mass
+from pymc_logz.models.prior_check import check_priors
 from pymc_logz.runners.progress import progress_bar, report_count
-from pymc_logz.seeds import random_generator
+from pymc_logz.seeds import random_generator, spawn_generators
 from pymc_logz.trees.kinds import MANIFOLD_BRIDGED
 from pymc_logz.trees.layout import evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import posterior_rows
@@ -112,7 +112,9 @@ def manifold_bridge(
     with progress_bar(progressbar) as progress:
         report = report_count(progress, "Bridge", len(STEPS))
         constrained = make_constrained_model(model, compile_kwargs=compile_kwargs)
-        check_prior_mass(model, rng)
+        # a generator of its own: what follows must not depend on whether a check was made
+        [apart] = spawn_generators(rng, 1)
+        check_priors(model, apart)
         log_share, _ = constrained.level_set.compiled.prior.log_share(rng)
         rows = posterior_rows(idata, constrained.generator.flat).rows
         report(1)

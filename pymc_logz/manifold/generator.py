@@ -15,9 +15,11 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.compiling import compile_kwargs_for
 from pymc_logz.manifold.autoregressive import without_recurrence
+from pymc_logz.models.data_inputs import with_constant_data
 from pymc_logz.models.exact import exact_observations, is_exact
-from pymc_logz.models.flat import FlatModel, with_constant_data
+from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.guards import check_model
+from pymc_logz.models.keeping import kept_for
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ def _flat(
     n_dims = int(sum(np.prod(shape, dtype=int) for shape in shapes))
     point = pt.tensor("row", dtype=joined.dtype, shape=(n_dims,))
     everything = clone_replace(everything, {joined: point}, rebuild_strict=False)
-    log_prior, log_ratio, *rest = with_constant_data(everything)
+    log_prior, log_ratio, *rest = with_constant_data(everything, kept_for(model))
     names = tuple(var.name for var in model.value_vars)
     flat = FlatModel(model, names, shapes, point, log_prior, log_ratio)
     return flat, rest[: len(outputs)], rest[len(outputs) :]

@@ -9,13 +9,15 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import xarray as xr
-from pytensor.graph.basic import Variable
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.compiling import compile_kwargs_for
+from pymc_logz.models.keeping import kept_for
 
 DEFAULT_DIM = "data_row"
 TAKEN_DIMS = ("estimator", "log_z", "mcse", "weight_ess", "khat", "status")
@@ -44,8 +46,15 @@ def data_variable(model: pm.Model, name: str) -> Variable:
 
 def own_data(model: pm.Model, name: str) -> np.ndarray:
     """What the model itself has in that place."""
+    place = data_variable(model, name)
+    if isinstance(place, Constant):
+        return np.asarray(place.data)
+    if isinstance(place, SharedVariable):
+        return np.asarray(place.get_value())
     kwargs = compile_kwargs_for("FAST_COMPILE", {})
-    return np.asarray(pytensor.function([], data_variable(model, name), **kwargs)())
+    key = ("own data", name)
+    # a function of containers, which it reads anew whenever it is called
+    return np.asarray(kept_for(model).get(key, lambda: pytensor.function([], place, **kwargs))())
 
 
 @dataclass(frozen=True)
@@ -60,6 +69,11 @@ class SymbolicData:
 
 def symbolic_data(model: pm.Model, names: Iterable[str]) -> SymbolicData:
     """Data of these names, containers or observed variables, as an input of the model's shape."""
+    names = tuple(names)
+    return kept_for(model).get(("symbolic data", names), lambda: _symbolic_data(model, names))
+
+
+def _symbolic_data(model: pm.Model, names: tuple[str, ...]) -> SymbolicData:
     places = {name: data_variable(model, name) for name in names}
     shapes = {name: own_data(model, name).shape for name in places}
     sizes = [int(np.prod(shape)) for shape in shapes.values()]

@@ -8,7 +8,8 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
 from pymc_logz.graphs.batching import batch
-from pymc_logz.graphs.compiling import compile_function
+from pymc_logz.graphs.compiling import Compiled, compile_function
+from pymc_logz.graphs.kept import settings_key
 from pymc_logz.graphs.simplify import simplify
 from pymc_logz.models.flat import FlatModel
 
@@ -43,30 +44,9 @@ class RowDensity:
     ) -> None:
         self.flat = flat
         self.n_nan = self.n_evaluated = 0
-        self._outputs = simplify([flat.log_prior, flat.log_ratio])
-        graph, self.batching = self._graph(batching)
-        can_turn = batching == "auto" and self.batching == "vector"
-        trial = [np.zeros((ROWS_PER_CALL, var.type.shape[1])) for var in graph[0]]
-        self.compiled = compile_function(
-            *graph,
-            compile_kwargs,
-            trial,
-            (lambda: self._graph("row")[0]) if can_turn else None,
-        )
-        if self.compiled.is_alternative:
-            self.batching = "row"
-
-    def _graph(self, batching: str) -> tuple[tuple[list[Variable], list[Variable]], str]:
-        """Inputs and outputs of a call, and how its rows are batched."""
-        flat = self.flat
-        # a fixed number of rows, so that backends compile one shape only
-        rows = pt.matrix("rows", dtype="float64", shape=(ROWS_PER_CALL, flat.n_dims))
-        inputs = [rows]
-        if flat.data is not None:
-            width = flat.data.type.shape[0]
-            inputs.append(pt.matrix("data", dtype="float64", shape=(ROWS_PER_CALL, width)))
-        evaluate, how = batch(flat.point, self._outputs, flat.n_dims, batching, flat.data)
-        return (inputs, evaluate(*inputs)), how
+        key = ("row density", batching, settings_key(compile_kwargs))
+        made = flat.kept.get(key, lambda: _compiled_rows(flat, compile_kwargs, batching))
+        self.compiled, self.batching = made
 
     def __call__(
         self, rows: np.ndarray, data: np.ndarray | None = None
@@ -86,7 +66,8 @@ class RowDensity:
         tuple of np.ndarray
             Both of shape (n,).
         """
-        constant = () if data is None else (np.tile(data, (ROWS_PER_CALL, 1)).astype(float),)
+        own = () if data is None else (np.tile(data, (ROWS_PER_CALL, 1)).astype(float),)
+        constant = (*own, *self.flat.values)
         log_prior, log_ratio = np.empty((2, len(rows)))
         for start in range(0, len(rows), ROWS_PER_CALL):
             part = rows[start : start + ROWS_PER_CALL]
@@ -109,3 +90,38 @@ class RowDensity:
         with np.errstate(invalid="ignore"):
             total = log_prior + log_ratio
         return np.where(np.isnan(total), -np.inf, total)
+
+
+def _compiled_rows(
+    flat: FlatModel, compile_kwargs: Mapping[str, Any] | None, batching: str
+) -> tuple[Compiled, str]:
+    """The densities of rows as a function, and how the rows are batched."""
+    outputs = simplify([flat.log_prior, flat.log_ratio])
+    graph, how = _graph(flat, outputs, batching)
+    can_turn = batching == "auto" and how == "vector"
+    own = [np.zeros((ROWS_PER_CALL, width)) for width in _widths(flat)]
+    compiled = compile_function(
+        *graph,
+        compile_kwargs,
+        [*own, *flat.values],
+        (lambda: _graph(flat, outputs, "row")[0]) if can_turn else None,
+    )
+    return compiled, "row" if compiled.is_alternative else how
+
+
+def _widths(flat: FlatModel) -> list[int]:
+    """Lengths of what each row brings: its values, and its data if it has any."""
+    return [flat.n_dims, *([] if flat.data is None else [flat.data.type.shape[0]])]
+
+
+def _graph(
+    flat: FlatModel, outputs: list[Any], batching: str
+) -> tuple[tuple[list[Variable], list[Variable]], str]:
+    """Inputs and outputs of a call, and how its rows are batched."""
+    # a fixed number of rows, so that backends compile one shape only
+    rows = [
+        pt.matrix(name, dtype="float64", shape=(ROWS_PER_CALL, width))
+        for name, width in zip(("rows", "data"), _widths(flat), strict=False)
+    ]
+    evaluate, how = batch(flat.point, outputs, flat.n_dims, batching, flat.data, flat.inputs)
+    return ([*rows, *flat.inputs], evaluate(*rows)), how

@@ -1,8 +1,8 @@
 """From a PyMC model to flat rows in the unconstrained space, and back to named variables."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -11,18 +11,19 @@ import pytensor.tensor as pt
 import xarray as xr
 from pymc.backends.arviz import coords_and_dims_for_inferencedata, find_constants, find_observations
 from pymc.pytensorf import join_nonshared_inputs, replace_vars_in_graphs, rewrite_pregrad
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Constant
 from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.traversal import graph_inputs
-from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.compiling import compile_kwargs_for
+from pymc_logz.graphs.kept import Kept, one_at_a_time
+from pymc_logz.models.data_inputs import with_data_inputs
 from pymc_logz.models.data_rows import SymbolicData
 from pymc_logz.models.exact import refuse_exact
 from pymc_logz.models.guards import check_model
+from pymc_logz.models.keeping import KeptForModel, kept_for
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.geometric import AnnealingPath
@@ -49,6 +50,12 @@ class FlatModel:
     """Data that stand in for the model's own, by name of the observed variable."""
     data: TensorVariable | None = None
     """Symbolic data that differ from row to row, shape (D,), if there are any."""
+    inputs: tuple[TensorVariable, ...] = ()
+    """Symbolic data that all rows share: inputs of whatever is compiled from the densities."""
+    values: tuple[np.ndarray, ...] = ()
+    """What they were when the model was made flat."""
+    kept: Kept = field(default_factory=Kept)
+    """What was compiled from these densities."""
 
     @property
     def n_dims(self) -> int:
@@ -72,6 +79,8 @@ def flatten_model(
 ) -> FlatModel:
     """Flat log prior and log ratio of a model, after checking that its log Z is defined.
 
+    The graphs are made once for a model that stays as it is; data are inputs of them.
+
     Parameters
     ----------
     model
@@ -90,16 +99,40 @@ def flatten_model(
     ModelError
         With the variable's name and the remedy, if log Z is undefined or out of reach.
     """
+    kept = kept_for(model)
+    stand_ins = {name: np.asarray(value) for name, value in (observed or {}).items()}
+    shapes = tuple((name, value.shape) for name, value in stand_ins.items())
+    key = ("flat", shapes, None if data is None else data.vector)
+    graph = kept.get(key, lambda: _flat_graph(model, stand_ins, data, kept))
+    values = (*graph.containers(), *stand_ins.values())
+    return replace(graph.flat, observed=observed, values=values)
+
+
+class _FlatGraph(NamedTuple):
+    """A model made flat, and where the values of its inputs come from."""
+
+    flat: FlatModel
+    containers: Callable[[], tuple[np.ndarray, ...]]
+    """What the containers hold whose inputs come first."""
+
+
+def _flat_graph(
+    model: pm.Model,
+    stand_ins: Mapping[str, np.ndarray],
+    data: SymbolicData | None,
+    kept: KeptForModel,
+) -> _FlatGraph:
     refuse_exact(model)
     check_model(model)
-    start = model.initial_point(0)
-    stand_ins = {
-        model.rvs_to_values[model[name]]: pt.constant(value)
-        for name, value in (observed or {}).items()
+    start = starting_point(model, kept)
+    places = {model.rvs_to_values[model[name]]: value for name, value in stand_ins.items()}
+    given = {
+        place: pt.tensor(dtype=place.type.dtype, shape=value.shape)
+        for place, value in places.items()
     }
-    stand_ins |= {} if data is None else data.places
-    densities = [model.varlogp, model.datalogp]
-    densities = clone_replace(densities, stand_ins, rebuild_strict=False)
+    replaced = given if data is None else {**given, **data.places}
+    densities = clone_replace([model.varlogp, model.datalogp], replaced, rebuild_strict=False)
+    kept.bake_in(var for var in graph_inputs(densities) if isinstance(var, Constant))
     densities = [rewrite_pregrad(density) for density in densities]
     densities = [pt.as_tensor(density, allow_xtensor_conversion=True) for density in densities]
     densities, joined = join_nonshared_inputs(start, densities, model.value_vars)
@@ -107,21 +140,24 @@ def flatten_model(
     n_dims = int(sum(np.prod(shape, dtype=int) for shape in shapes))
     point = pt.tensor("row", dtype=joined.dtype, shape=(n_dims,))
     densities = clone_replace(densities, {joined: point}, rebuild_strict=False)
-    log_prior, log_ratio = with_constant_data(densities)
+    (log_prior, log_ratio), containers = with_data_inputs(densities, kept, sized=model.free_RVs)
     names = tuple(var.name for var in model.value_vars)
-    return FlatModel(
-        model, names, shapes, point, log_prior, log_ratio, observed, data and data.vector
+    flat = FlatModel(
+        model,
+        names,
+        shapes,
+        point,
+        log_prior,
+        log_ratio,
+        data=data and data.vector,
+        inputs=(*containers.inputs, *given.values()),
     )
+    return _FlatGraph(flat, containers.values)
 
 
-def with_constant_data(outputs: Iterable[Variable]) -> list[Any]:
-    """Replace data and dimension lengths by their present values, which makes shapes static."""
-    shared = {
-        var: pt.constant(var.get_value(borrow=True), name=var.name)
-        for var in graph_inputs(outputs)
-        if isinstance(var, SharedVariable) and not isinstance(var.type, RandomType)
-    }
-    return clone_replace(list(outputs), shared, rebuild_strict=False)
+def starting_point(model: pm.Model, kept: KeptForModel) -> dict[str, np.ndarray]:
+    """One value of each value variable, of its dtype and shape; by name."""
+    return kept.get("start", lambda: model.initial_point(0))
 
 
 def model_path(
@@ -141,6 +177,9 @@ def model_path(
         sample_reference=reference,
         how=batching,
         data=flat.data,
+        parameters=flat.inputs,
+        values=flat.values,
+        kept=flat.kept,
     )
 
 
@@ -167,19 +206,25 @@ def constrainer(
     flat: FlatModel, wanted: Iterable[str]
 ) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
     """Function from rows (n, d) to variables of these names; see `constrain`."""
-    model, wanted = flat.model, set(wanted)
+    kept, names = kept_for(flat.model), tuple(sorted(wanted))
+    return kept.get(("constrain", names), lambda: _constrainer(flat, set(names), kept))
+
+
+def _constrainer(
+    flat: FlatModel, wanted: set[str], kept: KeptForModel
+) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
+    model, n_dims = flat.model, flat.n_dims
     outputs = [var for var in model.unobserved_value_vars if var.name in wanted]
     names = [var.name for var in outputs]
     outputs = [pt.as_tensor(var, allow_xtensor_conversion=True) for var in outputs]
-    outputs, joined = join_nonshared_inputs(model.initial_point(0), outputs, model.value_vars)
-    outputs = with_constant_data(outputs)
-    batch = pt.matrix("rows", dtype=joined.dtype, shape=(None, flat.n_dims))
-    batched = vectorize_graph(outputs, {joined: batch})
-    kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
-    function = pytensor.function([batch], batched, **kwargs)
+    start = starting_point(model, kept)
+    outputs, joined = join_nonshared_inputs(start, outputs, model.value_vars)
+    outputs, data = with_data_inputs(outputs, kept)
+    batch = pt.matrix("rows", dtype=joined.dtype, shape=(None, n_dims))
+    function = _cheaply_compiled([batch, *data.inputs], vectorize_graph(outputs, {joined: batch}))
 
     def values_of(rows: np.ndarray) -> dict[str, np.ndarray]:
-        values = function(rows.astype(joined.dtype))
+        values = function(rows.astype(joined.dtype), *data.values())
         return {
             # a deterministic of data alone is not batched
             name: np.asarray(value)
@@ -189,6 +234,12 @@ def constrainer(
         }
 
     return values_of
+
+
+def _cheaply_compiled(inputs: list[Any], outputs: list[Any]) -> Callable[..., list[np.ndarray]]:
+    """Function that compiles in no time, for what is called once or twice."""
+    kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
+    return one_at_a_time(pytensor.function(inputs, outputs, **kwargs))
 
 
 def unconstrain(flat: FlatModel, posterior: xr.Dataset) -> np.ndarray:
@@ -211,9 +262,8 @@ def unconstrain(flat: FlatModel, posterior: xr.Dataset) -> np.ndarray:
     ValueError
         If a free variable is missing or has another shape than in the model.
     """
-    inputs, outputs, values = [], [], []
+    model, values = flat.model, []
     shapes = dict(zip(flat.value_names, flat.shapes, strict=True))
-    model = flat.model
     for rv in model.free_RVs:
         if rv.name not in posterior:
             raise ValueError(
@@ -222,16 +272,8 @@ def unconstrain(flat: FlatModel, posterior: xr.Dataset) -> np.ndarray:
             )
         array = posterior[rv.name].transpose("chain", "draw", ...).to_numpy()
         values.append(array.reshape(-1, *array.shape[2:]).astype(rv.dtype))
-        given = rv.type(name=f"{rv.name}_given")
-        transform = model.rvs_to_transforms[rv]
-        inputs.append(given)
-        outputs.append(given if transform is None else transform.forward(given, *rv.owner.inputs))
-    outputs = replace_vars_in_graphs(outputs, dict(zip(model.free_RVs, inputs, strict=True)))
-    # nameless: a name such as "1|group" looks like a dtype to PyTensor
-    batches = [pt.tensor(dtype=v.dtype, shape=(None, *v.type.shape)) for v in inputs]
-    batched = vectorize_graph(with_constant_data(outputs), dict(zip(inputs, batches, strict=True)))
-    kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
-    parts = pytensor.function(batches, batched, **kwargs)(*values)
+    kept = kept_for(model)
+    parts = kept.get("unconstrain", lambda: _unconstrainer(model, kept))(*values)
     for rv, part in zip(model.free_RVs, parts, strict=True):
         shape = shapes[model.rvs_to_values[rv].name]
         if part.shape[1:] != shape:
@@ -240,6 +282,23 @@ def unconstrain(flat: FlatModel, posterior: xr.Dataset) -> np.ndarray:
                 f"model has {shape}: they are of another model"
             )
     return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
+
+
+def _unconstrainer(model: pm.Model, kept: KeptForModel) -> Callable[..., list[np.ndarray]]:
+    """Function from draws of all free variables, one array each, to their unconstrained values."""
+    inputs, outputs = [], []
+    for rv in model.free_RVs:
+        given = rv.type(name=f"{rv.name}_given")
+        transform = model.rvs_to_transforms[rv]
+        inputs.append(given)
+        outputs.append(given if transform is None else transform.forward(given, *rv.owner.inputs))
+    outputs = replace_vars_in_graphs(outputs, dict(zip(model.free_RVs, inputs, strict=True)))
+    outputs, data = with_data_inputs(outputs, kept)
+    # nameless: a name such as "1|group" looks like a dtype to PyTensor
+    batches = [pt.tensor(dtype=given.dtype, shape=(None, *given.type.shape)) for given in inputs]
+    batched = vectorize_graph(outputs, dict(zip(inputs, batches, strict=True)))
+    function = _cheaply_compiled([*batches, *data.inputs], batched)
+    return lambda *values: function(*values, *data.values())
 
 
 def describe_row(flat: FlatModel, row: np.ndarray) -> str:

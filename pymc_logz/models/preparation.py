@@ -9,7 +9,8 @@ from pymc_logz.errors import says_if_interrupted
 from pymc_logz.models.data_rows import DataRows, symbolic_data
 from pymc_logz.models.flat import FlatModel, flatten_model, simulate
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.models.prior_check import check_prior_mass
+from pymc_logz.models.prior_check import check_priors
+from pymc_logz.seeds import spawn_generators
 
 
 @dataclass(frozen=True)
@@ -76,5 +77,7 @@ def prepare(
         flat = flatten_model(model, observed)
     prior = PriorDraws(model, needed=needs_prior_draws)
     if prior.obstacle is None:
-        check_prior_mass(model, rng)
+        # a generator of its own: what follows must not depend on whether a check was made
+        [apart] = spawn_generators(rng, 1)
+        check_priors(model, apart)
     return Prepared(flat, prior, rows, exact_row)

@@ -1,6 +1,8 @@
 """Exact draws of the prior of a model on the unconstrained space."""
 
+import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from pytensor.graph.traversal import ancestors, general_toposort
 from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import ImproperPriorError, warn
+from pymc_logz.models.keeping import kept_for
 
 MIN_FINITE_SHARE = 1e-3
 """Share of the draws below which a transform and its prior hardly meet."""
@@ -45,32 +48,21 @@ class PriorDraws:
 
     def __init__(self, model: pm.Model, *, needed: bool = True) -> None:
         self.model = model
-        self.obstacle: ImproperPriorError | None = None
-        """Why no draw can be made, if so."""
+        self._draws = kept_for(model).get("prior draws", lambda: _compiled_draws(model))
         self.n_drawn = 0
         self.n_finite = 0
-        try:
-            self._draw, self._rngs = _vectorized_draws(model)
-            self._draw(2)
-            self.vectorized = True
-        except (NotImplementedError, ValueError, TypeError, AssertionError):
-            self._draw, self._rngs = _looped_draws(model)
-            self.vectorized = False
-        try:
-            self._try_one()
-        except ImproperPriorError as error:
-            if needed:
-                raise
-            self.obstacle = error
+        if needed and self.obstacle is not None:
+            raise self.obstacle
 
-    def _try_one(self) -> None:
-        try:
-            self._draw(1)
-        except NotImplementedError as error:
-            raise ImproperPriorError(
-                f"the prior of {_undrawable(self.model)} cannot be drawn from ({error}), so there "
-                "is nowhere to start; use a proper prior, or give pm.CustomDist a random= function"
-            ) from error
+    @property
+    def obstacle(self) -> ImproperPriorError | None:
+        """Why no draw can be made, if so."""
+        return None if self._draws.obstacle is None else ImproperPriorError(self._draws.obstacle)
+
+    @property
+    def vectorized(self) -> bool:
+        """Whether many draws are made by one call."""
+        return self._draws.vectorized
 
     @property
     def finite_share(self) -> float:
@@ -108,13 +100,16 @@ class PriorDraws:
         """Draw n rows, shape (n, d)."""
         if self.obstacle is not None:
             raise self.obstacle
-        for shared in self._rngs:
-            seed = rng.integers(2**63, size=4)
-            shared.set_value(np.random.Generator(np.random.PCG64(seed)), borrow=True)
+        with self._draws.lock:
+            self._draws.seed(rng)
+            return self._finite_rows(n)
+
+    def _finite_rows(self, n: int) -> np.ndarray:
+        """N rows that the transforms can take, from generators that were just seeded."""
         kept: list[np.ndarray] = []
         n_kept, n_drawn, n_next = 0, 0, n
         while n_kept < n:
-            rows = self._draw(n_next)
+            rows = self._draws.draw(n_next)
             rows = rows[np.all(np.isfinite(rows), axis=1)]
             self.n_drawn += n_next
             self.n_finite += len(rows)
@@ -130,6 +125,45 @@ class PriorDraws:
             share = max(n_kept / n_drawn, MIN_FINITE_SHARE)
             n_next = min(max(16, int(1.2 * (n - n_kept) / share)), 2**16)
         return np.concatenate(kept)[:n]
+
+
+@dataclass(frozen=True)
+class _CompiledDraws:
+    """What draws from a prior, as it is compiled once for a model."""
+
+    draw: Callable[[int], np.ndarray]
+    """From n to n rows, of which some may not be finite."""
+    rngs: list[Any]
+    """Generators that it draws with."""
+    vectorized: bool
+    """Whether many draws are made by one call."""
+    obstacle: str | None = None
+    """Why no draw can be made, if so."""
+    lock: Any = field(default_factory=threading.Lock)
+    """Held from seeding the generators to the last draw."""
+
+    def seed(self, rng: np.random.Generator) -> None:
+        """Make the draws that follow a function of this generator."""
+        for shared in self.rngs:
+            seed = rng.integers(2**63, size=4)
+            shared.set_value(np.random.Generator(np.random.PCG64(seed)), borrow=True)
+
+
+def _compiled_draws(model: pm.Model) -> _CompiledDraws:
+    try:
+        draws = _CompiledDraws(*_vectorized_draws(model), vectorized=True)
+        draws.draw(2)
+    except (NotImplementedError, ValueError, TypeError, AssertionError):
+        draws = _CompiledDraws(*_looped_draws(model), vectorized=False)
+    try:
+        draws.draw(1)
+    except NotImplementedError as error:
+        obstacle = (
+            f"the prior of {_undrawable(model)} cannot be drawn from ({error}), so there is "
+            "nowhere to start; use a proper prior, or give pm.CustomDist a random= function"
+        )
+        return replace(draws, obstacle=obstacle)
+    return draws
 
 
 def _prior_values(model: pm.Model) -> list[Any]:
@@ -166,7 +200,8 @@ def _vectorized_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], lis
     if any(new.ndim != old.ndim + 1 for new, old in zip(batched, outputs, strict=True)):
         raise ValueError("a free variable was not batched")
     function, rngs = _compile([size], batched)
-    shapes = [value.shape for value in model.initial_point(0).values()]
+    start = kept_for(model).get("start", lambda: model.initial_point(0))
+    shapes = [value.shape for value in start.values()]
 
     def draw(n: int) -> np.ndarray:
         values = function(n)

@@ -7,7 +7,7 @@ makes m the share of draws that it can take, which is then the right constant. A
 that PyMC's log density and its draws disagree, and log Z would be off by log m.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,15 +17,18 @@ import pytensor
 import pytensor.tensor as pt
 from pymc.pytensorf import (
     collect_default_updates,
-    find_rng_nodes,
     replace_rng_nodes,
     replace_vars_in_graphs,
 )
+from pytensor.compile.executor import Function
 from pytensor.graph.replace import vectorize_graph
+from pytensor.tensor.random.type import RandomType
 from scipy.special import chdtri, logsumexp
 
 from pymc_logz.errors import ImproperPriorError
 from pymc_logz.graphs.compiling import compile_kwargs_for
+from pymc_logz.models.keeping import contents_of, is_data, kept_for
+from pymc_logz.models.known_priors import is_known
 
 N_DRAWS = 1000
 N_DRAWS_TO_REFUSE = 4000
@@ -71,15 +74,33 @@ class PriorMass:
         return bool(np.any(np.abs(distances) < TOLERANCE + 5.0 * np.array(self.mcse)))
 
 
-def check_prior_mass(model: pm.Model, rng: np.random.Generator) -> list[PriorMass]:
-    """Log prior mass of each free variable; refuses priors that are not normalised.
+def check_priors(model: pm.Model, rng: np.random.Generator) -> None:
+    """Refuse priors that are not normalised, out of those that are not known to be.
+
+    The verdict is kept, as long as the model and the data that its priors depend on are the same.
 
     Raises
     ------
     ImproperPriorError
         Naming the variable and the size of the disagreement.
     """
-    sample = _conditional_sampler(model, rng)
+    doubtful = tuple(rv for rv in model.free_RVs if not is_known(model, rv))
+    if not doubtful:
+        return
+    kept = kept_for(model)
+    functions = kept.get(("prior check", doubtful), lambda: _compiled(model, doubtful))
+    now = tuple(contents_of(container) for container in functions.data)
+    kept.get(("prior mass", doubtful, now), lambda: _checked_masses(functions, rng))
+
+
+def check_prior_mass(model: pm.Model, rng: np.random.Generator) -> list[PriorMass]:
+    """Log prior mass of each free variable, known or not; refuses as `check_priors` does."""
+    return _checked_masses(_compiled(model, tuple(model.free_RVs)), rng)
+
+
+def _checked_masses(functions: "_Functions", rng: np.random.Generator) -> list[PriorMass]:
+    functions.seed(rng)
+    sample = _conditional_sampler(functions)
     masses = _prior_masses(sample(N_DRAWS), rng)
     if all(mass.agrees for mass in masses):
         return masses
@@ -192,61 +213,89 @@ def _central_normal(fitted: np.ndarray, x: np.ndarray) -> np.ndarray:
     return np.where(square < chdtri(e, 0.5), log_density + np.log(2.0), -np.inf)
 
 
-def _conditional_sampler(model: pm.Model, rng: np.random.Generator) -> Sample:
-    """Function to n draws of each variable's value given its parents, and their log densities.
+@dataclass(frozen=True)
+class _Functions:
+    """What the check calls, compiled; whoever calls it has it alone, as `Kept` makes sure."""
 
-    The parents are held at one draw of the prior that the transforms can take.
-    """
+    names: tuple[str, ...]
+    """Of the variables that are checked."""
+    joint: Function
+    """To a draw of every free variable."""
+    to_values: Function
+    """From these to their unconstrained values."""
+    draw: Function
+    """From these, as parents, to an unconstrained draw of each variable that is checked."""
+    log_density: Function
+    """From unconstrained values of all, and n values of each that is checked, to n log densities
+    of each: its n values meet the one value of its parents."""
+    data: tuple[Any, ...]
+    """Containers that any of these depend on."""
+
+    def seed(self, rng: np.random.Generator) -> None:
+        """Make what is drawn a function of this generator."""
+        for function in (self.joint, self.draw):
+            for shared in function.get_shared():
+                if isinstance(shared.type, RandomType):
+                    shared.set_value(np.random.default_rng(rng.integers(2**63)), borrow=True)
+
+
+def _compiled(model: pm.Model, checked: Sequence[Any]) -> _Functions:
     given = {rv: rv.type(name=f"{rv.name}_given") for rv in model.free_RVs}
     forward, conditional = [], []
     for rv in model.free_RVs:
         transform = model.rvs_to_transforms[rv]
         value = rv if transform is None else transform.forward(rv, *rv.owner.inputs)
-        parents = {other: draw for other, draw in given.items() if other is not rv}
-        conditional += replace_vars_in_graphs([value], parents)
         forward += replace_vars_in_graphs([value], given)
+        if rv in checked:
+            parents = {other: draw for other, draw in given.items() if other is not rv}
+            conditional += replace_vars_in_graphs([value], parents)
     inputs = list(given.values())
-    joint, to_values = _sampler([], list(model.free_RVs), rng), _sampler(inputs, forward, rng)
+    functions = (
+        _sampler([], list(model.free_RVs)),
+        _sampler(inputs, forward),
+        _sampler(inputs, conditional),
+        _log_density_function(model, checked),
+    )
+    shared = (var for function in functions for var in function.get_shared())
+    data = tuple(dict.fromkeys(var for var in shared if is_data(var)))
+    return _Functions(tuple(rv.name for rv in checked), *functions, data)
+
+
+def _conditional_sampler(functions: _Functions) -> Sample:
+    """Function to n draws of each variable's value given its parents, and their log densities.
+
+    The parents are held at one draw of the prior that the transforms can take.
+    """
     for _ in range(MAX_TRIES):
-        parents_at = joint()
-        values_at = to_values(*parents_at)
+        parents_at = functions.joint()
+        values_at = functions.to_values(*parents_at)
         if all(np.all(np.isfinite(value)) for value in values_at):
             break
-    draw = _sampler(inputs, conditional, rng)
-    log_density = _log_density_function(model)
-    names = [rv.name for rv in model.free_RVs]
 
     def sample(n: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        columns = zip(*(draw(*parents_at) for _ in range(n)), strict=True)
+        columns = zip(*(functions.draw(*parents_at) for _ in range(n)), strict=True)
+        names = functions.names
         draws = {name: np.stack(column) for name, column in zip(names, columns, strict=True)}
-        densities = log_density(*values_at, *draws.values())
+        densities = functions.log_density(*values_at, *draws.values())
         return draws, dict(zip(names, densities, strict=True))
 
     return sample
 
 
-def _sampler(
-    inputs: list[Any], outputs: list[Any], rng: np.random.Generator
-) -> Callable[..., list[np.ndarray]]:
+def _sampler(inputs: list[Any], outputs: list[Any]) -> Function:
     outputs = replace_rng_nodes(
         [pt.as_tensor(out, allow_xtensor_conversion=True) for out in outputs]
     )
     updates = collect_default_updates(inputs=inputs, outputs=outputs)
     kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
-    function = pytensor.function(inputs, outputs, updates=updates, **kwargs)
-    for shared in find_rng_nodes(outputs):
-        shared.set_value(np.random.default_rng(rng.integers(2**63)), borrow=True)
-    return function
+    return pytensor.function(inputs, outputs, updates=updates, **kwargs)
 
 
-def _log_density_function(model: pm.Model) -> Callable[..., list[np.ndarray]]:
-    """From one value of each variable and n values of each to n log densities of each.
-
-    The n values of a variable meet the one value of its parents.
-    """
+def _log_density_function(model: pm.Model, checked: Sequence[Any]) -> Function:
     batches, outputs = [], []
-    log_densities = model.logp(vars=model.free_RVs, sum=False)
-    for value, log_density in zip(model.value_vars, log_densities, strict=True):
+    log_densities = model.logp(vars=list(checked), sum=False)
+    for rv, log_density in zip(checked, log_densities, strict=True):
+        value = model.rvs_to_values[rv]
         # nameless: a name such as "1|group" looks like a dtype to PyTensor
         batch = pt.tensor(dtype=value.type.dtype, shape=(None, *value.type.shape))
         batches.append(batch)

@@ -1,7 +1,7 @@
 """The path from a reference to a target, and what a batch of rows is worth on it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_logz.arguments import check_choice
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.batching import BATCHINGS, batch
+from pymc_logz.graphs.kept import Kept
 from pymc_logz.graphs.simplify import simplify
 
 
@@ -109,6 +110,8 @@ class AnnealingPath:
     rebased: Callable[[TensorVariable, Evaluation], Evaluation] | None = None
     """Makes of the evaluation of the densities above that of a path from another reference to the
     same target: see `pymc_logz.paths.mixture`."""
+    kept: Kept = field(default_factory=Kept)
+    """What was made of these densities."""
 
     def __post_init__(self) -> None:
         check_choice(BATCHINGS, how=self.how)
@@ -143,7 +146,7 @@ class AnnealingPath:
 
     def given(self, row_data: TensorVariable) -> "AnnealingPath":
         """The same path for rows that bring these data along, shape (n, D)."""
-        return self._batched_alike(row_data=row_data)
+        return replace(self, row_data=row_data)
 
     def row_data_inputs(self) -> list[TensorVariable]:
         """Symbolic input for the data of the rows, shape (n, D); none if rows bring none along."""
@@ -158,20 +161,27 @@ class AnnealingPath:
         log_z_reference: float,
     ) -> "AnnealingPath":
         """The same path at other values of its parameters, which are another reference's."""
-        return self._batched_alike(
+        return replace(
+            self,
             values=tuple(values),
             sample_reference=sample_reference,
             log_z_reference=log_z_reference,
         )
 
-    def _batched_alike(self, **changes: Any) -> "AnnealingPath":
-        """A copy with changes that leave the two densities, and so their batched form, alone."""
-        path = replace(self, **changes)
-        path.__dict__["_batched"] = self._batched
-        return path
+    def made_once[Made](self, key: tuple[Any, ...], make: Callable[[], Made]) -> Made:
+        """What depends on the densities, on how rows are batched, and on what the key names.
+
+        See `pymc_logz.graphs.kept`.
+        """
+        densities = (self.log_reference, self.log_ratio, self.data, *self.parameters)
+        settings = (self.rebased, self.how, self.has_gradients)
+        return self.kept.get((*key, densities, *settings), make)
 
     @cached_property
     def _batched(self) -> tuple[Any, str]:
+        return self.made_once(("batched",), self._batch)
+
+    def _batch(self) -> tuple[Any, str]:
         outputs = simplify([self.log_reference, self.log_ratio])
         if self.has_gradients:
             outputs += [gradient_of(value, self.point) for value in outputs]

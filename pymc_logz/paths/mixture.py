@@ -111,6 +111,19 @@ def mixture_path(path: AnnealingPath) -> AnnealingPath:
         From the prior.
     """
     d = path.n_dims
+    terms, rebased = path.kept.get(("mixture", d), lambda: _opening(d))
+    none = np.empty(0)
+    alone = MixtureTerms(0.0, 0.0, none, none, np.empty((0, d)), none, np.empty((0, 0)))
+    return replace(
+        path,
+        parameters=(*path.parameters, *terms),
+        values=(*path.values, *alone),
+        rebased=rebased,
+    )
+
+
+def _opening(d: int) -> tuple[MixtureTerms, Callable[..., Evaluation]]:
+    """Symbolic mixtures in d dimensions, and what they make of a path from the prior."""
     shapes = ((), (), (None,), (None,), (None, d), (None,), (None, None))
     terms = MixtureTerms(
         *(
@@ -118,14 +131,7 @@ def mixture_path(path: AnnealingPath) -> AnnealingPath:
             for name, shape in zip(MixtureTerms._fields, shapes, strict=True)
         )
     )
-    none = np.empty(0)
-    alone = MixtureTerms(0.0, 0.0, none, none, np.empty((0, d)), none, np.empty((0, 0)))
-    return replace(
-        path,
-        parameters=(*path.parameters, *terms),
-        values=(*path.values, *alone),
-        rebased=partial(from_mixture, terms),
-    )
+    return terms, partial(from_mixture, terms)
 
 
 def leaving(path: AnnealingPath, mixture: Mixture) -> tuple[Any, ...]:

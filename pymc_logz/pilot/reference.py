@@ -8,6 +8,7 @@ import xarray as xr
 
 from pymc_logz.errors import ModelError, says_if_interrupted, warn
 from pymc_logz.graphs.compiling import compile_function
+from pymc_logz.graphs.kept import settings_key
 from pymc_logz.models.flat import FlatModel, describe_row, model_path, unconstrain
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import PriorDraws
@@ -75,10 +76,14 @@ def make_reference(
         return fitted_student(unconstrain(flat, posterior_of(reference, "reference")))
     target = flat.log_prior + flat.log_ratio
     outputs = [target, gradient_of(target, flat.point)]
-    compiled = compile_function([flat.point], outputs, compile_kwargs, [starts[0]])
+    inputs = [flat.point, *flat.inputs]
+    compiled = flat.kept.get(
+        ("value and gradient", settings_key(compile_kwargs)),
+        lambda: compile_function(inputs, outputs, compile_kwargs, [starts[0], *flat.values]),
+    )
 
     def value_and_gradient(row: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = compiled.call(row)
+        value, gradient = compiled.call(row, *flat.values)
         return float(value), np.asarray(gradient, dtype=float)
 
     values = np.array([value_and_gradient(row)[0] for row in starts])

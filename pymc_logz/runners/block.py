@@ -11,6 +11,7 @@ import pytensor.tensor as pt
 
 from pymc_logz.errors import says_if_interrupted
 from pymc_logz.graphs.compiling import Compiled
+from pymc_logz.graphs.kept import settings_key
 from pymc_logz.graphs.loops import Step, compile_loop
 from pymc_logz.kernels.base import Kernel, KernelState, Move
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation
@@ -87,9 +88,13 @@ class Block:
     @cached_property
     @says_if_interrupted("the model was being compiled")
     def compiled(self) -> Compiled:
-        """The moves as a function."""
+        """The moves as a function; blocks of the same moves on one path share it."""
+        settings = (self.kernel, self.n_moves, settings_key(self.compile_kwargs))
+        return self.asked.made_once((type(self), *settings), self._compile)
+
+    def _compile(self) -> Compiled:
         rng, n_dims = np.random.default_rng(0), self.asked.n_dims
-        trial = self.initial_state(self.asked.sample_reference(rng, self.n_rows))
+        trial = self.initial_state(np.zeros((self.n_rows, n_dims)))
         moves = self._still_moves(self.n_moves)
         noise = self.kernel.draw_noise(rng, self.n_moves, self.n_rows, n_dims)
         can_turn = self.asked.how == "auto" and self.asked.batching == "vector"

@@ -9,6 +9,8 @@ import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import says_if_interrupted
+from pymc_logz.graphs.compiling import Compiled
+from pymc_logz.graphs.kept import settings_key
 from pymc_logz.graphs.loops import Step, compile_loop
 from pymc_logz.kernels.base import KernelState, Move, draw_log_uniform
 from pymc_logz.runners.block import MAX_NOISE_PER_BLOCK, MOVES_PER_BLOCK, Block
@@ -117,12 +119,18 @@ class TemperBlock:
         affordable = MAX_NOISE_PER_BLOCK // (2 * n_walkers * largest_of(self.noise_of_row))
         self.n_moves = 2 * int(np.clip(affordable, 1, MOVES_PER_BLOCK // 2))
         self.row_data = [np.repeat(part[:1], n_walkers, axis=0) for part in block.row_data]
-        rng = np.random.default_rng(0)
-        start = np.zeros((n_walkers, self.path.n_dims))
-        walkers = Walkers(block.initial_state(start), self.spread_levels(rng))
-        trial = self._arguments(walkers, self.still_tables(), rng)
-        self.compiled = compile_loop(self._step(), self.n_moves, compile_kwargs, trial)
         self.initial_state = block.initial_state
+        settings = (self.kernel, n_levels, exchange, self.n_moves, settings_key(compile_kwargs))
+        self.compiled = self.path.made_once(
+            (type(self), *settings), lambda: self._compile(compile_kwargs)
+        )
+
+    def _compile(self, compile_kwargs: Mapping[str, Any] | None) -> Compiled:
+        rng = np.random.default_rng(0)
+        start = np.zeros((self.n_walkers, self.path.n_dims))
+        walkers = Walkers(self.initial_state(start), self.spread_levels(rng))
+        trial = self._arguments(walkers, self.still_tables(), rng)
+        return compile_loop(self._step(), self.n_moves, compile_kwargs, trial)
 
     def _step(self) -> Step:
         """One iteration."""

@@ -1,0 +1,146 @@
+"""What was compiled for a model, kept as long as the model lives and stays as it is.
+
+A model is a mutable thing. So whoever asks what is kept for it gets it for the model as it is now:
+a fingerprint of the graph tells whether it has changed, and if so nothing of the old is used.
+"""
+
+import hashlib
+import operator
+import pickle
+import threading
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.type import RandomType
+
+from pymc_logz.graphs.kept import Kept
+
+ATTRIBUTE = "_pymc_logz_kept"
+"""Where a model carries what is kept for it."""
+
+
+def kept_for(model: pm.Model) -> "KeptForModel":
+    """What is kept for a model as it is now; nothing yet if it is new or has changed."""
+    # Kept on the model itself: compiled functions refer to the model's variables, which may refer
+    # back to it (a transform or a density can be any function of the user's). In a table beside it
+    # they would hold it for ever; here all of it is one cycle, which goes with the model.
+    return vars(model).setdefault(ATTRIBUTE, _Holder()).now(model)
+
+
+class _Holder:
+    """What a model carries: what is kept for its present state."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: KeptForModel | None = None
+
+    def now(self, model: pm.Model) -> "KeptForModel":
+        fingerprint = _fingerprint(model)
+        with self._lock:
+            # what was kept for an earlier state is let go, never changed: a run may still use it
+            if self._kept is None or not self._kept.is_for(fingerprint):
+                self._kept = KeptForModel(fingerprint)
+            return self._kept
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A model that travels leaves behind what was compiled for it."""
+        return _Holder, ()
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What tells one state of a model from another."""
+
+    roots: tuple[Any, ...]
+    """Variables in their places, and transforms: others are others, however similar."""
+    graph: tuple[Variable, ...]
+    """All that the variables are computed from."""
+    contents: tuple[Hashable, ...]
+    """Constants, shapes of data, and settings of PyTensor."""
+
+    def same_as(self, other: "Fingerprint") -> bool:
+        """Whether both are of the same state."""
+        return self.contents == other.contents and all(
+            len(one) == len(two) and all(map(operator.is_, one, two))
+            for one, two in ((self.roots, other.roots), (self.graph, other.graph))
+        )
+
+
+class KeptForModel(Kept):
+    """What is kept for one state of a model."""
+
+    def __init__(self, fingerprint: Fingerprint) -> None:
+        super().__init__()
+        self._fingerprint = fingerprint
+        self._known = set(fingerprint.graph)
+        self._watched: dict[Variable, tuple[Callable[[Variable], Hashable], Hashable]] = {}
+        """What was found beyond the model's own graph: how it is read, and what it was."""
+
+    def bake_in(self, variables: Iterable[Variable]) -> None:
+        """Note that what was made is worthless once one of these has other contents."""
+        for var in variables:
+            if is_data(var) or var not in self._known:
+                self._watched[var] = contents_of, contents_of(var)
+
+    def take_in(self, containers: Iterable[Variable]) -> None:
+        """Note that what was made is worthless once one of these has another shape."""
+        for var in containers:
+            if var not in self._known:
+                self._watched.setdefault(var, (shape_of, shape_of(var)))
+
+    def is_for(self, fingerprint: Fingerprint) -> bool:
+        """Whether this is the state, and what was found elsewhere is as it was."""
+        watched = list(self._watched.items())
+        return self._fingerprint.same_as(fingerprint) and all(
+            read(var) == before for var, (read, before) in watched
+        )
+
+
+def _fingerprint(model: pm.Model) -> Fingerprint:
+    random = [*model.free_RVs, *model.observed_RVs]
+    values = [model.rvs_to_values[rv] for rv in random]
+    lists = (model.free_RVs, model.observed_RVs, model.potentials, model.deterministics)
+    roots = [*random, *values, *model.potentials, *model.deterministics, *model.data_vars]
+    # PyMC replaces generators in place when it compiles draws
+    graph = tuple(var for var in ancestors(roots) if not isinstance(var.type, RandomType))
+    config = pytensor.config
+    settings = (config.floatX, config.mode, config.linker, config.optimizer)
+    return Fingerprint(
+        roots=(*roots, *(model.rvs_to_transforms[rv] for rv in random)),
+        graph=graph,
+        contents=(tuple(map(len, lists)), settings, *map(_brought_in, graph)),
+    )
+
+
+def _brought_in(var: Variable) -> Hashable:
+    """What a variable brings into a graph of its own: data are inputs, so of them their shape."""
+    if is_data(var):
+        return shape_of(var)
+    return contents_of(var) if isinstance(var, Constant) else None
+
+
+def is_data(var: Variable) -> bool:
+    """Whether a variable is a container whose values a user may set."""
+    return isinstance(var, SharedVariable) and not isinstance(var.type, RandomType)
+
+
+def shape_of(var: Variable) -> Hashable:
+    """Shape and dtype of data."""
+    value = var.get_value(borrow=True)
+    return np.shape(value), str(getattr(value, "dtype", type(value)))
+
+
+def contents_of(var: Variable) -> Hashable:
+    """Digest of the values of data or of a constant, which may be a user's own array."""
+    value = var.get_value(borrow=True) if isinstance(var, SharedVariable) else var.data
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        plain = np.ascontiguousarray(value)
+        return value.dtype.str, value.shape, hashlib.blake2b(plain.data).digest()
+    return hashlib.blake2b(pickle.dumps(value)).digest()
