@@ -208,7 +208,7 @@ def by_model(records: list[Record], names: Iterable[str]) -> list[Compared]:
 def cost_table(compared: list[Compared], method: str) -> str:
     """Costs of one of our methods in units of those of ``pm.sample``, one line a model."""
     rows = []
-    for model in compared:
+    for model in (model for model in compared if model.of(method, "cold")):
         costs = [*model.ratios(method).values(), *model.cpu_ratios(method)]
         ratios = [_text(value, ".2f") for value in costs]
         both = [model.of(method, call) for call in ("cold", "warm")]
