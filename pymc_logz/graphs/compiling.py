@@ -19,8 +19,6 @@ Graph = Callable[[], tuple[Sequence[Variable], Sequence[Variable]]]
 """Makes the inputs and outputs of a function."""
 
 logger = logging.getLogger("pymc.pymc_logz")
-PARAMETER_CHECKS = "local_check_parameter_to_ninf_switch"
-"""PyMC's rewrite of a distribution's parameter check into log density -inf."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +38,18 @@ Maker = Callable[["Choice"], Compiled]
 """Compiles a function for a choice of backend."""
 
 
+def parameter_checks() -> tuple[str, ...]:
+    """Name of PyMC's rewrite of a distribution's parameter check into log density -inf."""
+    name = "local_check_parameter_to_ninf_switch"
+    # without PyMC there are no such checks, and asking for a name that PyMC registers when it is
+    # imported later would take that name
+    return (name,) if name in optdb["canonicalize"] else ()
+
+
 def compile_kwargs_for(mode: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Keyword arguments of ``pytensor.function`` for a mode, bad parameters giving -inf."""
     mode = get_mode(mode)
-    optimizer = mode.provided_optimizer
-    # without PyMC there are no such checks, and asking for a name that PyMC registers when it is
-    # imported later would take that name
-    if PARAMETER_CHECKS in optdb["canonicalize"]:
-        optimizer = optimizer.including(PARAMETER_CHECKS)
+    optimizer = mode.provided_optimizer.including(*parameter_checks())
     return {**kwargs, "mode": Mode(linker=mode.linker, optimizer=optimizer)}
 
 

@@ -3,7 +3,8 @@
 The log likelihood of binary data is ``switch(y, log p, log(1 - p))``, of which both branches are
 computed and one is thrown away. Where the branches are the same function, it is applied to the
 switch of their arguments instead. XLA makes slow code of PyTensor's four-branch softplus, so a form
-of equal accuracy without branches takes its place there.
+of equal accuracy without branches takes its place there. A distribution's parameter check becomes
+log density -inf here already: once rows are batched, one check would stand for all of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,6 +21,8 @@ from pytensor.scalar.math import Softplus
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import All
 from pytensor.tensor.variable import TensorVariable
+
+from pymc_logz.graphs.compiling import parameter_checks
 
 
 class BranchlessSoftplus(Softplus):
@@ -97,6 +100,6 @@ def simplify(outputs: Sequence[TensorVariable]) -> list[TensorVariable]:
         jax_funcify.register(BranchlessSoftplus)(_jax_softplus)
     fgraph = FunctionGraph(outputs=list(outputs), clone=True, copy_inputs=False)
     for rewrites in (FIRST, THEN):
-        rewrite_graph(fgraph, include=("canonicalize", "stabilize"))
+        rewrite_graph(fgraph, include=("canonicalize", "stabilize", *parameter_checks()))
         EquilibriumGraphRewriter(rewrites, max_use_ratio=10).rewrite(fgraph)
     return list(fgraph.outputs)

@@ -13,6 +13,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_logz.arguments import check_choice
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.batching import BATCHINGS, batch
+from pymc_logz.graphs.gradients import gradients_of
 from pymc_logz.graphs.kept import Kept
 from pymc_logz.graphs.simplify import simplify
 
@@ -184,7 +185,7 @@ class AnnealingPath:
     def _batch(self) -> tuple[Any, str]:
         outputs = simplify([self.log_reference, self.log_ratio])
         if self.has_gradients:
-            outputs += [gradient_of(value, self.point) for value in outputs]
+            outputs += gradients(outputs, self.point)
         return batch(self.point, outputs, self.n_dims, self.how, self.data, self.parameters)
 
 
@@ -208,10 +209,10 @@ def values_of(parameters: Sequence[TensorVariable], values: Sequence[Any]) -> tu
     return arrays
 
 
-def gradient_of(value: TensorVariable, point: TensorVariable) -> TensorVariable:
-    """Gradient of a scalar, shape (d,); a `ModelError` if there is none."""
+def gradients(values: Sequence[TensorVariable], point: TensorVariable) -> list[TensorVariable]:
+    """Gradients of scalars, shape (d,) each; a `ModelError` if there are none."""
     try:
-        return pt.grad(value, point, disconnected_inputs="ignore", return_disconnected="zero")
+        return gradients_of(values, point)
     except (NotImplementedError, NullTypeGradError) as error:
         raise ModelError(
             f"the model has no gradient ({str(error)[:200]}), which this kernel follows; use one "

@@ -14,7 +14,7 @@ from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_at_mode, fitted_student
-from pymc_logz.paths.geometric import AnnealingPath, gradient_of
+from pymc_logz.paths.geometric import AnnealingPath, gradients
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.posterior import posterior_of
 
@@ -75,7 +75,7 @@ def make_reference(
     if isinstance(reference, xr.DataTree):
         return fitted_student(unconstrain(flat, posterior_of(reference, "reference")))
     target = flat.log_prior + flat.log_ratio
-    outputs = [target, gradient_of(target, flat.point)]
+    outputs = [target, *gradients([target], flat.point)]
     inputs = [flat.point, *flat.inputs]
     compiled = flat.kept.get(
         ("value and gradient", settings_key(compile_kwargs)),

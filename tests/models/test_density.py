@@ -1,5 +1,7 @@
 """Log densities of many rows: against PyMC."""
 
+import numpy as np
+import pymc as pm
 import pytest
 from support import pymc_models as models
 from support.checks import make_rng
@@ -22,3 +24,21 @@ def test_rows_have_the_models_density(name: str, batching: str) -> None:
     for i in (0, 7, ROWS_PER_CALL - 1, ROWS_PER_CALL, ROWS_PER_CALL + 4):
         expected = float(logp(flat.named_values(rows[i])))
         assert log_prior[i] + log_ratio[i] == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
+@pytest.mark.parametrize("batching", ["vector", "row"])
+def test_a_row_without_density_leaves_the_others_theirs(batching: str) -> None:
+    """Would catch a parameter check over the whole batch: one bad row made all of them -inf."""
+    with pm.Model() as model:
+        rate = pm.Normal("rate", 1, 1)
+        scale = pm.HalfNormal("scale", 1)
+        pm.Poisson("count", rate, observed=[1, 2])
+        pm.Normal("y", 0, scale, observed=[0.1])
+    flat = flatten_model(model)
+    rows = np.array([[0.5, 0.0], [-0.5, 0.0], [0.5, -800.0], [0.5, 0.2]])
+    _, together = RowDensity(flat, batching=batching)(rows)
+    assert np.isfinite(together).tolist() == [True, False, False, True]
+    logp = model.compile_logp(vars=model.observed_RVs, mode="FAST_COMPILE")
+    for i in (0, 3):
+        assert together[i] == pytest.approx(float(logp(flat.named_values(rows[i]))))

@@ -1,0 +1,89 @@
+"""Gradients by a flat vector, put together from those by its parts.
+
+A model takes its variables out of the vector as slices. The gradient of a slice is a vector of
+zeros with an entry set, and their sum is one more operation for each variable, which XLA compiles
+one by one; here the gradients by the slices are joined instead, in one operation.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytensor.tensor as pt
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import applys_between
+from pytensor.tensor.basic import get_underlying_scalar_constant_value
+from pytensor.tensor.exceptions import NotScalarConstantError
+from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
+from pytensor.tensor.variable import TensorVariable
+
+Part = tuple[int, int, TensorVariable]
+"""First entry, end and variable of a slice, or of a single entry, of a vector."""
+
+
+def gradients_of(values: Sequence[TensorVariable], point: TensorVariable) -> list[TensorVariable]:
+    """Gradients of scalars by a vector of static length d, shape (d,) each.
+
+    Raises
+    ------
+    NotImplementedError, NullTypeGradError
+        If there is none.
+    """
+    parts = _disjoint_parts(values, point)
+    inputs = [variable.type() for *_, variable in parts]
+    slices = [variable for *_, variable in parts]
+    apart = clone_replace(list(values), dict(zip(slices, inputs, strict=True)))
+    gradients = [_gradient(value, point, parts, inputs) for value in apart]
+    return clone_replace(gradients, dict(zip(inputs, slices, strict=True)))
+
+
+def _gradient(
+    value: TensorVariable, point: TensorVariable, parts: list[Part], inputs: list[TensorVariable]
+) -> TensorVariable:
+    """Gradient of a scalar that depends on some parts of the vector as on inputs of their own."""
+    whole, *by_part = pt.grad(
+        value, [point, *inputs], disconnected_inputs="ignore", return_disconnected="none"
+    )
+    joined: list[Any] = []
+    end = 0
+    for (start, stop, _), variable, gradient in zip(parts, inputs, by_part, strict=True):
+        if start > end:
+            joined.append(pt.zeros(start - end, dtype=point.dtype))
+        gradient = pt.zeros_like(variable) if gradient is None else gradient
+        joined.append(gradient.reshape((1,)) if gradient.ndim == 0 else gradient)
+        end = stop
+    if end < point.type.shape[0]:
+        joined.append(pt.zeros(point.type.shape[0] - end, dtype=point.dtype))
+    if all(gradient is None for gradient in by_part):
+        return pt.zeros_like(point) if whole is None else whole
+    total = pt.concatenate(joined)
+    return total if whole is None else whole + total
+
+
+def _disjoint_parts(values: Sequence[TensorVariable], point: TensorVariable) -> list[Part]:
+    """Slices of the vector that do not overlap, the longer ones first choice, in their order."""
+    parts: list[Part] = []
+    nodes = applys_between([point], list(values))
+    found = [part for node in nodes if (part := _part(node, point)) is not None]
+    for start, stop, variable in sorted(found, key=lambda part: part[0] - part[1]):
+        if all(stop <= first or end <= start for first, end, _ in parts):
+            parts.append((start, stop, variable))
+    return sorted(parts, key=lambda part: part[0])
+
+
+def _part(node: Any, point: TensorVariable) -> Part | None:
+    """The part of the vector that a node takes, if that is known and without steps."""
+    if not isinstance(node.op, Subtensor) or node.inputs[0] is not point:
+        return None
+    [index] = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
+    try:
+        if not isinstance(index, slice):
+            start = int(get_underlying_scalar_constant_value(index)) % point.type.shape[0]
+            return start, start + 1, node.outputs[0]
+        bounds = [
+            None if bound is None else int(get_underlying_scalar_constant_value(bound))
+            for bound in (index.start, index.stop, index.step)
+        ]
+    except NotScalarConstantError:
+        return None
+    start, stop, step = slice(*bounds).indices(point.type.shape[0])
+    return (start, stop, node.outputs[0]) if step == 1 and start < stop else None
