@@ -8,14 +8,10 @@ and the like.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply
-from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.rewriting.utils import rewrite_graph
@@ -28,98 +24,11 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.arguments import check_choice
-from pymc_logz.graphs.compiling import compile_kwargs_for
+from pymc_logz.graphs.row_map import RowMap
 
 BATCHINGS = ("auto", "vector", "row")
 REWRITTEN = (Dot, ARange, Alloc, IncSubtensor, AdvancedIncSubtensor)
 """Operations that PyTensor or a backend rewrites from a Blockwise into a batched form."""
-
-
-class RowMap(Op):
-    """Applies the graph of one row, vector (d,) to vector (k,), to each row of a matrix (n, d).
-
-    The graph may depend on parameters besides, which are the same for all rows.
-    """
-
-    __props__ = ()
-
-    def __init__(
-        self,
-        point: TensorVariable,
-        output: TensorVariable,
-        parameters: Sequence[TensorVariable] = (),
-    ) -> None:
-        self.fgraph = FunctionGraph([point, *parameters], [output], clone=True)
-
-    def make_node(self, rows: Any, *parameters: Any) -> Apply:
-        """Node for a matrix of rows and the parameters."""
-        inputs = [pt.as_tensor(value) for value in (rows, *parameters)]
-        [output] = self.fgraph.outputs
-        batched = pt.tensor(dtype=output.dtype, shape=(None, *output.type.shape))
-        return Apply(self, inputs, [batched])
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    @cached_property
-    def _one_row(self) -> Callable[..., np.ndarray]:
-        kwargs = compile_kwargs_for("CVM", {"trust_input": True, "on_unused_input": "ignore"})
-        return pytensor.function(self.fgraph.inputs, self.fgraph.outputs[0], **kwargs)
-
-    def perform(self, node: Apply, inputs: Sequence[Any], outputs: Any) -> None:
-        """Python loop over rows, for backends without a form of their own."""
-        rows, *parameters = inputs
-        rows = np.ascontiguousarray(rows)
-        outputs[0][0] = np.stack([self._one_row(row, *parameters) for row in rows])
-
-    def optimized(self, mode_name: str, *excluding: str) -> FunctionGraph:
-        """Copy of the inner graph, rewritten for a backend."""
-        fgraph = self.fgraph.clone()
-        mode = compile_kwargs_for(mode_name, {})["mode"]
-        mode.excluding(*excluding).optimizer.rewrite(fgraph)
-        return fgraph
-
-
-def register_backends() -> None:
-    """Teach JAX (where installed) and NUMBA what to do with a `RowMap`."""
-    from pytensor.link.numba.dispatch import numba_funcify
-
-    numba_funcify.register(RowMap)(_numba_row_map)
-    try:
-        from pytensor.link.jax.dispatch import jax_funcify
-    except ImportError:
-        return
-    jax_funcify.register(RowMap)(_jax_row_map)
-
-
-def _jax_row_map(op: RowMap, **_: Any) -> Callable:
-    import jax
-    from pytensor.link.jax.dispatch import jax_funcify
-
-    one_row = jax_funcify(op.optimized("JAX"))
-    in_axes = (0, *[None] * (len(op.fgraph.inputs) - 1))
-    return jax.vmap(lambda *inputs: one_row(*inputs)[0], in_axes)
-
-
-def _numba_row_map(op: RowMap, **_: Any) -> Callable:
-    from pytensor.link.numba.dispatch import numba_funcify
-    from pytensor.link.numba.dispatch.basic import numba_njit
-
-    # the loop hands out views of the rows, which the inner graph must not overwrite
-    one_row = numba_funcify(op.optimized("NUMBA", "inplace"), squeeze_output=True)
-    width = op.fgraph.outputs[0].type.shape[0]
-
-    @numba_njit
-    def row_map(rows, *parameters):  # type: ignore[no-untyped-def]
-        out = np.empty((rows.shape[0], width))
-        for i in range(rows.shape[0]):
-            out[i] = one_row(rows[i], *parameters)
-        return out
-
-    return row_map
 
 
 def batch(
@@ -208,7 +117,6 @@ def _row_evaluator(
     flat = [out.reshape((1,)) if out.ndim == 0 else out for out in outputs]
     widths = [1 if out.ndim == 0 else n_dims for out in outputs]
     joined = pt.specify_shape(pt.concatenate(flat).astype(pytensor.config.floatX), (sum(widths),))
-    register_backends()
     row_map = RowMap(*_as_one_input(inputs, joined, n_dims), parameters)
     ends = np.cumsum(widths)
 

@@ -11,9 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor
-from pytensor.compile.mode import Mode, get_mode, optdb
+from pytensor.compile.mode import get_mode
 from pytensor.graph.basic import Variable
 from pytensor.link.jax.linker import JAXLinker
+
+from pymc_logz.graphs.modes import compile_kwargs_for
+from pymc_logz.graphs.row_map import teach_row_maps
 
 Graph = Callable[[], tuple[Sequence[Variable], Sequence[Variable]]]
 """Makes the inputs and outputs of a function."""
@@ -36,21 +39,6 @@ class Compiled:
 
 Maker = Callable[["Choice"], Compiled]
 """Compiles a function for a choice of backend."""
-
-
-def parameter_checks() -> tuple[str, ...]:
-    """Name of PyMC's rewrite of a distribution's parameter check into log density -inf."""
-    name = "local_check_parameter_to_ninf_switch"
-    # without PyMC there are no such checks, and asking for a name that PyMC registers when it is
-    # imported later would take that name
-    return (name,) if name in optdb["canonicalize"] else ()
-
-
-def compile_kwargs_for(mode: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Keyword arguments of ``pytensor.function`` for a mode, bad parameters giving -inf."""
-    mode = get_mode(mode)
-    optimizer = mode.provided_optimizer.including(*parameter_checks())
-    return {**kwargs, "mode": Mode(linker=mode.linker, optimizer=optimizer)}
 
 
 class Choice(NamedTuple):
@@ -173,6 +161,7 @@ def function_of(
         # a kernel need not use all that it is given, and of some data only the shape is used
         fixed = {"trust_input": True, "on_unused_input": "ignore"}
         kwargs = compile_kwargs_for(choice.mode, {**fixed, **choice.kwargs})
+        teach_row_maps(kwargs["mode"].linker)
         function = pytensor.function(list(inputs), list(outputs), **kwargs)
     return function, type(function.maker.linker).__name__.removesuffix("Linker").lower()
 

@@ -13,7 +13,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import ModelError
-from pymc_logz.graphs.compiling import compile_kwargs_for
+from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.manifold.autoregressive import without_recurrence
 from pymc_logz.models.data_inputs import with_constant_data
 from pymc_logz.models.exact import exact_observations, is_exact

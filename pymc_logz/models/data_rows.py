@@ -16,7 +16,7 @@ from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import ModelError
-from pymc_logz.graphs.compiling import compile_kwargs_for
+from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.models.keeping import kept_for
 
 DEFAULT_DIM = "data_row"

@@ -17,8 +17,8 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import ModelError
-from pymc_logz.graphs.compiling import compile_kwargs_for
 from pymc_logz.graphs.kept import Kept, one_at_a_time
+from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.models.data_inputs import with_data_inputs
 from pymc_logz.models.data_rows import SymbolicData
 from pymc_logz.models.exact import refuse_exact

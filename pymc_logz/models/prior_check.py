@@ -26,7 +26,7 @@ from pytensor.tensor.random.type import RandomType
 from scipy.special import chdtri, logsumexp
 
 from pymc_logz.errors import ImproperPriorError
-from pymc_logz.graphs.compiling import compile_kwargs_for
+from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.models.keeping import contents_of, is_data, kept_for
 from pymc_logz.models.known_priors import is_known
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.graphs.batching import RowMap
+from pymc_logz.graphs.row_map import RowMap
 from pymc_logz.manifold.algebra import jax_arrays, make_algebra
 from pymc_logz.manifold.structure import Structure
 from pymc_logz.manifold.system import SymbolicSystem, System

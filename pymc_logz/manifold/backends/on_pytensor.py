@@ -10,7 +10,7 @@ import pytensor.tensor as pt
 from pytensor.compile.mode import get_mode
 from pytensor.gradient import jacobian as symbolic_jacobian
 
-from pymc_logz.graphs.compiling import compile_kwargs_for
+from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.manifold.algebra import NUMPY, make_algebra
 from pymc_logz.manifold.structure import Structure, needs_loop
 from pymc_logz.manifold.system import SymbolicSystem, System

@@ -1,0 +1,21 @@
+"""Modes of ``pytensor.function`` as models need them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pytensor.compile.mode import Mode, get_mode, optdb
+
+
+def parameter_checks() -> tuple[str, ...]:
+    """Name of PyMC's rewrite of a distribution's parameter check into log density -inf."""
+    name = "local_check_parameter_to_ninf_switch"
+    # without PyMC there are no such checks, and asking for a name that PyMC registers when it is
+    # imported later would take that name
+    return (name,) if name in optdb["canonicalize"] else ()
+
+
+def compile_kwargs_for(mode: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Keyword arguments of ``pytensor.function`` for a mode, bad parameters giving -inf."""
+    mode = get_mode(mode)
+    optimizer = mode.provided_optimizer.including(*parameter_checks())
+    return {**kwargs, "mode": Mode(linker=mode.linker, optimizer=optimizer)}
