@@ -10,6 +10,7 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import graph_inputs, io_toposort
 from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.basic import ARange
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
@@ -89,7 +90,7 @@ def decide_on_shapes(data: Sequence[Variable], outputs: Sequence[Variable]) -> s
     """Data from whose values, not only whose shapes, a shape may follow.
 
     A whole number or a truth value that is computed from data may do so wherever it enters an
-    operation that is not known to be free of this.
+    operation that is not known to be free of this; any other number in a range.
     """
     read: dict[Variable, frozenset[Variable]] = {var: frozenset([var]) for var in data}
     found: set[Variable] = set()
@@ -109,6 +110,8 @@ def decide_on_shapes(data: Sequence[Variable], outputs: Sequence[Variable]) -> s
 def _keeps_shape(node: Apply, i: int) -> bool:
     """Whether the shapes of a node's outputs are the same whatever values its i-th input has."""
     given = node.inputs[i]
+    if isinstance(node.op, ARange):
+        return False
     if getattr(given.type, "dtype", "").startswith(("float", "complex")):
         return True
     if isinstance(node.op, BY_INDEX):
