@@ -10,7 +10,7 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import graph_inputs, io_toposort
 from pytensor.raise_op import CheckAndRaise
-from pytensor.tensor.basic import ARange
+from pytensor.tensor.basic import ARange, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
@@ -19,7 +19,14 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.models.keeping import KeptForModel, is_data
 
-ANY_VALUES = (Elemwise, CAReduce, DimShuffle, CheckAndRaise)
+ANY_VALUES = (
+    Elemwise,
+    CAReduce,
+    DimShuffle,
+    CheckAndRaise,
+    ScalarFromTensor,
+    TensorFromScalar,
+)
 """Operations whose output's shape is the same whatever whole numbers come in."""
 BY_INDEX = (AdvancedSubtensor, AdvancedIncSubtensor)
 

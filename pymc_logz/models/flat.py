@@ -25,7 +25,7 @@ from pymc_logz.models.exact import refuse_exact
 from pymc_logz.models.guards import check_model
 from pymc_logz.models.keeping import KeptForModel, kept_for
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.paths.elliptical import Elliptical, EllipticalTerms, log_density_by
 from pymc_logz.paths.geometric import AnnealingPath
 
 MAX_TRIES = 1000
@@ -164,15 +164,10 @@ def model_path(
     flat: FlatModel, reference: PriorDraws | Elliptical, batching: str = "auto"
 ) -> AnnealingPath:
     """Path from a normalised reference to prior times likelihood times potentials."""
-    if isinstance(reference, Elliptical):
-        log_reference = reference.log_density(flat.point)
-        log_ratio = flat.log_prior + flat.log_ratio - log_reference
-    else:
-        log_reference, log_ratio = flat.log_prior, flat.log_ratio
-    return AnnealingPath(
+    from_prior = AnnealingPath(
         flat.point,
-        log_reference,
-        log_ratio,
+        flat.log_prior,
+        flat.log_ratio,
         n_dims=flat.n_dims,
         sample_reference=reference,
         how=batching,
@@ -181,6 +176,25 @@ def model_path(
         values=flat.values,
         kept=flat.kept,
     )
+    if not isinstance(reference, Elliptical):
+        return from_prior
+    numbers = reference.terms()
+    key = ("elliptical", len(numbers.given))
+    terms, log_reference, log_ratio = flat.kept.get(key, lambda: _from_elliptical(flat, numbers))
+    return replace(
+        from_prior,
+        log_reference=log_reference,
+        log_ratio=log_ratio,
+        parameters=(*flat.inputs, *terms.given),
+        values=(*flat.values, *numbers.given),
+    )
+
+
+def _from_elliptical(flat: FlatModel, numbers: EllipticalTerms) -> tuple[EllipticalTerms, Any, Any]:
+    """Symbolic terms of a reference like this one, its log density, and log target less that."""
+    terms = numbers.symbolic()
+    log_reference = log_density_by(terms, flat.point)
+    return terms, log_reference, flat.log_prior + flat.log_ratio - log_reference
 
 
 def constrain(flat: FlatModel, rows: np.ndarray) -> dict[str, np.ndarray]:

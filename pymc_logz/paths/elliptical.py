@@ -1,6 +1,7 @@
 """Normal and Student-t distributions on the unconstrained space: drawn from and evaluated."""
 
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
@@ -12,6 +13,39 @@ STUDENT_DF = 5.0
 """Degrees of freedom of what is fitted to draws: the least with a finite fourth moment."""
 INFLATION = 1.2
 """Factor in a fitted covariance, since a proposal that is too narrow costs more than a wide one."""
+
+
+class EllipticalTerms(NamedTuple):
+    """An `Elliptical` as arrays, or as symbolic variables."""
+
+    centre: Any
+    """Shape (d,)."""
+    whitening: Any
+    """Inverse of the factor, shape (d, d)."""
+    log_constant: Any
+    """Log density at the centre; a scalar."""
+    df: Any = None
+    """Degrees of freedom, a scalar; None of a normal."""
+
+    @property
+    def given(self) -> tuple[Any, ...]:
+        """Those that there are."""
+        return tuple(term for term in self if term is not None)
+
+    def symbolic(self) -> "EllipticalTerms":
+        """Symbolic variables in place of these arrays."""
+        return EllipticalTerms(
+            *(pt.tensor(dtype="float64", shape=np.shape(term)) for term in self.given)
+        )
+
+
+def log_density_by(terms: EllipticalTerms, point: TensorVariable) -> TensorVariable:
+    """Log density of a symbolic row of length d."""
+    square = (pt.dot(terms.whitening, point - terms.centre) ** 2).sum()
+    if terms.df is None:
+        return terms.log_constant - 0.5 * square
+    power = 0.5 * (terms.df + point.shape[0])
+    return terms.log_constant - power * pt.log1p(square / terms.df)
 
 
 @dataclass(frozen=True)
@@ -72,11 +106,13 @@ class Elliptical:
 
     def log_density(self, point: TensorVariable) -> TensorVariable:
         """Log density of a symbolic row of length d."""
-        whitened = pt.dot(np.linalg.inv(self.factor), point - self.centre)
-        square, constant = (whitened**2).sum(), np.float64(self.log_constant)
-        if np.isinf(self.df):
-            return constant - 0.5 * square
-        return constant - self._power * pt.log1p(square / self.df)
+        return log_density_by(self.terms(), point)
+
+    def terms(self) -> "EllipticalTerms":
+        """Arrays that a compiled path takes."""
+        whitening = np.linalg.inv(self.factor)
+        df = None if np.isinf(self.df) else np.asarray(self.df)
+        return EllipticalTerms(self.centre, whitening, np.asarray(self.log_constant), df)
 
     def mirrored(self, rows: np.ndarray) -> np.ndarray:
         """Rows reflected in the centre, which have the same density; shape (n, d)."""

@@ -11,16 +11,14 @@ from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.choice import check_kernel, kernel_record
 from pymc_logz.kernels.hamiltonian import Hamiltonian
 
-PILOT_ROWS = (128, 512)
-"""Numbers of rows per chain that suit a pilot too: more would make it dear, fewer unsure."""
-USUAL_ROWS = 256
-"""Rows of a pilot beside chains of another size."""
-
 
 @dataclass(frozen=True)
 class RunSettings:
     """What a user asked for, checked at construction; see the public functions for each."""
 
+    pilot_rows: ClassVar[int] = 256
+    """Rows of a pilot, and of a portion of a chain, whatever ``draws`` is: numbers of rows are
+    compiled for, and at 256 the fixed cost of a call is small beside that of its rows."""
     draws: int = 256
     chains: int = 4
     betas: Any = "adaptive"
@@ -78,14 +76,6 @@ class RunSettings:
         else:
             return {}
         return {"target_accept": reason}
-
-    @property
-    def pilot_rows(self) -> int:
-        """Rows of the pilot: as many as a chain has, where a pilot can do with that.
-
-        Rows of one size save JAX a second compilation.
-        """
-        return self.draws if PILOT_ROWS[0] <= self.draws <= PILOT_ROWS[1] else USUAL_ROWS
 
     def kernel_for(self, n_dims: int) -> Kernel:
         """The kernel as it moves rows of d dimensions.

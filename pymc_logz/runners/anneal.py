@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_logz.kernels.base import Kernel, Move
-from pymc_logz.runners.block import Block, Trace
+from pymc_logz.runners.block import Block, Trace, joined, launch_all
 from pymc_logz.weights import weight_ess, weighted_mean
 
 Report = Callable[[int], None]
@@ -131,14 +131,15 @@ def anneal(
     ----------
     Neal (2001); Sohl-Dickstein & Culpepper (2012), eq. 25, arXiv 1205.1925.
     """
-    n_moves = plan.n_temperatures
-    tally = _Tally(np.diff(plan.betas), start.shape[0], block.n_groups)
-    state = block.initial_state(start)
+    n_moves, n_rows = plan.n_temperatures, len(start)
+    tally = _Tally(np.diff(plan.betas), n_rows, block.n_groups)
+    states = block.portions(start)
     waiting: tuple[slice, Callable[[], Trace]] | None = None
     for first in range(0, n_moves, block.n_moves):
         part = slice(first, min(first + block.n_moves, n_moves))
         # the noise of this block is drawn while the one before is still being computed
-        state, trace = block.launch(state, plan.moves(block.kernel, part), rng)
+        moves = plan.moves(block.kernel, part)
+        states, trace = launch_all(block, states, moves, rng, n_rows)
         if waiting is not None:
             tally.add(waiting[0], waiting[1]())
         waiting = part, trace
@@ -146,11 +147,10 @@ def anneal(
             report(part.stop - part.start)
     if waiting is not None:
         tally.add(waiting[0], waiting[1]())
-    log_reference, log_ratio = (np.asarray(value) for value in state.evaluation[:2])
     return Annealed(
-        position=np.asarray(state.position),
-        log_reference=log_reference,
-        log_ratio=log_ratio,
+        position=joined([state.position for state in states], n_rows),
+        log_reference=joined([state.evaluation.log_reference for state in states], n_rows),
+        log_ratio=joined([state.evaluation.log_ratio for state in states], n_rows),
         log_weight=tally.log_weight,
         acceptance_rate=tally.acceptance / max(1, n_moves - 1),
         n_nan=tally.n_nan,

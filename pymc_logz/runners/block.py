@@ -53,7 +53,7 @@ class Block:
     kernel
         How it is walked.
     n_rows
-        Rows that calls will usually have; other numbers work too.
+        Rows of a call: see `portions`. Other numbers work too, and are compiled for when they come.
     compile_kwargs
         Keyword arguments of ``pytensor.function``.
     data
@@ -180,6 +180,18 @@ class Block:
         zeros = np.zeros_like(position)
         return KernelState(position, zeros, Evaluation(flat, flat, zeros, zeros))
 
+    def portions(self, position: np.ndarray) -> list[KernelState]:
+        """Rows (n, d) in portions of ``n_rows``, as states that have not been evaluated yet.
+
+        JAX compiles for other numbers of rows anew, so the last portion is filled up with rows that
+        count for nothing. Elsewhere, and where rows bring data along, they stay together.
+        """
+        if self.row_data or self.compiled.backend != "jax":
+            return [self.initial_state(position)]
+        n_portions = -(-len(position) // self.n_rows)
+        filled_up = np.resize(position, (n_portions * self.n_rows, position.shape[1]))
+        return [self.initial_state(part) for part in np.split(filled_up, n_portions)]
+
     def _still_moves(self, n_moves: int) -> Move:
         """Moves at beta = 0 that stay where they are."""
         zeros, scale = np.zeros(n_moves), np.ones((n_moves, *self.scale_shape))
@@ -227,6 +239,38 @@ class Block:
             return Trace(*(np.asarray(out)[:n_asked] for out in traced))
 
         return state, trace
+
+
+def launch_all(
+    block: Block, states: Sequence[KernelState], moves: Move, rng: np.random.Generator, n_rows: int
+) -> tuple[list[KernelState], Callable[[], Trace]]:
+    """As `Block.launch` for each of several portions, with the trace of their first rows together.
+
+    Parameters
+    ----------
+    block
+        Compiled moves.
+    states
+        Portions of rows, from `Block.portions`.
+    moves
+        Of all rows.
+    rng
+        Source of all noise.
+    n_rows
+        Rows that count.
+    """
+    launched = [block.launch(state, moves, rng) for state in states]
+
+    def trace() -> Trace:
+        parts = zip(*(wait() for _, wait in launched), strict=True)
+        return Trace(*(np.concatenate(part, axis=1)[:, :n_rows] for part in parts))
+
+    return [state for state, _ in launched], trace
+
+
+def joined(parts: Sequence[Any], n_rows: int) -> np.ndarray:
+    """The first rows of all portions together."""
+    return np.concatenate([np.asarray(part) for part in parts])[:n_rows]
 
 
 def _per_row(data: np.ndarray | None, n_rows: int) -> tuple[int, list[np.ndarray]]:

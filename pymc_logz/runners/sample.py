@@ -4,7 +4,7 @@ import numpy as np
 
 from pymc_logz.kernels.base import Move
 from pymc_logz.runners.anneal import Plan
-from pymc_logz.runners.block import Block
+from pymc_logz.runners.block import Block, joined, launch_all
 
 
 def stay_at_end(
@@ -40,7 +40,8 @@ def stay_at_end(
         step_size=np.concatenate([[0.0], move.step_size[1:]]),
         refreshment=np.concatenate([[1.0], move.refreshment[1:]]),
     )
-    state, _ = block.run(block.initial_state(start), first, rng)
-    for _ in range(-(-n_moves // m) - 1):
-        state, _ = block.run(state, move, rng)
-    return np.asarray(state.position)
+    states = block.portions(start)
+    for i in range(max(1, -(-n_moves // m))):
+        states, wait = launch_all(block, states, first if i == 0 else move, rng, len(start))
+        wait()
+    return joined([state.position for state in states], len(start))

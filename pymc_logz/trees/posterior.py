@@ -7,6 +7,7 @@ import xarray as xr
 
 from pymc_logz.errors import warn
 from pymc_logz.models.flat import FlatModel, model_data, unconstrain, variable_of
+from pymc_logz.models.keeping import kept_for
 from pymc_logz.trees.chains import MIN_DRAWS_PER_CHAIN, check_chains
 from pymc_logz.trees.kinds import KINDS, kind_of
 
@@ -101,7 +102,7 @@ def _check_variables(posterior: xr.Dataset, flat: FlatModel) -> None:
             f"the posterior has variables {unknown} that the model does not know: if they were "
             "not computed afterwards, the posterior is of another model"
         )
-    shapes = model.eval_rv_shapes()
+    shapes = kept_for(model).get("shapes", model.eval_rv_shapes)
     for name in sorted(names):
         found = posterior[name].transpose("chain", "draw", ...).shape[2:]
         if found != tuple(shapes[name]):
