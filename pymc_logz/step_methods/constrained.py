@@ -130,8 +130,10 @@ class ConstrainedHMC(ChosenStep):
     tolerance), ``step_size``, ``step_size_bar``, ``n_steps``, and ``lp``, the log density on the
     set, of inputs in units of their scales.
 
-    With JAX and ``cores > 1`` on Linux, where PyMC forks, each chain computes in a fresh Python
-    process. Data changed by ``pm.set_data`` need a new step method.
+    With JAX and ``cores > 1`` chains have processes of their own but compute in threads of the one
+    that has compiled, so that none compiles again. The draws are the same in all cases.
+
+    Data changed by ``pm.set_data`` need a new step method.
 
     References
     ----------
@@ -215,7 +217,7 @@ class ConstrainedHMC(ChosenStep):
                 random_seed=random_seed,
                 compile_kwargs=compile_kwargs,
             )
-        )
+        ).opened()
         self._reset(tune=True)
 
     def _reset(self, tune: bool) -> None:
@@ -310,11 +312,7 @@ class ConstrainedHMC(ChosenStep):
     def _moved(self, point: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The point with its values replaced, its order of keys kept."""
         assert self.position is not None
-        values = self.source.model.named(self.position)
-        return {
-            **point,
-            **{name: value.astype(point[name].dtype) for name, value in values.items()},
-        }
+        return {**point, **self.source.values(self.position, point)}
 
     def _check_untouched(self, point: Mapping[str, np.ndarray]) -> None:
         """Nothing else may move the point off the level set."""

@@ -90,11 +90,8 @@ class HAIS(ChosenStep):
     ``lp`` of the draw. The chain starts at its first trajectory of positive weight, whatever
     ``initvals`` says; the few tuning draws of the default let it forget that one.
 
-    A draw costs one row of a batch, far less than compiling, so ``cores=1`` is usually the fastest.
-    With JAX and ``cores > 1`` on Linux,
-    where PyMC forks, each chain computes in a fresh Python process, which takes some seconds to
-    start; ``mp_ctx="forkserver"`` does the same without JAX's warning about forks. The draws are
-    the same in all cases.
+    With JAX and ``cores > 1`` chains have processes of their own but compute in threads of the one
+    that has compiled, so that none compiles again. The draws are the same in all cases.
 
     Data changed by ``pm.set_data`` need a new step method, since the plan is made for the old.
 
@@ -173,15 +170,14 @@ class HAIS(ChosenStep):
         start = block.path.sample_reference(rngs.pilot, block.n_rows)
         check_start(prepared, block, start)
         plan = make_plan(block, settings, start, rngs.pilot)
-        hint = "; on JAX chains run fastest at cores=1" if block.compiled.backend == "jax" else ""
-        logger.info("HAIS: the pilot chose %d temperatures%s.", plan.n_temperatures, hint)
+        logger.info("HAIS: the pilot chose %d temperatures.", plan.n_temperatures)
         self._names, self._shapes = prepared.flat.value_names, prepared.flat.shapes
         self.source = ProposalSource(
             model,
             block,
             plan,
             batch_size=batch_size,
-        )
+        ).opened()
         self._reset(tune=True)
 
     def _reset(self, tune: bool) -> None:

@@ -93,9 +93,8 @@ class SimulatedTempering(ChosenStep):
     and ``log_z_hat`` of the levels; ``accepted``, whether the draw is another row than before;
     ``acceptance_rate`` of the walkers' moves; ``log_ratio`` and ``lp`` of the draw.
 
-    With JAX and ``cores > 1`` on Linux, where PyMC forks, each chain computes in a fresh Python
-    process, which takes some seconds to start; ``cores=1`` is usually the fastest. The draws are
-    the same in all cases.
+    With JAX and ``cores > 1`` chains have processes of their own but compute in threads of the one
+    that has compiled, so that none compiles again. The draws are the same in all cases.
 
     Data changed by ``pm.set_data`` need a new step method, since the levels are made for the old.
 
@@ -181,7 +180,7 @@ class SimulatedTempering(ChosenStep):
             frozen.ladder,
             tune=pilot_tune,
             batch_size=BATCH_SIZE,
-        )
+        ).opened()
         self._declare_stats(walkers, self.ladder.n_levels)
         logger.info("SimulatedTempering: %d levels, %d walkers.", self.ladder.n_levels, walkers)
         self._reset(tune=True)

@@ -1,7 +1,6 @@
 """HAIS inside pm.sample: exact, reproducible in whatever process, and every weight kept."""
 
 import runpy
-from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -29,7 +28,6 @@ from pymc_logz import energies
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.step_methods import HAIS, PartialMomentumHMC
 from pymc_logz.step_methods.sources.annealed import Proposals
-from pymc_logz.step_methods.sources.helper import Helper
 from pymc_logz.trees.readers import proposal_log_weight
 
 pytestmark = [
@@ -170,7 +168,7 @@ def test_hais_gives_the_same_draws_for_any_cores(bimodal):
     energy, step = bimodal
     one = hais_tree(energy, step, draws=300)
     assert same(one, hais_tree(energy, step, draws=300))
-    # forked: if the step runs on JAX, each chain has a process of its own to compute in
+    # forked: if the step runs on JAX, chains ask this process to compute
     assert same(one, hais_tree(energy, step, draws=300, cores=2, mp_ctx="fork"))
 
 
@@ -245,14 +243,6 @@ def test_hais_refuses_what_it_cannot_do(bimodal):
         step.step({name: value + 1 for name, value in point.items()})
     with pytest.raises(ValueError, match="no log_weight"):
         proposal_log_weight(xr.DataTree())
-
-
-@pytest.mark.slow
-def test_helper_process_reports_errors(bimodal):
-    source = cloudpickle.loads(cloudpickle.dumps(bimodal[1].source))
-    source.plan = None
-    with closing(Helper(source)) as helper, pytest.raises(AttributeError):
-        helper.ask([1, 2, 3, 4])
 
 
 @pytest.mark.slow

@@ -1,38 +1,58 @@
-"""What all sources of draws have in common: they answer messages, in a fresh process if need be."""
+"""What all sources of draws have in common: they answer messages, whatever process asks."""
 
 import os
-from typing import Any
+from typing import Any, Self
 
-from pymc_logz.step_methods.sources.helper import Helper
+from pymc_logz.step_methods.sources.server import Asker, Server
 
 
 class Source:
     """Answers messages by compiled work; an answer is a function of message and settings alone.
 
-    It pickles without what is compiled, and compiles again where it arrives. JAX does not survive a
-    fork: a forked process that needs it starts a fresh one to compute in.
+    With JAX, which does not survive a fork and takes seconds to import, processes that PyMC starts
+    for its chains ask the one that has compiled. It pickles without what is compiled; where nobody
+    answers, it compiles again.
     """
 
     def __init__(self) -> None:
         self._pid = os.getpid()
-        self._helper: Helper | None = None
+        self._server: Server | None = None
+        self._asker: Asker | None = None
+        self._way: tuple[Any, bytes] | None = None
+
+    def opened(self) -> Self:
+        """The same source, once it answers other processes where those need it."""
+        if self.uses_jax():
+            self._server = Server(self)
+            self._way = self._server.address, self._server.key
+        return self
+
+    def for_one(self) -> Self:
+        """The same for one asker: it shares what is compiled, not what it remembers."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what cannot leave the process."""
-        return {**self.__dict__, "_helper": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Unpickle, to compile when first used."""
-        self.__dict__.update(state)
-        self._pid = os.getpid()
+        return {**self.__dict__, "_server": None, "_asker": None}
 
     def ask(self, message: Any) -> Any:
-        """Answer, computed here or in a process that can."""
-        if os.getpid() != self._pid and self.uses_jax():
-            if self._helper is None or self._helper.pid != os.getpid():
-                self._helper = Helper(self)
-            return self._helper.ask(message)
+        """Answer, computed here or in the process that can."""
+        if os.getpid() != self._pid and self._way is not None:
+            if self._asker is None or self._asker.pid != os.getpid():
+                self._asker = self._reached(self._way)
+            if self._asker is not None:
+                return self._asker.ask(message)
         return self.answer(message)
+
+    def _reached(self, way: tuple[Any, bytes]) -> Asker | None:
+        """The way to the process that has compiled; None if a pickle outlived it."""
+        try:
+            return Asker(*way)
+        except OSError:
+            self._way = None
+            return None
 
     def answer(self, message: Any) -> Any:
         """Answer, computed here."""

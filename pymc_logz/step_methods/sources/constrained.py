@@ -10,6 +10,7 @@ from pymc_logz.manifold.rattle import ManifoldState
 from pymc_logz.manifold.starting_points import find_start
 from pymc_logz.manifold.transitions import TransitionInput, TransitionRecord
 from pymc_logz.step_methods.sources.base import Source
+from pymc_logz.step_methods.variables import values_of_row
 
 MAX_RESIDUAL = 1e4
 """Units of the tolerance: a point as near as this was on the set before digits were cut off."""
@@ -44,6 +45,10 @@ class ConstrainedSource(Source):
     def __init__(self, model: ConstrainedModel) -> None:
         super().__init__()
         self.model = model
+        # what a process needs that asks another one: nothing that is compiled
+        self._on_jax = model.backend.name == "jax"
+        flat = model.generator.flat
+        self._scale, self._names, self._shapes = model.scale, flat.value_names, flat.shapes
         self._last: tuple[np.ndarray, ManifoldState] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -52,7 +57,13 @@ class ConstrainedSource(Source):
 
     def uses_jax(self) -> bool:
         """Whether the moves are compiled by JAX."""
-        return self.model.backend.name == "jax"
+        return self._on_jax
+
+    def values(
+        self, position: np.ndarray, point: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Value variables of a position (d,), of the types that ``point`` has."""
+        return values_of_row(self._scale * position, self._names, self._shapes, point)
 
     def start(self, point: Mapping[str, np.ndarray], seed: Sequence[int]) -> np.ndarray:
         """The given point if it is on the level set, else one found from prior draws, (d,)."""
