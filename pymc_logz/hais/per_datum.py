@@ -145,6 +145,8 @@ def marginal_log_likelihood(
         tune=tune,
         target_accept=target_accept,
         cores=(os.cpu_count() or 1) if cores is None else cores,
+        reference="prior",
+        target_variance=TARGET_VARIANCE,
     )
     model = model_from(model, "marginal_log_likelihood(model, data)")
     rngs = generators_from(random_seed)
@@ -155,7 +157,7 @@ def marginal_log_likelihood(
         start = block.path.sample_reference(rngs.pilot, block.n_rows)
         check_start(prepared, block, start)
         report = report_beta(progress)
-        plan = make_plan(block, settings, start, rngs.pilot, report, TARGET_VARIANCE)
+        plan = make_plan(block, settings, start, rngs.pilot, report).plan
         tuned, pilot_work = time.perf_counter(), block.work.done
         results = run_batches(block, plan, batches, settings, rngs.run, progress)
     cost = {

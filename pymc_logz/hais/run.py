@@ -1,5 +1,6 @@
 """One HAIS run: from a prepared model to a frozen plan, weighted rows, and a DataTree."""
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,11 +13,11 @@ import xarray as xr
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, bar_log_z, importance_log_z, reverse_log_z
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, reverse_dataset
-from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
 from pymc_logz.models.flat import constrain, model_labels, unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.pilot.planning import make_plan
-from pymc_logz.pilot.reference import check_start, path_from
+from pymc_logz.pilot.planning import Planned, block_for, plan_run
+from pymc_logz.pilot.reference import Reference, with_error
 from pymc_logz.runners.anneal import Annealed, Plan, anneal, merge
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import finished, run_tasks
@@ -31,6 +32,12 @@ from pymc_logz.weights import resampled
 if TYPE_CHECKING:
     import pymc as pm
 
+logger = logging.getLogger("pymc.pymc_logz")
+
+SECOND_TRY = 4
+"""Factor in the temperatures of a run whose first try was not good enough."""
+MOST_MOVES = 2**24
+"""Moves of all rows together beyond which no second try is made: minutes for most models."""
 MAX_GROWTH = 64
 """Largest factor by which ``target_mcse`` lets a run grow."""
 
@@ -53,39 +60,29 @@ def run_hais(
     started = time.perf_counter()
     rngs = generators_from(random_seed)
     prepared = prepare(model, rngs.checks, simulate_data=simulate_data)
-    path = path_from(prepared, settings.reference, rngs.checks, compile_kwargs)
-    block = Block(
-        path,
-        settings.kernel_for(path.n_dims),
-        settings.pilot_rows,
-        compile_kwargs,
-    )
+    block = block_for(prepared, settings, compile_kwargs)
     block.compile()
     target_rows = prepared.exact_row
     if posterior_draws is not None:
         target_rows = unconstrain(prepared.flat, posterior_of(posterior_draws, "posterior_draws"))
     compiled = time.perf_counter()
     with progress_bar(progressbar) as progress:
-        start = block.path.sample_reference(rngs.pilot, block.n_rows)
-        check_start(prepared, block, start)
-        plan = make_plan(block, settings, start, rngs.pilot, report_beta(progress))
+        planned = plan_run(prepared, block, settings, rngs.pilot, report_beta(progress))
         tuned, pilot_work = time.perf_counter(), block.work.done
-        ready = time.perf_counter()
-        directions = Directions(
-            run_until(block, plan, settings, rngs.run, progress), block.path.log_z_reference
-        )
+        planned, forward = run_twice(planned, settings, rngs.run, progress)
+        directions = Directions(forward, planned.reference)
         if settings.direction == "both":
             directions.exact_starts = target_rows is not None
             directions.reverse = run_reverse(
-                block, plan, settings, directions.forward, target_rows, rngs.run, progress
+                planned, settings, directions.forward, target_rows, rngs.run, progress
             )
     cost = {
-        "compile_time": compiled - started + (ready - tuned),
+        "compile_time": compiled - started,
         "tuning_time": tuned - compiled,
-        "sampling_time": time.perf_counter() - ready,
+        "sampling_time": time.perf_counter() - tuned,
         **block.work.record(pilot_work, gradients=block.kernel.needs_gradient),
     }
-    return collect(prepared, block, plan, directions, settings, rngs.run, cost)
+    return collect(prepared, planned, directions, settings, rngs.run, cost)
 
 
 @dataclass
@@ -93,8 +90,8 @@ class Directions:
     """Weighted rows of a run: forward always, reverse if asked for."""
 
     forward: list[Annealed]
-    log_z_reference: float
-    """Known log Z of what forward rows start from."""
+    reference: Reference
+    """What forward rows start from."""
     reverse: list[Annealed] | None = None
     exact_starts: bool = False
     """Whether the reverse rows started at draws of the target that the run did not make."""
@@ -118,10 +115,36 @@ def run_chains(
     return finished(run_tasks(tasks, cores))
 
 
+def run_twice(
+    planned: Planned, settings: HaisSettings, rng: np.random.Generator, progress: Any
+) -> tuple[Planned, list[Annealed]]:
+    """Chains, run again along a longer ladder if they are not good enough, and what they ran on.
+
+    The second run has fresh rows, and is the one that counts.
+    """
+    runs = run_until(planned, settings, rng, progress)
+    longer = planned.longer(SECOND_TRY)
+    n_moves = settings.draws * settings.chains * longer.plan.n_temperatures
+    estimate = forward_estimate(Directions(runs, planned.reference))
+    good = estimate.status == "ok" and estimate.mcse <= max(DEFAULT_MCSE)
+    asked = settings.target_mcse is not None or len(runs) < settings.chains
+    if good or asked or longer.plan is planned.plan or n_moves > MOST_MOVES:
+        return planned, runs
+    logger.info(
+        "The error is %.2g with status %r after %d temperatures: trying %d.",
+        estimate.mcse,
+        estimate.status,
+        planned.plan.n_temperatures,
+        longer.plan.n_temperatures,
+    )
+    return longer, run_until(longer, settings, rng, progress)
+
+
 def run_until(
-    block: Block, plan: Plan, settings: HaisSettings, rng: np.random.Generator, progress: Any
+    planned: Planned, settings: HaisSettings, rng: np.random.Generator, progress: Any
 ) -> list[Annealed]:
     """Chains that grow until the error of log Z is met, or until that is out of reach."""
+    block, plan = planned.block, planned.plan
     draws, target_mcse = settings.draws, settings.target_mcse
     generators = spawn_generators(rng, settings.chains)
     runs: list[Annealed] = []
@@ -136,7 +159,7 @@ def run_until(
             runs = [merge(old, new) for old, new in zip(runs, more, strict=True)]
         if target_mcse is None or interrupted:
             return runs
-        estimate = forward_estimate(Directions(runs, block.path.log_z_reference))
+        estimate = forward_estimate(Directions(runs, planned.reference))
         n_now = runs[0].log_weight.size
         wanted = n_now * (estimate.mcse / target_mcse) ** 2
         if estimate.mcse <= target_mcse:
@@ -163,8 +186,7 @@ def report_chains(
 
 
 def run_reverse(
-    block: Block,
-    plan: Plan,
+    planned: Planned,
     settings: HaisSettings,
     forward: list[Annealed],
     target_rows: np.ndarray | None,
@@ -176,6 +198,7 @@ def run_reverse(
     Rows start at draws of the target: those given, or the ends of the forward rows of the same
     chain, resampled. Both are first moved on at beta = 1, which leaves draws of the target as such.
     """
+    block, plan = planned.block, planned.plan
     backward = plan.reverse()
     [dealer, *generators] = spawn_generators(rng, len(forward) + 1)
     sizes = [run.log_weight.size for run in forward]
@@ -202,7 +225,7 @@ def run_reverse(
 def forward_estimate(directions: Directions) -> LogZEstimate:
     """Log Z from all forward rows."""
     log_weight = np.concatenate([run.log_weight for run in directions.forward])
-    return importance_log_z(log_weight, log_z_reference=directions.log_z_reference, method="hais")
+    return with_error(importance_log_z(log_weight, method="hais"), directions.reference)
 
 
 def estimates_of(directions: Directions) -> list[LogZEstimate]:
@@ -210,13 +233,12 @@ def estimates_of(directions: Directions) -> list[LogZEstimate]:
     forward = forward_estimate(directions)
     if directions.reverse is None:
         return [forward]
-    log_z_reference = directions.log_z_reference
     weights = [
         np.concatenate([run.log_weight for run in runs])
         for runs in (directions.forward, directions.reverse)
     ]
-    reverse = reverse_log_z(weights[1], log_z_reference=log_z_reference)
-    bar = bar_log_z(*weights, log_z_reference=log_z_reference)
+    found = (reverse_log_z(weights[1]), bar_log_z(*weights))
+    reverse, bar = (with_error(one, directions.reference) for one in found)
     if directions.exact_starts:
         if reverse.status == "ok":
             reverse = replace(reverse, status="upper_end")
@@ -230,15 +252,14 @@ def estimates_of(directions: Directions) -> list[LogZEstimate]:
 
 def collect(
     prepared: Prepared,
-    block: Block,
-    plan: Plan,
+    planned: Planned,
     directions: Directions,
     settings: HaisSettings,
     rng: np.random.Generator,
     cost: Mapping[str, float],
 ) -> xr.DataTree:
     """The DataTree of a run."""
-    runs = directions.forward
+    block, plan, runs = planned.block, planned.plan, directions.forward
     estimates = estimates_of(directions)
     _warn_of_estimate(estimates, runs)
     log_weight = np.concatenate([run.log_weight for run in runs])
@@ -246,7 +267,7 @@ def collect(
     coords, dims = model_labels(prepared.flat.model)
     share = prepared.prior.finite_share
     attrs = RunRecord(block.compiled, block.path.batching, share, cost).attrs(
-        n_temperatures=plan.n_temperatures
+        n_temperatures=plan.n_temperatures, **planned.reference.record()
     )
     chosen = resampled(log_weight, rng, shuffled=True)
     groups = {

@@ -27,7 +27,7 @@ def sample_hais(
     tune: int = 64,
     target_accept: float | None = None,
     cores: int | None = None,
-    reference: str | xr.DataTree = "prior",
+    reference: str | xr.DataTree | None = None,
     direction: str = "forward",
     posterior_draws: xr.DataTree | None = None,
     target_mcse: float | None = None,
@@ -68,9 +68,13 @@ def sample_hais(
         Chains that run at the same time. It changes the wall time, never the result. None runs as
         many as there are processors.
     reference
-        What the path starts from: ``"prior"``; ``"laplace"``, a Student-t with the curvature at the
-        posterior's mode; or a DataTree with a group ``posterior``, to which a Student-t is fitted
-        on the unconstrained space. log Z is the same number, its error is not.
+        What the path starts from. ``"learned"`` fits a mixture of Student-t components to the rows
+        that a pilot carried from the prior, with a small share of the prior, and takes it if it
+        covers those rows; ``"laplace"`` does the same with one component that has the curvature at
+        the posterior's mode; otherwise the path starts from the prior. ``"prior"`` is the paper's
+        path. A DataTree with a group ``posterior`` has its draws fitted, unchecked. None is
+        ``"learned"``, or ``"prior"`` where ``betas`` are given. log Z is the same number, its error
+        is not.
     direction
         ``"forward"``, or ``"both"`` to anneal back from the posterior too: the forward estimate is
         low on average and the reverse one high, and Bennett's acceptance ratio joins the two.
@@ -78,8 +82,9 @@ def sample_hais(
         Posterior draws that the reverse rows start from. None takes the resampled ends of the
         forward rows, which makes the reverse estimate only as good as they are.
     target_mcse
-        Error of log Z, in nats, that the run grows to meet by more rows. None leaves it at
-        ``draws``.
+        Error of log Z, in nats, that the run grows to meet by more rows. None has as many
+        temperatures as an error of 0.02 takes where that is cheap, up to 0.05 where it is not, and
+        tries once more with four times as many if the outcome is not good enough.
     random_seed
         Anything that ``pm.sample`` takes.
     progressbar

@@ -7,7 +7,15 @@ import numpy as np
 
 from pymc_logz.arguments import check_choice, check_positive, is_whole
 from pymc_logz.paths.schedules import linear_betas
+from pymc_logz.pilot.ladder import Aim
 from pymc_logz.pilot.settings import RunSettings
+
+DEFAULT_MCSE = (0.02, 0.05)
+"""Errors of log Z, in nats, that are aimed at where that is cheap and where it is not: even the
+larger one is small enough for any reading of a Bayes factor."""
+VARIANCES = (0.1, 1.0)
+"""Smallest and largest variance of the log weight that a ladder is made for: a shorter one leaves
+weights whose errors are rough, and a longer one gains less than more rows."""
 
 
 @dataclass(frozen=True)
@@ -16,6 +24,8 @@ class HaisSettings(RunSettings):
 
     direction: str = "forward"
     target_mcse: float | None = None
+    target_variance: float | None = None
+    """Variance of the log weight to aim at, in place of an error of log Z."""
 
     method: ClassVar[str] = "hais"
     recorded: ClassVar[tuple[str, ...]] = (
@@ -29,6 +39,18 @@ class HaisSettings(RunSettings):
         check_choice(("forward", "both"), direction=self.direction)
         check_positive(unit="nats", one=True, target_mcse=self.target_mcse)
         self.ladder()
+
+    @property
+    def aim(self) -> Aim:
+        """Variance of the log weights that gives the error aimed at with the rows asked for."""
+        if self.target_variance is not None:
+            return Aim(self.target_variance, self.target_variance)
+        n_rows = self.draws * self.chains
+        fine, coarse = (
+            float(np.clip(np.log1p(n_rows * mcse**2), *VARIANCES))
+            for mcse in ((self.target_mcse,) * 2 if self.target_mcse else DEFAULT_MCSE)
+        )
+        return Aim(fine, coarse, n_rows)
 
     def cheaper(self) -> list[str]:
         """What would take less time than these settings."""

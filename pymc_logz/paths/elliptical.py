@@ -118,9 +118,13 @@ class Elliptical:
         """Rows reflected in the centre, which have the same density; shape (n, d)."""
         return 2 * self.centre - rows
 
+    def wider(self, factor: float) -> "Elliptical":
+        """The same with its scale matrix, of a normal the covariance, times a factor."""
+        return replace(self, factor=self.factor * np.sqrt(factor))
+
     def with_heavy_tails(self) -> "Elliptical":
         """Wider, and Student-t: what bounds the weights of a target of about this shape."""
-        return replace(self, factor=self.factor * np.sqrt(INFLATION), df=STUDENT_DF)
+        return replace(self.wider(INFLATION), df=STUDENT_DF)
 
     @property
     def _power(self) -> float:

@@ -52,30 +52,14 @@ def fitted_normal(rows: np.ndarray) -> Elliptical:
     return Elliptical(centre, scale[:, None] * factor)
 
 
-def fitted_student(rows: np.ndarray) -> Elliptical:
-    """Student-t with the mean of many draws, and somewhat more than their covariance as its scale.
-
-    Parameters
-    ----------
-    rows
-        Unconstrained draws, shape (n, d).
-
-    Raises
-    ------
-    ModelError
-        If the draws do not vary in some direction.
-    ValueError
-        If there are too few draws to tell d scales and correlations.
-    """
+def check_enough(rows: np.ndarray) -> None:
+    """Raise a ValueError if draws (n, d) are too few to tell d scales and correlations."""
     n, d = rows.shape
     if n < ROWS_PER_DIMENSION * d or not np.all(np.isfinite(rows)):
         raise ValueError(
             f"reference holds {n} draws, {np.sum(~np.isfinite(rows).all(axis=1))} of them not "
             f"finite; a fit in {d} dimensions needs at least {ROWS_PER_DIMENSION * d} finite ones"
         )
-    covariance = np.atleast_2d(np.cov(rows.T)) * INFLATION
-    factor = _factor(covariance, "the draws of reference")
-    return Elliptical(rows.mean(axis=0), factor, STUDENT_DF)
 
 
 def fitted_to_few(rows: np.ndarray, df: float) -> Elliptical:

@@ -54,8 +54,8 @@ class Mixture:
     """Shares of the components, shape (K,)."""
     prior_share: float
     """Share of the prior: what the others leave of 1."""
-    sample_prior: Callable[[np.random.Generator, int], np.ndarray]
-    """``(rng, n)`` to n exact draws of the prior, shape (n, d)."""
+    sample_prior: Callable[[np.random.Generator, int], np.ndarray] | None
+    """``(rng, n)`` to n exact draws of the prior, shape (n, d); None where none are to be made."""
     log_prior_mass: float = 0.0
     """Log of the integral of the prior: below 0 where a transform cuts part of it off."""
 
@@ -64,7 +64,7 @@ class Mixture:
         shares = np.append(self.shares, self.prior_share)
         origin = rng.choice(shares.size, size=n, p=shares / shares.sum())
         rows = np.empty((n, self.components[0].centre.size))
-        sources: list[Callable[..., np.ndarray]] = [*self.components, self.sample_prior]
+        sources: list[Any] = [*self.components, self.sample_prior]
         for k, draw in enumerate(sources):
             chosen = origin == k
             if chosen.any():
@@ -172,6 +172,6 @@ def from_mixture(terms: MixtureTerms, rows: TensorVariable, of_prior: Evaluation
     belongs = pt.exp(parts - log_mixture[:, None])
     pull = belongs[:, 1:] * (terms.df + d) / (terms.df + square)
     of_parts = ((pull @ terms.owner) * white) @ terms.whitening
-    grad_mixture = belongs[:, :1] * of_prior.grad_log_reference - of_parts
+    grad_mixture = belongs[:, 0][:, None] * of_prior.grad_log_reference - of_parts
     grad_target = of_prior.grad_log_reference + of_prior.grad_log_ratio
     return Evaluation(log_mixture, log_ratio, grad_mixture, grad_target - grad_mixture)

@@ -1,7 +1,7 @@
 """The ladder: how many temperatures, and where, from trial rows along the pilot's stages."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,8 +13,28 @@ from pymc_logz.weights import weight_ess
 MAX_TEMPERATURES = 2**14
 FIRST_CUTS = 16
 MAX_GROWTH = 4
+CHEAP = 2**18
+"""Evaluations of a run up to which the smaller of two errors is aimed at: a few times as many as
+default posterior sampling makes on a model of few parameters."""
 WORTHWHILE = 1.1
 """Factor in the variance that moving the temperatures must promise, lest it follow noise."""
+
+
+@dataclass(frozen=True)
+class Aim:
+    """Variance of the log weights to aim at, and what may be spent on it."""
+
+    variance: float
+    """Where that is cheap."""
+    most: float
+    """Where it is not."""
+    n_rows: int = 0
+    """Rows that the run will have."""
+
+    def growth(self, n_temperatures: int, variance: float) -> float:
+        """Factor in a number of temperatures that had this variance."""
+        affordable = CHEAP / max(1, self.n_rows * n_temperatures)
+        return min(variance / self.variance, max(variance / self.most, affordable))
 
 
 def choose_plan(
@@ -22,9 +42,10 @@ def choose_plan(
     stages: Stages,
     draw_start: Callable[[], np.ndarray],
     rng: np.random.Generator,
-    target_variance: float,
+    aim: Aim,
+    n_first: int | None = None,
 ) -> tuple[Plan, Annealed]:
-    """Plan whose log weights have the target variance, and the trial rows that it was read from.
+    """Plan whose log weights have the variance aimed at, and the trial rows that it was read from.
 
     Anneals trial rows on a short ladder and scales its length by the variance found, since the
     variance falls as one over the number of temperatures once the rows keep up with the path. It
@@ -41,15 +62,17 @@ def choose_plan(
         Draws of the reference for trial rows, shape (n, d).
     rng
         Source of all other noise.
-    target_variance
+    aim
         Variance of the log weight to aim at.
+    n_first
+        Temperatures of the first trial; by default enough for rows that keep up with the stages.
     """
-    n_temperatures = FIRST_CUTS * (stages.betas.size - 1)
+    n_temperatures = n_first or FIRST_CUTS * (stages.betas.size - 1)
     before = np.inf
     while True:
         trial = anneal(block, stages.plan(n_temperatures), draw_start(), rng)
         variance = variance_of_most(np.split(trial.log_weight, block.n_groups))
-        growth = variance / target_variance
+        growth = aim.growth(n_temperatures, variance)
         if growth <= 1 or 0.8 * before < variance < 1 or n_temperatures >= MAX_TEMPERATURES:
             return stages.plan(n_temperatures), trial
         if block.n_groups == 1 and variance < MAX_GROWTH:

@@ -1,34 +1,133 @@
-"""From a prepared model to a frozen plan: pilot, ladder, checks."""
+"""From a prepared model to a frozen plan: pilot, reference, ladder, checks."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from pymc_logz.errors import says_if_interrupted
+from pymc_logz.models.flat import model_path, unconstrain
+from pymc_logz.models.preparation import Prepared
+from pymc_logz.paths.mixture import mixture_path
 from pymc_logz.pilot.checks import lost_part, stuck_stages, warn_of_lost_part, warn_of_stuck
 from pymc_logz.pilot.ladder import choose_plan
+from pymc_logz.pilot.learned import learned_reference, n_target_rows, objection
 from pymc_logz.pilot.population import Stages, run_pilot
+from pymc_logz.pilot.reference import Reference, at_mode, check_start, reference_of_draws
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.runners.anneal import Plan
+from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.block import Block
+from pymc_logz.trees.posterior import posterior_of
 
-TARGET_VARIANCE = 0.1
-"""Variance of the log weight that the adaptive ladder aims at: weight ESS of about 90%."""
 MORE_ROWS = 4
 """Factor in the rows of a pilot that is repeated."""
+KNOTS = 8
+"""Parts of a ladder from a learned reference that its temperatures are shared out among."""
+
+
+ASKED_FOR = Reference("prior", "it was asked for")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a run is made of, frozen."""
+
+    block: Block
+    """Compiled moves on the path from the reference that is taken."""
+    plan: Plan
+    reference: Reference
+    stages: Stages | None = None
+    """What the plan is a refinement of; None where the user fixed the ladder."""
+
+    def longer(self, factor: int) -> "Planned":
+        """The same with so many times the temperatures."""
+        if self.stages is None:
+            return self
+        return replace(self, plan=self.stages.plan(factor * self.plan.n_temperatures))
+
+
+def block_for(
+    prepared: Prepared, settings: RunSettings, compile_kwargs: Mapping[str, Any] | None
+) -> Block:
+    """Moves of a model, compiled once for the prior and for whatever is learned."""
+    path = mixture_path(model_path(prepared.flat, prepared.prior))
+    return Block(path, settings.kernel_for(path.n_dims), settings.pilot_rows, compile_kwargs)
 
 
 @says_if_interrupted("the pilot was choosing temperatures and step sizes")
+def plan_run(
+    prepared: Prepared,
+    block: Block,
+    settings: RunSettings,
+    rng: np.random.Generator,
+    report: Any = None,
+) -> Planned:
+    """Choose the reference, and freeze the temperatures and the kernel's settings.
+
+    Parameters
+    ----------
+    prepared
+        The model.
+    block
+        From `block_for`.
+    settings
+        What the user asked for, and left open.
+    rng
+        Generator of the pilot, of fits, and of trial rows.
+    report
+        Told of each beta that the pilot reaches.
+    """
+    stages, reference = look(prepared, block, settings, rng, report)
+    moved = reference.start(block)
+    if stages is None:
+        start = moved.path.sample_reference(rng, block.n_rows)
+        return make_plan(moved, settings, start, rng, report, reference)
+    if reference.mixture is not None:
+        planned, trial = refine(moved, settings, settled(stages), rng, reference)
+        against = None if trial is None else objection(stages, trial)
+        if against is None:
+            warn_of_stuck(stuck_stages(stages))
+            return planned
+        reference = Reference("prior", f"a fit to the pilot's rows was dropped, since {against}")
+    return from_stages(block, settings, stages, rng, reference)
+
+
+def look(
+    prepared: Prepared,
+    block: Block,
+    settings: RunSettings,
+    rng: np.random.Generator,
+    report: Any = None,
+) -> tuple[Stages | None, Reference]:
+    """What the path is to start from, and the pilot from the prior that this was learned from.
+
+    There is no such pilot where the reference was given.
+    """
+    start = prepared.prior(rng, block.n_rows)
+    check_start(prepared, block, start)
+    asked = settings.reference_asked
+    if isinstance(asked, xr.DataTree):
+        draws = unconstrain(prepared.flat, posterior_of(asked, "reference"))
+        return None, reference_of_draws(prepared, draws, rng)
+    if asked == "prior":
+        return None, ASKED_FOR
+    stages = walk(block, settings, start, rng, report, n_target_rows(prepared.n_dims))
+    mode = at_mode(prepared, start, block.compile_kwargs) if asked == "laplace" else None
+    return stages, learned_reference(prepared, stages, rng, mode)
+
+
 def make_plan(
     block: Block,
     settings: RunSettings,
     start: np.ndarray,
     rng: np.random.Generator,
     report: Any = None,
-    target_variance: float = TARGET_VARIANCE,
-) -> Plan:
-    """Freeze the temperatures and the kernel's settings.
+    reference: Reference = ASKED_FOR,
+) -> Planned:
+    """Freeze the temperatures and the kernel's settings on a path whose reference is given.
 
     Parameters
     ----------
@@ -42,28 +141,83 @@ def make_plan(
         Generator of the pilot and of trial rows.
     report
         Told of each beta that the pilot reaches.
-    target_variance
-        Variance of the log weight that an adaptive ladder aims at.
+    reference
+        Where the path starts.
     """
-    draw_start = partial(block.path.sample_reference, rng, block.n_rows)
     ladder = settings.ladder()
     if ladder is not None and (plan := fixed_plan(block, ladder)) is not None:
-        return plan
-    walk = partial(
-        run_pilot, block, target_accept=settings.target_accept, tune=settings.tune, report=report
+        return Planned(block, plan, reference)
+    stages = walk(block, settings, start, rng, report)
+    return from_stages(block, settings, stages, rng, reference)
+
+
+def walk(
+    block: Block,
+    settings: RunSettings,
+    start: np.ndarray,
+    rng: np.random.Generator,
+    report: Any = None,
+    n_target_rows: int = 0,
+) -> Stages:
+    """The pilot; see `run_pilot`."""
+    return run_pilot(
+        block,
+        start,
+        rng,
+        target_accept=settings.target_accept,
+        tune=settings.tune,
+        report=report,
+        n_target_rows=n_target_rows,
     )
-    stages: Stages = walk(start, rng)
-    if ladder is None:
-        plan, trial = choose_plan(block, stages, draw_start, rng, target_variance)
-        if block.n_groups == 1 and lost_part(stages, trial):
-            # a mode died out by chance, which is less likely among more rows
-            stages = walk(block.path.sample_reference(rng, MORE_ROWS * block.n_rows), rng)
-            plan, trial = choose_plan(block, stages, draw_start, rng, target_variance)
-            warn_of_lost_part(lost_part(stages, trial))
-    else:
-        plan = stages.plan_for(ladder)
+
+
+def from_stages(
+    block: Block,
+    settings: RunSettings,
+    stages: Stages,
+    rng: np.random.Generator,
+    reference: Reference,
+) -> Planned:
+    """Plan along the path that the pilot walked, which walks again if it lost something."""
+    planned, trial = refine(block, settings, stages, rng, reference)
+    if trial is not None and block.n_groups == 1 and lost_part(stages, trial):
+        # a mode died out by chance, which is less likely among more rows
+        rows = block.path.sample_reference(rng, MORE_ROWS * block.n_rows)
+        stages = walk(block, settings, rows, rng)
+        planned, trial = refine(block, settings, stages, rng, reference)
+        warn_of_lost_part(0.0 if trial is None else lost_part(stages, trial))
     warn_of_stuck(stuck_stages(stages))
-    return plan
+    return planned
+
+
+def refine(
+    block: Block,
+    settings: RunSettings,
+    stages: Stages,
+    rng: np.random.Generator,
+    reference: Reference,
+) -> tuple[Planned, Annealed | None]:
+    """Plan along stages, and the trial rows that it was read from if it was not given."""
+    ladder = settings.ladder()
+    if ladder is not None:
+        return Planned(block, stages.plan_for(ladder), reference), None
+    draw_start = partial(block.path.sample_reference, rng, block.n_rows)
+    n_first = KNOTS if stages.end is None else None
+    plan, trial = choose_plan(block, stages, draw_start, rng, settings.aim, n_first)
+    return Planned(block, plan, reference, stages), trial
+
+
+def settled(stages: Stages) -> Stages:
+    """Stages of a path that starts near its end: the settings found there, all along."""
+    ones = np.ones(KNOTS + 1)
+    correlation = stages.correlation
+    return Stages(
+        np.linspace(0.0, 1.0, KNOTS + 1),
+        stages.step_size[-1] * ones,
+        np.outer(ones, stages.scale[-1]),
+        None if correlation is None else np.tile(correlation[-1], (KNOTS + 1, 1, 1)),
+        stages.acceptance_rate[-1] * ones,
+    )
 
 
 def fixed_plan(block: Block, betas: np.ndarray) -> Plan | None:

@@ -1,13 +1,14 @@
 """The pilot: a small resampled population finds the temperatures, step sizes and scales.
 
 Nothing of the pilot enters an estimate. It walks from the reference to the target as an adaptive
-sequential Monte Carlo sampler, and leaves a list of stages; the ladder that is run with fresh rows
-is a refinement of that list.
+sequential Monte Carlo sampler, and leaves a list of stages, and rows near the target. The ladder
+that is run with fresh rows is a refinement of that list, or starts from a fit to those rows.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from math import gcd
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,12 +19,33 @@ from pymc_logz.paths.schedules import betas_between, next_beta
 from pymc_logz.pilot.scales import centred, population_correlation, population_scale
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.weights import normalise, systematic_resample
+from pymc_logz.weights import log_mean, normalise, systematic_resample
 
 MAX_STAGES = 500
 FIRST_STEP_SIZE = 0.5
 MAX_EXTRA_BLOCKS = 8
 ACCEPT_TOLERANCE = 0.1
+"""How far below its aim an acceptance rate may stay; above it, rows only move less than they could,
+which their correlation tells."""
+DECORRELATED = 0.5
+"""Correlation of the rows with where they were after resampling, up to which they move on: the
+posterior's fit is no better for rows that moved four times as long (docs/theory/decisions.md)."""
+PATIENCE, SLOW = 3, 0.9
+"""Blocks of moves after which rows whose correlation falls by less than to this factor, twice in a
+row, are left to themselves."""
+ISLANDS = 4
+"""Parts of the population that are resampled apart: as many independent looks at the path."""
+
+
+class TargetRows(NamedTuple):
+    """Rows of a pilot at beta = 1, and what the path is worth there."""
+
+    position: np.ndarray
+    """Shape (n, d)."""
+    log_reference: np.ndarray
+    """Shape (n,)."""
+    log_ratio: np.ndarray
+    """Shape (n,)."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +68,10 @@ class Stages:
     """The population at beta = 1, shape (n, d)."""
     n_founders: float = np.nan
     """Effective number of rows of the start from which the population descends."""
+    log_z: np.ndarray | None = None
+    """Log Z less that of the reference, as each island has it, shape (islands,)."""
+    rows: TargetRows | None = None
+    """Rows of the population at beta = 1, seen one block of moves after the other, if asked for."""
 
     def shares(self) -> np.ndarray:
         """Share of the temperatures between neighbouring stages, shape (S,)."""
@@ -93,14 +119,23 @@ class Population:
     founder: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
     """Which row of the start each row descends from, shape (n,)."""
     n_groups: int = 1
-    """Groups of rows next to each other that are weighted, and resampled, apart."""
+    """Groups of rows next to each other, whose targets differ."""
+    n_parts: int = 1
+    """Parts, each some of a group, that are weighted, and resampled, apart."""
+    log_z: np.ndarray = field(default_factory=lambda: np.zeros(1))
+    """Log of the mean weight of each part so far, shape (n_parts,)."""
 
     def weight(self, step: float) -> np.ndarray:
-        """Weights of a step in beta, of the same sum in each group, shape (n,)."""
-        log_weight = step * self.log_ratio.reshape(self.n_groups, -1)
-        # a group that is lost stays as it is
+        """Weights of a step in beta, of the same sum in each part, shape (n,)."""
+        log_weight = step * self.log_ratio.reshape(self.n_parts, -1)
+        # a part that is lost stays as it is
         lost = log_weight.max(axis=1, keepdims=True) == -np.inf
-        return normalise(np.where(lost, 0.0, log_weight), axis=1).ravel() / self.n_groups
+        return normalise(np.where(lost, 0.0, log_weight), axis=1).ravel() / self.n_parts
+
+    def count(self, step: float) -> None:
+        """Add what a step in beta is worth to the log Z of each part."""
+        log_weight = step * self.log_ratio.reshape(self.n_parts, -1)
+        self.log_z = self.log_z + np.array([log_mean(part) for part in log_weight])
 
     def measure(self, kernel: Kernel, weight: np.ndarray) -> None:
         """Take the scales, where the kernel leaves them open, from the weighted rows."""
@@ -126,6 +161,7 @@ def run_pilot(
     target_accept: float,
     tune: int,
     report: Callable[[float], None] | None = None,
+    n_target_rows: int = 0,
 ) -> Stages:
     """Walk a resampled population from the reference to the target.
 
@@ -140,9 +176,11 @@ def run_pilot(
     target_accept
         Acceptance rate that step sizes aim at, where the kernel has no aim of its own.
     tune
-        Moves at each stage.
+        Moves at each stage, at most: rows move on when they are no longer where they were.
     report
         Told of each beta reached.
+    n_target_rows
+        How many rows to keep at beta = 1, from as many blocks of moves there as it takes.
 
     Returns
     -------
@@ -154,6 +192,7 @@ def run_pilot(
         If beta = 1 is out of reach.
     """
     kernel = block.kernel
+    n_parts = gcd(ISLANDS, len(start)) if block.n_groups == 1 else block.n_groups
     population = Population(
         state=block.initial_state(start),
         log_ratio=np.empty(0),
@@ -162,6 +201,8 @@ def run_pilot(
         correlation=None,
         founder=np.arange(len(start)),
         n_groups=block.n_groups,
+        n_parts=n_parts,
+        log_z=np.zeros(n_parts),
     )
     population.measure(kernel, np.full(len(start), 1.0 / len(start)))
     beta = 0.0
@@ -176,6 +217,7 @@ def run_pilot(
                 "higher target_accept, a larger tune, reference='laplace', or a prior closer to "
                 "the data"
             )
+        population.count(beta - beta_before)
         weight = population.weight(beta - beta_before)
         population.measure(kernel, weight)
         resample(population, weight, rng)
@@ -183,7 +225,21 @@ def run_pilot(
         stages.append(_record(beta, population))
         if report is not None:
             report(beta)
-    return _stack(stages, population)
+    rows = target_rows(block, population, rng, target_accept, n_target_rows)
+    return replace(_stack(stages, population), rows=rows)
+
+
+def target_rows(
+    block: Block, population: Population, rng: np.random.Generator, target_accept: float, n: int
+) -> TargetRows | None:
+    """At least n rows of a population at beta = 1, which moves on between one look and the next."""
+    looks: list[TargetRows] = []
+    while len(looks) * len(population.founder) < n:
+        if looks:
+            move(block, population, 1.0, rng, target_accept)
+        state = population.state
+        looks.append(TargetRows(*(np.asarray(v) for v in (state.position, *state.evaluation[:2]))))
+    return TargetRows(*map(np.concatenate, zip(*looks, strict=True))) if looks else None
 
 
 def _record(beta: float, population: Population) -> dict[str, Any]:
@@ -198,26 +254,28 @@ def _record(beta: float, population: Population) -> dict[str, Any]:
 
 
 def _stack(records: list[dict[str, Any]], population: Population) -> Stages:
-    columns = {name: [record[name] for record in records] for name in records[0]}
+    columns: dict[str, Any] = {name: [record[name] for record in records] for name in records[0]}
     is_dense = columns["correlation"][0] is not None
     correlation = np.stack(columns.pop("correlation")) if is_dense else None
     columns.pop("correlation", None)
     _, descendants = np.unique(population.founder, return_counts=True)
+    stacked: dict[str, Any] = {name: np.stack(values) for name, values in columns.items()}
     return Stages(
-        **{name: np.stack(values) for name, values in columns.items()},
+        **stacked,
         correlation=correlation,
         end=np.asarray(population.state.position),
         n_founders=float(descendants.sum() ** 2 / (descendants**2).sum()),
+        log_z=population.log_z,
     )
 
 
 def resample(population: Population, weight: np.ndarray, rng: np.random.Generator) -> None:
-    """Replace the rows by rows of their group, drawn in proportion to their weight."""
-    n = weight.size // population.n_groups
+    """Replace the rows by rows of their part, drawn in proportion to their weight."""
+    n = weight.size // population.n_parts
     chosen = np.concatenate(
         [
             i * n + systematic_resample(share, n, rng)
-            for i, share in enumerate(np.split(weight, population.n_groups))
+            for i, share in enumerate(np.split(weight, population.n_parts))
         ]
     )
     population.state = take_rows(population.state, chosen)
@@ -235,25 +293,61 @@ def settle(
 ) -> None:
     """Move the population at one beta, correcting its step size after each block.
 
-    It moves for longer than asked if the step size is still far from right.
+    It moves until its rows are no longer where they were, for ``tune`` moves at most; for longer
+    than that only if the step size is still much too long. Draws of the reference need no moves
+    but to find a step size.
     """
     n_blocks, aim = -(-tune // block.n_moves), block.kernel.acceptance_for(target_accept)
-    scale = np.tile(population.full_scale(), (block.n_moves, *[1] * len(block.scale_shape)))
+    start, is_reference = np.asarray(population.state.position), population.log_ratio.size == 0
+    correlation = [1.0]
     for i in range(n_blocks + MAX_EXTRA_BLOCKS):
-        step_size = np.full(block.n_moves, population.step_size)
-        refreshment = block.kernel.refreshment_for(step_size)
-        if population.log_ratio.size == 0:  # not evaluated yet: see Block.initial_state
-            step_size[0], refreshment[0] = 0.0, 1.0
-        moves = Move(np.full(block.n_moves, beta), step_size, scale, refreshment)
-        population.state, trace = block.run(population.state, moves, rng)
-        last = trace.log_ratio[-1]
-        population.log_ratio = np.where(np.isnan(last), -np.inf, last)
-        moved = trace.acceptance_rate[step_size > 0]
-        if len(moved):
-            population.acceptance_rate = float(moved.mean())
-            population.step_size = corrected_step_size(
-                block.kernel, population.step_size, population.acceptance_rate, target_accept
-            )
-        off_target = abs(population.acceptance_rate - aim) > ACCEPT_TOLERANCE
-        if i + 1 >= n_blocks and not (off_target and block.kernel.step_size is None):
+        move(block, population, beta, rng, target_accept)
+        correlation.append(correlation_with(start, population))
+        too_long = population.acceptance_rate < aim - ACCEPT_TOLERANCE
+        if too_long and block.kernel.step_size is None:
+            continue
+        if is_reference or i + 1 >= n_blocks or _forgot(correlation):
             break
+
+
+def _forgot(correlation: list[float]) -> bool:
+    """Whether rows forgot where they were, or all of it that they will: not which mode it was."""
+    now = correlation[-1]
+    stays = len(correlation) > PATIENCE and now > SLOW * correlation[-2] > SLOW**2 * correlation[-3]
+    return now <= DECORRELATED or stays
+
+
+def move(
+    block: Block,
+    population: Population,
+    beta: float,
+    rng: np.random.Generator,
+    target_accept: float,
+) -> None:
+    """One block of moves of the population, and a correction of its step size."""
+    scale = np.tile(population.full_scale(), (block.n_moves, *[1] * len(block.scale_shape)))
+    step_size = np.full(block.n_moves, population.step_size)
+    refreshment = block.kernel.refreshment_for(step_size)
+    if population.log_ratio.size == 0:  # not evaluated yet: see Block.initial_state
+        step_size[0], refreshment[0] = 0.0, 1.0
+    moves = Move(np.full(block.n_moves, beta), step_size, scale, refreshment)
+    population.state, trace = block.run(population.state, moves, rng)
+    last = trace.log_ratio[-1]
+    population.log_ratio = np.where(np.isnan(last), -np.inf, last)
+    moved = trace.acceptance_rate[step_size > 0]
+    if len(moved):
+        population.acceptance_rate = float(moved.mean())
+        population.step_size = corrected_step_size(
+            block.kernel, population.step_size, population.acceptance_rate, target_accept
+        )
+
+
+def correlation_with(before: np.ndarray, population: Population) -> float:
+    """Mean correlation, over dimensions, of where rows were and where they are; 1 if they stay."""
+    now = np.asarray(population.state.position)
+    alike = np.ones(len(now))
+    one, other = (centred(rows, alike, population.n_groups) for rows in (before, now))
+    one, other = one - one.mean(axis=0), other - other.mean(axis=0)
+    norm = np.sqrt((one**2).sum(axis=0) * (other**2).sum(axis=0))
+    product = (one * other).sum(axis=0)
+    return float(np.divide(product, norm, out=np.ones_like(norm), where=norm > 0).mean())

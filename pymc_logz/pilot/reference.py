@@ -1,79 +1,114 @@
-"""What a path starts from (prior, curvature at the mode, a fit to draws), and a look at it."""
+"""What a path starts from: the prior, or a mixture fitted to rows or to the curvature at a mode."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from pymc_logz.errors import ModelError, says_if_interrupted, warn
+from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.graphs.kept import settings_key
-from pymc_logz.models.flat import FlatModel, describe_row, model_path, unconstrain
+from pymc_logz.models.flat import describe_row
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.models.prior import PriorDraws
+from pymc_logz.paths.clusters import Clusters, fitted_clusters
 from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.paths.fitting import fitted_at_mode, fitted_student
-from pymc_logz.paths.geometric import AnnealingPath, gradients
+from pymc_logz.paths.fitting import check_enough, fitted_at_mode
+from pymc_logz.paths.geometric import gradients
+from pymc_logz.paths.mixture import Mixture, leaving
 from pymc_logz.runners.block import Block
-from pymc_logz.trees.posterior import posterior_of
 
 N_CLIMBS = 3
 """Prior draws from which a mode is looked for, those of the highest density."""
+PRIOR_SHARE = 0.02
+"""Share of the prior in a reference: it bounds the weights and costs next to nothing
+(docs/theory/decisions.md)."""
+INFLATION = 1.2
+"""Factor in a component's covariance: too narrow costs more than too wide."""
+MAX_SHARE_ERROR = 0.01
+"""Error, in nats, of the constant of a restricted prior up to which it may be part of a reference:
+half of the error of log Z that runs aim at."""
 
 
-@says_if_interrupted("the reference was being made")
-def path_from(
-    prepared: Prepared,
-    reference: str | xr.DataTree,
-    rng: np.random.Generator,
-    compile_kwargs: Mapping[str, Any] | None = None,
-) -> AnnealingPath:
-    """Path from the reference that a user asked for to the target.
+@dataclass(frozen=True)
+class Reference:
+    """What a path starts from, and why."""
+
+    taken: str
+    """``"learned"``, ``"laplace"``, ``"draws"`` or ``"prior"``."""
+    reason: str
+    """In a sentence without a full stop."""
+    mixture: Mixture | None = None
+    """None for the prior."""
+    mcse: float = 0.0
+    """Error of its log normalising constant, in nats."""
+
+    def start(self, block: Block) -> Block:
+        """The block's moves on the path from this reference."""
+        if self.mixture is None:
+            return block
+        values = leaving(block.path, self.mixture)
+        return block.along(values, sample_reference=self.mixture)
+
+    def record(self) -> dict[str, str]:
+        """For the attributes of a result."""
+        return {"reference": self.taken, "reference_reason": self.reason}
+
+
+def with_error(estimate: LogZEstimate, reference: Reference) -> LogZEstimate:
+    """The estimate with the error of the reference's own constant."""
+    return replace(estimate, mcse=float(np.hypot(estimate.mcse, reference.mcse)))
+
+
+def with_prior(
+    prepared: Prepared, parts: tuple[Elliptical, ...], shares: np.ndarray, log_mass: float
+) -> Mixture:
+    """Mixture of components, whose shares add to one, and the prior, which integrates to a mass."""
+    shares = shares * (1 - PRIOR_SHARE)
+    return Mixture(parts, shares, PRIOR_SHARE, prepared.prior, log_mass)
+
+
+def widened(clusters: Clusters) -> tuple[tuple[Elliptical, ...], np.ndarray]:
+    """Components somewhat wider than they were fitted, and their shares."""
+    return tuple(part.wider(INFLATION) for part in clusters.components), clusters.shares
+
+
+def reference_of_draws(prepared: Prepared, rows: np.ndarray, rng: np.random.Generator) -> Reference:
+    """Reference fitted to draws that a user has.
 
     Parameters
     ----------
     prepared
         The model.
-    reference
-        ``"prior"``, ``"laplace"``, or a DataTree with a group ``posterior``.
+    rows
+        Unconstrained draws, shape (n, d).
     rng
-        Generator of the starts of a search for the mode.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``.
+        Generator of the fit.
 
     Raises
     ------
-    ModelError, ValueError
-        If there is no such reference for this model.
+    ValueError
+        If there are too few draws, or a transform restricts the prior too much.
     """
-    start_from = make_reference(prepared.flat, prepared.prior, reference, rng, compile_kwargs)
-    return model_path(prepared.flat, start_from)
+    check_enough(rows)
+    log_mass, error = prepared.prior.log_share(rng)
+    if error > MAX_SHARE_ERROR:
+        raise ValueError(
+            f"a transform restricts the prior of this model, whose constant is known to "
+            f"{error:.2g} nats only unless the path starts there: use reference='prior'"
+        )
+    mixture = with_prior(prepared, *widened(fitted_clusters(rows, len(rows), rng)), log_mass)
+    n = len(mixture.components)
+    reason = f"it was asked for: {n} Student-t component{'s' * (n > 1)} fitted to {len(rows)} draws"
+    return Reference("draws", reason, mixture, error)
 
 
-def make_reference(
-    flat: FlatModel,
-    prior: PriorDraws,
-    reference: str | xr.DataTree,
-    rng: np.random.Generator,
-    compile_kwargs: Mapping[str, Any] | None,
-) -> PriorDraws | Elliptical:
-    """What the path starts from: the prior, the curvature at the mode, or a fit to draws."""
-    if isinstance(reference, str) and reference == "prior":
-        return prior
-    if not isinstance(reference, xr.DataTree) and reference != "laplace":
-        raise ValueError(
-            f"reference={reference!r} must be 'prior', 'laplace', or a DataTree with a group "
-            "'posterior'"
-        )
-    starts = prior(rng, 256)
-    if prior.finite_share < 1.0:
-        raise ValueError(
-            "a transform restricts the prior of this model, whose constant only reference='prior' "
-            "gets exactly; use that"
-        )
-    if isinstance(reference, xr.DataTree):
-        return fitted_student(unconstrain(flat, posterior_of(reference, "reference")))
+def at_mode(
+    prepared: Prepared, starts: np.ndarray, compile_kwargs: Mapping[str, Any] | None
+) -> Elliptical:
+    """Student-t with the curvature at the highest mode that is found from prior draws (n, d)."""
+    flat = prepared.flat
     target = flat.log_prior + flat.log_ratio
     outputs = [target, *gradients([target], flat.point)]
     inputs = [flat.point, *flat.inputs]

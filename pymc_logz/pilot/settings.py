@@ -6,10 +6,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import xarray as xr
 
-from pymc_logz.arguments import check_betas, check_probability, check_whole
+from pymc_logz.arguments import check_betas, check_choice, check_probability, check_whole
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.choice import check_kernel, kernel_record
 from pymc_logz.kernels.hamiltonian import Hamiltonian
+from pymc_logz.pilot.ladder import Aim
+
+REFERENCES = ("learned", "laplace", "prior")
+"""What a path may start from, beside draws of the posterior."""
+TARGET_VARIANCE = 0.1
+"""Variance of the log weight where no error is aimed at: weight ESS of about 90%."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,7 @@ class RunSettings:
     tune: int = 64
     target_accept: float = 0.8
     cores: int = 1
-    reference: str | xr.DataTree = "prior"
+    reference: str | xr.DataTree | None = None
 
     OPTIONAL: ClassVar[tuple[str, ...]] = ("target_accept",)
     """Settings that not every run reads: callers have None for them unless they are given."""
@@ -40,6 +46,20 @@ class RunSettings:
         check_whole(1, chains=self.chains, cores=self.cores, tune=self.tune)
         check_probability(target_accept=self.target_accept)
         check_kernel(self.kernel)
+        if not isinstance(self.reference, xr.DataTree):
+            check_choice((None, *REFERENCES), reference=self.reference)
+
+    @property
+    def reference_asked(self) -> str | xr.DataTree:
+        """What the path is to start from: learned, where the pilot places the temperatures."""
+        if self.reference is None:
+            return "learned" if self.ladder() is None else "prior"
+        return self.reference
+
+    @property
+    def aim(self) -> Aim:
+        """Variance of the log weights that a ladder is made for."""
+        return Aim(TARGET_VARIANCE, TARGET_VARIANCE)
 
     @classmethod
     def asked(cls, **arguments: Any) -> Self:
@@ -117,11 +137,12 @@ class RunSettings:
 
     def record(self) -> dict[str, Any]:
         """Settings as plain numbers and strings."""
+        asked = self.reference_asked
         return {
             "method": self.method,
             **{name: _plain(getattr(self, name)) for name in self.recorded},
             "betas": _plain(self.betas) if np.ndim(self.betas) == 0 else "array",
-            "reference": self.reference if isinstance(self.reference, str) else "draws",
+            "reference": asked if isinstance(asked, str) else "draws",
             "kernel": kernel_record(self.kernel),
         }
 

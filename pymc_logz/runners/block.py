@@ -25,8 +25,9 @@ from pymc_logz.runners.packing import (
 )
 from pymc_logz.runners.work import Work
 
-MOVES_PER_BLOCK = 32
-"""Enough to make the cost of a call small beside that of its moves."""
+MOVES_PER_BLOCK = 8
+"""Enough to make the cost of a call small beside that of its moves, and few enough for a pilot to
+stop soon after its rows have moved away."""
 MAX_NOISE_PER_BLOCK = 2**22
 """Numbers in the largest array of noise, 32 MB."""
 

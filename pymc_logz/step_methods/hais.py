@@ -15,9 +15,8 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.preparation import prepare
-from pymc_logz.pilot.planning import make_plan
-from pymc_logz.pilot.reference import check_start, path_from
-from pymc_logz.runners.block import Block
+from pymc_logz.pilot.planning import block_for, plan_run
+from pymc_logz.pilot.settings import TARGET_VARIANCE
 from pymc_logz.seeds import generators_from, random_generator
 from pymc_logz.step_methods.base import ChosenStep
 from pymc_logz.step_methods.sources.annealed import Proposals, ProposalSource
@@ -135,7 +134,7 @@ class HAIS(ChosenStep):
         kernel: Kernel | str | None = None,
         pilot_tune: int = 64,
         target_accept: float | None = None,
-        reference: str | xr.DataTree = "prior",
+        reference: str | xr.DataTree | None = None,
         batch_size: int = 256,
         random_seed: Any = 0,
         model: pm.Model | None = None,
@@ -157,19 +156,13 @@ class HAIS(ChosenStep):
             tune=pilot_tune,
             target_accept=target_accept,
             reference=reference,
+            target_variance=TARGET_VARIANCE,
         )
         rngs = generators_from(random_seed)
         prepared = prepare(model, rngs.checks)
-        path = path_from(prepared, settings.reference, rngs.checks, compile_kwargs)
-        block = Block(
-            path,
-            settings.kernel_for(path.n_dims),
-            settings.pilot_rows,
-            compile_kwargs,
-        )
-        start = block.path.sample_reference(rngs.pilot, block.n_rows)
-        check_start(prepared, block, start)
-        plan = make_plan(block, settings, start, rngs.pilot)
+        block = block_for(prepared, settings, compile_kwargs)
+        planned = plan_run(prepared, block, settings, rngs.pilot)
+        block, plan = planned.block, planned.plan
         logger.info("HAIS: the pilot chose %d temperatures.", plan.n_temperatures)
         self._names, self._shapes = prepared.flat.value_names, prepared.flat.shapes
         self.source = ProposalSource(

@@ -14,8 +14,7 @@ from pymc_logz.arguments import check_whole
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.preparation import prepare
-from pymc_logz.pilot.reference import check_start, path_from
-from pymc_logz.runners.block import Block
+from pymc_logz.pilot.planning import block_for
 from pymc_logz.runners.progress import progress_bar
 from pymc_logz.seeds import generators_from, random_generator
 from pymc_logz.step_methods.base import ChosenStep
@@ -24,7 +23,7 @@ from pymc_logz.step_methods.variables import (
     check_whole_model,
     values_of_row,
 )
-from pymc_logz.tempered.run import warm_up
+from pymc_logz.tempered.run import place_levels, warm_up
 from pymc_logz.tempered.settings import TemperedSettings
 
 BATCH_SIZE = 32
@@ -140,7 +139,7 @@ class SimulatedTempering(ChosenStep):
         kernel: Kernel | str | None = None,
         pilot_tune: int = 64,
         target_accept: float | None = None,
-        reference: str | xr.DataTree = "prior",
+        reference: str | xr.DataTree | None = None,
         random_seed: Any = 0,
         model: pm.Model | None = None,
         blocked: bool = True,
@@ -165,12 +164,10 @@ class SimulatedTempering(ChosenStep):
         )
         rngs = generators_from(random_seed)
         prepared = prepare(model, rngs.checks)
-        path = path_from(prepared, settings.reference, rngs.checks, compile_kwargs)
-        block = Block(path, settings.kernel_for(path.n_dims), settings.pilot_rows, compile_kwargs)
-        start = block.path.sample_reference(rngs.pilot, block.n_rows)
-        check_start(prepared, block, start)
+        block = block_for(prepared, settings, compile_kwargs)
         with progress_bar(False) as progress:
-            frozen = warm_up(block, settings, start, rngs.pilot, compile_kwargs, progress)
+            block, plan, _ = place_levels(prepared, block, settings, rngs.pilot, progress)
+            frozen = warm_up(block, plan, settings, rngs.pilot, compile_kwargs, progress)
         self.ladder = frozen.ladder
         self._names, self._shapes = prepared.flat.value_names, prepared.flat.shapes
         self.source = WalkSource(

@@ -17,9 +17,10 @@ from pymc_logz.estimators.tempering import rao_blackwell_log_weight, rts
 from pymc_logz.models.flat import constrain, model_labels
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
-from pymc_logz.pilot.planning import fixed_plan
-from pymc_logz.pilot.population import run_pilot
-from pymc_logz.pilot.reference import check_start, path_from
+from pymc_logz.pilot.learned import islands_log_z, too_far
+from pymc_logz.pilot.planning import block_for, fixed_plan, look
+from pymc_logz.pilot.planning import walk as pilot_walk
+from pymc_logz.pilot.reference import Reference, with_error
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import finished, run_tasks
@@ -78,14 +79,12 @@ def run_tempered(
     started = time.perf_counter()
     rngs = generators_from(random_seed)
     prepared = prepare(model, rngs.checks)
-    path = path_from(prepared, settings.reference, rngs.checks, compile_kwargs)
-    block = Block(path, settings.kernel_for(path.n_dims), settings.pilot_rows, compile_kwargs)
+    block = block_for(prepared, settings, compile_kwargs)
     block.compile()
     compiled = time.perf_counter()
     with progress_bar(progressbar) as progress:
-        start = block.path.sample_reference(rngs.pilot, block.n_rows)
-        check_start(prepared, block, start)
-        frozen = warm_up(block, settings, start, rngs.pilot, compile_kwargs, progress)
+        block, plan, reference = place_levels(prepared, block, settings, rngs.pilot, progress)
+        frozen = warm_up(block, plan, settings, rngs.pilot, compile_kwargs, progress)
         tuned, pilot_work = time.perf_counter(), block.work.done
         walks = run_chains(frozen, settings, rngs.run, progress)
     cost = {
@@ -94,23 +93,19 @@ def run_tempered(
         "sampling_time": time.perf_counter() - tuned,
         **block.work.record(pilot_work, gradients=block.kernel.needs_gradient),
     }
-    return collect(prepared, frozen, walks, settings, rngs.run, cost)
+    return collect(prepared, frozen, reference, walks, settings, rngs.run, cost)
 
 
 @says_if_interrupted("levels were being placed and tuned")
 def warm_up(
     block: Block,
+    plan: Plan,
     settings: TemperedSettings,
-    start: np.ndarray,
     rng: np.random.Generator,
     compile_kwargs: Mapping[str, Any] | None,
     progress: Any,
 ) -> Frozen:
-    """Place the levels, tune them, and freeze all that belongs to them.
-
-    ``start`` are rows of the reference for the pilot, shape (n, d).
-    """
-    plan = place_levels(block, settings, start, rng, progress)
+    """Tune the levels, and freeze all that belongs to them."""
     started = time.perf_counter()
     n_walkers, n_levels = settings.walkers, plan.betas.size
     if settings.exchange == "swap":
@@ -141,29 +136,43 @@ def warm_up(
 
 
 def place_levels(
+    prepared: Prepared,
     block: Block,
     settings: TemperedSettings,
-    start: np.ndarray,
     rng: np.random.Generator,
     progress: Any,
-) -> Plan:
-    """Betas with the kernel's settings there: given ones, or what the pilot finds."""
-    ladder = settings.ladder()
-    if ladder is not None and (plan := fixed_plan(block, ladder)) is not None:
-        return plan
-    stages = run_pilot(
-        block,
-        start,
-        rng,
-        target_accept=settings.target_accept,
-        tune=settings.tune,
-        report=report_beta(progress),
-    )
+) -> tuple[Block, Plan, Reference]:
+    """The path, and betas with the kernel's settings there: given ones, or what a pilot finds."""
+    report, ladder = report_beta(progress), settings.ladder()
+    pilot, reference = look(prepared, block, settings, rng, report)
+    reference = with_one_hot_end(reference)
+    moved = reference.start(block)
+    if ladder is not None and (plan := fixed_plan(moved, ladder)) is not None:
+        return moved, plan, reference
+    stages = pilot
+    if pilot is None or reference.mixture is not None:
+        start = moved.path.sample_reference(rng, block.n_rows)
+        stages = pilot_walk(moved, settings, start, rng, report)
+        if pilot is not None and (against := too_far(pilot, *islands_log_z(stages))):
+            reference = Reference("prior", f"a fit to the pilot's rows was dropped: {against}")
+            moved, stages = block, pilot
+    assert stages is not None
     warn_of_stuck(stuck_stages(stages))
     if ladder is not None:
-        return stages.plan_for(ladder)
+        return moved, stages.plan_for(ladder), reference
     n_levels = settings.n_levels or LEVELS_PER_STAGE * (stages.betas.size - 1) + 1
-    return stages.plan(n_levels - 1)
+    return moved, stages.plan(n_levels - 1), reference
+
+
+def with_one_hot_end(reference: Reference) -> Reference:
+    """The reference, or the prior in place of one with several modes that walkers do not cross."""
+    if reference.taken != "learned" or reference.mixture is None:
+        return reference
+    if (n_parts := len(reference.mixture.components)) == 1:
+        return reference
+    return Reference(
+        "prior", f"walkers cross between the modes of the prior, not between {n_parts} components"
+    )
 
 
 def run_chains(
@@ -205,6 +214,7 @@ def run_chain(
 def collect(
     prepared: Prepared,
     frozen: Frozen,
+    reference: Reference,
     walks: Sequence[Walk],
     settings: TemperedSettings,
     rng: np.random.Generator,
@@ -225,11 +235,12 @@ def collect(
         n_levels=ladder.n_levels,
         n_walkers=block.n_walkers,
         n_warm_up=frozen.rounds.n_iterations,
+        **reference.record(),
     )
     groups = {
         **posterior_datasets(prepared, walks, draws, settings, rng),
         "tempering": tempering,
-        "evidence": evidence_dataset([curve.estimate], attrs),
+        "evidence": evidence_dataset([with_error(curve.estimate, reference)], attrs),
         **data_datasets(prepared.flat),
     }
     groups["posterior"].attrs |= {"weight_ess": curve.weight_ess, **cost}

@@ -32,7 +32,7 @@ def sample_tempered(
     target_accept: float | None = None,
     thin: int = 10,
     cores: int | None = None,
-    reference: str | xr.DataTree = "prior",
+    reference: str | xr.DataTree | None = None,
     random_seed: Any = None,
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,

@@ -26,13 +26,12 @@ from pymc_logz.models.data_rows import container_names, read_data_rows
 from pymc_logz.models.flat import constrainer, model_labels, model_path
 from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.geometric import Evaluation
-from pymc_logz.pilot.reference import check_start
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar
 from pymc_logz.runners.temper import TemperBlock, Walk, Walkers, walk
 from pymc_logz.seeds import generators_from
 from pymc_logz.tempered.results import tempered_draws_dataset
-from pymc_logz.tempered.run import warm_up
+from pymc_logz.tempered.run import place_levels, warm_up
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.tracked_results import Moment, moment_datasets
 from pymc_logz.tempered.warm_up import climb, level_share, with_tuned_steps
@@ -161,6 +160,7 @@ class LogZTracker:
             tune=tune,
             target_accept=target_accept,
             thin=thin,
+            reference="prior",
         )
         self.model, self.alpha = model_from(model, "LogZTracker(model)"), alpha
         self.names = container_names(self.model, data)
@@ -171,10 +171,9 @@ class LogZTracker:
         path = model_path(prepared.flat, prepared.prior)
         kernel, values = self.settings.kernel_for(path.n_dims), prepared.data_rows.values
         block = Block(path, kernel, N_PILOT, compile_kwargs, data=values)
-        start = block.path.sample_reference(rngs.pilot, block.n_rows)
-        check_start(prepared, block, start)
         with progress_bar(progressbar) as progress:
-            frozen = warm_up(block, self.settings, start, rngs.pilot, compile_kwargs, progress)
+            _, plan, _ = place_levels(prepared, block, self.settings, rngs.pilot, progress)
+            frozen = warm_up(block, plan, self.settings, rngs.pilot, compile_kwargs, progress)
         self._block, self.ladder = frozen.block, frozen.ladder
         self._evaluate = _evaluator(frozen.block, compile_kwargs)
         self._constrain = constrainer(prepared.flat, [rv.name for rv in self.model.free_RVs])

@@ -1,5 +1,6 @@
 """Sources whose work is moves along the path from a reference to a model."""
 
+from dataclasses import replace
 from typing import Any
 
 import pymc as pm
@@ -7,6 +8,7 @@ import pymc as pm
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.flat import flatten_model, model_path
 from pymc_logz.models.prior import PriorDraws
+from pymc_logz.paths.mixture import Mixture, leaving, mixture_path
 from pymc_logz.runners.block import Block
 from pymc_logz.step_methods.sources.base import Source
 
@@ -27,7 +29,9 @@ class BlockSource(Source):
         start_from = block.asked.sample_reference
         self.model = model
         # draws of the prior are compiled, and made again where they are needed
-        self.reference: Any = None if isinstance(start_from, PriorDraws) else start_from
+        self.mixture = (
+            replace(start_from, sample_prior=None) if isinstance(start_from, Mixture) else None
+        )
         self.kernel: Kernel = block.kernel
         # the noise is drawn in portions that depend on the number of rows
         self.n_rows = block.n_rows
@@ -46,12 +50,11 @@ class BlockSource(Source):
     def block(self) -> Block:
         """Compiled moves."""
         if self._block is None:
-            flat = flatten_model(self.model)
-            reference = PriorDraws(self.model) if self.reference is None else self.reference
-            self._block = Block(
-                model_path(flat, reference),
-                self.kernel,
-                self.n_rows,
-                self.compile_kwargs,
-            )
+            prior = PriorDraws(self.model)
+            path = mixture_path(model_path(flatten_model(self.model), prior))
+            block = Block(path, self.kernel, self.n_rows, self.compile_kwargs)
+            if self.mixture is not None:
+                mixture = replace(self.mixture, sample_prior=prior)
+                block = block.along(leaving(block.path, mixture), sample_reference=mixture)
+            self._block = block
         return self._block

@@ -1,0 +1,161 @@
+"""A reference fitted to the rows that a pilot carried from the prior; taken if it covers them."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pymc_logz.models.preparation import Prepared
+from pymc_logz.paths.clusters import MAX_COMPONENTS, best_tails, fitted_clusters
+from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.paths.mixture import Mixture
+from pymc_logz.pilot.checks import lost_part
+from pymc_logz.pilot.population import Stages, TargetRows
+from pymc_logz.pilot.reference import MAX_SHARE_ERROR, Reference, widened, with_prior
+from pymc_logz.runners.anneal import Annealed
+from pymc_logz.weights import log_mean, relative, weight_ess
+
+ROWS_PER_DIMENSION = 32
+"""Rows of the pilot to fit to, for each dimension."""
+TARGET_ROWS = (512, 4096)
+"""Fewest and most of these rows."""
+LOOK_WORTH = 0.5
+"""Share of a further look at a population, one block of moves later, that is new."""
+WELL_COVERED = 0.2
+"""Effective share of the rows up to which further components are tried."""
+COVERED = 0.01
+"""Effective share of the rows, weighted between fit and target, below which a fit is refused: a
+removed mode leaves 0.002 and less, the worst of the fits that have all modes 0.03."""
+LOST = 0.1
+"""Share of the posterior about which pilot and trial rows may disagree: the pilot's rows are few,
+and relatives."""
+LOG_Z_DISTANCE = 4.0
+"""Standard errors between the pilot's log Z and that of trial rows beyond which the fit is
+refused."""
+LOG_Z_SLACK = (0.3, 0.1)
+"""Nats to be added to that, and for each stage, on which a pilot does not wait for its rows to forget
+all of the one before: on a regression with 50 coefficients and 31 stages it is off by 2."""
+
+
+def n_target_rows(n_dims: int) -> int:
+    """Rows that a fit in d dimensions is made of."""
+    return int(np.clip(ROWS_PER_DIMENSION * n_dims, *TARGET_ROWS))
+
+
+def learned_reference(
+    prepared: Prepared,
+    stages: Stages,
+    rng: np.random.Generator,
+    mode: Elliptical | None = None,
+) -> Reference:
+    """Mixture fitted to a pilot's rows at beta = 1, with a share of the prior; or the prior.
+
+    Parameters
+    ----------
+    prepared
+        The model.
+    stages
+        A pilot that started from the prior, with rows.
+    rng
+        Generator of the fit.
+    mode
+        What to take in place of a fit to the rows, if it covers them.
+    """
+    rows = stages.rows
+    assert rows is not None
+    log_mass, error = prepared.prior.log_share(rng)
+    if error > MAX_SHARE_ERROR:
+        return Reference(
+            "prior",
+            f"a transform restricts the prior, whose constant is known to {error:.2g} nats only "
+            "from anywhere else",
+        )
+    taken = "learned" if mode is None else "laplace"
+    best, covered = None, -np.inf
+    for parts, shares in candidates(stages, rng) if mode is None else [((mode,), np.ones(1))]:
+        mixture = with_prior(prepared, parts, shares, log_mass)
+        if (share := covered_share(mixture, rows)) > covered:
+            best, covered = mixture, share
+        if covered > WELL_COVERED:
+            break
+    assert best is not None
+    n = len(best.components)
+    origin = "with the curvature at the mode" if mode else f"fitted to {len(rows.position)} rows"
+    what = f"{n} Student-t component{'s' * (n > 1)} {origin}"
+    if covered < COVERED:
+        reason = f"{what} cover the pilot's rows with an effective share of {covered:.1g} only"
+        return Reference("prior", reason)
+    reason = f"{what} cover the pilot's rows with an effective share of {covered:.2f}"
+    return Reference(taken, reason, best, error)
+
+
+def candidates(
+    stages: Stages, rng: np.random.Generator
+) -> Iterator[tuple[tuple[Elliptical, ...], np.ndarray]]:
+    """Fits to the rows of a pilot: the best by its criterion, then such with more components."""
+    assert stages.rows is not None
+    assert stages.end is not None
+    rows = stages.rows.position
+    n_looks = len(rows) / len(stages.end)
+    n_effective = len(stages.end) * (1 + LOOK_WORTH * (n_looks - 1))
+    best = fitted_clusters(rows, n_effective, rng)
+    yield widened(best)
+    for k in range(len(best.components) + 1, MAX_COMPONENTS + 1):
+        yield widened(best_tails(rows, k, n_effective, rng))
+
+
+def covered_share(mixture: Mixture, rows: TargetRows) -> float:
+    """Effective share of rows of the target that are weighted between it and a mixture.
+
+    It is 1 where the two densities are proportional, and next to 0 where the mixture has no
+    component for some of the rows.
+    """
+    log_target = rows.log_reference + rows.log_ratio
+    excess = log_target - mixture.log_density_of(rows.position, rows.log_reference)
+    excess = excess[np.isfinite(excess)]
+    if not excess.size:
+        return 0.0
+    return float(np.exp(-log_mean(excess) - log_mean(-excess)))
+
+
+def objection(stages: Stages, trial: Annealed) -> str | None:
+    """What speaks against a reference: that trial rows from it end elsewhere than the pilot's.
+
+    Parameters
+    ----------
+    stages
+        The pilot, from the prior.
+    trial
+        Fresh rows, annealed from the reference.
+    """
+    lost = lost_part(stages, trial)
+    if lost > LOST:
+        return f"trial rows from it disagree with the pilot about {lost:.0%} of the posterior"
+    n = trial.log_weight.size
+    effective = max(float(weight_ess(trial.log_weight)), 1.0)
+    trial_error = np.sqrt(max(n / effective - 1, 0.0) / n)
+    return too_far(stages, log_mean(trial.log_weight), float(trial_error))
+
+
+def too_far(stages: Stages, log_z: float, error: float) -> str | None:
+    """What speaks against a log Z: that the pilot has another one.
+
+    Parameters
+    ----------
+    stages
+        The pilot, from the prior.
+    log_z, error
+        From a reference, in nats.
+    """
+    pilot, pilot_error = islands_log_z(stages)
+    apart, slack = abs(pilot - log_z), LOG_Z_SLACK[0] + LOG_Z_SLACK[1] * (stages.betas.size - 1)
+    if apart > LOG_Z_DISTANCE * np.hypot(pilot_error, error) + slack:
+        return f"log Z of trial rows from it is {apart:.2f} nats away from the pilot's"
+    return None
+
+
+def islands_log_z(stages: Stages) -> tuple[float, float]:
+    """Log Z of a pilot's islands together, and its error, in nats."""
+    assert stages.log_z is not None
+    island = relative(stages.log_z)
+    error = island.std(ddof=1) / island.mean() / np.sqrt(island.size) if island.size > 1 else np.inf
+    return log_mean(stages.log_z), float(error)
