@@ -8,7 +8,7 @@ import numpy as np
 from pymc_logz.pilot.population import Stages
 from pymc_logz.runners.anneal import Annealed, Plan, anneal
 from pymc_logz.runners.block import Block
-from pymc_logz.weights import weight_ess
+from pymc_logz.weights import log_mean, weight_ess
 
 MAX_TEMPERATURES = 2**14
 FIRST_CUTS = 16
@@ -16,6 +16,8 @@ MAX_GROWTH = 4
 CHEAP = 2**18
 """Evaluations of a run up to which the smaller of two errors is aimed at: a few times as many as
 default posterior sampling makes on a model of few parameters."""
+NEGLIGIBLE = 0.01
+"""Share of the target's rows that may be missed: that much of the posterior is worth 0.01 nats."""
 WORTHWHILE = 1.1
 """Factor in the variance that moving the temperatures must promise, lest it follow noise."""
 
@@ -43,7 +45,7 @@ def choose_plan(
     draw_start: Callable[[], np.ndarray],
     rng: np.random.Generator,
     aim: Aim,
-    n_first: int | None = None,
+    target_rows: np.ndarray | None = None,
 ) -> tuple[Plan, Annealed]:
     """Plan whose log weights have the variance aimed at, and the trial rows that it was read from.
 
@@ -64,14 +66,20 @@ def choose_plan(
         Source of all other noise.
     aim
         Variance of the log weight to aim at.
-    n_first
-        Temperatures of the first trial; by default enough for rows that keep up with the stages.
+    target_rows
+        Rows of the target, shape (m, d), to be annealed back. With them the ladder may be as short
+        as its stages: they see the parts of the target that a few rows from the reference do not
+        find.
     """
-    n_temperatures = n_first or FIRST_CUTS * (stages.betas.size - 1)
+    cuts = FIRST_CUTS if target_rows is None else 1
+    n_temperatures = cuts * (stages.betas.size - 1)
     before = np.inf
     while True:
         trial = anneal(block, stages.plan(n_temperatures), draw_start(), rng)
         variance = variance_of_most(np.split(trial.log_weight, block.n_groups))
+        if target_rows is not None:
+            back = anneal_back(block, stages.plan(n_temperatures), target_rows, rng)
+            variance = max(variance, variance_seen_from_target(-back))
         growth = aim.growth(n_temperatures, variance)
         if growth <= 1 or 0.8 * before < variance < 1 or n_temperatures >= MAX_TEMPERATURES:
             return stages.plan(n_temperatures), trial
@@ -83,6 +91,48 @@ def choose_plan(
             return stages.plan(n_temperatures), trial
         before = variance
         n_temperatures = int(min(n_temperatures * MAX_GROWTH, MAX_TEMPERATURES))
+
+
+def anneal_back(
+    block: Block, plan: Plan, target_rows: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Log weights of rows of the target, annealed back along a plan, shape (m,).
+
+    In portions of the block's own size, which compile nothing.
+    """
+    backward, size = plan.reverse(), block.n_rows
+    order = rng.permutation(max(len(target_rows), size)) % len(target_rows)
+    portions = np.split(order[: len(order) // size * size], len(order) // size)
+    return np.concatenate(
+        [anneal(block, backward, target_rows[rows], rng).log_weight for rows in portions]
+    )
+
+
+def variance_seen_from_target(log_weight: np.ndarray) -> float:
+    """Variance of the log weights of rows from the reference, as rows of the target tell it.
+
+    The mean square of the weights of forward rows is Z times the mean weight of rows annealed back,
+    and 1 / Z the mean of one over it; the two give the weight ESS of forward rows, and that the
+    variance. What a fit misses is rare among forward rows and common among these, of which a few
+    with the largest weights count no more than the next ones.
+
+    Parameters
+    ----------
+    log_weight
+        Of rows of the target along the path, shape (m,), as if they had come from the reference.
+
+    References
+    ----------
+    Crooks (2000), Path-ensemble averages in systems driven far from equilibrium, eq. 15,
+    doi 10.1103/PhysRevE.61.2361.
+    """
+    if not np.all(log_weight < np.inf):
+        return np.inf
+    finite = log_weight[np.isfinite(log_weight)]
+    if not finite.size:
+        return np.inf
+    capped = np.minimum(finite, np.quantile(finite, 1 - NEGLIGIBLE))
+    return max(log_mean(capped) + log_mean(-finite), 0.0)
 
 
 def placed(stages: Stages, trial: Annealed) -> tuple[Stages, float]:

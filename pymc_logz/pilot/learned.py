@@ -22,6 +22,8 @@ LOOK_WORTH = 0.5
 """Share of a further look at a population, one block of moves later, that is new."""
 WELL_COVERED = 0.2
 """Effective share of the rows up to which further components are tried."""
+NEGLIGIBLE = 0.01
+"""Share of the rows that a fit may miss: as much of the posterior is worth 0.01 nats."""
 COVERED = 0.01
 """Effective share of the rows, weighted between fit and target, below which a fit is refused: a
 removed mode leaves 0.002 and less, the worst of the fits that have all modes 0.03."""
@@ -32,7 +34,7 @@ LOG_Z_DISTANCE = 4.0
 """Standard errors between the pilot's log Z and that of trial rows beyond which the fit is
 refused."""
 LOG_Z_SLACK = (0.3, 0.1)
-"""Nats to be added to that, and for each stage, on which a pilot does not wait for its rows to forget
+"""Nats to be added to that, and for each stage, on which a pilot does not wait for rows to forget
 all of the one before: on a regression with 50 coefficients and 31 stages it is off by 2."""
 
 
@@ -107,13 +109,14 @@ def covered_share(mixture: Mixture, rows: TargetRows) -> float:
     """Effective share of rows of the target that are weighted between it and a mixture.
 
     It is 1 where the two densities are proportional, and next to 0 where the mixture has no
-    component for some of the rows.
+    component for some of the rows. The few that it misses most count no more than the next ones.
     """
     log_target = rows.log_reference + rows.log_ratio
     excess = log_target - mixture.log_density_of(rows.position, rows.log_reference)
     excess = excess[np.isfinite(excess)]
     if not excess.size:
         return 0.0
+    excess = np.minimum(excess, np.quantile(excess, 1 - NEGLIGIBLE))
     return float(np.exp(-log_mean(excess) - log_mean(-excess)))
 
 

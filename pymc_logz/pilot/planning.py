@@ -86,7 +86,8 @@ def plan_run(
         start = moved.path.sample_reference(rng, block.n_rows)
         return make_plan(moved, settings, start, rng, report, reference)
     if reference.mixture is not None:
-        planned, trial = refine(moved, settings, settled(stages), rng, reference)
+        rows = stages.rows.position if stages.rows else None
+        planned, trial = refine(moved, settings, settled(stages), rng, reference, rows)
         against = None if trial is None else objection(stages, trial)
         if against is None:
             warn_of_stuck(stuck_stages(stages))
@@ -196,14 +197,14 @@ def refine(
     stages: Stages,
     rng: np.random.Generator,
     reference: Reference,
+    target_rows: np.ndarray | None = None,
 ) -> tuple[Planned, Annealed | None]:
     """Plan along stages, and the trial rows that it was read from if it was not given."""
     ladder = settings.ladder()
     if ladder is not None:
         return Planned(block, stages.plan_for(ladder), reference), None
     draw_start = partial(block.path.sample_reference, rng, block.n_rows)
-    n_first = KNOTS if stages.end is None else None
-    plan, trial = choose_plan(block, stages, draw_start, rng, settings.aim, n_first)
+    plan, trial = choose_plan(block, stages, draw_start, rng, settings.aim, target_rows)
     return Planned(block, plan, reference, stages), trial
 
 

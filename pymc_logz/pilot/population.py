@@ -343,11 +343,11 @@ def move(
 
 
 def correlation_with(before: np.ndarray, population: Population) -> float:
-    """Mean correlation, over dimensions, of where rows were and where they are; 1 if they stay."""
+    """Largest correlation, over dimensions, of where rows were and where they are; 1 if they stay."""
     now = np.asarray(population.state.position)
     alike = np.ones(len(now))
     one, other = (centred(rows, alike, population.n_groups) for rows in (before, now))
     one, other = one - one.mean(axis=0), other - other.mean(axis=0)
     norm = np.sqrt((one**2).sum(axis=0) * (other**2).sum(axis=0))
     product = (one * other).sum(axis=0)
-    return float(np.divide(product, norm, out=np.ones_like(norm), where=norm > 0).mean())
+    return float(np.divide(product, norm, out=np.ones_like(norm), where=norm > 0).max())
