@@ -343,7 +343,7 @@ def move(
 
 
 def correlation_with(before: np.ndarray, population: Population) -> float:
-    """Largest correlation, over dimensions, of where rows were and where they are; 1 if they stay."""
+    """Largest correlation, over dimensions, of where rows were and where they are; 1 if stuck."""
     now = np.asarray(population.state.position)
     alike = np.ones(len(now))
     one, other = (centred(rows, alike, population.n_groups) for rows in (before, now))
