@@ -4,7 +4,7 @@ Arguments are passed by name, ``check_positive(step_size=step_size)``. None stan
 that is chosen later, and is let through by those checks that say so.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,15 @@ def check_positive(unit: str | None = None, *, one: bool = False, **given: Any) 
         if not np.all(np.isfinite(numbers) & (numbers > 0)):
             hint = "" if unit is None else f", in {unit}"
             raise ValueError(f"{name}={value!r} must be positive and finite{hint}")
+
+
+def check_compile_kwargs(given: Any) -> None:
+    """Raise a TypeError for ``compile_kwargs`` that are neither None nor a mapping."""
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(
+            f"compile_kwargs={given!r} must be a dict of keyword arguments of pytensor.function, "
+            "such as {'mode': 'NUMBA'}"
+        )
 
 
 def check_share(meaning: str, **given: Any) -> None:

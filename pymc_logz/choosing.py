@@ -20,7 +20,7 @@ from pymc_logz.estimators import (
 )
 from pymc_logz.hais.sampling import sample_hais
 from pymc_logz.manifold.forms.likelihood import likelihood_form
-from pymc_logz.models.context import model_from
+from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.flat import flatten_model, unconstrain
@@ -43,6 +43,7 @@ SECOND_OPINION_DRAWS = 2000
 """Draws of the second estimate: an error of a few hundredths where the fit is fair."""
 
 
+@written_as("evidence(model), or evidence(idata, model)")
 def evidence(
     idata: xr.DataTree | pm.Model,
     model: pm.Model | None = None,

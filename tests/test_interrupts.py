@@ -12,6 +12,7 @@ from arviz_base import dict_to_dataset
 import pymc_logz as lz
 from pymc_logz.errors import says_if_interrupted
 
+pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 PYTHON = {"mode": "FAST_COMPILE"}
 
 
@@ -40,11 +41,12 @@ def bridged() -> xr.DataTree:
 
 STAGES: list[tuple[Callable[[], Any], str, str]] = [
     (annealed, "models.preparation.flatten_model", "the model was being prepared"),
-    (lambda: annealed(reference="laplace"), "pilot.reference.make_reference", "the reference"),
+    (lambda: annealed(reference="laplace"), "pilot.planning.at_mode", "the pilot was choosing"),
     (annealed, "runners.block.compile_loop", "the model was being compiled"),
     (annealed, "pilot.planning.run_pilot", "the pilot was choosing"),
     (tempered, "runners.temper.compile_loop", "the model was being compiled"),
-    (tempered, "tempered.run.climb", "levels were being placed"),
+    (tempered, "tempered.run.fixed_plan", "levels were being placed"),
+    (tempered, "tempered.run.climb", "levels were being tuned"),
     (bridged, "posterior.bridging.bridge", "the bridge was being built"),
 ]
 

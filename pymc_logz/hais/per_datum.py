@@ -18,7 +18,7 @@ from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.models.context import model_from
+from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.data_rows import read_data_rows
 from pymc_logz.models.flat import model_path
 from pymc_logz.models.preparation import Prepared, prepare
@@ -46,6 +46,7 @@ TARGET_VARIANCE = 0.5
 """Variance of the log weight that nine in ten data rows are to reach: weight ESS of about 60%."""
 
 
+@written_as("marginal_log_likelihood(model, data)")
 def marginal_log_likelihood(
     model: "pm.Model | None",
     data: Mapping[str, Any],
@@ -164,7 +165,7 @@ def marginal_log_likelihood(
         "compile_time": compiled - started,
         "tuning_time": tuned - compiled,
         "sampling_time": time.perf_counter() - tuned,
-        **block.work.record(pilot_work, gradients=block.kernel.needs_gradient),
+        **block.work.record(pilot_work, block.kernel),
     }
     return collect(prepared, block, plan, results, settings, cost)
 

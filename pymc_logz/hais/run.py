@@ -80,7 +80,7 @@ def run_hais(
         "compile_time": compiled - started,
         "tuning_time": tuned - compiled,
         "sampling_time": time.perf_counter() - tuned,
-        **block.work.record(pilot_work, gradients=block.kernel.needs_gradient),
+        **block.work.record(pilot_work, block.kernel),
     }
     return collect(prepared, planned, directions, settings, rngs.run, cost)
 

@@ -10,13 +10,14 @@ from pymc_logz.hais.run import run_hais
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.models.context import check_no_model, model_from
+from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.runners.executor import default_cores
 
 if TYPE_CHECKING:
     import pymc as pm
 
 
+@written_as("sample_hais(model=model)")
 def sample_hais(
     draws: int = 256,
     chains: int = 4,
@@ -165,6 +166,7 @@ def sample_hais(
     )
 
 
+@written_as("sandwich(model)")
 def sandwich(
     model: "pm.Model | None" = None,
     draws: int = 256,

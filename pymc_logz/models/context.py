@@ -1,8 +1,13 @@
 """The model that a user means, and messages for arguments that changed places."""
 
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
 from typing import Any
 
 import pymc as pm
+
+from pymc_logz.arguments import check_compile_kwargs
 
 
 def model_from(model: Any, call: str) -> pm.Model:
@@ -27,6 +32,32 @@ def model_from(model: Any, call: str) -> pm.Model:
     if not isinstance(model, pm.Model):
         raise TypeError(f"model is a {_kind(model)}, but must be a pm.Model: write {call}")
     return model
+
+
+def written_as[**P, R](call: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorator of what users call: arguments that do not fit say how it is meant to be written.
+
+    Parameters
+    ----------
+    call
+        How, for the message.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        parameters = signature(function)
+
+        @wraps(function)
+        def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                given = parameters.bind(*args, **kwargs).arguments
+            except TypeError as error:
+                raise TypeError(f"{error}: write {call}") from None
+            check_compile_kwargs(given.get("compile_kwargs"))
+            return function(*args, **kwargs)
+
+        return wrapped
+
+    return decorate
 
 
 def check_no_model(call: str, **given: Any) -> None:

@@ -128,10 +128,12 @@ class RunSettings:
         ways = [f"fewer draws or chains than {self.draws} and {self.chains}"]
         if self.kernel.evaluations_per_move(1) > 1:
             ways.append("a kernel that evaluates the model less often for a move")
-        if isinstance(self.reference, str):
+        if not isinstance(self.betas, str):
+            ways.append("fewer betas")
+        elif self.reference_asked == "prior":
             ways.append(
-                "draws of the posterior, as of pm.sample, for reference: as a rule they need fewer "
-                "temperatures"
+                "a reference that is learned, or draws of the posterior for it, which as a rule "
+                "need fewer temperatures than the prior"
             )
         return ways
 

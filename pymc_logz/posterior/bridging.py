@@ -11,7 +11,7 @@ from pymc_logz.arguments import check_choice, check_whole
 from pymc_logz.errors import STATUS_SENTENCES, says_if_interrupted, warn
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.manifold.evidence import manifold_bridge
-from pymc_logz.models.context import check_no_model, model_from
+from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.preparation import prepare
@@ -36,6 +36,7 @@ MAX_DISAGREEMENT = 4.0
 MAX_KHAT = 0.5
 
 
+@written_as("bridge_sampling(idata, model)")
 def bridge_sampling(
     idata: xr.DataTree,
     model: "pm.Model | None" = None,

@@ -9,7 +9,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, reweighted_log_z
-from pymc_logz.models.context import check_no_model, model_from
+from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.models.data_rows import data_variable, own_data, symbolic_data
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pymc as pm
 
 
+@written_as("evidence_sensitivity(idata, model, alternatives)")
 def evidence_sensitivity(
     idata: xr.DataTree,
     model: "pm.Model",

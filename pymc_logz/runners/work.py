@@ -2,6 +2,8 @@
 
 import threading
 
+from pymc_logz.kernels.base import Kernel
+
 
 class Work:
     """Number of evaluations of the model at one row each, which all threads of a run add to.
@@ -23,16 +25,16 @@ class Work:
         with self._lock:
             self._done += n_evaluations
 
-    def record(self, pilot: int, *, gradients: bool) -> dict[str, int]:
+    def record(self, pilot: int, kernel: Kernel) -> dict[str, int]:
         """Attributes of a result: evaluations until everything was frozen, and those since then.
 
         Parameters
         ----------
         pilot
             What was `done` when everything was frozen.
-        gradients
-            Whether an evaluation is of value and gradient (``row_gradients``) or of the value alone
-            (``row_evaluations``).
+        kernel
+            What moved the rows: if it needs gradients an evaluation is of both value and gradient
+            (``row_gradients``), else of the value alone (``row_evaluations``).
         """
-        unit = "row_gradients" if gradients else "row_evaluations"
+        unit = "row_gradients" if kernel.needs_gradient else "row_evaluations"
         return {f"pilot_{unit}": pilot, f"run_{unit}": self.done - pilot}

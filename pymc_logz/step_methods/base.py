@@ -9,6 +9,9 @@ from pymc.step_methods.compound import Competence
 from rich.progress import TextColumn
 from rich.table import Column
 
+from pymc_logz.arguments import check_compile_kwargs
+from pymc_logz.models.context import check_no_model
+
 
 class ChosenStep(BlockedStep):
     """A step method that runs only if asked for, with some statistics on the progress bar."""
@@ -17,6 +20,12 @@ class ChosenStep(BlockedStep):
     """Statistics on the progress bar: heading and format of each."""
     failing: ClassVar[str | None] = None
     """Statistic that counts failures, which turn the bar red."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """PyMC's, after a look at what may have been put in another one's place."""
+        check_no_model(f"{cls.__name__}(model=model)", vars=args[0] if args else None)
+        check_compile_kwargs(kwargs.get("compile_kwargs"))
+        return super().__new__(cls, *args, **kwargs)
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:

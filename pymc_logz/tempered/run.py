@@ -91,12 +91,12 @@ def run_tempered(
         "compile_time": compiled - started + frozen.compile_time,
         "tuning_time": tuned - compiled - frozen.compile_time,
         "sampling_time": time.perf_counter() - tuned,
-        **block.work.record(pilot_work, gradients=block.kernel.needs_gradient),
+        **block.work.record(pilot_work, block.kernel),
     }
     return collect(prepared, frozen, reference, walks, settings, rngs.run, cost)
 
 
-@says_if_interrupted("levels were being placed and tuned")
+@says_if_interrupted("levels were being tuned")
 def warm_up(
     block: Block,
     plan: Plan,
@@ -135,6 +135,7 @@ def warm_up(
     return Frozen(walking, rounds, compile_time)
 
 
+@says_if_interrupted("levels were being placed")
 def place_levels(
     prepared: Prepared,
     block: Block,

@@ -8,7 +8,7 @@ import xarray as xr
 
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.models.context import check_no_model, model_from
+from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.tempered.run import run_tempered
 from pymc_logz.tempered.settings import TemperedSettings
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pymc as pm
 
 
+@written_as("sample_tempered(model=model)")
 def sample_tempered(
     draws: int = 1000,
     chains: int = 4,

@@ -21,7 +21,7 @@ from pymc_logz.estimators.tempering import (
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel, KernelState
-from pymc_logz.models.context import model_from
+from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.data_rows import container_names, read_data_rows
 from pymc_logz.models.flat import constrainer, model_labels, model_path
 from pymc_logz.models.preparation import prepare
@@ -128,6 +128,7 @@ class LogZTracker:
         tracker.tree["evidence"]["log_z"]  # dims estimator, time
     """
 
+    @written_as("LogZTracker(model)")
     def __init__(
         self,
         model: "pm.Model | None" = None,
@@ -318,8 +319,7 @@ class LogZTracker:
             self._influence += gain * curve.contributions.sum(axis=1)
         moment = self._moment(part, draws, curve, log_z, share)
         self.moments.append(moment)
-        gradients = self._block.kernel.needs_gradient
-        self._attrs |= self._block.work.record(self._pilot_work, gradients=gradients)
+        self._attrs |= self._block.work.record(self._pilot_work, self._block.kernel)
         self.ladder = replace(self._tuned(part), log_z_hat=log_z)
         groups = {
             "evidence": evidence_dataset([moment.tracked, moment.alone], self._attrs),

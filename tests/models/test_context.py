@@ -1,0 +1,48 @@
+"""Calls that Python or PyTensor would refuse in words of their own."""
+
+from typing import Any
+
+import pymc as pm
+import pytest
+
+import pymc_logz as lz
+
+MODEL = pm.Model()
+CALLS: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
+    (lz.sample_hais, (MODEL,), {"draws": 20}, r"'draws'.*: write sample_hais\(model=model\)"),
+    (lz.sample_hais, (MODEL,), {}, r"draws is a pm.Model: write sample_hais\(model=model\)"),
+    (lz.sample_hais, (), {"draw": 20}, r"'draw'.*: write sample_hais"),
+    (lz.sample_tempered, (MODEL,), {"draws": 20}, r"write sample_tempered\(model=model\)"),
+    (lz.sandwich, (20,), {"model": MODEL}, r"'model'.*write sandwich\(model\)"),
+    (lz.evidence, (), {"model": MODEL}, r"'idata'.*write evidence\(model\), or evidence\(idata"),
+    (lz.bridge_sampling, (), {"model": MODEL}, r"'idata'.*write bridge_sampling\(idata, model\)"),
+    (lz.evidence_sensitivity, (MODEL,), {}, r"write evidence_sensitivity\(idata, model, alt"),
+    (lz.marginal_log_likelihood, (MODEL,), {}, r"'data': write marginal_log_likelihood\(model, d"),
+    (lz.LogZTracker, (), {"date": ["x"]}, r"'date': write LogZTracker\(model\)"),
+]
+STEPS = [lz.HAIS, lz.SimulatedTempering, lz.PartialMomentumHMC, lz.ConstrainedHMC]
+
+
+@pytest.mark.parametrize(("function", "args", "kwargs", "message"), CALLS)
+def test_arguments_that_do_not_fit_say_how_to_write_the_call(
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], message: str
+) -> None:
+    """Would catch Python's own words, which know nothing of models and posteriors."""
+    with pytest.raises(TypeError, match=message):
+        function(*args, **kwargs)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_method_is_not_given_the_model_first(step: Any) -> None:
+    """Would catch "no model on context stack" for a model that is there."""
+    with pytest.raises(TypeError, match=rf"vars is a pm.Model: write {step.__name__}\(model=mo"):
+        step(MODEL)
+
+
+@pytest.mark.parametrize(
+    "function", [lz.sample_hais, lz.sample_tempered, lz.sandwich, lz.LogZTracker, *STEPS]
+)
+def test_a_mode_is_not_given_alone(function: Any) -> None:
+    """Would catch a message about items of a string."""
+    with pytest.raises(TypeError, match=r"compile_kwargs='NUMBA' must be a dict.*'mode': 'NUMBA'"):
+        function(model=MODEL, compile_kwargs="NUMBA")
