@@ -88,6 +88,9 @@ def sigmoid_is_a_probability(fgraph: FunctionGraph, node: Apply) -> list[Variabl
 
 FIRST = (switch_before_function, sigmoid_is_a_probability)
 THEN = (softplus_without_branches,)
+ALWAYS = ("canonicalize", "stabilize", "specialize")
+"""All, and here already: some stable forms are only found among special ones, and not any more
+once axes are added for rows, as log(1 - sigmoid)."""
 
 
 def simplify(outputs: Sequence[TensorVariable]) -> list[TensorVariable]:
@@ -100,6 +103,6 @@ def simplify(outputs: Sequence[TensorVariable]) -> list[TensorVariable]:
         jax_funcify.register(BranchlessSoftplus)(_jax_softplus)
     fgraph = FunctionGraph(outputs=list(outputs), clone=True, copy_inputs=False)
     for rewrites in (FIRST, THEN):
-        rewrite_graph(fgraph, include=("canonicalize", "stabilize", *parameter_checks()))
+        rewrite_graph(fgraph, include=(*ALWAYS, *parameter_checks()))
         EquilibriumGraphRewriter(rewrites, max_use_ratio=10).rewrite(fgraph)
     return list(fgraph.outputs)
