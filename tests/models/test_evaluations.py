@@ -40,7 +40,9 @@ def one_by_one(flat: FlatModel, rows: np.ndarray) -> list[np.ndarray]:
     function = pytensor.function([flat.point, *flat.inputs], values, **kwargs)
     with np.errstate(all="ignore"):
         found = [function(row, *flat.values) for row in rows]
-    return [np.stack([np.asarray(part, float) for part in parts]) for parts in zip(*found)]
+    return [
+        np.stack([np.asarray(part, float) for part in parts]) for parts in zip(*found, strict=True)
+    ]
 
 
 def all_at_once(flat: FlatModel, rows: np.ndarray) -> list[np.ndarray]:

@@ -11,7 +11,7 @@ from support.paths_with_exact_draws import N_ROWS, TARGETS, compiled_block, dead
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.kernels.base import KernelState, Move, draw_noise
 from pymc_logz.runners import block as block_module
-from pymc_logz.runners.block import Block, Trace
+from pymc_logz.runners.block import MOVES_PER_BLOCK, Block, Trace
 
 KERNEL = Hamiltonian()
 SCALE = TARGETS["gaussian"].scale
@@ -35,7 +35,7 @@ def run(
     return block.run(start_state(block, n), some_moves(block, n_moves), make_rng(label))
 
 
-@pytest.mark.parametrize("n_moves", [1, 5, 31])
+@pytest.mark.parametrize("n_moves", [1, 5, MOVES_PER_BLOCK - 1])
 def test_a_short_list_of_moves_is_the_beginning_of_a_long_one(n_moves: int) -> None:
     """Catches padding that moves rows, and noise that depends on how many moves are asked for."""
     block = compiled_block("gaussian", KERNEL)
@@ -108,7 +108,10 @@ def test_backends_and_batchings_make_the_same_chain(mode: str, batching: str) ->
     assert other.compiled.backend != "jax"
     jax = Block(target.path(), KERNEL, 16)
     assert jax.compiled.backend == "jax"
-    (end, trace), (jax_end, jax_trace) = run(other, 32, 16), run(jax, 32, 16)
+    (end, trace), (jax_end, jax_trace) = (
+        run(other, MOVES_PER_BLOCK, 16),
+        run(jax, MOVES_PER_BLOCK, 16),
+    )
     np.testing.assert_allclose(trace.log_ratio, jax_trace.log_ratio, atol=1e-8)
     np.testing.assert_allclose(end.position, jax_end.position, atol=1e-8)
     np.testing.assert_allclose(end.momentum, jax_end.momentum, atol=1e-8)
@@ -116,12 +119,12 @@ def test_backends_and_batchings_make_the_same_chain(mode: str, batching: str) ->
 
 def test_block_length_is_limited_by_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches noise for more rows and moves than memory has room for."""
-    monkeypatch.setattr(block_module, "MAX_NOISE_PER_BLOCK", 100)
+    monkeypatch.setattr(block_module, "MAX_NOISE_PER_BLOCK", 50)
     block = Block(TARGETS["log_gamma"].path(), KERNEL, 10)
-    assert block.n_moves == 10
+    assert block.n_moves == 5
     rng = make_rng("short block")
     noise = draw_noise(rng, block.n_moves, 10, 1)
-    assert noise.normal.size == 100
+    assert noise.normal.size == 50
 
 
 def test_noise_is_finite_and_fits_its_law() -> None:

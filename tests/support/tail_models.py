@@ -1,4 +1,4 @@
-"""Small models whose densities and gradients are easily lost far out: overflow, log of zero, 0/0."""
+"""Small models whose densities and gradients are easily lost far out: overflow, log of 0, 0 / 0."""
 
 from collections.abc import Callable
 
