@@ -21,10 +21,8 @@ from pymc_logz.hais.run import Directions, estimates_of, run_chains, run_reverse
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.pilot.planning import make_plan
-from pymc_logz.pilot.reference import path_from
+from pymc_logz.pilot.planning import Planned, block_for, plan_run
 from pymc_logz.runners.anneal import Annealed, Plan
-from pymc_logz.runners.block import Block
 from pymc_logz.seeds import generators_from, spawn_generators
 
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
@@ -135,25 +133,27 @@ def replicates(name: str) -> list[Replicates]:
         warnings.simplefilter("ignore", EvidenceWarning)
         rngs = generators_from(make_rng("plan", name))
         prepared = prepare(energy.model, rngs.checks)
-        path = path_from(prepared, settings.reference, rngs.checks)
-        kernel, n_rows = settings.kernel_for(path.n_dims), settings.pilot_rows
-        block = Block(path, kernel, n_rows)
-        start = path.sample_reference(rngs.pilot, n_rows)
-        plan = make_plan(block, settings, start, rngs.pilot)
+        block = block_for(prepared, settings, None)
+        planned = plan_run(prepared, block, settings, rngs.pilot)
         generators = spawn_generators(make_rng("rows", name), n)
-        forward = run_chains(block, plan, generators, N_ROWS, settings.cores, None)
+        forward = run_chains(
+            planned.block, planned.plan, generators, N_ROWS, settings.cores, report=None
+        )
         if settings.direction == "both":
             starts = exact_rows(prepared, energy, n)
             runs = [
-                both_directions(block, plan, settings, run, start, rng)
+                both_directions(planned, settings, run, start, rng)
                 for rng, run, start in zip(generators, forward, starts, strict=True)
             ]
         else:
-            runs = [Directions([run], block.path.log_z_reference) for run in forward]
+            runs = [Directions([run], planned.reference) for run in forward]
     estimates = [estimates_of(run) for run in runs]
     return [
         gather(
-            name, energy, plan, [one for run in estimates for one in run if one.method == method]
+            name,
+            energy,
+            planned.plan,
+            [one for run in estimates for one in run if one.method == method],
         )
         for method in sorted({one.method for one in estimates[0]}, key=METHODS.index)
     ]
@@ -166,8 +166,7 @@ def exact_rows(prepared: Prepared, energy: Energy, n: int) -> np.ndarray:
 
 
 def both_directions(
-    block: Block,
-    plan: Plan,
+    planned: Planned,
     settings: HaisSettings,
     run: Annealed,
     start: np.ndarray,
@@ -175,8 +174,8 @@ def both_directions(
 ) -> Directions:
     """A forward run together with a reverse run from its own exact draws."""
     progress = create_simple_progress(False)
-    reverse = run_reverse(block, plan, settings, [run], start, rng, progress)
-    return Directions([run], block.path.log_z_reference, reverse, exact_starts=True)
+    reverse = run_reverse(planned, settings, [run], start, rng, progress)
+    return Directions([run], planned.reference, reverse, exact_starts=True)
 
 
 def gather(case: str, energy: Energy, plan: Plan, found: list[LogZEstimate]) -> Replicates:

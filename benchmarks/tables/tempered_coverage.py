@@ -20,12 +20,11 @@ from pymc_logz import EvidenceWarning, energies
 from pymc_logz.energies import Energy
 from pymc_logz.estimators import METHODS
 from pymc_logz.models.preparation import prepare
-from pymc_logz.pilot.reference import path_from
-from pymc_logz.runners.block import Block
+from pymc_logz.pilot.planning import block_for
 from pymc_logz.runners.executor import run_tasks
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.results import draws_of
-from pymc_logz.tempered.run import Frozen, run_chain, warm_up
+from pymc_logz.tempered.run import Frozen, place_levels, run_chain, warm_up
 from pymc_logz.tempered.settings import TemperedSettings
 
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
@@ -106,14 +105,12 @@ def replicates(name: str, n: int = N_RUNS) -> dict[str, Found]:
         warnings.simplefilter("ignore", EvidenceWarning)
         rngs = generators_from(make_rng("tempered", name))
         prepared = prepare(energy.model, rngs.checks)
-        path = path_from(prepared, settings.reference, rngs.checks)
-        block = Block(path, settings.kernel_for(path.n_dims), settings.pilot_rows)
-        start = path.sample_reference(rngs.pilot, block.n_rows)
+        block = block_for(prepared, settings, None)
         progress = create_simple_progress(False)
-        frozen = warm_up(block, settings, start, rngs.pilot, None, progress)
+        block, plan, _ = place_levels(prepared, block, settings, rngs.pilot, progress)
+        frozen = warm_up(block, plan, settings, rngs.pilot, None, progress)
     generators = spawn_generators(make_rng("walks", name), n)
-    block = frozen.block
-    starts = [block.path.sample_reference(rng, block.n_walkers) for rng in generators]
+    starts = [block.path.sample_reference(rng, frozen.block.n_walkers) for rng in generators]
     tasks = [
         partial(estimates, frozen, start, settings, rng)
         for start, rng in zip(starts, generators, strict=True)

@@ -29,8 +29,7 @@ import pymc_logz as lz
 from pymc_logz.energies import two_gaussians, two_gaussians_log_z
 from pymc_logz.estimators import METHODS, TemperedDraws
 from pymc_logz.models.preparation import prepare
-from pymc_logz.pilot.reference import path_from
-from pymc_logz.runners.block import Block
+from pymc_logz.pilot.planning import block_for
 from pymc_logz.runners.temper import TemperBlock, Walkers, walk
 from pymc_logz.seeds import generators_from
 from pymc_logz.tempered.run import place_levels
@@ -64,6 +63,7 @@ def errors_by_iterations(energy, n_chains, draws, lengths):
         model=energy.model,
         walkers=WALKERS,
         betas=N_LEVELS,
+        reference="prior",
         thin=draws,
         random_seed=10,
         progressbar=False,
@@ -84,13 +84,12 @@ def errors_by_iterations(energy, n_chains, draws, lengths):
 
 def errors_of_warm_up(energy, n_blocks):
     """Root mean square error over levels of the guesses of log Z, by rule, after each block."""
-    settings = TemperedSettings(walkers=WALKERS, betas=N_LEVELS)
+    settings = TemperedSettings(walkers=WALKERS, betas=N_LEVELS, reference="prior")
     rngs = generators_from(11)
     rng, prepared = rngs.run, prepare(energy.model, rngs.checks)
-    path = path_from(prepared, settings.reference, rngs.checks)
-    block = Block(path, settings.kernel_for(path.n_dims), settings.pilot_rows)
-    start = block.path.sample_reference(rng, block.n_rows)
-    plan = place_levels(block, settings, start, rngs.pilot, create_simple_progress(False))
+    progress = create_simple_progress(False)
+    block = block_for(prepared, settings, None)
+    block, plan, _ = place_levels(prepared, block, settings, rngs.pilot, progress)
     walking = TemperBlock(block, N_LEVELS, WALKERS)
     exact = two_gaussians_log_z(plan.betas, N_DIMS)
     first = make_ladder(plan, block.kernel, np.zeros(N_LEVELS))

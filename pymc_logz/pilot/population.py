@@ -303,8 +303,9 @@ def settle(
     for i in range(n_blocks + MAX_EXTRA_BLOCKS):
         move(block, population, beta, rng, target_accept)
         correlation.append(correlation_with(start, population))
-        too_long = population.acceptance_rate < aim - ACCEPT_TOLERANCE
-        if too_long and block.kernel.step_size is None:
+        # nothing may have moved yet: see `move`
+        good = population.acceptance_rate >= aim - ACCEPT_TOLERANCE
+        if not good and block.kernel.step_size is None:
             continue
         if is_reference or i + 1 >= n_blocks or _forgot(correlation):
             break

@@ -185,9 +185,10 @@ class Block:
         """Rows (n, d) in portions of ``n_rows``, as states that have not been evaluated yet.
 
         JAX compiles for other numbers of rows anew, so the last portion is filled up with rows that
-        count for nothing. Elsewhere, and where rows bring data along, they stay together.
+        count for nothing; elsewhere too, lest its noise, and so its chain, be another. Rows that
+        bring data along stay together.
         """
-        if self.row_data or self.compiled.backend != "jax":
+        if self.row_data:
             return [self.initial_state(position)]
         n_portions = -(-len(position) // self.n_rows)
         filled_up = np.resize(position, (n_portions * self.n_rows, position.shape[1]))

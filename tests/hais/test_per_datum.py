@@ -115,7 +115,14 @@ def populated(n_groups: int, n_known_groups: int) -> tuple[Population, np.ndarra
     state = KernelState(group[:, None], zeros, Evaluation(flat, log_ratio, zeros, zeros))
     scale = np.ones(1)
     population = Population(
-        state, log_ratio, 1.0, scale, None, founder=np.arange(group.size), n_groups=n_known_groups
+        state,
+        log_ratio,
+        1.0,
+        scale,
+        None,
+        founder=np.arange(group.size),
+        n_groups=n_known_groups,
+        n_parts=n_known_groups,
     )
     return population, group
 
@@ -196,7 +203,7 @@ def prepared() -> tuple[Prepared, Block, Plan]:
     ready = prepare(survey(), rngs.checks, rows=read_data_rows(survey(), PEOPLE))
     block, _ = compile_batches(ready, HaisSettings(draws=16, betas=30), rngs.pilot)
     start = ready.prior(rngs.pilot, block.n_rows)
-    return ready, block, make_plan(block, HaisSettings(betas=30), start, rngs.pilot)
+    return ready, block, make_plan(block, HaisSettings(betas=30), start, rngs.pilot).plan
 
 
 def batched(
@@ -273,7 +280,7 @@ def test_intervals_cover_the_exact_log_likelihood() -> None:
     rngs = generators_from(3)
     ready = prepare(survey(), rngs.checks, rows=read_data_rows(survey(), PEOPLE))
     block, batches = compile_batches(ready, settings, rngs.pilot)
-    plan = make_plan(block, settings, ready.prior(rngs.pilot, block.n_rows), rngs.pilot)
+    plan = make_plan(block, settings, ready.prior(rngs.pilot, block.n_rows), rngs.pilot).plan
     z = []
     for seed in range(25):
         rng = np.random.default_rng(seed)
