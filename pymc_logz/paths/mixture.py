@@ -17,6 +17,11 @@ from scipy.special import logsumexp
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation
 
+MAX_PADDED_DIMS = 64
+"""Up to here the two products of rows with a matrix (d, d) that a component takes cost next to
+nothing, as dense scales do, where XLA's compilation for another number of them takes as long as the
+whole pilot of a small model."""
+
 
 class MixtureTerms(NamedTuple):
     """A mixture of K Student-t components and the prior as arrays, or as symbolic variables.
@@ -112,13 +117,20 @@ def mixture_path(path: AnnealingPath) -> AnnealingPath:
     """
     d = path.n_dims
     terms, rebased = path.kept.get(("mixture", d), lambda: _opening(d))
-    none = np.empty(0)
-    alone = MixtureTerms(0.0, 0.0, none, none, np.empty((0, d)), none, np.empty((0, 0)))
     return replace(
         path,
         parameters=(*path.parameters, *terms),
-        values=(*path.values, *alone),
+        values=(*path.values, *_prior_alone(d)),
         rebased=rebased,
+    )
+
+
+def _prior_alone(d: int) -> MixtureTerms:
+    """No components; or one that counts for nothing, so that XLA has compiled for one by then."""
+    k = int(d <= MAX_PADDED_DIMS)
+    height, one = np.full(k, -np.inf), np.ones(k)
+    return MixtureTerms(
+        0.0, 0.0, height, one, np.zeros((k * d, d)), np.zeros(k * d), np.ones((k, k * d))
     )
 
 

@@ -250,6 +250,16 @@ def test_other_numbers_of_components_compile_nothing(how: str) -> None:
     assert count.by_pytensor == 0
 
 
+def test_the_first_component_compiles_nothing_at_all() -> None:
+    """Catches a usual run, prior first and then one component, that XLA compiles for twice."""
+    block = Block(mixture_path(prior_path()), Hamiltonian(dense=False), N_ROWS, {"mode": "JAX"})
+    moved(block)
+    start = mixture(1)
+    with counted_compilations() as count:
+        moved(block.along(leaving(block.path, start), sample_reference=start))
+    assert count.total == 0
+
+
 def test_a_backend_moves_as_the_others() -> None:
     """Catches a batch of terms that one backend reads in another order."""
     start = mixture(2)
