@@ -200,6 +200,8 @@ def run_reverse(
     """
     block, plan = planned.block, planned.plan
     backward = plan.reverse()
+    if target_rows is not None:
+        target_rows = planned.reference.evened(target_rows)
     [dealer, *generators] = spawn_generators(rng, len(forward) + 1)
     sizes = [run.log_weight.size for run in forward]
     if target_rows is None:
@@ -250,6 +252,13 @@ def estimates_of(directions: Directions) -> list[LogZEstimate]:
     return [forward, *both]
 
 
+def of_model(run: Annealed, reference: Reference) -> Annealed:
+    """Rows as the model has them, if they were evened out while they moved."""
+    log_reference = run.log_reference - reference.log_volume(run.position)
+    position = reference.restored(run.position)
+    return run._replace(position=position, log_reference=log_reference)
+
+
 def collect(
     prepared: Prepared,
     planned: Planned,
@@ -259,7 +268,8 @@ def collect(
     cost: Mapping[str, float],
 ) -> xr.DataTree:
     """The DataTree of a run."""
-    block, plan, runs = planned.block, planned.plan, directions.forward
+    block, plan = planned.block, planned.plan
+    runs = [of_model(run, planned.reference) for run in directions.forward]
     estimates = estimates_of(directions)
     _warn_of_estimate(estimates, runs)
     log_weight = np.concatenate([run.log_weight for run in runs])

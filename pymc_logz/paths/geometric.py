@@ -108,9 +108,9 @@ class AnnealingPath:
     is compiled from the path, so that other values, of other shapes too, compile nothing."""
     values: tuple[np.ndarray, ...] = ()
     """Present values of the parameters."""
-    rebased: Callable[[TensorVariable, Evaluation], Evaluation] | None = None
+    rebased: Callable[[TensorVariable, Callable[..., Evaluation]], Evaluation] | None = None
     """Makes of the evaluation of the densities above that of a path from another reference to the
-    same target: see `pymc_logz.paths.mixture`."""
+    same target, in coordinates of its own: see `pymc_logz.paths.mixture`."""
     kept: Kept = field(default_factory=Kept)
     """What was made of these densities."""
 
@@ -126,15 +126,17 @@ class AnnealingPath:
         ModelError
             If a gradient is wanted and does not exist.
         """
+        if self.rebased is None:
+            return self._evaluate(rows)
+        found = self.rebased(rows, self._evaluate)
+        return found if self.has_gradients else Evaluation(*found[:2], *2 * [pt.zeros_like(rows)])
+
+    def _evaluate(self, rows: TensorVariable) -> Evaluation:
         row_data = () if self.row_data is None else (self.row_data,)
         outputs = self._batched[0](rows, *row_data)
         if not self.has_gradients:
             outputs += 2 * [pt.zeros_like(rows)]
-        found = Evaluation(*outputs)
-        if self.rebased is None:
-            return found
-        found = self.rebased(rows, found)
-        return found if self.has_gradients else Evaluation(*found[:2], *outputs[2:])
+        return Evaluation(*outputs)
 
     @property
     def batching(self) -> str:

@@ -15,6 +15,7 @@ from pytensor.tensor.variable import TensorVariable
 from scipy.special import logsumexp
 
 from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.paths.funnels import MAX_EXPONENT, Funnel
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation
 
 MAX_PADDED_DIMS = 64
@@ -26,8 +27,8 @@ whole pilot of a small model."""
 class MixtureTerms(NamedTuple):
     """A mixture of K Student-t components and the prior as arrays, or as symbolic variables.
 
-    The squared distance of a point x from component k is ``sum_m owner[k, m] (whitening[m] x -
-    offset[m])**2``. With K = 0, and zeros for the first two, nothing is left but the prior.
+    The squared distance of a point y from component k is ``sum_i owner[k, i] (whitening[i] y -
+    offset[i])**2``. With K = 0, and zeros for the first two, nothing is left but the prior.
     """
 
     log_mass: Any
@@ -44,6 +45,14 @@ class MixtureTerms(NamedTuple):
     """``whitening`` at the centres, shape (K * d,)."""
     owner: Any
     """1 where a row of ``whitening`` belongs to a component, else 0, shape (K, K * d)."""
+    centre: Any
+    """This and what follows are the `Funnel` that points are evened out by; shape (d,)."""
+    parents: Any
+    """Shape (m, d)."""
+    lean: Any
+    """Shape (d, m)."""
+    slope: Any
+    """Shape (d, m)."""
 
 
 @dataclass(frozen=True)
@@ -64,16 +73,22 @@ class Mixture:
     log_prior_mass: float = 0.0
     """Log of the integral of the prior: below 0 where a transform cuts part of it off."""
 
+    @property
+    def n_dims(self) -> int:
+        """d, the length of a row."""
+        return len(self.components[0].centre)
+
     def __call__(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """Draw n rows, shape (n, d)."""
         shares = np.append(self.shares, self.prior_share)
         origin = rng.choice(shares.size, size=n, p=shares / shares.sum())
-        rows = np.empty((n, self.components[0].centre.size))
-        sources: list[Any] = [*self.components, self.sample_prior]
-        for k, draw in enumerate(sources):
+        rows, of_prior = np.empty((n, self.n_dims)), origin == len(self.components)
+        for k, draw in enumerate(self.components):
             chosen = origin == k
-            if chosen.any():
-                rows[chosen] = draw(rng, int(chosen.sum()))
+            rows[chosen] = draw(rng, int(chosen.sum()))
+        if of_prior.any():
+            assert self.sample_prior is not None
+            rows[of_prior] = self.sample_prior(rng, int(of_prior.sum()))
         return rows
 
     def log_density_of(self, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
@@ -86,9 +101,9 @@ class Mixture:
         ]
         return np.asarray(logsumexp([own, *parts], axis=0))
 
-    def terms(self) -> MixtureTerms:
+    def terms(self, funnel: Funnel) -> MixtureTerms:
         """Arrays that a compiled path takes."""
-        k, d = len(self.components), self.components[0].centre.size
+        k, d = len(self.components), self.n_dims
         whitening = np.concatenate([np.linalg.inv(part.factor) for part in self.components])
         centres = np.repeat([part.centre for part in self.components], d, axis=0)
         heights = np.array([part.log_constant for part in self.components])
@@ -102,6 +117,10 @@ class Mixture:
             whitening,
             (whitening * centres).sum(axis=1),
             np.repeat(np.eye(k), d, axis=1),
+            funnel.centre,
+            funnel.parents,
+            funnel.lean,
+            funnel.slope,
         )
 
 
@@ -120,23 +139,25 @@ def mixture_path(path: AnnealingPath) -> AnnealingPath:
     return replace(
         path,
         parameters=(*path.parameters, *terms),
-        values=(*path.values, *_prior_alone(d)),
+        values=(*path.values, *prior_alone(Funnel.none(d))),
         rebased=rebased,
     )
 
 
-def _prior_alone(d: int) -> MixtureTerms:
+def prior_alone(funnel: Funnel) -> MixtureTerms:
     """No components; or one that counts for nothing, so that XLA has compiled for one by then."""
+    d = len(funnel.centre)
     k = int(d <= MAX_PADDED_DIMS)
     height, one = np.full(k, -np.inf), np.ones(k)
-    return MixtureTerms(
-        0.0, 0.0, height, one, np.zeros((k * d, d)), np.zeros(k * d), np.ones((k, k * d))
-    )
+    whitening, offset, owner = np.zeros((k * d, d)), np.zeros(k * d), np.ones((k, k * d))
+    of_funnel = (funnel.centre, funnel.parents, funnel.lean, funnel.slope)
+    return MixtureTerms(0.0, 0.0, height, one, whitening, offset, owner, *of_funnel)
 
 
 def _opening(d: int) -> tuple[MixtureTerms, Callable[..., Evaluation]]:
     """Symbolic mixtures in d dimensions, and what they make of a path from the prior."""
-    shapes = ((), (), (None,), (None,), (None, d), (None,), (None, None))
+    of_components = ((), (), (None,), (None,), (None, d), (None,), (None, None))
+    shapes = (*of_components, (d,), (None, d), (d, None), (d, None))
     terms = MixtureTerms(
         *(
             pt.tensor(name, dtype="float64", shape=shape)
@@ -146,28 +167,63 @@ def _opening(d: int) -> tuple[MixtureTerms, Callable[..., Evaluation]]:
     return terms, partial(from_mixture, terms)
 
 
-def leaving(path: AnnealingPath, mixture: Mixture) -> tuple[Any, ...]:
-    """Values of the parameters of a `mixture_path` that starts from this mixture."""
-    return *path.values[: -len(MixtureTerms._fields)], *mixture.terms()
+def leaving(path: AnnealingPath, mixture: Mixture | None, funnel: Funnel) -> tuple[Any, ...]:
+    """Values of the parameters of a `mixture_path` that starts from this mixture, or the prior."""
+    terms = prior_alone(funnel) if mixture is None else mixture.terms(funnel)
+    return *path.values[: -len(MixtureTerms._fields)], *terms
 
 
-def from_mixture(terms: MixtureTerms, rows: TensorVariable, of_prior: Evaluation) -> Evaluation:
-    """Evaluation of the path from a mixture to the target, given that of the path from the prior.
+def from_mixture(
+    terms: MixtureTerms,
+    rows: TensorVariable,
+    of_prior: Callable[[TensorVariable], Evaluation],
+) -> Evaluation:
+    """Evaluation of the path from a mixture to the target, at rows that are evened out.
 
     Parameters
     ----------
     terms
-        The mixture.
+        The mixture, and the funnel by which rows are evened out.
     rows
         Shape (n, d).
     of_prior
-        Log prior, log target less that, and their gradients, at the rows.
+        From rows of the model to their log prior, log target less that, and the gradients.
 
     Returns
     -------
     Evaluation
-        Log density of the mixture, log target less that, and their gradients.
+        Log density of the mixture, log target less that, and their gradients, all of them by the
+        evened rows.
     """
+    return _mixed(terms, rows, _evened(terms, rows, of_prior))
+
+
+def _evened(
+    terms: MixtureTerms,
+    rows: TensorVariable,
+    of_prior: Callable[[TensorVariable], Evaluation],
+) -> Evaluation:
+    """Evaluation of the path from the prior, as densities of evened rows: see `Funnel`."""
+    of_parents = rows @ terms.parents.T
+    exponent = pt.clip(of_parents @ terms.slope.T, -MAX_EXPONENT, MAX_EXPONENT)
+    spread = pt.exp(exponent)
+    found = of_prior(terms.centre + rows * spread + of_parents @ terms.lean.T)
+
+    def by_evened(gradient: TensorVariable, of_volume: float) -> TensorVariable:
+        own = gradient * spread
+        by_parents = gradient @ terms.lean + (own * rows + of_volume) @ terms.slope
+        return own + by_parents @ terms.parents
+
+    return Evaluation(
+        found.log_reference + exponent.sum(axis=1),
+        found.log_ratio,
+        by_evened(found.grad_log_reference, 1.0),
+        by_evened(found.grad_log_ratio, 0.0),
+    )
+
+
+def _mixed(terms: MixtureTerms, rows: TensorVariable, of_prior: Evaluation) -> Evaluation:
+    """Evaluation of the path from a mixture, given that of the path from the prior."""
     d = rows.type.shape[1]
     white = rows @ terms.whitening.T - terms.offset
     square = (white**2) @ terms.owner.T

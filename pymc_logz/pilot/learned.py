@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.paths.clusters import MAX_COMPONENTS, best_tails, fitted_clusters
+from pymc_logz.paths.clusters import MAX_COMPONENTS, Clusters, best_tails, fitted_clusters
 from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.mixture import Mixture
 from pymc_logz.pilot.checks import lost_part
 from pymc_logz.pilot.population import Stages, TargetRows
@@ -47,6 +48,8 @@ def learned_reference(
     prepared: Prepared,
     stages: Stages,
     rng: np.random.Generator,
+    *,
+    funnel: Funnel | None = None,
     mode: Elliptical | None = None,
 ) -> Reference:
     """Mixture fitted to a pilot's rows at beta = 1, with a share of the prior; or the prior.
@@ -59,6 +62,8 @@ def learned_reference(
         A pilot that started from the prior, with rows.
     rng
         Generator of the fit.
+    funnel
+        What these rows are evened out by.
     mode
         What to take in place of a fit to the rows, if it covers them.
     """
@@ -66,33 +71,32 @@ def learned_reference(
     assert rows is not None
     log_mass, error = prepared.prior.log_share(rng)
     if error > MAX_SHARE_ERROR:
-        return Reference(
-            "prior",
+        reason = (
             f"a transform restricts the prior, whose constant is known to {error:.2g} nats only "
-            "from anywhere else",
+            "from anywhere else"
         )
-    taken = "learned" if mode is None else "laplace"
+        return Reference("prior", reason, funnel=funnel)
     best, covered = None, -np.inf
-    for parts, shares in candidates(stages, rng) if mode is None else [((mode,), np.ones(1))]:
-        mixture = with_prior(prepared, parts, shares, log_mass)
+    at_mode = [] if mode is None else [Clusters((mode,), np.ones(1), np.nan)]
+    for fit in at_mode or candidates(stages, rng):
+        mixture = with_prior(prepared, fit, log_mass, funnel)
         if (share := covered_share(mixture, rows)) > covered:
             best, covered = mixture, share
         if covered > WELL_COVERED:
             break
     assert best is not None
     n = len(best.components)
+    shape = " evened out by a funnel" if funnel else ""
     origin = "with the curvature at the mode" if mode else f"fitted to {len(rows.position)} rows"
-    what = f"{n} Student-t component{'s' * (n > 1)} {origin}"
+    what = f"{n} Student-t component{'s' * (n > 1)} {origin}{shape}"
     if covered < COVERED:
         reason = f"{what} cover the pilot's rows with an effective share of {covered:.1g} only"
-        return Reference("prior", reason)
+        return Reference("prior", reason, funnel=funnel)
     reason = f"{what} cover the pilot's rows with an effective share of {covered:.2f}"
-    return Reference(taken, reason, best, error)
+    return Reference("learned" if mode is None else "laplace", reason, best, error, funnel)
 
 
-def candidates(
-    stages: Stages, rng: np.random.Generator
-) -> Iterator[tuple[tuple[Elliptical, ...], np.ndarray]]:
+def candidates(stages: Stages, rng: np.random.Generator) -> Iterator[Clusters]:
     """Fits to the rows of a pilot: the best by its criterion, then such with more components."""
     assert stages.rows is not None
     assert stages.end is not None

@@ -11,6 +11,7 @@ import xarray as xr
 from pymc_logz.errors import says_if_interrupted
 from pymc_logz.models.flat import model_path, unconstrain
 from pymc_logz.models.preparation import Prepared
+from pymc_logz.paths.funnels import fitted_funnel
 from pymc_logz.paths.mixture import mixture_path
 from pymc_logz.pilot.checks import lost_part, stuck_stages, warn_of_lost_part, warn_of_stuck
 from pymc_logz.pilot.ladder import choose_plan
@@ -24,6 +25,8 @@ from pymc_logz.trees.posterior import posterior_of
 
 MORE_ROWS = 4
 """Factor in the rows of a pilot that is repeated."""
+PRIOR_ROWS = 2**11
+"""Draws of the prior that are looked at for funnels."""
 KNOTS = 8
 """Parts of a ladder from a learned reference that its temperatures are shared out among."""
 
@@ -92,8 +95,9 @@ def plan_run(
         if against is None:
             warn_of_stuck(stuck_stages(stages))
             return planned
-        reference = Reference("prior", f"a fit to the pilot's rows was dropped, since {against}")
-    return from_stages(block, settings, stages, rng, reference)
+        reason = f"a fit to the pilot's rows was dropped, since {against}"
+        reference = Reference("prior", reason, funnel=reference.funnel)
+    return from_stages(reference.start(block), settings, stages, rng, reference)
 
 
 def look(
@@ -102,10 +106,13 @@ def look(
     settings: RunSettings,
     rng: np.random.Generator,
     report: Any = None,
+    *,
+    even: bool = True,
 ) -> tuple[Stages | None, Reference]:
     """What the path is to start from, and the pilot from the prior that this was learned from.
 
-    There is no such pilot where the reference was given.
+    There is no such pilot where the reference was given. Rows of a funnel are evened out, unless
+    ``even`` is false.
     """
     start = prepared.prior(rng, block.n_rows)
     check_start(prepared, block, start)
@@ -115,9 +122,24 @@ def look(
         return None, reference_of_draws(prepared, draws, rng)
     if asked == "prior":
         return None, ASKED_FOR
-    stages = walk(block, settings, start, rng, report, n_target_rows(prepared.n_dims))
-    mode = at_mode(prepared, start, block.compile_kwargs) if asked == "laplace" else None
-    return stages, learned_reference(prepared, stages, rng, mode)
+    n_rows, funnel = n_target_rows(prepared.n_dims), None
+    stages = walk(block, settings, start, rng, report, n_rows)
+    if asked == "laplace":
+        mode = at_mode(prepared, start, block.compile_kwargs)
+        return stages, learned_reference(prepared, stages, rng, mode=mode)
+    if even and stages.rows:
+        funnel = fitted_funnel(stages.rows.position, look_at_prior(prepared, rng))
+    if funnel is not None:
+        # the narrow end of a funnel is where rows that move in it as it is do not get
+        evened = Reference("prior", "", funnel=funnel).start(block)
+        start = evened.path.sample_reference(rng, block.n_rows)
+        stages = walk(evened, settings, start, rng, report, n_rows)
+    return stages, learned_reference(prepared, stages, rng, funnel=funnel)
+
+
+def look_at_prior(prepared: Prepared, rng: np.random.Generator) -> np.ndarray:
+    """Draws that tell how spreads follow each other in the prior, shape (m, d)."""
+    return prepared.prior(rng, PRIOR_ROWS if prepared.prior.vectorized else PRIOR_ROWS // 8)
 
 
 def make_plan(

@@ -1,6 +1,6 @@
 """What a path starts from: the prior, or a mixture fitted to rows or to the curvature at a mode."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.clusters import Clusters, fitted_clusters
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import check_enough, fitted_at_mode
+from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.geometric import gradients
 from pymc_logz.paths.mixture import Mixture, leaving
 from pymc_logz.runners.block import Block
@@ -43,17 +44,50 @@ class Reference:
     """None for the prior."""
     mcse: float = 0.0
     """Error of its log normalising constant, in nats."""
+    funnel: Funnel | None = None
+    """What rows are evened out by while they move; None if they are not."""
 
     def start(self, block: Block) -> Block:
-        """The block's moves on the path from this reference."""
-        if self.mixture is None:
+        """The moves of a block whose path starts at the prior, on the path from this reference."""
+        if self.mixture is None and self.funnel is None:
             return block
-        values = leaving(block.path, self.mixture)
-        return block.along(values, sample_reference=self.mixture)
+        funnel = self.funnel or Funnel.none(block.path.n_dims)
+        values = leaving(block.path, self.mixture, funnel)
+        draw = self.mixture or evened_draws(block.path.sample_reference, funnel)
+        return block.along(values, sample_reference=draw)
+
+    def evened(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of the model (n, d), as they move."""
+        return rows if self.funnel is None else self.funnel.evened(rows)
+
+    def restored(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of the model (n, d), from as they move."""
+        return rows if self.funnel is None else self.funnel.restored(rows)
+
+    def log_volume(self, rows: np.ndarray) -> np.ndarray:
+        """What a log density of moving rows (n, d) has more than one of the model's, shape (n,)."""
+        return np.zeros(len(rows)) if self.funnel is None else self.funnel.log_volume(rows)
+
+    def without_draws(self) -> "Reference":
+        """The same for another process, where draws of the prior are compiled anew."""
+        mixture = self.mixture and replace(self.mixture, sample_prior=None)
+        return replace(self, mixture=mixture)
+
+    def with_draws(self, draw: Callable[[np.random.Generator, int], np.ndarray]) -> "Reference":
+        """The same with these draws of the prior."""
+        evened = draw if self.funnel is None else evened_draws(draw, self.funnel)
+        return replace(self, mixture=self.mixture and replace(self.mixture, sample_prior=evened))
 
     def record(self) -> dict[str, str]:
         """For the attributes of a result."""
         return {"reference": self.taken, "reference_reason": self.reason}
+
+
+def evened_draws(
+    draw: Callable[[np.random.Generator, int], np.ndarray], funnel: Funnel
+) -> Callable[[np.random.Generator, int], np.ndarray]:
+    """Draws that are evened out."""
+    return lambda rng, n: funnel.evened(draw(rng, n))
 
 
 def with_error(estimate: LogZEstimate, reference: Reference) -> LogZEstimate:
@@ -62,16 +96,16 @@ def with_error(estimate: LogZEstimate, reference: Reference) -> LogZEstimate:
 
 
 def with_prior(
-    prepared: Prepared, parts: tuple[Elliptical, ...], shares: np.ndarray, log_mass: float
+    prepared: Prepared, fit: Clusters, log_mass: float, funnel: Funnel | None = None
 ) -> Mixture:
-    """Mixture of components, whose shares add to one, and the prior, which integrates to a mass."""
-    shares = shares * (1 - PRIOR_SHARE)
-    return Mixture(parts, shares, PRIOR_SHARE, prepared.prior, log_mass)
+    """Mixture of a fit's components and the prior, which integrates to a mass."""
+    draw = prepared.prior if funnel is None else evened_draws(prepared.prior, funnel)
+    return Mixture(fit.components, fit.shares * (1 - PRIOR_SHARE), PRIOR_SHARE, draw, log_mass)
 
 
-def widened(clusters: Clusters) -> tuple[tuple[Elliptical, ...], np.ndarray]:
-    """Components somewhat wider than they were fitted, and their shares."""
-    return tuple(part.wider(INFLATION) for part in clusters.components), clusters.shares
+def widened(fit: Clusters) -> Clusters:
+    """The same with components somewhat wider than they were fitted."""
+    return fit._replace(components=tuple(part.wider(INFLATION) for part in fit.components))
 
 
 def reference_of_draws(prepared: Prepared, rows: np.ndarray, rng: np.random.Generator) -> Reference:
@@ -98,7 +132,7 @@ def reference_of_draws(prepared: Prepared, rows: np.ndarray, rng: np.random.Gene
             f"a transform restricts the prior of this model, whose constant is known to "
             f"{error:.2g} nats only unless the path starts there: use reference='prior'"
         )
-    mixture = with_prior(prepared, *widened(fitted_clusters(rows, len(rows), rng)), log_mass)
+    mixture = with_prior(prepared, widened(fitted_clusters(rows, len(rows), rng)), log_mass)
     n = len(mixture.components)
     reason = f"it was asked for: {n} Student-t component{'s' * (n > 1)} fitted to {len(rows)} draws"
     return Reference("draws", reason, mixture, error)

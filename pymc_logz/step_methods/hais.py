@@ -162,13 +162,13 @@ class HAIS(ChosenStep):
         prepared = prepare(model, rngs.checks)
         block = block_for(prepared, settings, compile_kwargs)
         planned = plan_run(prepared, block, settings, rngs.pilot)
-        block, plan = planned.block, planned.plan
-        logger.info("HAIS: the pilot chose %d temperatures.", plan.n_temperatures)
+        logger.info("HAIS: the pilot chose %d temperatures.", planned.plan.n_temperatures)
         self._names, self._shapes = prepared.flat.value_names, prepared.flat.shapes
         self.source = ProposalSource(
             model,
-            block,
-            plan,
+            planned.block,
+            planned.reference,
+            planned.plan,
             batch_size=batch_size,
         ).opened()
         self._reset(tune=True)

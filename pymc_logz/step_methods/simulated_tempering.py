@@ -166,13 +166,14 @@ class SimulatedTempering(ChosenStep):
         prepared = prepare(model, rngs.checks)
         block = block_for(prepared, settings, compile_kwargs)
         with progress_bar(False) as progress:
-            block, plan, _ = place_levels(prepared, block, settings, rngs.pilot, progress)
+            block, plan, start_from = place_levels(prepared, block, settings, rngs.pilot, progress)
             frozen = warm_up(block, plan, settings, rngs.pilot, compile_kwargs, progress)
         self.ladder = frozen.ladder
         self._names, self._shapes = prepared.flat.value_names, prepared.flat.shapes
         self.source = WalkSource(
             model,
             block,
+            start_from,
             frozen.block,
             frozen.ladder,
             tune=pilot_tune,

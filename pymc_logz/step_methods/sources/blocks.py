@@ -1,6 +1,5 @@
 """Sources whose work is moves along the path from a reference to a model."""
 
-from dataclasses import replace
 from typing import Any
 
 import pymc as pm
@@ -8,7 +7,8 @@ import pymc as pm
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.flat import flatten_model, model_path
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.paths.mixture import Mixture, leaving, mixture_path
+from pymc_logz.paths.mixture import mixture_path
+from pymc_logz.pilot.reference import Reference
 from pymc_logz.runners.block import Block
 from pymc_logz.step_methods.sources.base import Source
 
@@ -21,17 +21,16 @@ class BlockSource(Source):
     model
         The model.
     block
-        Compiled moves; its settings are kept, to compile it again.
+        Compiled moves on the path from the reference; settings are kept, to compile it again.
+    reference
+        What the path starts from.
     """
 
-    def __init__(self, model: pm.Model, block: Block) -> None:
+    def __init__(self, model: pm.Model, block: Block, reference: Reference) -> None:
         super().__init__()
-        start_from = block.asked.sample_reference
         self.model = model
         # draws of the prior are compiled, and made again where they are needed
-        self.mixture = (
-            replace(start_from, sample_prior=None) if isinstance(start_from, Mixture) else None
-        )
+        self.reference = reference.without_draws()
         self.kernel: Kernel = block.kernel
         # the noise is drawn in portions that depend on the number of rows
         self.n_rows = block.n_rows
@@ -53,8 +52,5 @@ class BlockSource(Source):
             prior = PriorDraws(self.model)
             path = mixture_path(model_path(flatten_model(self.model), prior))
             block = Block(path, self.kernel, self.n_rows, self.compile_kwargs)
-            if self.mixture is not None:
-                mixture = replace(self.mixture, sample_prior=prior)
-                block = block.along(leaving(block.path, mixture), sample_reference=mixture)
-            self._block = block
+            self._block = self.reference.with_draws(prior).start(block)
         return self._block

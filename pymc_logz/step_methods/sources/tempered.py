@@ -9,6 +9,7 @@ from scipy.special import log_softmax, softmax
 
 from pymc_logz.kernels.base import KernelState
 from pymc_logz.paths.geometric import Evaluation
+from pymc_logz.pilot.reference import Reference
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.temper import TemperBlock, Walkers
 from pymc_logz.step_methods.sources.blocks import BlockSource
@@ -109,7 +110,7 @@ class WalkSource(BlockSource):
 
     Parameters
     ----------
-    model, block
+    model, block, reference
         As in `BlockSource`.
     walking
         Compiled iterations of the walkers.
@@ -125,13 +126,14 @@ class WalkSource(BlockSource):
         self,
         model: pm.Model,
         block: Block,
+        reference: Reference,
         walking: TemperBlock,
         ladder: Ladder,
         *,
         tune: int,
         batch_size: int,
     ) -> None:
-        super().__init__(model, block)
+        super().__init__(model, block, reference)
         self._walking: TemperBlock | None = walking
         self.n_walkers, self.ladder = walking.n_walkers, ladder
         self.tune, self.batch_size = tune, batch_size
