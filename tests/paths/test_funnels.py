@@ -1,0 +1,109 @@
+"""Funnels: found where a prior has one that the target keeps, and evened out by an exact map."""
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from support.checks import make_rng
+
+from pymc_logz.paths.funnels import Funnel, fitted_funnel, spreads_that_follow
+from pymc_logz.paths.geometric import Evaluation
+from pymc_logz.paths.mixture import MixtureTerms, from_mixture, prior_alone
+
+BENT = Funnel(
+    np.array([0.3, -1.0, 0.5, 2.0]),
+    np.eye(4)[[0, 1]],
+    np.array([[0, 0], [0, 0], [0.3, -0.5], [0.2, 0.1]]),
+    np.array([[0, 0], [0, 0], [0.7, 0.0], [0.5, -0.4]]),
+)
+
+
+def hierarchy(label: str, n: int, tau: float = 1.5, n_groups: int = 6) -> np.ndarray:
+    """Draws of a location, the log of a spread, and groups of that location and spread."""
+    rng = make_rng("hierarchy", label)
+    mu, log_tau = rng.normal(0, 5, n), rng.normal(0, tau, n)
+    groups = mu[:, None] + np.exp(log_tau)[:, None] * rng.normal(size=(n, n_groups))
+    return np.column_stack([mu, log_tau, groups])
+
+
+def test_rows_come_back() -> None:
+    """Catches an inverse of the wrong order, or with another centre."""
+    rows = make_rng("rows").normal(size=(50, 4))
+    np.testing.assert_allclose(BENT.restored(BENT.evened(rows)), rows, atol=1e-12)
+    flat = Funnel.none(4)
+    np.testing.assert_array_equal(flat.evened(rows), rows)
+    np.testing.assert_array_equal(flat.log_volume(rows), 0.0)
+
+
+def test_volume_is_that_of_the_jacobian() -> None:
+    """Catches a volume of the wrong sign, or of the map the other way round."""
+    at = make_rng("volume").normal(size=4)
+    step = 1e-6
+    columns = [
+        (BENT.restored((at + step * e)[None]) - BENT.restored((at - step * e)[None]))[0]
+        for e in np.eye(4)
+    ]
+    jacobian = np.array(columns).T / (2 * step)
+    expected = np.linalg.slogdet(jacobian)[1]
+    assert BENT.log_volume(at[None])[0] == pytest.approx(expected, abs=1e-6)
+
+
+def test_densities_of_evened_rows_have_their_gradients() -> None:
+    """Catches a chain rule that leaves a parent, or the volume, out."""
+    rows = pt.tensor("rows", dtype="float64", shape=(None, 4))
+
+    def of_prior(x: pt.TensorVariable) -> Evaluation:
+        prior, ratio = -0.5 * (x**2).sum(axis=1), -pt.exp(x[:, 2]) - (x[:, 0] - x[:, 3]) ** 2
+        return Evaluation(prior, ratio, *(pt.grad(value.sum(), x) for value in (prior, ratio)))
+
+    terms = MixtureTerms(*(pt.constant(np.asarray(t, dtype=float)) for t in prior_alone(BENT)))
+    point = pt.tensor("point", dtype="float64", shape=(None, 4))
+    inner = of_prior(point)
+    found = from_mixture(
+        terms,
+        rows,
+        lambda x: Evaluation(*pytensor.graph.clone_replace(list(inner), {point: x})),
+    )
+    function = pytensor.function([rows], list(found), mode="FAST_COMPILE")
+    at = make_rng("gradients").normal(size=(3, 4))
+    values = function(at)
+    model_rows = BENT.restored(at)
+    expected = -0.5 * (model_rows**2).sum(axis=1) + BENT.log_volume(at)
+    np.testing.assert_allclose(values[0], expected)
+    step = 1e-6
+    for i, e in enumerate(np.eye(4)):
+        up, down = function(at + step * e), function(at - step * e)
+        for value, gradient in ((0, 2), (1, 3)):
+            slope = (up[value] - down[value]) / (2 * step)
+            np.testing.assert_allclose(values[gradient][:, i], slope, rtol=1e-4, atol=1e-5)
+
+
+def test_the_funnel_of_a_hierarchy_is_found() -> None:
+    """Catches parents mistaken for children, and coefficients in the wrong units."""
+    found = fitted_funnel(hierarchy("target", 768, tau=0.8), hierarchy("prior", 2048))
+    assert found is not None
+    assert found.parents.argmax(axis=1)[0] == 1
+    np.testing.assert_allclose(found.slope[2:, 0], 1.0, atol=0.1)
+    location = found.lean[2:] @ found.parents[:, 0]
+    np.testing.assert_allclose(location, 1.0, atol=0.05)
+    np.testing.assert_array_equal(found.slope[:2], 0.0)
+    rows = hierarchy("fresh", 5_000)
+    evened = found.evened(rows)
+    assert np.abs(spreads_that_follow(evened)).max() < 0.1
+
+
+@pytest.mark.parametrize("tails", [np.inf, 3.0])
+def test_clouds_have_no_funnel(tails: float) -> None:
+    """Catches a funnel made of noise, of correlations or of heavy tails."""
+    rng = make_rng("clouds", tails)
+    factor = np.tril(rng.normal(size=(8, 8)))
+    stretch = 1.0 if np.isinf(tails) else np.sqrt(tails / rng.chisquare(tails, size=(768, 1)))
+    rows = stretch * rng.normal(size=(768, 8)) @ factor.T
+    assert fitted_funnel(rows, 3 * rng.normal(size=(2048, 8))) is None
+
+
+def test_a_funnel_that_the_data_closed_is_left_alone() -> None:
+    """Catches rows evened out where the groups are known well: that would bend what was even."""
+    rng = make_rng("closed")
+    rows = np.column_stack([rng.normal(size=(768, 2)), 0.1 * rng.normal(size=(768, 6))])
+    assert fitted_funnel(rows, hierarchy("prior", 2048)) is None
