@@ -44,7 +44,6 @@ KNOWN = frozenset(
         continuous.TruncatedNormalRV,
         continuous.WaldRV,
         continuous.WeibullBetaRV,
-        multivariate.MatrixNormalRV,
         multivariate.MvStudentTRV,
         multivariate.ZeroSumNormalRV,
     }

@@ -1,0 +1,154 @@
+"""The list of priors that need no check: each passes the check, and nothing else is on it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytest
+from support.compilations import counted_compilations
+
+from pymc_logz.errors import ImproperPriorError
+from pymc_logz.models.known_priors import KNOWN, is_known
+from pymc_logz.models.prior_check import check_prior_mass, check_priors
+
+COVARIANCE = np.array([[2.0, 0.5], [0.5, 1.0]])
+PRIORS: dict[str, Callable[[], Any]] = {
+    "AsymmetricLaplace": lambda: pm.AsymmetricLaplace("x", kappa=2, mu=0, b=1),
+    "Beta": lambda: pm.Beta("x", 0.7, 2),
+    "Cauchy": lambda: pm.Cauchy("x", 1, 2),
+    "ChiSquared": lambda: pm.ChiSquared("x", 3),
+    "Dirichlet": lambda: pm.Dirichlet("x", np.array([1.0, 2.0, 3.0])),
+    "ExGaussian": lambda: pm.ExGaussian("x", mu=1, sigma=0.5, nu=2),
+    "Exponential": lambda: pm.Exponential("x", 2),
+    "Gamma": lambda: pm.Gamma("x", 0.7, 2),
+    "Gumbel": lambda: pm.Gumbel("x", 1, 2),
+    "HalfCauchy": lambda: pm.HalfCauchy("x", 2),
+    "HalfNormal": lambda: pm.HalfNormal("x", 2),
+    "HalfStudentT": lambda: pm.HalfStudentT("x", 3, 2),
+    "InverseGamma": lambda: pm.InverseGamma("x", 2, 2),
+    "Kumaraswamy": lambda: pm.Kumaraswamy("x", 2, 3),
+    "Laplace": lambda: pm.Laplace("x", 1, 2),
+    "Logistic": lambda: pm.Logistic("x", 1, 2),
+    "LogNormal": lambda: pm.LogNormal("x", 1, 0.5),
+    "Moyal": lambda: pm.Moyal("x", 1, 2),
+    "MvNormal": lambda: pm.MvNormal("x", np.zeros(2), COVARIANCE),
+    "MvStudentT": lambda: pm.MvStudentT("x", nu=5, scale=COVARIANCE, mu=np.zeros(2)),
+    "Normal": lambda: pm.Normal("x", 1, 2),
+    "Pareto": lambda: pm.Pareto("x", 2, 1.5),
+    "Rice": lambda: pm.Rice("x", 1, 2),
+    "SkewNormal": lambda: pm.SkewNormal("x", mu=1, sigma=2, alpha=3),
+    "SkewStudentT": lambda: pm.SkewStudentT("x", a=3, b=2, mu=1, sigma=2),
+    "StudentT": lambda: pm.StudentT("x", nu=3, mu=1, sigma=2),
+    "Triangular": lambda: pm.Triangular("x", lower=-1, c=0, upper=3),
+    "TruncatedNormal": lambda: pm.TruncatedNormal("x", 1, 2, lower=0, upper=2),
+    "TruncatedNormal above": lambda: pm.TruncatedNormal("x", 1, 2, lower=0),
+    "TruncatedNormal below": lambda: pm.TruncatedNormal("x", 1, 2, upper=2),
+    "Uniform": lambda: pm.Uniform("x", -1, 3),
+    "Wald": lambda: pm.Wald("x", 1, 2),
+    "Weibull": lambda: pm.Weibull("x", 1.5, 2),
+    "ZeroSumNormal": lambda: pm.ZeroSumNormal("x", 1.0, shape=4),
+}
+
+
+def model_of(prior: Callable[[], Any]) -> pm.Model:
+    with pm.Model() as model:
+        prior()
+    return model
+
+
+@pytest.mark.parametrize("name", PRIORS)
+def test_a_known_prior_passes_the_check(name: str) -> None:
+    """Catches an entry of the list whose density and draws are not of one distribution."""
+    model = model_of(PRIORS[name])
+    assert is_known(model, model.free_RVs[0])
+    [mass] = check_prior_mass(model, np.random.default_rng(1))
+    assert mass.conclusive
+    assert mass.agrees
+    assert mass.log_share == 0.0
+
+
+def test_every_entry_is_checked() -> None:
+    """Catches an entry of the list that no test looks at."""
+    assert {type(model_of(prior).free_RVs[0].owner.op) for prior in PRIORS.values()} == KNOWN
+
+
+transforms = pm.distributions.transforms
+
+
+class Shifted(transforms.LogTransform):  # type: ignore[misc,name-defined]
+    """A transform of the user's, of a class that inherits from PyMC's."""
+
+    def log_jac_det(self, value: Any, *inputs: Any) -> Any:
+        return value + 1.0
+
+
+UNKNOWN: dict[str, Callable[[], Any]] = {
+    "another transform": lambda: pm.Normal("x", transform=transforms.Interval(0, None)),
+    "ordered": lambda: pm.Normal(
+        "x", shape=2, initval=[-1.0, 1.0], transform=transforms.ordered, default_transform=None
+    ),
+    "other bounds": lambda: pm.Uniform("x", 0, 1, default_transform=transforms.Interval(0, 0.5)),
+    "inherited transform": lambda: pm.HalfNormal("x", default_transform=Shifted()),
+    "no transform": lambda: pm.Exponential("x", 1, default_transform=None),
+    "two transforms": lambda: pm.HalfNormal("x", transform=transforms.Interval(0, 3)),
+    "CustomDist": lambda: pm.CustomDist(
+        "x",
+        logp=lambda value: -(value**2),
+        random=lambda rng=None, size=None: rng.normal(size=size),
+    ),
+    "distribution of a function": lambda: pm.CustomDist(
+        "x", dist=lambda size: pm.Normal.dist(0, 1, size=size) * 2
+    ),
+    "truncated": lambda: pm.Truncated("x", pm.Laplace.dist(0, 1), lower=0),
+    "mixture": lambda: pm.NormalMixture("x", w=[0.5, 0.5], mu=[-1, 1], sigma=1),
+    "random walk": lambda: pm.GaussianRandomWalk("x", init_dist=pm.Normal.dist(0, 1), steps=3),
+    "CAR": lambda: pm.CAR("x", np.zeros(3), np.ones((3, 3)) - np.eye(3), 0.5, 1.0),
+    "LKJ": lambda: pm.LKJCholeskyCov("x", n=2, eta=2, sd_dist=pm.Exponential.dist(1.0)),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_others_are_not_known(name: str) -> None:
+    """Catches a distribution that is known by the class it derives from, or a transform by name."""
+    model = model_of(UNKNOWN[name])
+    assert not is_known(model, model.free_RVs[0])
+
+
+def test_only_doubtful_priors_are_checked_and_once() -> None:
+    """Catches a check of known priors, one that is made again, and one that new data outlive."""
+
+    def draw(scale: Any, rng: Any = None, size: Any = None) -> np.ndarray:
+        return rng.normal(0.0, min(scale, 2.0), size=size)
+
+    def log_density(value: Any, scale: Any) -> Any:
+        return pm.logp(pm.Normal.dist(0.0, scale), value)
+
+    with pm.Model() as model:
+        scale = pm.Data("scale", 1.0)
+        pm.Normal("known", 0, scale)
+        pm.CustomDist("custom", scale, logp=log_density, random=draw)
+    rng = np.random.default_rng(1)
+    with counted_compilations() as first:
+        check_priors(model, rng)
+    assert first.by_pytensor > 0
+    with counted_compilations() as again:
+        check_priors(model, rng)
+        # draws and density still agree
+        pm.set_data({"scale": 1.5}, model=model)
+        check_priors(model, rng)
+        pm.set_data({"scale": 8.0}, model=model)
+        with pytest.raises(ImproperPriorError, match="custom"):
+            check_priors(model, rng)
+    assert again.total == 0
+
+
+def test_known_priors_compile_nothing() -> None:
+    """Catches draws of priors that are known, whatever their parameters depend on."""
+    with pm.Model() as model:
+        mean = pm.Normal("mean")
+        sigma = pm.HalfCauchy("sigma", 1)
+        pm.Normal("effect", mean, sigma, shape=3)
+    with counted_compilations() as count:
+        check_priors(model, np.random.default_rng(1))
+    assert count.total == 0
