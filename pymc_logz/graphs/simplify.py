@@ -4,7 +4,8 @@ The log likelihood of binary data is ``switch(y, log p, log(1 - p))``, of which 
 computed and one is thrown away. Where the branches are the same function, it is applied to the
 switch of their arguments instead. XLA makes slow code of PyTensor's four-branch softplus, so a form
 of equal accuracy without branches takes its place there. A distribution's parameter check becomes
-log density -inf here already: once rows are batched, one check would stand for all of them.
+log density -inf here already: once rows are batched, one check would stand for all of them. And
+what is impossible about data is asked once, not for each row.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,10 +17,11 @@ from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import EquilibriumGraphRewriter, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.graph.traversal import graph_inputs
 from pytensor.scalar.basic import GE, LE, Switch, upgrade_to_float
 from pytensor.scalar.math import Softplus
 from pytensor.tensor.elemwise import Elemwise
-from pytensor.tensor.math import All
+from pytensor.tensor.math import All, Sum
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.graphs.modes import parameter_checks
@@ -86,6 +88,36 @@ def sigmoid_is_a_probability(fgraph: FunctionGraph, node: Apply) -> list[Variabl
     return [pt.constant(True, dtype="bool")]
 
 
+def impossible_data_after_sum(data: Sequence[Variable]) -> Any:
+    """Rewrite by which ``sum(switch(c, -inf, f))`` becomes ``switch(any(c), -inf, sum(f))``.
+
+    Only for a condition c on data alone, such as whole numbers being out of range: it then leaves
+    the loop over entries, rows and their gradients. Of data that are constants it is folded anyway.
+    """
+
+    @node_rewriter([Sum])
+    def impossible_data(fgraph: FunctionGraph, node: Apply) -> list[Variable] | None:
+        masked = node.inputs[0].owner
+        if masked is None or node.outputs[0].ndim > 0 or not isinstance(masked.op, Elemwise):
+            return None
+        if not isinstance(masked.op.scalar_op, Switch):
+            return None
+        condition, masks, values = masked.inputs
+        is_mask = isinstance(masks, Constant) and np.all(masks.data == -np.inf)
+        needed = {var for var in graph_inputs([condition]) if not isinstance(var, Constant)}
+        if not is_mask or not needed <= set(data) or _widens(condition, values):
+            return None
+        return [pt.switch(pt.any(pt.neq(condition, 0)), -np.inf, node.op(values))]
+
+    return impossible_data
+
+
+def _widens(condition: Variable, values: Variable) -> bool:
+    """Whether a condition has entries where one value stands for all of them: their sum is more."""
+    shapes = zip(condition.type.shape, values.type.shape, strict=True)
+    return any(one != 1 and two == 1 for one, two in shapes)
+
+
 FIRST = (switch_before_function, sigmoid_is_a_probability)
 THEN = (softplus_without_branches,)
 ALWAYS = ("canonicalize", "stabilize", "specialize")
@@ -93,8 +125,18 @@ ALWAYS = ("canonicalize", "stabilize", "specialize")
 once axes are added for rows, as log(1 - sigmoid)."""
 
 
-def simplify(outputs: Sequence[TensorVariable]) -> list[TensorVariable]:
-    """The same outputs from a cheaper graph of the same inputs."""
+def simplify(
+    outputs: Sequence[TensorVariable], data: Sequence[Variable] = ()
+) -> list[TensorVariable]:
+    """The same outputs from a cheaper graph of the same inputs.
+
+    Parameters
+    ----------
+    outputs
+        Densities.
+    data
+        Inputs that stay what they are while a function is called many times.
+    """
     try:
         from pytensor.link.jax.dispatch import jax_funcify
     except ImportError:
@@ -102,7 +144,7 @@ def simplify(outputs: Sequence[TensorVariable]) -> list[TensorVariable]:
     else:
         jax_funcify.register(BranchlessSoftplus)(_jax_softplus)
     fgraph = FunctionGraph(outputs=list(outputs), clone=True, copy_inputs=False)
-    for rewrites in (FIRST, THEN):
+    for rewrites in (FIRST, (*THEN, impossible_data_after_sum(data))):
         rewrite_graph(fgraph, include=(*ALWAYS, *parameter_checks()))
         EquilibriumGraphRewriter(rewrites, max_use_ratio=10).rewrite(fgraph)
     return list(fgraph.outputs)

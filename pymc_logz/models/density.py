@@ -96,7 +96,7 @@ def _compiled_rows(
     flat: FlatModel, compile_kwargs: Mapping[str, Any] | None, batching: str
 ) -> tuple[Compiled, str]:
     """The densities of rows as a function, and how the rows are batched."""
-    outputs = simplify([flat.log_prior, flat.log_ratio])
+    outputs = simplify([flat.log_prior, flat.log_ratio], flat.inputs)
     graph, how = _graph(flat, outputs, batching)
     can_turn = batching == "auto" and how == "vector"
     own = [np.zeros((ROWS_PER_CALL, width)) for width in _widths(flat)]

@@ -10,7 +10,14 @@ import pytensor
 import pytensor.tensor as pt
 import xarray as xr
 from pymc.backends.arviz import coords_and_dims_for_inferencedata, find_constants, find_observations
-from pymc.pytensorf import join_nonshared_inputs, replace_vars_in_graphs, rewrite_pregrad
+from pymc.pytensorf import (
+    collect_default_updates,
+    find_rng_nodes,
+    join_nonshared_inputs,
+    replace_rng_nodes,
+    replace_vars_in_graphs,
+    rewrite_pregrad,
+)
 from pytensor.graph.basic import Constant
 from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.traversal import graph_inputs
@@ -350,18 +357,31 @@ def simulate(flat: FlatModel, rng: np.random.Generator) -> tuple[np.ndarray, dic
         raise ModelError(f"data cannot be simulated from a model with potentials ({names})")
     free = [rv.name for rv in model.free_RVs]
     observed = [rv.name for rv in model.observed_RVs]
+    draw = kept_for(model).get("simulation", lambda: _joint_draws(model))
     for _ in range(MAX_TRIES):
-        draws = pm.draw(
-            [model[name] for name in free + observed],
-            mode="FAST_COMPILE",
-            random_seed=int(rng.integers(2**31)),
-        )
-        values = {name: np.asarray(draw) for name, draw in zip(free + observed, draws, strict=True)}
+        values = dict(zip(free + observed, draw(rng), strict=True))
         arrays = {n: (("chain", "draw", *_dims(n, values[n])), values[n][None, None]) for n in free}
         row = unconstrain(flat, xr.Dataset(arrays))
         if np.all(np.isfinite(row)):
             return row, {name: values[name] for name in observed}
     raise ModelError(f"none of {MAX_TRIES} prior draws fits the transforms of this model")
+
+
+def _joint_draws(model: pm.Model) -> Callable[[np.random.Generator], list[np.ndarray]]:
+    """Function from a generator to one draw of all free and all observed variables, in order."""
+    variables = [*model.free_RVs, *model.observed_RVs]
+    outputs = [pt.as_tensor(var, allow_xtensor_conversion=True) for var in variables]
+    outputs = replace_rng_nodes(outputs)
+    updates = collect_default_updates(inputs=[], outputs=outputs)
+    rngs = find_rng_nodes(outputs)
+    function = pytensor.function([], outputs, updates=updates, mode="FAST_COMPILE")
+
+    def draw(rng: np.random.Generator) -> list[np.ndarray]:
+        for shared in rngs:
+            shared.set_value(np.random.default_rng(rng.integers(2**63)), borrow=True)
+        return [np.asarray(value) for value in function()]
+
+    return one_at_a_time(draw)
 
 
 def _dims(name: str, value: np.ndarray) -> list[str]:

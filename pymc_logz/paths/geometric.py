@@ -185,7 +185,7 @@ class AnnealingPath:
         return self.made_once(("batched",), self._batch)
 
     def _batch(self) -> tuple[Any, str]:
-        outputs = simplify([self.log_reference, self.log_ratio])
+        outputs = simplify([self.log_reference, self.log_ratio], self.parameters)
         if self.has_gradients:
             outputs += gradients(outputs, self.point)
         return batch(self.point, outputs, self.n_dims, self.how, self.data, self.parameters)

@@ -5,7 +5,9 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from pytensor.graph.traversal import applys_between
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import ancestors, applys_between
+from pytensor.tensor.math import Sum
 from support.checks import make_rng
 
 from pymc_logz.graphs.simplify import BranchlessSoftplus, simplify
@@ -112,3 +114,30 @@ def test_check_of_other_probabilities_stays() -> None:
     value = pytensor.function([flat.point], simple, mode="FAST_COMPILE")
     assert [value(np.array([p])) for p in (-0.5, 1.5)] == [-np.inf, -np.inf]
     assert np.isfinite(value(np.array([0.5])))
+
+
+@pytest.mark.parametrize("y", [[0, 1, 1], [0, 3, 1]], ids=["possible", "impossible"])
+def test_impossible_data_are_asked_for_once(y: list[int]) -> None:
+    """Catches a question about data in the loop over rows, and one that is never asked."""
+    with pm.Model() as model:
+        mean = pm.Normal("mean", shape=3)
+        pm.Bernoulli("y", logit_p=mean, observed=pm.Data("data", np.array(y)))
+    flat = flatten_model(model)
+    [simple] = simplify([flat.log_ratio], flat.inputs)
+    row = np.array([0.3, -1.0, 2.0])
+    function = pytensor.function([flat.point, *flat.inputs], simple, mode="FAST_COMPILE")
+    expected = model.compile_logp(vars=model.observed_RVs, mode="FAST_COMPILE")({"mean": row})
+    assert function(row, *flat.values) == pytest.approx(expected)
+    [total] = [node for node in applys_between([], [simple]) if isinstance(node.op, Sum)]
+    assert flat.inputs[0] in ancestors([total.inputs[0]])
+    masks = [var for var in ancestors([total.inputs[0]]) if isinstance(var, Constant)]
+    assert not any(np.any(np.isneginf(var.data)) for var in masks)
+
+
+def test_a_mask_that_repeats_a_value_stays() -> None:
+    """Catches a sum over fewer entries than before."""
+    data, value = pt.tensor("data", shape=(3,), dtype="int64"), pt.tensor("value", shape=(1,))
+    total = pt.switch(data > 5, -np.inf, value).sum()
+    [simple] = simplify([total], [data])
+    function = pytensor.function([data, value], simple, mode="FAST_COMPILE")
+    assert function(np.array([1, 2, 3]), np.array([2.0])) == 6.0

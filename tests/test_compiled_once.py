@@ -1,0 +1,168 @@
+"""A second call on the same model compiles nothing, whatever is called and whatever is new."""
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from support.compilations import counted_compilations
+
+import pymc_logz as lz
+from pymc_logz.models.keeping import kept_for
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pymc_logz.EvidenceWarning"),
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
+]
+X = np.linspace(-1, 1, 12)
+Y = 1 + 2 * X + 0.3 * np.cos(7 * X)
+BETAS = np.linspace(0, 1, 33) ** 3
+
+
+def line() -> pm.Model:
+    """A regression whose data and prior width are in containers."""
+    with pm.Model() as model:
+        width = pm.Data("width", 2.0)
+        slope = pm.Normal("slope", 0, width)
+        level = pm.Normal("level", 0, width)
+        mean = level + slope * pm.Data("x", X)
+        pm.Normal("y", mean, 0.5, observed=pm.Data("observed", Y))
+    return model
+
+
+@pytest.fixture(scope="module")
+def model() -> pm.Model:
+    return line()
+
+
+@pytest.fixture(scope="module")
+def posterior() -> xr.DataTree:
+    """Draws of the posterior, in closed form."""
+    design = np.stack([X, np.ones_like(X)], axis=1)
+    covariance = np.linalg.inv(np.eye(2) / 4 + design.T @ design / 0.25)
+    mean = covariance @ design.T @ Y / 0.25
+    draws = np.random.default_rng(1).multivariate_normal(mean, covariance, (4, 500))
+    names = {"slope": draws[..., 0], "level": draws[..., 1]}
+    return xr.DataTree.from_dict(
+        {"posterior": xr.Dataset({name: (("chain", "draw"), x) for name, x in names.items()})}
+    )
+
+
+def hais(model: pm.Model, **settings: Any) -> xr.DataTree:
+    defaults: dict[str, Any] = {"random_seed": 1, "draws": 40, "chains": 1, "betas": BETAS}
+    return lz.sample_hais(model=model, progressbar=False, **{**defaults, **settings})
+
+
+def stepped(model: pm.Model, step: Callable[..., Any], seed: int) -> None:
+    """A few draws of a step method; PyMC's own recording functions are compiled elsewhere."""
+    with model:
+        method = step(random_seed=seed, betas=BETAS, pilot_tune=8)
+    point = {var.name: np.zeros(()) for var in model.value_vars}
+    method.setup_chain(np.random.default_rng(seed), tune=1, draws=3)
+    for _ in range(3):
+        point, _ = method.step(point)
+
+
+CALLS: dict[str, Callable[[pm.Model, xr.DataTree, int], Any]] = {
+    "hais": lambda model, _, seed: hais(model, random_seed=seed),
+    "other draws and chains": lambda model, _, seed: hais(model, draws=30 * seed, chains=seed),
+    "more draws than a portion": lambda model, _, seed: hais(model, draws=250 + 40 * seed),
+    "both directions": lambda model, _, seed: hais(model, random_seed=seed, direction="both"),
+    "laplace": lambda model, _, seed: hais(model, random_seed=seed, reference="laplace"),
+    "fitted": lambda model, tree, seed: hais(model, random_seed=seed, reference=tree),
+    "tempered": lambda model, _, seed: lz.sample_tempered(
+        model=model, random_seed=seed, draws=20, tune=20, betas=BETAS, progressbar=False
+    ),
+    "bridge": lambda model, tree, seed: lz.bridge_sampling(
+        tree, model, random_seed=seed, progressbar=False
+    ),
+    "evidence of a posterior": lambda model, tree, seed: lz.evidence(
+        tree, model, random_seed=seed, progressbar=False
+    ),
+    "evidence of a run": lambda model, _, seed: lz.evidence(
+        hais(model), model, random_seed=seed, progressbar=False
+    ),
+    "sensitivity": lambda model, tree, seed: lz.evidence_sensitivity(
+        lz.bridge_sampling(tree, model, random_seed=1, progressbar=False),
+        model,
+        {"width": np.linspace(1, 3, 2 + seed)},
+        progressbar=False,
+    ),
+    "data rows": lambda model, _, seed: lz.marginal_log_likelihood(
+        model, {"observed": seed + Y[None]}, 32, betas=BETAS, random_seed=seed, progressbar=False
+    ),
+    "step HAIS": lambda model, _, seed: stepped(model, lz.HAIS, seed),
+    "step SimulatedTempering": lambda model, _, seed: stepped(model, lz.SimulatedTempering, seed),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_second_call_compiles_nothing(name: str, model: pm.Model, posterior: xr.DataTree) -> None:
+    """Catches what is compiled for a seed, a number of rows, a fit, or one call only."""
+    CALLS[name](model, posterior, 1)
+    with counted_compilations() as again:
+        CALLS[name](model, posterior, 2)
+    assert (again.by_pytensor, again.by_xla) == (0, 0)
+
+
+def test_methods_share_what_they_need(posterior: xr.DataTree) -> None:
+    """Catches a method with a preparation of its own: a run is tempered by the same moves."""
+    model = line()
+    hais(model)
+    with counted_compilations() as of_bridge:
+        lz.bridge_sampling(posterior, model, random_seed=1, progressbar=False)
+    with counted_compilations() as of_tempering:
+        CALLS["tempered"](model, posterior, 1)
+    # the density of rows and the way from draws to rows; and the shapes of draws
+    assert of_bridge.by_pytensor <= 3
+    # the walk along the levels
+    assert of_tempering.by_pytensor <= 1
+
+
+def test_new_data_compile_nothing_and_count() -> None:
+    """Catches a likelihood or a prior of the old data, against a model that never had others."""
+    model, fresh = line(), line()
+    hais(model)
+    new = {"observed": Y - 1, "x": 2 * X, "width": 3.0}
+    with counted_compilations() as again:
+        pm.set_data(new, model=model)
+        found = hais(model)
+    assert again.total == 0
+    pm.set_data(new, model=fresh)
+    log_z = found["evidence"]["log_z"].item()
+    assert np.isfinite(log_z)
+    assert log_z == hais(fresh)["evidence"]["log_z"].item()
+
+
+def test_the_same_seed_gives_the_same_numbers_again() -> None:
+    """Catches checks and compilations that take random numbers from a run, the first time only."""
+    model = line()
+    first, second = hais(model), hais(model)
+    for name in ("slope", "level"):
+        np.testing.assert_array_equal(first["posterior"][name], second["posterior"][name])
+    for name in ("log_z", "mcse", "khat"):
+        assert first["evidence"][name].item() == second["evidence"][name].item()
+
+
+def test_simulated_data_compile_nothing() -> None:
+    """Catches simulated observations that become constants."""
+    model = line()
+    lz.sandwich(model, draws=40, chains=1, betas=BETAS, random_seed=1, progressbar=False)
+    with counted_compilations() as again:
+        lz.sandwich(model, draws=40, chains=1, betas=BETAS, random_seed=2, progressbar=False)
+    assert again.total == 0
+
+
+def test_a_dropped_model_takes_all_with_it(posterior: xr.DataTree) -> None:
+    """Catches compiled moves that outlive the model, through a cache or a result."""
+    model = line()
+    trees = [hais(model), lz.bridge_sampling(posterior, model, random_seed=1, progressbar=False)]
+    watched = [weakref.ref(thing) for thing in (model, kept_for(model), model["slope"])]
+    del model
+    gc.collect()
+    assert [ref() for ref in watched] == [None, None, None]
+    assert all("evidence" in tree.children for tree in trees)
