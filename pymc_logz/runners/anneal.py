@@ -139,7 +139,7 @@ def anneal(
         part = slice(first, min(first + block.n_moves, n_moves))
         # the noise of this block is drawn while the one before is still being computed
         moves = plan.moves(block.kernel, part)
-        states, trace = launch_all(block, states, moves, rng, n_rows)
+        states, trace = launch_all(block, states, moves, rng)
         if waiting is not None:
             tally.add(waiting[0], waiting[1]())
         waiting = part, trace
@@ -147,10 +147,11 @@ def anneal(
             report(part.stop - part.start)
     if waiting is not None:
         tally.add(waiting[0], waiting[1]())
+    state = joined(states)
     return Annealed(
-        position=joined([state.position for state in states], n_rows),
-        log_reference=joined([state.evaluation.log_reference for state in states], n_rows),
-        log_ratio=joined([state.evaluation.log_ratio for state in states], n_rows),
+        position=state.position,
+        log_reference=state.evaluation.log_reference,
+        log_ratio=state.evaluation.log_ratio,
         log_weight=tally.log_weight,
         acceptance_rate=tally.acceptance / max(1, n_moves - 1),
         n_nan=tally.n_nan,

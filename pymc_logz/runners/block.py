@@ -19,6 +19,7 @@ from pymc_logz.runners.packing import (
     filled,
     largest_of,
     leaves,
+    mapped,
     noise_of_row,
     symbolic_noise,
     symbolic_state,
@@ -184,15 +185,12 @@ class Block:
     def portions(self, position: np.ndarray) -> list[KernelState]:
         """Rows (n, d) in portions of ``n_rows``, as states that have not been evaluated yet.
 
-        JAX compiles for other numbers of rows anew, so the last portion is filled up with rows that
-        count for nothing; elsewhere too, lest its noise, and so its chain, be another. Rows that
-        bring data along stay together.
+        The last portion has what is left. Rows that bring data along stay together.
         """
         if self.row_data:
             return [self.initial_state(position)]
-        n_portions = -(-len(position) // self.n_rows)
-        filled_up = np.resize(position, (n_portions * self.n_rows, position.shape[1]))
-        return [self.initial_state(part) for part in np.split(filled_up, n_portions)]
+        ends = range(self.n_rows, len(position), self.n_rows)
+        return [self.initial_state(part) for part in np.split(position, ends)]
 
     def _still_moves(self, n_moves: int) -> Move:
         """Moves at beta = 0 that stay where they are."""
@@ -230,49 +228,59 @@ class Block:
             A state that can be launched from, and a function that waits for the trace.
         """
         n_asked = len(moves.beta)
+        n_rows = len(state.position)
         noise = self.kernel.draw_noise(rng, self.n_moves, *np.shape(state.position))
+        n_computed = self._rows_of_call(n_rows)
+        if n_computed > n_rows:
+            state = mapped(lambda part: _lengthened(part, n_computed, axis=0), state)
+            noise = mapped(lambda part: _lengthened(part, n_computed, axis=1), noise)
         moves = _pad(moves, self.n_moves)
         arguments = leaves((state, moves, noise, self.row_data, self.asked.values))
         outputs = iter(self.compiled.call(*arguments))
-        self.work.add(self.n_moves * len(state.position) * self.cost_of_move)
+        self.work.add(self.n_moves * n_computed * self.cost_of_move)
         state, traced = filled(state, outputs), list(outputs)
+        if n_computed > n_rows:
+            state = mapped(lambda part: np.asarray(part)[:n_rows], state)
 
         def trace() -> Trace:
-            return Trace(*(np.asarray(out)[:n_asked] for out in traced))
+            return Trace(*(np.asarray(out)[:n_asked, :n_rows] for out in traced))
 
         return state, trace
 
+    def _rows_of_call(self, n_rows: int) -> int:
+        """Rows to compute: JAX would compile anew for fewer than usual."""
+        usual = self.compiled.backend == "jax" and not self.row_data
+        return max(n_rows, self.n_rows) if usual else n_rows
+
 
 def launch_all(
-    block: Block, states: Sequence[KernelState], moves: Move, rng: np.random.Generator, n_rows: int
+    block: Block, states: Sequence[KernelState], moves: Move, rng: np.random.Generator
 ) -> tuple[list[KernelState], Callable[[], Trace]]:
-    """As `Block.launch` for each of several portions, with the trace of their first rows together.
-
-    Parameters
-    ----------
-    block
-        Compiled moves.
-    states
-        Portions of rows, from `Block.portions`.
-    moves
-        Of all rows.
-    rng
-        Source of all noise.
-    n_rows
-        Rows that count.
-    """
+    """As `Block.launch` for each of several portions of rows, with one trace of them all."""
     launched = [block.launch(state, moves, rng) for state in states]
 
     def trace() -> Trace:
         parts = zip(*(wait() for _, wait in launched), strict=True)
-        return Trace(*(np.concatenate(part, axis=1)[:, :n_rows] for part in parts))
+        return Trace(*(np.concatenate(part, axis=1) for part in parts))
 
     return [state for state, _ in launched], trace
 
 
-def joined(parts: Sequence[Any], n_rows: int) -> np.ndarray:
-    """The first rows of all portions together."""
-    return np.concatenate([np.asarray(part) for part in parts])[:n_rows]
+def joined(states: Sequence[KernelState]) -> KernelState:
+    """Portions of rows as one, in NumPy arrays."""
+    parts = (leaves(state) for state in states)
+    columns = (
+        np.concatenate([np.asarray(part) for part in same]) for same in zip(*parts, strict=True)
+    )
+    return filled(states[0], columns)
+
+
+def _lengthened(array: Any, length: int, axis: int) -> np.ndarray:
+    """An array with its last row repeated, up to so many rows."""
+    array = np.asarray(array)
+    last = np.take(array, [-1], axis=axis)
+    missing = length - array.shape[axis]
+    return np.concatenate([array, np.repeat(last, missing, axis=axis)], axis=axis)
 
 
 def _per_row(data: np.ndarray | None, n_rows: int) -> tuple[int, list[np.ndarray]]:

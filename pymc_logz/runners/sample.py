@@ -42,6 +42,6 @@ def stay_at_end(
     )
     states = block.portions(start)
     for i in range(max(1, -(-n_moves // m))):
-        states, wait = launch_all(block, states, first if i == 0 else move, rng, len(start))
+        states, wait = launch_all(block, states, first if i == 0 else move, rng)
         wait()
-    return joined([state.position for state in states], len(start))
+    return joined(states).position
