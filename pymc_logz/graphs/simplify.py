@@ -124,6 +124,9 @@ ALWAYS = ("canonicalize", "stabilize", "specialize")
 """All, and here already: some stable forms are only found among special ones, and not any more
 once axes are added for rows, as log(1 - sigmoid)."""
 
+NEVER = ("local_pow_to_nested_squaring",)
+"""Rewrites that leave operations without a gradient, as that of ``x**4``."""
+
 
 def simplify(
     outputs: Sequence[TensorVariable], data: Sequence[Variable] = ()
@@ -145,6 +148,6 @@ def simplify(
         jax_funcify.register(BranchlessSoftplus)(_jax_softplus)
     fgraph = FunctionGraph(outputs=list(outputs), clone=True, copy_inputs=False)
     for rewrites in (FIRST, (*THEN, impossible_data_after_sum(data))):
-        rewrite_graph(fgraph, include=(*ALWAYS, *parameter_checks()))
+        rewrite_graph(fgraph, include=(*ALWAYS, *parameter_checks()), exclude=NEVER)
         EquilibriumGraphRewriter(rewrites, max_use_ratio=10).rewrite(fgraph)
     return list(fgraph.outputs)

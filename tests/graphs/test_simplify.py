@@ -141,3 +141,12 @@ def test_a_mask_that_repeats_a_value_stays() -> None:
     [simple] = simplify([total], [data])
     function = pytensor.function([data, value], simple, mode="FAST_COMPILE")
     assert function(np.array([1, 2, 3]), np.array([2.0])) == 6.0
+
+
+def test_powers_keep_their_gradients() -> None:
+    """Catches special forms of powers, which have no gradient."""
+    x = pt.vector("x", shape=(2,))
+    [simple] = simplify([(x**4 + x**-3).sum()])
+    value = np.array([2.0, -1.0])
+    gradient = pytensor.function([x], pt.grad(simple, x), mode="FAST_COMPILE")(value)
+    np.testing.assert_allclose(gradient, 4 * value**3 - 3 * value**-4)
