@@ -83,7 +83,8 @@ def watched(seconds_per_part: float, total: int) -> Iterator[str]:
     handler.emit = lambda record: records.append(record.getMessage())  # type: ignore[method-assign]
     logger = logging.getLogger("pymc.pymc_logz")
     logger.addHandler(handler)
-    before, logger.level = logger.level, logging.INFO
+    before = logger.level
+    logger.setLevel(logging.INFO)
     watch = Outlook("Annealing", total, "fewer draws", clock)
     try:
         clock.now += 50.0  # compiling, which says nothing about the rest
@@ -93,7 +94,7 @@ def watched(seconds_per_part: float, total: int) -> Iterator[str]:
             clock.now += seconds_per_part
     finally:
         logger.removeHandler(handler)
-        logger.level = before
+        logger.setLevel(before)
 
 
 def test_a_long_run_says_once_how_long_it_takes() -> None:
