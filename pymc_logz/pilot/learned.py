@@ -28,6 +28,8 @@ NEGLIGIBLE = 0.01
 COVERED = 0.01
 """Effective share of the rows, weighted between fit and target, below which a fit is refused: a
 removed mode leaves 0.002 and less, the worst of the fits that have all modes 0.03."""
+HEAVY = 3.0
+"""Weight of a row, where the mean is one, from which on a mixture has too little density there."""
 LOST = 0.1
 """Share of the posterior about which pilot and trial rows may disagree: the pilot's rows are few,
 and relatives."""
@@ -112,9 +114,11 @@ def candidates(stages: Stages, rng: np.random.Generator) -> Iterator[Clusters]:
 def covered_share(mixture: Mixture, rows: TargetRows) -> float:
     """Effective share of rows of the target that are weighted between it and a mixture.
 
-    It is 1 where the two densities are proportional, and next to 0 where the mixture has no
-    component for some of the rows. The few that it misses most count no more than the next ones.
+    It is 1 where the two densities are proportional, and 0 where the mixture has no component for
+    some of the rows. The few that it misses most count no more than the next ones.
     """
+    if left_to_prior(mixture, rows) > NEGLIGIBLE:
+        return 0.0
     log_target = rows.log_reference + rows.log_ratio
     excess = log_target - mixture.log_density_of(rows.position, rows.log_reference)
     excess = excess[np.isfinite(excess)]
@@ -122,6 +126,25 @@ def covered_share(mixture: Mixture, rows: TargetRows) -> float:
         return 0.0
     excess = np.minimum(excess, np.quantile(excess, 1 - NEGLIGIBLE))
     return float(np.exp(-log_mean(excess) - log_mean(-excess)))
+
+
+def left_to_prior(mixture: Mixture, rows: TargetRows) -> float:
+    """Share of rows of the target to which a mixture brings but its share of the prior.
+
+    There the prior has most of the mixture's density, and the target several times as much, so that
+    hardly a row of a run starts there. A mode with a tenth of the posterior that is missing may
+    leave as high an effective share as a fit in many dimensions that has all of them.
+    """
+    log_density = mixture.log_density_of(rows.position, rows.log_reference)
+    log_prior = rows.log_reference - mixture.log_prior_mass + np.log(mixture.prior_share)
+    log_weight = rows.log_reference + rows.log_ratio - log_density
+    alive = np.isfinite(log_weight)
+    if not alive.any():
+        return 1.0
+    # the mean weight of rows from the mixture would be one
+    log_weight += log_mean(-log_weight[alive])
+    left = (log_prior - log_density > np.log(0.5)) & (log_weight > np.log(HEAVY))
+    return float(np.mean(left[alive]))
 
 
 def objection(stages: Stages, trial: Annealed) -> str | None:

@@ -16,6 +16,7 @@ from support.kernel_contracts import constant_moves
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation, grad_log_density, log_density
 from pymc_logz.paths.mixture import Mixture, leaving, mixture_path
 from pymc_logz.runners.block import Block
@@ -65,12 +66,17 @@ def evaluator(mode: str, how: str, dead: bool) -> Any:
     """Function of rows and a mixture, None for the prior alone, to an evaluation."""
     path = mixture_path(prior_path(how, dead))
     rows = pt.tensor("rows", dtype="float64", shape=(None, D))
-    trial = [np.zeros((3, D)), *path.along(leaving(path, mixture(2)), draw_prior, 0.0).values]
+    trial = [
+        np.zeros((3, D)),
+        *path.along(leaving(path, mixture(2), Funnel.none(D)), draw_prior, 0.0).values,
+    ]
     inputs = [rows, *path.parameters]
     call = compile_function(inputs, list(path.evaluate(rows)), {"mode": mode}, trial).call
 
     def evaluated(rows: np.ndarray, start: Mixture | None) -> Evaluation:
-        along = path if start is None else path.along(leaving(path, start), start, 0.0)
+        along = (
+            path if start is None else path.along(leaving(path, start, Funnel.none(D)), start, 0.0)
+        )
         return Evaluation(*(np.asarray(out) for out in call(rows, *along.values)))
 
     return evaluated
@@ -241,7 +247,7 @@ def test_other_numbers_of_components_compile_nothing(how: str) -> None:
     with counted_compilations() as count:
         for n in (1, 2, 3):
             start = mixture(n)
-            there = block.along(leaving(block.path, start), sample_reference=start)
+            there = block.along(leaving(block.path, start, Funnel.none(D)), sample_reference=start)
             position, log_ratio = moved(there)
             assert np.all(np.isfinite(position))
             last = evaluator("JAX", how, False)(position, start) if n == 2 else None
@@ -256,7 +262,7 @@ def test_the_first_component_compiles_nothing_at_all() -> None:
     moved(block)
     start = mixture(1)
     with counted_compilations() as count:
-        moved(block.along(leaving(block.path, start), sample_reference=start))
+        moved(block.along(leaving(block.path, start, Funnel.none(D)), sample_reference=start))
     assert count.total == 0
 
 
@@ -266,6 +272,8 @@ def test_a_backend_moves_as_the_others() -> None:
     ends = []
     for mode in ("JAX", "CVM"):
         block = Block(mixture_path(prior_path()), Hamiltonian(dense=False), N_ROWS, {"mode": mode})
-        ends.append(moved(block.along(leaving(block.path, start), sample_reference=start)))
+        ends.append(
+            moved(block.along(leaving(block.path, start, Funnel.none(D)), sample_reference=start))
+        )
     for one, other in zip(*ends, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-9)

@@ -15,14 +15,16 @@ from support.learned_references import ENERGIES, N_LOOKS, N_ROWS, Known, known
 import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.paths.mixture import Mixture, leaving
+from pymc_logz.paths.mixture import Mixture
 from pymc_logz.pilot import learned
 from pymc_logz.pilot.ladder import anneal_back, variance_seen_from_target
 from pymc_logz.pilot.learned import (
     COVERED,
+    NEGLIGIBLE,
     covered_share,
     islands_log_z,
     learned_reference,
+    left_to_prior,
     objection,
     too_far,
 )
@@ -67,17 +69,21 @@ def test_z_from_a_learned_reference_is_unbiased(name: str) -> None:
     check_z(fresh_run(block, plan, name).log_weight, of.energy.log_z)
 
 
+def without_a_share(of: Known, reference: Reference) -> Block:
+    """Moves from a reference that is drawn from, with half of a component's share left out."""
+    start = reference.mixture
+    assert start is not None
+    lighter = start.shares * np.where(np.arange(len(start.shares)) == 0, 0.5, 1.0)
+    block = replace(reference, mixture=replace(start, shares=lighter)).start(of.block)
+    return block.along(block.path.values, sample_reference=start)
+
+
 @pytest.mark.parametrize("name", ENERGIES)
 def test_a_component_without_its_weight_is_detected(name: str) -> None:
     """Catches a check of log Z that a wrong share would pass."""
     of = known(name)
     reference, _, plan = learned_from(of)
-    start = reference.mixture
-    assert start is not None
-    lighter = start.shares * np.where(np.arange(len(start.shares)) == 0, 0.5, 1.0)
-    values = leaving(of.block.path, replace(start, shares=lighter))
-    broken = of.block.along(values, sample_reference=start)
-    log_weight = fresh_run(broken, plan, "lighter").log_weight
+    log_weight = fresh_run(without_a_share(of, reference), plan, "lighter").log_weight
     assert_detects(lambda weights: check_z(weights, of.energy.log_z), log_weight)
 
 
@@ -101,16 +107,16 @@ def test_rows_that_were_fitted_may_not_be_weighted(name: str) -> None:
 def test_both_directions_satisfy_crooks(name: str) -> None:
     """Catches trial rows annealed back that are not the time reversal of those from a reference."""
     of = known(name)
-    _, block, plan = learned_from(of)
+    reference, block, plan = learned_from(of)
     forward = fresh_run(block, plan, "crooks").log_weight - of.energy.log_z
 
-    def check(along: Plan) -> None:
+    def check(block: Block) -> None:
         rows = of.rows("back", N_FRESH)
-        backward = anneal_back(block, along, rows, make_rng("back", name)) + of.energy.log_z
+        backward = anneal_back(block, plan, rows, make_rng("back", name)) + of.energy.log_z
         check_crooks(forward, backward)
 
-    check(plan)
-    assert_detects(check, replace(plan, betas=plan.betas**3))
+    check(block)
+    assert_detects(check, without_a_share(of, reference))
 
 
 @pytest.mark.parametrize("name", ["skewed", "two modes"])
@@ -145,8 +151,8 @@ def test_a_restricted_prior_has_its_true_constant(monkeypatch: pytest.MonkeyPatc
     model, exact = ordered_means()
     taken: list[Reference] = []
 
-    def noted(*args: object) -> Reference:
-        taken.append(learned_reference(*args))
+    def noted(*args: object, **kwargs: object) -> Reference:
+        taken.append(learned_reference(*args, **kwargs))
         return taken[-1]
 
     monkeypatch.setattr("pymc_logz.pilot.planning.learned_reference", noted)
@@ -181,22 +187,11 @@ def test_a_fit_without_a_mode_is_refused(sign: float) -> None:
     """Catches a check that the larger mode alone, or the smaller one alone, would pass."""
     of = known("two modes")
     stages = of.stages(of.rows("pilot", N_LOOKS * N_ROWS))
-    reference = learned_reference(of.prepared, stages, make_rng("fit"), one_mode(of, sign))
+    reference = learned_reference(of.prepared, stages, make_rng("fit"), mode=one_mode(of, sign))
     assert reference.taken == "prior"
     assert reference.mixture is None
     assert "cover the pilot's rows with an effective share of" in reference.reason
     assert reference.start(of.block) is of.block
-
-
-def test_what_a_lost_mode_would_have_cost() -> None:
-    """Catches a prior's share that is trusted to find modes: log Z is off, far beyond its error."""
-    of = known("two modes")
-    start = Mixture((one_mode(of, -1.0),), np.array([0.98]), 0.02, of.prepared.prior)
-    block = of.block.along(leaving(of.block.path, start), sample_reference=start)
-    plan = settled(of.stages(of.rows("pilot", N_LOOKS * N_ROWS))).plan(8)
-    rng = make_rng("lost")
-    log_weight = anneal(block, plan, start(rng, 4 * N_ROWS), rng).log_weight
-    assert_detects(lambda weights: check_z(weights, of.energy.log_z), log_weight)
 
 
 def test_covered_share_tells_fits_apart() -> None:
@@ -207,8 +202,11 @@ def test_covered_share_tells_fits_apart() -> None:
     assert rows is not None
     assert reference.mixture is not None
     assert covered_share(reference.mixture, rows) > 0.5
-    without = Mixture((one_mode(of, 1.0),), np.array([0.98]), 0.02, None)
+    assert left_to_prior(reference.mixture, rows) == 0.0
+    without = Mixture((one_mode(of, -1.0),), np.array([0.98]), 0.02, None)
     assert covered_share(without, rows) < COVERED
+    # the smaller of the two modes has a tenth of the posterior
+    assert left_to_prior(without, rows) == pytest.approx(0.1, abs=0.05)
 
     class Same(Mixture):
         """The target itself."""
@@ -219,6 +217,18 @@ def test_covered_share_tells_fits_apart() -> None:
     assert covered_share(Same((), np.empty(0), 1.0, None), rows) == pytest.approx(1.0)
     dead = rows._replace(log_ratio=np.full(len(rows.log_ratio), -np.inf))
     assert covered_share(without, dead) == 0.0
+
+
+def test_a_prior_that_is_the_posterior_is_not_left_to_itself() -> None:
+    """Catches data that say little, whose rows the prior covers as well as any component."""
+    of = known("skewed")
+    rows = of.prepared.prior(make_rng("no data"), N_LOOKS * N_ROWS)
+    flat = of.target_rows(rows)._replace(log_ratio=np.zeros(len(rows)))
+    fit = Elliptical(
+        rows.mean(axis=0), np.linalg.cholesky(1.2 * np.atleast_2d(np.cov(rows.T))), 5.0
+    )
+    start = Mixture((fit,), np.array([0.98]), 0.02, None)
+    assert left_to_prior(start, flat) < NEGLIGIBLE
 
 
 def test_trial_rows_that_end_elsewhere_are_an_objection() -> None:
