@@ -163,3 +163,54 @@ def test_a_dropped_model_takes_all_with_it(posterior: xr.DataTree) -> None:
     gc.collect()
     assert [ref() for ref in watched] == [None, None, None]
     assert all("evidence" in tree.children for tree in trees)
+
+
+def circle() -> pm.Model:
+    """Two inputs whose squares have a sum that is observed exactly."""
+    with pm.Model() as model:
+        u = pm.Normal("u", shape=2)
+        lz.ExactObservation("y", (u**2).sum(), observed=pm.Data("radius", 2.0))
+    return model
+
+
+def on_circle(radius: float) -> xr.DataTree:
+    angle = np.random.default_rng(1).uniform(0, 2 * np.pi, (2, 100))
+    u = np.sqrt(radius) * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    return xr.DataTree.from_dict(
+        {
+            "posterior": xr.Dataset(
+                {
+                    "u": (
+                        (
+                            "chain",
+                            "draw",
+                            "u_dim",
+                        ),
+                        u,
+                    )
+                }
+            )
+        }
+    )
+
+
+def test_constrained_moves_are_compiled_once() -> None:
+    """Catches a level set that each step method or bridge compiles for itself, and a stale one."""
+    model = circle()
+
+    def log_z(radius: float) -> float:
+        tree = lz.bridge_sampling(on_circle(radius), model, random_seed=1, progressbar=False)
+        return float(tree["evidence"]["log_z"][0])
+
+    def step() -> None:
+        with model:
+            lz.ConstrainedHMC(random_seed=1)
+
+    step()
+    with counted_compilations() as again:
+        step()
+    assert again.total == 0
+    # the density of the sum of squares, chi-squared with two degrees of freedom
+    assert log_z(2.0) == pytest.approx(-1.0 - np.log(2), abs=0.1)
+    pm.set_data({"radius": 5.0}, model=model)
+    assert log_z(5.0) == pytest.approx(-2.5 - np.log(2), abs=0.1)

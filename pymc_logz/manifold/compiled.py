@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
+from pymc_logz.graphs.kept import settings_key
 from pymc_logz.manifold.backends.base import Backend
 from pymc_logz.manifold.backends.choice import make_backend
 from pymc_logz.manifold.generator import Generator, make_generator
 from pymc_logz.manifold.system import SymbolicSystem
+from pymc_logz.models.keeping import kept_for
 from pymc_logz.models.prior import PriorDraws
 
 
@@ -37,9 +39,9 @@ class CompiledGenerator(PickledByFields):
         """Symbolic form."""
         return make_generator(self.model)
 
-    @cached_property
+    @property
     def prior(self) -> PriorDraws:
-        """Draws of the prior as unconstrained rows."""
+        """Draws of the prior as unconstrained rows, none of which was counted yet."""
         self.generator  # noqa: B018  # checks the model before it is drawn from
         return PriorDraws(self.model)
 
@@ -57,3 +59,11 @@ class CompiledGenerator(PickledByFields):
         ones = np.ones(generator.n_dims)
         system = self.backend.system(ones, np.ones(generator.n_outputs), None)
         return self.backend.compile(system.jacobian)
+
+
+def compiled_generator(
+    model: pm.Model, compile_kwargs: Mapping[str, Any] | None
+) -> CompiledGenerator:
+    """What was compiled for a model as it is, whoever asked for it first."""
+    key = (CompiledGenerator, settings_key(compile_kwargs))
+    return kept_for(model).get(key, lambda: CompiledGenerator(model, compile_kwargs))

@@ -15,7 +15,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.manifold.autoregressive import without_recurrence
-from pymc_logz.models.data_inputs import with_constant_data
+from pymc_logz.models.data_inputs import starting_point, with_constant_data
 from pymc_logz.models.exact import exact_observations, is_exact
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.guards import check_model
@@ -99,7 +99,7 @@ def _flat(
     model: pm.Model, densities: list[Any], outputs: list[Any], observed: list[Any]
 ) -> tuple[FlatModel, list[Any], list[Any]]:
     """Everything as a function of one flat vector of static length, data constant."""
-    start = model.initial_point(0)
+    start = starting_point(model)
     everything, joined = join_nonshared_inputs(
         start, [*densities, *outputs, *observed], model.value_vars
     )

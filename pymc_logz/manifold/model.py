@@ -11,14 +11,16 @@ from threadpoolctl import (  # type: ignore[import-untyped]  # PyMC's own depend
     ThreadpoolController,
 )
 
+from pymc_logz.graphs.kept import settings_key
 from pymc_logz.manifold.backends.base import Backend
-from pymc_logz.manifold.compiled import CompiledGenerator, PickledByFields
+from pymc_logz.manifold.compiled import PickledByFields, compiled_generator
 from pymc_logz.manifold.generator import Generator
 from pymc_logz.manifold.level_set import LevelSet, find_level_set
 from pymc_logz.manifold.projection import project_position
 from pymc_logz.manifold.rattle import ConstrainedHamiltonian, ManifoldState
 from pymc_logz.manifold.system import System
 from pymc_logz.manifold.transitions import TransitionInput, TransitionRecord
+from pymc_logz.models.keeping import kept_for
 
 MAX_TRANSITIONS = 16
 """In one call, since a call of a function of JAX costs as much as several steps."""
@@ -165,13 +167,22 @@ def make_constrained_model(
     ModelError
         If no inputs give what was observed, or the Jacobian has not full rank.
     """
-    rng = np.random.default_rng(random_seed)
-    level_set = find_level_set(
-        CompiledGenerator(model, compile_kwargs),
-        rng,
-        distance=tolerance,
-        scale=scale,
-        use_structure=use_structure,
-    )
-    tolerances = level_set.tolerances_at(level_set.find_point(rng).position)
-    return ConstrainedModel(level_set, moves or ConstrainedHamiltonian(), tolerances)
+    settings = (tolerance, use_structure, settings_key(compile_kwargs))
+    given = None if scale is None else tuple(np.ravel(scale).tolist())
+    moves = moves or ConstrainedHamiltonian()
+
+    def make() -> ConstrainedModel:
+        rng = np.random.default_rng(random_seed)
+        level_set = find_level_set(
+            compiled_generator(model, compile_kwargs),
+            rng,
+            distance=tolerance,
+            scale=scale,
+            use_structure=use_structure,
+        )
+        tolerances = level_set.tolerances_at(level_set.find_point(rng).position)
+        return ConstrainedModel(level_set, moves, tolerances)
+
+    if not isinstance(random_seed, int | None):
+        return make()  # a generator gives other draws each time
+    return kept_for(model).get((make_constrained_model, moves, given, random_seed, *settings), make)

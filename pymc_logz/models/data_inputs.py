@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pymc as pm
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import clone_replace
@@ -17,7 +18,7 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.models.keeping import KeptForModel, is_data
+from pymc_logz.models.keeping import KeptForModel, is_data, kept_for
 
 ANY_VALUES = (
     Elemwise,
@@ -45,7 +46,7 @@ class DataInputs:
 
 
 def with_data_inputs(
-    outputs: Iterable[Variable], kept: KeptForModel, sized: Iterable[Variable] = ()
+    outputs: Iterable[Variable], kept: KeptForModel
 ) -> tuple[list[Any], DataInputs]:
     """Graphs in which inputs of static shape stand for data.
 
@@ -58,16 +59,13 @@ def with_data_inputs(
         Graphs of the model.
     kept
         What is kept for the model, which has to know what was replaced by values.
-    sized
-        Variables that only have to have the shape that they have now.
     """
-    outputs, sized = list(outputs), list(sized)
-    data = [var for var in graph_inputs([*outputs, *sized]) if is_data(var)]
-    constants = decide_on_shapes(data, [*outputs, *sized])
+    outputs = list(outputs)
+    data = [var for var in graph_inputs(outputs) if is_data(var)]
+    constants = decide_on_shapes(data, outputs)
     constants |= {var for var in data if not isinstance(var.type, TensorType)}
     kept.bake_in(constants)
-    used = set(graph_inputs(outputs))
-    containers = [var for var in data if var in used - constants]
+    containers = [var for var in data if var not in constants]
     kept.take_in(containers)
     inputs = [_input_for(container) for container in containers]
     places = {**dict(zip(containers, inputs, strict=True)), **_constants(constants)}
@@ -85,6 +83,18 @@ def with_constant_data(outputs: Iterable[Variable], kept: KeptForModel) -> list[
 
 def _constants(data: Iterable[Any]) -> dict[Variable, Any]:
     return {var: pt.constant(var.get_value(), name=var.name) for var in data}
+
+
+def starting_point(model: pm.Model) -> dict[str, np.ndarray]:
+    """One value of each value variable, of its dtype and shape; by name."""
+    kept, variables = kept_for(model), list(model.free_RVs)
+
+    def make() -> dict[str, np.ndarray]:
+        data = [var for var in graph_inputs(variables) if is_data(var)]
+        kept.bake_in(decide_on_shapes(data, variables))
+        return model.initial_point(0)
+
+    return kept.get("start", make)
 
 
 def _input_for(container: Any) -> TensorVariable:

@@ -26,7 +26,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.kept import Kept, one_at_a_time
 from pymc_logz.graphs.modes import compile_kwargs_for
-from pymc_logz.models.data_inputs import with_data_inputs
+from pymc_logz.models.data_inputs import starting_point, with_data_inputs
 from pymc_logz.models.data_rows import SymbolicData
 from pymc_logz.models.exact import refuse_exact
 from pymc_logz.models.guards import check_model
@@ -131,7 +131,7 @@ def _flat_graph(
 ) -> _FlatGraph:
     refuse_exact(model)
     check_model(model)
-    start = starting_point(model, kept)
+    start = starting_point(model)
     places = {model.rvs_to_values[model[name]]: value for name, value in stand_ins.items()}
     given = {
         place: pt.tensor(dtype=place.type.dtype, shape=value.shape)
@@ -147,7 +147,7 @@ def _flat_graph(
     n_dims = int(sum(np.prod(shape, dtype=int) for shape in shapes))
     point = pt.tensor("row", dtype=joined.dtype, shape=(n_dims,))
     densities = clone_replace(densities, {joined: point}, rebuild_strict=False)
-    (log_prior, log_ratio), containers = with_data_inputs(densities, kept, sized=model.free_RVs)
+    (log_prior, log_ratio), containers = with_data_inputs(densities, kept)
     names = tuple(var.name for var in model.value_vars)
     flat = FlatModel(
         model,
@@ -160,11 +160,6 @@ def _flat_graph(
         inputs=(*containers.inputs, *given.values()),
     )
     return _FlatGraph(flat, containers.values)
-
-
-def starting_point(model: pm.Model, kept: KeptForModel) -> dict[str, np.ndarray]:
-    """One value of each value variable, of its dtype and shape; by name."""
-    return kept.get("start", lambda: model.initial_point(0))
 
 
 def model_path(
@@ -238,7 +233,7 @@ def _constrainer(
     outputs = [var for var in model.unobserved_value_vars if var.name in wanted]
     names = [var.name for var in outputs]
     outputs = [pt.as_tensor(var, allow_xtensor_conversion=True) for var in outputs]
-    start = starting_point(model, kept)
+    start = starting_point(model)
     outputs, joined = join_nonshared_inputs(start, outputs, model.value_vars)
     outputs, data = with_data_inputs(outputs, kept)
     batch = pt.matrix("rows", dtype=joined.dtype, shape=(None, n_dims))

@@ -18,6 +18,7 @@ from pytensor.graph.traversal import ancestors, general_toposort
 from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import ImproperPriorError, warn
+from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.keeping import kept_for
 
 MIN_FINITE_SHARE = 1e-3
@@ -200,8 +201,7 @@ def _vectorized_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], lis
     if any(new.ndim != old.ndim + 1 for new, old in zip(batched, outputs, strict=True)):
         raise ValueError("a free variable was not batched")
     function, rngs = _compile([size], batched)
-    start = kept_for(model).get("start", lambda: model.initial_point(0))
-    shapes = [value.shape for value in start.values()]
+    shapes = [value.shape for value in starting_point(model).values()]
 
     def draw(n: int) -> np.ndarray:
         values = function(n)

@@ -20,6 +20,7 @@ from pymc_logz.manifold.rattle import (
     ConstrainedHamiltonian,
 )
 from pymc_logz.manifold.transitions import TransitionInfo, TransitionInput, TransitionRecord
+from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.seeds import random_generator
 from pymc_logz.step_methods.adaptation import aim_of, dual_averaging
 from pymc_logz.step_methods.base import ChosenStep
@@ -206,7 +207,7 @@ class ConstrainedHMC(ChosenStep):
         self.path_length, self.max_steps, self.jitter = path_length, max_steps, jitter
         self.step_size, self.n_inner = step_size, n_inner
         self.target_accept = aim_of(target_accept, step_size, TARGET_ACCEPT)
-        self._n_dims = sum(int(np.prod(value.shape)) for value in model.initial_point(0).values())
+        self._n_dims = sum(int(np.prod(value.shape)) for value in starting_point(model).values())
         self.source = ConstrainedSource(
             make_constrained_model(
                 model,

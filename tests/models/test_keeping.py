@@ -16,7 +16,7 @@ import pytensor.tensor as pt
 import pytest
 from support.compilations import counted_compilations
 
-from pymc_logz.models.data_inputs import decide_on_shapes
+from pymc_logz.models.data_inputs import decide_on_shapes, starting_point
 from pymc_logz.models.data_rows import own_data
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, constrain, flatten_model
@@ -24,6 +24,7 @@ from pymc_logz.models.keeping import kept_for
 from pymc_logz.models.preparation import prepare
 from pymc_logz.models.prior import PriorDraws
 
+pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 X = np.array([0.3, -1.2, 0.7, 2.0])
 Y = np.array([1.0, 0.0, 2.0, 3.0])
 FAST = {"mode": "FAST_COMPILE"}
@@ -225,6 +226,12 @@ def test_dimensions_change_their_lengths() -> None:
     assert_as_fresh(model, grouped(3))
     model.set_dim("group", 5, list(range(5)))
     assert_as_fresh(model, grouped(5))
+    # whatever was asked for first
+    for n, ask in ((4, starting_point), (6, PriorDraws), (2, flatten_model)):
+        model.set_dim("group", n, list(range(n)))
+        ask(model)
+        model.set_dim("group", n + 1, list(range(n + 1)))
+        assert_as_fresh(model, grouped(n + 1))
 
 
 def test_data_that_decide_on_a_shape_are_baked_in() -> None:

@@ -12,6 +12,7 @@ from pymc_logz.errors import ImproperPriorError
 from pymc_logz.models.known_priors import KNOWN, is_known
 from pymc_logz.models.prior_check import check_prior_mass, check_priors
 
+pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 COVARIANCE = np.array([[2.0, 0.5], [0.5, 1.0]])
 PRIORS: dict[str, Callable[[], Any]] = {
     "AsymmetricLaplace": lambda: pm.AsymmetricLaplace("x", kappa=2, mu=0, b=1),

@@ -10,6 +10,7 @@ import pytensor.tensor as pt
 from pytensor.compile.mode import get_mode
 from pytensor.gradient import jacobian as symbolic_jacobian
 
+from pymc_logz.graphs.kept import one_at_a_time
 from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.manifold.algebra import NUMPY, make_algebra
 from pymc_logz.manifold.structure import Structure, needs_loop
@@ -29,9 +30,8 @@ class PytensorBackend:
         self.name = linker.removesuffix("Linker").lower()
 
     def _function(self, inputs: Sequence[Any], output: Any) -> Callable:
-        return pytensor.function(
-            list(inputs), output, **compile_kwargs_for(self._mode, self._kwargs)
-        )
+        kwargs = compile_kwargs_for(self._mode, self._kwargs)
+        return one_at_a_time(pytensor.function(list(inputs), output, **kwargs))
 
     @cached_property
     def _graph_jacobian(self) -> Any:
@@ -50,7 +50,9 @@ class PytensorBackend:
         gradient = pt.grad(total, self.symbolic.point, disconnected_inputs="ignore")
         inputs = [self.symbolic.point, weights]
         kwargs = {**self._kwargs, "on_unused_input": "ignore"}
-        return pytensor.function(inputs, gradient, **compile_kwargs_for(self._mode, kwargs))
+        return one_at_a_time(
+            pytensor.function(inputs, gradient, **compile_kwargs_for(self._mode, kwargs))
+        )
 
     @cached_property
     def _density(self) -> Callable:
