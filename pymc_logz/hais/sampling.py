@@ -74,8 +74,8 @@ def sample_hais(
         covers those rows; ``"laplace"`` does the same with one component that has the curvature at
         the posterior's mode; otherwise the path starts from the prior. ``"prior"`` is the paper's
         path. A DataTree with a group ``posterior`` has its draws fitted, unchecked. None is
-        ``"learned"``, or ``"prior"`` where ``betas`` are given. log Z is the same number, its error
-        is not.
+        ``"learned"``, or ``"prior"`` where ``betas`` are given or rows go in both directions. log Z
+        is the same number, its error is not.
     direction
         ``"forward"``, or ``"both"`` to anneal back from the posterior too: the forward estimate is
         low on average and the reverse one high, and Bennett's acceptance ratio joins the two.

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import xarray as xr
 
 from pymc_logz.arguments import check_choice, check_positive, is_whole
 from pymc_logz.paths.schedules import linear_betas
@@ -39,6 +40,17 @@ class HaisSettings(RunSettings):
         check_choice(("forward", "both"), direction=self.direction)
         check_positive(unit="nats", one=True, target_mcse=self.target_mcse)
         self.ladder()
+
+    @property
+    def reference_asked(self) -> str | xr.DataTree:
+        """What the path is to start from: the prior, where rows go both ways and nothing is said.
+
+        A mixture has heavier tails than most targets, which serves rows that come from it, and
+        leaves those that are annealed back to it with an error of no finite variance.
+        """
+        if self.reference is None and self.direction == "both":
+            return "prior"
+        return super().reference_asked
 
     @property
     def aim(self) -> Aim:
