@@ -238,7 +238,9 @@ def _fitted_pareto(excess: np.ndarray) -> tuple[float, float]:
     ranks = np.arange(0.5, n_points)
     rates = 1.0 / excess[-1] + (1.0 - np.sqrt(n_points / ranks)) / (3.0 * quartile)
     shapes = np.log1p(-rates[:, None] * excess).mean(axis=1)
-    share = normalise(n * (np.log(-rates / shapes) - shapes - 1.0))
+    log_share = n * (np.log(-rates / shapes) - shapes - 1.0)
+    # zero by zero, at a rate of zero
+    share = normalise(np.where(np.isnan(log_share), -np.inf, log_share))
     share = np.where(share < 10 * np.finfo(float).eps, 0.0, share)
     rate = float((rates * share).sum() / share.sum())
     shape = float(np.log1p(-rate * excess).mean())

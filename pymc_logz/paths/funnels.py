@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from pymc_logz.paths.shrinkage import shrunk_covariances
 
@@ -134,7 +133,7 @@ def spreads_that_follow(rows: np.ndarray) -> np.ndarray:
 
 
 def _standard_ranks(rows: np.ndarray) -> np.ndarray:
-    ranks = rankdata(rows, axis=0)
+    ranks = np.argsort(np.argsort(rows, axis=0), axis=0).astype(float)
     ranks -= ranks.mean(axis=0)
     spread = ranks.std(axis=0)
     return ranks / np.where(spread > 0, spread, 1.0)

@@ -47,7 +47,7 @@ CASES: dict[str, tuple[Callable[[], Energy], dict[str, Any]]] = {
     "two_gaussians_20": (lambda: energies.two_gaussians(20), {"chains": 8}),
     "hierarchical_normal": (
         lambda: energies.hierarchical_normal(n_groups=5, mu_scale=2.0, tau_scale=1.0),
-        {"betas": np.linspace(0, 1, 3001) ** 3, "chains": 4},
+        {"chains": 4},
     ),
     "student_t_experts_4": (
         lambda: energies.student_t_experts(experts(4), np.linspace(3, 5, 4)),

@@ -250,7 +250,7 @@ def test_leapfrog_keeps_volume(name: str, n_steps: int) -> None:
 
 
 def run_moves(
-    state: KernelState, step_size: float, refreshment: float, noise: Any, n_moves: int = 32
+    state: KernelState, step_size: float, refreshment: float, noise: Any, n_moves: int = 8
 ) -> tuple[KernelState, np.ndarray]:
     block = compiled_block("gaussian", Hamiltonian())
     moves = constant_moves(
@@ -298,8 +298,8 @@ def test_refreshment_mixes_momentum_by_variance() -> None:
     position, momentum = start_of("gaussian", n=N_ROWS)
     start = evaluated_state(compiled_block("gaussian", Hamiltonian()), position, momentum)
     normal = make_rng("refreshment").standard_normal((N_ROWS, 2))
-    end, _ = run_moves(start, 0.0, 0.36, RecordedNoise(normal, 0.5), n_moves=32)
-    decay = 0.8**32
+    end, _ = run_moves(start, 0.0, 0.36, RecordedNoise(normal, 0.5), n_moves=8)
+    decay = 0.8**8
     np.testing.assert_allclose(
         end.momentum, decay * momentum + 0.6 * (1 - decay) / (1 - 0.8) * normal, atol=1e-12
     )
