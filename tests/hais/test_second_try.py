@@ -1,0 +1,90 @@
+"""How much a run spends: the error it aims at, and the one second try of a poor run."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from support.checks import make_rng
+from support.pilot_runs import find_stages
+
+from pymc_logz.hais import run as hais
+from pymc_logz.hais.settings import VARIANCES, HaisSettings
+from pymc_logz.pilot.ladder import CHEAP, Aim
+from pymc_logz.pilot.planning import ASKED_FOR, Planned
+
+N = 1024
+GOOD, POOR = 0.1, 3.0
+"""Standard deviations of log weights."""
+
+
+def tried(monkeypatch: pytest.MonkeyPatch, spreads: list[float], **changes: Any) -> list[int]:
+    """Temperatures of the runs made, whose log weights have these standard deviations."""
+    planned = Planned(None, find_stages().plan(16), ASKED_FOR, find_stages())
+    given = {name: changes.pop(name) for name in ("stages",) if name in changes}
+    if given:
+        planned = Planned(None, planned.plan, ASKED_FOR, None)
+    lengths: list[int] = []
+
+    def run(planned: Planned, settings: HaisSettings, *_: Any) -> list[Any]:
+        spread = spreads[len(lengths)]
+        lengths.append(planned.plan.n_temperatures)
+        weights = make_rng("try", spread).normal(0, spread, (settings.chains, N))
+        return [SimpleNamespace(log_weight=weight) for weight in weights]
+
+    monkeypatch.setattr(hais, "run_until", run)
+    settings = HaisSettings(draws=N, chains=2, **changes)
+    counted, runs = hais.run_twice(planned, settings, make_rng("twice"), None)
+    assert counted.plan.n_temperatures == lengths[-1]
+    assert np.std(runs[0].log_weight) == pytest.approx(spreads[len(lengths) - 1], rel=0.2)
+    return lengths
+
+
+def test_a_good_run_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a second run that nobody needs."""
+    assert tried(monkeypatch, [GOOD]) == [16]
+
+
+def test_a_poor_run_is_made_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a poor number handed over without a try, and tries without end."""
+    assert tried(monkeypatch, [POOR, GOOD]) == [16, 16 * hais.SECOND_TRY]
+    assert tried(monkeypatch, [POOR, POOR]) == [16, 16 * hais.SECOND_TRY]
+
+
+def test_a_second_try_keeps_within_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a second run that takes hours."""
+    moves = 2 * N * 16 * hais.SECOND_TRY
+    monkeypatch.setattr(hais, "MOST_MOVES", moves)
+    assert len(tried(monkeypatch, [POOR, GOOD])) == 2
+    monkeypatch.setattr(hais, "MOST_MOVES", moves - 1)
+    assert len(tried(monkeypatch, [POOR])) == 1
+
+
+def test_what_a_user_fixed_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches other temperatures than were given, and a second growth towards one error."""
+    assert len(tried(monkeypatch, [POOR], stages=None)) == 1
+    assert len(tried(monkeypatch, [POOR], target_mcse=0.01)) == 1
+
+
+def test_errors_aimed_at_become_variances() -> None:
+    """Catches an aim at the error of another number of rows."""
+    aim = HaisSettings(draws=256, chains=4).aim
+    assert aim.n_rows == N
+    assert aim.variance == pytest.approx(np.log1p(N * 0.02**2))
+    assert aim.most == VARIANCES[1]
+    asked = HaisSettings(draws=512, chains=1, target_mcse=0.03).aim
+    assert asked.variance == asked.most == pytest.approx(np.log1p(512 * 0.03**2))
+    # a shorter ladder has rough weights, and for a smaller error more rows cost less
+    assert HaisSettings(draws=N, chains=1, target_mcse=1e-4).aim.variance == VARIANCES[0]
+    assert HaisSettings(target_variance=0.5).aim == Aim(0.5, 0.5)
+
+
+def test_the_finer_aim_is_for_cheap_runs() -> None:
+    """Catches dear runs made dearer for an error that no reading of a Bayes factor needs."""
+    aim = Aim(0.1, 1.0, n_rows=N)
+    assert aim.growth(8, 0.4) == pytest.approx(4.0)
+    dear = 4 * CHEAP // N
+    assert aim.growth(dear, 0.4) == pytest.approx(0.4)
+    assert aim.growth(dear, 5.0) == pytest.approx(5.0)
+    # cheap as far as it goes
+    assert aim.growth(CHEAP // N // 2, 0.4) == pytest.approx(2.0)
