@@ -42,8 +42,8 @@ class _Holder:
         self._kept: KeptForModel | None = None
 
     def now(self, model: pm.Model) -> "KeptForModel":
-        fingerprint = _fingerprint(model)
         with self._lock:
+            fingerprint = _fingerprint(model)
             # what was kept for an earlier state is let go, never changed: a run may still use it
             if self._kept is None or not self._kept.is_for(fingerprint):
                 self._kept = KeptForModel(fingerprint)
