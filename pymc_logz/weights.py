@@ -157,13 +157,11 @@ def pareto_khat(log_weight: np.ndarray) -> float:
     log_weight
         Shape (n,).
     """
-    finite = log_weight[np.isfinite(log_weight)]
-    if finite.size < MIN_ROWS_FOR_KHAT or np.ptp(finite) == 0:
+    counted = log_weight[_counted(log_weight)]
+    if counted.size < MIN_ROWS_FOR_KHAT or np.ptp(counted) == 0:
         return np.nan
     try:
-        # draws of a Markov chain repeat, and a tail of few distinct values may fit no law
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return float(_pareto_smoothed(log_weight)[1])
+        return float(_smoothed_tail(counted)[2])
     except ValueError:  # a tail of equal values
         return np.nan
 
@@ -181,21 +179,24 @@ def smoothed(log_weight: np.ndarray) -> np.ndarray:
     np.ndarray
         Shape (n,).
     """
-    finite = np.isfinite(log_weight)
-    values = log_weight[finite]
-    with np.errstate(over="ignore"):  # a tail without a mean, whose k-hat says so
-        normalised = np.asarray(_pareto_smoothed(values)[0])
-    # the body is left as it was, but for the constant that normalises
-    body = int(np.argmin(values))
+    counted = np.flatnonzero(_counted(log_weight))
+    rows, tail, _ = _smoothed_tail(log_weight[counted])
     result = log_weight.copy()
-    result[finite] = normalised + (values[body] - normalised[body])
+    # the body is never touched: no constant is taken from it that a far value could swallow
+    result[counted[rows]] = tail
     return result
 
 
-def _pareto_smoothed(log_weight: np.ndarray) -> tuple[np.ndarray, float]:
-    """Normalised log weights with a smoothed tail, and its shape.
+def _counted(log_weight: np.ndarray) -> np.ndarray:
+    """Which weights are not zero beside the largest one, -inf or not."""
+    return relative(log_weight) > 0
 
-    The same numbers as ``arviz_stats.psislw``, which takes longer to import than most runs take.
+
+def _smoothed_tail(log_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Rows of the upper tail, their smoothed log weights on the scale given, and its shape.
+
+    The same tail as that of ``arviz_stats.psislw``, which takes longer to import than most runs
+    take, but for the constant that normalises there.
 
     References
     ----------
@@ -204,19 +205,22 @@ def _pareto_smoothed(log_weight: np.ndarray) -> tuple[np.ndarray, float]:
     n = log_weight.size
     n_tail = int(3 * np.sqrt(n)) if n > FEW_ROWS else n // 5
     order = np.argsort(log_weight)
-    values = log_weight - log_weight[order[-1]]
-    tail, cutoff = values[order[-n_tail:]], np.exp(values[order[-n_tail - 1]])
+    rows, top = order[-n_tail:], log_weight[order[-1]]
+    tail, cutoff = log_weight[rows] - top, np.exp(log_weight[order[-n_tail - 1]] - top)
     if n_tail < MIN_TAIL or tail[-1] - tail[0] < np.finfo(float).tiny:
         raise ValueError(f"the {n_tail} largest of {n} weights are too few or equal: no tail")
-    shape, scale = _fitted_pareto(np.exp(tail) - cutoff)
-    if np.isfinite(shape):
+    # draws of a Markov chain repeat, and a tail of few distinct values may fit no law; one without
+    # a mean overflows, as its shape says
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        shape, scale = _fitted_pareto(np.exp(tail) - cutoff)
+        if not np.isfinite(shape):
+            return rows, log_weight[rows], shape
         quantile = np.full(n_tail, np.nan)
         if scale > 0:
             below = np.arange(0.5, n_tail) / n_tail
             quantile = scale * np.expm1(-shape * np.log1p(-below)) / shape
         # no row may count for more than the largest weight that was seen
-        values[order[-n_tail:]] = np.minimum(np.log(cutoff + quantile), tail[-1])
-    return values - logsumexp(values), shape
+        return rows, top + np.minimum(np.log(cutoff + quantile), 0.0), shape
 
 
 def _fitted_pareto(excess: np.ndarray) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from scipy.special import logsumexp, softmax
 from support.checks import CheckFailedError, assert_detects, check_means, make_rng
 
 from pymc_logz.weights import (
-    _pareto_smoothed,
+    _smoothed_tail,
     conditional_ess,
     ess_of_sums,
     khat_threshold,
@@ -137,6 +137,31 @@ def test_smoothing_leaves_the_body_as_it_was() -> None:
     assert np.all(np.isneginf(found[-3:]))
 
 
+@pytest.mark.parametrize("far", [-1e3, -1e17, -1e300, -np.inf])
+def test_a_far_weight_changes_nothing(far: float) -> None:
+    """Would catch a tail put back on its scale by a constant that a far value has swallowed."""
+    log_weight = make_rng("far").exponential(0.6, size=500)
+    beside = np.append(log_weight, [far, far])
+    np.testing.assert_allclose(smoothed(beside)[:-2], smoothed(log_weight), atol=1e-12)
+    assert np.all(smoothed(beside)[-2:] == far)
+    assert pareto_khat(beside) == pareto_khat(log_weight)
+
+
+@pytest.mark.parametrize(
+    "tail", [np.zeros(14), np.repeat([0.0, 1.0], 7), np.full(14, -3.0), np.arange(14.0)]
+)
+@pytest.mark.parametrize("n_lost", [0, 929])
+def test_tails_with_ties(tail: np.ndarray, n_lost: int) -> None:
+    """Would catch a crash, or NaN, where k-hat is told from other rows than those smoothed."""
+    body = -5 - make_rng("ties").exponential(size=57)
+    log_weight = np.concatenate([body, tail, np.full(n_lost, -np.inf)])
+    if np.isfinite(pareto_khat(log_weight)):
+        found = smoothed(log_weight)
+        assert not np.any(np.isnan(found))
+        assert found.max() <= log_weight.max()
+        np.testing.assert_array_equal(found[:57], log_weight[:57])
+
+
 @pytest.mark.parametrize(
     ("ess", "khat", "n_rows", "status"),
     [
@@ -213,6 +238,9 @@ def test_tails_are_those_of_arviz(n_rows: int, shape: float) -> None:
     for log_weight in (values, partly, shape * np.round(values / shape, 1)):
         with np.errstate(all="ignore"):
             expected, khat = array_stats.psislw(-log_weight)
-            found, own_khat = _pareto_smoothed(log_weight)
+            rows, tail, own_khat = _smoothed_tail(log_weight)
+            found = log_weight.copy()
+            found[rows] = tail
+            found -= logsumexp(found)
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
         np.testing.assert_allclose(own_khat, khat, rtol=0, atol=1e-10)

@@ -159,3 +159,14 @@ def test_smoothed_weights_keep_the_body_and_calm_the_tail() -> None:
     spread = np.std(errors, axis=0)
     assert spread[1] < spread[0]
     assert abs(np.mean(errors, axis=0)[1]) < 0.03
+
+
+def test_a_far_weight_leaves_log_z_alone() -> None:
+    """Catches -8.29 with status ok for 0.48: a tail on the scale of the smallest weight."""
+    log_weight = make_rng("far weight").normal(0.4, 0.4, size=1000)
+    alone = importance_log_z(log_weight, smooth=True)
+    for far in (-1e17, -1e300, -np.inf):
+        found = importance_log_z(np.append(log_weight, far), smooth=True)
+        assert found.log_z == pytest.approx(alone.log_z - np.log(1001 / 1000), abs=1e-9)
+        assert found.mcse == pytest.approx(alone.mcse, rel=0.01)
+        assert found.status == "ok"
