@@ -17,7 +17,7 @@ class ImproperPriorError(ModelError):
 
 
 class DiscreteVariableError(ModelError):
-    """A kernel that needs gradients met a discrete free variable."""
+    """A free variable is discrete, and nothing here moves those."""
 
 
 class PilotError(RuntimeError):

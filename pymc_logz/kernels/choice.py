@@ -1,6 +1,7 @@
 """Which kernel: short names, the check of what a user passes, and its record."""
 
 from dataclasses import fields, is_dataclass
+from inspect import signature
 from typing import Any
 
 from pymc_logz.kernels.base import Kernel
@@ -81,12 +82,31 @@ def check_kernel(kernel: Any) -> None:
 
 
 def missing_members(kernel: Any) -> list[str]:
-    """What a kernel needs and this object has not, or not as a method where it must be one."""
+    """What a kernel needs and this object has not, or not as a method of these arguments."""
     return [
-        f"{name}()" if is_method else name
+        f"{name}{_arguments(name)}" if is_method else name
         for name, is_method in MEMBERS.items()
-        if not hasattr(kernel, name) or (is_method and not callable(getattr(kernel, name)))
+        if not hasattr(kernel, name) or (is_method and not _takes(kernel, name))
     ]
+
+
+def _arguments(name: str) -> str:
+    """Arguments of one of the methods of `Kernel`, as they are written."""
+    names = [part for part in signature(getattr(Kernel, name)).parameters if part != "self"]
+    return f"({', '.join(names)})"
+
+
+def _takes(kernel: Any, name: str) -> bool:
+    """Whether a member can be called as `Kernel` says."""
+    method = getattr(kernel, name)
+    given = [part for part in signature(getattr(Kernel, name)).parameters if part != "self"]
+    try:
+        signature(method).bind(*given)
+    except TypeError:
+        return False
+    except ValueError:  # compiled code may not tell
+        return callable(method)
+    return True
 
 
 def kernel_record(kernel: Kernel) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.linalg import qr
 from scipy.special import logsumexp
 
+from pymc_logz.errors import ModelError
 from pymc_logz.manifold.algebra import Linear
 from pymc_logz.manifold.model import ConstrainedModel
 from pymc_logz.manifold.projection import project_position
@@ -32,6 +33,8 @@ MAX_ITERATIONS = 30
 """Of each search for a point of the level set."""
 MAX_CHARTS = 12
 """Each costs a search for every draw: where so many do not do, more hardly help."""
+TRIED_SHARE = 0.1
+"""Share of the draws, those nearest to a centre that reaches too few, where no other is tried."""
 ENOUGH_REACHED = 0.99
 """Share of the draws beyond which the rest is left to the bridge, which is exact without."""
 
@@ -194,18 +197,31 @@ def fitted_charts(atlas: Atlas, position: np.ndarray) -> tuple[list[Chart], floa
         Draws of the target.
     """
     left = np.ones(len(position), dtype=bool)
-    least = max(8, 2 * (position.shape[1] - atlas.model.generator.n_outputs))
+    untried = left.copy()
+    least = min(len(position), max(8, 2 * (position.shape[1] - atlas.model.generator.n_outputs)))
     charts: list[tuple[Chart, np.ndarray]] = []
-    while len(charts) < MAX_CHARTS and left.mean() > (1 - ENOUGH_REACHED if charts else 0):
-        rest = position[left]
-        centre = rest[np.argmin(((rest - rest.mean(axis=0)) ** 2).sum(axis=1))]
-        chart = atlas.place(centre)
+    for _ in range(MAX_CHARTS):
+        if not np.any(left & untried) or (charts and left.mean() <= 1 - ENOUGH_REACHED):
+            break
+        middle = position[left].mean(axis=0)
+        distance = ((position - middle) ** 2).sum(axis=1)
+        nearest = int(np.argmin(np.where(left & untried, distance, np.inf)))
+        chart = atlas.place(position[nearest])
         tangent, log_angle = atlas.reach(chart, position)
         new = left & np.isfinite(log_angle)
-        if charts and new.sum() < least:
-            break
+        if new.sum() < least:
+            # near a crossing of the set its tangent space leads nowhere: others may do better
+            untried &= distance > np.quantile(distance[left & untried], TRIED_SHARE)
+            continue
         charts.append((chart, tangent[new]))
         left &= ~new
+    if not charts:
+        raise ModelError(
+            f"no tangent space of the level set leads to {least} of the {len(position)} draws in "
+            "the first halves of the chains: they are too few, or the set crosses itself where "
+            "they are (the outputs do not move with the inputs there), and log Z may be infinite; "
+            "use more draws, and check the simulator there"
+        )
     total = sum(len(tangent) for _, tangent in charts)
     fitted = [
         replace(chart, density=fitted_to_few(tangent, DF), share=len(tangent) / total)

@@ -115,7 +115,7 @@ def manifold_bridge(
         # a generator of its own: what follows must not depend on whether a check was made
         [apart] = spawn_generators(rng, 1)
         check_priors(model, apart)
-        log_share, _ = constrained.level_set.compiled.prior.log_share(rng)
+        log_share, share_error = constrained.level_set.compiled.prior.log_share(rng)
         rows = posterior_rows(idata, constrained.generator.flat).rows
         report(1)
         with one_blas_thread():
@@ -125,6 +125,7 @@ def manifold_bridge(
             atlas = Atlas(constrained)
             bridged = bridge_charts(atlas, position, draws, rng, log_share)
             estimate = bridged.estimate
+            estimate = replace(estimate, mcse=float(np.hypot(estimate.mcse, share_error)))
             report(1)
             if estimate.usable and misses_a_mode(atlas, bridged.charts, position, rng):
                 estimate = replace(estimate, status="missed_mode")

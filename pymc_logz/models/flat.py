@@ -29,7 +29,7 @@ from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.models.data_inputs import starting_point, with_data_inputs
 from pymc_logz.models.data_rows import SymbolicData
 from pymc_logz.models.exact import refuse_exact
-from pymc_logz.models.guards import check_model
+from pymc_logz.models.guards import check_entries, check_model
 from pymc_logz.models.keeping import KeptForModel, kept_for
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.elliptical import Elliptical, EllipticalTerms, log_density_by
@@ -132,6 +132,7 @@ def _flat_graph(
     refuse_exact(model)
     check_model(model)
     start = starting_point(model)
+    check_entries({name: value.shape for name, value in start.items()})
     places = {model.rvs_to_values[model[name]]: value for name, value in stand_ins.items()}
     given = {
         place: pt.tensor(dtype=place.type.dtype, shape=value.shape)

@@ -1,6 +1,8 @@
 """Refuses models whose log Z is undefined or out of reach, naming the variable and the remedy."""
 
+import math
 import weakref
+from collections.abc import Mapping
 
 import pymc as pm
 from pymc.data import MinibatchOp
@@ -74,9 +76,40 @@ def _check_variables(model: pm.Model) -> None:
         )
     discrete = [rv.name for rv in model.free_RVs if rv.dtype.startswith(("int", "uint", "bool"))]
     if discrete:
-        raise DiscreteVariableError(
-            f"free variables {discrete} are discrete, but this kernel follows gradients; sum them "
-            "out (pm.Mixture, or pymc_extras.marginalize) so that only continuous ones remain"
+        raise DiscreteVariableError(_discrete(discrete, model))
+
+
+def _discrete(names: list[str], model: pm.Model) -> str:
+    """What to do about discrete free variables: missing data are another matter than a prior."""
+    missing = [name for name in names if name.removesuffix("_unobserved") in _imputed(model)]
+    if missing:
+        return (
+            f"free variables {missing} are discrete: they are missing entries of observed data, "
+            "which PyMC imputes; leave these entries out of the data, which changes nothing in log "
+            "Z where the entries of the data are independent given the other variables"
+        )
+    return (
+        f"free variables {names} are discrete, but every kernel and step method of this package "
+        "moves continuous variables only; sum them out (pm.Mixture, or pymc_extras.marginalize) so "
+        "that only continuous ones remain"
+    )
+
+
+def _imputed(model: pm.Model) -> set[str]:
+    """Names of variables of which some entries are observed and others are missing."""
+    return {
+        rv.name.removesuffix("_observed")
+        for rv in model.observed_RVs
+        if rv.name.endswith("_observed")
+    }
+
+
+def check_entries(shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise a `ModelError` if the free variables, of these shapes, have no entry in all."""
+    if not sum(math.prod(shape) for shape in shapes.values()):
+        raise ModelError(
+            f"the free variables have no entries (their shapes are {dict(shapes)}), so there is "
+            "nothing to integrate over, and log Z is the log likelihood: model.point_logps()"
         )
 
 

@@ -204,7 +204,8 @@ def _vectorized_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], lis
     shapes = [value.shape for value in starting_point(model).values()]
 
     def draw(n: int) -> np.ndarray:
-        values = function(n)
+        # SciPy takes the size of parameters of shape (1,) for that of a scalar
+        values = [value[:n] for value in function(max(n, 2))]
         if any(value.shape != (n, *shape) for value, shape in zip(values, shapes, strict=True)):
             raise ValueError("a batch of prior draws has another shape than the model")
         return np.concatenate([value.reshape(n, -1) for value in values], axis=1)

@@ -88,15 +88,27 @@ class Half(KernelDefaults):
     draw_noise = None  # type: ignore[assignment]
 
 
+class Short(HeavyWalk):
+    """Has a step that takes less than it is given."""
+
+    def step(self, path: Any, state: Any) -> Any:  # type: ignore[override]
+        return state, None
+
+
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (Half(), r"lacks scale, dense, draw_noise\(\), step\(\)$"),
+        (
+            Half(),
+            r"lacks scale, dense, draw_noise\(rng, n_moves, n_rows, n_dims\), "
+            r"step\(path, state, move, noise\)$",
+        ),
+        (Short(), r"lacks step\(path, state, move, noise\)$"),
         (Half, "this is a class, so call it"),
         (Hamiltonian, "this is a class, so call it"),
-        (3, r"kernel=3 must be .*lacks step_size, .*step\(\)$"),
+        (3, r"kernel=3 must be .*lacks step_size, .*step\(path, state, move, noise\)$"),
     ],
-    ids=["half", "class", "own class", "number"],
+    ids=["half", "short", "class", "own class", "number"],
 )
 def test_what_is_missing_is_named(kernel: Any, message: str) -> None:
     """Catches an AttributeError from deep inside in place of what the author has yet to write."""

@@ -18,6 +18,7 @@ from pymc_logz.manifold.evidence import bridge_charts, manifold_bridge
 from pymc_logz.manifold.missed_modes import misses_a_mode
 from pymc_logz.manifold.model import make_constrained_model
 from pymc_logz.models.exact import ExactObservation
+from pymc_logz.models.prior import PriorDraws
 
 MATRIX = np.cos(np.outer(np.arange(1, 7), np.arange(1, 4)))
 DATA = np.sin(np.arange(1, 7))
@@ -191,6 +192,25 @@ def test_a_mode_that_no_chain_visits_is_missed(name):
             n_found += misses_a_mode(atlas, charts, one[None], rng)
     assert n_false == 0
     assert n_found >= 4 or name in ("linear", "circle")
+
+
+def test_no_number_where_the_set_crosses_itself():
+    """Catches a bare ZeroDivisionError: Z is infinite, and draws gather where the lines cross."""
+    with pm.Model() as model:
+        u = pm.Normal("u", shape=2)
+        ExactObservation("y", u[0] * u[1], 0.0)
+    # where chains end, and stay
+    with pytest.raises(ModelError, match="crosses itself"):
+        fitted_charts(Atlas(make_constrained_model(model)), np.zeros((40, 2)))
+
+
+def test_error_of_the_priors_share_counts(monkeypatch):
+    """Catches an error bar without that of the share of the prior that a transform allows."""
+    monkeypatch.setattr(PriorDraws, "log_share", lambda *_: (np.log(0.5), 0.25))
+    plain = manifold_bridge(tree_of("linear"), atlas_of("linear")[0], progressbar=False)
+    log_z, mcse = (plain["evidence"][name].item() for name in ("log_z", "mcse"))
+    assert 0.25 < mcse < 0.26
+    assert abs(log_z - (CASES["linear"][-1] - np.log(0.5))) < 0.1
 
 
 def test_draws_of_another_model_are_refused():

@@ -146,6 +146,17 @@ def test_same_generator_same_draws() -> None:
     assert not np.any(first == prior(np.random.default_rng(5), 5))
 
 
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_any_number_of_draws_of_a_truncated_prior(n: int) -> None:
+    """Would catch SciPy's draws, whose shape is () where parameters have shape (1,)."""
+    with pm.Model() as model:
+        sigma = pm.HalfNormal("sigma")
+        pm.Normal("y", pm.TruncatedNormal("x", 0, sigma, lower=0), 1, observed=0.5)
+    prior = PriorDraws(model)
+    assert prior.vectorized
+    assert prior(np.random.default_rng(1), n).shape == (n, 2)
+
+
 # --- what transforms restrict ------------------------------------------------------------------
 
 

@@ -78,12 +78,12 @@ REFUSED = {
     "discrete": (
         lambda: observed(pm.Poisson("k", 1)),
         lz.DiscreteVariableError,
-        ["'k'", "discrete", "marginalize"],
+        ["'k'", "discrete", "every kernel", "marginalize"],
     ),
     "imputed_discrete": (
         partly_missing_counts,
         lz.DiscreteVariableError,
-        ["'y_unobserved'", "discrete"],
+        ["'y_unobserved'", "discrete", "missing entries", "leave these entries out"],
     ),
     "total_size": (
         lambda: pm.Normal("y", pm.Normal("x"), 1, observed=[0.0, 1.0], total_size=10),
@@ -100,6 +100,11 @@ REFUSED = {
         ["'s'", "pm.Simulator", "pm.sample_smc"],
     ),
     "nothing_observed": (lambda: pm.Normal("x"), lz.ModelError, ["observed=", "pm.Potential"]),
+    "no_entries": (
+        lambda: observed(pm.Normal("x", shape=0).sum()),
+        lz.ModelError,
+        ["no entries", "(0,)", "log likelihood"],
+    ),
     "nothing_free": (
         lambda: pm.Normal("y", 0, 1, observed=1.0),
         lz.ModelError,

@@ -20,7 +20,7 @@ from support.step_chains import (
     walk,
 )
 
-from pymc_logz.errors import DiscreteVariableError
+from pymc_logz.errors import DiscreteVariableError, ModelError
 from pymc_logz.kernels.tuning import reasonable_step_size
 from pymc_logz.step_methods import PartialMomentumHMC
 from pymc_logz.step_methods.adaptation import (
@@ -289,6 +289,10 @@ def test_partial_momentum_refuses_what_it_cannot_do(monkeypatch):
         with pytest.raises(DiscreteVariableError, match="no continuous"):
             PartialMomentumHMC()
     assert only_discrete.value_vars
+    with pm.Model():
+        pm.Normal("x", shape=0)
+        with pytest.raises(ModelError, match=r"no entries to move: .*\(0,\)"):
+            PartialMomentumHMC()
 
 
 def test_partial_momentum_rejects_outside_the_support():
