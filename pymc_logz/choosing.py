@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,9 +34,9 @@ from pymc_logz.seeds import random_generator
 from pymc_logz.step_methods import ConstrainedHMC
 from pymc_logz.tempered.evidence import tempered_evidence
 from pymc_logz.trees.comparison import evidence_of
-from pymc_logz.trees.kinds import HAIS, LEVELS, LOG_WEIGHTS, ROWS, kind_of, material_of
+from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, LEVELS, LOG_WEIGHTS, ROWS, kind_of, material_of
 from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, with_evidence
-from pymc_logz.trees.posterior import check_data
+from pymc_logz.trees.posterior import check_data, checked_variables
 from pymc_logz.trees.readers import draws_of_group, log_weights, tempering_of
 
 logger = logging.getLogger("pymc.pymc_logz")
@@ -220,12 +221,21 @@ def _of_levels(tree: xr.DataTree, methods: str | Sequence[str] | None) -> xr.Dat
 
     A run of ``pm.sample`` has them in its statistics only, and gets the group ``tempering`` too.
     """
-    if not {"tempering", "evidence"} <= set(tree.children):
-        levels = tempering_of(tree)
-        estimate = _recommended(tree)(draws_of_group(levels)).estimate
-        tree = with_evidence(tree, evidence_dataset([estimate], {}))
+    levels = tempering_of(tree)
+    curve = _recommended(tree)(draws_of_group(levels))
+    estimate: LogZEstimate | None = curve.estimate
+    attrs: dict[str, Any] = {}
+    if "evidence" in tree.children and "log_z" in levels:
+        stored, top = evidence_of(tree), levels.sortby("beta").isel(stage=-1)
+        attrs = {str(name): value for name, value in tree["evidence"].attrs.items()}
+        # what the error has beside that of the draws: of the constant of the reference
+        beside = np.sqrt(max(float(stored["mcse"]) ** 2 - float(top["mcse"]) ** 2, 0.0))
+        whole = np.isclose(curve.log_z[-1], float(top["log_z"]), rtol=1e-6, equal_nan=True)
+        mcse = float(np.hypot(curve.mcse[-1], beside))
+        estimate = None if whole else replace(curve.estimate, mcse=mcse)
+    if estimate is not None:  # of a step method's statistics, or of a part of a run
+        tree = with_evidence(tree, evidence_dataset([estimate], attrs))
         tree["tempering"] = xr.DataTree(levels)
-    evidence_of(tree)
     return tree if methods is None else with_evidence(tree, tempered_evidence(tree, methods))
 
 
@@ -236,8 +246,22 @@ def _recommended(tree: xr.DataTree) -> Callable[[TemperedDraws], LogZCurve]:
 
 
 def _as_stored(tree: xr.DataTree, _: Any) -> xr.DataTree:
-    """The tree itself, if it has an evidence."""
+    """The tree itself, if it has an evidence, and that of the rows that it holds.
+
+    Raises
+    ------
+    ValueError
+        If it has not, or rows were left out.
+    """
     evidence_of(tree)
+    if kind_of(tree) == HAIS_BOTH and "weighted_posterior" in tree.children:
+        whole = tree["evidence"]["log_z"].sel({ESTIMATOR: "hais"})
+        found = importance_log_z(log_weights(tree))
+        if not np.isclose(found.log_z, float(whole), rtol=1e-6, equal_nan=True):
+            raise ValueError(
+                "the tree holds other rows than its log Z was made of, and a run in both "
+                "directions is read as a whole: pass it as it was returned, or run again"
+            )
     return tree
 
 
@@ -292,7 +316,7 @@ def _second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> LogZEstimat
     rng = random_generator(how.random_seed)
     flat = flatten_model(model)
     check_data(tree, flat)
-    rows = unconstrain(flat, tree["posterior"].to_dataset())
+    rows = unconstrain(flat, checked_variables(tree["posterior"].to_dataset(), model))
     proposal = fitted_normal(rows[np.all(np.isfinite(rows), axis=1)])
     density = RowDensity(flat, how.compile_kwargs)
     [fresh] = rng.spawn(1)

@@ -12,6 +12,7 @@ from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.runners.executor import default_cores
+from pymc_logz.trees.posterior import checked_draws, checked_reference
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -142,6 +143,7 @@ def sample_hais(
     """
     call = "sample_hais(model=model)"
     check_no_model(call, draws=draws, chains=chains)
+    model = model_from(model, call)
     settings = HaisSettings.asked(
         draws=draws,
         chains=chains,
@@ -150,14 +152,16 @@ def sample_hais(
         tune=tune,
         target_accept=target_accept,
         cores=default_cores(cores, chains),
-        reference=reference,
+        reference=checked_reference(reference, model),
         direction=direction,
         target_mcse=target_mcse,
     )
     if posterior_draws is not None and direction != "both":
         raise ValueError("posterior_draws are where reverse rows start: use direction='both' too")
+    if posterior_draws is not None:
+        posterior_draws = checked_draws(posterior_draws, model, "posterior_draws")
     return run_hais(
-        model_from(model, call),
+        model,
         settings,
         posterior_draws=posterior_draws,
         random_seed=random_seed,

@@ -17,7 +17,7 @@ from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.trees.chains import check_stored_density
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.layout import ESTIMATOR, along, evidence_dataset, with_units
-from pymc_logz.trees.posterior import check_data, posterior_rows
+from pymc_logz.trees.posterior import check_data, checked_variables, posterior_rows
 from pymc_logz.trees.readers import weighted_draws
 
 if TYPE_CHECKING:
@@ -178,7 +178,8 @@ def _draws(tree: xr.DataTree, flat: FlatModel) -> tuple[np.ndarray, np.ndarray |
     if weighted is not None:
         check_data(tree, flat)
         log_weight = weighted["log_weight"].transpose("chain", "draw").to_numpy()
-        return unconstrain(flat, weighted).reshape(*log_weight.shape, -1), log_weight
+        values = checked_variables(weighted, flat.model, what="the group of weighted draws")
+        return unconstrain(flat, values).reshape(*log_weight.shape, -1), log_weight
     posterior = posterior_rows(tree, flat)
     if np.any(posterior.on_boundary):
         raise ValueError(

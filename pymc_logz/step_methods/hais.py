@@ -24,6 +24,7 @@ from pymc_logz.step_methods.variables import (
     check_whole_model,
     values_of_row,
 )
+from pymc_logz.trees.posterior import checked_reference
 
 logger = logging.getLogger("pymc.pymc_logz")
 
@@ -155,7 +156,7 @@ class HAIS(ChosenStep):
             kernel=as_kernel(kernel),
             tune=pilot_tune,
             target_accept=target_accept,
-            reference=reference,
+            reference=checked_reference(reference, model),
             target_variance=TARGET_VARIANCE,
         )
         rngs = generators_from(random_seed)

@@ -25,6 +25,7 @@ from pymc_logz.step_methods.variables import (
 )
 from pymc_logz.tempered.run import place_levels, warm_up
 from pymc_logz.tempered.settings import TemperedSettings
+from pymc_logz.trees.posterior import checked_reference
 
 BATCH_SIZE = 32
 LADDER_STATS = {"beta": "betas", "log_prior": "log_prior", "log_z_hat": "log_z_hat"}
@@ -160,7 +161,7 @@ class SimulatedTempering(ChosenStep):
             kernel=as_kernel(kernel),
             tune=pilot_tune,
             target_accept=target_accept,
-            reference=reference,
+            reference=checked_reference(reference, model),
         )
         rngs = generators_from(random_seed)
         prepared = prepare(model, rngs.checks)

@@ -12,6 +12,7 @@ from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.tempered.run import run_tempered
 from pymc_logz.tempered.settings import TemperedSettings
+from pymc_logz.trees.posterior import checked_reference
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -153,6 +154,7 @@ def sample_tempered(
     """
     call = "sample_tempered(model=model)"
     check_no_model(call, draws=draws, chains=chains)
+    model = model_from(model, call)
     settings = TemperedSettings.asked(
         draws=draws,
         chains=chains,
@@ -166,10 +168,10 @@ def sample_tempered(
         target_accept=target_accept,
         thin=thin,
         cores=default_cores(cores, chains),
-        reference=reference,
+        reference=checked_reference(reference, model),
     )
     return run_tempered(
-        model_from(model, call),
+        model,
         settings,
         random_seed=random_seed,
         progressbar=progressbar,

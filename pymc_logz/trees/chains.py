@@ -5,6 +5,7 @@ import xarray as xr
 
 from pymc_logz.errors import warn
 from pymc_logz.models.flat import FlatModel, variable_of
+from pymc_logz.trees.alignment import SAMPLES, in_time
 
 MIN_DRAWS_PER_CHAIN = 16
 """By judgement: fewer say nothing of the autocorrelation of a chain."""
@@ -96,10 +97,10 @@ def check_stored_density(tree: xr.DataTree, log_target: np.ndarray) -> None:
 def _stored_density(tree: xr.DataTree, shape: tuple[int, ...]) -> np.ndarray | None:
     if "sample_stats" not in tree.children:
         return None
-    stats = tree["sample_stats"].to_dataset()
+    stats = in_time(tree["sample_stats"].to_dataset())
     for name in ("lp", "logp"):
-        if name in stats:
-            stored = np.asarray(stats[name], dtype=float)
+        if name in stats and set(stats[name].dims) == set(SAMPLES):
+            stored = stats[name].transpose(*SAMPLES).to_numpy().astype(float)
             return stored if stored.shape == shape else None
     return None
 

@@ -106,6 +106,7 @@ def kind_of(tree: Any, name: str = "tree") -> str:
     kind = str(tree.attrs[KIND])
     if kind not in KINDS:
         raise ValueError(f"{name}.attrs[{KIND!r}]={kind!r} must be one of {sorted(KINDS)}")
+    _check_one_run(tree, kind, name)
     return kind
 
 
@@ -139,6 +140,8 @@ def check_kind(tree: Any, group: str, kinds: Collection[str]) -> str:
 
     Raises
     ------
+    TypeError
+        If it is no DataTree.
     ValueError
         If it is of another kind; the message says what makes such trees, and what made this one.
     """
@@ -151,7 +154,8 @@ def check_kind(tree: Any, group: str, kinds: Collection[str]) -> str:
         if one in STEP_STATISTICS:
             needs += f", or the statistics of {KINDS[one].made_by}"
     found = f"comes from {KINDS[kind].made_by}" if is_tree else f"is a {type(tree).__name__}"
-    raise ValueError(f"this needs a DataTree with {needs}; what was given {found}")
+    message = f"this needs a DataTree with {needs}; what was given {found}"
+    raise ValueError(message) if is_tree else TypeError(message)
 
 
 def group_of(tree: xr.DataTree, group: str) -> xr.Dataset:
@@ -178,6 +182,21 @@ def _check_layout(tree: xr.DataTree, name: str) -> None:
             f"knows layouts up to {LAYOUT_VERSION}: install the version that made it, or a newer "
             "one (pip install --upgrade pymc-logz)"
         )
+
+
+def _check_one_run(tree: xr.DataTree, kind: str, name: str) -> None:
+    """Whether the draws beside weights or levels are of the same run, as far as they tell."""
+    if KINDS[kind].draws == "posterior":
+        return
+    posterior, stats = tree.children.get("posterior"), tree.children.get("sample_stats")
+    sampler = None if posterior is None else posterior.attrs.get("inference_library")
+    if sampler is None and (stats is None or not stats.data_vars or "log_ratio" in stats):
+        return
+    raise ValueError(
+        f"{name} says that it comes from {KINDS[kind].made_by}, but its posterior is of another "
+        f"run{f', by {sampler}' if sampler else ''}, as tree.update leaves it. Pass the trees of "
+        "the two runs apart; what both share, such as predictions, may be in either"
+    )
 
 
 def _kind_of_unmarked(tree: xr.DataTree, name: str) -> str:

@@ -1,15 +1,28 @@
 """Takes the posterior out of a tree, after checking that it is one of this model."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import warn
-from pymc_logz.models.flat import FlatModel, model_data, unconstrain, variable_of
+from pymc_logz.models.flat import (
+    FlatModel,
+    flatten_model,
+    model_data,
+    unconstrain,
+    variable_of,
+)
 from pymc_logz.models.keeping import kept_for
+from pymc_logz.paths.fitting import check_enough
+from pymc_logz.trees.alignment import SAMPLES, aligned, with_dims
 from pymc_logz.trees.chains import MIN_DRAWS_PER_CHAIN, check_chains
 from pymc_logz.trees.kinds import KINDS, kind_of
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 MIN_DRAWS = 100
 """Fewest draws to fit a proposal to, by judgement; in many dimensions two for each."""
@@ -20,9 +33,21 @@ WARM_UP_FLAGS = ("tune", "tuning")
 
 
 def posterior_of(tree: xr.DataTree, argument: str) -> xr.Dataset:
-    """Group ``posterior`` of a tree that a user passed."""
-    if not isinstance(tree, xr.DataTree) or "posterior" not in tree.children:
-        raise ValueError(f"{argument} must be a DataTree with a group 'posterior'")
+    """Group ``posterior`` of a tree that a user passed.
+
+    Raises
+    ------
+    TypeError
+        If it is no DataTree.
+    ValueError
+        If it has no such group.
+    """
+    kind_of(tree, argument)
+    if "posterior" not in tree.children:
+        raise ValueError(
+            f"{argument} must be a DataTree with a group 'posterior'; it has "
+            f"{sorted(tree.children)}"
+        )
     return tree["posterior"].to_dataset()
 
 
@@ -58,8 +83,8 @@ def posterior_rows(tree: xr.DataTree, flat: FlatModel) -> PosteriorRows:
     """
     posterior = posterior_of(tree, "tree")
     _check_weights(tree, posterior)
-    _check_variables(posterior, flat)
     check_data(tree, flat)
+    posterior = checked_variables(posterior, flat.model, flat.value_names)
     n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
     _check_size(n_chains, n_draws, flat.n_dims)
     _check_stats(tree)
@@ -72,13 +97,7 @@ def posterior_rows(tree: xr.DataTree, flat: FlatModel) -> PosteriorRows:
 
 
 def _check_weights(tree: xr.DataTree, posterior: xr.Dataset) -> None:
-    missing = {"chain", "draw"} - set(map(str, posterior.dims))
-    if missing:
-        raise ValueError(
-            f"the posterior has no dimension {sorted(missing)} (it has "
-            f"{sorted(map(str, posterior.sizes))}); pass the tree as pm.sample returned it, not "
-            "stacked or averaged: the error needs the order of the draws in each chain"
-        )
+    with_dims(posterior, SAMPLES, "the posterior")
     if KINDS[kind_of(tree)].draws != "posterior" or "log_weight" in posterior:
         raise ValueError(
             "the posterior comes from weighted rows, which repeat: its own weights give log Z "
@@ -86,31 +105,109 @@ def _check_weights(tree: xr.DataTree, posterior: xr.Dataset) -> None:
         )
 
 
-def _check_variables(posterior: xr.Dataset, flat: FlatModel) -> None:
-    model = flat.model
-    names = {rv.name for rv in model.free_RVs}
-    missing = sorted(names - set(map(str, posterior)))
+def checked_variables(
+    posterior: xr.Dataset,
+    model: "pm.Model",
+    known: Collection[str] = (),
+    *,
+    what: str = "the posterior",
+) -> xr.Dataset:
+    """Free variables of a posterior as the model has them (`pymc_logz.trees.alignment`).
+
+    Parameters
+    ----------
+    posterior
+        Group ``posterior`` of a tree.
+    model
+        The model that it should be of.
+    known
+        Names that it may have beside those of the model.
+    what
+        What the posterior is called in a message.
+
+    Raises
+    ------
+    ValueError
+        If a variable is missing, or has another shape or other labels.
+
+    Warns
+    -----
+    EvidenceWarning
+        If there are variables that the model does not know.
+    """
+    names = sorted(rv.name for rv in model.free_RVs)
+    missing = sorted(set(names) - set(map(str, posterior)))
     if missing:
         raise ValueError(
-            f"the posterior has no variable {missing} (it has {sorted(map(str, posterior))}), so "
+            f"{what} has no variable {missing} (it has {sorted(map(str, posterior))}), so "
             "it is of another model or was stored without them; keep all free variables, such as "
             "Bambi's fit(omit_offsets=False)"
         )
-    unknown = sorted(set(map(str, posterior)) - set(model.named_vars) - set(flat.value_names))
-    if unknown:
+    unknown = sorted(set(map(str, posterior)) - set(model.named_vars) - set(known) - {"log_weight"})
+    if known and unknown:
         warn(
-            f"the posterior has variables {unknown} that the model does not know: if they were "
+            f"{what} has variables {unknown} that the model does not know: if they were "
             "not computed afterwards, the posterior is of another model"
         )
+    found = aligned(posterior, model, names, what=what)
     shapes = kept_for(model).get("shapes", model.eval_rv_shapes)
-    for name in sorted(names):
-        found = posterior[name].transpose("chain", "draw", ...).shape[2:]
-        if found != tuple(shapes[name]):
+    for name in names:
+        shape = found[name].shape[2:]
+        if shape != tuple(shapes[name]):
             raise ValueError(
-                f"the draws of {name!r} have shape {found}, but the model has "
-                f"{tuple(map(int, shapes[name]))}: the posterior is of another model, or the data "
+                f"the draws of {name!r} have shape {shape}, but the model has "
+                f"{tuple(map(int, shapes[name]))}: {what} is of another model, or the data "
                 "have changed since"
             )
+    return found
+
+
+def checked_draws(tree: xr.DataTree, model: "pm.Model", argument: str) -> xr.DataTree:
+    """Draws that a user passed to start from, as the model has them.
+
+    To be called before anything is compiled, so that draws of another model are refused at once.
+
+    Parameters
+    ----------
+    tree
+        Tree with a group ``posterior``.
+    model
+        The model.
+    argument
+        What the tree was passed as.
+
+    Raises
+    ------
+    TypeError
+        If it is no DataTree.
+    ValueError
+        If the draws are not of this model, or lie on the boundary of a support.
+    """
+    what = f"{argument}['posterior']"
+    found = checked_variables(posterior_of(tree, argument), model, what=what)
+    flat = flatten_model(model)
+    check_data(tree, flat)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rows = unconstrain(flat, found)
+    bad = ~np.isfinite(rows)
+    if np.any(bad):
+        variable = variable_of(flat, int(np.argmax(bad.sum(axis=0))))
+        raise ValueError(
+            f"{what} has {bad.any(axis=1).sum()} of {len(rows)} draws that are not finite, or on "
+            f"the boundary of the support of {variable!r}; leave them out"
+        )
+    if argument == "reference":
+        check_enough(rows)
+    return xr.DataTree.from_dict({"posterior": found})
+
+
+def checked_reference(
+    reference: "str | xr.DataTree | None", model: "pm.Model"
+) -> "str | xr.DataTree | None":
+    """What a path is asked to start from: draws as of `checked_draws`, or what else it may be."""
+    if not isinstance(reference, xr.DataTree):
+        return reference
+    return checked_draws(reference, model, "reference")
 
 
 def check_data(tree: xr.DataTree, flat: FlatModel) -> None:
@@ -125,8 +222,12 @@ def check_data(tree: xr.DataTree, flat: FlatModel) -> None:
     for group, data in (("observed_data", observed), ("constant_data", constant)):
         if group not in tree.children:
             continue
-        for name, stored in tree[group].to_dataset().data_vars.items():
-            if name in data and not _same(np.asarray(stored), np.asarray(data[name])):
+        present = tree[group].to_dataset()
+        names = [str(name) for name in present.data_vars if name in data]
+        what = f"the group {group!r}"
+        stored = aligned(present, flat.model, names, samples=(), what=what)
+        for name in names:
+            if not _same(np.asarray(stored[name]), np.asarray(data[name])):
                 raise ValueError(
                     f"the draws were made with other data: {name!r} in the group {group!r} is "
                     "not what the model has now. Set it back (pm.set_data), or sample again"

@@ -4,6 +4,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.estimators import TemperedDraws
+from pymc_logz.trees.alignment import SAMPLES, with_dims
 from pymc_logz.trees.kinds import (
     HAIS,
     HAIS_BOTH,
@@ -30,8 +31,8 @@ def log_weights(tree: xr.DataTree) -> np.ndarray:
     """
     if check_kind(tree, "weighted_posterior", WITH_LOG_WEIGHTS) == HAIS_STEP:
         return proposal_log_weight(tree)
-    log_weight = group_of(tree, "weighted_posterior")["log_weight"]
-    return log_weight.transpose("chain", "draw").to_numpy()
+    group = with_dims(group_of(tree, "weighted_posterior"), SAMPLES, "weighted_posterior")
+    return group["log_weight"].transpose(*SAMPLES).to_numpy()
 
 
 def proposal_log_weight(tree: xr.DataTree) -> np.ndarray:
@@ -46,13 +47,17 @@ def proposal_log_weight(tree: xr.DataTree) -> np.ndarray:
         If the tree does not come from ``pm.sample(step=HAIS())``.
     """
     groups = [name for name in ("warmup_sample_stats", "sample_stats") if name in tree.children]
-    parts = [tree[name]["log_weight"] for name in groups if "log_weight" in tree[name]]
+    parts = [
+        with_dims(tree[name].to_dataset(), SAMPLES, name)["log_weight"]
+        for name in groups
+        if "log_weight" in tree[name]
+    ]
     if not parts:
         raise ValueError(
             "the tree has no log_weight in sample_stats; make it by "
             "pm.sample(step=pymc_logz.HAIS())"
         )
-    return np.concatenate([part.transpose("chain", "draw").to_numpy() for part in parts], axis=1)
+    return np.concatenate([part.transpose(*SAMPLES).to_numpy() for part in parts], axis=1)
 
 
 def tempering_of(tree: xr.DataTree) -> xr.Dataset:
@@ -68,7 +73,8 @@ def tempering_of(tree: xr.DataTree) -> xr.Dataset:
     """
     if check_kind(tree, "tempering", WITH_LEVELS) == TEMPERED:
         return group_of(tree, "tempering")
-    stats = group_of(tree, "sample_stats")
+    stats = with_dims(group_of(tree, "sample_stats"), SAMPLES, "sample_stats")
+    stats = stats.transpose(*SAMPLES, ...)
     dims = ("chain", "walker", "draw")
     first = stats.isel(chain=0, draw=0)
     for name in ("beta", "log_prior", "log_z_hat"):
@@ -95,6 +101,9 @@ def stored_draws(tree: xr.DataTree) -> TemperedDraws:
 
 def draws_of_group(group: xr.Dataset) -> TemperedDraws:
     """Levels and log ratios in a group ``tempering``, as estimators take them."""
+    group = with_dims(group, ("chain", "walker", "draw", "stage"), "tempering")
+    # levels are numbers of stages
+    group = group.sortby("beta").transpose("chain", "walker", "draw", "stage", ...)
     n_draws = group.sizes["draw"]
     return TemperedDraws(
         level=np.asarray(group["level"]).reshape(-1, n_draws),
@@ -113,7 +122,7 @@ def weighted_draws(tree: xr.DataTree) -> xr.Dataset | None:
     name = KINDS[kind_of(tree)].draws
     if name is None or name == "posterior":
         return None
-    group = group_of(tree, name)
+    group = with_dims(group_of(tree, name), SAMPLES, name)
     if "walker" in group.dims:
         group = group.stack(row=("chain", "walker")).reset_index("row", drop=True)
         group = group.drop_vars("chain", errors="ignore").rename(row="chain")
