@@ -195,6 +195,11 @@ def fitted_charts(atlas: Atlas, position: np.ndarray) -> tuple[list[Chart], floa
         The level set.
     position
         Draws of the target.
+
+    Raises
+    ------
+    ModelError
+        If no chart reaches enough of the draws to be fitted to them.
     """
     left = np.ones(len(position), dtype=bool)
     untried = left.copy()

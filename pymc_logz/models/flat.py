@@ -14,7 +14,6 @@ from pymc.pytensorf import (
     collect_default_updates,
     find_rng_nodes,
     join_nonshared_inputs,
-    replace_rng_nodes,
     replace_vars_in_graphs,
     rewrite_pregrad,
 )
@@ -31,7 +30,7 @@ from pymc_logz.models.data_rows import SymbolicData
 from pymc_logz.models.exact import refuse_exact
 from pymc_logz.models.guards import check_entries, check_model
 from pymc_logz.models.keeping import KeptForModel, kept_for
-from pymc_logz.models.prior import PriorDraws
+from pymc_logz.models.prior import PriorDraws, prior_values
 from pymc_logz.paths.elliptical import Elliptical, EllipticalTerms, log_density_by
 from pymc_logz.paths.geometric import AnnealingPath
 
@@ -351,23 +350,23 @@ def simulate(flat: FlatModel, rng: np.random.Generator) -> tuple[np.ndarray, dic
     if model.potentials:
         names = [potential.name for potential in model.potentials]
         raise ModelError(f"data cannot be simulated from a model with potentials ({names})")
-    free = [rv.name for rv in model.free_RVs]
     observed = [rv.name for rv in model.observed_RVs]
     draw = kept_for(model).get("simulation", lambda: _joint_draws(model))
     for _ in range(MAX_TRIES):
-        values = dict(zip(free + observed, draw(rng), strict=True))
-        arrays = {n: (("chain", "draw", *_dims(n, values[n])), values[n][None, None]) for n in free}
-        row = unconstrain(flat, xr.Dataset(arrays))
+        values = draw(rng)
+        n_free = len(model.free_RVs)
+        row = np.concatenate([np.ravel(value) for value in values[:n_free]])[None]
         if np.all(np.isfinite(row)):
-            return row, {name: values[name] for name in observed}
+            return row, dict(zip(observed, values[n_free:], strict=True))
     raise ModelError(f"none of {MAX_TRIES} prior draws fits the transforms of this model")
 
 
 def _joint_draws(model: pm.Model) -> Callable[[np.random.Generator], list[np.ndarray]]:
-    """Function from a generator to one draw of all free and all observed variables, in order."""
-    variables = [*model.free_RVs, *model.observed_RVs]
-    outputs = [pt.as_tensor(var, allow_xtensor_conversion=True) for var in variables]
-    outputs = replace_rng_nodes(outputs)
+    """Function from a generator to one draw of all free and all observed variables, in order.
+
+    The free ones are unconstrained.
+    """
+    outputs = prior_values(model, *model.observed_RVs)
     updates = collect_default_updates(inputs=[], outputs=outputs)
     rngs = find_rng_nodes(outputs)
     function = pytensor.function([], outputs, updates=updates, mode="FAST_COMPILE")
@@ -378,7 +377,3 @@ def _joint_draws(model: pm.Model) -> Callable[[np.random.Generator], list[np.nda
         return [np.asarray(value) for value in function()]
 
     return one_at_a_time(draw)
-
-
-def _dims(name: str, value: np.ndarray) -> list[str]:
-    return [f"{name}_dim_{i}" for i in range(value.ndim)]

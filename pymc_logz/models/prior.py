@@ -19,12 +19,15 @@ from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import ImproperPriorError, warn
 from pymc_logz.models.data_inputs import starting_point
+from pymc_logz.models.exact_draws import exact_transforms
 from pymc_logz.models.keeping import kept_for
 
 MIN_FINITE_SHARE = 1e-3
 """Share of the draws below which a transform and its prior hardly meet."""
 SHARE_DRAWS = 2**14
 """Draws that the share is told from: an error of log Z of at most 0.01 for shares above 0.4."""
+MAX_ROUNDED_SHARE = 1e-3
+"""Share of the draws that may round to a bound: log Z hardly notices that these are left out."""
 
 
 class PriorDraws:
@@ -32,7 +35,9 @@ class PriorDraws:
 
     A draw that a transform cannot take (an unsorted draw of a variable with an extra ordered
     transform, say) is drawn again: the rows are exact draws of the prior restricted to what the
-    transforms allow, with the normalising constant of the restricted prior.
+    transforms allow, with the normalising constant of the restricted prior. What merely rounds to a
+    bound, as draws of Beta(0.01, 0.01) do, is within it: most such priors are drawn from in the
+    unconstrained space (`pymc_logz.models.exact_draws`), and of any other it may be next to none.
 
     Parameters
     ----------
@@ -51,7 +56,8 @@ class PriorDraws:
         self.model = model
         self._draws = kept_for(model).get("prior draws", lambda: _compiled_draws(model))
         self.n_drawn = 0
-        self.n_finite = 0
+        self.n_outside = 0
+        self.n_rounded = 0
         if needed and self.obstacle is not None:
             raise self.obstacle
 
@@ -68,7 +74,7 @@ class PriorDraws:
     @property
     def finite_share(self) -> float:
         """Share of the draws that the transforms could take: 1 unless they restrict the prior."""
-        return self.n_finite / self.n_drawn if self.n_drawn else 1.0
+        return 1.0 - self.n_outside / self.n_drawn if self.n_drawn else 1.0
 
     def log_share(self, rng: np.random.Generator) -> tuple[float, float]:
         """Log share of the prior that the transforms allow, and its error: 0 and 0 as a rule.
@@ -82,9 +88,11 @@ class PriorDraws:
             warn(f"whether the priors integrate to one could not be checked: {self.obstacle}")
             return 0.0, 0.0
         self(rng, 256)
-        if self.finite_share == 1.0:
+        if not self.n_outside and not self.n_rounded:
             return 0.0, 0.0
         self(rng, SHARE_DRAWS if self.vectorized else SHARE_DRAWS // 16)
+        if not self.n_outside:
+            return 0.0, 0.0
         self.warn_of_share()
         share = self.finite_share
         return float(np.log(share)), float(np.sqrt((1 - share) / (share * self.n_drawn)))
@@ -111,21 +119,42 @@ class PriorDraws:
         n_kept, n_drawn, n_next = 0, 0, n
         while n_kept < n:
             rows = self._draws.draw(n_next)
-            rows = rows[np.all(np.isfinite(rows), axis=1)]
+            finite = np.all(np.isfinite(rows), axis=1)
+            outside = np.any(np.isnan(rows[~finite]), axis=1)
             self.n_drawn += n_next
-            self.n_finite += len(rows)
+            self.n_outside += int(outside.sum())
+            self.n_rounded += int((~outside).sum())
+            self._check_rounded(rows)
+            rows = rows[finite]
             kept.append(rows)
             n_kept += len(rows)
             n_drawn += n_next
             if self.finite_share < MIN_FINITE_SHARE and self.n_drawn >= 1000:
                 raise ImproperPriorError(
-                    f"only {self.n_finite} of {self.n_drawn} prior draws fall inside what the "
-                    "transforms allow; change the prior so that it agrees with its transform"
+                    f"only {self.n_drawn - self.n_outside} of {self.n_drawn} prior draws fall "
+                    "inside what the transforms allow; change the prior so that it agrees with its "
+                    "transform"
                 )
             # sized by this call alone, so that its rows depend on the generator and nothing else
             share = max(n_kept / n_drawn, MIN_FINITE_SHARE)
             n_next = min(max(16, int(1.2 * (n - n_kept) / share)), 2**16)
         return np.concatenate(kept)[:n]
+
+    def _check_rounded(self, rows: np.ndarray) -> None:
+        """Refuse a prior of which a share that matters has no unconstrained values."""
+        expected = MAX_ROUNDED_SHARE * self.n_drawn
+        if self.n_drawn < 1000 or self.n_rounded <= expected + 5.0 * np.sqrt(expected):
+            return
+        infinite = np.any(np.isinf(rows), axis=0)
+        ends = np.cumsum([value.size for value in starting_point(self.model).values()])
+        owners = np.searchsorted(ends, np.flatnonzero(infinite), side="right")
+        names = [self.model.free_RVs[i].name for i in np.unique(owners)]
+        raise ImproperPriorError(
+            f"{self.n_rounded} of {self.n_drawn} prior draws round to a bound of {names}, or to "
+            "infinity, in floating-point numbers: their unconstrained values are infinite, and log "
+            "Z would lack their part; use a prior with less mass there, or write the variable as a "
+            "function of one on an unbounded scale"
+        )
 
 
 @dataclass(frozen=True)
@@ -167,10 +196,11 @@ def _compiled_draws(model: pm.Model) -> _CompiledDraws:
     return draws
 
 
-def _prior_values(model: pm.Model) -> list[Any]:
+def prior_values(model: pm.Model, *others: Any) -> list[Any]:
+    """One draw of each free variable in the unconstrained space, and of others that go with it."""
     values = make_initial_point_expression(
-        free_rvs=model.free_RVs,
-        rvs_to_transforms=model.rvs_to_transforms,
+        free_rvs=[*model.free_RVs, *others],
+        rvs_to_transforms=exact_transforms(model),
         initval_strategies={},
         default_strategy="prior",
         return_transformed=True,
@@ -186,7 +216,7 @@ def _compile(inputs: Sequence[Variable], outputs: list[Any]) -> tuple[Any, list[
 
 def _vectorized_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], list[Any]]:
     """Function from n to n rows in one call; raises where a distribution cannot be resized."""
-    outputs = _prior_values(model)
+    outputs = prior_values(model)
     size = pt.scalar("size", dtype="int64")
     random = rvs_in_graph(outputs)
     order = general_toposort(outputs, lambda var: var.owner.inputs if var.owner else None)
@@ -215,7 +245,7 @@ def _vectorized_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], lis
 
 def _looped_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], list[Any]]:
     """Function from n to n rows, one call a row; works for every distribution."""
-    function, rngs = _compile([], _prior_values(model))
+    function, rngs = _compile([], prior_values(model))
 
     def draw(n: int) -> np.ndarray:
         rows = [np.concatenate([np.ravel(value) for value in function()]) for _ in range(n)]

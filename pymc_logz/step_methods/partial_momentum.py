@@ -13,7 +13,6 @@ from pymc.step_methods.state import dataclass_state
 from pymc.step_methods.step_sizes import StepSizeState
 
 from pymc_logz.arguments import check_below_one, check_positive, check_whole
-from pymc_logz.errors import ModelError
 from pymc_logz.kernels.dynamics import (
     check_refreshment,
     leapfrog_step,
@@ -31,7 +30,7 @@ from pymc_logz.step_methods.adaptation import (
     window_ends,
 )
 from pymc_logz.step_methods.base import ChosenStep
-from pymc_logz.step_methods.variables import checked_scale, continuous_vars
+from pymc_logz.step_methods.variables import checked_scale, continuous_vars, number_of_entries
 
 MAX_ENERGY_ERROR = 1000.0
 """Nats beyond which a trajectory counts as diverging, as in PyMC's own samplers."""
@@ -207,9 +206,7 @@ class PartialMomentumHMC(ChosenStep):
         if initial_point is None:
             initial_point = model.initial_point(0)
         self._shapes = {var.name: np.shape(initial_point[var.name]) for var in self.vars}
-        n_dims = sum(int(np.prod(shape)) for shape in self._shapes.values())
-        if not n_dims:
-            raise ModelError(f"vars have no entries to move: their shapes are {self._shapes}")
+        n_dims = number_of_entries(self._shapes)
         self.scale = None if scale is None else checked_scale(scale, n_dims)
         check_whole(1, n_steps=n_steps)
         check_refreshment(refreshment, half_life, HALF_LIFE)

@@ -8,7 +8,7 @@ import pymc as pm
 from pymc.util import get_value_vars_from_user_vars
 
 from pymc_logz.arguments import check_positive
-from pymc_logz.errors import DiscreteVariableError
+from pymc_logz.errors import DiscreteVariableError, ModelError
 
 
 def continuous_vars(vars: Any, model: pm.Model) -> list[Any]:
@@ -26,6 +26,14 @@ def continuous_vars(vars: Any, model: pm.Model) -> list[Any]:
     if not chosen:
         raise DiscreteVariableError("the model has no continuous variable to move")
     return [var for var in model.value_vars if var in chosen]
+
+
+def number_of_entries(shapes: Mapping[str, tuple[int, ...]]) -> int:
+    """Entries of the variables to move, of which there has to be one."""
+    n_dims = sum(int(np.prod(shape)) for shape in shapes.values())
+    if not n_dims:
+        raise ModelError(f"vars have no entries to move: their shapes are {dict(shapes)}")
+    return n_dims
 
 
 def checked_scale(scale: float | Sequence[float], n_dims: int) -> np.ndarray:
