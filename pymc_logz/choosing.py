@@ -27,13 +27,14 @@ from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.flat import flatten_model, unconstrain
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.fitting import fitted_normal
-from pymc_logz.posterior.bridging import bridge_sampling, warn_of_disagreement
+from pymc_logz.posterior.bridging import bridge_sampling
 from pymc_logz.posterior.importance import importance
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import random_generator
 from pymc_logz.step_methods import ConstrainedHMC
 from pymc_logz.tempered.evidence import tempered_evidence
 from pymc_logz.trees.comparison import evidence_of
+from pymc_logz.trees.doubts import disagreements, doubted, noted, warn_of_doubts
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, LEVELS, LOG_WEIGHTS, ROWS, kind_of, material_of
 from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import check_data, checked_variables
@@ -297,9 +298,12 @@ def _with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.Dat
     except (ModelError, ValueError) as error:
         warn(f"there is no second estimate to check {first.method!r} against: {error}")
         return tree
-    warn_of_disagreement([first, second])
+    doubts = disagreements(first, [second]) if first.usable else []
+    warn_of_doubts(doubts)
+    [first] = doubted([first], doubts)
     ordered = [second, first] if second.status == "ok" and not first.usable else [first, second]
-    tree["evidence"] = xr.DataTree(evidence_dataset(ordered, group.attrs))
+    attrs = {**group.attrs, **noted(doubts)}
+    tree["evidence"] = xr.DataTree(evidence_dataset(ordered, attrs))
     return tree
 
 

@@ -68,6 +68,39 @@ STATUS_SENTENCES = {
         "log Z lacks their share and is too low; use more chains (chains=), which start at "
         "different points, and compare them (az.rhat)."
     ),
+    "disagrees": (
+        "Another estimate differs by more than the errors allow (evidence.attrs['doubts'] says "
+        "which, and by how much), so one of the two is wrong: as a rule the draws have missed a "
+        "part of the posterior. Sample longer, and compare with pymc_logz.sample_hais."
+    ),
+    "wrong_draws": (
+        "The draws are not of this model's posterior: where they are is not where its density says "
+        "(evidence.attrs['doubts']), so log Z is wrong. Sample this model with these data anew "
+        "(pm.sample), or use pymc_logz.sample_hais."
+    ),
+    "chains_disagree": (
+        "The chains are not draws of one law (R-hat), so neither log Z nor its error can be "
+        "trusted; sample longer, leave warm-up out, or use pymc_logz.sample_hais."
+    ),
+    "divergences": (
+        "Many draws diverged, so the chains may have missed a part of the posterior, and log Z "
+        "then too; use a larger target_accept or another parametrisation, and compare with "
+        "pymc_logz.sample_hais."
+    ),
+    "approximate_draws": (
+        "The draws are of an approximation (variational, Laplace, Pathfinder, an optimum), which a "
+        "bridge takes for the posterior, so log Z may be off by more than its error; pass draws "
+        "of pm.sample, or use pymc_logz.sample_hais(reference=tree), which corrects them."
+    ),
+    "rule_error": (
+        "The sum over these temperatures is not the integral: by the draws themselves it is off by "
+        "more than its error allows, which counts noise alone; use rts, mbar or bar_chain, or more "
+        "temperatures (betas=<int>)."
+    ),
+    "coarse_ladder": (
+        "The temperatures are too far apart for this rule of integration, so there is no log Z to "
+        "report; use rts, mbar or bar_chain, or many more temperatures (betas=<int>)."
+    ),
     "too_far": (
         "The draws hardly reach the posterior under this alternative, so there is no log Z to "
         "report; sample the model with that alternative in place."
@@ -117,6 +150,12 @@ USABLE_STATUSES = frozenset(
         "upper_end",
         "short_run",
         "missed_mode",
+        "disagrees",
+        "wrong_draws",
+        "chains_disagree",
+        "divergences",
+        "approximate_draws",
+        "rule_error",
     }
 )
 """Statuses that come with a number; under every other one ``log_z`` is NaN."""

@@ -77,8 +77,16 @@ def test_estimates_that_disagree_are_reported(
     """Would catch a check that cannot fail: weights of another model."""
     changed = annealed.copy(deep=True)
     changed["weighted_posterior"]["log_weight"] = changed["weighted_posterior"]["log_weight"] + 2
-    with pytest.warns(lz.EvidenceWarning, match=r"hais.* and .*importance.* disagree by 2"):
-        lz.evidence(changed, energy.model, random_seed=1)
+    with pytest.warns(lz.EvidenceWarning, match=r"hais.* and .*importance.* disagree by \+2"):
+        found = lz.evidence(changed, energy.model, random_seed=1)
+    assert list(found["evidence"]["status"].values) == ["disagrees", "ok"]
+    other = models.quick(energy.model)
+    with pytest.warns(lz.EvidenceWarning, match=r"'b' has status 'disagrees' .*disagree by \+2"):
+        factor = lz.bayes_factor(other, found)
+    assert (factor.attrs["status_a"], factor.attrs["status_b"]) == ("ok", "disagrees")
+    with pytest.warns(lz.EvidenceWarning, match=r"'x' has status 'disagrees' .*disagree by \+2"):
+        table = lz.compare_evidence({"x": found, "y": other})
+    assert table.loc["x", "status"] == "disagrees"
 
 
 def test_a_second_opinion_that_cannot_be_had_is_said(annealed: xr.DataTree) -> None:

@@ -19,6 +19,7 @@ from pymc_logz.models.context import model_from
 from pymc_logz.models.prior_check import check_priors
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import random_generator, spawn_generators
+from pymc_logz.trees.doubts import doubted, noted
 from pymc_logz.trees.kinds import MANIFOLD_BRIDGED
 from pymc_logz.trees.layout import evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import posterior_rows
@@ -116,7 +117,8 @@ def manifold_bridge(
         [apart] = spawn_generators(rng, 1)
         check_priors(model, apart)
         log_share, share_error = constrained.level_set.compiled.prior.log_share(rng)
-        rows = posterior_rows(idata, constrained.generator.flat).rows
+        posterior = posterior_rows(idata, constrained.generator.flat)
+        rows = posterior.rows
         report(1)
         with one_blas_thread():
             position = on_level_set(constrained, rows / constrained.scale)
@@ -130,11 +132,13 @@ def manifold_bridge(
             if estimate.usable and misses_a_mode(atlas, bridged.charts, position, rng):
                 estimate = replace(estimate, status="missed_mode")
             report(1)
-    if estimate.status != "ok":
+    [estimate] = doubted([estimate], posterior.doubts)
+    if estimate.status != "ok" and not posterior.doubts:
         warn(
             f"{estimate.method} has status {estimate.status!r}: {STATUS_SENTENCES[estimate.status]}"
         )
     attrs = {
+        **noted(posterior.doubts),
         **{name: float(value) for name, value in estimate.details.items()},
         "n_charts": len(bridged.charts),
         "share_reached": bridged.share_reached,

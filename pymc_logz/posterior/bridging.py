@@ -17,10 +17,12 @@ from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_normal
+from pymc_logz.posterior.balance import imbalance_of_draws
 from pymc_logz.posterior.importance import checked, importance
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.chains import check_start_of_chains, check_stored_density
+from pymc_logz.trees.doubts import Doubt, disagreements, doubted, noted, warn_of_doubts
 from pymc_logz.trees.kinds import BRIDGED
 from pymc_logz.trees.layout import RunRecord, evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import PosteriorRows, posterior_of, posterior_rows
@@ -32,8 +34,6 @@ METHODS = ("warp3", "normal")
 CROSS_CHECKS = ("student", "normal", None)
 STEPS = ("check", "compile", "posterior draws", "proposals")
 """What the progress bar of a bridge counts."""
-MAX_DISAGREEMENT = 4.0
-MAX_KHAT = 0.5
 
 
 @written_as("bridge_sampling(idata, model)")
@@ -173,8 +173,13 @@ def _bridged(
         report(1)
         bridged = bridge(density, posterior, log_target, method, cross_check, draws, rngs.pilot)
         report(1)
+    found = [] if cross_check is None else bridged.doubts
+    warn_of_doubts(found)
+    doubts = [*posterior.doubts, *found]
     estimates = [_given_share(one, log_share, share_error) for one in bridged.estimates]
-    _warn_of_estimates(estimates)
+    estimates = [*doubted(estimates[:1], doubts), *estimates[1:]]
+    if not doubts:
+        warn_of_status(estimates[0])
     if density.n_nan:
         warn(
             f"the log density was NaN at {density.n_nan} rows of the proposals, and counted as "
@@ -190,6 +195,7 @@ def _bridged(
         bridge_method=method,
         cross_check=str(cross_check),
         n_nan=density.n_nan,
+        **noted(doubts),
         **{name: float(value) for name, value in bridged.estimates[0].details.items()},
     )
     ordered = sorted(estimates, key=lambda one: not one.usable)
@@ -201,6 +207,8 @@ class Bridged(NamedTuple):
 
     estimates: list[LogZEstimate]
     proposal: Elliptical
+    doubts: list[Doubt]
+    """What speaks against the draws."""
 
 
 def bridge(
@@ -235,6 +243,9 @@ def bridge(
     rows = np.where(outside[..., None], proposal.centre, second).reshape(-1, density.flat.n_dims)
     proposed = proposal(rng, n)
     at_posterior, at_proposal = log_target[:, half:].ravel(), checked(density, proposed)
+    doubts = imbalance_of_draws(
+        density, second, log_target[:, half:], proposed, at_proposal, proposal
+    )
     if method == "warp3":
         # a target that is symmetric in the centre has the same constant, and no skewness
         at_posterior = symmetrised(density, at_posterior, proposal.mirrored(rows))
@@ -251,7 +262,9 @@ def bridge(
     estimates = [estimate]
     if cross_check is not None:
         estimates.append(importance(density, proposal, cross_check, n, rng))
-    return Bridged(estimates, proposal)
+    if estimate.usable:
+        doubts += disagreements(estimate, estimates[1:])
+    return Bridged(estimates, proposal, doubts)
 
 
 def symmetrised(density: RowDensity, log_target: np.ndarray, mirrored: np.ndarray) -> np.ndarray:
@@ -299,21 +312,9 @@ def _given_share(estimate: LogZEstimate, log_share: float, error: float) -> LogZ
     )
 
 
-def _warn_of_estimates(estimates: list[LogZEstimate]) -> None:
-    main = estimates[0]
-    if main.status != "ok":
-        warn(f"{main.method} has status {main.status!r}: {STATUS_SENTENCES[main.status]}")
-    warn_of_disagreement(estimates)
-
-
-def warn_of_disagreement(estimates: list[LogZEstimate]) -> None:
-    """Warn if two estimates that call themselves good are more than 4 joint errors apart."""
-    # above k-hat 0.5 the error of a mean weight is too small to accuse anyone
-    good = [one for one in estimates if one.status == "ok" and not one.khat > MAX_KHAT]
-    for other in good[1:]:
-        difference, error = good[0].log_z - other.log_z, np.hypot(good[0].mcse, other.mcse)
-        if abs(difference) > MAX_DISAGREEMENT * error:
-            warn(
-                f"{good[0]} and {other} disagree by {difference:.3g}: the chains may have missed a "
-                "part of the posterior. Sample longer, and compare with pymc_logz.sample_hais"
-            )
+def warn_of_status(estimate: LogZEstimate) -> None:
+    """Warn of an estimate that is not to be trusted."""
+    if estimate.status != "ok":
+        warn(
+            f"{estimate.method} has status {estimate.status!r}: {STATUS_SENTENCES[estimate.status]}"
+        )

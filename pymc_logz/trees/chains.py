@@ -6,17 +6,20 @@ import xarray as xr
 from pymc_logz.errors import warn
 from pymc_logz.models.flat import FlatModel, variable_of
 from pymc_logz.trees.alignment import SAMPLES, in_time
+from pymc_logz.trees.doubts import Doubt
 
 MIN_DRAWS_PER_CHAIN = 16
 """By judgement: fewer say nothing of the autocorrelation of a chain."""
 MAX_REPEATED_SHARE = 0.05
 """By judgement: a chain that rejects repeats its neighbours only, which do not count."""
 MAX_RHAT = 1.05
-"""By judgement: well above what short chains of one posterior show by chance."""
+"""By judgement: well above what chains of one posterior show by chance."""
+MAX_NOISE = 10.0
+"""Excess of R-hat in short chains, times their length: as much for chains of 200 draws."""
 
 
-def check_chains(rows: np.ndarray, on_boundary: np.ndarray, flat: FlatModel) -> None:
-    """Warn if chains do not agree, or repeat draws as resampling does.
+def check_chains(rows: np.ndarray, on_boundary: np.ndarray, flat: FlatModel) -> list[Doubt]:
+    """What chains say against each other; a warning if draws repeat as resampling does.
 
     Parameters
     ----------
@@ -30,12 +33,13 @@ def check_chains(rows: np.ndarray, on_boundary: np.ndarray, flat: FlatModel) -> 
     values = np.where(on_boundary[..., None], np.nan, rows)
     rhat = split_rhat(values)
     worst = int(np.nanargmax(np.where(np.isnan(rhat), 0.0, rhat)))
-    if rhat[worst] > MAX_RHAT:
-        warn(
+    doubts = []
+    if rhat[worst] > max(MAX_RHAT, 1.0 + MAX_NOISE / rows.shape[1]):
+        reason = (
             f"the chains do not agree (R-hat {rhat[worst]:.2f} for "
-            f"{variable_of(flat, worst)!r} on the unconstrained scale), so they are not draws of "
-            "one posterior: warm-up may have been left in, or chains are stuck. Sample longer"
+            f"{variable_of(flat, worst)!r} on the unconstrained scale)"
         )
+        doubts.append(Doubt("chains_disagree", reason))
     repeated = _repeated_share(rows.reshape(-1, rows.shape[-1]))
     if repeated > MAX_REPEATED_SHARE:
         warn(
@@ -43,6 +47,7 @@ def check_chains(rows: np.ndarray, on_boundary: np.ndarray, flat: FlatModel) -> 
             "resampling does: the error of log Z takes them for draws of their own, and is too "
             "small. Pass the draws as the sampler made them"
         )
+    return doubts
 
 
 def split_rhat(rows: np.ndarray) -> np.ndarray:

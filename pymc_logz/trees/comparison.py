@@ -9,6 +9,7 @@ from scipy.special import log_softmax, ndtri
 
 from pymc_logz.arguments import check_probability
 from pymc_logz.errors import STATUS_SENTENCES, warn
+from pymc_logz.trees.doubts import DOUBTS
 from pymc_logz.trees.kinds import kind_of
 from pymc_logz.trees.layout import ESTIMATOR
 
@@ -125,6 +126,7 @@ def compare_evidence(
         probability = np.exp(log_softmax(log_odds))
     table["probability"] = probability
     table.insert(0, "rank", np.arange(len(table)))
+    _warn_of_status(entries)
     _warn_of_table(table)
     _warn_of_data(trees)
     columns = ["rank", "log_z", "mcse", "log_bayes_factor", "log_bayes_factor_mcse", "probability"]
@@ -195,7 +197,8 @@ def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, ci_prob: float | None = None
     -------
     xarray.Dataset
         ``log_bayes_factor``, its ``mcse`` and ``interval`` (dimension ``bound``: lower, upper) in
-        nats, and ``bayes_factor``. Positive values favour ``a``.
+        nats, and ``bayes_factor``. Positive values favour ``a``. The statuses of the two log Z are
+        the attributes ``status_a`` and ``status_b``.
 
     Raises
     ------
@@ -222,7 +225,7 @@ def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, ci_prob: float | None = None
     mcse = float(np.hypot(first["mcse"], second["mcse"]))
     half_width = mcse * ndtri(0.5 + 0.5 * ci_prob)
     _warn_of_data({"a": a, "b": b})
-    _warn_of_status({"a": str(first["status"].item()), "b": str(second["status"].item())})
+    _warn_of_status({"a": first, "b": second})
     if abs(difference) <= mcse:
         warn(_too_close("a", "b", difference, mcse))
     dataset = xr.Dataset(
@@ -233,7 +236,11 @@ def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, ci_prob: float | None = None
             "bayes_factor": np.exp(difference),
         },
         coords={"bound": ["lower", "upper"]},
-        attrs={"ci_prob": ci_prob},
+        attrs={
+            "ci_prob": ci_prob,
+            "status_a": str(first["status"].item()),
+            "status_b": str(second["status"].item()),
+        },
     )
     for name in ("log_bayes_factor", "mcse", "interval"):
         dataset[name].attrs["units"] = "nats"
@@ -260,7 +267,6 @@ def _check_prior_odds(
 
 
 def _warn_of_table(table: pd.DataFrame) -> None:
-    _warn_of_status({str(name): str(status) for name, status in table["status"].items()})
     best = table.index[0]
     for name, row in table.iloc[1:].iterrows():
         if abs(row["log_bayes_factor"]) <= row["log_bayes_factor_mcse"]:
@@ -278,10 +284,12 @@ def _too_close(a: str, b: str, difference: float, mcse: float) -> str:
     )
 
 
-def _warn_of_status(statuses: Mapping[str, str]) -> None:
-    for name, status in statuses.items():
+def _warn_of_status(entries: Mapping[str, xr.Dataset]) -> None:
+    for name, entry in entries.items():
+        status = str(entry["status"].item())
         if status != "ok":
-            warn(f"model {name!r} has status {status!r}: {STATUS_SENTENCES[status]}")
+            seen = f" ({entry.attrs[DOUBTS]})" if DOUBTS in entry.attrs else ""
+            warn(f"model {name!r} has status {status!r}{seen}: {STATUS_SENTENCES[status]}")
 
 
 def _warn_of_data(trees: Mapping[str, xr.DataTree]) -> None:

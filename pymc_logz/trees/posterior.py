@@ -19,6 +19,7 @@ from pymc_logz.models.keeping import kept_for
 from pymc_logz.paths.fitting import check_enough
 from pymc_logz.trees.alignment import SAMPLES, aligned, with_dims
 from pymc_logz.trees.chains import MIN_DRAWS_PER_CHAIN, check_chains
+from pymc_logz.trees.doubts import Doubt, doubts_of_tree, warn_of_doubts
 from pymc_logz.trees.kinds import KINDS, kind_of
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class PosteriorRows:
     """Shape (chains, draws, d)."""
     on_boundary: np.ndarray
     """Draws whose unconstrained value is infinite, shape (chains, draws)."""
+    doubts: tuple[Doubt, ...] = ()
+    """What speaks against the draws."""
 
     @property
     def flat(self) -> np.ndarray:
@@ -92,8 +95,9 @@ def posterior_rows(tree: xr.DataTree, flat: FlatModel) -> PosteriorRows:
         rows = unconstrain(flat, posterior).reshape(n_chains, n_draws, flat.n_dims)
     on_boundary = ~np.all(np.isfinite(rows), axis=2)
     _check_boundary(rows, on_boundary, posterior, flat)
-    check_chains(rows, on_boundary, flat)
-    return PosteriorRows(rows, on_boundary)
+    doubts = [*doubts_of_tree(tree), *check_chains(rows, on_boundary, flat)]
+    warn_of_doubts(doubts)
+    return PosteriorRows(rows, on_boundary, tuple(doubts))
 
 
 def _check_weights(tree: xr.DataTree, posterior: xr.Dataset) -> None:
@@ -270,13 +274,6 @@ def _check_stats(tree: xr.DataTree) -> None:
                 f"{n_tune} draws of a chain), which are not draws of the posterior; leave them "
                 f"out: tree.isel(draw=slice({n_tune}, None))"
             )
-    if "diverging" in stats and bool(stats["diverging"].any()):
-        n_divergent = int(stats["diverging"].sum())
-        warn(
-            f"{n_divergent} of {stats['diverging'].size} draws diverged: the chains may have "
-            "missed a part of the posterior, and log Z then too. Use a larger target_accept or "
-            "another parametrisation, and compare with pymc_logz.sample_hais"
-        )
 
 
 def _check_boundary(

@@ -24,6 +24,7 @@ from pymc_logz.estimators import LogZEstimate
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import flatten_model
 from pymc_logz.posterior import bridging as module
+from pymc_logz.trees.doubts import disagreements
 from pymc_logz.trees.posterior import PosteriorRows, posterior_rows
 
 ENERGIES: dict[str, Callable[[], Energy]] = {
@@ -273,6 +274,7 @@ def test_priors_without_a_constant_are_refused() -> None:
 WARNED = {
     "one chain": (lambda: draws_of(1, 400), "one chain only"),
     "diverged": (lambda: _with_stats(diverging=FLAG), "120 of 800 draws diverged"),
+    "fitted": (lambda: _fitted(), "are of a fit, not of a chain"),
     "boundary": (lambda: _boundary(0.005), "lie on the boundary"),
     "chains": (
         lambda: draws_of(mu=draws_of()["posterior"]["mu"].values + np.arange(4)[:, None] / 5),
@@ -289,6 +291,14 @@ WARNED = {
         "repeat an earlier one",
     ),
 }
+
+
+def _fitted() -> xr.DataTree:
+    """Draws as ``pm.fit(...).sample()`` leaves them."""
+    tree = draws_of()
+    tree["posterior"].attrs["inference_library"] = "pymc"
+    tree["sample_stats"] = xr.DataTree(xr.Dataset())
+    return tree
 
 
 @pytest.mark.parametrize("case", WARNED)
@@ -308,19 +318,22 @@ def test_warm_up_without_a_flag_is_seen() -> None:
         module.check_start_of_chains(-log_target)
 
 
-def test_estimates_that_disagree_come_with_a_warning() -> None:
+def test_estimates_that_disagree_are_told() -> None:
     """Would catch a cross-check that nobody hears of, and one that accuses without grounds."""
 
-    def pair(log_z: float, khat: float = 0.1, status: str = "ok") -> list[LogZEstimate]:
-        return [
-            LogZEstimate("bridge", 0.0, 0.03, 100.0, np.nan, "ok"),
-            LogZEstimate("importance", log_z, 0.04, 100.0, khat, status),
-        ]
+    def against(log_z: float, khat: float = 0.1, status: str = "ok", mcse: float = 0.04) -> int:
+        first = LogZEstimate("bridge", 0.0, 0.03, 100.0, np.nan, "ok")
+        found = np.nan if status == "degenerate" else log_z
+        details = {"log_mean_weight": log_z}
+        other = LogZEstimate("importance", found, mcse, 100.0, khat, status, details)
+        return len(disagreements(first, [other]))
 
-    with pytest.warns(EvidenceWarning, match="disagree by -0.21"):
-        module.warn_of_disagreement(pair(0.21))
-    for quiet in (pair(0.19), pair(9.0, khat=0.6), pair(9.0, status="high_khat")):
-        module.warn_of_disagreement(quiet)
+    # by four errors; by ten where the tail is heavier; from far above, whatever the weights are
+    for loud in ((0.21,), (-0.21,), (0.51, 0.6), (7.1, 0.9, "high_khat"), (9.0, 2.0, "degenerate")):
+        assert against(*loud) == 1
+    for quiet in ((0.19,), (0.4, 0.6), (-9.0, 0.9, "high_khat"), (-9.0, 2.0, "degenerate"), (6, 1)):
+        assert against(*quiet) == 0
+    assert against(9.0, 2.0, "degenerate", np.nan) == 1
 
 
 def test_potentials_count_and_a_constant_shifts_log_z() -> None:

@@ -1,0 +1,117 @@
+"""What speaks against a log Z beside its own error, and how it reaches the stored status."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from pymc_logz.errors import STATUS_SENTENCES, warn
+from pymc_logz.estimators.result import LogZEstimate
+from pymc_logz.weights import LOW_ESS, MAX_KHAT
+
+DOUBTS = "doubts"
+"""Attribute of the group ``evidence`` that says what the doubts are."""
+STATUSES = ("approximate_draws", "wrong_draws", "chains_disagree", "disagrees", "divergences")
+"""Statuses of doubts, the gravest first."""
+APPROXIMATIONS = ("fit", "pathfinder", "pathfinder_paths", "optimizer_result", "laplace_results")
+"""Groups that a fit leaves in a tree, and a Markov chain does not."""
+MAX_DIVERGENT_SHARE = 0.005
+"""Posteriors whose log Z was right had up to 6 draws of 4,000 that diverged; the centred eight
+schools, off by up to 6 errors, 28 and more."""
+TRUSTED_KHAT = 0.5
+"""k-hat of the weights up to which their error is one: docs/theory/decisions.md."""
+MAX_DISAGREEMENT = (4.0, 10.0)
+"""Joint errors by which another estimate may differ: up to that k-hat, and up to the usual one."""
+ABOVE = 7.0
+"""Nats by which a mean weight is above the true one with a probability below 1 in 1,000, whatever
+its status: its expectation is one (Markov's inequality)."""
+
+
+class Doubt(NamedTuple):
+    """One reason not to believe a log Z."""
+
+    status: str
+    """One of `STATUSES`."""
+    reason: str
+    """What was seen, with numbers."""
+
+
+def doubted(estimates: Sequence[LogZEstimate], doubts: Collection[Doubt]) -> list[LogZEstimate]:
+    """The estimates, those with a number under the status of the gravest doubt."""
+    if not doubts:
+        return list(estimates)
+    worst = min((doubt.status for doubt in doubts), key=STATUSES.index)
+    return [replace(one, status=worst) if one.usable else one for one in estimates]
+
+
+def noted(doubts: Collection[Doubt]) -> dict[str, str]:
+    """Attributes of a group ``evidence``."""
+    return {DOUBTS: "; ".join(doubt.reason for doubt in doubts)} if doubts else {}
+
+
+def warn_of_doubts(doubts: Collection[Doubt]) -> None:
+    """One warning for each."""
+    for doubt in doubts:
+        warn(f"{doubt.reason}. Status {doubt.status!r}: {STATUS_SENTENCES[doubt.status]}")
+
+
+def doubts_of_tree(tree: xr.DataTree) -> list[Doubt]:
+    """What a tree says of the draws itself: that they are of a fit, or that many diverged."""
+    found = []
+    if origin := _approximation(tree):
+        reason = f"the draws are of a fit, not of a chain: {origin}"
+        found.append(Doubt("approximate_draws", reason))
+    if "sample_stats" in tree.children and "diverging" in tree["sample_stats"]:
+        diverging = np.asarray(tree["sample_stats"]["diverging"], dtype=bool)
+        if diverging.size and diverging.mean() > MAX_DIVERGENT_SHARE:
+            reason = f"{diverging.sum()} of {diverging.size} draws diverged"
+            found.append(Doubt("divergences", reason))
+    return found
+
+
+def _approximation(tree: xr.DataTree) -> str | None:
+    """What tells that draws are of a fit, or None."""
+    if groups := [name for name in APPROXIMATIONS if name in tree.children]:
+        return f"the tree has the group {groups[0]!r}"
+    posterior = tree["posterior"]
+    by_pymc = posterior.attrs.get("inference_library") == "pymc"
+    stats = tree.children.get("sample_stats")
+    of_chain = {"sampling_time", "tuning_steps"} & set(posterior.attrs)
+    if by_pymc and not of_chain and (stats is None or not stats.data_vars):
+        return "PyMC made them without statistics of a sampler, as pm.fit(...).sample() does"
+    return None
+
+
+def disagreements(first: LogZEstimate, others: Sequence[LogZEstimate]) -> list[Doubt]:
+    """What independent estimates say against the first one.
+
+    Parameters
+    ----------
+    first
+        An estimate with a number.
+    others
+        By importance sampling. One with too few or too heavy weights accuses only if it is far
+        above: a mean weight is rarely larger than its expectation, and often smaller.
+    """
+    found = []
+    for other in others:
+        log_z = other.details.get("log_mean_weight", other.log_z)
+        apart = first.log_z - log_z
+        error = float(np.hypot(first.mcse, np.nan_to_num(other.mcse)))
+        if -apart > max(ABOVE, MAX_DISAGREEMENT[0] * error) or apart**2 > _limit(other) * error**2:
+            reason = (
+                f"{first.method} ({log_z + apart:.3f} ± {first.mcse:.3f}) and {other.method} "
+                f"({log_z:.3f} ± {other.mcse:.3f}, {other.status}) disagree by {apart:+.3g} nats, "
+                f"{abs(apart) / error:.3g} joint errors"
+            )
+            found.append(Doubt("disagrees", reason))
+    return found
+
+
+def _limit(other: LogZEstimate) -> float:
+    """Square of the joint errors beyond which an estimate convicts; infinite if it cannot."""
+    if not other.usable or other.khat > MAX_KHAT or other.weight_ess < LOW_ESS:
+        return np.inf
+    return MAX_DISAGREEMENT[int(other.khat > TRUSTED_KHAT)] ** 2
