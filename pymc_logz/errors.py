@@ -64,8 +64,8 @@ STATUS_SENTENCES = {
         "method='warp3', more draws, or pymc_logz.sample_hais."
     ),
     "missed_mode": (
-        "Searches from prior draws end in places of like density that the chains do not visit, so "
-        "log Z lacks their share and is too low; use more chains (chains=), which start at "
+        "Searches from prior draws lead to places that carry mass and that the chains do not visit, "
+        "so log Z lacks their share and is too low; use more chains (chains=), which start at "
         "different points, and compare them (az.rhat)."
     ),
     "disagrees": (

@@ -12,7 +12,7 @@ from pymc_logz.arguments import check_whole
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.manifold.charts import Atlas, Chart, fitted_charts
-from pymc_logz.manifold.draws import on_level_set
+from pymc_logz.manifold.draws import MAX_CORRECTION, on_level_set
 from pymc_logz.manifold.missed_modes import misses_a_mode
 from pymc_logz.manifold.model import make_constrained_model, one_blas_thread
 from pymc_logz.models.context import model_from
@@ -117,7 +117,9 @@ def manifold_bridge(
         [apart] = spawn_generators(rng, 1)
         check_priors(model, apart)
         log_share, share_error = constrained.level_set.compiled.prior.log_share(rng)
-        posterior = posterior_rows(idata, constrained.generator.flat)
+        posterior = posterior_rows(
+            idata, constrained.generator.flat, MAX_CORRECTION * constrained.scale
+        )
         rows = posterior.rows
         report(1)
         with one_blas_thread():

@@ -46,6 +46,8 @@ MAX_TRIES = 1000
 MAX_ELEMENTS = 20
 TOLERANCE = 0.02
 MAX_ERROR = 0.15
+MAX_SUM_ERROR = 0.3
+"""Of the log mass of all priors together, above which a sum that is not off says little."""
 N_ERRORS = 5.0
 """Standard errors that a refusal takes."""
 
@@ -220,7 +222,7 @@ def _is_sum_off(masses: Sequence[PriorMass]) -> bool:
 def _unsettled_sum(masses: Sequence[PriorMass]) -> list[PriorMass]:
     """All of them, if each may be settled but their sum is not."""
     _, error, slack = _sums(masses)
-    return list(masses) if max(error, slack) > MAX_ERROR else []
+    return list(masses) if max(error, slack) > MAX_SUM_ERROR else []
 
 
 def _sums(masses: Sequence[PriorMass]) -> tuple[float, float, float]:

@@ -18,7 +18,9 @@ MAX_NOISE = 10.0
 """Excess of R-hat in short chains, times their length: as much for chains of 200 draws."""
 
 
-def check_chains(rows: np.ndarray, on_boundary: np.ndarray, flat: FlatModel) -> list[Doubt]:
+def check_chains(
+    rows: np.ndarray, on_boundary: np.ndarray, flat: FlatModel, resolution: np.ndarray | float = 0.0
+) -> list[Doubt]:
     """What chains say against each other; a warning if draws repeat as resampling does.
 
     Parameters
@@ -29,9 +31,12 @@ def check_chains(rows: np.ndarray, on_boundary: np.ndarray, flat: FlatModel) -> 
         Those that are infinite, shape (chains, draws).
     flat
         The model.
+    resolution
+        Standard deviation of a dimension, shape (d,), up to which all its draws count as equal.
     """
     values = np.where(on_boundary[..., None], np.nan, rows)
     rhat = split_rhat(values)
+    rhat[np.nanstd(values, axis=(0, 1)) <= resolution] = np.nan
     worst = int(np.nanargmax(np.where(np.isnan(rhat), 0.0, rhat)))
     doubts = []
     if rhat[worst] > max(MAX_RHAT, 1.0 + MAX_NOISE / rows.shape[1]):

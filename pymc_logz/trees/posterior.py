@@ -69,8 +69,20 @@ class PosteriorRows:
         return self.rows.reshape(-1, self.rows.shape[-1])
 
 
-def posterior_rows(tree: xr.DataTree, flat: FlatModel) -> PosteriorRows:
+def posterior_rows(
+    tree: xr.DataTree, flat: FlatModel, resolution: np.ndarray | float = 0.0
+) -> PosteriorRows:
     """Unconstrained draws of a tree's posterior, in the order of their chains.
+
+    Parameters
+    ----------
+    tree
+        Tree with a group ``posterior``.
+    flat
+        The model.
+    resolution
+        Standard deviation of a dimension, shape (d,), up to which its draws count as all equal, so
+        that chains cannot disagree in it.
 
     Raises
     ------
@@ -95,7 +107,7 @@ def posterior_rows(tree: xr.DataTree, flat: FlatModel) -> PosteriorRows:
         rows = unconstrain(flat, posterior).reshape(n_chains, n_draws, flat.n_dims)
     on_boundary = ~np.all(np.isfinite(rows), axis=2)
     _check_boundary(rows, on_boundary, posterior, flat)
-    doubts = [*doubts_of_tree(tree), *check_chains(rows, on_boundary, flat)]
+    doubts = [*doubts_of_tree(tree), *check_chains(rows, on_boundary, flat, resolution)]
     warn_of_doubts(doubts)
     return PosteriorRows(rows, on_boundary, tuple(doubts))
 

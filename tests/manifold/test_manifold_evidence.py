@@ -8,6 +8,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
+from scipy import stats
 from support.checks import assert_detects, check_coverage, check_means, make_rng
 from support.level_sets import nearly_singular, parabola, two_branches
 
@@ -192,6 +193,50 @@ def test_a_mode_that_no_chain_visits_is_missed(name):
             n_found += misses_a_mode(atlas, charts, one[None], rng)
     assert n_false == 0
     assert n_found >= 4 or name in ("linear", "circle")
+
+
+def unequal_branches() -> tuple[pm.Model, list[np.ndarray]]:
+    """Two sheets, one with 13% of the mass, and exact draws of each."""
+    with pm.Model() as model:
+        u = pm.Normal("u", mu=[0.0, 0.8], shape=2)
+        ExactObservation("y", u[1] ** 2 - u[0] ** 2, 1.0)
+    grid, rng, sheets = np.linspace(-6, 6, 20_001), make_rng("unequal branches"), []
+    for sign in (1.0, -1.0):
+        second = sign * np.sqrt(1 + grid**2)
+        mass = np.cumsum(np.exp(-0.5 * grid**2 - 0.5 * (second - 0.8) ** 2) / np.abs(second))
+        first = np.interp(rng.random(600), mass / mass[-1], grid)
+        sheets.append(np.c_[first, sign * np.sqrt(1 + first**2)])
+    return model, sheets
+
+
+def test_a_minor_sheet_is_missed():
+    """Would catch `ok` on 0.87 of Z: six searches overlook a sheet of 13% in half of the runs."""
+    model, (major, minor) = unequal_branches()
+    atlas = Atlas(make_constrained_model(model, scale=np.ones(2)))
+    both = np.where(make_rng("sheets").random((600, 1)) < 0.134, minor, major)
+    for seed in range(5):
+        found = [
+            misses_a_mode(
+                atlas, fitted_charts(atlas, rows)[0], rows[None], np.random.default_rng(seed)
+            )
+            for rows in (major, both)
+        ]
+        assert found == [True, False]
+
+
+def test_inputs_that_are_constant_do_not_make_chains_disagree():
+    """Would catch R-hat 1e14 of an input that the observation fixes up to rounding."""
+    with pm.Model() as model:
+        u = pm.Normal("u", shape=3)
+        ExactObservation("y", pt.stack([u[0], u[1] + u[2]]), [0.3, 1.0])
+    rng = make_rng("fixed input")
+    second = rng.normal(0.5, np.sqrt(0.5), (4, 200))
+    fixed = 0.3 + 1e-12 * np.arange(4)[:, None] + 1e-16 * rng.normal(size=(4, 200))
+    draws = np.stack([fixed, second, 1.0 - second], axis=-1)
+    tree = manifold_bridge(az.from_dict({"posterior": {"u": draws}}), model, progressbar=False)
+    assert tree["evidence"]["status"].item() == "ok"
+    exact = stats.norm.logpdf(0.3) + stats.norm.logpdf(1.0, 0.0, np.sqrt(2.0))
+    assert abs(tree["evidence"]["log_z"].item() - exact) < 4 * tree["evidence"]["mcse"].item()
 
 
 def test_no_number_where_the_set_crosses_itself():
