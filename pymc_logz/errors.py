@@ -64,9 +64,9 @@ STATUS_SENTENCES = {
         "method='warp3', more draws, or pymc_logz.sample_hais."
     ),
     "missed_mode": (
-        "Searches from prior draws lead to places that carry mass and that the chains do not visit, "
-        "so log Z lacks their share and is too low; use more chains (chains=), which start at "
-        "different points, and compare them (az.rhat)."
+        "Searches from prior draws lead to mass where no chain has been, so log Z lacks its share "
+        "and is too low; use more chains (chains=), which start at different points, and compare "
+        "them (az.rhat)."
     ),
     "disagrees": (
         "Another estimate differs by more than the errors allow (evidence.attrs['doubts'] says "
