@@ -16,10 +16,9 @@ from pymc_logz.estimators.iterative_bridge import bridge_log_z
 from pymc_logz.estimators.multistate import bar_chain, mbar
 from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.estimators.reweighting import reweighted_log_z
+from pymc_logz.estimators.stones import stepping_stone, stepping_stone_reverse
 from pymc_logz.estimators.tempering import rao_blackwell_log_weight, rts, rts_log_z, ts
 from pymc_logz.estimators.thermodynamic import (
-    stepping_stone,
-    stepping_stone_reverse,
     ti_corrected,
     ti_left,
     ti_rb,

@@ -302,3 +302,12 @@ def batch_sums(contributions: np.ndarray) -> np.ndarray:
     starts = np.arange(per_walker) * n // per_walker
     sums = np.add.reduceat(contributions, starts, axis=1)
     return sums.reshape(-1, contributions.shape[2])
+
+
+def level_mean_errors(draws: TemperedDraws, residual: np.ndarray) -> np.ndarray:
+    """Contributions of blocks to the error of a mean at each level, shape (W, B, K).
+
+    Residuals from the mean of n draws are too small, by (n - 1) / n in the square.
+    """
+    visits = draws.visits
+    return draws.level_block_sums(residual) / np.sqrt(visits * (visits - 1.0))

@@ -1,92 +1,18 @@
-"""log Z one step of the ladder after another: stepping stones and thermodynamic integration."""
+"""log Z by thermodynamic integration along the ladder."""
 
 import numpy as np
-from scipy.special import logsumexp
 
 from pymc_logz.estimators.curve import (
     LogZCurve,
     empty_curve,
+    level_mean_errors,
     make_curve,
     obstacle,
     visit_status,
 )
 from pymc_logz.estimators.draws import TemperedDraws
-from pymc_logz.estimators.tempering import effective_size, level_status
-from pymc_logz.weights import log_mean, pareto_khat, weight_status
-
-
-def stepping_stone(draws: TemperedDraws) -> LogZCurve:
-    r"""Log Z by stepping stones from the reference up.
-
-    :math:`Z_{k+1} / Z_k` is the mean of :math:`e^{(\beta_{k+1} - \beta_k) r}` over draws at level
-    k, with r the log ratio; low for log Z on average.
-
-    Parameters
-    ----------
-    draws
-        A tempered run with draws at every level.
-
-    Returns
-    -------
-    LogZCurve
-        ``weight_ess`` and ``khat`` are those of the worst step.
-
-    References
-    ----------
-    Xie, Lewis, Fan, Kuo & Chen (2011), doi 10.1093/sysbio/syq085.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, stepping_stone
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
-    >>> print(stepping_stone(draws).estimate)  # true: -log(2) = -0.693
-    log Z = -0.695 ± 0.012 (stepping_stone, ok)
-    """
-    if status := obstacle(draws, every_level=True):
-        return empty_curve("stepping_stone", draws, status)
-    return _stones("stepping_stone", draws, np.append(np.diff(draws.betas), 0.0), 1)
-
-
-def stepping_stone_reverse(draws: TemperedDraws) -> LogZCurve:
-    r"""Log Z by stepping stones from the target down.
-
-    :math:`Z_k / Z_{k+1}` is the mean of :math:`e^{-(\beta_{k+1} - \beta_k) r}` over draws at level
-    k + 1; high for log Z on average, so that it encloses the truth together with
-    `stepping_stone`. It cannot see a part of the reference that lies outside the support of the
-    target.
-
-    Parameters
-    ----------
-    draws
-        A tempered run with draws at every level.
-
-    Returns
-    -------
-    LogZCurve
-        ``weight_ess`` and ``khat`` are those of the worst step.
-
-    References
-    ----------
-    Xie, Lewis, Fan, Kuo & Chen (2011), doi 10.1093/sysbio/syq085, its ratios turned round.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, stepping_stone_reverse
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
-    >>> print(stepping_stone_reverse(draws).estimate)  # true: -log(2) = -0.693
-    log Z = -0.685 ± 0.014 (stepping_stone_reverse, ok)
-    """
-    if status := obstacle(draws, every_level=True, full_support=True):
-        return empty_curve("stepping_stone_reverse", draws, status)
-    return _stones("stepping_stone_reverse", draws, np.append(0.0, -np.diff(draws.betas)), -1)
+from pymc_logz.estimators.judging import bar_of, judged
+from pymc_logz.estimators.tempering import effective_size, level_status, rts
 
 
 def ti_left(draws: TemperedDraws) -> LogZCurve:
@@ -101,7 +27,10 @@ def ti_left(draws: TemperedDraws) -> LogZCurve:
     -------
     LogZCurve
         ``details`` has ``mean_log_ratio`` of each level, shape (K,). No number where a level has
-        no draws (``"unvisited_level"``) or a log ratio is -inf (``"partial_support"``).
+        no draws (``"unvisited_level"``), a log ratio is -inf (``"partial_support"``), or the levels
+        are too far apart for the rule (``"coarse_ladder"``); status ``"rule_error"`` where it is
+        off by more than its error, by ``apart`` in ``details``, the distance from `bar_chain` on
+        the same draws.
 
     References
     ----------
@@ -116,7 +45,7 @@ def ti_left(draws: TemperedDraws) -> LogZCurve:
     >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
     >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> print(ti_left(draws).estimate)  # true: -log(2) = -0.693
-    log Z = -0.760 ± 0.014 (ti_left, ok)
+    log Z = -0.760 ± 0.014 (ti_left, rule_error)
     """
     return _integral("ti_left", draws, _riemann(draws.betas)[0])
 
@@ -133,7 +62,10 @@ def ti_right(draws: TemperedDraws) -> LogZCurve:
     -------
     LogZCurve
         ``details`` has ``mean_log_ratio`` of each level, shape (K,). No number where a level has
-        no draws (``"unvisited_level"``) or a log ratio is -inf (``"partial_support"``).
+        no draws (``"unvisited_level"``), a log ratio is -inf (``"partial_support"``), or the levels
+        are too far apart for the rule (``"coarse_ladder"``); status ``"rule_error"`` where it is
+        off by more than its error, by ``apart`` in ``details``, the distance from `bar_chain` on
+        the same draws.
 
     References
     ----------
@@ -148,7 +80,7 @@ def ti_right(draws: TemperedDraws) -> LogZCurve:
     >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
     >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> print(ti_right(draws).estimate)  # true: -log(2) = -0.693
-    log Z = -0.626 ± 0.011 (ti_right, ok)
+    log Z = -0.626 ± 0.011 (ti_right, rule_error)
     """
     return _integral("ti_right", draws, _riemann(draws.betas)[1])
 
@@ -156,8 +88,7 @@ def ti_right(draws: TemperedDraws) -> LogZCurve:
 def ti_trapezoid(draws: TemperedDraws) -> LogZCurve:
     """Log Z by thermodynamic integration with the trapezoidal rule.
 
-    The error of the rule is not in ``mcse``: on a coarse ladder the estimate departs from those
-    without one, which `check_agreement` tells.
+    The error of the rule is not in ``mcse``; the status tells of it.
 
     Parameters
     ----------
@@ -168,7 +99,10 @@ def ti_trapezoid(draws: TemperedDraws) -> LogZCurve:
     -------
     LogZCurve
         ``details`` has ``mean_log_ratio`` of each level, shape (K,). No number where a level has
-        no draws (``"unvisited_level"``) or a log ratio is -inf (``"partial_support"``).
+        no draws (``"unvisited_level"``), a log ratio is -inf (``"partial_support"``), or the levels
+        are too far apart for the rule (``"coarse_ladder"``); status ``"rule_error"`` where it is
+        off by more than its error, by ``apart`` in ``details``, the distance from `bar_chain` on
+        the same draws.
 
     References
     ----------
@@ -203,7 +137,10 @@ def ti_corrected(draws: TemperedDraws) -> LogZCurve:
     -------
     LogZCurve
         ``details`` has ``mean_log_ratio`` of each level, shape (K,). No number where a level has
-        no draws (``"unvisited_level"``) or a log ratio is -inf (``"partial_support"``).
+        no draws (``"unvisited_level"``), a log ratio is -inf (``"partial_support"``), or the levels
+        are too far apart for the rule (``"coarse_ladder"``); status ``"rule_error"`` where it is
+        off by more than its error, by ``apart`` in ``details``, the distance from `bar_chain` on
+        the same draws.
 
     References
     ----------
@@ -243,7 +180,8 @@ def ti_rb(draws: TemperedDraws) -> LogZCurve:
     -------
     LogZCurve
         ``details`` has ``mean_log_ratio`` of each level, shape (K,). No number where a log ratio
-        is -inf (``"partial_support"``).
+        is -inf (``"partial_support"``); ``"rule_error"`` and ``"coarse_ladder"`` as of
+        `ti_trapezoid`, by `rts`.
 
     References
     ----------
@@ -277,7 +215,7 @@ def ti_rb(draws: TemperedDraws) -> LogZCurve:
         return empty_curve("ti_rb", draws, status, weight_ess=ess)
     mean = q_ratio.sum(axis=(0, 1)) / total
     rule = _trapezoid(draws.betas)
-    return make_curve(
+    curve = make_curve(
         "ti_rb",
         draws,
         rule @ (mean + middle),
@@ -286,51 +224,7 @@ def ti_rb(draws: TemperedDraws) -> LogZCurve:
         weight_ess=ess,
         details={"mean_log_ratio": mean + middle},
     )
-
-
-def _stones(method: str, draws: TemperedDraws, step: np.ndarray, sign: int) -> LogZCurve:
-    """Curve from the means of ``exp(step_k * log_ratio)`` over the draws at each level k.
-
-    Parameters
-    ----------
-    method
-        Name of the estimator.
-    draws
-        A tempered run.
-    step
-        Change of beta that the draws of each level are used for, 0 where there is none, (K,).
-    sign
-        1 if the means are Z ratios up the ladder, -1 if down.
-    """
-    levels = np.flatnonzero(step)
-    log_weight = step[draws.level] * np.where(step[draws.level] == 0, 0.0, draws.log_ratio)
-    at_level = [log_weight[draws.level == k] for k in levels]
-    log_means = np.array([log_mean(weights) for weights in at_level])
-    if not np.all(np.isfinite(log_means)):
-        return empty_curve(method, draws, "no_overlap")
-    sizes = np.exp([2 * logsumexp(weights) - logsumexp(2 * weights) for weights in at_level])
-    worst = int(np.argmin(sizes / draws.visits[levels]))
-    ess, khat = float(sizes[worst]), pareto_khat(at_level[worst])
-    status = weight_status(float(sizes.min()), khat, int(draws.visits[levels[worst]]))
-    status = visit_status(draws) if status == "ok" else status
-    all_means = np.zeros(draws.n_levels)
-    all_means[levels] = log_means
-    relative = np.exp(log_weight - all_means[draws.level]) - 1
-    per_level = _mean_errors(draws, relative)[..., levels]
-    contributions = np.zeros((*per_level.shape[:2], draws.n_levels))
-    contributions[..., 1:] = sign * np.cumsum(per_level, axis=2)
-    log_z = np.append(0.0, sign * np.cumsum(log_means))
-    details = {"step_weight_ess": sizes}
-    return make_curve(
-        method,
-        draws,
-        log_z,
-        contributions,
-        status=status,
-        weight_ess=ess,
-        khat=khat,
-        details=details,
-    )
+    return judged(curve, draws, rts(draws))
 
 
 def _riemann(betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -358,14 +252,14 @@ def _integral(
     mean = _level_means(draws, draws.log_ratio)
     residual = draws.log_ratio - mean[draws.level]
     log_z = mean_rule @ mean
-    contributions = _mean_errors(draws, residual) @ mean_rule.T
+    contributions = level_mean_errors(draws, residual) @ mean_rule.T
     if variance_rule is not None:
         unbiased = draws.visits / (draws.visits - 1)
         variance = _level_means(draws, residual**2) * unbiased
         deviation = residual**2 * unbiased[draws.level] - variance[draws.level]
         log_z = log_z + variance_rule @ variance
-        contributions += _mean_errors(draws, deviation) @ variance_rule.T
-    return make_curve(
+        contributions += level_mean_errors(draws, deviation) @ variance_rule.T
+    curve = make_curve(
         method,
         draws,
         log_z,
@@ -374,17 +268,9 @@ def _integral(
         weight_ess=float(draws.visits.min()),
         details={"mean_log_ratio": mean},
     )
+    return judged(curve, draws, bar_of(draws))
 
 
 def _level_means(draws: TemperedDraws, values: np.ndarray) -> np.ndarray:
     total = np.bincount(draws.level.ravel(), values.ravel(), minlength=draws.n_levels)
     return total / draws.visits
-
-
-def _mean_errors(draws: TemperedDraws, residual: np.ndarray) -> np.ndarray:
-    """Contributions of blocks to the error of a mean at each level, shape (W, B, K).
-
-    Residuals from the mean of n draws are too small, by (n - 1) / n in the square.
-    """
-    visits = draws.visits
-    return draws.level_block_sums(residual) / np.sqrt(visits * (visits - 1.0))

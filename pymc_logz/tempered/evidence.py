@@ -1,18 +1,22 @@
 """Every estimator on one stored tempered run, and whether they agree."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import warn
-from pymc_logz.estimators import METHODS, LogZCurve, check_agreement
+from pymc_logz.estimators import METHODS, LogZCurve, LogZEstimate, check_agreement
 from pymc_logz.estimators.agreement import joint_covariance
+from pymc_logz.trees.doubts import DOUBTS
 from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset
 from pymc_logz.trees.readers import stored_draws
 
 MATERIAL = 0.25
 """Difference between methods that matters, in units of the first one's error."""
+OFF = ("rule_error", "coarse_ladder", "disagrees", "degenerate")
+"""Statuses of methods that are off by more than their error, by other methods on the same draws."""
 
 
 def check_methods(methods: str | Sequence[str], recommended: str) -> list[str]:
@@ -55,8 +59,9 @@ def tempered_evidence(tree: xr.DataTree, methods: str | Sequence[str]) -> xr.Dat
     stored = tree["evidence"].to_dataset()
     recommended = str(np.asarray(stored[ESTIMATOR])[0])
     curves = [METHODS[name](draws) for name in check_methods(methods, recommended)]
-    dataset = evidence_dataset([curve.estimate for curve in curves], {})
-    dataset.attrs = stored.attrs
+    departing, seen = departing_methods(curves)
+    dataset = evidence_dataset(_told([curve.estimate for curve in curves], departing), {})
+    dataset.attrs = {**stored.attrs, **seen}
     names = [curve.method for curve in curves]
     dataset = dataset.assign_coords(
         other_estimator=names, stage=np.arange(draws.n_levels), beta=("stage", draws.betas)
@@ -64,8 +69,21 @@ def tempered_evidence(tree: xr.DataTree, methods: str | Sequence[str]) -> xr.Dat
     dataset["log_z_curve"] = (ESTIMATOR, "stage"), np.stack([curve.log_z for curve in curves])
     dataset["mcse_curve"] = (ESTIMATOR, "stage"), np.stack([curve.mcse for curve in curves])
     dataset["covariance"] = (ESTIMATOR, "other_estimator"), _covariance(curves)
-    dataset["departs"] = ESTIMATOR, np.isin(names, departing_methods(curves))
+    dataset["departs"] = ESTIMATOR, np.isin(names, departing)
     return dataset
+
+
+def _told(estimates: Sequence[LogZEstimate], departing: Sequence[str]) -> list[LogZEstimate]:
+    """The estimates, with the status of those that depart by more than their own error."""
+    base = next((one for one in estimates if one.usable and one.method not in departing), None)
+    if base is None:
+        return list(estimates)
+    return [
+        replace(one, status="disagrees")
+        if one.status == "ok" and one.method in departing and abs(one.log_z - base.log_z) > one.mcse
+        else one
+        for one in estimates
+    ]
 
 
 def _covariance(curves: Sequence[LogZCurve]) -> np.ndarray:
@@ -78,17 +96,30 @@ def _covariance(curves: Sequence[LogZCurve]) -> np.ndarray:
     return covariance
 
 
-def departing_methods(curves: Sequence[LogZCurve]) -> tuple[str, ...]:
-    """Names of the methods at odds with the others, after a warning that names them."""
+def departing_methods(curves: Sequence[LogZCurve]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Names of the methods at odds with the others, after a warning that names them.
+
+    The second entry are attributes of the group ``evidence`` that say by how much.
+    """
     usable = [curve for curve in curves if curve.usable]
-    if len(usable) < 2:
-        return ()
-    # methods share their draws, so differences that nobody minds can be significant
-    agreement = check_agreement(usable, tolerance=MATERIAL * float(usable[0].mcse[-1]))
-    if not agreement.agree:
+    told = [curve for curve in curves if curve.status in OFF and "apart" in curve.details]
+    departing = tuple(curve.method for curve in told if curve.usable)
+    reasons = [
+        f"{one.method} by {one.details['apart']:+.3g} nats from methods that any ladder suits"
+        f"{'' if one.usable else ', so it has no number'}"
+        for one in told
+    ]
+    doubts = ["; ".join(reasons)] if reasons else []
+    if len(usable) > 1:
+        # methods share their draws, so differences that nobody minds can be significant
+        agreement = check_agreement(usable, tolerance=MATERIAL * float(usable[0].mcse[-1]))
+        if not agreement.agree:
+            doubts.append(str(agreement))
+            departing = (*departing, *agreement.departing)
+    if doubts:
         warn(
-            f"the estimates of this run do not agree: {agreement}. Thermodynamic integration "
-            "departs on a coarse ladder, where more levels (betas=<int>) help; if others depart, "
-            "use more draws or a larger tune"
+            f"the estimates of this run do not agree: {'; '.join(doubts)}. Thermodynamic "
+            "integration departs on a coarse ladder, where more levels (betas=<int>) help; if "
+            "others depart, use more draws or a larger tune"
         )
-    return agreement.departing
+    return departing, {DOUBTS: "; ".join(doubts)} if doubts else {}

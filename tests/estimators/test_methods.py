@@ -45,6 +45,9 @@ def test_every_level_is_right(name: str, n_levels: int) -> None:
     )
     curve = METHODS[name](draws)
     assert curve.method == name
+    if curve.status == "coarse_ladder":  # one step over all of the way
+        assert (name, n_levels) in {("ti_left", 2), ("ti_right", 2), ("ti_corrected", 2)}
+        return
     assert curve.status in USABLE_STATUSES
     assert (curve.log_z[0], curve.mcse[0]) == (0.0, 0.0)
     off = np.abs(curve.log_z - expected_log_z(name, path_betas))[1:]

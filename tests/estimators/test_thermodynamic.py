@@ -1,6 +1,6 @@
 """Stepping stones and thermodynamic integration: rules by hand, order, limits of support."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from support.tempered_draws import PoissonPath, TruncatedPath, ladder, sticky_dr
 from pymc_logz.estimators import (
     METHODS,
     TemperedDraws,
+    bar_chain,
     check_agreement,
     rts,
     stepping_stone,
@@ -142,3 +143,71 @@ def test_repeated_draws_do_not_break_the_tail_fit() -> None:
     assert np.isnan(stepping_stone(draws).khat)
     # a tail of few values, at which the fit divides zero by zero; bounded, so not heavy
     assert pareto_khat(np.repeat([0.0, 0.5, 1.0], [1115, 20, 90])) < 0.5
+
+
+@dataclass(frozen=True)
+class WidePath:
+    """A normal prior of standard deviation 1,000 and one observation of error 0.01."""
+
+    def log_z(self, betas: np.ndarray) -> np.ndarray:
+        return -0.5 * np.log1p(betas * 1e10)
+
+    def draw(self, rng: np.random.Generator, beta: np.ndarray) -> np.ndarray:
+        return rng.normal(size=beta.shape) / np.sqrt(1e-6 + beta * 1e4)
+
+    def log_ratio(self, x: np.ndarray) -> np.ndarray:
+        return -0.5 * 1e4 * x**2
+
+
+INTEGRALS = (ti_left, ti_right, ti_trapezoid, ti_corrected, ti_rb)
+
+
+@pytest.mark.parametrize("power", [2.0, 5.0, 20.0])
+def test_rules_are_never_ok_where_they_are_wrong(power: float) -> None:
+    """Catches ti_corrected = 4e9 and ti_left = -2788 for -310, both with status ok.
+
+    Whatever the ladder is, a sum is off by at most a few errors, or says that it is off, or has no
+    number; methods without such an error keep theirs wherever draws overlap.
+    """
+    path = WidePath()
+    betas = np.append(0.0, np.geomspace(10.0**-power, 1.0, 12))
+    draws = sticky_draws(path, make_rng("wide", power), betas=betas, shape=(20, 600))  # type: ignore[arg-type]
+    exact = path.log_z(betas)[-1]
+    for method in (*INTEGRALS, stepping_stone, stepping_stone_reverse):
+        found = method(draws).estimate
+        if found.status == "ok":
+            assert abs(found.log_z - exact) < 4 * found.mcse, found
+        if found.status not in ("high_khat", "low_weight_ess") and found.usable:
+            assert abs(found.log_z - exact) < 4, found
+        else:
+            assert np.isnan(found.log_z)
+            assert found.status in ("coarse_ladder", "degenerate", "no_overlap")
+
+
+def test_a_fine_ladder_is_ok() -> None:
+    """Would catch a rule that is accused of its noise."""
+    alarms = 0
+    for i in range(10):
+        rng = make_rng("fine ladder", i)
+        draws = sticky_draws(PATH, rng, betas=ladder(60), shape=(40, 400))
+        for method in (ti_corrected, ti_trapezoid, ti_rb, stepping_stone):
+            alarms += method(draws).status != "ok"
+    assert alarms <= 1
+
+
+def test_stones_err_at_least_as_much_as_the_best_method() -> None:
+    """Catches stones from the side that does not see the tail: 15 errors off, with status ok."""
+    betas = np.array([0.0, 1.0])
+    for i in range(20):
+        rng = make_rng("unseen tail", i)
+        # a share of 1% of the reference is wide, and all but never seen at the target
+        wide = rng.uniform(size=(16, 400)) < 0.01
+        level = rng.integers(2, size=(16, 400))
+        x = rng.normal(size=(16, 400)) * np.where(wide & (level == 0), 30.0, 1.0)
+        log_reference = np.logaddexp(np.log(0.99) - x**2 / 2, -np.log(3000) - x**2 / 1800)
+        draws = TemperedDraws(level, -(x**2) / 2 - log_reference, betas, np.zeros(2), np.zeros(2))
+        for method in (stepping_stone, stepping_stone_reverse):
+            found = method(draws)
+            assert found.mcse[1] >= 0.999 * bar_chain(draws).mcse[1]
+            if found.status == "ok":
+                assert abs(found.log_z[1]) < 4 * found.mcse[1]

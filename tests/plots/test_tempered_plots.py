@@ -88,7 +88,7 @@ def test_other_trees_are_refused(name: str) -> None:
     """Catches a KeyError where a sentence is due."""
     for wrong in (xr.DataTree(), {"a": 1}):
         with pytest.raises(
-            ValueError, match=r"'tempering', as sample_tempered.*SimulatedTempering"
+            (TypeError, ValueError), match=r"'tempering', as sample_tempered.*SimulatedTempering"
         ):
             getattr(lz, name)(wrong)
 

@@ -50,6 +50,10 @@ def test_a_coarse_ladder_gives_integration_away() -> None:
     departs = group["estimator"].values[group["departs"]]
     assert {"ti_left", "ti_right"} <= set(departs)
     assert not {"rts", "mbar", "stepping_stone"} & set(departs)
+    status = dict(zip(group["estimator"].values, group["status"].values, strict=True))
+    assert {status[name] for name in ("ti_left", "ti_right")} <= {"rule_error", "coarse_ladder"}
+    assert {status[name] for name in ("rts", "mbar", "stepping_stone")} == {"ok"}
+    assert "ti_left by" in group.attrs["doubts"]
 
 
 def test_the_group_survives_a_file(fine: xr.DataTree, tmp_path) -> None:
