@@ -16,6 +16,7 @@ from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.trees.chains import check_stored_density
 from pymc_logz.trees.comparison import evidence_of
+from pymc_logz.trees.doubts import DOUBTS, STATUSES, Doubt, doubted, noted
 from pymc_logz.trees.layout import ESTIMATOR, along, evidence_dataset, with_units
 from pymc_logz.trees.posterior import check_data, checked_variables, posterior_rows
 from pymc_logz.trees.readers import weighted_draws
@@ -104,7 +105,9 @@ def evidence_sensitivity(
     flat = flatten_model(model, data=symbolic_data(model, values))
     density = RowDensity(flat, compile_kwargs)
     present = {name: own_data(model, name) for name in values}
-    rows, log_weight = _draws(idata, flat)
+    rows, log_weight, doubts = _draws(idata, flat)
+    if (status := str(base["status"].item())) in STATUSES:
+        doubts.append(Doubt(status, str(base.attrs.get(DOUBTS, "of the log Z that is changed"))))
     target = _log_joint(density, rows, present)
     _check_present(idata, target, log_weight)
     changes = []
@@ -115,9 +118,9 @@ def evidence_sensitivity(
             changes.append(joint - target)
             report(1)
     _check_influence(values, present, changes)
-    found = [reweighted_log_z(change, log_weight) for change in changes]
+    found = doubted([reweighted_log_z(change, log_weight) for change in changes], doubts)
     group = _dataset(found, float(base["log_z"]), float(base["mcse"]), values, present)
-    group.attrs["base_estimator"] = str(base[ESTIMATOR].item())
+    group.attrs |= {"base_estimator": str(base[ESTIMATOR].item()), **noted(doubts)}
     result = idata.copy()
     result["sensitivity"] = xr.DataTree(group)
     n_far = sum(not one.usable for one in found)
@@ -172,21 +175,21 @@ def _check_not_observed(model: "pm.Model", name: str) -> None:
         )
 
 
-def _draws(tree: xr.DataTree, flat: FlatModel) -> tuple[np.ndarray, np.ndarray | None]:
-    """Unconstrained draws (chains, draws, d) and their log weights, if they are weighted."""
+def _draws(tree: xr.DataTree, flat: FlatModel) -> tuple[np.ndarray, np.ndarray | None, list[Doubt]]:
+    """Unconstrained draws (chains, draws, d), their log weights if any, and doubts about them."""
     weighted = weighted_draws(tree)
     if weighted is not None:
         check_data(tree, flat)
         log_weight = weighted["log_weight"].transpose("chain", "draw").to_numpy()
         values = checked_variables(weighted, flat.model, what="the group of weighted draws")
-        return unconstrain(flat, values).reshape(*log_weight.shape, -1), log_weight
+        return unconstrain(flat, values).reshape(*log_weight.shape, -1), log_weight, []
     posterior = posterior_rows(tree, flat)
     if np.any(posterior.on_boundary):
         raise ValueError(
             f"{posterior.on_boundary.sum()} draws lie on the boundary of a variable's support, "
             "where they cannot be re-weighted; sample again in double precision"
         )
-    return posterior.rows, None
+    return posterior.rows, None, list(posterior.doubts)
 
 
 def _log_joint(density: RowDensity, rows: np.ndarray, data: Mapping[str, np.ndarray]) -> np.ndarray:

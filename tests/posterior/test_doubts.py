@@ -115,3 +115,20 @@ def test_grave_doubts_come_first() -> None:
 def test_statuses_of_doubts_have_a_number() -> None:
     """Would catch a doubt that replaces the number that it is about by a status without one."""
     assert set(STATUSES) <= USABLE_STATUSES <= set(STATUS_SENTENCES)
+
+
+def test_what_rests_on_doubtful_draws_is_doubtful() -> None:
+    """Catches a curve of Bayes factors with status ok beside a log Z that is not."""
+    with pm.Model() as model:
+        width = pm.Data("width", 1.0)
+        x = pm.Normal("x", 0, width)
+        pm.Normal("y", x, 1, observed=np.ones(20))
+    z = make_rng("narrow").normal(size=(4, 500))
+    draws = dict_to_dataset({"x": 20 / 21 + 0.3 * SPREAD * z})
+    found = lz.bridge_sampling(
+        xr.DataTree.from_dict({"posterior": draws}), model, random_seed=1, progressbar=False
+    )
+    assert models.log_z_of(found)[2] == "wrong_draws"
+    curve = lz.evidence_sensitivity(found, model, {"width": [0.9, 1.1]}, progressbar=False)
+    assert list(curve["sensitivity"]["status"].values) == ["wrong_draws"] * 2
+    assert "errors" in curve["sensitivity"].attrs["doubts"]
