@@ -44,8 +44,8 @@ def misses_a_mode(
 
     A mode whose basin, the inputs from which a search leads there, holds a share s of the prior is
     found with probability 1 - (1 - s)**n by n searches: with 96 that is above 0.9999 for s = 0.12,
-    0.99 for 0.05, 0.62 for 0.01. What hardly any prior draw leads to, such as a small sheet far from
-    all of them, is not found by this or any other local search.
+    0.99 for 0.05, 0.62 for 0.01. What hardly any prior draw leads to, such as a small sheet far
+    from all of them, is not found by this or any other local search.
 
     Parameters
     ----------
