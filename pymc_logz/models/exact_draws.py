@@ -8,22 +8,36 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions import continuous
+from pytensor.graph.basic import Constant
 from pytensor.tensor.random import basic
 
 from pymc_logz.models.known_priors import is_known
+
+TAME_SHAPE = 0.5
+"""Shape of a Beta from which on fewer than 1 in 1e7 of its draws round, and of others none."""
 
 
 def exact_transforms(model: pm.Model) -> dict[Any, Any]:
     """Transforms of all free variables, some of which draw rather than transform a draw."""
     return {
         rv: _Drawing(transform, DRAWN[type(rv.owner.op)])
-        if type(rv.owner.op) in DRAWN and is_known(model, rv)
+        if type(rv.owner.op) in DRAWN and is_known(model, rv) and _may_round(rv)
         else transform
         for rv, transform in model.rvs_to_transforms.items()
     }
+
+
+def _may_round(rv: Any) -> bool:
+    """Whether draws may round, as they do not where all shapes are constants that are not small."""
+    n_shapes = 2 if isinstance(rv.owner.op, basic.BetaRV) else 1
+    shapes = rv.owner.inputs[2 : 2 + n_shapes]
+    return not all(
+        isinstance(shape, Constant) and np.all(shape.data >= TAME_SHAPE) for shape in shapes
+    )
 
 
 @dataclass(frozen=True)
@@ -72,7 +86,6 @@ DRAWN: dict[type, Callable[..., Any]] = {
     basic.BetaRV: lambda one, other: _log_gamma(one) - _log_gamma(other),
     basic.GammaRV: lambda shape, scale: _log_gamma(shape) + pt.log(scale),
     basic.InvGammaRV: lambda shape, scale: pt.log(scale) - _log_gamma(shape),
-    basic.LogNormalRV: lambda mean, sigma: pm.Normal.dist(mean, sigma),
     basic.DirichletRV: _log_simplex,
     continuous.WeibullBetaRV: lambda alpha, beta: (
         pt.log(beta) + pt.log(alpha * pm.Exponential.dist(alpha)) / alpha

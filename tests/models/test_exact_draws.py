@@ -13,6 +13,7 @@ from support.checks import make_rng
 
 from pymc_logz.errors import ImproperPriorError
 from pymc_logz.models.density import RowDensity
+from pymc_logz.models.exact_draws import exact_transforms
 from pymc_logz.models.flat import flatten_model
 from pymc_logz.models.prior import PriorDraws
 
@@ -33,11 +34,13 @@ def model_of(prior: Callable[[], Any]) -> pm.Model:
 
 DRAWN: dict[str, Callable[[], Any]] = {
     "Beta": lambda: pm.Beta("x", 0.7, 2.0),
+    "Beta with a spike": lambda: pm.Beta("x", 0.4, 2.0),
     "Beta at both ends": lambda: pm.Beta("x", 0.01, 0.01),
     "Beta at one end": lambda: pm.Beta("x", 1.0, 0.01),
     "Gamma": lambda: pm.Gamma("x", 0.7, 2.0),
     "Gamma below the smallest number": lambda: pm.Gamma("x", 0.001, 3.0),
     "InverseGamma": lambda: pm.InverseGamma("x", 2.0, 3.0),
+    "InverseGamma with a tail": lambda: pm.InverseGamma("x", 0.4, 3.0),
     "InverseGamma above the largest": lambda: pm.InverseGamma("x", 0.001, 3.0),
     "LogNormal": lambda: pm.LogNormal("x", 1.0, 0.5),
     "Weibull": lambda: pm.Weibull("x", 1.5, 2.0),
@@ -95,6 +98,17 @@ def test_draws_of_any_shape_under_random_parameters(name: str) -> None:
         assert stats.ks_2samp(ours[:, i] * ours[:, 0], other[:, i] * other[:, 0]).pvalue > LOWEST_P
 
 
+def test_ordinary_priors_are_drawn_from_as_they_were() -> None:
+    """Catches a graph that costs compilation where nothing rounds."""
+    with pm.Model() as model:
+        pm.Gamma("rate", 2.0, 1.0)
+        pm.Beta("share", 1.0, 2.0)
+        pm.LogNormal("size", 0.0, 1.0)
+        spike = pm.Beta("spike", 0.1, 2.0)
+    changed = [rv for rv, one in exact_transforms(model).items() if hasattr(one, "draw")]
+    assert changed == [spike]
+
+
 def test_log_z_of_a_prior_beyond_rounding() -> None:
     """Catches 0.4 nats: 69% of the draws of Beta(1, 0.01) are 1 in double precision."""
     with pm.Model() as model:
@@ -110,9 +124,10 @@ def test_log_z_of_a_prior_beyond_rounding() -> None:
     [
         lambda: pm.Kumaraswamy("x", 0.01, 0.01),
         lambda: pm.StudentT("x", nu=0.005, mu=0.0, sigma=1.0),
+        lambda: pm.LogNormal("x", 0.0, 400.0),
         lambda: pm.Mixture("x", [0.5, 0.5], [pm.Beta.dist(0.01, 0.01), pm.Beta.dist(1.0, 1.0)]),
     ],
-    ids=["bounds", "infinity", "unknown"],
+    ids=["bounds", "infinity", "no density there", "unknown"],
 )
 def test_other_priors_that_round_are_refused(prior: Callable[[], Any]) -> None:
     """Catches a log Z without the part of the prior whose unconstrained values are infinite."""
