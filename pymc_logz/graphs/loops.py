@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.replace import clone_replace
@@ -57,55 +58,65 @@ def compile_loop(
     trial_inputs: Sequence[Any],
     alternative: Callable[[], Step] | None = None,
 ) -> Compiled:
-    """Compile so many steps, for the backend that `choose_backend` decides on.
+    """Compile so many steps, or fewer, for the backend that `choose_backend` decides on.
 
     Parameters
     ----------
     step
         One step.
     n_steps
-        Length of the loop.
+        Length of the sequences: as many steps as can be asked for.
     compile_kwargs
         Keyword arguments of ``pytensor.function``; ``"mode"`` decides the backend when given.
     trial_inputs
-        Values to call it with once.
+        Values to call it with once, without the number of steps.
     alternative
         Another graph of the same step, which JAX is tried with before it is given up.
 
     Returns
     -------
     Compiled
-        Function of the state, of the sequences with an axis of length ``n_steps`` in front, and of
-        the constants. It returns the last state, and what was traced with that axis in front.
+        Function of the number of steps to make, of the state, of the sequences with an axis of
+        length ``n_steps`` in front, and of the constants. It returns the last state, and what was
+        traced with an axis in front, which counts at least the steps made.
     """
     makers: list[Maker] = [partial(_compile, step, n_steps)]
     if alternative is not None:
         makers.append(lambda choice: _compile(alternative(), n_steps, choice))
-    return compile_first(makers, compile_kwargs, trial_inputs)
+    return compile_first(makers, compile_kwargs, [np.array(n_steps), *trial_inputs])
 
 
 def _compile(step: Step, n_steps: int, choice: Choice) -> Compiled:
     if choice.is_jax:
-        return _jax_loop(step, choice)
+        return _jax_loop(step, n_steps, choice)
     return compile_graph(_scan(step, n_steps), choice)
 
 
-def _jax_loop(step: Step, choice: Choice) -> Compiled:
+def _jax_loop(step: Step, n_steps: int, choice: Choice) -> Compiled:
     import jax
+    import jax.numpy as jnp
 
     function, backend = function_of(step.inputs, step.outputs, choice)
     one_step, n_state = function.vm.jit_fn, len(step.state)
     n_before = n_state + len(step.sequences)
 
-    def loop(*values: Any) -> list[Any]:
+    def loop(n_asked: Any, *values: Any) -> list[Any]:
+        state, sequences = values[:n_state], values[n_state:n_before]
         constants = values[n_before:]
 
-        def body(state: tuple[Any, ...], at: tuple[Any, ...]) -> tuple[Any, Any]:
-            outputs = tuple(one_step(*state, *at, *constants))
-            return outputs[:n_state], outputs[n_state:]
+        def at(i: Any, state: Any) -> list[Any]:
+            return one_step(*state, *(part[i] for part in sequences), *constants)
 
-        state, traced = jax.lax.scan(body, values[:n_state], values[n_state:n_before])
-        return [*state, *traced]
+        def body(i: Any, carried: tuple[Any, Any]) -> tuple[Any, Any]:
+            state, traces = carried
+            outputs = at(i, state)
+            traced = zip(traces, outputs[n_state:], strict=True)
+            return tuple(outputs[:n_state]), tuple(trace.at[i].set(now) for trace, now in traced)
+
+        shapes = jax.eval_shape(at, 0, state)[n_state:]
+        traces = tuple(jnp.zeros((n_steps, *shape.shape), shape.dtype) for shape in shapes)
+        state, traces = jax.lax.fori_loop(0, n_asked, body, (tuple(state), traces))
+        return [*state, *traces]
 
     # the jitted function keeps nothing between calls, so threads may share it
     return Compiled(jax.jit(loop), backend, choice.reason)
@@ -117,6 +128,7 @@ def _scan(step: Step, n_steps: int) -> tuple[list[Any], list[Any]]:
         pt.tensor(var.name, dtype=var.dtype, shape=(n_steps, *var.type.shape))
         for var in step.sequences
     ]
+    n_asked = pt.lscalar("n_asked")
     in_order = [*step.sequences, *step.state, *step.constants]
 
     def one_step(*args: Any) -> list[Any]:
@@ -128,9 +140,11 @@ def _scan(step: Step, n_steps: int) -> tuple[list[Any], list[Any]]:
         sequences=sequences,
         outputs_info=[*step.state, *[None] * len(step.traced)],
         non_sequences=list(step.constants),
+        n_steps=n_asked,
         return_updates=False,
         strict=True,
     )
     n_state = len(step.state)
     looped = replace(step, sequences=sequences)
-    return looped.inputs, [*(trace[-1] for trace in traces[:n_state]), *traces[n_state:]]
+    inputs = [n_asked, *looped.inputs]
+    return inputs, [*(trace[-1] for trace in traces[:n_state]), *traces[n_state:]]

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pymc.pymc_logz")
 
-SECOND_TRY = 4
-"""Factor in the temperatures of a run whose first try was not good enough."""
+SECOND_TRY, LONGER = 4, 2
+"""Factors in the temperatures of a run whose first try was not good enough: in its status, and in
+nothing but the size of its error."""
 MOST_MOVES = 2**24
 """Moves of all rows together beyond which no second try is made: minutes for most models."""
 MAX_GROWTH = 64
@@ -123,10 +124,11 @@ def run_twice(
     The second run has fresh rows, and is the one that counts.
     """
     runs = run_until(planned, settings, rng, progress)
-    longer = planned.longer(SECOND_TRY)
-    n_moves = settings.draws * settings.chains * longer.plan.n_temperatures
     estimate = forward_estimate(Directions(runs, planned.reference))
-    good = estimate.status == "ok" and estimate.mcse <= max(DEFAULT_MCSE)
+    sound = estimate.status == "ok"
+    longer = planned.longer(LONGER if sound else SECOND_TRY)
+    n_moves = settings.draws * settings.chains * longer.plan.n_temperatures
+    good = sound and estimate.mcse <= max(DEFAULT_MCSE)
     asked = settings.target_mcse is not None or len(runs) < settings.chains
     if good or asked or longer.plan is planned.plan or n_moves > MOST_MOVES:
         return planned, runs

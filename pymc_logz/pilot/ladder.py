@@ -12,9 +12,13 @@ from pymc_logz.weights import log_mean, weight_ess
 
 MAX_TEMPERATURES = 2**14
 FIRST_CUTS = 16
+SHORTEST = 2
+"""Temperatures of the first ladder that is tried where rows of the target can be annealed back."""
+ROWS_BACK = 256
+"""Most of them that are: a mode that a fit misses is worth 0.01 nats if none of them is in it."""
 MAX_GROWTH = 4
-CHEAP = 2**18
-"""Evaluations of a run up to which the smaller of two errors is aimed at: a few times as many as
+CHEAP = 2**13
+"""Moves of all rows of a run up to which the smaller of two errors is aimed at: about as many as
 default posterior sampling makes on a model of few parameters."""
 NEGLIGIBLE = 0.01
 """Share of the target's rows that may be missed: that much of the posterior is worth 0.01 nats."""
@@ -71,8 +75,9 @@ def choose_plan(
         as its stages: they see the parts of the target that a few rows from the reference do not
         find.
     """
-    cuts = FIRST_CUTS if target_rows is None else 1
-    n_temperatures = cuts * (stages.betas.size - 1)
+    n_temperatures = FIRST_CUTS * (stages.betas.size - 1) if target_rows is None else SHORTEST
+    if target_rows is not None:
+        target_rows = rng.permutation(target_rows)[:ROWS_BACK]
     before = np.inf
     while True:
         trial = anneal(block, stages.plan(n_temperatures), draw_start(), rng)

@@ -93,7 +93,7 @@ def learned_reference(
     what = f"{n} Student-t component{'s' * (n > 1)} {origin}{shape}"
     if covered < COVERED:
         reason = f"{what} cover the pilot's rows with an effective share of {covered:.1g} only"
-        return Reference("prior", reason, funnel=funnel)
+        return Reference("prior", reason, funnel=funnel, poor_fit=mode is None)
     reason = f"{what} cover the pilot's rows with an effective share of {covered:.2f}"
     return Reference("learned" if mode is None else "laplace", reason, best, error, funnel)
 

@@ -23,6 +23,8 @@ from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.posterior import posterior_of
 
+PORTIONS = 2
+"""Portions of rows of a pilot whose stages the run follows: of the others only the end is used."""
 MORE_ROWS = 4
 """Factor in the rows of a pilot that is repeated."""
 PRIOR_ROWS = 2**11
@@ -83,12 +85,14 @@ def plan_run(
     report
         Told of each beta that the pilot reaches.
     """
-    stages, reference = look(prepared, block, settings, rng, report)
-    moved = reference.start(block)
-    if stages is None:
-        start = moved.path.sample_reference(rng, block.n_rows)
-        return make_plan(moved, settings, start, rng, report, reference)
-    if reference.mixture is not None:
+    for more in (1, MORE_ROWS):
+        stages, reference = look(prepared, block, settings, rng, report, more=more)
+        moved = reference.start(block)
+        if stages is None:
+            start = moved.path.sample_reference(rng, PORTIONS * block.n_rows)
+            return make_plan(moved, settings, start, rng, report, reference)
+        if reference.mixture is None:
+            break
         rows = stages.rows.position if stages.rows else None
         planned, trial = refine(moved, settings, settled(stages), rng, reference, rows)
         against = None if trial is None else objection(stages, trial)
@@ -97,6 +101,7 @@ def plan_run(
             return planned
         reason = f"a fit to the pilot's rows was dropped, since {against}"
         reference = Reference("prior", reason, funnel=reference.funnel)
+    assert stages is not None
     return from_stages(reference.start(block), settings, stages, rng, reference)
 
 
@@ -108,13 +113,15 @@ def look(
     report: Any = None,
     *,
     even: bool = True,
+    more: int = 1,
 ) -> tuple[Stages | None, Reference]:
     """What the path is to start from, and the pilot from the prior that this was learned from.
 
     There is no such pilot where the reference was given. Rows of a funnel are evened out, unless
-    ``even`` is false.
+    ``even`` is false. The pilot has ``more`` times the rows of a portion, or as many as
+    `MORE_ROWS` where no fit to fewer rows covers them.
     """
-    start = prepared.prior(rng, block.n_rows)
+    start = prepared.prior(rng, more * block.n_rows)
     check_start(prepared, block, start)
     asked = settings.reference_asked
     if isinstance(asked, xr.DataTree):
@@ -132,9 +139,12 @@ def look(
     if funnel is not None:
         # the narrow end of a funnel is where rows that move in it as it is do not get
         evened = Reference("prior", "", funnel=funnel).start(block)
-        start = evened.path.sample_reference(rng, block.n_rows)
+        start = evened.path.sample_reference(rng, len(start))
         stages = walk(evened, settings, start, rng, report, n_rows)
-    return stages, learned_reference(prepared, stages, rng, funnel=funnel)
+    reference = learned_reference(prepared, stages, rng, funnel=funnel)
+    if reference.poor_fit and more < MORE_ROWS:
+        return look(prepared, block, settings, rng, report, even=even, more=MORE_ROWS)
+    return stages, reference
 
 
 def look_at_prior(prepared: Prepared, rng: np.random.Generator) -> np.ndarray:
@@ -205,7 +215,7 @@ def from_stages(
     planned, trial = refine(block, settings, stages, rng, reference)
     if trial is not None and block.n_groups == 1 and lost_part(stages, trial):
         # a mode died out by chance, which is less likely among more rows
-        rows = block.path.sample_reference(rng, MORE_ROWS * block.n_rows)
+        rows = block.path.sample_reference(rng, MORE_ROWS * PORTIONS * block.n_rows)
         stages = walk(block, settings, rows, rng)
         planned, trial = refine(block, settings, stages, rng, reference)
         warn_of_lost_part(0.0 if trial is None else lost_part(stages, trial))
@@ -225,7 +235,8 @@ def refine(
     ladder = settings.ladder()
     if ladder is not None:
         return Planned(block, stages.plan_for(ladder), reference), None
-    draw_start = partial(block.path.sample_reference, rng, block.n_rows)
+    n_portions = PORTIONS if target_rows is None and not block.row_data else 1
+    draw_start = partial(block.path.sample_reference, rng, n_portions * block.n_rows)
     plan, trial = choose_plan(block, stages, draw_start, rng, settings.aim, target_rows)
     return Planned(block, plan, reference, stages), trial
 

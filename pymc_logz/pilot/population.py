@@ -23,7 +23,9 @@ from pymc_logz.weights import log_mean, normalise, systematic_resample
 
 MAX_STAGES = 500
 FIRST_STEP_SIZE = 0.5
-MAX_EXTRA_BLOCKS = 8
+MOVES_BETWEEN_LOOKS = 4
+"""Moves after which a population is looked at: more are often more than it needs."""
+MAX_EXTRA_LOOKS = 16
 ACCEPT_TOLERANCE = 0.1
 """How far below its aim an acceptance rate may stay; above it, rows only move less than they could,
 which their correlation tells."""
@@ -33,6 +35,9 @@ posterior's fit is no better for rows that moved four times as long (docs/theory
 PATIENCE, SLOW = 3, 0.9
 """Blocks of moves after which rows whose correlation falls by less than to this factor, twice in a
 row, are left to themselves."""
+ROWS_TO_CORRELATE = 8
+"""Rows for each dimension from which on moves follow correlations: those of fewer rows, of which
+many are copies, lead the rows that they were taken from astray, by 5 nats in 50 dimensions."""
 ISLANDS = 4
 """Parts of the population that are resampled apart: as many independent looks at the path."""
 
@@ -143,8 +148,18 @@ class Population:
             return
         position = centred(np.asarray(self.state.position), weight, self.n_groups)
         self.scale = population_scale(position, weight, self.scale)
-        if kernel.dense:
-            self.correlation = population_correlation(position, weight)
+        self.correlate(kernel, position, weight)
+
+    def correlate(
+        self, kernel: Kernel, position: np.ndarray, weight: np.ndarray | None = None
+    ) -> None:
+        """Take the correlations, where the kernel's scales are dense, from enough rows."""
+        if not kernel.dense:
+            return
+        n, d = position.shape
+        weight = np.full(n, 1.0 / n) if weight is None else weight
+        few = n < ROWS_TO_CORRELATE * d
+        self.correlation = np.eye(d) if few else population_correlation(position, weight)
 
     def full_scale(self) -> np.ndarray:
         """Scale as a move takes it, shape (d,) or (d, d)."""
@@ -226,20 +241,30 @@ def run_pilot(
         if report is not None:
             report(beta)
     rows = target_rows(block, population, rng, target_accept, n_target_rows)
+    stages[-1] = _record(beta, population)
     return replace(_stack(stages, population), rows=rows)
 
 
 def target_rows(
     block: Block, population: Population, rng: np.random.Generator, target_accept: float, n: int
 ) -> TargetRows | None:
-    """At least n rows of a population at beta = 1, which moves on between one look and the next."""
-    looks: list[TargetRows] = []
-    while len(looks) * len(population.founder) < n:
-        if looks:
-            move(block, population, 1.0, rng, target_accept)
-        state = population.state
-        looks.append(TargetRows(*(np.asarray(v) for v in (state.position, *state.evaluation[:2]))))
-    return TargetRows(*map(np.concatenate, zip(*looks, strict=True))) if looks else None
+    """At least n rows of a population at beta = 1, which moves on between one look and the next.
+
+    Its moves follow the correlations of all rows that were seen, of which nothing is estimated.
+    """
+    if not n:
+        return None
+    seen = _seen(population)
+    while len(seen.position) < n:
+        population.correlate(block.kernel, seen.position)
+        move(block, population, 1.0, rng, target_accept)
+        seen = TargetRows(*map(np.concatenate, zip(seen, _seen(population), strict=True)))
+    return seen
+
+
+def _seen(population: Population) -> TargetRows:
+    state = population.state
+    return TargetRows(*(np.asarray(part) for part in (state.position, *state.evaluation[:2])))
 
 
 def _record(beta: float, population: Population) -> dict[str, Any]:
@@ -297,17 +322,17 @@ def settle(
     than that only if the step size is still much too long. Draws of the reference need no moves
     but to find a step size.
     """
-    n_blocks, aim = -(-tune // block.n_moves), block.kernel.acceptance_for(target_accept)
+    n_looks, aim = -(-tune // MOVES_BETWEEN_LOOKS), block.kernel.acceptance_for(target_accept)
     start, is_reference = np.asarray(population.state.position), population.log_ratio.size == 0
     correlation = [1.0]
-    for i in range(n_blocks + MAX_EXTRA_BLOCKS):
+    for i in range(n_looks + MAX_EXTRA_LOOKS):
         move(block, population, beta, rng, target_accept)
         correlation.append(correlation_with(start, population))
         # nothing may have moved yet: see `move`
         good = population.acceptance_rate >= aim - ACCEPT_TOLERANCE
         if not good and block.kernel.step_size is None:
             continue
-        if is_reference or i + 1 >= n_blocks or _forgot(correlation):
+        if is_reference or i + 1 >= n_looks or _forgot(correlation):
             break
 
 
@@ -325,13 +350,14 @@ def move(
     rng: np.random.Generator,
     target_accept: float,
 ) -> None:
-    """One block of moves of the population, and a correction of its step size."""
-    scale = np.tile(population.full_scale(), (block.n_moves, *[1] * len(block.scale_shape)))
-    step_size = np.full(block.n_moves, population.step_size)
+    """A few moves of the population, and a correction of its step size."""
+    n_moves = min(MOVES_BETWEEN_LOOKS, block.n_moves)
+    scale = np.tile(population.full_scale(), (n_moves, *[1] * len(block.scale_shape)))
+    step_size = np.full(n_moves, population.step_size)
     refreshment = block.kernel.refreshment_for(step_size)
     if population.log_ratio.size == 0:  # not evaluated yet: see Block.initial_state
         step_size[0], refreshment[0] = 0.0, 1.0
-    moves = Move(np.full(block.n_moves, beta), step_size, scale, refreshment)
+    moves = Move(np.full(n_moves, beta), step_size, scale, refreshment)
     population.state, trace = block.run(population.state, moves, rng)
     last = trace.log_ratio[-1]
     population.log_ratio = np.where(np.isnan(last), -np.inf, last)

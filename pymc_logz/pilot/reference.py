@@ -46,6 +46,8 @@ class Reference:
     """Error of its log normalising constant, in nats."""
     funnel: Funnel | None = None
     """What rows are evened out by while they move; None if they are not."""
+    poor_fit: bool = False
+    """Whether it is the prior because a fit was refused, which one to more rows might not be."""
 
     def start(self, block: Block) -> Block:
         """The moves of a block whose path starts at the prior, on the path from this reference."""

@@ -46,7 +46,7 @@ class Trace(NamedTuple):
 class Block:
     """A fixed number of kernel moves over a batch of rows, compiled once, when first needed.
 
-    A shorter list of moves is padded with moves of step size 0, which stay where they are.
+    A shorter list of moves is padded with moves that are not made.
 
     Parameters
     ----------
@@ -187,10 +187,16 @@ class Block:
 
         The last portion has what is left. Rows that bring data along stay together.
         """
-        if self.row_data:
-            return [self.initial_state(position)]
-        ends = range(self.n_rows, len(position), self.n_rows)
-        return [self.initial_state(part) for part in np.split(position, ends)]
+        return self._split(self.initial_state(position))
+
+    def _split(self, state: KernelState) -> list[KernelState]:
+        """A state in portions of rows."""
+        n = len(state.position)
+        if self.row_data or n <= self.n_rows:
+            return [state]
+        ends = range(self.n_rows, n, self.n_rows)
+        columns = (np.split(np.asarray(part), ends) for part in leaves(state))
+        return [filled(state, parts) for parts in zip(*columns, strict=True)]
 
     def _still_moves(self, n_moves: int) -> Move:
         """Moves at beta = 0 that stay where they are."""
@@ -207,15 +213,15 @@ class Block:
     def run(
         self, state: KernelState, moves: Move, rng: np.random.Generator
     ) -> tuple[KernelState, Trace]:
-        """Make at most ``n_moves`` moves with fresh noise.
+        """Make at most ``n_moves`` moves with fresh noise, rows in portions.
 
         Returns
         -------
         KernelState, Trace
             Where the rows are, and what happened on the way, over the moves asked for.
         """
-        state, trace = self.launch(state, moves, rng)
-        return state, trace()
+        states, trace = launch_all(self, self._split(state), moves, rng)
+        return joined(states), trace()
 
     def launch(
         self, state: KernelState, moves: Move, rng: np.random.Generator
@@ -234,10 +240,10 @@ class Block:
         if n_computed > n_rows:
             state = mapped(lambda part: _lengthened(part, n_computed, axis=0), state)
             noise = mapped(lambda part: _lengthened(part, n_computed, axis=1), noise)
-        moves = _pad(moves, self.n_moves)
+        moves = Move(*(_lengthened(part, self.n_moves, axis=0) for part in moves))
         arguments = leaves((state, moves, noise, self.row_data, self.asked.values))
-        outputs = iter(self.compiled.call(*arguments))
-        self.work.add(self.n_moves * n_computed * self.cost_of_move)
+        outputs = iter(self.compiled.call(np.array(n_asked), *arguments))
+        self.work.add(n_asked * n_computed * self.cost_of_move)
         state, traced = filled(state, outputs), list(outputs)
         if n_computed > n_rows:
             state = mapped(lambda part: np.asarray(part)[:n_rows], state)
@@ -278,8 +284,10 @@ def joined(states: Sequence[KernelState]) -> KernelState:
 def _lengthened(array: Any, length: int, axis: int) -> np.ndarray:
     """An array with its last row repeated, up to so many rows."""
     array = np.asarray(array)
-    last = np.take(array, [-1], axis=axis)
     missing = length - array.shape[axis]
+    if missing == 0:
+        return array
+    last = np.take(array, [-1], axis=axis)
     return np.concatenate([array, np.repeat(last, missing, axis=axis)], axis=axis)
 
 
@@ -288,13 +296,3 @@ def _per_row(data: np.ndarray | None, n_rows: int) -> tuple[int, list[np.ndarray
     if data is None:
         return 1, []
     return len(data), [np.repeat(data, n_rows // len(data), axis=0).astype(float)]
-
-
-def _pad(moves: Move, length: int) -> Move:
-    """Repeat the last move with step size 0, which stays where it is."""
-    missing = length - len(moves.beta)
-    if missing == 0:
-        return moves
-    still = Move(*(np.repeat(np.asarray(part)[-1:], missing, axis=0) for part in moves))
-    still = still._replace(step_size=np.zeros(missing))
-    return Move(*(np.concatenate(pair) for pair in zip(moves, still, strict=True)))

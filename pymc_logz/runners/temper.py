@@ -235,7 +235,8 @@ class TemperBlock:
         Walkers, callable
             Walkers that can be launched from, and a function that waits for what they did.
         """
-        outputs = iter(self.compiled.call(*self._arguments(walkers, tables, rng)))
+        arguments = self._arguments(walkers, tables, rng)
+        outputs = iter(self.compiled.call(np.array(self.n_moves), *arguments))
         self.work.add(self.n_moves * self.n_walkers * self.cost_of_move)
         walkers, rest = filled(walkers, outputs), list(outputs)
 

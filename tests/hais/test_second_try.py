@@ -82,7 +82,7 @@ def test_errors_aimed_at_become_variances() -> None:
 def test_the_finer_aim_is_for_cheap_runs() -> None:
     """Catches dear runs made dearer for an error that no reading of a Bayes factor needs."""
     aim = Aim(0.1, 1.0, n_rows=N)
-    assert aim.growth(8, 0.4) == pytest.approx(4.0)
+    assert aim.growth(CHEAP // N // 4, 0.4) == pytest.approx(4.0)
     dear = 4 * CHEAP // N
     assert aim.growth(dear, 0.4) == pytest.approx(0.4)
     assert aim.growth(dear, 5.0) == pytest.approx(5.0)

@@ -17,6 +17,7 @@ from pymc_logz import bridge_sampling, sample_hais, sample_tempered
 from pymc_logz.kernels import Hamiltonian, Langevin, RandomWalk, Slice
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.paths.geometric import AnnealingPath
+from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.block import MOVES_PER_BLOCK, Block
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.runners.work import Work
@@ -70,13 +71,13 @@ def asked_for(block: Any, call: Any) -> int:
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=IDS)
 def test_a_block_counts_what_the_model_is_asked_for(kernel: Kernel) -> None:
-    """Catches leapfrog steps, turns of a slice, or moves that fill up a block left uncounted."""
+    """Catches leapfrog steps, turns of a slice, or moves that only fill up a block counted."""
     block = Block(counting_path(), kernel.resolved(N_DIMS), N_ROWS, PYTHON)
     start = block.asked.sample_reference(make_rng("start"), N_ROWS)
     block.compile()
     assert block.work.done == 0, "what a compiled function is tried out with"
     asked = asked_for(block, lambda: block.evaluate(start))
-    assert asked == block.n_moves * N_ROWS * kernel.evaluations_per_move(N_DIMS)
+    assert asked == N_ROWS * kernel.evaluations_per_move(N_DIMS)
     walking = TemperBlock(block, 3, 4, compile_kwargs=PYTHON)
     assert walking.work is block.work
     asked_for(walking, lambda: walking.start(start[:4], make_rng("walkers")))
@@ -119,7 +120,7 @@ def test_annealing_of_a_given_ladder_costs_draws_times_temperatures(
     attrs = tree["evidence"].attrs
     assert attrs["run_row_gradients"] == 5 * 3 * k * 2
     # no pilot: one look at the likelihood of the pilot's rows
-    assert attrs["pilot_row_gradients"] == 256 * MOVES_PER_BLOCK * 2
+    assert attrs["pilot_row_gradients"] == RunSettings.pilot_rows * 2
     assert isinstance(attrs["run_row_gradients"], int)
 
 
@@ -144,7 +145,7 @@ def test_tempering_counts_climb_warm_up_and_draws(model: pm.Model) -> None:
     attrs = tree["evidence"].attrs
     # of each chain: three levels climbed with two evaluations of starts, one tune, the draws
     assert attrs["run_row_gradients"] == 2 * 6 * m * (3 + 2 + 1 + 2)
-    assert attrs["pilot_row_gradients"] > 256 * m
+    assert attrs["pilot_row_gradients"] > RunSettings.pilot_rows
 
 
 def test_a_bridge_counts_rows(model: pm.Model) -> None:
