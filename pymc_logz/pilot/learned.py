@@ -176,11 +176,34 @@ def too_far(stages: Stages, log_z: float, error: float) -> str | None:
     log_z, error
         From a reference, in nats.
     """
-    pilot, pilot_error = islands_log_z(stages)
-    apart, slack = abs(pilot - log_z), LOG_Z_SLACK[0] + LOG_Z_SLACK[1] * (stages.betas.size - 1)
-    if apart > LOG_Z_DISTANCE * np.hypot(pilot_error, error) + slack:
-        return f"log Z of trial rows from it is {apart:.2f} nats away from the pilot's"
+    apart = nats_above(stages, log_z, error)
+    if apart is not None:
+        return f"log Z of trial rows from it is {abs(apart):.2f} nats away from the pilot's"
     return None
+
+
+def falls_short(stages: Stages, other: Stages) -> str | None:
+    """What speaks against a reference: that the pilot found more than one which starts there.
+
+    Parameters
+    ----------
+    stages
+        The pilot, from the prior.
+    other
+        The one from the reference.
+    """
+    apart = nats_above(stages, *islands_log_z(other))
+    if apart is not None and apart > 0:
+        return f"log Z of rows from it is {apart:.2f} nats below the pilot's"
+    return None
+
+
+def nats_above(stages: Stages, log_z: float, error: float) -> float | None:
+    """How far the log Z of a pilot is above another one; None if that may be chance."""
+    pilot, pilot_error = islands_log_z(stages)
+    apart = pilot - log_z
+    slack = LOG_Z_SLACK[0] + LOG_Z_SLACK[1] * (stages.betas.size - 1)
+    return apart if abs(apart) > LOG_Z_DISTANCE * np.hypot(pilot_error, error) + slack else None
 
 
 def islands_log_z(stages: Stages) -> tuple[float, float]:

@@ -15,8 +15,9 @@ from pymc_logz.paths.funnels import fitted_funnel
 from pymc_logz.paths.mixture import mixture_path
 from pymc_logz.pilot.checks import lost_part, stuck_stages, warn_of_lost_part, warn_of_stuck
 from pymc_logz.pilot.ladder import choose_plan
-from pymc_logz.pilot.learned import learned_reference, n_target_rows, objection
+from pymc_logz.pilot.learned import falls_short, learned_reference, n_target_rows, objection
 from pymc_logz.pilot.population import Stages, run_pilot
+from pymc_logz.pilot.posterior import sampled_reference
 from pymc_logz.pilot.reference import Reference, at_mode, check_start, reference_of_draws
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.anneal import Annealed, Plan
@@ -100,8 +101,17 @@ def plan_run(
             warn_of_stuck(stuck_stages(stages))
             return planned
         reason = f"a fit to the pilot's rows was dropped, since {against}"
-        reference = Reference("prior", reason, funnel=reference.funnel)
+        reference = Reference("prior", reason, funnel=reference.funnel, poor_fit=True)
     assert stages is not None
+    sampled = sampled_reference(prepared, block, reference, rng)
+    if sampled.mixture is not None:
+        moved = sampled.start(block)
+        start = moved.path.sample_reference(rng, PORTIONS * block.n_rows)
+        planned = make_plan(moved, settings, start, rng, report, sampled)
+        if planned.stages is None or not (against := falls_short(stages, planned.stages)):
+            return planned
+        reason = f"a fit to draws of pm.sample was dropped, since {against}"
+        reference = replace(reference, reason=reason)
     return from_stages(reference.start(block), settings, stages, rng, reference)
 
 

@@ -205,8 +205,7 @@ class Block:
 
     def evaluate(self, position: np.ndarray) -> np.ndarray:
         """Log ratio of rows (n, d) as it is, NaN and infinities included, shape (n,)."""
-        state = self.initial_state(position)
-        still = self._still_moves(1)
+        state, still = self.initial_state(position), self._still_moves(1)
         _, trace = self.run(state, still, np.random.default_rng(0))
         return trace.log_ratio[0]
 
