@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
 from pymc_logz.paths.elliptical import Elliptical
@@ -107,11 +106,14 @@ def fit_clusters(
         ]
         shares = np.maximum(belongs.mean(axis=1), 1e-12)
         shares /= shares.sum()
-        parts = np.array([one.log_density_of(standard) for one in components])
+        square = np.array([one.square_distance(standard) for one in components])
+        pairs = zip(components, square, strict=True)
+        parts = np.array([one.log_density_at(apart) for one, apart in pairs])
         parts += np.log(shares)[:, None]
         total = logsumexp(parts, axis=0)
         belongs = np.exp(parts - total)
-        weight = np.array([_tail_weight(one, standard) for one in components])
+        # rows count less, the further out they are
+        weight = (df + standard.shape[1]) / (df + square)
         now = float(total.sum())
         if now - before < TOLERANCE * len(rows):
             break
@@ -152,10 +154,3 @@ def _fitted(
     covariance = shrunk_covariances(covariance[None], max(n_rows * independent, 1.0))[0]
     covariance += LEAST_SPREAD**2 * np.eye(len(mean))
     return Elliptical(mean, np.linalg.cholesky(covariance), df)
-
-
-def _tail_weight(component: Elliptical, rows: np.ndarray) -> np.ndarray:
-    """How much rows count for a component: less, the further out they are; shape (n,)."""
-    white = solve_triangular(component.factor, (rows - component.centre).T, lower=True)
-    d = len(component.centre)
-    return np.asarray((component.df + d) / (component.df + (white**2).sum(axis=0)))

@@ -98,8 +98,17 @@ class Elliptical:
 
     def log_density_of(self, rows: np.ndarray) -> np.ndarray:
         """Log density of rows (n, d), shape (n,)."""
-        whitened = solve_triangular(self.factor, (rows - self.centre).T, lower=True)
-        square = (whitened**2).sum(axis=0)
+        return self.log_density_at(self.square_distance(rows))
+
+    def square_distance(self, rows: np.ndarray) -> np.ndarray:
+        """Square of the Mahalanobis distance of rows (n, d) from the centre, shape (n,)."""
+        whitened = solve_triangular(
+            self.factor, (rows - self.centre).T, lower=True, check_finite=False
+        )
+        return np.asarray((whitened**2).sum(axis=0))
+
+    def log_density_at(self, square: np.ndarray) -> np.ndarray:
+        """Log density at these squares of the Mahalanobis distance, of the same shape."""
         if np.isinf(self.df):
             return self.log_constant - 0.5 * square
         return self.log_constant - self._power * np.log1p(square / self.df)

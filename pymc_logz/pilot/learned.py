@@ -25,6 +25,8 @@ WELL_COVERED = 0.2
 """Effective share of the rows up to which further components are tried."""
 NEGLIGIBLE = 0.01
 """Share of the rows that a fit may miss: as much of the posterior is worth 0.01 nats."""
+GIVE_UP = 2
+"""Further components in a row that cover no more of the rows, after which no more are tried."""
 COVERED = 0.01
 """Effective share of the rows, weighted between fit and target, below which a fit is refused: a
 removed mode leaves 0.002 and less, the worst of the fits that have all modes 0.03."""
@@ -78,13 +80,15 @@ def learned_reference(
             "from anywhere else"
         )
         return Reference("prior", reason, funnel=funnel)
-    best, covered = None, -np.inf
+    best, covered, worse = None, -np.inf, 0
     at_mode = [] if mode is None else [Clusters((mode,), np.ones(1), np.nan)]
     for fit in at_mode or candidates(stages, rng):
         mixture = with_prior(prepared, fit, log_mass, funnel)
         if (share := covered_share(mixture, rows)) > covered:
-            best, covered = mixture, share
-        if covered > WELL_COVERED:
+            best, covered, worse = mixture, share, 0
+        else:
+            worse += 1
+        if covered > WELL_COVERED or worse == GIVE_UP:
             break
     assert best is not None
     n = len(best.components)
