@@ -51,9 +51,10 @@ def log_integral(log_f: Callable[..., np.ndarray], *rules: Rule) -> float:
 
 def normal_log_z(y: np.ndarray, design: np.ndarray, prior_sd: np.ndarray, sd: float) -> float:
     """Log density of ``y ~ Normal(design @ b, sd)`` with ``b ~ Normal(0, prior_sd)``."""
-    scaled = design * prior_sd / sd
-    gram = np.eye(scaled.shape[1]) + scaled.T @ scaled
-    solved = np.linalg.solve(gram, scaled.T @ y)
-    square = (y @ y - (scaled.T @ y) @ solved) / sd**2
-    log_det = np.linalg.slogdet(gram)[1] + y.size * np.log(2 * np.pi * sd**2)
-    return float(-0.5 * (square + log_det))
+    # as least squares with the prior as further rows, where nothing large cancels
+    rows = np.vstack([design * prior_sd / sd, np.eye(prior_sd.size)])
+    target = np.concatenate([y / sd, np.zeros(prior_sd.size)])
+    q, r = np.linalg.qr(rows)
+    residual = target - rows @ np.linalg.solve(r, q.T @ target)
+    log_det = 2 * np.log(np.abs(np.diag(r))).sum() + y.size * np.log(2 * np.pi * sd**2)
+    return float(-0.5 * (residual @ residual + log_det))
