@@ -30,6 +30,10 @@ class EvidenceWarning(UserWarning):
 
 STATUS_SENTENCES = {
     "ok": "The error estimate can be trusted.",
+    "few_rows": (
+        "There are fewer than 20 rows, so the error is one from a handful of numbers and may be "
+        "far too small; use more rows (draws=<int>)."
+    ),
     "low_weight_ess": (
         "Few rows carry the weight, so the error is a rough guess; use more temperatures "
         "(betas=<int>), more steps at each (kernel=Hamiltonian(n_steps=<int>)), another reference "
@@ -143,6 +147,7 @@ STATUS_SENTENCES = {
 USABLE_STATUSES = frozenset(
     {
         "ok",
+        "few_rows",
         "low_weight_ess",
         "low_overlap",
         "high_khat",

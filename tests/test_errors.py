@@ -52,7 +52,17 @@ def warned(model: pm.Model, status: str, **kwargs: object) -> tuple[xr.DataTree,
     return tree, message
 
 
-def test_few_rows() -> None:
+def test_an_error_from_two_numbers() -> None:
+    """Would catch `ok` beside an error that is a third of what it should be in one run of four."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1)
+        pm.Normal("y", x, 1.0, observed=0.5)
+    tree, message = warned(model, "few_rows", draws=2, chains=1, betas=4)
+    assert np.isfinite(models.log_z_of(tree)[0])
+    assert "draws=" in message
+
+
+def test_few_effective_rows() -> None:
     """Would catch a sentence that says what is wrong, and not what to do."""
     tree, message = warned(few_in_the_support(), "low_weight_ess", draws=500)
     assert models.log_z_of(tree)[2] == "low_weight_ess"

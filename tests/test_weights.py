@@ -166,7 +166,9 @@ def test_tails_with_ties(tail: np.ndarray, n_lost: int) -> None:
     ("ess", "khat", "n_rows", "status"),
     [
         (4.9, 0.1, 1000, "degenerate"),
-        (4.9, np.nan, 8, "ok"),
+        (4.9, np.nan, 8, "few_rows"),
+        (2.0, np.nan, 2, "few_rows"),
+        (20.0, np.nan, 20, "ok"),
         (200.0, 0.71, 1000, "high_khat"),
         (200.0, np.nan, 1000, "ok"),
         (49.0, 0.1, 1000, "low_weight_ess"),

@@ -6,7 +6,7 @@ from scipy.special import expit
 from pymc_logz.arguments import check_log_weight
 from pymc_logz.estimators.importance import importance_log_z
 from pymc_logz.estimators.result import LogZEstimate
-from pymc_logz.weights import ess_of_sums, log_mean
+from pymc_logz.weights import MIN_ROWS_FOR_KHAT, ess_of_sums, log_mean
 
 MIN_ESS = 10.0
 """Effective rows in the overlap below which the error is a rough guess (measured coverage)."""
@@ -147,6 +147,13 @@ def bar_log_z(
         mcse=float(np.sqrt(variance)),
         weight_ess=float(ess),
         khat=np.nan,
-        status="ok" if ess >= MIN_ESS else "low_weight_ess",
+        status=_status(float(ess), min(forward.size, reverse.size)),
         details=details,
     )
+
+
+def _status(ess: float, n_rows: int) -> str:
+    """Verdict from the effective rows in the overlap, and the rows of the smaller set."""
+    if n_rows < MIN_ROWS_FOR_KHAT:
+        return "few_rows"
+    return "ok" if ess >= MIN_ESS else "low_weight_ess"
