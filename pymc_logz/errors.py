@@ -119,6 +119,11 @@ STATUS_SENTENCES = {
         "hais for log Z (reference='laplace' or more temperatures bring it closer)."
     ),
     "not_run": "The run was interrupted before it came to this data row.",
+    "lagging_rows": (
+        "The rows did not keep up with the path: where they end is not where the density says, so "
+        "nearly all weights are too low, and log Z is by more than its error says; use more "
+        "temperatures (betas=<int>), or leave step_size, scale and reference to the pilot."
+    ),
     "infinite_weight": (
         "A row has infinite weight: the likelihood or a potential is unbounded, so log Z is "
         "infinite or undefined; bound it, for instance by a prior that keeps a scale away from "
@@ -161,6 +166,7 @@ USABLE_STATUSES = frozenset(
         "divergences",
         "approximate_draws",
         "rule_error",
+        "lagging_rows",
     }
 )
 """Statuses that come with a number; under every other one ``log_z`` is NaN."""

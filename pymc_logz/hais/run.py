@@ -14,6 +14,7 @@ from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, bar_log_z, importance_log_z, reverse_log_z
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, reverse_dataset
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
+from pymc_logz.hais.settling import lagging
 from pymc_logz.models.flat import constrain, model_labels, unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.planning import Planned, block_for, plan_run
@@ -24,6 +25,7 @@ from pymc_logz.runners.executor import finished, run_tasks
 from pymc_logz.runners.progress import progress_bar, report_beta, report_count
 from pymc_logz.runners.sample import stay_at_end
 from pymc_logz.seeds import generators_from, spawn_generators
+from pymc_logz.trees.doubts import Doubt, doubted, noted, warn_of_doubts
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH
 from pymc_logz.trees.layout import RunRecord, data_datasets, evidence_dataset, make_tree
 from pymc_logz.trees.posterior import posterior_of
@@ -125,7 +127,7 @@ def run_twice(
     """
     runs = run_until(planned, settings, rng, progress)
     estimate = forward_estimate(Directions(runs, planned.reference))
-    sound = estimate.status == "ok"
+    sound = estimate.status == "ok" and not doubts_of(estimate, planned.block, runs)
     longer = planned.longer(LONGER if sound else SECOND_TRY)
     n_moves = settings.draws * settings.chains * longer.plan.n_temperatures
     good = sound and estimate.mcse <= max(DEFAULT_MCSE)
@@ -232,6 +234,11 @@ def forward_estimate(directions: Directions) -> LogZEstimate:
     return with_error(importance_log_z(log_weight, method="hais"), directions.reference)
 
 
+def doubts_of(estimate: LogZEstimate, block: Block, runs: list[Annealed]) -> list[Doubt]:
+    """What speaks against an estimate that its own weights have nothing against."""
+    return lagging(block, runs) if estimate.status == "ok" else []
+
+
 def estimates_of(directions: Directions) -> list[LogZEstimate]:
     """Estimates of a run, the recommended one first."""
     forward = forward_estimate(directions)
@@ -272,14 +279,16 @@ def collect(
     """The DataTree of a run."""
     block, plan = planned.block, planned.plan
     runs = [of_model(run, planned.reference) for run in directions.forward]
-    estimates = estimates_of(directions)
-    _warn_of_estimate(estimates, runs)
+    doubts = doubts_of(forward_estimate(directions), block, directions.forward)
+    warn_of_doubts(doubts)
+    estimates = doubted(estimates_of(directions), doubts)
+    _warn_of_estimate(estimates, runs, doubts)
     log_weight = np.concatenate([run.log_weight for run in runs])
     values = constrain(prepared.flat, np.concatenate([run.position for run in runs]))
     coords, dims = model_labels(prepared.flat.model)
     share = prepared.prior.finite_share
     attrs = RunRecord(block.compiled, block.path.batching, share, cost).attrs(
-        n_temperatures=plan.n_temperatures, **planned.reference.record()
+        n_temperatures=plan.n_temperatures, **planned.reference.record(), **noted(doubts)
     )
     chosen = resampled(log_weight, rng, shuffled=True)
     groups = {
@@ -297,8 +306,12 @@ def collect(
     return make_tree(groups, {**settings.record(), **attrs}, kind)
 
 
-def _warn_of_estimate(estimates: list[LogZEstimate], runs: list[Annealed]) -> None:
+def _warn_of_estimate(
+    estimates: list[LogZEstimate], runs: list[Annealed], doubts: list[Doubt]
+) -> None:
     for estimate in estimates:
+        if doubts and estimate.usable:  # the doubts were told
+            continue
         if estimate.status not in ("ok", "approximate_starts", "upper_end"):
             sentence = STATUS_SENTENCES[estimate.status]
             warn(f"{estimate.method} has status {estimate.status!r}: {sentence}")

@@ -99,6 +99,8 @@ class Annealed(NamedTuple):
     """Weighted mean log ratio at each beta, shape (K + 1,); NaN at the last one."""
     stage_weight_ess: np.ndarray
     """Effective number of rows after the weight of each beta, shape (K + 1,)."""
+    score: np.ndarray
+    """Gradient of the log target at the end points, shape (n, d); zeros without gradients."""
 
 
 def anneal(
@@ -158,7 +160,11 @@ def anneal(
         stage_acceptance_rate=tally.stage[0],
         stage_mean_log_ratio=tally.stage[1],
         stage_weight_ess=tally.stage[2],
+        score=state.evaluation.grad_log_reference + state.evaluation.grad_log_ratio,
     )
+
+
+_OF_ROWS = ("position", "log_reference", "log_ratio", "log_weight", "acceptance_rate", "score")
 
 
 class _Tally:
@@ -204,8 +210,7 @@ def merge(first: Annealed, second: Annealed) -> Annealed:
     """Two runs of one chain along one plan as one run of all their rows."""
     sizes = np.array([first.log_weight.size, second.log_weight.size])
     rows = {
-        name: np.concatenate([getattr(first, name), getattr(second, name)])
-        for name in ("position", "log_reference", "log_ratio", "log_weight", "acceptance_rate")
+        name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in _OF_ROWS
     }
     means = {
         name: np.average([getattr(first, name), getattr(second, name)], axis=0, weights=sizes)

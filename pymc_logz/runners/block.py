@@ -205,9 +205,18 @@ class Block:
 
     def evaluate(self, position: np.ndarray) -> np.ndarray:
         """Log ratio of rows (n, d) as it is, NaN and infinities included, shape (n,)."""
+        return self._looked_at(position)[1].log_ratio[0]
+
+    def log_target(self, position: np.ndarray) -> np.ndarray:
+        """Log target of rows (n, d), with -inf for NaN, shape (n,)."""
+        evaluation = self._looked_at(position)[0].evaluation
+        value = np.asarray(evaluation.log_reference) + np.asarray(evaluation.log_ratio)
+        return np.where(np.isnan(value), -np.inf, value)
+
+    def _looked_at(self, position: np.ndarray) -> tuple[KernelState, Trace]:
+        """Rows that have been evaluated, and stayed where they are."""
         state, still = self.initial_state(position), self._still_moves(1)
-        _, trace = self.run(state, still, np.random.default_rng(0))
-        return trace.log_ratio[0]
+        return self.run(state, still, np.random.default_rng(0))
 
     def run(
         self, state: KernelState, moves: Move, rng: np.random.Generator

@@ -13,7 +13,14 @@ from pymc_logz.weights import LOW_ESS, MAX_KHAT
 
 DOUBTS = "doubts"
 """Attribute of the group ``evidence`` that says what the doubts are."""
-STATUSES = ("approximate_draws", "wrong_draws", "chains_disagree", "disagrees", "divergences")
+STATUSES = (
+    "lagging_rows",
+    "approximate_draws",
+    "wrong_draws",
+    "chains_disagree",
+    "disagrees",
+    "divergences",
+)
 """Statuses of doubts, the gravest first."""
 APPROXIMATIONS = ("fit", "pathfinder", "pathfinder_paths", "optimizer_result", "laplace_results")
 """Groups that a fit leaves in a tree, and a Markov chain does not."""

@@ -12,10 +12,14 @@ from pymc_logz.hais import run as hais
 from pymc_logz.hais.settings import VARIANCES, HaisSettings
 from pymc_logz.pilot.ladder import CHEAP, Aim
 from pymc_logz.pilot.planning import ASKED_FOR, Planned
+from pymc_logz.trees.doubts import Doubt
 
 N = 1024
 GOOD, POOR = 0.1, 3.0
 """Standard deviations of log weights."""
+
+
+LAG = [Doubt("lagging_rows", "they lag")]
 
 
 def tried(monkeypatch: pytest.MonkeyPatch, spreads: list[float], **changes: Any) -> list[int]:
@@ -32,7 +36,9 @@ def tried(monkeypatch: pytest.MonkeyPatch, spreads: list[float], **changes: Any)
         weights = make_rng("try", spread).normal(0, spread, (settings.chains, N))
         return [SimpleNamespace(log_weight=weight) for weight in weights]
 
+    doubts = changes.pop("doubts", [])
     monkeypatch.setattr(hais, "run_until", run)
+    monkeypatch.setattr(hais, "doubts_of", lambda *_: doubts)
     settings = HaisSettings(draws=N, chains=2, **changes)
     counted, runs = hais.run_twice(planned, settings, make_rng("twice"), None)
     assert counted.plan.n_temperatures == lengths[-1]
@@ -49,6 +55,7 @@ def test_a_poor_run_is_made_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a poor number handed over without a try, and tries without end."""
     assert tried(monkeypatch, [POOR, GOOD]) == [16, 16 * hais.SECOND_TRY]
     assert tried(monkeypatch, [POOR, POOR]) == [16, 16 * hais.SECOND_TRY]
+    assert tried(monkeypatch, [GOOD, GOOD], doubts=LAG) == [16, 16 * hais.SECOND_TRY]
 
 
 def test_a_second_try_keeps_within_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:

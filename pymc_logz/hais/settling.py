@@ -1,0 +1,186 @@
+"""Whether annealed rows kept up with the path: where they ended, held against the density there."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_logz.runners.anneal import Annealed
+from pymc_logz.runners.block import Block
+from pymc_logz.trees.doubts import Doubt
+from pymc_logz.weights import relative
+
+LIMIT = 4.0
+"""Errors by which a mean may be off."""
+CONVICTS = 3.0
+"""Errors by which rows that were stretched, since such a mean is off, may give a larger Z."""
+STRETCH = 1.1
+"""Factor by which rows are stretched, or its inverse, before they are accused."""
+ROWS_PER_DIMENSION = 4
+"""Effective rows that a direction is chosen by, in each half, per dimension."""
+
+
+class _Ends(NamedTuple):
+    """Rows at the end of the path that have a weight and a gradient."""
+
+    position: np.ndarray
+    """Shape (n, d)."""
+    score: np.ndarray
+    """Shape (n, d)."""
+    log_target: np.ndarray
+    """Shape (n,)."""
+    weight: np.ndarray
+    """Sum to one, shape (n,)."""
+
+    def part(self, chosen: np.ndarray) -> "_Ends":
+        """Some of the rows, weighted among themselves."""
+        some = _Ends(*(column[chosen] for column in self))
+        return some._replace(weight=some.weight / some.weight.sum())
+
+
+class _Direction(NamedTuple):
+    """A line through the mean along which rows are looked at; all of space if it has no ends."""
+
+    centre: np.ndarray
+    """Shape (d,)."""
+    along: np.ndarray
+    """Shape (d, m)."""
+    across: np.ndarray
+    """Inverse of ``along``, shape (m, d)."""
+
+    def virial(self, ends: _Ends) -> np.ndarray:
+        """What has the mean zero over draws of the target, shape (n,)."""
+        coordinate = (ends.position - self.centre) @ self.across.T
+        return np.mean(1 + coordinate * (ends.score @ self.along), axis=1)
+
+    def stretched(self, rows: np.ndarray, factor: float) -> tuple[np.ndarray, float]:
+        """Rows stretched along it, and the log of the factor in their volume."""
+        moved = ((rows - self.centre) @ self.across.T) @ self.along.T
+        return rows + (factor - 1) * moved, len(self.across) * np.log(factor)
+
+
+def lagging(block: Block, runs: list[Annealed]) -> list[Doubt]:
+    """What the ends of annealed rows say against their weights.
+
+    Weights of rows that cannot follow the path, because steps are too small for its widest
+    direction or too large for its narrowest, look alike: nearly all are below Z, which a few
+    that are not drawn make up for. But weighted rows of the target f have, with their mean m ::
+
+        E[d + (x - m) . grad log f(x)] = 0
+
+    in all directions together, and along any one of them. Looked at are all together, and the one
+    that rows of one half of the run have explored the least, in the other half. Where that is off,
+    as it also is at an edge of the support, rows are stretched: for every map T ::
+
+        E[ |T'| f(T(x)) / f(x) ] <= 1
+
+    so that a larger mean convicts them. Gradients were computed by the last move, and nothing else
+    is as a rule.
+
+    Parameters
+    ----------
+    block
+        What the rows moved by.
+    runs
+        Rows that went from the reference to the target, as they moved.
+    """
+    ends = _ends(runs)
+    if ends is None:
+        return []
+    if not block.kernel.needs_gradient:
+        return _without_gradients(block, ends)
+    for chosen, direction in _looks(ends):
+        seen = ends.part(chosen)
+        mean, error = _mean(direction.virial(seen), seen.weight)
+        if not abs(mean) > LIMIT * error:
+            continue
+        factor = STRETCH if mean > 0 else 1 / STRETCH
+        gain, error = _gain(block, seen, direction, factor)
+        if gain > CONVICTS * error:
+            return [_doubt(factor, gain, error)]
+    return []
+
+
+def _without_gradients(block: Block, ends: _Ends) -> list[Doubt]:
+    """The same for rows that follow no gradient: stretched in all directions, both ways."""
+    direction = _everywhere(ends)
+    for factor in (STRETCH, 1 / STRETCH):
+        gain, error = _gain(block, ends, direction, factor)
+        if gain > LIMIT * error:
+            return [_doubt(factor, gain, error)]
+    return []
+
+
+def _doubt(factor: float, gain: float, error: float) -> Doubt:
+    how = "too narrow" if factor > 1 else "too wide"
+    reason = (
+        f"the weighted rows are {how} for the density where they end: stretched by {factor:.2g} "
+        f"they give a Z that is larger by {gain:.1%}, {gain / error:.3g} errors"
+    )
+    return Doubt("lagging_rows", reason)
+
+
+def _ends(runs: list[Annealed]) -> _Ends | None:
+    """Rows with a weight; None where there are none, or some have no gradient."""
+    weight = relative(np.concatenate([run.log_weight for run in runs]))
+    kept = weight > 0
+    position, score, reference, ratio = (
+        np.concatenate([getattr(run, name) for run in runs])[kept]
+        for name in ("position", "score", "log_reference", "log_ratio")
+    )
+    if not kept.any() or not np.all(np.isfinite(score)):
+        return None
+    weight = weight[kept]
+    return _Ends(position, score, reference + ratio, weight / weight.sum())
+
+
+def _looks(ends: _Ends) -> Iterator[tuple[np.ndarray, _Direction]]:
+    """Rows, and directions that do not depend on them."""
+    n, d = ends.position.shape
+    yield np.arange(n), _everywhere(ends)
+    halves = np.split(np.arange(n), [n // 2])
+    for fitted, seen in (halves, halves[::-1]):
+        part = ends.part(fitted)
+        if 1 / (part.weight**2).sum() > ROWS_PER_DIMENSION * d > ROWS_PER_DIMENSION:
+            yield seen, _least_explored(part)
+
+
+def _everywhere(ends: _Ends) -> _Direction:
+    """All directions together."""
+    centre, spread = _moments(ends)
+    return _Direction(centre, np.diag(spread), np.diag(1 / spread))
+
+
+def _least_explored(ends: _Ends) -> _Direction:
+    """Direction in which rows are narrowest beside the curvature of the density."""
+    centre, spread = _moments(ends)
+    whitened, score = (ends.position - centre) / spread, ends.score * spread
+    values, vectors = np.linalg.eigh(whitened.T @ (ends.weight[:, None] * whitened))
+    root = np.sqrt(np.maximum(values, 1e-12))
+    score = (score @ vectors) * root
+    _, of_score = np.linalg.eigh(score.T @ (ends.weight[:, None] * score))
+    along = spread * (vectors @ (root * of_score[:, 0]))
+    across = (vectors @ (of_score[:, 0] / root)) / spread
+    return _Direction(centre, along[:, None], across[None])
+
+
+def _moments(ends: _Ends) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted mean and standard deviation, shape (d,) each."""
+    centre = ends.weight @ ends.position
+    spread = np.sqrt(ends.weight @ (ends.position - centre) ** 2)
+    return centre, np.where(spread > 0, spread, 1.0)
+
+
+def _mean(values: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+    """Weighted mean and its error; without an error it says nothing."""
+    mean = float(weight @ values)
+    error = float(np.sqrt((weight**2) @ (values - mean) ** 2))
+    return mean, error if error > 0 else np.inf
+
+
+def _gain(block: Block, ends: _Ends, direction: _Direction, factor: float) -> tuple[float, float]:
+    """How much larger Z is by rows that are stretched, relative to Z, and its error."""
+    rows, log_volume = direction.stretched(ends.position, factor)
+    ratio = np.exp(np.minimum(block.log_target(rows) - ends.log_target + log_volume, 700.0))
+    mean, error = _mean(ratio, ends.weight)
+    return mean - 1, error
