@@ -12,7 +12,6 @@ HEAVY = {
     "arviz_base",
     "arviz_plots",
     "arviz_stats",
-    "dask",
     "jax",
     "matplotlib",
     "numba",

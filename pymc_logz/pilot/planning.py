@@ -90,7 +90,7 @@ def plan_run(
         stages, reference = look(prepared, block, settings, rng, report, more=more)
         moved = reference.start(block)
         if stages is None:
-            start = moved.path.sample_reference(rng, PORTIONS * block.n_rows)
+            start = moved.path.sample_reference(rng, n_followed(block))
             return make_plan(moved, settings, start, rng, report, reference)
         if reference.mixture is None:
             break
@@ -106,7 +106,7 @@ def plan_run(
     sampled = sampled_reference(prepared, block, reference, rng)
     if sampled.mixture is not None:
         moved = sampled.start(block)
-        start = moved.path.sample_reference(rng, PORTIONS * block.n_rows)
+        start = moved.path.sample_reference(rng, n_followed(block))
         planned = make_plan(moved, settings, start, rng, report, sampled)
         if planned.stages is None or not (against := falls_short(stages, planned.stages)):
             return planned
@@ -155,6 +155,11 @@ def look(
     if reference.poor_fit and more < MORE_ROWS:
         return look(prepared, block, settings, rng, report, even=even, more=MORE_ROWS)
     return stages, reference
+
+
+def n_followed(block: Block) -> int:
+    """Rows of a pilot whose stages a run follows; those that bring data along are one portion."""
+    return block.n_rows if block.row_data else PORTIONS * block.n_rows
 
 
 def look_at_prior(prepared: Prepared, rng: np.random.Generator) -> np.ndarray:
@@ -225,7 +230,7 @@ def from_stages(
     planned, trial = refine(block, settings, stages, rng, reference)
     if trial is not None and block.n_groups == 1 and lost_part(stages, trial):
         # a mode died out by chance, which is less likely among more rows
-        rows = block.path.sample_reference(rng, MORE_ROWS * PORTIONS * block.n_rows)
+        rows = block.path.sample_reference(rng, MORE_ROWS * n_followed(block))
         stages = walk(block, settings, rows, rng)
         planned, trial = refine(block, settings, stages, rng, reference)
         warn_of_lost_part(0.0 if trial is None else lost_part(stages, trial))
@@ -245,8 +250,8 @@ def refine(
     ladder = settings.ladder()
     if ladder is not None:
         return Planned(block, stages.plan_for(ladder), reference), None
-    n_portions = PORTIONS if target_rows is None and not block.row_data else 1
-    draw_start = partial(block.path.sample_reference, rng, n_portions * block.n_rows)
+    n_rows = n_followed(block) if target_rows is None else block.n_rows
+    draw_start = partial(block.path.sample_reference, rng, n_rows)
     plan, trial = choose_plan(block, stages, draw_start, rng, settings.aim, target_rows)
     return Planned(block, plan, reference, stages), trial
 

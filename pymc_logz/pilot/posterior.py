@@ -1,14 +1,12 @@
 """Draws of PyMC's own sampler, where a population from the prior is too small for the posterior."""
 
 import numpy as np
-import pymc as pm
 
-from pymc_logz.models.flat import unconstrain
+from pymc_logz.models.posterior_draws import draw_posterior
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.clusters import fitted_clusters
 from pymc_logz.pilot.reference import Reference, widened, with_prior
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.work import Work
 
 MANY_DIMENSIONS = 16
 """Dimensions from which on a posterior is sampled rather than annealed to from the prior, whose
@@ -40,10 +38,10 @@ def sampled_reference(
     worthwhile = refused.poor_fit and prepared.n_dims > MANY_DIMENSIONS
     if not worthwhile or prepared.exact_row is not None:
         return refused
-    try:
-        rows = nuts_rows(prepared, block.work, rng)
-    except (pm.exceptions.SamplingError, RuntimeError, ValueError):
+    if (draws := draw_posterior(prepared, rng)) is None:
         return refused
+    block.work.add(draws.n_gradients)
+    rows = draws.rows
     log_mass, error = prepared.prior.log_share(rng)
     moving = rows if refused.funnel is None else refused.funnel.evened(rows)
     fit = widened(fitted_clusters(moving, len(moving), rng))
@@ -54,19 +52,3 @@ def sampled_reference(
         f"{refused.reason}"
     )
     return Reference("learned", reason, mixture, error, refused.funnel)
-
-
-def nuts_rows(prepared: Prepared, work: Work, rng: np.random.Generator) -> np.ndarray:
-    """Unconstrained draws of a default ``pm.sample``, shape (n, d)."""
-    tree = pm.sample(
-        model=prepared.flat.model,
-        random_seed=int(rng.integers(2**31)),
-        progressbar=False,
-        quiet=True,
-        compute_convergence_checks=False,
-    )
-    for name in ("sample_stats", "warmup_sample_stats"):
-        if name in tree.children and "n_steps" in tree[name]:
-            work.add(int(tree[name]["n_steps"].sum()))
-    rows = unconstrain(prepared.flat, tree["posterior"].to_dataset())
-    return rows[np.isfinite(rows).all(axis=1)]

@@ -18,7 +18,7 @@ from pymc_logz.models.flat import constrain, model_labels
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
 from pymc_logz.pilot.learned import islands_log_z, too_far
-from pymc_logz.pilot.planning import PORTIONS, block_for, fixed_plan, look
+from pymc_logz.pilot.planning import block_for, fixed_plan, look, n_followed
 from pymc_logz.pilot.planning import walk as pilot_walk
 from pymc_logz.pilot.reference import Reference, with_error
 from pymc_logz.runners.anneal import Plan
@@ -152,7 +152,7 @@ def place_levels(
         return moved, plan, reference
     stages = pilot
     if pilot is None or reference.mixture is not None:
-        start = moved.path.sample_reference(rng, PORTIONS * block.n_rows)
+        start = moved.path.sample_reference(rng, n_followed(block))
         stages = pilot_walk(moved, settings, start, rng, report)
         if pilot is not None and (against := too_far(pilot, *islands_log_z(stages))):
             reference = Reference("prior", f"a fit to the pilot's rows was dropped: {against}")

@@ -139,7 +139,7 @@ def test_both_modes_and_log_z(bimodal):
     exact = energy.sample_posterior(make_rng("bimodal"), 400_000)["rate"] > CUT
     high = (tree["posterior"]["rate"] > CUT).astype(float)
     mcse = float(high.azstats.mcse(method="mean"))
-    assert 0 < mcse < 0.03
+    assert 0 < mcse < 0.06
     assert abs(float(high.mean()) - exact.mean()) < 4 * mcse
     result = lz.evidence(tree)
     entry = result["evidence"].to_dataset().isel(estimator=0)

@@ -1,0 +1,36 @@
+"""Draws of a model's posterior by PyMC's own sampler."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pymc as pm
+
+from pymc_logz.models.flat import unconstrain
+from pymc_logz.models.preparation import Prepared
+
+
+class PosteriorDraws(NamedTuple):
+    """What a default ``pm.sample`` found."""
+
+    rows: np.ndarray
+    """Unconstrained draws of all chains, shape (n, d)."""
+    n_gradients: int
+    """Evaluations that it made, as far as its statistics tell."""
+
+
+def draw_posterior(prepared: Prepared, rng: np.random.Generator) -> PosteriorDraws | None:
+    """Draws of a default ``pm.sample``; None if it cannot sample the model."""
+    try:
+        tree = pm.sample(
+            model=prepared.flat.model,
+            random_seed=int(rng.integers(2**31)),
+            progressbar=False,
+            quiet=True,
+            compute_convergence_checks=False,
+        )
+    except (pm.exceptions.SamplingError, RuntimeError, ValueError):
+        return None
+    groups = [tree[name] for name in ("sample_stats", "warmup_sample_stats") if name in tree]
+    n_gradients = sum(int(group["n_steps"].sum()) for group in groups if "n_steps" in group)
+    rows = unconstrain(prepared.flat, tree["posterior"].to_dataset())
+    return PosteriorDraws(rows[np.isfinite(rows).all(axis=1)], n_gradients)

@@ -1,0 +1,129 @@
+"""A reference fitted to draws of pm.sample: when it is, that it serves, and what refuses it."""
+
+from functools import cache
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import stats
+from support.checks import assert_detects, check_means, make_rng
+
+import pymc_logz as lz
+from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.models.posterior_draws import PosteriorDraws
+from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.pilot import planning, posterior
+from pymc_logz.pilot.learned import falls_short
+from pymc_logz.pilot.planning import block_for, settled
+from pymc_logz.pilot.population import Stages
+from pymc_logz.pilot.posterior import MANY_DIMENSIONS, sampled_reference
+from pymc_logz.pilot.reference import Reference
+from pymc_logz.runners.anneal import anneal
+from pymc_logz.runners.block import Block
+
+D = MANY_DIMENSIONS + 1
+OBSERVED = np.linspace(-2, 2, D)
+SD = np.geomspace(0.1, 3, D)
+LOG_Z = float(stats.norm.logpdf(OBSERVED, 0, np.hypot(1, SD)).sum())
+REFUSED = Reference("prior", "no fit covers the rows", poor_fit=True)
+
+
+def normals(d: int = D) -> pm.Model:
+    """Independent normals, each seen once."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1, shape=d)
+        pm.Normal("y", x, SD[:d], observed=OBSERVED[:d])
+    return model
+
+
+@cache
+def ready(d: int = D) -> tuple[Prepared, Block]:
+    prepared = prepare(normals(d), make_rng("prepare", d))
+    return prepared, block_for(prepared, HaisSettings(), None)
+
+
+def exact_rows(n: int) -> np.ndarray:
+    precision = 1 + SD**-2
+    normal = make_rng("posterior").standard_normal((n, D))
+    return OBSERVED * SD**-2 / precision + normal / np.sqrt(precision)
+
+
+def drawn(monkeypatch: pytest.MonkeyPatch, rows: np.ndarray | None) -> list[int]:
+    """Let draws of the posterior be these; what is returned notes each call."""
+    calls: list[int] = []
+
+    def draw(prepared: Prepared, rng: np.random.Generator) -> PosteriorDraws | None:
+        calls.append(prepared.n_dims)
+        return None if rows is None else PosteriorDraws(rows, 1234)
+
+    monkeypatch.setattr(posterior, "draw_posterior", draw)
+    return calls
+
+
+def test_rows_from_the_fit_have_the_mean_weight_z(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a density without the Jacobian of a transform, or draws that are not its own."""
+    prepared, block = ready()
+    drawn(monkeypatch, exact_rows(2000))
+    before = block.work.done
+    reference = sampled_reference(prepared, block, REFUSED, make_rng("fit"))
+    assert reference.taken == "learned"
+    assert "2000 draws of pm.sample, since no fit covers the rows" in reference.reason
+    assert block.work.done - before == 1234
+    moved = reference.start(block)
+    ones = np.ones(2)
+    plan = settled(
+        Stages(
+            np.array([0.0, 1.0]), 0.5 * ones, np.ones((2, D)), np.tile(np.eye(D), (2, 1, 1)), ones
+        )
+    ).plan(4)
+
+    def check(start: np.ndarray) -> None:
+        log_weight = anneal(moved, plan, start, make_rng("weigh")).log_weight
+        check_means({"z": np.exp(log_weight - LOG_Z) - 1})
+
+    check(moved.path.sample_reference(make_rng("fresh"), 2048))
+    assert_detects(check, 0.5 * moved.path.sample_reference(make_rng("fresh"), 2048))
+
+
+def test_when_the_posterior_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a sampler that is called where the path from the prior costs less, or for nothing."""
+    prepared, block = ready()
+    calls = drawn(monkeypatch, None)
+    assert sampled_reference(prepared, block, REFUSED, make_rng("none")) is REFUSED
+    assert calls == [D]
+    asked_for = Reference("prior", "it was asked for")
+    assert sampled_reference(prepared, block, asked_for, make_rng("asked")) is asked_for
+    few, small = ready(MANY_DIMENSIONS)
+    assert sampled_reference(few, small, REFUSED, make_rng("few")) is REFUSED
+    assert calls == [D]
+
+
+def stages_with(log_z: float) -> Stages:
+    ones = np.ones(2)
+    islands = log_z + 0.01 * np.arange(4)
+    return Stages(np.array([0.0, 1.0]), ones, np.ones((2, 1)), None, ones, log_z=islands)
+
+
+def test_rows_that_fall_short_of_the_pilot_refuse() -> None:
+    """Catches half of the posterior that is missing, and a pilot that itself lost it."""
+    assert falls_short(stages_with(0.0), stages_with(-0.2)) is None
+    assert "0.70 nats below" in str(falls_short(stages_with(0.0), stages_with(-0.7)))
+    assert falls_short(stages_with(-0.7), stages_with(0.0)) is None
+
+
+def test_a_run_that_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a plan for another reference than the one that is named."""
+    monkeypatch.setattr(
+        planning, "learned_reference", lambda prepared, stages, rng, **kwargs: REFUSED
+    )
+    rows = exact_rows(2000)
+    drawn(monkeypatch, rows)
+    tree = lz.sample_hais(model=normals(), random_seed=1, progressbar=False)
+    entry = tree["evidence"].to_dataset().isel(estimator=0)
+    assert "draws of pm.sample" in tree["evidence"].attrs["reference_reason"]
+    assert abs(float(entry["log_z"]) - LOG_Z) < 4 * float(entry["mcse"])
+    # a posterior a nat away from where the rows are: what the pilot found speaks against it
+    drawn(monkeypatch, rows[:1] + 1e-3 * rows)
+    tree = lz.sample_hais(model=normals(), random_seed=1, progressbar=False)
+    entry = tree["evidence"].to_dataset().isel(estimator=0)
+    assert abs(float(entry["log_z"]) - LOG_Z) < 4 * float(entry["mcse"])
