@@ -25,6 +25,9 @@ N_CLIMBS = 3
 PRIOR_SHARE = 0.02
 """Share of the prior in a reference: it bounds the weights and costs next to nothing
 (docs/theory/decisions.md)."""
+PRIOR_SHARE_OF_FUNNELS = 0.15
+"""The same where rows move in a funnel's coordinates: its narrow end, to which few rows of a pilot
+get, is the prior's own."""
 INFLATION = 1.2
 """Factor in a component's covariance: too narrow costs more than too wide."""
 MAX_SHARE_ERROR = 0.01
@@ -102,7 +105,8 @@ def with_prior(
 ) -> Mixture:
     """Mixture of a fit's components and the prior, which integrates to a mass."""
     draw = prepared.prior if funnel is None else evened_draws(prepared.prior, funnel)
-    return Mixture(fit.components, fit.shares * (1 - PRIOR_SHARE), PRIOR_SHARE, draw, log_mass)
+    share = PRIOR_SHARE if funnel is None else PRIOR_SHARE_OF_FUNNELS
+    return Mixture(fit.components, fit.shares * (1 - share), share, draw, log_mass)
 
 
 def widened(fit: Clusters) -> Clusters:
