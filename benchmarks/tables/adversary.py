@@ -47,7 +47,7 @@ def read(path: Path) -> list[Outcome]:
 def main() -> None:
     """Run what is not in the file of results yet, and show it all."""
     given = arguments()
-    logging.disable(logging.WARNING)
+    logging.disable(logging.ERROR)
     i, n = (int(number) for number in given.part.split("/"))
     names = (given.names or list(CASES))[i::n]
     with tempfile.TemporaryDirectory() as folder:
@@ -76,8 +76,8 @@ def by_route(found: list[Outcome]) -> list[str]:
         f"Run on {date.today():%-d %B %Y}: {len({one.case for one in known})} models, "
         f"{len({(one.case, one.route, one.seed) for one in known}):,} calls.",
         "",
-        "| route | models | calls | numbers | " + " | ".join(COLUMNS) + " |",
-        "|---|---|---|---|" + "---|" * len(COLUMNS),
+        "| route | models | seeds | calls | numbers | " + " | ".join(COLUMNS) + " |",
+        "|---|---|---|---|---|" + "---|" * len(COLUMNS),
     ]
     for name in ROUTES:
         own = [one for one in known if one.route == name]
@@ -90,7 +90,8 @@ def _row(name: str, found: list[Outcome]) -> str:
     counts = Counter(one.verdict for one in found)
     calls = {(one.case, one.route, one.seed) for one in found}
     numbers = sum(bool(one.estimator) for one in found)
-    cells = [name, len({one.case for one in found}), len(calls), numbers]
+    seeds = max(sum(call[:2] == pair for call in calls) for pair in {call[:2] for call in calls})
+    cells = [name, len({one.case for one in found}), seeds, len(calls), numbers]
     return "| " + " | ".join(map(str, [*cells, *(counts[one] for one in COLUMNS)])) + " |"
 
 
@@ -107,21 +108,19 @@ def needles(found: Iterable[Outcome]) -> list[str]:
 
 
 def _listed(found: list[Outcome]) -> list[str]:
-    """One line for each model, route and estimator, with its worst seed."""
-    rows = [
-        "| model | route | estimator | seeds | log Z | exact | |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    groups: dict[tuple[str, str, str], list[Outcome]] = {}
+    """One line for each model and route, with the worst number of all estimators and seeds."""
+    rows = ["| model | route | seeds | estimators | worst | exact | |", "|---|" + "---|" * 6]
+    groups: dict[tuple[str, str], list[Outcome]] = {}
     for one in found:
-        groups.setdefault((one.case, one.route, one.estimator), []).append(one)
-    for (case, route, estimator), own in groups.items():
-        seeds = ", ".join(str(one.seed) for one in own)
+        groups.setdefault((one.case, one.route), []).append(one)
+    for (case, route), own in groups.items():
+        seeds = ", ".join(str(seed) for seed in sorted({one.seed for one in own}))
+        names = ", ".join(f"`{name}`" for name in dict.fromkeys(one.estimator for one in own))
         worst = max(own, key=lambda one: abs(one.log_z - one.exact) / (one.mcse or 1e-300))
-        number = f"{worst.log_z:.4g} ± {worst.mcse:.2g}" if estimator else "–"
+        number = f"{worst.log_z:.5g} ± {worst.mcse:.2g}" if worst.estimator else "–"
         status = worst.status.replace("|", "\\|")
         rows.append(
-            f"| `{case}` | `{route}` | `{estimator or '–'}` | {seeds} | {number} | "
+            f"| `{case}` | `{route}` | {seeds} | {names if worst.estimator else '–'} | {number} | "
             f"{worst.exact:.5g} | {status[:120]} |"
         )
     return rows

@@ -24,7 +24,7 @@ def _spike_exact(d: int, width: float, share: float) -> float:
     return float(np.log(share * inside + 1 - share))
 
 
-NEEDLE = "its basin holds too small a share of the prior: no rows and no search start in it"
+NEEDLE = "its basin holds too small a share of the prior: most runs have no row that starts in it"
 
 
 @case(lambda: _spike_exact(1, 1e-3, 0.5), tempered=True)

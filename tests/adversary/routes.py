@@ -213,10 +213,12 @@ def by_tempering_step(case: Case, model: pm.Model, seed: int) -> xr.DataTree:
 
 
 def _joined(first: xr.DataTree, second: xr.DataTree) -> xr.DataTree:
-    """A tree with the entries of two evidences."""
+    """A tree with the entries of an evidence, and those of another one that it has not."""
     columns = ["log_z", "mcse", "status"]
-    groups = [tree["evidence"].to_dataset()[columns] for tree in (first, second)]
-    return xr.DataTree.from_dict({"evidence": xr.concat(groups, "estimator", join="outer")})
+    own, other = (tree["evidence"].to_dataset()[columns] for tree in (first, second))
+    new = ~np.isin(other["estimator"], own["estimator"])
+    joined = xr.concat([own, other.isel(estimator=new)], "estimator", join="outer")
+    return xr.DataTree.from_dict({"evidence": joined})
 
 
 @dataclass(frozen=True)
