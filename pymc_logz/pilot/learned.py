@@ -10,7 +10,7 @@ from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.mixture import Mixture
 from pymc_logz.pilot.checks import lost_part
-from pymc_logz.pilot.population import Stages, TargetRows
+from pymc_logz.pilot.population import ISLANDS, Stages, TargetRows
 from pymc_logz.pilot.reference import MAX_SHARE_ERROR, Reference, widened, with_prior
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.weights import log_mean, relative, weight_ess
@@ -73,6 +73,7 @@ def learned_reference(
     """
     rows = stages.rows
     assert rows is not None
+    _, judges = apart(stages)
     log_mass, error = prepared.prior.log_share(rng)
     if error > MAX_SHARE_ERROR:
         reason = (
@@ -84,7 +85,10 @@ def learned_reference(
     at_mode = [] if mode is None else [Clusters((mode,), np.ones(1), np.nan)]
     for fit in at_mode or candidates(stages, rng):
         mixture = with_prior(prepared, fit, log_mass, funnel)
-        if (share := covered_share(mixture, rows)) > covered:
+        share = 0.0
+        if left_to_prior(mixture, rows) <= NEGLIGIBLE:
+            share = covered_share(mixture, judges)
+        if share > covered:
             best, covered, worse = mixture, share, 0
         else:
             worse += 1
@@ -104,15 +108,31 @@ def learned_reference(
 
 def candidates(stages: Stages, rng: np.random.Generator) -> Iterator[Clusters]:
     """Fits to the rows of a pilot: the best by its criterion, then such with more components."""
-    assert stages.rows is not None
     assert stages.end is not None
-    rows = stages.rows.position
-    n_looks = len(rows) / len(stages.end)
-    n_effective = len(stages.end) * (1 + LOOK_WORTH * (n_looks - 1))
+    fitted, _ = apart(stages)
+    rows = fitted.position
+    n_looks = len(rows) * ISLANDS / (ISLANDS - 1) / len(stages.end)
+    n_effective = len(rows) / n_looks * (1 + LOOK_WORTH * (n_looks - 1))
     best = fitted_clusters(rows, n_effective, rng)
     yield widened(best)
     for k in range(len(best.components) + 1, MAX_COMPONENTS + 1):
         yield widened(best_tails(rows, k, n_effective, rng))
+
+
+def apart(stages: Stages) -> tuple[TargetRows, TargetRows]:
+    """Rows of a pilot that a reference is fitted to, and those of an island that judge it.
+
+    Islands are resampled apart, so the judges are no relatives of the rows that were fitted. Rows
+    that were would call any fit good that has a component for each cluster of copies.
+    """
+    rows = stages.rows
+    assert rows is not None
+    assert stages.end is not None
+    n = len(stages.end)
+    island = np.arange(len(rows.position)) % n // max(1, n // ISLANDS)
+    judge = island == ISLANDS - 1
+    fitted, judges = (TargetRows(*(part[keep] for part in rows)) for keep in (~judge, judge))
+    return fitted, judges
 
 
 def covered_share(mixture: Mixture, rows: TargetRows) -> float:
@@ -121,8 +141,6 @@ def covered_share(mixture: Mixture, rows: TargetRows) -> float:
     It is 1 where the two densities are proportional, and 0 where the mixture has no component for
     some of the rows. The few that it misses most count no more than the next ones.
     """
-    if left_to_prior(mixture, rows) > NEGLIGIBLE:
-        return 0.0
     log_target = rows.log_reference + rows.log_ratio
     excess = log_target - mixture.log_density_of(rows.position, rows.log_reference)
     excess = excess[np.isfinite(excess)]

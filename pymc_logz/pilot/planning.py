@@ -15,7 +15,7 @@ from pymc_logz.paths.funnels import fitted_funnel
 from pymc_logz.paths.mixture import mixture_path
 from pymc_logz.pilot.checks import lost_part, stuck_stages, warn_of_lost_part, warn_of_stuck
 from pymc_logz.pilot.ladder import choose_plan
-from pymc_logz.pilot.learned import falls_short, learned_reference, n_target_rows, objection
+from pymc_logz.pilot.learned import apart, falls_short, learned_reference, n_target_rows, objection
 from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.pilot.posterior import sampled_reference
 from pymc_logz.pilot.reference import Reference, at_mode, check_start, reference_of_draws
@@ -94,7 +94,7 @@ def plan_run(
             return make_plan(moved, settings, start, rng, report, reference)
         if reference.mixture is None:
             break
-        rows = stages.rows.position if stages.rows else None
+        rows = apart(stages)[1].position if stages.rows else None
         planned, trial = refine(moved, settings, settled(stages), rng, reference, rows)
         against = None if trial is None else objection(stages, trial)
         if against is None:

@@ -21,6 +21,7 @@ from pymc_logz.pilot.ladder import anneal_back, variance_seen_from_target
 from pymc_logz.pilot.learned import (
     COVERED,
     NEGLIGIBLE,
+    apart,
     covered_share,
     islands_log_z,
     learned_reference,
@@ -29,6 +30,7 @@ from pymc_logz.pilot.learned import (
     too_far,
 )
 from pymc_logz.pilot.planning import settled
+from pymc_logz.pilot.population import ISLANDS
 from pymc_logz.pilot.reference import Reference
 from pymc_logz.runners.anneal import Annealed, Plan, anneal
 from pymc_logz.runners.block import Block
@@ -204,7 +206,7 @@ def test_covered_share_tells_fits_apart() -> None:
     assert covered_share(reference.mixture, rows) > 0.5
     assert left_to_prior(reference.mixture, rows) == 0.0
     without = Mixture((one_mode(of, -1.0),), np.array([0.98]), 0.02, None)
-    assert covered_share(without, rows) < COVERED
+    assert covered_share(without, rows) < 5 * COVERED
     # the smaller of the two modes has a tenth of the posterior
     assert left_to_prior(without, rows) == pytest.approx(0.1, abs=0.05)
 
@@ -217,6 +219,17 @@ def test_covered_share_tells_fits_apart() -> None:
     assert covered_share(Same((), np.empty(0), 1.0, None), rows) == pytest.approx(1.0)
     dead = rows._replace(log_ratio=np.full(len(rows.log_ratio), -np.inf))
     assert covered_share(without, dead) == 0.0
+
+
+def test_judges_are_no_relatives() -> None:
+    """Catches an island's rows that are fitted and judge the fit, or that are lost."""
+    of = known("skewed")
+    stages = of.stages(of.rows("pilot", N_LOOKS * N_ROWS))
+    assert stages.rows is not None
+    parts = [part.position for part in apart(stages)]
+    looks = stages.rows.position.reshape(N_LOOKS, ISLANDS, N_ROWS // ISLANDS, -1)
+    np.testing.assert_array_equal(parts[0], looks[:, :-1].reshape(parts[0].shape))
+    np.testing.assert_array_equal(parts[1], looks[:, -1].reshape(parts[1].shape))
 
 
 def test_a_prior_that_is_the_posterior_is_not_left_to_itself() -> None:
