@@ -1,5 +1,6 @@
 """One call that does the right thing: chooses the method, cross-checks it, says what and why."""
 
+import inspect
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -41,6 +42,9 @@ from pymc_logz.trees.posterior import check_data, checked_variables
 from pymc_logz.trees.readers import draws_of_group, log_weights, tempering_of
 
 logger = logging.getLogger("pymc.pymc_logz")
+UNITS = ("gradients", "evaluations")
+LEAST_CHAINS = 2
+"""Chains of a default ``pm.sample`` at least."""
 SECOND_OPINION_DRAWS = 2000
 """Draws of the second estimate: an error of a few hundredths where the fit is fair."""
 
@@ -59,7 +63,8 @@ def evidence(
 ) -> xr.DataTree:
     """The same tree with a fresh group ``evidence``, or the evidence of a model.
 
-    - A model: `sample_hais`, which tunes itself.
+    - A model: `sample_hais`, which tunes itself, and calls ``pm.sample`` where a posterior of many
+      dimensions is out of its pilot's reach.
     - A model with exact observations: ``pm.sample`` with step `ConstrainedHMC`, and a bridge.
     - A posterior and its model: `bridge_sampling`.
     - A run of `sample_hais`, of `sample_tempered`, or of ``pm.sample`` with step `HAIS` or
@@ -173,8 +178,21 @@ def _of_model(
         found = _constrained(model, how, kwargs)
     else:
         found = sample_hais(model=model, **how._asdict(), **kwargs)
-        found = _noted(found, "hais", "a model was given, and no posterior")
+        found = _noted(found, "hais", f"a model was given, and no posterior; {_cost(found)}")
     return _with_second_opinion(found, model, how) if cross_check else found
+
+
+def _cost(found: xr.DataTree) -> str:
+    """What HAIS took, beside what the draws that a bridge needs take at least."""
+    attrs = found["evidence"].attrs
+    names = [f"{part}_row_{unit}" for part in ("pilot", "run") for unit in UNITS]
+    n_evaluations = sum(int(attrs.get(name, 0)) for name in names)
+    defaults = inspect.signature(pm.sample).parameters
+    n_moves = LEAST_CHAINS * defaults["draws"].default
+    return (
+        f"HAIS evaluated {n_evaluations:,} rows. A bridge needs a posterior first: the draws of a "
+        f"default pm.sample are {n_moves:,} moves of several gradients each, without its warm-up"
+    )
 
 
 def _of_posterior(
