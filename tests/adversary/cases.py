@@ -30,7 +30,7 @@ class Case:
     nuts
         Whether a short ``pm.sample`` samples it, or fails in a way that the search should see.
     tempered
-        Whether it is of the subset that is tempered too.
+        Whether it is of the subset that the dearer routes take: tempering, `evidence`.
     needle
         Why nothing can find all of the mass; such a case is known to be wrong, and tells if not.
     """

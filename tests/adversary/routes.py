@@ -124,7 +124,7 @@ def by_slice(case: Case, model: pm.Model, seed: int) -> xr.DataTree:
     return lz.sample_hais(64, 2, model=model, kernel="slice", random_seed=seed, **ALONE)
 
 
-@route(1, lambda case: True)
+@route(1, lambda case: case.tempered or _is_exact(case))
 def by_evidence(case: Case, model: pm.Model, seed: int) -> xr.DataTree:
     """Whatever `evidence` chooses; constrained draws and their bridge for exact observations."""
     settings: dict[str, Any] = {"cores": 1}
