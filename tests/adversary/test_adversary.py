@@ -22,7 +22,7 @@ QUICK = [
     ("prior_in_conflict", "sample_hais"),
     ("flat_prior", "sample_hais"),
     ("gamma_poisson", "bridge_of_exact_draws"),
-    ("beta_binomial", "tempered"),
+    ("two_even_modes", "tempered"),
     ("cauchy_of_a_cauchy", "both_directions"),
 ]
 """What runs by default: one seed of each."""

@@ -1,6 +1,6 @@
 """The standing search for wrong numbers: all its models, by all routes, with several seeds.
 
-Run it with ``uv run benchmarks/tables/adversary.py --page``: it writes the tables of
+Run it with ``uv run benchmarks/tables/wrong_numbers.py --page``: it writes the tables of
 ``docs/theory/adversary.md``. ``--results`` names a file of JSON lines from which a run that was cut
 continues; ``--part 0/2`` takes every second model only. Names of models choose among them.
 """
