@@ -13,7 +13,13 @@ from pymc_logz.models.flat import model_path, unconstrain
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import fitted_funnel
 from pymc_logz.paths.mixture import mixture_path
-from pymc_logz.pilot.checks import lost_part, stuck_stages, warn_of_lost_part, warn_of_stuck
+from pymc_logz.pilot.checks import (
+    are_uneven,
+    lost_part,
+    stuck_stages,
+    warn_of_lost_part,
+    warn_of_stuck,
+)
 from pymc_logz.pilot.ladder import choose_plan
 from pymc_logz.pilot.learned import apart, falls_short, learned_reference, n_target_rows, objection
 from pymc_logz.pilot.population import Stages, run_pilot
@@ -129,14 +135,15 @@ def look(
 
     There is no such pilot where the reference was given. Rows of a funnel are evened out, unless
     ``even`` is false. The pilot has ``more`` times the rows of a portion, or as many as
-    `MORE_ROWS` where no fit to fewer rows covers them.
+    `MORE_ROWS` where no fit to fewer rows covers them, or they needed steps of very uneven length.
     """
     start = prepared.prior(rng, more * block.n_rows)
     check_start(prepared, block, start)
     asked = settings.reference_asked
     if isinstance(asked, xr.DataTree):
         draws = unconstrain(prepared.flat, posterior_of(asked, "reference"))
-        return None, reference_of_draws(prepared, draws, rng)
+        given = fitted_funnel(draws, look_at_prior(prepared, rng)) if even else None
+        return None, reference_of_draws(prepared, draws, rng, given)
     if asked == "prior":
         return None, ASKED_FOR
     n_rows, funnel = n_target_rows(prepared.n_dims), None
@@ -152,7 +159,8 @@ def look(
         start = evened.path.sample_reference(rng, len(start))
         stages = walk(evened, settings, start, rng, report, n_rows)
     reference = learned_reference(prepared, stages, rng, funnel=funnel)
-    if reference.poor_fit and more < MORE_ROWS:
+    poor = reference.poor_fit or (settings.kernel.step_size is None and are_uneven(stages))
+    if poor and more < MORE_ROWS:
         return look(prepared, block, settings, rng, report, even=even, more=MORE_ROWS)
     return stages, reference
 

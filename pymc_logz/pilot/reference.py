@@ -114,7 +114,9 @@ def widened(fit: Clusters) -> Clusters:
     return fit._replace(components=tuple(part.wider(INFLATION) for part in fit.components))
 
 
-def reference_of_draws(prepared: Prepared, rows: np.ndarray, rng: np.random.Generator) -> Reference:
+def reference_of_draws(
+    prepared: Prepared, rows: np.ndarray, rng: np.random.Generator, funnel: Funnel | None = None
+) -> Reference:
     """Reference fitted to draws that a user has.
 
     Parameters
@@ -125,6 +127,8 @@ def reference_of_draws(prepared: Prepared, rows: np.ndarray, rng: np.random.Gene
         Unconstrained draws, shape (n, d).
     rng
         Generator of the fit.
+    funnel
+        What they are evened out by.
 
     Raises
     ------
@@ -138,10 +142,12 @@ def reference_of_draws(prepared: Prepared, rows: np.ndarray, rng: np.random.Gene
             f"a transform restricts the prior of this model, whose constant is known to "
             f"{error:.2g} nats only unless the path starts there: use reference='prior'"
         )
-    mixture = with_prior(prepared, widened(fitted_clusters(rows, len(rows), rng)), log_mass)
+    moving = rows if funnel is None else funnel.evened(rows)
+    fit = widened(fitted_clusters(moving, len(moving), rng))
+    mixture = with_prior(prepared, fit, log_mass, funnel)
     n = len(mixture.components)
     reason = f"it was asked for: {n} Student-t component{'s' * (n > 1)} fitted to {len(rows)} draws"
-    return Reference("draws", reason, mixture, error)
+    return Reference("draws", reason, mixture, error, funnel)
 
 
 def at_mode(
