@@ -124,6 +124,11 @@ STATUS_SENTENCES = {
         "nearly all weights are too low, and log Z is by more than its error says; use more "
         "temperatures (betas=<int>), or leave step_size, scale and reference to the pilot."
     ),
+    "maybe_infinite": (
+        "The mass of the posterior does not fall far away from its draws, so log Z is infinite, or "
+        "has most of its mass where no draw is; bound the likelihood and the potentials, for "
+        "instance by a prior that keeps a scale away from zero."
+    ),
     "infinite_weight": (
         "A row has infinite weight: the likelihood or a potential is unbounded, so log Z is "
         "infinite or undefined; bound it, for instance by a prior that keeps a scale away from "
@@ -167,6 +172,7 @@ USABLE_STATUSES = frozenset(
         "approximate_draws",
         "rule_error",
         "lagging_rows",
+        "maybe_infinite",
     }
 )
 """Statuses that come with a number; under every other one ``log_z`` is NaN."""

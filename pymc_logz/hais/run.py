@@ -29,6 +29,7 @@ from pymc_logz.trees.doubts import Doubt, doubted, noted, warn_of_doubts
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH
 from pymc_logz.trees.layout import RunRecord, data_datasets, evidence_dataset, make_tree
 from pymc_logz.trees.posterior import posterior_of
+from pymc_logz.trees.tails import tail_doubts
 from pymc_logz.weights import resampled
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ SECOND_TRY, LONGER = 4, 2
 nothing but the size of its error."""
 MOST_MOVES = 2**24
 """Moves of all rows together beyond which no second try is made: minutes for most models."""
+N_LOOKED_AT = 256
+"""Rows of the posterior from which its tails are looked at."""
 MAX_GROWTH = 64
 """Largest factor by which ``target_mcse`` lets a run grow."""
 
@@ -85,7 +88,8 @@ def run_hais(
         "sampling_time": time.perf_counter() - tuned,
         **block.work.record(pilot_work, block.kernel),
     }
-    return collect(prepared, planned, directions, settings, rngs.run, cost)
+    doubts = doubts_of_run(prepared, block, planned, directions, rngs.checks)
+    return collect(prepared, planned, directions, settings, rngs.run, cost, doubts)
 
 
 @dataclass
@@ -239,6 +243,29 @@ def doubts_of(estimate: LogZEstimate, block: Block, runs: list[Annealed]) -> lis
     return lagging(block, runs) if estimate.status == "ok" else []
 
 
+def doubts_of_run(
+    prepared: Prepared,
+    block: Block,
+    planned: Planned,
+    directions: Directions,
+    rng: np.random.Generator,
+) -> list[Doubt]:
+    """What speaks against the estimates of a run; ``block`` moves rows along the path of the prior.
+
+    Rows are looked at where their weights are good enough to stand for the posterior.
+    """
+    estimate = forward_estimate(directions)
+    if not estimate.usable:
+        return []
+    runs = [of_model(run, directions.reference) for run in directions.forward]
+    position = np.concatenate([run.position for run in runs])
+    rows = position[resampled(np.concatenate([run.log_weight for run in runs]), rng, N_LOOKED_AT)]
+    return [
+        *tail_doubts(prepared.flat, block.densities, rows, rng),
+        *doubts_of(estimate, planned.block, directions.forward),
+    ]
+
+
 def estimates_of(directions: Directions) -> list[LogZEstimate]:
     """Estimates of a run, the recommended one first."""
     forward = forward_estimate(directions)
@@ -275,11 +302,11 @@ def collect(
     settings: HaisSettings,
     rng: np.random.Generator,
     cost: Mapping[str, float],
+    doubts: list[Doubt],
 ) -> xr.DataTree:
     """The DataTree of a run."""
     block, plan = planned.block, planned.plan
     runs = [of_model(run, planned.reference) for run in directions.forward]
-    doubts = doubts_of(forward_estimate(directions), block, directions.forward)
     warn_of_doubts(doubts)
     estimates = doubted(estimates_of(directions), doubts)
     _warn_of_estimate(estimates, runs, doubts)

@@ -26,6 +26,7 @@ from pymc_logz.trees.doubts import Doubt, disagreements, doubted, noted, warn_of
 from pymc_logz.trees.kinds import BRIDGED
 from pymc_logz.trees.layout import RunRecord, evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import PosteriorRows, posterior_of, posterior_rows
+from pymc_logz.trees.tails import tail_doubts
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -172,8 +173,9 @@ def _bridged(
         log_target = target_at_draws(density, posterior, idata)
         report(1)
         bridged = bridge(density, posterior, log_target, method, cross_check, draws, rngs.pilot)
+        found = [] if cross_check is None else bridged.doubts
+        found += tail_doubts(prepared.flat, density, rows_of(posterior), rngs.checks)
         report(1)
-    found = [] if cross_check is None else bridged.doubts
     warn_of_doubts(found)
     doubts = [*posterior.doubts, *found]
     estimates = [_given_share(one, log_share, share_error) for one in bridged.estimates]
@@ -265,6 +267,11 @@ def bridge(
     if estimate.usable:
         doubts += disagreements(estimate, estimates[1:])
     return Bridged(estimates, proposal, doubts)
+
+
+def rows_of(posterior: PosteriorRows) -> np.ndarray:
+    """Draws that are not on a boundary, shape (n, d)."""
+    return posterior.rows[~posterior.on_boundary]
 
 
 def symmetrised(density: RowDensity, log_target: np.ndarray, mirrored: np.ndarray) -> np.ndarray:

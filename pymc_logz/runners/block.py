@@ -209,9 +209,14 @@ class Block:
 
     def log_target(self, position: np.ndarray) -> np.ndarray:
         """Log target of rows (n, d), with -inf for NaN, shape (n,)."""
-        evaluation = self._looked_at(position)[0].evaluation
-        value = np.asarray(evaluation.log_reference) + np.asarray(evaluation.log_ratio)
+        with np.errstate(invalid="ignore"):
+            value = np.add(*self.densities(position))
         return np.where(np.isnan(value), -np.inf, value)
+
+    def densities(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log reference and log ratio of rows (n, d) as they are, shape (n,) each."""
+        evaluation = self._looked_at(position)[0].evaluation
+        return np.asarray(evaluation.log_reference), np.asarray(evaluation.log_ratio)
 
     def _looked_at(self, position: np.ndarray) -> tuple[KernelState, Trace]:
         """Rows that have been evaluated, and stayed where they are."""

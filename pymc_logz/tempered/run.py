@@ -30,6 +30,7 @@ from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.results import draws_of, tempered_draws_dataset, tempering_dataset
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds
+from pymc_logz.trees.doubts import Doubt, doubted, noted, warn_of_doubts
 from pymc_logz.trees.kinds import TEMPERED
 from pymc_logz.trees.layout import (
     RunRecord,
@@ -39,6 +40,7 @@ from pymc_logz.trees.layout import (
     make_tree,
     with_units,
 )
+from pymc_logz.trees.tails import tail_doubts
 from pymc_logz.weights import resampled
 
 if TYPE_CHECKING:
@@ -79,11 +81,11 @@ def run_tempered(
     started = time.perf_counter()
     rngs = generators_from(random_seed)
     prepared = prepare(model, rngs.checks)
-    block = block_for(prepared, settings, compile_kwargs)
-    block.compile()
+    of_prior = block_for(prepared, settings, compile_kwargs)
+    of_prior.compile()
     compiled = time.perf_counter()
     with progress_bar(progressbar) as progress:
-        block, plan, reference = place_levels(prepared, block, settings, rngs.pilot, progress)
+        block, plan, reference = place_levels(prepared, of_prior, settings, rngs.pilot, progress)
         frozen = warm_up(block, plan, settings, rngs.pilot, compile_kwargs, progress)
         tuned, pilot_work = time.perf_counter(), block.work.done
         walks = run_chains(frozen, settings, rngs.run, progress)
@@ -93,7 +95,10 @@ def run_tempered(
         "sampling_time": time.perf_counter() - tuned,
         **block.work.record(pilot_work, block.kernel),
     }
-    return collect(prepared, frozen, reference, walks, settings, rngs.run, cost)
+    doubts = []
+    if len(rows := at_the_end(walks)):
+        doubts = tail_doubts(prepared.flat, of_prior.densities, rows, rngs.checks)
+    return collect(prepared, frozen, reference, walks, settings, rngs.run, cost, doubts)
 
 
 @says_if_interrupted("levels were being tuned")
@@ -220,6 +225,7 @@ def collect(
     settings: TemperedSettings,
     rng: np.random.Generator,
     cost: Mapping[str, float],
+    doubts: list[Doubt],
 ) -> xr.DataTree:
     """The DataTree of a run."""
     ladder = frozen.ladder
@@ -231,21 +237,34 @@ def collect(
         draws = replace(draws, log_z_hat=curve.log_z)
     tempering = tempering_dataset(walks, ladder, draws, curve)
     _warn_of_run(walks, tempering, curve)
+    warn_of_doubts(doubts)
+    estimates = doubted([with_error(curve.estimate, reference)], doubts)
     block, share = frozen.block, prepared.prior.finite_share
     attrs = RunRecord(block.compiled, block.path.batching, share, cost).attrs(
         n_levels=ladder.n_levels,
         n_walkers=block.n_walkers,
         n_warm_up=frozen.rounds.n_iterations,
         **reference.record(),
+        **noted(doubts),
     )
     groups = {
         **posterior_datasets(prepared, walks, draws, settings, rng),
         "tempering": tempering,
-        "evidence": evidence_dataset([with_error(curve.estimate, reference)], attrs),
+        "evidence": evidence_dataset(estimates, attrs),
         **data_datasets(prepared.flat),
     }
     groups["posterior"].attrs |= {"weight_ess": curve.weight_ess, **cost}
     return make_tree(groups, {**settings.record(), **attrs}, TEMPERED)
+
+
+def at_the_end(walks: Sequence[Walk]) -> np.ndarray:
+    """Positions that were kept at beta = 1, shape (n, d)."""
+    found, top = [], max(int(one.level.max()) for one in walks)
+    for one in walks:
+        every = one.level.shape[0] // one.position.shape[0]
+        level = one.level[every - 1 :: every][: len(one.position)]
+        found.append(one.position[level == top])
+    return np.concatenate(found)
 
 
 def posterior_datasets(

@@ -14,6 +14,7 @@ from pymc_logz.weights import LOW_ESS, MAX_KHAT
 DOUBTS = "doubts"
 """Attribute of the group ``evidence`` that says what the doubts are."""
 STATUSES = (
+    "maybe_infinite",
     "lagging_rows",
     "approximate_draws",
     "wrong_draws",

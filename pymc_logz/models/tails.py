@@ -1,0 +1,100 @@
+"""Whether a log Z may be infinite: the target along lines that lead away from its draws."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+STEPS = 2.0 ** np.arange(-4, 12)
+"""Distances along a line, in standard deviations of the draws."""
+MAX_EVALUATIONS = 2048
+MAX_LINES = 8
+"""Draws from which lines start, where the number of dimensions leaves room for them."""
+FALL = 0.2
+"""Nats that the mass at a distance may fall by where the distance grows by four: a tail index of
+0.14."""
+COMPARABLE = 5.0
+"""Nats by which the mass at a distance may be below the largest along the line."""
+GROWTH = 0.5
+"""Nats by which the likelihood has to grow where the distance grows by four: priors are proper."""
+ROUNDS = 700.0
+"""Unconstrained values of a transformed variable beyond which it rounds to zero or infinity."""
+SHARE = 0.25
+"""Of the lines, that have to lead to growing mass."""
+
+Densities = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""From rows (n, d) to their log prior and log likelihood, potentials included, shape (n,) each."""
+
+
+def growing_tail(
+    densities: Densities, rows: np.ndarray, transformed: np.ndarray, rng: np.random.Generator
+) -> int | None:
+    """Dimension along which the mass of the target does not fall, or None.
+
+    If Z is finite, so is the integral along nearly every line parallel to an axis (Fubini), so that
+    density times distance falls to zero. Where it does not fall on the last of steps that grow
+    from a sixteenth of a standard deviation to 2,048, as the likelihood grows, and the mass there
+    is like that nearby, Z is infinite or nearly so. A line may also end where a transformed
+    variable rounds to zero. What grows only on a curve, such as a scale that goes to zero together
+    with a residual, no such line follows.
+
+    Parameters
+    ----------
+    densities
+        Of the model.
+    rows
+        Draws of the posterior, shape (n, d).
+    transformed
+        Which dimensions have a transform, shape (d,).
+    rng
+        Generator that chooses among the draws, and among the dimensions where they are many.
+    """
+    n_dims = rows.shape[1]
+    per_line = 2 * STEPS.size
+    n_lines = int(np.clip(MAX_EVALUATIONS // (per_line * n_dims), 2, min(MAX_LINES, len(rows))))
+    looked_at = np.arange(n_dims)
+    if n_lines * per_line * n_dims > MAX_EVALUATIONS:
+        looked_at = rng.permutation(n_dims)[: MAX_EVALUATIONS // (per_line * n_lines)]
+    starts = rows[rng.choice(len(rows), n_lines, replace=False)]
+    steps = np.concatenate([[0.0], STEPS])
+    points = np.tile(starts[:, None], (looked_at.size, 2, 1, steps.size, 1))
+    for lines, dimension in zip(points, looked_at, strict=True):
+        away = steps * rows[:, dimension].std()
+        lines[..., dimension] += np.stack([away, -away])[:, None]
+    with np.errstate(all="ignore"):
+        prior, ratio = densities(points.reshape(-1, n_dims))
+        target = (prior + ratio).reshape(points.shape[:-1])
+    ratio = ratio.reshape(target.shape)
+    for k, dimension in enumerate(looked_at):
+        rounds = np.abs(points[k, ..., dimension]) > (ROUNDS if transformed[dimension] else np.inf)
+        for sign in (0, 1):
+            grows = [
+                _grows(
+                    target[k, sign, i], ratio[k, sign, i], rounds is not None and rounds[sign, i]
+                )
+                for i in range(n_lines)
+            ]
+            if np.mean(grows) > SHARE:
+                return int(dimension)
+    return None
+
+
+def _grows(target: np.ndarray, ratio: np.ndarray, rounds: np.ndarray) -> bool:
+    """Whether the mass along one line does not fall, from its start on.
+
+    Parameters
+    ----------
+    target, ratio
+        Log target and log likelihood along it, shape (m,).
+    rounds
+        Where the variable rounds, so that the line may end.
+    """
+    finite = np.isfinite(target)
+    n = finite.size if finite.all() else int(np.argmin(finite))
+    if n < 5 or (n < finite.size and not rounds[n]):
+        return False
+    mass = target[1:n] + np.log(STEPS[: n - 1])
+    return bool(
+        mass[-1] > mass[-3] - FALL
+        and mass[-1] > mass.max() - COMPARABLE
+        and ratio[n - 1] > ratio[n - 3] + GROWTH
+    )

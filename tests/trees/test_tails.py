@@ -1,0 +1,67 @@
+"""Whether log Z may be infinite: lines that lead away from draws of the posterior."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pymc as pm
+import pytest
+from support.checks import make_rng
+
+import pymc_logz as lz
+from pymc_logz.models.tails import growing_tail
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the model has potentials"),
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
+]
+Density = Callable[[np.ndarray], np.ndarray]
+
+
+def infinite_scale() -> pm.Model:
+    """The density of a scale that goes to zero falls as slowly as one over it."""
+    with pm.Model() as model:
+        scale = pm.HalfNormal("scale", 1)
+        pm.Normal("y", 0, scale, observed=0.0)
+    return model
+
+
+def test_a_scale_without_a_floor_has_a_status() -> None:
+    """Would catch `ok` on the logarithm of the range of floating-point numbers."""
+    with pytest.warns(lz.EvidenceWarning, match="'maybe_infinite'"):
+        tree = lz.sample_hais(model=infinite_scale(), random_seed=1, progressbar=False, cores=1)
+    evidence = tree["evidence"]
+    assert str(evidence["status"].values[0]) == "maybe_infinite"
+    assert "'scale'" in evidence.attrs["doubts"]
+
+
+def log_cauchy(x: np.ndarray) -> np.ndarray:
+    return -np.log(np.pi) - np.log1p(x**2)
+
+
+def log_normal(x: np.ndarray) -> np.ndarray:
+    return -0.5 * x**2 - 0.5 * np.log(2 * np.pi)
+
+
+@pytest.mark.parametrize(
+    ("prior", "likelihood", "infinite"),
+    [
+        (log_cauchy, lambda x: np.log1p(np.abs(x)), True),
+        (log_cauchy, lambda x: 0.7 * np.log1p(x**2), True),
+        (log_cauchy, lambda x: 0.45 * np.log1p(x**2), True),
+        (log_cauchy, lambda x: 0.25 * np.log1p(x**2), False),
+        (log_cauchy, lambda x: -np.log1p((x - 3) ** 2), False),
+        (log_normal, lambda x: 0.4 * x**2, False),
+        (log_normal, lambda x: 0.6 * x**2, True),
+        (log_normal, lambda x: np.where(x < 1.0, 5.0 * x, -np.inf), False),
+    ],
+)
+def test_tails(prior: Density, likelihood: Density, infinite: bool) -> None:
+    """Would catch an accused heavy tail or edge, and a tail index of 0.1 that passes."""
+    rng = make_rng("tails")
+    rows = np.column_stack([rng.standard_t(1, 500), rng.standard_normal(500)]).clip(-40, 0.9)
+
+    def densities(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return prior(rows[:, 0]) + log_normal(rows[:, 1]), likelihood(rows[:, 0])
+
+    found = growing_tail(densities, rows, np.zeros(2, dtype=bool), rng)
+    assert found == (0 if infinite else None)
