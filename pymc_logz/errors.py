@@ -129,6 +129,11 @@ STATUS_SENTENCES = {
         "has most of its mass where no draw is; bound the likelihood and the potentials, for "
         "instance by a prior that keeps a scale away from zero."
     ),
+    "unchecked_prior": (
+        "Whether the priors integrate to one could not be told (evidence.attrs['doubts'] says of "
+        "which), and log Z is off by as much as they do not; make sure that log density and draws "
+        "of these priors are of one normalised distribution."
+    ),
     "infinite_weight": (
         "A row has infinite weight: the likelihood or a potential is unbounded, so log Z is "
         "infinite or undefined; bound it, for instance by a prior that keeps a scale away from "
@@ -173,6 +178,7 @@ USABLE_STATUSES = frozenset(
         "rule_error",
         "lagging_rows",
         "maybe_infinite",
+        "unchecked_prior",
     }
 )
 """Statuses that come with a number; under every other one ``log_z`` is NaN."""

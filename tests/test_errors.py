@@ -62,6 +62,17 @@ def test_an_error_from_two_numbers() -> None:
     assert "draws=" in message
 
 
+def test_a_prior_that_could_not_be_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Would catch a doubt that only a warning has, which is gone when the tree is read."""
+    monkeypatch.setattr("pymc_logz.models.preparation.check_priors", lambda *_: "cannot be told")
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1)
+        pm.Normal("y", x, 1.0, observed=0.5)
+    tree = models.quick(model, betas=4)
+    assert models.log_z_of(tree)[2] == "unchecked_prior"
+    assert tree["evidence"].attrs["doubts"] == "cannot be told"
+
+
 def test_few_effective_rows() -> None:
     """Would catch a sentence that says what is wrong, and not what to do."""
     tree, message = warned(few_in_the_support(), "low_weight_ess", draws=500)

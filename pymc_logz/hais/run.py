@@ -25,7 +25,7 @@ from pymc_logz.runners.executor import finished, run_tasks
 from pymc_logz.runners.progress import progress_bar, report_beta, report_count
 from pymc_logz.runners.sample import stay_at_end
 from pymc_logz.seeds import generators_from, spawn_generators
-from pymc_logz.trees.doubts import Doubt, doubted, noted, warn_of_doubts
+from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_doubts
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH
 from pymc_logz.trees.layout import RunRecord, data_datasets, evidence_dataset, make_tree
 from pymc_logz.trees.posterior import posterior_of
@@ -308,6 +308,7 @@ def collect(
     block, plan = planned.block, planned.plan
     runs = [of_model(run, planned.reference) for run in directions.forward]
     warn_of_doubts(doubts)
+    doubts = [*doubts, *prior_doubts(prepared.prior_doubt)]  # of which the check has warned
     estimates = doubted(estimates_of(directions), doubts)
     _warn_of_estimate(estimates, runs, doubts)
     log_weight = np.concatenate([run.log_weight for run in runs])

@@ -25,6 +25,8 @@ class Prepared:
     """Data that take the place of the model's own, if any were given."""
     exact_row: np.ndarray | None
     """The draw that simulated data came from, shape (1, d)."""
+    prior_doubt: str | None = None
+    """Why it is not known that the priors integrate to one, if so."""
 
     @property
     def n_dims(self) -> int:
@@ -76,8 +78,9 @@ def prepare(
         exact_row, observed = simulate(flat, rng)
         flat = flatten_model(model, observed)
     prior = PriorDraws(model, needed=needs_prior_draws)
+    doubt = None
     if prior.obstacle is None:
         # a generator of its own: what follows must not depend on whether a check was made
         [apart] = spawn_generators(rng, 1)
-        check_priors(model, apart)
-    return Prepared(flat, prior, rows, exact_row)
+        doubt = check_priors(model, apart)
+    return Prepared(flat, prior, rows, exact_row, doubt)

@@ -143,8 +143,8 @@ def _is_sharp(look: Look) -> bool:
     return bool(np.isfinite(look.log_mass) and look.mcse < MAX_ERROR and look.slack < MAX_ERROR)
 
 
-def check_priors(model: pm.Model, rng: np.random.Generator) -> None:
-    """Refuse priors that are not normalised, out of those that are not known to be.
+def check_priors(model: pm.Model, rng: np.random.Generator) -> str | None:
+    """Refuse priors that are not normalised; of those that may not be, say why.
 
     The verdict is kept, as long as the model and the data that its priors depend on are the same.
 
@@ -160,19 +160,21 @@ def check_priors(model: pm.Model, rng: np.random.Generator) -> None:
     """
     doubtful = tuple(rv for rv in model.free_RVs if not is_known(model, rv))
     if not doubtful:
-        return
+        return None
     kept = kept_for(model)
     functions = kept.get(("prior check", doubtful), lambda: _compiled(model, doubtful))
     now = tuple(contents_of(container) for container in functions.data)
     masses = kept.get(("prior mass", doubtful, now), lambda: _checked_masses(functions, rng))
     unsettled = [mass for mass in masses if not mass.agrees] or _unsettled_sum(masses)
-    if unsettled:
-        warn(
-            "the check that priors integrate to one is inconclusive: "
-            + "; ".join(map(_described, unsettled))
-            + ". If one does not, log Z is off by as much, and its error does not show it; make "
-            "sure that log density and draws of these priors are of one normalised distribution"
-        )
+    if not unsettled:
+        return None
+    reason = "the check that priors integrate to one is inconclusive: "
+    reason += "; ".join(map(_described, unsettled))
+    warn(
+        reason + ". If one does not, log Z is off by as much, and its error does not show it; make "
+        "sure that log density and draws of these priors are of one normalised distribution"
+    )
+    return reason
 
 
 def check_prior_mass(model: pm.Model, rng: np.random.Generator) -> list[PriorMass]:

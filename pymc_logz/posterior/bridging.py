@@ -22,7 +22,14 @@ from pymc_logz.posterior.importance import checked, importance
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.chains import check_start_of_chains, check_stored_density
-from pymc_logz.trees.doubts import Doubt, disagreements, doubted, noted, warn_of_doubts
+from pymc_logz.trees.doubts import (
+    Doubt,
+    disagreements,
+    doubted,
+    noted,
+    prior_doubts,
+    warn_of_doubts,
+)
 from pymc_logz.trees.kinds import BRIDGED
 from pymc_logz.trees.layout import RunRecord, evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import PosteriorRows, posterior_of, posterior_rows
@@ -177,7 +184,7 @@ def _bridged(
         found += tail_doubts(prepared.flat, density, rows_of(posterior), rngs.checks)
         report(1)
     warn_of_doubts(found)
-    doubts = [*posterior.doubts, *found]
+    doubts = [*posterior.doubts, *found, *prior_doubts(prepared.prior_doubt)]
     estimates = [_given_share(one, log_share, share_error) for one in bridged.estimates]
     estimates = [*doubted(estimates[:1], doubts), *estimates[1:]]
     if not doubts:

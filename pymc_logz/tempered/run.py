@@ -30,7 +30,7 @@ from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.results import draws_of, tempered_draws_dataset, tempering_dataset
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds
-from pymc_logz.trees.doubts import Doubt, doubted, noted, warn_of_doubts
+from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_doubts
 from pymc_logz.trees.kinds import TEMPERED
 from pymc_logz.trees.layout import (
     RunRecord,
@@ -238,6 +238,7 @@ def collect(
     tempering = tempering_dataset(walks, ladder, draws, curve)
     _warn_of_run(walks, tempering, curve)
     warn_of_doubts(doubts)
+    doubts = [*doubts, *prior_doubts(prepared.prior_doubt)]  # of which the check has warned
     estimates = doubted([with_error(curve.estimate, reference)], doubts)
     block, share = frozen.block, prepared.prior.finite_share
     attrs = RunRecord(block.compiled, block.path.batching, share, cost).attrs(

@@ -21,6 +21,7 @@ STATUSES = (
     "chains_disagree",
     "disagrees",
     "divergences",
+    "unchecked_prior",
 )
 """Statuses of doubts, the gravest first."""
 APPROXIMATIONS = ("fit", "pathfinder", "pathfinder_paths", "optimizer_result", "laplace_results")
@@ -52,6 +53,11 @@ def doubted(estimates: Sequence[LogZEstimate], doubts: Collection[Doubt]) -> lis
         return list(estimates)
     worst = min((doubt.status for doubt in doubts), key=STATUSES.index)
     return [replace(one, status=worst) if one.usable else one for one in estimates]
+
+
+def prior_doubts(reason: str | None) -> list[Doubt]:
+    """The doubt about priors that a model was prepared with, if any."""
+    return [Doubt("unchecked_prior", reason)] if reason else []
 
 
 def noted(doubts: Collection[Doubt]) -> dict[str, str]:
