@@ -15,6 +15,7 @@ from pymc.pytensorf import collect_default_updates, find_rng_nodes, replace_rng_
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors, general_toposort
+from pytensor.graph.utils import MissingInputError
 from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import ImproperPriorError, warn
@@ -183,7 +184,7 @@ def _compiled_draws(model: pm.Model) -> _CompiledDraws:
     try:
         draws = _CompiledDraws(*_vectorized_draws(model), vectorized=True)
         draws.draw(2)
-    except (NotImplementedError, ValueError, TypeError, AssertionError):
+    except (NotImplementedError, ValueError, TypeError, AssertionError, MissingInputError):
         draws = _CompiledDraws(*_looped_draws(model), vectorized=False)
     try:
         draws.draw(1)
