@@ -252,6 +252,7 @@ def test_batches_of_any_size_are_exact(
     assert_detects(check, 12)
 
 
+@pytest.mark.filterwarnings("ignore:4 of 12 data rows.*few_rows")
 def test_interrupt_keeps_finished_batches(
     prepared: tuple[Prepared, Block, Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:

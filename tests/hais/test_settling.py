@@ -63,6 +63,7 @@ def funnel() -> pm.Model:
     return model
 
 
+@pytest.mark.filterwarnings("ignore:hais has status 'high_khat'")
 @pytest.mark.parametrize(
     ("model", "settings"), [(cut_off, {"betas": 200}), (heavy, {}), (funnel, {})]
 )

@@ -139,6 +139,7 @@ def bar(monkeypatch: pytest.MonkeyPatch) -> Bar:
     return bar
 
 
+@pytest.mark.filterwarnings("ignore:.*has status 'few_rows'")
 def test_lines_and_sentence_of_an_annealing(
     model: pm.Model, bar: Bar, caplog: pytest.LogCaptureFixture
 ) -> None:
