@@ -13,6 +13,8 @@ from pymc_logz.runners import outlook
 from pymc_logz.runners.outlook import Outlook, duration
 from pymc_logz.runners.progress import STEPS, report_beta, report_count, report_rounds
 
+pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
+
 PYTHON = {"mode": "FAST_COMPILE"}
 
 
