@@ -11,7 +11,13 @@ from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.mixture import Mixture
 from pymc_logz.pilot.checks import lost_part
 from pymc_logz.pilot.population import ISLANDS, Stages, TargetRows
-from pymc_logz.pilot.reference import MAX_SHARE_ERROR, Reference, widened, with_prior
+from pymc_logz.pilot.reference import (
+    MAX_SHARE_ERROR,
+    Reference,
+    components_in_words,
+    widened,
+    with_prior,
+)
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.weights import log_mean, relative, weight_ess
 
@@ -95,10 +101,9 @@ def learned_reference(
         if covered > WELL_COVERED or worse == GIVE_UP:
             break
     assert best is not None
-    n = len(best.components)
     shape = " evened out by a funnel" if funnel else ""
     origin = "with the curvature at the mode" if mode else f"fitted to {len(rows.position)} rows"
-    what = f"{n} Student-t component{'s' * (n > 1)} {origin}{shape}"
+    what = f"{components_in_words(len(best.components))} {origin}{shape}"
     if covered < COVERED:
         reason = f"{what} cover the pilot's rows with an effective share of {covered:.1g} only"
         return Reference("prior", reason, funnel=funnel, poor_fit=mode is None)

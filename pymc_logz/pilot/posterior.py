@@ -4,8 +4,7 @@ import numpy as np
 
 from pymc_logz.models.posterior_draws import draw_posterior
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.paths.clusters import fitted_clusters
-from pymc_logz.pilot.reference import Reference, widened, with_prior
+from pymc_logz.pilot.reference import Reference, fitted_to_draws
 from pymc_logz.runners.block import Block
 
 MANY_DIMENSIONS = 16
@@ -41,14 +40,7 @@ def sampled_reference(
     if (draws := draw_posterior(prepared, rng)) is None:
         return refused
     block.work.add(draws.n_gradients)
-    rows = draws.rows
     log_mass, error = prepared.prior.log_share(rng)
-    moving = rows if refused.funnel is None else refused.funnel.evened(rows)
-    fit = widened(fitted_clusters(moving, len(moving), rng))
-    mixture = with_prior(prepared, fit, log_mass, refused.funnel)
-    n = len(mixture.components)
-    reason = (
-        f"{n} Student-t component{'s' * (n > 1)} fitted to {len(rows)} draws of pm.sample, since "
-        f"{refused.reason}"
-    )
+    mixture, what = fitted_to_draws(prepared, draws.rows, log_mass, rng, refused.funnel)
+    reason = f"{what} of pm.sample, since {refused.reason}"
     return Reference("learned", reason, mixture, error, refused.funnel)

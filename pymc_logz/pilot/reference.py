@@ -142,12 +142,28 @@ def reference_of_draws(
             f"a transform restricts the prior of this model, whose constant is known to "
             f"{error:.2g} nats only unless the path starts there: use reference='prior'"
         )
+    mixture, what = fitted_to_draws(prepared, rows, log_mass, rng, funnel)
+    reason = f"it was asked for: {what}"
+    return Reference("draws", reason, mixture, error, funnel)
+
+
+def fitted_to_draws(
+    prepared: Prepared,
+    rows: np.ndarray,
+    log_mass: float,
+    rng: np.random.Generator,
+    funnel: Funnel | None,
+) -> tuple[Mixture, str]:
+    """Mixture fitted to unconstrained draws (n, d) of the posterior, and what it is in words."""
     moving = rows if funnel is None else funnel.evened(rows)
     fit = widened(fitted_clusters(moving, len(moving), rng))
-    mixture = with_prior(prepared, fit, log_mass, funnel)
-    n = len(mixture.components)
-    reason = f"it was asked for: {n} Student-t component{'s' * (n > 1)} fitted to {len(rows)} draws"
-    return Reference("draws", reason, mixture, error, funnel)
+    what = f"{components_in_words(len(fit.components))} fitted to {len(rows)} draws"
+    return with_prior(prepared, fit, log_mass, funnel), what
+
+
+def components_in_words(n: int) -> str:
+    """How many there are of what kind, for a reason."""
+    return f"{n} Student-t component{'s' * (n > 1)}"
 
 
 def at_mode(
