@@ -68,9 +68,7 @@ def growing_tail(
         rounds = np.abs(points[k, ..., dimension]) > (ROUNDS if transformed[dimension] else np.inf)
         for sign in (0, 1):
             grows = [
-                _grows(
-                    target[k, sign, i], ratio[k, sign, i], rounds is not None and rounds[sign, i]
-                )
+                _grows(target[k, sign, i], ratio[k, sign, i], rounds[sign, i])
                 for i in range(n_lines)
             ]
             if np.mean(grows) > SHARE:
