@@ -23,8 +23,14 @@ from pymc_logz.pilot.checks import (
 from pymc_logz.pilot.ladder import choose_plan
 from pymc_logz.pilot.learned import apart, falls_short, learned_reference, n_target_rows, objection
 from pymc_logz.pilot.population import Stages, run_pilot
-from pymc_logz.pilot.posterior import sampled_reference
-from pymc_logz.pilot.reference import Reference, at_mode, check_start, reference_of_draws
+from pymc_logz.pilot.posterior import is_sampled, sampled_reference
+from pymc_logz.pilot.reference import (
+    Reference,
+    at_mode,
+    check_start,
+    look_at_prior,
+    reference_of_draws,
+)
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.block import Block
@@ -34,8 +40,6 @@ PORTIONS = 2
 """Portions of rows of a pilot whose stages the run follows: of the others only the end is used."""
 MORE_ROWS = 4
 """Factor in the rows of a pilot that is repeated."""
-PRIOR_ROWS = 2**11
-"""Draws of the prior that are looked at for funnels."""
 KNOTS = 8
 """Parts of a ladder from a learned reference that its temperatures are shared out among."""
 
@@ -160,7 +164,8 @@ def look(
         stages = walk(evened, settings, start, rng, report, n_rows)
     reference = learned_reference(prepared, stages, rng, funnel=funnel)
     poor = reference.poor_fit or (settings.kernel.step_size is None and are_uneven(stages))
-    if poor and more < MORE_ROWS:
+    sampled = reference.poor_fit and is_sampled(prepared)
+    if poor and not sampled and more < MORE_ROWS:
         return look(prepared, block, settings, rng, report, even=even, more=MORE_ROWS)
     return stages, reference
 
@@ -168,11 +173,6 @@ def look(
 def n_followed(block: Block) -> int:
     """Rows of a pilot whose stages a run follows; those that bring data along are one portion."""
     return block.n_rows if block.row_data else PORTIONS * block.n_rows
-
-
-def look_at_prior(prepared: Prepared, rng: np.random.Generator) -> np.ndarray:
-    """Draws that tell how spreads follow each other in the prior, shape (m, d)."""
-    return prepared.prior(rng, PRIOR_ROWS if prepared.prior.vectorized else PRIOR_ROWS // 8)
 
 
 def make_plan(

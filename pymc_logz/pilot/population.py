@@ -23,7 +23,7 @@ from pymc_logz.weights import log_mean, normalise, systematic_resample
 
 MAX_STAGES = 500
 FIRST_STEP_SIZE = 0.5
-MOVES_BETWEEN_LOOKS = 4
+MOVES_BETWEEN_LOOKS = 3
 """Moves after which a population is looked at: more are often more than it needs."""
 MAX_EXTRA_LOOKS = 16
 ACCEPT_TOLERANCE = 0.1

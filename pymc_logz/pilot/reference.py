@@ -35,6 +35,10 @@ MAX_SHARE_ERROR = 0.01
 half of the error of log Z that runs aim at."""
 
 
+PRIOR_ROWS = 2**11
+"""Draws of the prior that are looked at for funnels."""
+
+
 @dataclass(frozen=True)
 class Reference:
     """What a path starts from, and why."""
@@ -159,6 +163,11 @@ def fitted_to_draws(
     fit = widened(fitted_clusters(moving, len(moving), rng))
     what = f"{components_in_words(len(fit.components))} fitted to {len(rows)} draws"
     return with_prior(prepared, fit, log_mass, funnel), what
+
+
+def look_at_prior(prepared: Prepared, rng: np.random.Generator) -> np.ndarray:
+    """Draws that tell how spreads follow each other in the prior, shape (m, d)."""
+    return prepared.prior(rng, PRIOR_ROWS if prepared.prior.vectorized else PRIOR_ROWS // 8)
 
 
 def components_in_words(n: int) -> str:
