@@ -14,14 +14,27 @@
 `laplace_experts`      Product of Laplace experts: kinks
 `student_t_experts`    Product of Student-t experts: heavy tails
 `gaussian_rbm`         Restricted Boltzmann machine: many modes, parameters to learn
+`bernoulli_rbm`        Restricted Boltzmann machine of bits, log Z exact if it is small
+`boltzmann_machine`    Bits of which any two may interact
+`ising_torus`          Spins on a torus, log Z by transfer matrix
 ====================== =====================================================================
 
 Each returns an `Energy`: the PyMC model, its log Z in nats, and a function that draws from the
-exact posterior. `radiata_pine_data` and `random_filters` give the inputs of three of them, and
-`gaussian_rbm_log_z` and `two_gaussians_log_z` give log Z of another two alone.
+exact posterior. The last three return a `BinaryEnergy` instead, which is no PyMC model, and which
+`pymc_logz.sample_hais` and `pymc_logz.sample_tempered` take as ``model``; `base_log_odds` fits what
+annealing starts from to data. `radiata_pine_data` and `random_filters` give the inputs of three of
+the others, and `gaussian_rbm_log_z` and `two_gaussians_log_z` give log Z of another two alone.
 """
 
 from pymc_logz.energies.base import Energy
+from pymc_logz.energies.binary import (
+    BernoulliRBM,
+    base_log_odds,
+    bernoulli_rbm,
+    boltzmann_machine,
+    ising_torus,
+)
+from pymc_logz.energies.bits import BinaryEnergy
 from pymc_logz.energies.boltzmann import gaussian_rbm, gaussian_rbm_log_z
 from pymc_logz.energies.conjugate import beta_bernoulli, poisson_gamma, skewed_bimodal
 from pymc_logz.energies.experts import laplace_experts, random_filters, student_t_experts
@@ -35,12 +48,18 @@ from pymc_logz.energies.one_integral import hierarchical_normal, student_locatio
 from pymc_logz.energies.regression import linear_regression, radiata_pine, radiata_pine_data
 
 __all__ = [
+    "BernoulliRBM",
+    "BinaryEnergy",
     "Energy",
+    "base_log_odds",
+    "bernoulli_rbm",
     "beta_bernoulli",
+    "boltzmann_machine",
     "gaussian_rbm",
     "gaussian_rbm_log_z",
     "gaussian_shells",
     "hierarchical_normal",
+    "ising_torus",
     "laplace_experts",
     "linear_regression",
     "poisson_gamma",

@@ -1,16 +1,20 @@
 """What users call: from a PyMC model to a DataTree with the group ``evidence``."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
+from pymc_logz.energies.bits import BinaryEnergy
+from pymc_logz.hais.energies import run_energy
 from pymc_logz.hais.run import run_hais
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import check_no_model, model_from, written_as
+from pymc_logz.pilot.energies import check_energy_reference, energy_kernel
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.trees.posterior import checked_draws, checked_reference
 
@@ -23,7 +27,7 @@ def sample_hais(
     draws: int = 256,
     chains: int = 4,
     *,
-    model: "pm.Model | None" = None,
+    model: "pm.Model | BinaryEnergy | None" = None,
     betas: str | int | np.ndarray = "adaptive",
     kernel: Kernel | str | None = None,
     tune: int = 64,
@@ -51,7 +55,9 @@ def sample_hais(
     chains
         Independent replicates with seeds of their own.
     model
-        PyMC model with continuous free variables; None takes the one on the context stack.
+        PyMC model with continuous free variables; None takes the one on the context stack. Or an
+        energy made of bits, such as ``energies.bernoulli_rbm(...)``, whose beta = 0 are independent
+        bits, and which block Gibbs moves.
     betas
         ``"adaptive"`` lets the pilot place the temperatures; a whole number K is the paper's ladder
         of K equal steps; an increasing array from 0 to 1 is taken as it is.
@@ -143,25 +149,31 @@ def sample_hais(
     """
     call = "sample_hais(model=model)"
     check_no_model(call, draws=draws, chains=chains)
-    model = model_from(model, call)
+    energy = model if isinstance(model, BinaryEnergy) else None
+    if energy is None:
+        model = model_from(model, call)
+        kernel, reference = as_kernel(kernel), checked_reference(reference, model)
+    else:
+        kernel = energy_kernel(energy, kernel)
+        reference = check_energy_reference(energy, reference)
     settings = HaisSettings.asked(
         draws=draws,
         chains=chains,
         betas=betas,
-        kernel=as_kernel(kernel),
+        kernel=kernel,
         tune=tune,
         target_accept=target_accept,
         cores=default_cores(cores, chains),
-        reference=checked_reference(reference, model),
+        reference=reference,
         direction=direction,
         target_mcse=target_mcse,
     )
     if posterior_draws is not None and direction != "both":
         raise ValueError("posterior_draws are where reverse rows start: use direction='both' too")
-    if posterior_draws is not None:
+    if posterior_draws is not None and energy is None:
         posterior_draws = checked_draws(posterior_draws, model, "posterior_draws")
-    return run_hais(
-        model,
+    run = partial(run_hais, model) if energy is None else partial(run_energy, energy)
+    return run(
         settings,
         posterior_draws=posterior_draws,
         random_seed=random_seed,

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_logz.paths.binary import BinaryPath
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt
@@ -84,6 +85,8 @@ def lagging(block: Block, runs: list[Annealed]) -> list[Doubt]:
     runs
         Rows that went from the reference to the target, as they moved.
     """
+    if isinstance(block.path, BinaryPath):  # bits cannot be stretched
+        return []
     ends = _ends(runs)
     if ends is None:
         return []

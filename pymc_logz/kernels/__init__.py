@@ -26,6 +26,7 @@ from pymc_logz.kernels.base import (
     metropolis,
     strides,
 )
+from pymc_logz.kernels.block_gibbs import BlockGibbs
 from pymc_logz.kernels.choice import KERNELS, as_kernel, check_kernel
 from pymc_logz.kernels.defaults import KernelDefaults
 from pymc_logz.kernels.hamiltonian import Hamiltonian, Langevin
@@ -36,6 +37,7 @@ from pymc_logz.paths.geometric import Evaluation, grad_log_density, log_density
 
 __all__ = [
     "KERNELS",
+    "BlockGibbs",
     "Evaluation",
     "Hamiltonian",
     "Kernel",

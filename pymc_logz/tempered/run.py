@@ -1,7 +1,7 @@
 """One tempered run: from a prepared model to frozen levels, chains of walkers, and a DataTree."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -236,7 +236,7 @@ def collect(
         ladder = replace(ladder, log_z_hat=curve.log_z)
         draws = replace(draws, log_z_hat=curve.log_z)
     tempering = tempering_dataset(walks, ladder, draws, curve)
-    _warn_of_run(walks, tempering, curve)
+    warn_of_run(walks, tempering, curve)
     warn_of_doubts(doubts)
     doubts = [*doubts, *prior_doubts(prepared.prior_doubt)]  # of which the check has warned
     estimates = doubted([with_error(curve.estimate, reference)], doubts)
@@ -249,7 +249,7 @@ def collect(
         **noted(doubts),
     )
     groups = {
-        **posterior_datasets(prepared, walks, draws, settings, rng),
+        **posterior_datasets(*_names(prepared), walks, draws, settings, rng),
         "tempering": tempering,
         "evidence": evidence_dataset(estimates, attrs),
         **data_datasets(prepared.flat),
@@ -269,7 +269,8 @@ def at_the_end(walks: Sequence[Walk]) -> np.ndarray:
 
 
 def posterior_datasets(
-    prepared: Prepared,
+    named: Callable[[np.ndarray], Mapping[str, np.ndarray]],
+    labels: Mapping[str, Any],
     walks: Sequence[Walk],
     draws: TemperedDraws,
     settings: TemperedSettings,
@@ -279,7 +280,8 @@ def posterior_datasets(
 
     The posterior's draws are those of all levels, resampled with the probability of beta = 1 given
     the position as their weight. They are in the order of walkers, and in the order of time within
-    a walker, so that ArviZ sees the autocorrelation that they have.
+    a walker, so that ArviZ sees the autocorrelation that they have. ``named`` makes values by name,
+    shape (..., *shape of the variable), of rows (..., d), and ``labels`` are theirs.
     """
     n_chains, n_kept = len(walks), walks[0].position.shape[0]
     every = walks[0].level.shape[0] // n_kept
@@ -290,8 +292,6 @@ def posterior_datasets(
         resampled(weight, rng, settings.draws)
         for weight, rng in zip(log_weight, generators, strict=False)
     ]
-    coords, dims = model_labels(prepared.flat.model)
-    labels: dict[str, Any] = {"coords": dict(coords), "dims": dims}
 
     def of_chosen(arrays: list[np.ndarray]) -> np.ndarray:
         """Rows of arrays (walkers, kept, ...), one for each chain."""
@@ -309,15 +309,21 @@ def posterior_datasets(
     thinned = np.stack([position[:, thin - 1 :: thin] for position in positions])
     stats = {name: of_chosen(arrays) for name, arrays in at_kept.items()}
     return {
-        "posterior": dataset_of(_named(prepared, of_chosen(positions)), **labels),
+        "posterior": dataset_of(named(of_chosen(positions)), **labels),
         "sample_stats": with_units(dataset_of(stats)),
         "tempered_posterior": tempered_draws_dataset(
-            _named(prepared, thinned),
+            named(thinned),
             log_weight[..., thin - 1 :: thin],
             kept[thin - 1 :: thin],
             **labels,
         ),
     }
+
+
+def _names(prepared: Prepared) -> tuple[Callable[[np.ndarray], Any], dict[str, Any]]:
+    """What `posterior_datasets` needs to name what a model's rows are."""
+    coords, dims = model_labels(prepared.flat.model)
+    return partial(_named, prepared), {"coords": dict(coords), "dims": dims}
 
 
 def _named(prepared: Prepared, rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -328,7 +334,8 @@ def _named(prepared: Prepared, rows: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def _warn_of_run(walks: Sequence[Walk], tempering: xr.Dataset, curve: LogZCurve) -> None:
+def warn_of_run(walks: Sequence[Walk], tempering: xr.Dataset, curve: LogZCurve) -> None:
+    """Warn of what a run's walkers show."""
     if curve.status != "ok":
         warn(f"{curve.method} has status {curve.status!r}: {STATUS_SENTENCES[curve.status]}")
     trips = int(tempering["round_trips"].sum())

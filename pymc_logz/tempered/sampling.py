@@ -1,15 +1,19 @@
 """What users call for a tempered run: from a PyMC model to a DataTree."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
+from pymc_logz.energies.bits import BinaryEnergy
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import check_no_model, model_from, written_as
+from pymc_logz.pilot.energies import check_energy_reference, energy_kernel
 from pymc_logz.runners.executor import default_cores
+from pymc_logz.tempered.energies import run_energy
 from pymc_logz.tempered.run import run_tempered
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.trees.posterior import checked_reference
@@ -24,7 +28,7 @@ def sample_tempered(
     chains: int = 4,
     *,
     walkers: int = 64,
-    model: "pm.Model | None" = None,
+    model: "pm.Model | BinaryEnergy | None" = None,
     betas: str | int | np.ndarray = "adaptive",
     level_prior: str | np.ndarray = "uniform",
     update: str | None = None,
@@ -60,7 +64,9 @@ def sample_tempered(
         Walkers of a chain, which are computed together; rounded up to a multiple of the number of
         levels if ``exchange`` is ``"swap"``.
     model
-        PyMC model with continuous free variables; None takes the one on the context stack.
+        PyMC model with continuous free variables; None takes the one on the context stack. Or an
+        energy made of bits, such as ``energies.bernoulli_rbm(...)``, whose beta = 0 are independent
+        bits, and which block Gibbs moves.
     betas
         ``"adaptive"`` lets the pilot choose the number of levels and place them; a whole number, at
         least 2, is how many it is to place; an increasing array from 0 to 1 is taken as it is.
@@ -154,7 +160,13 @@ def sample_tempered(
     """
     call = "sample_tempered(model=model)"
     check_no_model(call, draws=draws, chains=chains)
-    model = model_from(model, call)
+    energy = model if isinstance(model, BinaryEnergy) else None
+    if energy is None:
+        model = model_from(model, call)
+        kernel, reference = as_kernel(kernel), checked_reference(reference, model)
+    else:
+        kernel = energy_kernel(energy, kernel)
+        reference = check_energy_reference(energy, reference)
     settings = TemperedSettings.asked(
         draws=draws,
         chains=chains,
@@ -163,15 +175,15 @@ def sample_tempered(
         level_prior=level_prior,
         update=update,
         exchange=exchange,
-        kernel=as_kernel(kernel),
+        kernel=kernel,
         tune=tune,
         target_accept=target_accept,
         thin=thin,
         cores=default_cores(cores, chains),
-        reference=checked_reference(reference, model),
+        reference=reference,
     )
-    return run_tempered(
-        model,
+    run = partial(run_tempered, model) if energy is None else partial(run_energy, energy)
+    return run(
         settings,
         random_seed=random_seed,
         progressbar=progressbar,

@@ -1,0 +1,366 @@
+"""Boltzmann machines of bits: restricted ones, general ones, and the Ising model on a torus."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pymc_logz.energies.bits import BinaryEnergy, Bits, exact_or_nan
+from pymc_logz.paths.binary import binary_path, with_values
+
+MAX_TRANSFERRED = 10
+"""Sites of a row of a torus up to which the transfer matrix, 2**10 square, is made."""
+
+
+@dataclass(frozen=True, eq=False)
+class BernoulliRBM(BinaryEnergy):
+    """A restricted Boltzmann machine, as of `bernoulli_rbm`, with what learning one needs.
+
+    Parameters
+    ----------
+    name, path, variables, log_z, source
+        As of `BinaryEnergy`.
+
+    Examples
+    --------
+    The log likelihood of data, and the machine after a step of learning:
+
+    >>> import numpy as np
+    >>> from pymc_logz import energies
+    >>> rbm = energies.bernoulli_rbm(np.zeros((3, 2)), np.zeros(3), np.zeros(2))
+    >>> (rbm.log_visible(np.array([[0, 1, 1]])) - rbm.log_z).round(4)  # three fair coins
+    array([-2.0794])
+    >>> moved = rbm.at(rbm.weights + 0.1, rbm.visible_bias, rbm.hidden_bias)
+    >>> moved.log_z_at(1.0).round(4)
+    array([3.6276])
+    """
+
+    @property
+    def weights(self) -> np.ndarray:
+        """W, shape (M, J)."""
+        return np.asarray(self.path.values[0])
+
+    @property
+    def visible_bias(self) -> np.ndarray:
+        """Shape (M,)."""
+        return np.asarray(self.path.values[1])[: len(self.weights)]
+
+    @property
+    def hidden_bias(self) -> np.ndarray:
+        """Shape (J,)."""
+        return np.asarray(self.path.values[1])[len(self.weights) :]
+
+    def log_visible(self, visible: Any) -> np.ndarray:
+        """Log of the unnormalised density of visible units (n, M), hidden ones summed out, (n,).
+
+        Less log Z it is the log likelihood of each row.
+        """
+        visible = np.asarray(visible, dtype=float)
+        odds = self.hidden_bias + visible @ self.weights
+        return np.asarray(visible @ self.visible_bias + np.logaddexp(0, odds).sum(axis=1))
+
+    def at(self, weights: Any, visible_bias: Any, hidden_bias: Any) -> "BernoulliRBM":
+        """The machine with other parameters of the same shapes, for which nothing is compiled.
+
+        Its ``log_z`` is NaN, as it is not summed anew: see `log_z_at`.
+        """
+        _, bias, base, constant = self.path.values
+        bias = np.concatenate([visible_bias, hidden_bias])
+        return replace(
+            self, path=with_values(self.path, (weights, bias, base, constant)), log_z=np.nan
+        )
+
+
+def bernoulli_rbm(
+    weights: np.ndarray,
+    visible_bias: np.ndarray,
+    hidden_bias: np.ndarray,
+    base_bias: np.ndarray | None = None,
+) -> BernoulliRBM:
+    """Restricted Boltzmann machine of M visible and J hidden units, all of them bits.
+
+    Its unnormalised density is ``f(v, h) = exp(b . v + v W h + c . h)``. Annealing starts at
+    independent visible units with log odds ``base_bias`` and fair hidden ones, and leads through ::
+
+        f(v, h)**beta * p1(v, h)**(1 - beta)
+
+    which are restricted Boltzmann machines, too. log Z is that of f, exact where the smaller layer
+    has at most 20 units, which are summed over, and NaN elsewhere.
+
+    Parameters
+    ----------
+    weights
+        W, shape (M, J).
+    visible_bias
+        b, shape (M,).
+    hidden_bias
+        c, shape (J,).
+    base_bias
+        Log odds of the visible units at beta = 0, shape (M,), as of `base_log_odds`; None is
+        fair coins.
+
+    Returns
+    -------
+    BernoulliRBM
+        Variables ``visible``, shape (M,), and ``hidden``, shape (J,).
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or an entry is not finite.
+
+    References
+    ----------
+    Smolensky (1986); the path: Salakhutdinov & Murray (2008), doi 10.1145/1390156.1390266;
+    Carlson et al. (2016), section 4.2, arXiv 1603.01912.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_logz import energies
+    >>> i, j = np.arange(1, 13), np.arange(1, 9)
+    >>> w = 0.9 * np.sin(1 + np.outer(i, j))
+    >>> round(energies.bernoulli_rbm(w, 0.1 * np.cos(i), 0.2 * np.sin(j)).log_z, 8)
+    14.37919794
+    """
+    w = _finite("weights", weights, 2)
+    m, j = w.shape
+    b, c = (
+        _finite(name, values, 1, length)
+        for name, values, length in (
+            ("visible_bias", visible_bias, m),
+            ("hidden_bias", hidden_bias, j),
+        )
+    )
+    base = np.zeros(m) if base_bias is None else _finite("base_bias", base_bias, 1, m)
+    path = binary_path((m, j), w, np.concatenate([b, c]), np.concatenate([base, np.zeros(j)]))
+    variables = {"visible": Bits(np.arange(m)), "hidden": Bits(np.arange(m, m + j))}
+    source = "Smolensky (1986); Salakhutdinov and Murray (2008), doi:10.1145/1390156.1390266"
+    rbm = BernoulliRBM("bernoulli_rbm", path, variables, source=source)
+    return replace(rbm, log_z=exact_or_nan(rbm))
+
+
+def base_log_odds(data: np.ndarray) -> np.ndarray:
+    """Log odds of each column of bits (N, M), one half of a one and of a zero added, shape (M,).
+
+    Parameters
+    ----------
+    data
+        Rows of bits.
+
+    Returns
+    -------
+    numpy.ndarray
+        ``base_bias`` of `bernoulli_rbm`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_logz import energies
+    >>> energies.base_log_odds(np.array([[0, 1], [1, 1]])).round(3)
+    array([0.   , 1.609])
+    """
+    data = np.asarray(data, dtype=float)
+    ones = data.sum(axis=0) + 0.5
+    return np.asarray(np.log(ones) - np.log(len(data) + 1 - ones))
+
+
+def boltzmann_machine(
+    couplings: np.ndarray, biases: np.ndarray, base_bias: np.ndarray | None = None
+) -> BinaryEnergy:
+    """Boltzmann machine of d bits, any two of which may interact.
+
+    Its unnormalised density is ``f(x) = exp(b . x + sum over i < j of A_ij x_i x_j)``. Sites are
+    put into blocks that do not interact within, one after the other (greedy colouring), which are
+    drawn at once: two for a graph like a checkerboard, d where all sites interact.
+
+    Parameters
+    ----------
+    couplings
+        A, symmetric with a diagonal of zeros, shape (d, d).
+    biases
+        b, shape (d,).
+    base_bias
+        Log odds of the sites at beta = 0, shape (d,); None is fair coins.
+
+    Returns
+    -------
+    BinaryEnergy
+        Variable ``x``, shape (d,). log Z is exact for at most 20 sites (two blocks: 20 in the
+        smaller one), NaN elsewhere.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, an entry is not finite, or the couplings are not symmetric.
+
+    References
+    ----------
+    Ackley, Hinton & Sejnowski (1985), doi 10.1207/s15516709cog0901_7.
+
+    Examples
+    --------
+    Two sites that like to be one together:
+
+    >>> import numpy as np
+    >>> from pymc_logz import energies
+    >>> pair = energies.boltzmann_machine(np.array([[0.0, 1.0], [1.0, 0.0]]), np.zeros(2))
+    >>> round(float(np.exp(pair.log_z)), 4)  # 3 + e
+    5.7183
+    """
+    a = _finite("couplings", couplings, 2)
+    d = len(a)
+    if a.shape != (d, d) or not np.array_equal(a, a.T) or np.any(np.diag(a)):
+        raise ValueError(
+            f"couplings of shape {a.shape} must be symmetric, with zeros on the diagonal; what a "
+            "site does by itself belongs into biases"
+        )
+    b = _finite("biases", biases, 1, d)
+    base = np.zeros(d) if base_bias is None else _finite("base_bias", base_bias, 1, d)
+    energy = _coloured("boltzmann_machine", a, b, base, "x", (d,))
+    return replace(energy, log_z=exact_or_nan(energy))
+
+
+def ising_torus(
+    shape: tuple[int, int], coupling: float, external_field: float = 0.0
+) -> BinaryEnergy:
+    """Ising model of spins s = -1, 1 on a torus.
+
+    Its unnormalised density is ``exp(J sum over neighbours s_i s_j + h sum over i s_i)``; every
+    site has four neighbours. If both sides are even, the two colours of a checkerboard are drawn by
+    turns. Annealing starts at fair coins. log Z is the trace of a power of the transfer matrix
+    between rows if the shorter side has at most 10 sites, NaN elsewhere.
+
+    Parameters
+    ----------
+    shape
+        Rows and columns, at least 3 each.
+    coupling
+        J.
+    external_field
+        h.
+
+    Returns
+    -------
+    BinaryEnergy
+        Variable ``spin``, of this shape.
+
+    Raises
+    ------
+    ValueError
+        If a side is shorter than 3.
+
+    References
+    ----------
+    Kramers & Wannier (1941), doi 10.1103/PhysRev.60.252, for the transfer matrix.
+
+    Examples
+    --------
+    >>> from pymc_logz import energies
+    >>> round(energies.ising_torus((6, 6), coupling=0.0).log_z / 36, 6)  # log 2
+    0.693147
+    """
+    n_rows, n_columns = shape
+    if min(shape) < 3:
+        raise ValueError(f"shape={shape!r} must be at least (3, 3), so that neighbours differ")
+    d, j, h = n_rows * n_columns, float(coupling), float(external_field)
+    site = np.arange(d).reshape(n_rows, n_columns)
+    couplings = np.zeros((d, d))
+    for axis in (0, 1):
+        neighbour = np.roll(site, -1, axis=axis)
+        couplings[site, neighbour] = couplings[neighbour, site] = 4 * j
+    energy = _coloured(
+        "ising_torus",
+        couplings,
+        np.full(d, 2 * h - 8 * j),
+        np.zeros(d),
+        "spin",
+        (n_rows, n_columns),
+        values=(-1, 1),
+        constant=2 * d * j - d * h,
+    )
+    exact = torus_log_z(shape, j, h) if min(shape) <= MAX_TRANSFERRED else np.nan
+    return replace(energy, log_z=exact, source="Kramers and Wannier (1941)")
+
+
+def torus_log_z(shape: tuple[int, int], coupling: float, external_field: float) -> float:
+    """Log Z of `ising_torus` by the transfer matrix, the shorter side within it.
+
+    Parameters
+    ----------
+    shape
+        Rows and columns.
+    coupling, external_field
+        J and h.
+    """
+    width, length = sorted(shape)
+    spins = 2.0 * ((np.arange(2**width)[:, None] >> np.arange(width)) & 1) - 1
+    within = (spins * np.roll(spins, 1, axis=1)).sum(axis=1) * coupling
+    within += external_field * spins.sum(axis=1)
+    log_transfer = coupling * spins @ spins.T + (within[:, None] + within) / 2
+    values = np.linalg.eigvalsh(np.exp(log_transfer - log_transfer.max()))
+    # powers of negative eigenvalues have signs of their own
+    log_powers = length * np.log(np.abs(values) + np.finfo(float).tiny)
+    total = logsumexp(log_powers, b=np.sign(values) ** length)
+    return float(total + length * log_transfer.max())
+
+
+def _coloured(
+    name: str,
+    couplings: np.ndarray,
+    biases: np.ndarray,
+    base: np.ndarray,
+    variable: str,
+    shape: tuple[int, ...],
+    *,
+    values: tuple[int, int] = (0, 1),
+    constant: float = 0.0,
+) -> BinaryEnergy:
+    """Energy whose sites are in the order of their blocks."""
+    colour = colours(couplings != 0)
+    order = np.argsort(colour, kind="stable")
+    sizes = tuple(np.bincount(colour).tolist())
+    in_order = couplings[np.ix_(order, order)]
+    if len(sizes) == 2:
+        in_order = in_order[: sizes[0], sizes[0] :]
+    path = binary_path(sizes, in_order, biases[order], base[order], constant)
+    place = np.argsort(order)
+    return BinaryEnergy(name, path, {variable: Bits(place.reshape(shape), values)})
+
+
+def colours(interact: np.ndarray) -> np.ndarray:
+    """A colour for each site, as a whole number, so that those that interact differ, shape (d,).
+
+    Breadth first, each site the first colour that its neighbours leave: two for any graph that two
+    suffice for.
+
+    Parameters
+    ----------
+    interact
+        Truth values, symmetric, shape (d, d).
+    """
+    d = len(interact)
+    colour = np.full(d, -1)
+    for first in range(d):
+        waiting = [first] if colour[first] < 0 else []
+        while waiting:
+            site = waiting.pop(0)
+            if colour[site] >= 0:
+                continue
+            neighbours = np.flatnonzero(interact[site])
+            taken = set(colour[neighbours].tolist())
+            colour[site] = next(k for k in range(d) if k not in taken)
+            waiting.extend(neighbours[colour[neighbours] < 0].tolist())
+    return colour
+
+
+def _finite(name: str, values: Any, n_axes: int, length: int | None = None) -> np.ndarray:
+    """An array of finite numbers with so many axes, the first of them of a length."""
+    array = np.asarray(values, dtype=float)
+    wanted = f"{n_axes} axes" if length is None else f"shape ({length},)"
+    if array.ndim != n_axes or not array.size or (length is not None and len(array) != length):
+        raise ValueError(f"{name} has shape {array.shape}, and must have {wanted}")
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} has entries that are not finite")
+    return array

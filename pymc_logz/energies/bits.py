@@ -1,0 +1,195 @@
+"""What energies made of bits have in common: their path, their values by name, and exact sums."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit, logsumexp
+
+from pymc_logz.energies.base import Draws
+from pymc_logz.paths.binary import BinaryPath
+
+MAX_SUMMED = 20
+"""Bits whose states are summed over one by one: a million states."""
+CHUNK = 2**14
+
+
+class Bits(NamedTuple):
+    """A variable made of the bits of a row."""
+
+    sites: np.ndarray
+    """Which bit of the row each entry is, of the shape of the variable."""
+    values: tuple[int, int] = (0, 1)
+    """What zero and one stand for."""
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryEnergy:
+    """An unnormalised density of bits that interact in pairs, and where annealing starts from.
+
+    `pymc_logz.sample_hais` and `pymc_logz.sample_tempered` take it as ``model``, and move it by
+    `pymc_logz.kernels.BlockGibbs`.
+
+    Parameters
+    ----------
+    name : str
+        Short name for tables and test ids.
+    path : BinaryPath
+        From independent bits, which have log Z = 0, to the density.
+    variables : dict
+        Which bits make up which variable.
+    log_z : float
+        Natural log of the normalising constant (nats), a sum over all states; NaN where there are
+        too many of them.
+    source : str
+        Where the model, or the formula for log Z, comes from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_logz import energies
+    >>> torus = energies.ising_torus((4, 4), coupling=0.3)
+    >>> torus.name, round(torus.log_z, 4), list(torus.variables)
+    ('ising_torus', 12.7855, ['spin'])
+    >>> torus.sample(np.random.default_rng(1), 3)["spin"].shape
+    (3, 4, 4)
+    """
+
+    name: str
+    path: BinaryPath
+    variables: Mapping[str, Bits]
+    log_z: float = np.nan
+    source: str = field(default="", repr=False)
+
+    @property
+    def n_sites(self) -> int:
+        """d, the number of bits."""
+        return self.path.n_dims
+
+    @cached_property
+    def n_summed(self) -> int:
+        """Bits whose states an exact sum goes through: the smaller of two blocks, or all."""
+        sizes = self.path.sizes
+        return min(sizes) if len(sizes) == 2 else self.n_sites
+
+    def named(self, rows: np.ndarray) -> Draws:
+        """Values by name, shape (n, *shape of the variable), of rows of bits (n, d)."""
+        found = {}
+        for name, (sites, (low, high)) in self.variables.items():
+            found[name] = np.where(rows[..., sites] > 0.5, high, low).astype(np.int8)
+        return found
+
+    def rows(self, values: Mapping[str, Any]) -> np.ndarray:
+        """Rows of bits (n, d) of values by name, shape (n, *shape of the variable).
+
+        Raises
+        ------
+        ValueError
+            If a variable is missing, or has other values or another shape.
+        """
+        parts = {}
+        for name, (sites, allowed) in self.variables.items():
+            if name not in values:
+                raise ValueError(f"{name!r} is missing; give all of {list(self.variables)}")
+            given = np.asarray(values[name])
+            if given.shape[1:] != sites.shape or not np.isin(given, allowed).all():
+                raise ValueError(
+                    f"{name!r} has shape {given.shape} and values from {given.min(initial=0)} to "
+                    f"{given.max(initial=0)}; it must have shape (n, *{sites.shape}) and values "
+                    f"among {allowed}"
+                )
+            parts[name] = given == allowed[1]
+        rows = np.zeros((len(next(iter(parts.values()))), self.n_sites))
+        for name, part in parts.items():
+            rows[:, self.variables[name].sites.ravel()] = part.reshape(len(rows), -1)
+        return rows
+
+    def log_density(self, values: Mapping[str, Any]) -> np.ndarray:
+        """Log of the unnormalised density of values by name, shape (n,)."""
+        couplings, bias, _, constant = self.path.values
+        rows = self.rows(values)
+        if len(self.path.sizes) == 2:
+            first, second = np.split(rows, [self.path.sizes[0]], axis=1)
+            pairs = ((first @ couplings) * second).sum(axis=1)
+        else:
+            pairs = ((rows @ couplings) * rows).sum(axis=1) / 2
+        return np.asarray(rows @ bias + pairs + constant)
+
+    def log_z_at(self, betas: Any) -> np.ndarray:
+        """Exact log Z at inverse temperatures (K,), in nats, shape (K,).
+
+        Raises
+        ------
+        ValueError
+            If more than 20 bits are to be summed over.
+        """
+        self._check_small()
+        return np.array([logsumexp(self._log_masses(beta)) for beta in np.atleast_1d(betas)])
+
+    def sample(self, rng: np.random.Generator, n: int, beta: float = 1.0) -> Draws:
+        """Independent exact draws at an inverse temperature, by name; it goes through all states.
+
+        Raises
+        ------
+        ValueError
+            If more than 20 bits are to be summed over.
+        """
+        return self.named(self.sample_rows(rng, beta, n))
+
+    def sample_rows(self, rng: np.random.Generator, beta: float, n: int) -> np.ndarray:
+        """As `sample`, rows of bits (n, d)."""
+        self._check_small()
+        log_mass = self._log_masses(beta)
+        mass = np.exp(log_mass - logsumexp(log_mass))
+        chosen = states(self.n_summed, rng.choice(mass.size, size=n, p=mass / mass.sum()))
+        if len(self.path.sizes) != 2:
+            return chosen
+        k, _, odds_of = self._bipartite(beta)
+        drawn = rng.random((n, self.n_sites - self.n_summed)) < expit(odds_of(chosen))
+        other = drawn.astype(float)
+        return np.concatenate([chosen, other] if k == 0 else [other, chosen], axis=1)
+
+    def _check_small(self) -> None:
+        if self.n_summed > MAX_SUMMED:
+            raise ValueError(
+                f"{self.name} has {self.n_summed} bits whose states would have to be summed over, "
+                f"and {MAX_SUMMED} are the most; use sample_tempered(model=...) for log Z"
+            )
+
+    def _log_masses(self, beta: float) -> np.ndarray:
+        """Log mass of each state of the bits that are summed over, shape (2**m,)."""
+        index = range(0, 2**self.n_summed, CHUNK)
+        parts = (np.arange(i, min(i + CHUNK, 2**self.n_summed)) for i in index)
+        return np.concatenate([self._log_mass(states(self.n_summed, part), beta) for part in parts])
+
+    def _log_mass(self, chosen: np.ndarray, beta: float) -> np.ndarray:
+        couplings, bias, base, constant = self.path.values
+        scale = beta * constant - (1 - beta) * np.logaddexp(0, base).sum()
+        if len(self.path.sizes) != 2:
+            linear = chosen @ ((1 - beta) * base + beta * bias)
+            return np.asarray(
+                linear + beta * ((chosen @ couplings) * chosen).sum(axis=1) / 2 + scale
+            )
+        _, linear, odds_of = self._bipartite(beta)
+        return np.asarray(chosen @ linear + np.logaddexp(0, odds_of(chosen)).sum(axis=1) + scale)
+
+    def _bipartite(self, beta: float) -> tuple[int, np.ndarray, Any]:
+        """Which block is summed over, its log odds, and the function to those of the other."""
+        couplings, bias, base, _ = self.path.values
+        first = self.path.sizes[0]
+        k = int(np.argmin(self.path.sizes))
+        odds = np.split((1 - beta) * base + beta * bias, [first])
+        product = beta * (couplings if k == 0 else couplings.T)
+        return k, odds[k], lambda chosen: odds[1 - k] + chosen @ product
+
+
+def states(n_bits: int, index: np.ndarray) -> np.ndarray:
+    """The bits of whole numbers, shape (len(index), n_bits)."""
+    return ((np.asarray(index)[:, None] >> np.arange(n_bits)) & 1).astype(float)
+
+
+def exact_or_nan(energy: BinaryEnergy) -> float:
+    """Log Z where at most 20 bits are to be summed over, else NaN."""
+    return float(energy.log_z_at(1.0)[0]) if energy.n_summed <= MAX_SUMMED else np.nan

@@ -1,0 +1,97 @@
+"""Annealed importance sampling of an energy made of bits, by block Gibbs moves."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_logz.energies.bits import BinaryEnergy
+from pymc_logz.errors import STATUS_SENTENCES, warn
+from pymc_logz.hais.results import annealing_dataset, draw_datasets, reverse_dataset
+from pymc_logz.hais.run import Directions, estimates_of, run_reverse, run_twice
+from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.pilot.energies import energy_block, energy_draws, energy_start, even_plan
+from pymc_logz.pilot.planning import ASKED_FOR, Planned, refine, walk
+from pymc_logz.runners.progress import progress_bar, report_beta
+from pymc_logz.seeds import generators_from
+from pymc_logz.trees.kinds import HAIS, HAIS_BOTH
+from pymc_logz.trees.layout import RunRecord, evidence_dataset, make_tree
+from pymc_logz.weights import resampled
+
+REFERENCE = replace(ASKED_FOR, reason="energies start from independent bits")
+
+
+def run_energy(
+    energy: BinaryEnergy,
+    settings: HaisSettings,
+    *,
+    posterior_draws: xr.DataTree | None = None,
+    random_seed: Any = None,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.DataTree:
+    """Place temperatures, freeze, run, collect."""
+    started, rngs = time.perf_counter(), generators_from(random_seed)
+    block = energy_block(energy, settings, compile_kwargs)
+    block.compile()
+    rows = None
+    if posterior_draws is not None:
+        rows = energy_draws(energy, posterior_draws, "posterior_draws")
+    compiled = time.perf_counter()
+    with progress_bar(progressbar) as progress:
+        if (ladder := settings.ladder()) is not None:
+            planned = Planned(block, even_plan(ladder, energy.n_sites), REFERENCE)
+        else:
+            start, report = energy_start(block, rngs.pilot), report_beta(progress)
+            stages = walk(block, settings, start, rngs.pilot, report)
+            # the temperatures are all that is taken from the pilot, so a mode that it lost is none
+            planned, _ = refine(block, settings, stages, rngs.pilot, REFERENCE)
+        tuned, pilot_work = time.perf_counter(), block.work.done
+        planned, forward = run_twice(planned, settings, rngs.run, progress)
+        directions = Directions(forward, planned.reference)
+        if settings.direction == "both":
+            directions.exact_starts = rows is not None
+            directions.reverse = run_reverse(planned, settings, forward, rows, rngs.run, progress)
+    cost = {
+        "compile_time": compiled - started,
+        "tuning_time": tuned - compiled,
+        "sampling_time": time.perf_counter() - tuned,
+        **block.work.record(pilot_work, block.kernel),
+    }
+    return _collect(energy, planned, directions, settings, rngs.run, cost)
+
+
+def _collect(
+    energy: BinaryEnergy,
+    planned: Planned,
+    directions: Directions,
+    settings: HaisSettings,
+    rng: np.random.Generator,
+    cost: Mapping[str, float],
+) -> xr.DataTree:
+    block, plan, runs = planned.block, planned.plan, directions.forward
+    estimates = estimates_of(directions)
+    for estimate in estimates:
+        if estimate.status not in ("ok", "approximate_starts", "upper_end"):
+            sentence = STATUS_SENTENCES[estimate.status]
+            warn(f"{estimate.method} has status {estimate.status!r}: {sentence}")
+    attrs = RunRecord(block.compiled, block.path.batching, 1.0, cost).attrs(
+        n_temperatures=plan.n_temperatures, **planned.reference.record()
+    )
+    values = energy.named(np.concatenate([run.position for run in runs]))
+    chosen = resampled(np.concatenate([run.log_weight for run in runs]), rng, shuffled=True)
+    groups = {
+        **draw_datasets(runs, values, chosen, coords={}, dims=None),
+        "annealing": annealing_dataset(runs, plan),
+        "evidence": evidence_dataset(estimates, attrs),
+    }
+    if directions.reverse is not None:
+        groups["reverse_annealing"] = reverse_dataset(directions.reverse, plan)
+        by_method = {estimate.method: estimate.log_z for estimate in estimates}
+        groups["evidence"].attrs["gap"] = by_method["hais_reverse"] - by_method["hais"]
+    groups["posterior"].attrs |= {"weight_ess": estimates[0].weight_ess, **cost}
+    kind = HAIS if directions.reverse is None else HAIS_BOTH
+    return make_tree(groups, {**settings.record(), "energy": energy.name, **attrs}, kind)
