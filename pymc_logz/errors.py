@@ -98,8 +98,8 @@ STATUS_SENTENCES = {
     ),
     "rule_error": (
         "The sum over these temperatures is not the integral: by the draws themselves it is off by "
-        "more than its error allows, which counts noise alone; use rts, mbar or bar_chain, or more "
-        "temperatures (betas=<int>)."
+        "more than noise, and the error is mostly that distance; use rts, mbar or bar_chain, or "
+        "more temperatures (betas=<int>)."
     ),
     "coarse_ladder": (
         "The temperatures are too far apart for this rule of integration, so there is no log Z to "

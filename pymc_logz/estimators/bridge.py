@@ -11,6 +11,7 @@ from pymc_logz.weights import MIN_ROWS_FOR_KHAT, ess_of_sums, log_mean
 MIN_ESS = 10.0
 """Effective rows in the overlap below which the error is a rough guess (measured coverage)."""
 MIN_OVERLAP = 0.01
+MAX_HALVINGS = 4000
 
 
 def reverse_log_z(
@@ -132,7 +133,8 @@ def bar_log_z(
     # takes a third of a second, and most who import this module never get here
     from scipy.optimize import brentq
 
-    log_z = brentq(imbalance, low, high, xtol=1e-12)
+    # weights of 1e300 take a thousand halvings
+    log_z = brentq(imbalance, low, high, xtol=1e-12, maxiter=MAX_HALVINGS)
     of_forward, of_reverse = shares(log_z)
     parts = (of_forward, of_reverse)
     overlap = float(of_forward.mean() + of_reverse.mean())

@@ -31,7 +31,9 @@ class LogZCurve:
         Log normalising constants in nats, shape (K,); NaN at a level without an estimate, and at
         all but the first when ``status`` says that there is none to report.
     mcse
-        Monte Carlo standard errors of ``log_z`` in nats, autocorrelation included, shape (K,).
+        Standard errors of ``log_z`` in nats, autocorrelation included, shape (K,). Those of rules
+        of integration and of stones count, beside the noise, how far they are from `bar_chain`
+        (`rts` for `ti_rb`) on the same draws.
     weight_ess
         Effective number of draws that carry the estimate where they are fewest, were draws
         independent.
@@ -41,7 +43,7 @@ class LogZCurve:
         A key of ``pymc_logz.errors.STATUS_SENTENCES``, for the estimate at beta = 1.
     contributions
         What each block of draws adds to the error of ``log_z``, to first order: their sum over
-        walkers and blocks is zero, and the long-run variance of that sum is ``mcse**2``. Shape
+        walkers and blocks is zero, and the long-run variance of that sum is ``noise**2``. Shape
         (W, B, K).
     details
         Further numbers and arrays by name.
@@ -95,8 +97,13 @@ class LogZCurve:
         )
 
     @property
+    def noise(self) -> np.ndarray:
+        """Monte Carlo standard errors of ``log_z`` alone, shape (K,): ``mcse`` has the rest."""
+        return np.sqrt(long_run_variance(self.contributions)[0])
+
+    @property
     def covariance(self) -> np.ndarray:
-        """Covariance of the errors of ``log_z`` at all levels, shape (K, K)."""
+        """Covariance of the noise of ``log_z`` at all levels, shape (K, K)."""
         return long_run_covariance(self.contributions)
 
 

@@ -41,7 +41,10 @@ def judged(
     exact: LogZCurve,
     verdicts: tuple[str, str] = ("rule_error", "coarse_ladder"),
 ) -> LogZCurve:
-    """The curve with the verdict of a method that has no such error.
+    """The curve with the verdict, and an error that counts the distance, of a method with no bias.
+
+    What a rule or a tail of weights is off by is no noise, so that contributions do not tell; the
+    distance from a method on the same draws that has no such error does.
 
     Parameters
     ----------
@@ -59,7 +62,7 @@ def judged(
         return curve
     off, hopeless = verdicts
     apart = float(curve.log_z[-1] - exact.log_z[-1])
-    details = {**curve.details, "apart": apart}
+    details = {**curve.details, "apart": apart, "noise": float(curve.mcse[-1])}
     if not exact.usable or abs(apart) + 2 * curve.mcse[-1] > MAX_RULE_ERROR:
         return empty_curve(
             curve.method, draws, hopeless, weight_ess=curve.weight_ess, details=details
@@ -67,4 +70,6 @@ def judged(
     difference = (curve.contributions - exact.contributions)[..., -1:]
     error = float(np.sqrt(long_run_variance(difference)[0][0]))
     departs = abs(apart) > max(SIGNIFICANT * error, float(curve.mcse[-1]))
-    return replace(curve, status=off if departs else curve.status, details=details)
+    mcse = np.hypot(np.maximum(curve.mcse, exact.mcse), curve.log_z - exact.log_z)
+    status = off if departs else curve.status
+    return replace(curve, mcse=mcse, status=status, details=details)

@@ -31,7 +31,8 @@ def stepping_stone(draws: TemperedDraws) -> LogZCurve:
     -------
     LogZCurve
         ``weight_ess`` and ``khat`` are those of the worst step. ``mcse`` is at least that of
-        `bar_chain` from the same draws; ``"disagrees"`` where the two are apart by more.
+        `bar_chain` from the same draws, and counts the distance from it; ``"disagrees"`` where that
+        is more than noise.
 
     References
     ----------
@@ -46,7 +47,7 @@ def stepping_stone(draws: TemperedDraws) -> LogZCurve:
     >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
     >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> print(stepping_stone(draws).estimate)  # true: -log(2) = -0.693
-    log Z = -0.695 ± 0.012 (stepping_stone, ok)
+    log Z = -0.695 ± 0.013 (stepping_stone, ok)
     """
     if status := obstacle(draws, every_level=True):
         return empty_curve("stepping_stone", draws, status)
@@ -70,7 +71,8 @@ def stepping_stone_reverse(draws: TemperedDraws) -> LogZCurve:
     -------
     LogZCurve
         ``weight_ess`` and ``khat`` are those of the worst step. ``mcse`` is at least that of
-        `bar_chain` from the same draws; ``"disagrees"`` where the two are apart by more.
+        `bar_chain` from the same draws, and counts the distance from it; ``"disagrees"`` where that
+        is more than noise.
 
     References
     ----------
@@ -85,7 +87,7 @@ def stepping_stone_reverse(draws: TemperedDraws) -> LogZCurve:
     >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
     >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> print(stepping_stone_reverse(draws).estimate)  # true: -log(2) = -0.693
-    log Z = -0.685 ± 0.014 (stepping_stone_reverse, ok)
+    log Z = -0.685 ± 0.015 (stepping_stone_reverse, ok)
     """
     if status := obstacle(draws, every_level=True, full_support=True):
         return empty_curve("stepping_stone_reverse", draws, status)

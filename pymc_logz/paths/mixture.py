@@ -79,9 +79,11 @@ class Mixture:
         return len(self.components[0].centre)
 
     def __call__(self, rng: np.random.Generator, n: int) -> np.ndarray:
-        """Draw n rows, shape (n, d)."""
-        shares = np.append(self.shares, self.prior_share)
-        origin = rng.choice(shares.size, size=n, p=shares / shares.sum())
+        """Draw n rows in the shares of the components, to within one row, shape (n, d)."""
+        edges = np.cumsum(np.append(self.shares, self.prior_share))
+        # each row's origin has the shares as its law; together they leave out the noise of counts
+        level = (rng.permutation(n) + rng.random(n)) / max(n, 1)
+        origin = np.searchsorted(edges[:-1] / edges[-1], level, side="right")
         rows, of_prior = np.empty((n, self.n_dims)), origin == len(self.components)
         for k, draw in enumerate(self.components):
             chosen = origin == k

@@ -19,6 +19,7 @@ from pymc_logz.runners.packing import (
     filled,
     largest_of,
     leaves,
+    lengthened,
     mapped,
     noise_of_row,
     symbolic_noise,
@@ -251,9 +252,9 @@ class Block:
         noise = self.kernel.draw_noise(rng, self.n_moves, *np.shape(state.position))
         n_computed = self._rows_of_call(n_rows)
         if n_computed > n_rows:
-            state = mapped(lambda part: _lengthened(part, n_computed, axis=0), state)
-            noise = mapped(lambda part: _lengthened(part, n_computed, axis=1), noise)
-        moves = Move(*(_lengthened(part, self.n_moves, axis=0) for part in moves))
+            state = mapped(lambda part: lengthened(part, n_computed, axis=0), state)
+            noise = mapped(lambda part: lengthened(part, n_computed, axis=1), noise)
+        moves = Move(*(lengthened(part, self.n_moves, axis=0) for part in moves))
         arguments = leaves((state, moves, noise, self.row_data, self.asked.values))
         outputs = iter(self.compiled.call(np.array(n_asked), *arguments))
         self.work.add(n_asked * n_computed * self.cost_of_move)
@@ -292,16 +293,6 @@ def joined(states: Sequence[KernelState]) -> KernelState:
         np.concatenate([np.asarray(part) for part in same]) for same in zip(*parts, strict=True)
     )
     return filled(states[0], columns)
-
-
-def _lengthened(array: Any, length: int, axis: int) -> np.ndarray:
-    """An array with its last row repeated, up to so many rows."""
-    array = np.asarray(array)
-    missing = length - array.shape[axis]
-    if missing == 0:
-        return array
-    last = np.take(array, [-1], axis=axis)
-    return np.concatenate([array, np.repeat(last, missing, axis=axis)], axis=axis)
 
 
 def _per_row(data: np.ndarray | None, n_rows: int) -> tuple[int, list[np.ndarray]]:

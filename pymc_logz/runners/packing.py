@@ -41,6 +41,16 @@ def mapped[R](function: Callable[[Any], Any], record: R) -> R:
     return filled(record, map(function, leaves(record)))
 
 
+def lengthened(array: Any, length: int, axis: int) -> np.ndarray:
+    """An array with its last row repeated, up to so many rows."""
+    array = np.asarray(array)
+    missing = length - array.shape[axis]
+    if missing == 0:
+        return array
+    last = np.take(array, [-1], axis=axis)
+    return np.concatenate([array, np.repeat(last, missing, axis=axis)], axis=axis)
+
+
 def noise_of_row(kernel: Kernel, n_dims: int) -> Any:
     """Noise of one move of one row, whose nesting and shapes are those of all noise.
 

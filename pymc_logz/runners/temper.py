@@ -12,35 +12,21 @@ from pymc_logz.errors import says_if_interrupted
 from pymc_logz.graphs.compiling import Compiled
 from pymc_logz.graphs.kept import settings_key
 from pymc_logz.graphs.loops import Step, compile_loop
-from pymc_logz.kernels.base import KernelState, Move, draw_log_uniform
+from pymc_logz.kernels.base import KernelState, draw_log_uniform
 from pymc_logz.runners.block import MAX_NOISE_PER_BLOCK, MOVES_PER_BLOCK, Block
-from pymc_logz.runners.packing import filled, largest_of, leaves, symbolic_noise, symbolic_state
+from pymc_logz.runners.exchange import Tables, draw_levels, swap_levels
+from pymc_logz.runners.fresh import MOST_FRESH_ROWS, FreshRows
+from pymc_logz.runners.packing import (
+    filled,
+    largest_of,
+    leaves,
+    lengthened,
+    mapped,
+    symbolic_noise,
+    symbolic_state,
+)
 
 EXCHANGES = ("gibbs", "swap")
-
-
-class Tables(NamedTuple):
-    """What a walker does at each of K levels."""
-
-    betas: Any
-    """Inverse temperatures, shape (K,)."""
-    step_size: Any
-    """Shape (K,)."""
-    scale: Any
-    """Shape (K, d), or (K, d, d) where scales are dense."""
-    refreshment: Any
-    """Share of the momentum variance replaced before a move, shape (K,)."""
-    log_pseudo_prior: Any
-    """Log of the level's prior over its estimated constant, shape (K,); swaps do without it."""
-
-    def moves(self, level: Any) -> Move:
-        """What walkers at these levels (n,) do, each its own."""
-        parts = (self.betas, self.step_size, self.scale, self.refreshment)
-        return Move(*(part[level] for part in parts))
-
-    def all_at(self, level: int) -> "Tables":
-        """Tables whose every level has the settings of one: walkers then stay at its beta."""
-        return Tables(*(np.repeat(part[level : level + 1], len(part), axis=0) for part in self))
 
 
 class Walkers(NamedTuple):
@@ -129,7 +115,7 @@ class TemperBlock:
         rng = np.random.default_rng(0)
         start = np.zeros((self.n_walkers, self.path.n_dims))
         walkers = Walkers(self.initial_state(start), self.spread_levels(rng))
-        trial = self._arguments(walkers, self.still_tables(), rng)
+        trial = self._arguments(walkers, self.still_tables(), rng, self.n_moves)
         return compile_loop(self._step(), self.n_moves, compile_kwargs, trial)
 
     def _step(self) -> Step:
@@ -181,11 +167,16 @@ class TemperBlock:
         block.path = self.path.along(values, sample_reference, log_z_reference)
         return block
 
-    def _arguments(self, walkers: Walkers, tables: Tables, rng: np.random.Generator) -> list[Any]:
-        """All that the compiled iterations are called with."""
+    def _arguments(
+        self, walkers: Walkers, tables: Tables, rng: np.random.Generator, n_moves: int
+    ) -> list[Any]:
+        """All that the compiled iterations are called with, with noise for so many of them."""
+        noise = mapped(
+            lambda part: lengthened(part, self.n_moves, axis=0), self._draw_noise(rng, n_moves)
+        )
         parity = np.arange(self.n_moves) % 2
         constants = (tables, self.row_data, self.path.values)
-        return leaves((walkers, self._draw_noise(rng), parity, constants))
+        return leaves((walkers, noise, parity, constants))
 
     def new_levels(
         self,
@@ -200,9 +191,9 @@ class TemperBlock:
             return draw_levels(log_ratio, tables, log_uniform)
         return swap_levels(log_ratio, level, tables.betas, log_uniform, parity)
 
-    def _draw_noise(self, rng: np.random.Generator) -> IterationNoise:
+    def _draw_noise(self, rng: np.random.Generator, n_moves: int) -> IterationNoise:
         """Noise of the kernel, then that of the exchange."""
-        shape = (self.n_moves, self.n_walkers)
+        shape = (n_moves, self.n_walkers)
         noise = self.kernel.draw_noise(rng, *shape, self.path.n_dims)
         return IterationNoise(noise, draw_log_uniform(rng, shape))
 
@@ -222,22 +213,64 @@ class TemperBlock:
         """Walkers at these positions (n, d), with levels of their own and fresh momenta."""
         walkers = Walkers(self.initial_state(position), self.spread_levels(rng))
         # moves of step size 0 evaluate the path
-        end, _ = self.launch(walkers, self.still_tables(), rng)
+        end, _ = self.launch(walkers, self.still_tables(), rng, n_moves=1)
         return Walkers(end.state, walkers.level)
 
+    def fresh_rows(self, n_iterations: int, rng: np.random.Generator) -> FreshRows:
+        """Draws of the reference for walkers that get there in so many iterations."""
+        n_blocks = -(-n_iterations // self.n_moves)
+        expected = n_blocks * max(1, self.n_walkers // self.n_levels)
+        return FreshRows(self.path.sample_reference, rng, min(expected, MOST_FRESH_ROWS))
+
+    def renewed(self, walkers: Walkers, tables: Tables, fresh: FreshRows) -> Walkers:
+        """Walkers whose positions at the reference are fresh draws of it, which leaves their law.
+
+        Moves alone take long from one mode of the reference to another, and into tails that have
+        a few hundredths of it; where all chains have missed them, none of their errors tells.
+        """
+        level = np.asarray(walkers.level)
+        if not tables.betas[0] == 0 < tables.betas[-1]:
+            return walkers
+        (chosen,) = np.nonzero(np.asarray(tables.betas)[level] == 0)
+        if not chosen.size:
+            return walkers
+        position = np.array(walkers.state.position)
+        position[chosen] = fresh.take(chosen.size)
+        started = leaves(self.start(position, fresh.rng).state)
+        parts = [np.array(part) for part in leaves(walkers.state)]
+        for part, new in zip(parts, started, strict=True):
+            part[chosen] = np.asarray(new)[chosen]
+        return Walkers(filled(walkers.state, parts), walkers.level)
+
     def launch(
-        self, walkers: Walkers, tables: Tables, rng: np.random.Generator
+        self,
+        walkers: Walkers,
+        tables: Tables,
+        rng: np.random.Generator,
+        n_moves: int | None = None,
     ) -> tuple[Walkers, Callable[[], Walk]]:
         """One block of iterations, without waiting where the backend computes in the background.
+
+        Parameters
+        ----------
+        walkers
+            Where they are.
+        tables
+            Settings of each level.
+        rng
+            Source of all noise.
+        n_moves
+            Iterations to make, at most those of a block, which is the default.
 
         Returns
         -------
         Walkers, callable
             Walkers that can be launched from, and a function that waits for what they did.
         """
-        arguments = self._arguments(walkers, tables, rng)
-        outputs = iter(self.compiled.call(np.array(self.n_moves), *arguments))
-        self.work.add(self.n_moves * self.n_walkers * self.cost_of_move)
+        n_moves = self.n_moves if n_moves is None else n_moves
+        arguments = self._arguments(walkers, tables, rng, n_moves)
+        outputs = iter(self.compiled.call(np.array(n_moves), *arguments))
+        self.work.add(n_moves * self.n_walkers * self.cost_of_move)
         walkers, rest = filled(walkers, outputs), list(outputs)
 
         def trace() -> Walk:
@@ -291,9 +324,9 @@ def walk(
     """
     parts: list[Walk] = []
     waiting: Callable[[], Walk] | None = None
+    fresh = block.fresh_rows(n_iterations, rng)
     for first in range(0, n_iterations, block.n_moves):
-        # the noise of this block is drawn while the one before is still being computed
-        walkers, trace = block.launch(walkers, tables, rng)
+        walkers, trace = block.launch(block.renewed(walkers, tables, fresh), tables, rng)
         if waiting is not None:
             parts.append(_thinned(waiting(), first - block.n_moves, every))
         waiting = trace
@@ -312,45 +345,3 @@ def walk(
 def _thinned(part: Walk, first: int, every: int) -> Walk:
     """A part of a walk that begins after ``first`` iterations, with every so many positions."""
     return part._replace(position=part.position[-(first + 1) % every :: every].copy())
-
-
-def draw_levels(
-    log_ratio: TensorVariable, tables: Tables, log_uniform: TensorVariable
-) -> TensorVariable:
-    """Levels drawn from their law given the position (Gibbs), by inversion, shape (n,).
-
-    Carlson et al. (2016), eq. 7, arXiv 1603.01912: ``q(k | x)`` is proportional to
-    ``exp(beta_k * log_ratio) * prior_k / Z_k`` on the geometric path.
-    """
-    log_density = pt.switch(pt.eq(tables.betas, 0), 0.0, tables.betas * log_ratio[:, None])
-    probability = pt.special.softmax(log_density + tables.log_pseudo_prior, axis=1)
-    below = pt.cumsum(probability, axis=1)[:, :-1]
-    return (pt.exp(log_uniform)[:, None] > below).sum(axis=1)
-
-
-def swap_levels(
-    log_ratio: TensorVariable,
-    level: TensorVariable,
-    betas: TensorVariable,
-    log_uniform: TensorVariable,
-    parity: TensorVariable,
-) -> TensorVariable:
-    """Levels after swaps between neighbours, each K walkers in a row by themselves, shape (n,).
-
-    Levels k and k + 1 are up for a swap in every other iteration, those of even and of odd k by
-    turns, which takes walkers up and down the ladder faster than swaps at random: Okabe et al.
-    (2001), doi 10.1016/S0009-2614(01)00055-0; Syed et al. (2022), arXiv 1905.02939.
-    """
-    k = betas.type.shape[0]
-    log_ratio, level, log_uniform = (x.reshape((-1, k)) for x in (log_ratio, level, log_uniform))
-    # which walker (second axis) is at which level (third axis)
-    is_at = pt.eq(level[:, :, None], np.arange(k))
-    ratio = pt.switch(is_at, log_ratio[:, :, None], 0.0).sum(axis=1)
-    log_accept = (betas[:-1] - betas[1:]) * (ratio[:, 1:] - ratio[:, :-1])
-    # two walkers outside the support stay as they are: inf - inf
-    log_accept = pt.switch(pt.isnan(log_accept), -np.inf, log_accept)
-    swaps = (log_uniform[:, :-1] < log_accept) & pt.eq(np.arange(k - 1) % 2, parity)
-    swaps = pt.cast(swaps, "int64")
-    none = pt.zeros_like(swaps[:, :1])
-    up, down = pt.concatenate([swaps, none], axis=1), pt.concatenate([none, swaps], axis=1)
-    return level.ravel() + pt.switch(is_at, (up - down)[:, None, :], 0).sum(axis=2).ravel()

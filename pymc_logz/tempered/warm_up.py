@@ -12,7 +12,8 @@ from pymc_logz.estimators.tempering import rts_log_z
 from pymc_logz.kernels.base import Kernel, take_rows
 from pymc_logz.kernels.tuning import corrected_step_size
 from pymc_logz.runners.anneal import Plan
-from pymc_logz.runners.temper import Tables, TemperBlock, Walk, Walkers, walk
+from pymc_logz.runners.exchange import Tables
+from pymc_logz.runners.temper import TemperBlock, Walk, Walkers, walk
 from pymc_logz.weights import log_mean, resampled
 
 MAX_ROUNDS, MAX_ROUND_LENGTH = 8, 2048

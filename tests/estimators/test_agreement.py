@@ -126,7 +126,7 @@ def test_every_level_can_be_compared() -> None:
     result = check_agreement(curves, level=2)
     assert result.difference[1, 0] == pytest.approx(curves[1].log_z[2] - curves[0].log_z[2])
     covariance = joint_covariance(curves, level=2)
-    assert np.sqrt(np.diag(covariance)) == pytest.approx([curve.mcse[2] for curve in curves])
+    assert np.sqrt(np.diag(covariance)) == pytest.approx([curve.noise[2] for curve in curves])
 
 
 @pytest.mark.parametrize(("shape", "stay"), [((64, 60), 0.5), ((4, 1500), 0.8)])
@@ -142,7 +142,7 @@ def test_bootstrap_tells_the_same(shape: tuple[int, int], stay: float) -> None:
     at_target = resamples[..., -1]
     # 64 units and 50 resamples: an error is known to about an eighth
     spread = at_target.std(axis=0, ddof=1)
-    assert spread == pytest.approx([curve.mcse[-1] for curve in curves], rel=0.5)
+    assert spread == pytest.approx([curve.noise[-1] for curve in curves], rel=0.5)
     scale = np.sqrt(np.diag(joint_covariance(curves)))
     correlation = joint_covariance(curves) / np.outer(scale, scale)
     assert np.corrcoef(at_target.T) == pytest.approx(correlation, abs=4 / 8)

@@ -78,3 +78,10 @@ def test_bad_weights_are_refused(bad: np.ndarray) -> None:
         bar_log_z(bad, good)
     with pytest.raises(ValueError, match="reverse has"):
         bar_log_z(good, bad)
+
+
+def test_weights_of_any_size_have_a_bridge() -> None:
+    """Catches a root that is sought for a hundred steps between 1e-12 and 1e300."""
+    forward, reverse = make_rng("huge").normal([[2.875], [-3.125]], 0.5, size=(2, 100))
+    estimate = bar_log_z(np.append(forward, -1e300), reverse)
+    assert abs(estimate.log_z - 3 + np.log(101 / 100)) < 4 * estimate.mcse

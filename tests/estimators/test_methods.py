@@ -55,7 +55,7 @@ def test_every_level_is_right(name: str, n_levels: int) -> None:
         assert name == "stepping_stone_reverse"
     else:
         assert np.all(off < 5 * curve.mcse[1:])
-    assert np.all(curve.mcse[1:] < 0.5)
+    assert np.all(curve.noise[1:] < 0.5)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -162,7 +162,7 @@ def test_the_estimate_at_the_target() -> None:
     assert estimate.details["autocorrelation_time"] > 1
     assert "overlap" not in estimate.details
     assert curve.covariance.shape == (6, 6)
-    assert np.sqrt(np.diag(curve.covariance)) == pytest.approx(curve.mcse)
+    assert np.sqrt(np.diag(curve.covariance)) == pytest.approx(curve.noise)
 
 
 LAYOUTS = {
@@ -184,7 +184,8 @@ def replicates_of(maker, n: int, **settings) -> dict[str, list[LogZEstimate]]:
 
 def z_scores(name: str, estimates: list[LogZEstimate], betas: np.ndarray) -> np.ndarray:
     expected = expected_log_z(name, betas)[-1]
-    return np.array([(estimate.log_z - expected) / estimate.mcse for estimate in estimates])
+    noise = [estimate.details.get("noise", estimate.mcse) for estimate in estimates]
+    return (np.array([estimate.log_z for estimate in estimates]) - expected) / noise
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

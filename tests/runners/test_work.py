@@ -146,8 +146,10 @@ def test_tempering_counts_climb_warm_up_and_draws(model: pm.Model) -> None:
         2 * m, 2, walkers=6, model=model, betas=levels, kernel=kernel, tune=m, **SETTINGS
     )
     attrs = tree["evidence"].attrs
-    # of each chain: three levels climbed with two evaluations of starts, one tune, the draws
-    assert attrs["run_row_gradients"] == 2 * 6 * m * (3 + 2 + 1 + 2)
+    # of each chain: three levels climbed with two evaluations of starts, one tune, the draws, of
+    # which each block may begin with fresh rows
+    extra = attrs["run_row_gradients"] - 2 * 6 * (m * (3 + 1 + 2) + 2)
+    assert extra in range(0, 2 * 6 * 3 + 1, 6)
     assert attrs["pilot_row_gradients"] > RunSettings.pilot_rows
 
 

@@ -27,8 +27,9 @@ def test_methods_are_right_at_every_beta(fine: xr.DataTree) -> None:
     mcse = group["mcse_curve"].values
     assert np.all(np.abs(error[:, 1:]) < 5 * mcse[:, 1:] + 0.01)
     np.testing.assert_array_equal(group["log_z_curve"][:, -1], group["log_z"])
-    np.testing.assert_allclose(np.sqrt(np.diag(group["covariance"])), group["mcse"], rtol=1e-6)
-    correlation = group["covariance"].values / np.outer(group["mcse"], group["mcse"])
+    noise = np.sqrt(np.diag(group["covariance"]))
+    assert np.all(noise <= group["mcse"] * (1 + 1e-6))
+    correlation = group["covariance"].values / np.outer(noise, noise)
     # they see the same draws
     assert correlation[0, 1] > 0.5
     assert not group["departs"].any()

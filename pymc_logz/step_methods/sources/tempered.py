@@ -154,8 +154,10 @@ class WalkSource(BlockSource):
             ensemble = self._start(rng)
         tables = self.ladder.tables(self.kernel)
         records = []
+        fresh = self.walking.fresh_rows(self.batch_size * self.walking.n_moves, rng)
         for _ in range(self.batch_size):
-            walkers, trace = self.walking.launch(ensemble.walkers, tables, rng)
+            walkers = self.walking.renewed(ensemble.walkers, tables, fresh)
+            walkers, trace = self.walking.launch(walkers, tables, rng)
             moved = ensemble.with_walkers(walkers)
             ensemble, accepted = refresh_held(moved, self.ladder, rng)
             log_ratio = ensemble.log_ratio[0]
