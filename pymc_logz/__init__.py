@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
         PilotError,
     )
     from pymc_logz.hais.per_datum import marginal_log_likelihood
+    from pymc_logz.hais.raising import raise_log_likelihood
     from pymc_logz.hais.sampling import sample_hais, sandwich
     from pymc_logz.manifold.forms.generator import generator_form
     from pymc_logz.manifold.forms.likelihood import likelihood_form
@@ -68,6 +69,7 @@ __all__ = [
     "plot_tempering",
     "plot_thermo",
     "plot_weights",
+    "raise_log_likelihood",
     "relax",
     "sample_hais",
     "sample_tempered",
@@ -84,6 +86,7 @@ _HOMES = {
         "PilotError",
     ),
     "hais.per_datum": ("marginal_log_likelihood",),
+    "hais.raising": ("raise_log_likelihood",),
     "hais.sampling": ("sample_hais", "sandwich"),
     "manifold.forms.generator": ("generator_form",),
     "manifold.forms.likelihood": ("likelihood_form",),

@@ -118,6 +118,10 @@ STATUS_SENTENCES = {
         "their own weights do not show: read the reverse estimate as an upper end, and use bar or "
         "hais for log Z (reference='laplace' or more temperatures bring it closer)."
     ),
+    "lower_end": (
+        "This log likelihood is low on average, by how much the annealed rows lag behind: read it "
+        "as a lower end; more temperatures (betas=<int>) or draws bring it closer."
+    ),
     "not_run": "The run was interrupted before it came to this data row.",
     "lagging_rows": (
         "The rows did not keep up with the path: where they end is not where the density says, so "
@@ -168,6 +172,7 @@ USABLE_STATUSES = frozenset(
         "high_khat",
         "approximate_starts",
         "upper_end",
+        "lower_end",
         "short_run",
         "missed_mode",
         "disagrees",

@@ -28,13 +28,11 @@ the others, and `gaussian_rbm_log_z` and `two_gaussians_log_z` give log Z of ano
 
 from pymc_logz.energies.base import Energy
 from pymc_logz.energies.binary import (
-    BernoulliRBM,
     base_log_odds,
     bernoulli_rbm,
     boltzmann_machine,
     ising_torus,
 )
-from pymc_logz.energies.bits import BinaryEnergy
 from pymc_logz.energies.boltzmann import gaussian_rbm, gaussian_rbm_log_z
 from pymc_logz.energies.conjugate import beta_bernoulli, poisson_gamma, skewed_bimodal
 from pymc_logz.energies.experts import laplace_experts, random_filters, student_t_experts
@@ -46,6 +44,7 @@ from pymc_logz.energies.multimodal import (
 )
 from pymc_logz.energies.one_integral import hierarchical_normal, student_location
 from pymc_logz.energies.regression import linear_regression, radiata_pine, radiata_pine_data
+from pymc_logz.paths.bits import BernoulliRBM, BinaryEnergy
 
 __all__ = [
     "BernoulliRBM",

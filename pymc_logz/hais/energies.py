@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.energies.bits import BinaryEnergy
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, reverse_dataset
 from pymc_logz.hais.run import Directions, estimates_of, run_reverse, run_twice
 from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.energies import energy_block, energy_draws, energy_start, even_plan
 from pymc_logz.pilot.planning import ASKED_FOR, Planned, refine, walk
 from pymc_logz.runners.progress import progress_bar, report_beta

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.energies.bits import BinaryEnergy
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.block_gibbs import BlockGibbs
+from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.planning import PORTIONS
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.anneal import Plan

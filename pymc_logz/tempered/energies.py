@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.energies.bits import BinaryEnergy
 from pymc_logz.estimators.multistate import mbar
 from pymc_logz.estimators.tempering import rts
+from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.energies import energy_block, energy_start, even_plan
 from pymc_logz.pilot.planning import walk as pilot_walk
 from pymc_logz.runners.anneal import Plan

@@ -1,15 +1,16 @@
 """What energies made of bits have in common: their path, their values by name, and exact sums."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, logsumexp
 
-from pymc_logz.energies.base import Draws
-from pymc_logz.paths.binary import BinaryPath
+from pymc_logz.paths.binary import BinaryPath, with_values
+
+Draws = dict[str, np.ndarray]
 
 MAX_SUMMED = 20
 """Bits whose states are summed over one by one: a million states."""
@@ -183,6 +184,65 @@ class BinaryEnergy:
         odds = np.split((1 - beta) * base + beta * bias, [first])
         product = beta * (couplings if k == 0 else couplings.T)
         return k, odds[k], lambda chosen: odds[1 - k] + chosen @ product
+
+
+@dataclass(frozen=True, eq=False)
+class BernoulliRBM(BinaryEnergy):
+    """A restricted Boltzmann machine, as of `bernoulli_rbm`, with what learning one needs.
+
+    Parameters
+    ----------
+    name, path, variables, log_z, source
+        As of `BinaryEnergy`.
+
+    Examples
+    --------
+    The log likelihood of data, and the machine after a step of learning:
+
+    >>> import numpy as np
+    >>> from pymc_logz import energies
+    >>> rbm = energies.bernoulli_rbm(np.zeros((3, 2)), np.zeros(3), np.zeros(2))
+    >>> (rbm.log_visible(np.array([[0, 1, 1]])) - rbm.log_z).round(4)  # three fair coins
+    array([-2.0794])
+    >>> moved = rbm.at(rbm.weights + 0.1, rbm.visible_bias, rbm.hidden_bias)
+    >>> moved.log_z_at(1.0).round(4)
+    array([3.6276])
+    """
+
+    @property
+    def weights(self) -> np.ndarray:
+        """W, shape (M, J)."""
+        return np.asarray(self.path.values[0])
+
+    @property
+    def visible_bias(self) -> np.ndarray:
+        """Shape (M,)."""
+        return np.asarray(self.path.values[1])[: len(self.weights)]
+
+    @property
+    def hidden_bias(self) -> np.ndarray:
+        """Shape (J,)."""
+        return np.asarray(self.path.values[1])[len(self.weights) :]
+
+    def log_visible(self, visible: Any) -> np.ndarray:
+        """Log of the unnormalised density of visible units (n, M), hidden ones summed out, (n,).
+
+        Less log Z it is the log likelihood of each row.
+        """
+        visible = np.asarray(visible, dtype=float)
+        odds = self.hidden_bias + visible @ self.weights
+        return np.asarray(visible @ self.visible_bias + np.logaddexp(0, odds).sum(axis=1))
+
+    def at(self, weights: Any, visible_bias: Any, hidden_bias: Any) -> "BernoulliRBM":
+        """The machine with other parameters of the same shapes, for which nothing is compiled.
+
+        Its ``log_z`` is NaN, as it is not summed anew: see `log_z_at`.
+        """
+        _, bias, base, constant = self.path.values
+        bias = np.concatenate([visible_bias, hidden_bias])
+        return replace(
+            self, path=with_values(self.path, (weights, bias, base, constant)), log_z=np.nan
+        )
 
 
 def states(n_bits: int, index: np.ndarray) -> np.ndarray:
