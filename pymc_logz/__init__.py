@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
     from pymc_logz.hais.per_datum import marginal_log_likelihood
     from pymc_logz.hais.raising import raise_log_likelihood
     from pymc_logz.hais.sampling import sample_hais, sandwich
+    from pymc_logz.hmc.sampling import sample_hmc
     from pymc_logz.manifold.forms.generator import generator_form
     from pymc_logz.manifold.forms.likelihood import likelihood_form
     from pymc_logz.manifold.forms.relax import relax
@@ -72,6 +73,7 @@ __all__ = [
     "raise_log_likelihood",
     "relax",
     "sample_hais",
+    "sample_hmc",
     "sample_tempered",
     "sandwich",
 ]
@@ -88,6 +90,7 @@ _HOMES = {
     "hais.per_datum": ("marginal_log_likelihood",),
     "hais.raising": ("raise_log_likelihood",),
     "hais.sampling": ("sample_hais", "sandwich"),
+    "hmc.sampling": ("sample_hmc",),
     "manifold.forms.generator": ("generator_form",),
     "manifold.forms.likelihood": ("likelihood_form",),
     "manifold.forms.relax": ("relax",),

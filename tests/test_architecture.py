@@ -29,7 +29,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("models", "kernels", "energies"),
     ("runners", "trees"),
     ("pilot",),
-    ("hais", "tempered", "manifold"),
+    ("hais", "tempered", "manifold", "hmc"),
     ("posterior", "plots"),
     ("step_methods",),
     ("choosing",),

@@ -63,6 +63,8 @@ class Block:
         What groups of rows bring along, shape (groups, D), if the path depends on it; see `given`.
     work
         Where evaluations are counted.
+    most_moves
+        Moves of a call at most.
     """
 
     asked: AnnealingPath
@@ -71,6 +73,7 @@ class Block:
     compile_kwargs: Mapping[str, Any] | None = None
     data: np.ndarray | None = None
     work: Work = field(default_factory=Work)
+    most_moves: int = MOVES_PER_BLOCK
 
     def __post_init__(self) -> None:
         if not self.kernel.needs_gradient:
@@ -80,7 +83,7 @@ class Block:
         # of one move of one row; the largest array decides how many moves memory has room for
         self.noise_of_row = noise_of_row(self.kernel, n_dims)
         affordable = MAX_NOISE_PER_BLOCK // max(1, self.n_rows * largest_of(self.noise_of_row))
-        self.n_moves = int(np.clip(affordable, 1, MOVES_PER_BLOCK))
+        self.n_moves = int(np.clip(affordable, 1, self.most_moves))
         self.scale_shape = (n_dims,) * (2 if dense else 1)
         self.n_groups, self.row_data = _per_row(self.data, self.n_rows)
 

@@ -1,0 +1,210 @@
+"""Many chains at once: exact posteriors, the tuning rule, what nested R-hat sees, and the door."""
+
+import re
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from scipy import stats
+from support.checks import assert_detects, check_means, check_same_law, make_rng
+
+import pymc_logz as lz
+from pymc_logz.hmc import chains as chains_module
+from pymc_logz.hmc.run import nested_rhat
+from pymc_logz.hmc.tuning import StepSize, scale_of_chains
+
+pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
+D = 5
+_factor = make_rng("tutorial").standard_normal((D, D))
+LIKELIHOOD = _factor @ _factor.T + 0.5 * np.eye(D)
+SEEN = np.array([3.0, -1.0, 0.5, 8.0, -4.0])
+PRIOR_SD = 10.0
+COVARIANCE = np.linalg.inv(np.linalg.inv(LIKELIHOOD) + np.eye(D) / PRIOR_SD**2)
+MEAN = COVARIANCE @ np.linalg.solve(LIKELIHOOD, SEEN)
+
+
+@pytest.fixture(scope="module")
+def gaussian() -> pm.Model:
+    """The five correlated dimensions of the tutorial."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, PRIOR_SD, shape=D)
+        pm.MvNormal("y", x, LIKELIHOOD, observed=SEEN)
+    return model
+
+
+@pytest.fixture(scope="module")
+def run(gaussian: pm.Model) -> xr.DataTree:
+    """320 chains of the tutorial's Gaussian."""
+    return lz.sample_hmc(50, 320, model=gaussian, random_seed=1, progressbar=False)
+
+
+def test_the_tutorials_gaussian(run: xr.DataTree) -> None:
+    """Catches a wrong mean or covariance in any dimension, as chains tell their own error."""
+    whitened = np.linalg.solve(
+        np.linalg.cholesky(COVARIANCE), (run["posterior"]["x"].values - MEAN)[..., None]
+    )[..., 0]
+
+    def check(z: np.ndarray) -> None:
+        moments = {f"mean {i}": z[:, :, i].mean(axis=1) for i in range(D)}
+        for i in range(D):
+            for j in range(i + 1):
+                product = (z[:, :, i] * z[:, :, j]).mean(axis=1) - float(i == j)
+                moments[f"covariance {i}, {j}"] = product
+        check_means(moments)
+
+    check(whitened)
+    assert_detects(check, 1.1 * whitened)
+    assert_detects(check, whitened + 0.1)
+
+
+def test_skewed_and_bounded(gaussian: pm.Model) -> None:
+    """Catches a Jacobian left out: a Gamma and a Beta posterior, by the last draw of each chain."""
+    with pm.Model() as model:
+        rate = pm.Gamma("rate", 2.0, 1.0)
+        share = pm.Beta("share", 0.5, 3.0)
+        pm.Poisson("n", rate, observed=[0, 1, 1])
+        pm.Binomial("k", 4, share, observed=1)
+    tree = lz.sample_hmc(10, 512, model=model, random_seed=2, progressbar=False, tune=60)
+    last = tree["posterior"].isel(draw=-1)
+    rng = make_rng("exact")
+    exact = {
+        "rate": stats.gamma.rvs(4.0, scale=1 / 4.0, size=4096, random_state=rng),
+        "share": stats.beta.rvs(1.5, 6.0, size=4096, random_state=rng),
+    }
+
+    def check(draws: dict[str, np.ndarray]) -> None:
+        check_same_law({name: (draws[name], exact[name]) for name in exact})
+
+    found = {name: last[name].values for name in exact}
+    check(found)
+    assert_detects(check, {name: 1.4 * value for name, value in found.items()})
+
+
+@pytest.mark.parametrize("refreshment", [0.2, 1.0])
+def test_partial_refreshment(gaussian: pm.Model, refreshment: float) -> None:
+    """Catches a momentum that is not carried from move to move, or not turned round."""
+    tree = lz.sample_hmc(
+        100,
+        64,
+        model=gaussian,
+        n_steps=1,
+        refreshment=refreshment,
+        random_seed=3,
+        progressbar=False,
+    )
+    z = (tree["posterior"]["x"].values - MEAN) / np.sqrt(np.diag(COVARIANCE))
+    check_means({f"mean {i}": z[:, :, i].mean(axis=1) for i in range(D)})
+
+
+def test_a_run_is_the_same_again(gaussian: pm.Model, run: xr.DataTree) -> None:
+    again = lz.sample_hmc(50, 320, model=gaussian, random_seed=1, progressbar=False)
+    xr.testing.assert_equal(again["posterior"].to_dataset(), run["posterior"].to_dataset())
+
+
+def test_the_tree(run: xr.DataTree) -> None:
+    """Catches labels, groups or attributes that are lost, and draws that a bridge refuses."""
+    stats_of_run = run["sample_stats"]
+    assert dict(run["posterior"].sizes) == {"chain": 320, "draw": 50, "x_dim_0": D}
+    assert set(stats_of_run.data_vars) == {"lp", "acceptance_rate"}
+    assert np.bincount(run["posterior"]["superchain"].values).tolist() == [20] * 16
+    assert 0.9 < stats_of_run.attrs["rhat_nested"] < 1.01
+    assert stats_of_run.attrs["run_row_gradients"] == 50 * 512 * 8  # two portions of 256 rows
+    assert abs(float(stats_of_run["acceptance_rate"].mean()) - 0.8) < 0.1
+    assert "y" in run["observed_data"]
+
+
+def test_a_bridge_takes_the_draws(gaussian: pm.Model, run: xr.DataTree) -> None:
+    entry = lz.bridge_sampling(run, gaussian, random_seed=1, progressbar=False)["evidence"]
+    first = entry.to_dataset().isel(estimator=0)
+    exact = stats.multivariate_normal.logpdf(SEEN, np.zeros(D), LIKELIHOOD + 100 * np.eye(D))
+    assert first["status"] == "ok"
+    assert abs(float(first["log_z"]) - exact) < 4 * float(first["mcse"])
+
+
+def test_step_size_follows_the_moving_average() -> None:
+    """Catches a rule that goes the wrong way, or jumps with a single move."""
+    step = StepSize(1.0, target_accept=0.8, average=0.8)
+    step.update(1.0)
+    assert (step.now, step.average) == (pytest.approx(1.02), pytest.approx(0.82))
+    step.update(0.0)
+    assert (step.now, step.average) == (pytest.approx(1.02 * 0.98), pytest.approx(0.738))
+    step.update(1.0)  # the average is still below
+    assert step.now == pytest.approx(1.02 * 0.98**2)
+    step.now = 2.99
+    step.average = 1.0
+    step.update(1.0)
+    assert step.now == 3.0
+
+
+def test_scales_come_from_the_chains() -> None:
+    rows = make_rng("scales").standard_normal((4000, 2)) * [1.0, 50.0]
+    np.testing.assert_allclose(scale_of_chains(rows, np.ones(2)), [1.0, 50.0], rtol=0.1)
+    dense = scale_of_chains(rows @ [[1.0, 0.0], [0.02, 1.0]], np.eye(2))
+    np.testing.assert_allclose(dense @ dense.T, [[2.0, 50.0], [50.0, 2500.0]], rtol=0.15)
+    few = scale_of_chains(rows[:8], np.diag([2.0, 2.0]))
+    assert few[0, 1] == few[1, 0] == 0.0
+
+
+def test_settings_given_are_not_tuned(gaussian: pm.Model) -> None:
+    tree = lz.sample_hmc(
+        2, 64, model=gaussian, step_size=0.3, scale=0.5, tune=10, random_seed=1, progressbar=False
+    )
+    assert tree["sample_stats"].attrs["step_size"] == 0.3
+
+
+@pytest.mark.filterwarnings("ignore:the model has potentials")
+def test_chains_that_do_not_mix_are_told() -> None:
+    """Catches nested R-hat of superchains mixed up: two far modes that no chain crosses."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 10)
+        pm.Potential("modes", pm.math.logsumexp(-0.5 * ((x - np.array([-9.0, 9.0])) / 0.1) ** 2))
+    with pytest.warns(lz.EvidenceWarning, match="nested R-hat"):
+        tree = lz.sample_hmc(20, 128, model=model, random_seed=1, progressbar=False)
+    assert tree["sample_stats"].attrs["rhat_nested"] > 2
+    positive = (tree["posterior"]["x"].values > 0).mean(axis=1)
+    assert set(positive) == {0.0, 1.0}
+
+
+def test_nested_rhat_of_independent_draws() -> None:
+    draws = make_rng("nested").standard_normal((64, 50))
+    posterior = xr.Dataset({"x": (("chain", "draw"), draws)})
+    members = np.repeat(np.arange(8), 8)
+    assert nested_rhat(posterior, ["x"], members) < 1.01
+    shifted = posterior + xr.DataArray(members % 2, dims="chain")
+    assert nested_rhat(shifted, ["x"], members) > 1.1
+
+
+def test_an_interrupt_keeps_the_draws(gaussian: pm.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    move = chains_module.Chains.move
+
+    def interrupted(self: chains_module.Chains, *args: float) -> np.ndarray:
+        made.append(1)
+        if len(made) == 1 + 10 + 7:
+            raise KeyboardInterrupt
+        return move(self, *args)
+
+    monkeypatch.setattr(chains_module.Chains, "move", interrupted)
+    with pytest.warns(lz.EvidenceWarning, match="6 of 50 draws"):
+        tree = lz.sample_hmc(50, 64, model=gaussian, tune=10, random_seed=1, progressbar=False)
+    assert tree["posterior"].sizes["draw"] == 6
+
+
+WRONG = [
+    ({"draws": 0}, ["draws=0"]),
+    ({"chains": 100}, ["chains=100", "superchains=16", "96"]),
+    ({"superchains": 1}, ["superchains=1", "at least 2"]),
+    ({"n_steps": 65}, ["n_steps=65", "64"]),
+    ({"refreshment": 1.5}, ["refreshment=1.5"]),
+    ({"target_accept": 1.0}, ["target_accept=1.0"]),
+    ({"jitter": 1.0}, ["jitter=1.0"]),
+    ({"step_size": -1.0}, ["step_size=-1.0"]),
+    ({"scale": [1.0, 2.0]}, ["scale has 2 entries"]),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), WRONG)
+def test_the_door(gaussian: pm.Model, arguments: dict[str, object], words: list[str]) -> None:
+    with pytest.raises(ValueError, match=".*".join(map(re.escape, words))):
+        lz.sample_hmc(model=gaussian, progressbar=False, **arguments)  # type: ignore[arg-type]
