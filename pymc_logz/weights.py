@@ -20,6 +20,9 @@ LOW_ESS = 50.0
 """Effective rows below which the error is a rough guess: docs/theory/errors.md."""
 LOW_ESS_SHARE = 0.05
 """Effective share of the rows below which a better path is worth more than more rows."""
+SHORT_TAIL = 1.5
+"""Largest weight, where the mean is one, up to which the shape of the tail says nothing: of 1,000
+rows less than 0.002 of the sum is above, and with a shape of 0.8 less than 0.01 is unseen."""
 MAX_KHAT = 0.7
 """k-hat beyond which no number of rows helps: Vehtari et al. (2024), arXiv 1507.02646."""
 
@@ -153,13 +156,16 @@ def conditional_ess(log_increment: np.ndarray) -> float:
 def pareto_khat(log_weight: np.ndarray) -> float:
     """Pareto shape of the upper tail of ``exp(log_weight)``; NaN where there is none to fit.
 
+    That is so where all are alike, or the largest is not much larger than the mean: whatever the
+    shape of so short a tail, nearly none of the sum is in it.
+
     Parameters
     ----------
     log_weight
         Shape (n,).
     """
     counted = log_weight[_counted(log_weight)]
-    if counted.size < MIN_ROWS_FOR_KHAT or np.ptp(counted) == 0:
+    if counted.size < MIN_ROWS_FOR_KHAT or counted.max() - log_mean(counted) < np.log(SHORT_TAIL):
         return np.nan
     try:
         return float(_smoothed_tail(counted)[2])

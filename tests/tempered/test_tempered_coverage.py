@@ -10,16 +10,19 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
     pytest.mark.filterwarnings("ignore:the model has potentials"),
 ]
-HEAVY = {"stepping_stone_reverse", "ti_corrected"}
-"""Methods at the mercy of the tail of the log ratio at the prior, by weights or variances."""
+HEAVY = {"stepping_stone_reverse"}
+"""At the mercy of the tail of the log ratio at the prior."""
 
 
 def check(found: Found) -> None:
-    """Fail unless intervals cover as they should."""
-    # rules are held to their own mean: no error bar knows theirs
-    z = found.centred_z if found.method in RULES else found.z
+    """Fail unless intervals cover as they should: those of a rule, which have its error, or more."""
     try:
-        check_coverage(np.abs(z) < 1.96)
+        if found.method in RULES:
+            missed = 1 - found.covered.mean()
+            if missed > 0.05 + 4 * np.sqrt(0.05 * 0.95 / found.z.size):
+                raise CheckFailedError(f"{missed:.1%} of the intervals miss")
+        else:
+            check_coverage(found.covered)
     except CheckFailedError as failure:
         raise CheckFailedError(f"{found.method}: {failure}") from failure
 
@@ -30,9 +33,10 @@ def test_intervals_of_whole_runs_cover(name: str) -> None:
     runs = replicates(name)
     for method, found in runs.items():
         print(f"{name}: {method:24s} {found.entry()}")
-        if method not in HEAVY:
-            assert found.ok.mean() > 0.9
-            check(found)
+        if method in HEAVY or not found.counted.any():
+            continue
+        assert method in RULES or found.ok.mean() > 0.9
+        check(found)
     rts = runs["rts"]
     assert_detects(check_coverage, np.abs(rts.z) < 1.96 / 2)
     assert_detects(check_coverage, np.abs(rts.z + 2) < 1.96)
