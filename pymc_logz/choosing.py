@@ -24,6 +24,7 @@ from pymc_logz.hais.sampling import sample_hais
 from pymc_logz.manifold.forms.likelihood import likelihood_form
 from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.density import RowDensity
+from pymc_logz.models.discrete import discrete_names
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.flat import flatten_model, unconstrain
 from pymc_logz.models.prior import PriorDraws
@@ -300,6 +301,8 @@ def _with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.Dat
     group = tree["evidence"].to_dataset()
     if group[ESTIMATOR].size > 1 or "posterior" not in tree.children:
         return tree  # it has second estimates of its own, or is of many data rows
+    if discrete_names(model):
+        return tree  # a fit has no whole numbers
     if _is_restricted(group, model, how):
         return tree  # the constant of a restricted prior is known to the first method only
     first = _estimate(group)

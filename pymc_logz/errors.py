@@ -17,7 +17,7 @@ class ImproperPriorError(ModelError):
 
 
 class DiscreteVariableError(ModelError):
-    """A free variable is discrete, and nothing here moves those."""
+    """A free variable is discrete where none may be, or its entries are tied to each other."""
 
 
 class PilotError(RuntimeError):

@@ -17,6 +17,9 @@
 `bernoulli_rbm`        Restricted Boltzmann machine of bits, log Z exact if it is small
 `boltzmann_machine`    Bits of which any two may interact
 `ising_torus`          Spins on a torus, log Z by transfer matrix
+`coal_mining`          Year of a change between two rates: a whole number among others
+`thinned_poisson`      A count of which a part is seen: a whole number without an end
+`labelled_mixture`     Two groups with a free label for each observation
 ====================== =====================================================================
 
 Each returns an `Energy`: the PyMC model, its log Z in nats, and a function that draws from the
@@ -35,6 +38,7 @@ from pymc_logz.energies.binary import (
 )
 from pymc_logz.energies.boltzmann import gaussian_rbm, gaussian_rbm_log_z
 from pymc_logz.energies.conjugate import beta_bernoulli, poisson_gamma, skewed_bimodal
+from pymc_logz.energies.discrete import coal_mining, labelled_mixture, thinned_poisson
 from pymc_logz.energies.experts import laplace_experts, random_filters, student_t_experts
 from pymc_logz.energies.multimodal import (
     gaussian_shells,
@@ -54,11 +58,13 @@ __all__ = [
     "bernoulli_rbm",
     "beta_bernoulli",
     "boltzmann_machine",
+    "coal_mining",
     "gaussian_rbm",
     "gaussian_rbm_log_z",
     "gaussian_shells",
     "hierarchical_normal",
     "ising_torus",
+    "labelled_mixture",
     "laplace_experts",
     "linear_regression",
     "poisson_gamma",
@@ -69,6 +75,7 @@ __all__ = [
     "skewed_bimodal",
     "student_location",
     "student_t_experts",
+    "thinned_poisson",
     "two_gaussians",
     "two_gaussians_log_z",
 ]

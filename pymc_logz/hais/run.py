@@ -14,7 +14,7 @@ from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, bar_log_z, importance_log_z, reverse_log_z
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, reverse_dataset
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
-from pymc_logz.hais.settling import lagging
+from pymc_logz.hais.settling import lagging, unsettled
 from pymc_logz.models.flat import constrain, model_labels, unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.planning import Planned, block_for, plan_run
@@ -65,7 +65,7 @@ def run_hais(
     """
     started = time.perf_counter()
     rngs = generators_from(random_seed)
-    prepared = prepare(model, rngs.checks, simulate_data=simulate_data)
+    prepared = prepare(model, rngs.checks, simulate_data=simulate_data, integers=True)
     block = block_for(prepared, settings, compile_kwargs)
     block.compile()
     target_rows = prepared.exact_row
@@ -131,7 +131,7 @@ def run_twice(
     """
     runs = run_until(planned, settings, rng, progress)
     estimate = forward_estimate(Directions(runs, planned.reference))
-    sound = estimate.status == "ok" and not doubts_of(estimate, planned.block, runs)
+    sound = estimate.status == "ok" and not doubts_of(estimate, planned, runs)
     longer = planned.longer(LONGER if sound else SECOND_TRY)
     n_moves = settings.draws * settings.chains * longer.plan.n_temperatures
     good = sound and estimate.mcse <= max(DEFAULT_MCSE)
@@ -238,9 +238,12 @@ def forward_estimate(directions: Directions) -> LogZEstimate:
     return with_error(importance_log_z(log_weight, method="hais"), directions.reference)
 
 
-def doubts_of(estimate: LogZEstimate, block: Block, runs: list[Annealed]) -> list[Doubt]:
+def doubts_of(estimate: LogZEstimate, planned: Planned, runs: list[Annealed]) -> list[Doubt]:
     """What speaks against an estimate that its own weights have nothing against."""
-    return lagging(block, runs) if estimate.status == "ok" else []
+    if estimate.status != "ok":
+        return []
+    block = planned.block
+    return [*lagging(block, runs), *unsettled(block, planned.plan, runs)]
 
 
 def doubts_of_run(
@@ -262,7 +265,7 @@ def doubts_of_run(
     rows = position[resampled(np.concatenate([run.log_weight for run in runs]), rng, N_LOOKED_AT)]
     return [
         *tail_doubts(prepared.flat, block.densities, rows, rng),
-        *doubts_of(estimate, planned.block, directions.forward),
+        *doubts_of(estimate, planned, directions.forward),
     ]
 
 

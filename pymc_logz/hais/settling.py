@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_logz.paths.binary import BinaryPath
-from pymc_logz.runners.anneal import Annealed
+from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.block import Block
+from pymc_logz.runners.sample import stay_at_end
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import relative
 
@@ -32,6 +33,8 @@ class _Ends(NamedTuple):
     """Shape (n,)."""
     weight: np.ndarray
     """Sum to one, shape (n,)."""
+    whole: np.ndarray
+    """Rows with their whole numbers, shape (n, D): ``position`` is the rest of them."""
 
     def part(self, chosen: np.ndarray) -> "_Ends":
         """Some of the rows, weighted among themselves."""
@@ -87,7 +90,7 @@ def lagging(block: Block, runs: list[Annealed]) -> list[Doubt]:
     """
     if isinstance(block.path, BinaryPath):  # bits cannot be stretched
         return []
-    ends = _ends(runs)
+    ends = _ends(runs, _continuous(block))
     if ends is None:
         return []
     if not block.kernel.needs_gradient:
@@ -123,18 +126,62 @@ def _doubt(factor: float, gain: float, error: float) -> Doubt:
     return Doubt("lagging_rows", reason)
 
 
-def _ends(runs: list[Annealed]) -> _Ends | None:
-    """Rows with a weight; None where there are none, or some have no gradient."""
+def unsettled(block: Block, plan: Plan, runs: list[Annealed]) -> list[Doubt]:
+    """What moves at beta = 1 say against the weights of rows that have whole numbers.
+
+    Moves leave the target as it is, so that they change no mean over weighted rows of it. Of rows
+    that lag behind the path they do change that of the log ratio.
+
+    Parameters
+    ----------
+    block
+        What the rows moved by.
+    plan
+        The settings at its end.
+    runs
+        Rows that went from the reference to the target, as they moved.
+    """
+    weight = relative(np.concatenate([run.log_weight for run in runs]))
+    kept = weight > 0
+    position, before = (
+        np.concatenate([getattr(run, name) for run in runs])[kept]
+        for name in ("position", "log_ratio")
+    )
+    if not block.path.sites or not kept.any():
+        return []
+    # whoever asks again gets the same answer
+    moved = stay_at_end(block, plan, position, block.n_moves, np.random.default_rng(0))
+    change = block.evaluate(moved) - before
+    alive = np.isfinite(change)
+    weight = weight[kept][alive]
+    mean, error = _mean(change[alive], weight / weight.sum())
+    if abs(mean) <= LIMIT * error:
+        return []
+    reason = (
+        f"the weighted rows are not at rest where they end: {block.n_moves} more moves change "
+        f"their mean log likelihood by {mean:.2g}, {abs(mean) / error:.3g} errors"
+    )
+    return [Doubt("lagging_rows", reason)]
+
+
+def _continuous(block: Block) -> np.ndarray:
+    """Columns of a row that may be stretched: no whole numbers."""
+    return np.setdiff1d(np.arange(block.path.n_dims), [site.column for site in block.path.sites])
+
+
+def _ends(runs: list[Annealed], columns: np.ndarray) -> _Ends | None:
+    """Rows with a weight; None where there are none, some have no gradient, or none can stretch."""
     weight = relative(np.concatenate([run.log_weight for run in runs]))
     kept = weight > 0
     position, score, reference, ratio = (
         np.concatenate([getattr(run, name) for run in runs])[kept]
         for name in ("position", "score", "log_reference", "log_ratio")
     )
-    if not kept.any() or not np.all(np.isfinite(score)):
+    if not kept.any() or not columns.size or not np.all(np.isfinite(score)):
         return None
-    weight = weight[kept]
-    return _Ends(position, score, reference + ratio, weight / weight.sum())
+    weight = weight[kept] / weight[kept].sum()
+    own = position[:, columns], score[:, columns]
+    return _Ends(*own, reference + ratio, weight, position)
 
 
 def _looks(ends: _Ends) -> Iterator[tuple[np.ndarray, _Direction]]:
@@ -183,7 +230,9 @@ def _mean(values: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
 
 def _gain(block: Block, ends: _Ends, direction: _Direction, factor: float) -> tuple[float, float]:
     """How much larger Z is by rows that are stretched, relative to Z, and its error."""
-    rows, log_volume = direction.stretched(ends.position, factor)
+    stretched, log_volume = direction.stretched(ends.position, factor)
+    rows = ends.whole.copy()
+    rows[:, _continuous(block)] = stretched
     ratio = np.exp(np.minimum(block.log_target(rows) - ends.log_target + log_volume, 700.0))
     mean, error = _mean(ratio, ends.weight)
     return mean - 1, error

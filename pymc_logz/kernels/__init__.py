@@ -28,8 +28,11 @@ from pymc_logz.kernels.base import (
 )
 from pymc_logz.kernels.block_gibbs import BlockGibbs
 from pymc_logz.kernels.choice import KERNELS, as_kernel, check_kernel
+from pymc_logz.kernels.compose import Compose
 from pymc_logz.kernels.defaults import KernelDefaults
+from pymc_logz.kernels.gibbs import Gibbs
 from pymc_logz.kernels.hamiltonian import Hamiltonian, Langevin
+from pymc_logz.kernels.integer_walk import IntegerWalk
 from pymc_logz.kernels.random_walk import RandomWalk
 from pymc_logz.kernels.slice import Slice
 from pymc_logz.kernels.tuning import leapfrog_step_size, random_walk_step_size
@@ -38,8 +41,11 @@ from pymc_logz.paths.geometric import Evaluation, grad_log_density, log_density
 __all__ = [
     "KERNELS",
     "BlockGibbs",
+    "Compose",
     "Evaluation",
+    "Gibbs",
     "Hamiltonian",
+    "IntegerWalk",
     "Kernel",
     "KernelDefaults",
     "KernelInfo",

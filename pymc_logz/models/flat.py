@@ -10,31 +10,25 @@ import pytensor
 import pytensor.tensor as pt
 import xarray as xr
 from pymc.backends.arviz import coords_and_dims_for_inferencedata, find_constants, find_observations
-from pymc.pytensorf import (
-    collect_default_updates,
-    find_rng_nodes,
-    join_nonshared_inputs,
-    replace_vars_in_graphs,
-    rewrite_pregrad,
-)
+from pymc.pytensorf import replace_vars_in_graphs, rewrite_pregrad
 from pytensor.graph.basic import Constant
 from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.errors import ModelError
 from pymc_logz.graphs.kept import Kept, one_at_a_time
 from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.models.data_inputs import starting_point, with_data_inputs
 from pymc_logz.models.data_rows import SymbolicData
+from pymc_logz.models.discrete import row_variable, sites_of, split_row
 from pymc_logz.models.exact import refuse_exact
-from pymc_logz.models.guards import check_entries, check_model
+from pymc_logz.models.guards import check_entries, check_model, refuse_discrete
 from pymc_logz.models.keeping import KeptForModel, kept_for
-from pymc_logz.models.prior import PriorDraws, prior_values
+from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.elliptical import Elliptical, EllipticalTerms, log_density_by
 from pymc_logz.paths.geometric import AnnealingPath
-
-MAX_TRIES = 1000
+from pymc_logz.paths.mixture import mixture_path
+from pymc_logz.paths.sites import Site
 
 
 @dataclass(frozen=True)
@@ -56,6 +50,8 @@ class FlatModel:
     """Data that stand in for the model's own, by name of the observed variable."""
     data: TensorVariable | None = None
     """Symbolic data that differ from row to row, shape (D,), if there are any."""
+    sites: tuple[Site, ...] = ()
+    """Entries of a row that are whole numbers."""
     inputs: tuple[TensorVariable, ...] = ()
     """Symbolic data that all rows share: inputs of whatever is compiled from the densities."""
     values: tuple[np.ndarray, ...] = ()
@@ -67,6 +63,19 @@ class FlatModel:
     def n_dims(self) -> int:
         """d, the length of a row."""
         return int(sum(np.prod(shape, dtype=int) for shape in self.shapes))
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """Name of the free variable that each entry of a row belongs to."""
+        names = [rv.name for rv in self.model.free_RVs]
+        sizes = [int(np.prod(shape)) for shape in self.shapes]
+        return tuple(np.repeat(names, sizes).tolist())
+
+    @property
+    def continuous(self) -> np.ndarray:
+        """Columns of a row that are no whole numbers."""
+        discrete = {site.column for site in self.sites}
+        return np.array([j for j in range(self.n_dims) if j not in discrete], dtype=int)
 
     def named_values(self, row: np.ndarray) -> dict[str, np.ndarray]:
         """Value variables of one row by name, as ``Model.compile_logp()`` takes them."""
@@ -82,6 +91,8 @@ def flatten_model(
     model: pm.Model,
     observed: Mapping[str, np.ndarray] | None = None,
     data: SymbolicData | None = None,
+    *,
+    integers: bool = False,
 ) -> FlatModel:
     """Flat log prior and log ratio of a model, after checking that its log Z is defined.
 
@@ -90,11 +101,13 @@ def flatten_model(
     Parameters
     ----------
     model
-        Any PyMC model with continuous free variables, proper priors, and something observed.
+        Any PyMC model with proper priors, and something observed.
     observed
         Data to condition on in place of the model's own, by name of the observed variable.
     data
         Data that are to be an input in place of the model's own.
+    integers
+        Whether free variables may be discrete.
 
     Returns
     -------
@@ -105,6 +118,8 @@ def flatten_model(
     ModelError
         With the variable's name and the remedy, if log Z is undefined or out of reach.
     """
+    if not integers:
+        refuse_discrete(model)
     kept = kept_for(model)
     stand_ins = {name: np.asarray(value) for name, value in (observed or {}).items()}
     shapes = tuple((name, value.shape) for name, value in stand_ins.items())
@@ -129,7 +144,7 @@ def _flat_graph(
     kept: KeptForModel,
 ) -> _FlatGraph:
     refuse_exact(model)
-    check_model(model)
+    check_model(model, integers=True)
     start = starting_point(model)
     check_entries({name: value.shape for name, value in start.items()})
     places = {model.rvs_to_values[model[name]]: value for name, value in stand_ins.items()}
@@ -142,11 +157,9 @@ def _flat_graph(
     kept.bake_in(var for var in graph_inputs(densities) if isinstance(var, Constant))
     densities = [rewrite_pregrad(density) for density in densities]
     densities = [pt.as_tensor(density, allow_xtensor_conversion=True) for density in densities]
-    densities, joined = join_nonshared_inputs(start, densities, model.value_vars)
     shapes = tuple(start[var.name].shape for var in model.value_vars)
-    n_dims = int(sum(np.prod(shape, dtype=int) for shape in shapes))
-    point = pt.tensor("row", dtype=joined.dtype, shape=(n_dims,))
-    densities = clone_replace(densities, {joined: point}, rebuild_strict=False)
+    point = row_variable("row", model, shapes)
+    densities = clone_replace(densities, split_row(point, model, start), rebuild_strict=False)
     (log_prior, log_ratio), containers = with_data_inputs(densities, kept)
     names = tuple(var.name for var in model.value_vars)
     flat = FlatModel(
@@ -157,6 +170,7 @@ def _flat_graph(
         log_prior,
         log_ratio,
         data=data and data.vector,
+        sites=sites_of(model, start, kept),
         inputs=(*containers.inputs, *given.values()),
     )
     return _FlatGraph(flat, containers.values)
@@ -176,6 +190,7 @@ def model_path(
         data=flat.data,
         parameters=flat.inputs,
         values=flat.values,
+        sites=flat.sites,
         kept=flat.kept,
     )
     if not isinstance(reference, Elliptical):
@@ -190,6 +205,12 @@ def model_path(
         parameters=(*flat.inputs, *terms.given),
         values=(*flat.values, *numbers.given),
     )
+
+
+def open_path(flat: FlatModel, prior: PriorDraws) -> AnnealingPath:
+    """Path from the prior, opened for mixtures in its place where all variables are continuous."""
+    path = model_path(flat, prior)
+    return path if flat.sites else mixture_path(path)
 
 
 def _from_elliptical(flat: FlatModel, numbers: EllipticalTerms) -> tuple[EllipticalTerms, Any, Any]:
@@ -233,14 +254,15 @@ def _constrainer(
     outputs = [var for var in model.unobserved_value_vars if var.name in wanted]
     names = [var.name for var in outputs]
     outputs = [pt.as_tensor(var, allow_xtensor_conversion=True) for var in outputs]
-    start = starting_point(model)
-    outputs, joined = join_nonshared_inputs(start, outputs, model.value_vars)
+    row = row_variable("row", model, flat.shapes)
+    parts = split_row(row, model, starting_point(model))
+    outputs = clone_replace(outputs, parts, rebuild_strict=False)
     outputs, data = with_data_inputs(outputs, kept)
-    batch = pt.matrix("rows", dtype=joined.dtype, shape=(None, n_dims))
-    function = _cheaply_compiled([batch, *data.inputs], vectorize_graph(outputs, {joined: batch}))
+    batch = pt.matrix("rows", dtype=row.dtype, shape=(None, n_dims))
+    function = _cheaply_compiled([batch, *data.inputs], vectorize_graph(outputs, {row: batch}))
 
     def values_of(rows: np.ndarray) -> dict[str, np.ndarray]:
-        values = function(rows.astype(joined.dtype), *data.values())
+        values = function(rows.astype(row.dtype), *data.values())
         return {
             # a deterministic of data alone is not batched
             name: np.asarray(value)
@@ -297,7 +319,8 @@ def unconstrain(flat: FlatModel, posterior: xr.Dataset) -> np.ndarray:
                 f"the draws of {rv.name!r} give unconstrained shape {part.shape[1:]}, but the "
                 f"model has {shape}: they are of another model"
             )
-    return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
+    rows = [part.reshape(len(part), -1) for part in parts]
+    return np.concatenate(rows, axis=1, dtype=float)
 
 
 def _unconstrainer(model: pm.Model, kept: KeptForModel) -> Callable[..., list[np.ndarray]]:
@@ -342,38 +365,3 @@ def model_data(flat: FlatModel) -> tuple[dict[str, Any], dict[str, Any]]:
     """Observed data and constant data of a model by name."""
     observed = {**find_observations(flat.model), **(flat.observed or {})}
     return observed, find_constants(flat.model)
-
-
-def simulate(flat: FlatModel, rng: np.random.Generator) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """One draw of the prior, as an unconstrained row (1, d), and data simulated from it."""
-    model = flat.model
-    if model.potentials:
-        names = [potential.name for potential in model.potentials]
-        raise ModelError(f"data cannot be simulated from a model with potentials ({names})")
-    observed = [rv.name for rv in model.observed_RVs]
-    draw = kept_for(model).get("simulation", lambda: _joint_draws(model))
-    for _ in range(MAX_TRIES):
-        values = draw(rng)
-        n_free = len(model.free_RVs)
-        row = np.concatenate([np.ravel(value) for value in values[:n_free]])[None]
-        if np.all(np.isfinite(row)):
-            return row, dict(zip(observed, values[n_free:], strict=True))
-    raise ModelError(f"none of {MAX_TRIES} prior draws fits the transforms of this model")
-
-
-def _joint_draws(model: pm.Model) -> Callable[[np.random.Generator], list[np.ndarray]]:
-    """Function from a generator to one draw of all free and all observed variables, in order.
-
-    The free ones are unconstrained.
-    """
-    outputs = prior_values(model, *model.observed_RVs)
-    updates = collect_default_updates(inputs=[], outputs=outputs)
-    rngs = find_rng_nodes(outputs)
-    function = pytensor.function([], outputs, updates=updates, mode="FAST_COMPILE")
-
-    def draw(rng: np.random.Generator) -> list[np.ndarray]:
-        for shared in rngs:
-            shared.set_value(np.random.default_rng(rng.integers(2**63)), borrow=True)
-        return [np.asarray(value) for value in function()]
-
-    return one_at_a_time(draw)

@@ -16,29 +16,35 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import DiscreteVariableError, ImproperPriorError, ModelError, warn
+from pymc_logz.models.discrete import discrete_names, is_discrete
 from pymc_logz.models.exact import is_exact
 
 _warned_of_potentials: "weakref.WeakSet[pm.Model]" = weakref.WeakSet()
 
 
-def check_model(model: pm.Model) -> None:
+def check_model(model: pm.Model, *, integers: bool = False) -> None:
     """Raise a `ModelError` if log Z of the model is undefined or cannot be computed.
 
     Parameters
     ----------
     model
         The model. Whether it has exact observations is a question of its own: `refuse_exact`.
+    integers
+        Whether discrete free variables are fine, as they are where kernels move them.
 
     Raises
     ------
     DiscreteVariableError
-        A free variable is discrete.
+        A free variable is discrete, and may not be; or it is, and its entries are tied.
     ImproperPriorError
         A prior does not integrate to one.
     ModelError
         Nothing is free or nothing is observed; a likelihood is a minibatch or a simulator.
     """
     _check_variables(model)
+    _refuse_tied(model)
+    if not integers:
+        refuse_discrete(model)
     for rv in model.free_RVs:
         _check_prior(model, rv)
     for rv in model.observed_RVs:
@@ -74,24 +80,43 @@ def _check_variables(model: pm.Model) -> None:
             f"free variables {labelled} are pm.dims variables, which are not supported yet; "
             "declare them with pm.Normal(..., dims=...) and the like"
         )
-    discrete = [rv.name for rv in model.free_RVs if rv.dtype.startswith(("int", "uint", "bool"))]
-    if discrete:
-        raise DiscreteVariableError(_discrete(discrete, model))
 
 
-def _discrete(names: list[str], model: pm.Model) -> str:
+def _refuse_tied(model: pm.Model) -> None:
+    tied = [
+        rv.name
+        for rv in model.free_RVs
+        if is_discrete(rv) and getattr(rv.owner.op, "ndim_supp", 0) > 0
+    ]
+    if tied:
+        raise DiscreteVariableError(
+            f"the entries of the discrete free variables {tied} are tied to each other (as the "
+            "counts of a pm.Multinomial are by their sum), and kernels move one entry at a time; "
+            "write them as independent variables, such as one pm.Categorical for each trial, or "
+            "sum them out"
+        )
+
+
+def refuse_discrete(model: pm.Model) -> None:
+    """Raise a `DiscreteVariableError` if a free variable is discrete."""
+    if discrete := discrete_names(model):
+        raise DiscreteVariableError(_refusal(discrete, model))
+
+
+def _refusal(names: list[str], model: pm.Model) -> str:
     """What to do about discrete free variables: missing data are another matter than a prior."""
     missing = [name for name in names if name.removesuffix("_unobserved") in _imputed(model)]
     if missing:
         return (
             f"free variables {missing} are discrete: they are missing entries of observed data, "
-            "which PyMC imputes; leave these entries out of the data, which changes nothing in log "
-            "Z where the entries of the data are independent given the other variables"
+            "which PyMC imputes; use pymc_logz.sample_hais or sample_tempered, which move them, or "
+            "leave these entries out of the data, which changes nothing in log Z where the entries "
+            "of the data are independent given the other variables"
         )
     return (
-        f"free variables {names} are discrete, but every kernel and step method of this package "
-        "moves continuous variables only; sum them out (pm.Mixture, or pymc_extras.marginalize) so "
-        "that only continuous ones remain"
+        f"free variables {names} are discrete, but this method needs a density of continuous "
+        "variables only; use pymc_logz.sample_hais or sample_tempered, which move them, or sum "
+        "them out (pm.Mixture, or pymc_extras.marginalize)"
     )
 
 

@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any
 
 import pymc as pm
-from pymc.distributions import continuous, multivariate
+from pymc.distributions import continuous, discrete, multivariate
 from pymc.distributions.transforms import _default_transform
 from pymc.logprob.transforms import Transform
 from pytensor.tensor.random import basic
@@ -48,13 +48,31 @@ KNOWN = frozenset(
         multivariate.ZeroSumNormalRV,
     }
 )
-"""Classes of random variables. Those that hold another distribution, as a random walk, are not."""
+"""Classes of continuous random variables; not those that hold another distribution, as a walk."""
+
+KNOWN_DISCRETE = frozenset(
+    {
+        basic.BernoulliRV,
+        basic.BetaBinomialRV,
+        basic.BinomialRV,
+        basic.CategoricalRV,
+        basic.GeometricRV,
+        basic.HyperGeometricRV,
+        basic.NegBinomialRV,
+        basic.PoissonRV,
+        discrete.DiscreteUniformRV,
+        discrete.DiscreteWeibullRV,
+    }
+)
+"""Classes of random variables that are whole numbers; no transform applies to them."""
 
 
 def is_known(model: pm.Model, rv: Any) -> bool:
     """Whether the prior of a free variable needs no check."""
     op = rv.owner.op
     # a subclass may have a density of its own
+    if type(op) in KNOWN_DISCRETE:
+        return model.rvs_to_transforms[rv] is None
     if type(op) not in KNOWN:
         return False
     return _alike(model.rvs_to_transforms[rv], _default_transform(op, rv))

@@ -7,9 +7,10 @@ import pymc as pm
 
 from pymc_logz.errors import says_if_interrupted
 from pymc_logz.models.data_rows import DataRows, symbolic_data
-from pymc_logz.models.flat import FlatModel, flatten_model, simulate
+from pymc_logz.models.flat import FlatModel, flatten_model
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.models.prior_check import check_priors
+from pymc_logz.models.simulation import simulate
 from pymc_logz.seeds import spawn_generators
 
 
@@ -49,6 +50,7 @@ def prepare(
     rows: DataRows | None = None,
     simulate_data: bool = False,
     needs_prior_draws: bool = True,
+    integers: bool = False,
 ) -> Prepared:
     """Check a model and everything that is given with it, and make it flat.
 
@@ -64,6 +66,8 @@ def prepare(
         Whether to condition on data simulated from the model itself.
     needs_prior_draws
         Whether a prior that cannot be drawn from is an error.
+    integers
+        Whether free variables may be discrete.
 
     Raises
     ------
@@ -73,10 +77,10 @@ def prepare(
         If the data do not fit the model.
     """
     data_input = None if rows is None else symbolic_data(model, rows.names)
-    flat, exact_row = flatten_model(model, data=data_input), None
+    flat, exact_row = flatten_model(model, data=data_input, integers=integers), None
     if simulate_data:
         exact_row, observed = simulate(flat, rng)
-        flat = flatten_model(model, observed)
+        flat = flatten_model(model, observed, integers=integers)
     prior = PriorDraws(model, needed=needs_prior_draws)
     doubt = None
     if prior.obstacle is None:

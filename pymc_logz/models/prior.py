@@ -239,7 +239,7 @@ def _vectorized_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], lis
         values = [value[:n] for value in function(max(n, 2))]
         if any(value.shape != (n, *shape) for value, shape in zip(values, shapes, strict=True)):
             raise ValueError("a batch of prior draws has another shape than the model")
-        return np.concatenate([value.reshape(n, -1) for value in values], axis=1)
+        return np.concatenate([value.reshape(n, -1) for value in values], axis=1, dtype=float)
 
     return draw, rngs
 

@@ -34,6 +34,8 @@ from pymc_logz.models.prior_looks import (
     Look,
     bridge,
     central_normal,
+    counted,
+    frequencies,
     histogram,
     kernels,
     mean_ratio,
@@ -332,7 +334,9 @@ class _ConditionalSampler:
         chosen = rng.permutation(k)[:MAX_ELEMENTS]
         some = values[:, chosen], log_density[:, chosen], finite[:, chosen]
         bounds = None
-        if values.shape[2] == 1:
+        if values.dtype.kind in "iub":
+            looks, choices = [counted(values[..., 0], evaluate)], [frequencies]
+        elif values.shape[2] == 1:
             enough = np.all(finite.sum(axis=0) > 1)
             looks = [quadrature(values[..., 0], evaluate)] if enough else []
             choices = [histogram]

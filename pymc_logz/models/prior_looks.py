@@ -25,6 +25,8 @@ OUTER_GROWTH = 3.0
 """Of the bins outside all draws: together they go out to 1e18 quartile widths."""
 JUMP = 10.0
 """Ratio of the widths of neighbouring bins beyond which one may hide the end of a mode."""
+REACH_OF_SUM = 4
+"""Ranges of all draws, beyond them, over which probabilities of whole numbers are added up."""
 PER_CALL = 10**6
 """Values of a density in one call."""
 ROUGH_SLACK = 0.1
@@ -84,6 +86,41 @@ def quadrature(values: np.ndarray, evaluate: Evaluate) -> Look:
     least = np.minimum(inner[:-2], inner[2:])
     hidden = np.mean(inner[1:-1] > JUMP * least, axis=0).mean()
     return Look(float(np.log(mass).mean()), 0.0, float(max(error, hidden)))
+
+
+def counted(values: np.ndarray, evaluate: Evaluate) -> Look:
+    """Mean log mass of elements that are whole numbers, summed over values at and around the draws.
+
+    Parameters
+    ----------
+    values
+        Draws, shape (n, k).
+    evaluate
+        From values (m, k) to log probabilities (m, k).
+    """
+    k = values.shape[1]
+    lowest, highest = int(values.min()), int(values.max())
+    beyond = REACH_OF_SUM * (highest - lowest) + MIN_BINS
+    # what is left out is beyond four times the range of all draws, unless that is too long
+    most = max(PER_CALL // k, MIN_BINS)
+    first, last = lowest - beyond, highest + beyond
+    slack = 0.0
+    if last - first + 1 > most:
+        first, last = lowest, highest
+        slack = 1.0 / len(values)
+    if last - first + 1 > most:
+        return Look(np.nan, np.inf, ROUGH_SLACK)
+    grid = np.tile(np.arange(first, last + 1)[:, None], (1, k)).astype(values.dtype)
+    log_mass = logsumexp(np.nan_to_num(evaluate(grid), nan=-np.inf, neginf=-np.inf), axis=0)
+    return Look(float(log_mass.mean()), 0.0, slack)
+
+
+def frequencies(fitted: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Log share of draws that have the same value, for whole numbers."""
+    known, counts = np.unique(fitted[:, 0], return_counts=True)
+    place = np.clip(np.searchsorted(known, x[:, 0]), 0, known.size - 1)
+    same = known[place] == x[:, 0]
+    return np.where(same, np.log(counts[place] / len(fitted)), -np.inf)
 
 
 def _edges(draws: np.ndarray, n_bins: int) -> np.ndarray:
@@ -166,6 +203,10 @@ def _density_ratios(values: np.ndarray, log_density: np.ndarray, choice: Density
     """g(x) / density(x) over half of the draws (n, e), with g made of the other half."""
     half = len(values) // 2
     fitted, held_out = values[:half], values[half:]
+    if values.dtype.kind in "iub":
+        if half < 50:
+            return np.empty(0)
+        return np.exp(choice(fitted, held_out) - log_density[half:])
     centre = np.median(fitted, axis=0) if half else 0.0
     width = np.subtract(*np.percentile(fitted, [75, 25], axis=0)) if half else 0.0
     if half < 50 or np.any(width <= 0):

@@ -26,7 +26,11 @@ Densities = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 def growing_tail(
-    densities: Densities, rows: np.ndarray, transformed: np.ndarray, rng: np.random.Generator
+    densities: Densities,
+    rows: np.ndarray,
+    transformed: np.ndarray,
+    rng: np.random.Generator,
+    continuous: np.ndarray | None = None,
 ) -> int | None:
     """Dimension along which the mass of the target does not fall, or None.
 
@@ -47,13 +51,18 @@ def growing_tail(
         Which dimensions have a transform, shape (d,).
     rng
         Generator that chooses among the draws, and among the dimensions where they are many.
+    continuous
+        Dimensions to look at, all by default: no line leads through whole numbers.
     """
     n_dims = rows.shape[1]
     per_line = 2 * STEPS.size
-    n_lines = int(np.clip(MAX_EVALUATIONS // (per_line * n_dims), 2, min(MAX_LINES, len(rows))))
-    looked_at = np.arange(n_dims)
-    if n_lines * per_line * n_dims > MAX_EVALUATIONS:
-        looked_at = rng.permutation(n_dims)[: MAX_EVALUATIONS // (per_line * n_lines)]
+    looked_at = np.arange(n_dims) if continuous is None else continuous
+    if not looked_at.size:
+        return None
+    most = MAX_EVALUATIONS // (per_line * looked_at.size)
+    n_lines = int(np.clip(most, 2, min(MAX_LINES, len(rows))))
+    if n_lines * per_line * looked_at.size > MAX_EVALUATIONS:
+        looked_at = rng.permutation(looked_at)[: MAX_EVALUATIONS // (per_line * n_lines)]
     starts = rows[rng.choice(len(rows), n_lines, replace=False)]
     steps = np.concatenate([[0.0], STEPS])
     points = np.tile(starts[:, None], (looked_at.size, 2, 1, steps.size, 1))

@@ -16,6 +16,7 @@ from pymc_logz.graphs.batching import BATCHINGS, batch
 from pymc_logz.graphs.gradients import gradients_of
 from pymc_logz.graphs.kept import Kept
 from pymc_logz.graphs.simplify import simplify
+from pymc_logz.paths.sites import Site
 
 
 class Evaluation(NamedTuple):
@@ -111,6 +112,8 @@ class AnnealingPath:
     rebased: Callable[[TensorVariable, Callable[..., Evaluation]], Evaluation] | None = None
     """Makes of the evaluation of the densities above that of a path from another reference to the
     same target, in coordinates of its own: see `pymc_logz.paths.mixture`."""
+    sites: tuple[Site, ...] = ()
+    """Entries of a row that are whole numbers: gradients by these are zero."""
     kept: Kept = field(default_factory=Kept)
     """What was made of these densities."""
 

@@ -9,10 +9,10 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import says_if_interrupted
-from pymc_logz.models.flat import model_path, unconstrain
+from pymc_logz.kernels.compose import for_variables
+from pymc_logz.models.flat import FlatModel, open_path, unconstrain
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import fitted_funnel
-from pymc_logz.paths.mixture import mixture_path
 from pymc_logz.pilot.checks import (
     are_uneven,
     lost_part,
@@ -45,6 +45,7 @@ KNOTS = 8
 
 
 ASKED_FOR = Reference("prior", "it was asked for")
+OF_INTEGERS = Reference("prior", "a fit has no whole numbers, and some variables are discrete")
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,23 @@ def block_for(
     prepared: Prepared, settings: RunSettings, compile_kwargs: Mapping[str, Any] | None
 ) -> Block:
     """Moves of a model, compiled once for the prior and for whatever is learned."""
-    path = mixture_path(model_path(prepared.flat, prepared.prior))
-    return Block(path, settings.kernel_for(path.n_dims), settings.pilot_rows, compile_kwargs)
+    flat = prepared.flat
+    check_reference_of(flat, settings)
+    path = open_path(flat, prepared.prior)
+    kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites)
+    return Block(path, kernel.resolved(path.n_dims), settings.pilot_rows, compile_kwargs)
+
+
+def check_reference_of(flat: FlatModel, settings: RunSettings) -> None:
+    """Raise a ValueError if a reference is asked for that has no whole numbers."""
+    asked = settings.reference
+    if flat.sites and asked not in (None, "prior"):
+        names = sorted({flat.owners[site.column] for site in flat.sites})
+        what = repr(asked) if isinstance(asked, str) else "a DataTree"
+        raise ValueError(
+            f"reference={what} is a fit by continuous densities, but {names} are discrete: leave "
+            "reference out, and the path starts at the prior"
+        )
 
 
 @says_if_interrupted("the pilot was choosing temperatures and step sizes")
@@ -143,6 +159,8 @@ def look(
     """
     start = prepared.prior(rng, more * block.n_rows)
     check_start(prepared, block, start)
+    if prepared.flat.sites:
+        return None, OF_INTEGERS
     asked = settings.reference_asked
     if isinstance(asked, xr.DataTree):
         draws = unconstrain(prepared.flat, posterior_of(asked, "reference"))

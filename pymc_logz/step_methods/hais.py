@@ -160,7 +160,7 @@ class HAIS(ChosenStep):
             target_variance=TARGET_VARIANCE,
         )
         rngs = generators_from(random_seed)
-        prepared = prepare(model, rngs.checks)
+        prepared = prepare(model, rngs.checks, integers=True)
         block = block_for(prepared, settings, compile_kwargs)
         planned = plan_run(prepared, block, settings, rngs.pilot)
         logger.info("HAIS: the pilot chose %d temperatures.", planned.plan.n_temperatures)

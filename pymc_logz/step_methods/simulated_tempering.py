@@ -164,7 +164,7 @@ class SimulatedTempering(ChosenStep):
             reference=checked_reference(reference, model),
         )
         rngs = generators_from(random_seed)
-        prepared = prepare(model, rngs.checks)
+        prepared = prepare(model, rngs.checks, integers=True)
         block = block_for(prepared, settings, compile_kwargs)
         with progress_bar(False) as progress:
             block, plan, start_from = place_levels(prepared, block, settings, rngs.pilot, progress)

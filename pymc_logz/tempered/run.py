@@ -80,7 +80,7 @@ def run_tempered(
     """Prepare, warm up, freeze, run, collect."""
     started = time.perf_counter()
     rngs = generators_from(random_seed)
-    prepared = prepare(model, rngs.checks)
+    prepared = prepare(model, rngs.checks, integers=True)
     of_prior = block_for(prepared, settings, compile_kwargs)
     of_prior.compile()
     compiled = time.perf_counter()

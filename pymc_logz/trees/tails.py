@@ -28,7 +28,7 @@ def tail_doubts(
         [name not in names for name in flat.value_names],
         [int(np.prod(shape)) for shape in flat.shapes],
     )
-    found = growing_tail(densities, rows, transformed, rng)
+    found = growing_tail(densities, rows, transformed, rng, flat.continuous)
     if found is None:
         return []
     reason = (

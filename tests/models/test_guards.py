@@ -1,6 +1,5 @@
 """Each guard rail names the variable and the remedy; what is supported gives the exact log Z."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -50,14 +49,6 @@ def minibatch(**kwargs: object) -> None:
     pm.Normal("y", pm.Normal("x"), 1, observed=batch, **kwargs)
 
 
-def partly_missing_counts() -> None:
-    """Counts of which one is missing: its imputed value is a discrete free variable."""
-    rate = pm.HalfNormal("rate")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pm.exceptions.ImputationWarning)
-        pm.Poisson("y", rate, observed=np.ma.masked_array([1, 2], mask=[True, False]))
-
-
 REFUSED = {
     "flat": (lambda: observed(pm.Flat("x")), lz.ImproperPriorError, ["'x'", "Flat", "pm.Normal"]),
     "half_flat": (
@@ -74,16 +65,6 @@ REFUSED = {
         lambda: observed(pm.VonMises("angle", 0, 1)),
         lz.ImproperPriorError,
         ["'angle'", "circle", "default_transform", "Interval(-np.pi, np.pi)"],
-    ),
-    "discrete": (
-        lambda: observed(pm.Poisson("k", 1)),
-        lz.DiscreteVariableError,
-        ["'k'", "discrete", "every kernel", "marginalize"],
-    ),
-    "imputed_discrete": (
-        partly_missing_counts,
-        lz.DiscreteVariableError,
-        ["'y_unobserved'", "discrete", "missing entries", "leave these entries out"],
     ),
     "total_size": (
         lambda: pm.Normal("y", pm.Normal("x"), 1, observed=[0.0, 1.0], total_size=10),

@@ -5,9 +5,8 @@ from typing import Any
 import pymc as pm
 
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.models.flat import flatten_model, model_path
+from pymc_logz.models.flat import flatten_model, open_path
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.paths.mixture import mixture_path
 from pymc_logz.pilot.reference import Reference
 from pymc_logz.runners.block import Block
 from pymc_logz.step_methods.sources.base import Source
@@ -50,7 +49,7 @@ class BlockSource(Source):
         """Compiled moves."""
         if self._block is None:
             prior = PriorDraws(self.model)
-            path = mixture_path(model_path(flatten_model(self.model), prior))
+            path = open_path(flatten_model(self.model, integers=True), prior)
             block = Block(path, self.kernel, self.n_rows, self.compile_kwargs)
             self._block = self.reference.with_draws(prior).start(block)
         return self._block

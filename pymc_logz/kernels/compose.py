@@ -1,0 +1,308 @@
+"""Several kernels in one: each moves variables of its own, one after the other."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pytensor.tensor as pt
+
+from pymc_logz.kernels.base import Kernel, KernelInfo, KernelState, Move
+from pymc_logz.kernels.gibbs import Gibbs
+from pymc_logz.kernels.hamiltonian import Hamiltonian
+from pymc_logz.kernels.integer_walk import IntegerWalk
+from pymc_logz.paths.geometric import AnnealingPath
+from pymc_logz.paths.sites import Site
+
+
+class Part(NamedTuple):
+    """A kernel, and what it moves."""
+
+    names: tuple[str, ...]
+    """Variables."""
+    kernel: Kernel
+    columns: tuple[int, ...] = ()
+    """Their columns in a row, once the model is known."""
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether it moves whole numbers."""
+        return moves_integers(self.kernel)
+
+
+def moves_integers(kernel: Any) -> bool:
+    """Whether a kernel moves whole numbers, and nothing else."""
+    return getattr(kernel, "moves_integers", False)
+
+
+@dataclass(frozen=True)
+class Compose:
+    """Several kernels in turn, each for some of the variables: PyMC's compound steps in a kernel.
+
+    A step applies the kernels in the order given, then those but the last once more in the reverse
+    order, so that the whole step is its own time reversal, as reverse annealing needs. Variables
+    that no kernel is given for have those of the default: `Hamiltonian` moves the continuous ones,
+    `Gibbs` discrete ones of at most 128 values, `IntegerWalk` the others.
+
+    The pilot tunes one step size: that of the first kernel that leaves its own open.
+
+    Parameters
+    ----------
+    parts
+        From the name of a variable, or a tuple of names, to the kernel that moves it; a mapping, or
+        pairs.
+
+    Raises
+    ------
+    ValueError
+        If there is no part, or a variable is named twice; and, where a model is given, if it does
+        not have the variable, or a kernel cannot move it.
+
+    References
+    ----------
+    Tierney (1994), Markov chains for exploring posterior distributions, section 2.4,
+    doi 10.1214/aos/1176325750.
+
+    Examples
+    --------
+    >>> from pymc_logz.kernels import Compose, Gibbs, RandomWalk
+    >>> kernel = Compose({("early", "late"): RandomWalk(), "change": Gibbs()})
+    """
+
+    parts: Any
+
+    def __post_init__(self) -> None:
+        pairs = self.parts.items() if isinstance(self.parts, Mapping) else self.parts
+        parts = tuple(_as_part(pair) for pair in pairs)
+        names = [name for part in parts for name in part.names]
+        if not parts:
+            raise ValueError(
+                "parts is empty: give one kernel at least, such as {'x': RandomWalk()}"
+            )
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"parts names {twice} more than once: give one kernel for each")
+        object.__setattr__(self, "parts", parts)
+
+    @property
+    def leader(self) -> Part:
+        """The part whose settings are tuned: the first continuous one that leaves any open."""
+        continuous = [part for part in self.parts if not part.is_discrete]
+        tuned = [part for part in continuous if part.kernel.step_size is None]
+        return (tuned or continuous or list(self.parts))[0]
+
+    @property
+    def step_size(self) -> float | None:
+        """That of the leader."""
+        return self.leader.kernel.step_size
+
+    @property
+    def scale(self) -> Any:
+        """That of the leader."""
+        return self.leader.kernel.scale
+
+    @property
+    def dense(self) -> bool | None:
+        """That of the leader."""
+        return self.leader.kernel.dense
+
+    @property
+    def needs_gradient(self) -> bool:
+        """Whether any kernel does."""
+        return any(part.kernel.needs_gradient for part in self.parts)
+
+    @property
+    def order(self) -> tuple[Part, ...]:
+        """The parts as they are applied: there, and back without the last."""
+        return (*self.parts, *self.parts[-2::-1])
+
+    def resolved(self, n_dims: int) -> Self:
+        """The same with ``dense`` decided for d dimensions."""
+        parts = (part._replace(kernel=part.kernel.resolved(n_dims)) for part in self.parts)
+        return replace(self, parts=tuple(parts))
+
+    def evaluations_per_move(self, n_dims: int) -> int:
+        """Evaluations of all kernels, and those that bring gradients up to date."""
+        own = sum(part.kernel.evaluations_per_move(n_dims) for part in self.order)
+        return own + sum(self._stale(i) for i in range(1, len(self.order) + 1))
+
+    def refreshment_for(self, step_size: np.ndarray) -> np.ndarray:
+        """That of the leader."""
+        return self.leader.kernel.refreshment_for(step_size)
+
+    def acceptance_for(self, target_accept: float) -> float:
+        """That of the leader."""
+        return self.leader.kernel.acceptance_for(target_accept)
+
+    def tuned_step_size(
+        self, step_size: float, acceptance_rate: float, target_accept: float
+    ) -> float:
+        """That of the leader."""
+        return self.leader.kernel.tuned_step_size(step_size, acceptance_rate, target_accept)
+
+    def draw_noise(self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Any:
+        """Noise of each kernel each time that it is applied."""
+        return tuple(part.kernel.draw_noise(rng, n_moves, n_rows, n_dims) for part in self.order)
+
+    def step(
+        self, path: AnnealingPath, state: KernelState, move: Move, noise: Any
+    ) -> tuple[KernelState, KernelInfo]:
+        """Apply the kernels; leaves the density at ``move.beta`` invariant, as each of them does.
+
+        The acceptance rate is that of the leader.
+        """
+        leader, rates = self.leader, []
+        for i, (part, own) in enumerate(zip(self.order, noise, strict=True)):
+            if self._stale(i):
+                state = state._replace(evaluation=path.evaluate(state.position))
+            walked = path if part.kernel.needs_gradient else path.without_gradients()
+            state, info = part.kernel.step(walked, state, self._move_of(part, move), own)
+            if part is leader:
+                rates.append(info.acceptance_rate)
+        if self._stale(len(self.order)):
+            state = state._replace(evaluation=path.evaluate(state.position))
+        return state, KernelInfo(sum(rates) / len(rates))
+
+    def _stale(self, i: int) -> bool:
+        """Whether the i-th kernel, or what comes after the last, needs gradients and finds none."""
+        needs = self.needs_gradient and (
+            i == len(self.order) or self.order[i].kernel.needs_gradient
+        )
+        return needs and i > 0 and not self.order[i - 1].kernel.needs_gradient
+
+    def _move_of(self, part: Part, move: Move) -> Move:
+        """The settings of a kernel's own step: its scales are zero at variables of others."""
+        if part.is_discrete:
+            return move
+        kernel, per_row = part.kernel, move.step_size.ndim
+        if part is not self.leader:
+            move = _with_own_settings(kernel, move)
+        here = np.zeros(_width(move))
+        here[list(part.columns)] = 1.0
+        is_vector = move.scale.ndim == per_row + 1
+        return move._replace(scale=move.scale * (here if is_vector else here[:, None]))
+
+
+def _width(move: Move) -> int:
+    """Static d of a move's scale."""
+    return int(move.scale.type.shape[-1])
+
+
+def _with_own_settings(kernel: Kernel, move: Move) -> Move:
+    """A move with what a kernel that is not tuned has set by itself."""
+    if kernel.step_size is not None:
+        # a step of size 0 is one that stays
+        move = move._replace(step_size=pt.switch(move.step_size > 0, kernel.step_size, 0.0))
+    if kernel.scale is not None:
+        scale = pt.ones(_width(move)) * np.asarray(kernel.scale)
+        shape = (move.step_size.shape[0], _width(move)) if move.step_size.ndim else (_width(move),)
+        move = move._replace(scale=pt.broadcast_to(scale, shape))
+    shares = kernel.refreshment_for(np.array([0.1, 1.0]))
+    if shares[0] == shares[1] > 0:
+        share = pt.switch(move.refreshment < 1.0, shares[0], 1.0)
+        move = move._replace(refreshment=share)
+    return move
+
+
+def _as_part(pair: Any) -> Part:
+    """A part from itself, or from names and a kernel."""
+    if isinstance(pair, Part):
+        return pair
+    names, kernel = pair
+    names = (names,) if isinstance(names, str) else tuple(names)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise ValueError(
+            f"parts has {names!r} in the place of the name of a variable, or of several"
+        )
+    return Part(names, kernel)
+
+
+def for_variables(kernel: Kernel, owners: Sequence[str], sites: Sequence[Site]) -> Kernel:
+    """The kernel for a row: composed with others where it does not move all of its variables.
+
+    Parameters
+    ----------
+    kernel
+        What was asked for.
+    owners
+        Variable that each entry of a row belongs to, of length d.
+    sites
+        Entries that are whole numbers.
+
+    Raises
+    ------
+    ValueError
+        If a variable is unknown, or a kernel cannot move one that it is given for.
+    """
+    if not sites and not isinstance(kernel, Compose):
+        return kernel
+    discrete = {owners[site.column] for site in sites}
+    names = tuple(dict.fromkeys(owners))
+    if isinstance(kernel, Compose):
+        asked = list(kernel.parts)
+    elif moves_integers(kernel):
+        asked = [Part(tuple(name for name in names if name in discrete), kernel)]
+    else:
+        continuous = tuple(name for name in names if name not in discrete)
+        asked = [Part(continuous, kernel)] if continuous else []
+    _check_names(asked, names, discrete)
+    taken = {name for part in asked for name in part.names}
+    rest = tuple(name for name in names if name not in taken)
+    smooth = tuple(name for name in rest if name not in discrete)
+    parts = [*([Part(smooth, Hamiltonian())] if smooth else []), *asked]
+    bound = [_bound(part, owners, sites) for part in parts]
+    left = [site for site in sites if owners[site.column] in rest]
+    return Compose((*bound, *_default_parts(left, owners)))
+
+
+def _check_names(asked: Sequence[Part], names: Sequence[str], discrete: set[str]) -> None:
+    """Raise a ValueError for a variable that is none, or that its kernel cannot move."""
+    for part in asked:
+        unknown = [name for name in part.names if name not in names]
+        if unknown:
+            raise ValueError(
+                f"kernel=Compose(...) names {unknown}, but the free variables are {list(names)}"
+            )
+        what = type(part.kernel).__name__
+        wrong = [name for name in part.names if (name in discrete) is not part.is_discrete]
+        if wrong and part.is_discrete:
+            raise ValueError(
+                f"{what} moves whole numbers, but {wrong} are continuous: give them another "
+                "kernel, such as Hamiltonian() or RandomWalk()"
+            )
+        if wrong:
+            raise ValueError(
+                f"{what} moves continuous variables, but {wrong} are discrete: give them Gibbs() "
+                "or IntegerWalk(), or leave them out to have the default"
+            )
+
+
+def _bound(part: Part, owners: Sequence[str], sites: Sequence[Site]) -> Part:
+    """A part with its columns, and its entries if it moves whole numbers."""
+    columns = tuple(i for i, name in enumerate(owners) if name in part.names)
+    if not part.is_discrete:
+        return part._replace(columns=columns)
+    own = tuple(site for site in sites if site.column in columns)
+    unknown = sorted({owners[site.column] for site in own if site.n_values is None})
+    if isinstance(part.kernel, Gibbs) and unknown:
+        raise ValueError(
+            f"Gibbs scores each value, but those of {unknown} have no end that is known: use "
+            "IntegerWalk() for them"
+        )
+    kernel: Any = part.kernel
+    return Part(part.names, replace(kernel, sites=own), columns)
+
+
+def _default_parts(sites: Sequence[Site], owners: Sequence[str]) -> list[Part]:
+    """How whole numbers move by default: those of equally many values together."""
+    by_count: dict[int, list[Site]] = {}
+    for site in sites:
+        by_count.setdefault((site.n_values or 0) if site.is_narrow else 0, []).append(site)
+    parts = []
+    for n_values, group in sorted(by_count.items(), reverse=True):
+        if n_values == 1:
+            continue
+        kernel = Gibbs(tuple(group)) if n_values else IntegerWalk(sites=tuple(group))
+        columns = tuple(site.column for site in group)
+        names = tuple(dict.fromkeys(owners[column] for column in columns))
+        parts.append(Part(names, kernel, columns))
+    return parts

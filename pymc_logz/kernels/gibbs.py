@@ -1,0 +1,218 @@
+"""Gibbs sampling of whole numbers: each value of an entry is scored, and one of them drawn."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_logz.kernels.base import KernelInfo, KernelState, Move
+from pymc_logz.kernels.defaults import KernelDefaults
+from pymc_logz.paths.geometric import AnnealingPath, Evaluation, log_density
+from pymc_logz.paths.sites import Site
+
+
+class GibbsNoise(NamedTuple):
+    """The randomness of Gibbs steps; shapes are those of one step, after the axis of steps."""
+
+    backward: Any
+    """Uniforms, shape (n,): rows below a half visit their entries last to first."""
+    value: Any
+    """Uniforms that choose a value at each visit, shape (n, m)."""
+
+
+@dataclass(frozen=True)
+class Gibbs(KernelDefaults):
+    """Settings of a kernel that draws whole numbers from their law given all the rest of the row.
+
+    A step visits each entry once. All of its values are scored at the beta of the row in one batch,
+    and one is drawn by inversion. Entries are visited first to last or last to first with equal
+    probability, so that the step is its own time reversal, as reverse annealing needs. It costs as
+    many evaluations as the entries have values together, without gradients. Momentum is carried
+    along.
+
+    Parameters
+    ----------
+    sites
+        The entries, each with a known smallest and largest value; empty for those of the variables
+        that the kernel is given to.
+
+    References
+    ----------
+    Geman & Geman (1984), Stochastic relaxation, Gibbs distributions, and the Bayesian restoration
+    of images, doi 10.1109/TPAMI.1984.4767596.
+
+    Examples
+    --------
+    >>> from pymc_logz.kernels import Compose, Gibbs, IntegerWalk
+    >>> kernel = Compose({"switch": Gibbs(), "count": IntegerWalk()})
+    """
+
+    sites: tuple[Site, ...] = ()
+
+    needs_gradient: ClassVar[bool] = False
+    moves_integers: ClassVar[bool] = True
+    step_size: ClassVar[float] = 1.0
+    scale: ClassVar[None] = None
+    dense: ClassVar[bool] = False
+
+    def resolved(self, n_dims: int) -> Self:
+        """The same settings."""
+        return self
+
+    def evaluations_per_move(self, n_dims: int) -> int:
+        """Evaluations of the path: one for each value of each entry."""
+        return len(self.sites) * self._n_values
+
+    def acceptance_for(self, target_accept: float) -> float:
+        """Acceptance rate to tune for: nothing is tuned."""
+        return 0.0
+
+    @property
+    def _n_values(self) -> int:
+        """Values that are scored at a visit: as many as any entry has."""
+        return max((site.n_values or 1 for site in self.sites), default=1)
+
+    def draw_noise(
+        self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int
+    ) -> GibbsNoise:
+        """Uniforms for the order and the values."""
+        each = (n_moves, n_rows)
+        return GibbsNoise(rng.random(each), rng.random((*each, len(self.sites))))
+
+    def step(
+        self, path: AnnealingPath, state: KernelState, move: Move, noise: GibbsNoise
+    ) -> tuple[KernelState, KernelInfo]:
+        """Visit each entry; leaves the density at ``move.beta`` invariant, and gradients stale.
+
+        The acceptance rate is 1, since what is drawn is never rejected.
+        """
+        path = path.without_gradients()
+
+        def visit(*args: Any) -> list[Any]:
+            which, uniform, position, reference, ratio, beta, step_size = args
+            return self._visit(path, which, uniform, position, reference, ratio, beta, step_size)
+
+        values = visits(
+            visit,
+            [in_order(noise.backward, len(self.sites)), noise.value.T],
+            [state.position, *state.evaluation[:2]],
+            [move.beta, move.step_size],
+        )
+        evaluation = state.evaluation._replace(log_reference=values[1], log_ratio=values[2])
+        accepted = pt.ones_like(state.evaluation.log_ratio)
+        return KernelState(values[0], state.momentum, evaluation), KernelInfo(accepted)
+
+    def _visit(
+        self,
+        path: AnnealingPath,
+        which: TensorVariable,
+        uniform: TensorVariable,
+        position: TensorVariable,
+        reference: TensorVariable,
+        ratio: TensorVariable,
+        beta: TensorVariable,
+        step_size: TensorVariable,
+    ) -> list[Any]:
+        """Draw one entry of each row."""
+        table, k = SiteTable.of(self.sites, path.n_dims), self._n_values
+        here, lower, upper = (part[which] for part in table)
+        values = pt.minimum(lower[:, None] + np.arange(k), upper[:, None])
+        exists = lower[:, None] + np.arange(k) <= upper[:, None]
+        rows = pt.switch(here[:, None, :], values[:, :, None], position[:, None, :])
+        found = repeated(path, k).evaluate(rows.reshape((-1, path.n_dims)))
+        references, ratios = (part.reshape((-1, k)) for part in found[:2])
+        at = beta[:, None] if beta.ndim else beta
+        # as a density of k columns, whose beta is that of the row
+        density = log_density(Evaluation(references, ratios, None, None), at)
+        chosen = drawn(pt.switch(exists, density, -np.inf), uniform)
+        before = pt.switch(here, position, 0.0).sum(axis=1)
+        stays = pt.cast(pt.clip(before - lower, 0, k - 1), "int64")
+        # a step of size 0 stays, and so does a row that has no density at any value
+        moves = (step_size > 0) & (density.max(axis=1) > -np.inf)
+        is_new = pt.eq(np.arange(k), pt.switch(moves, chosen, stays)[:, None])
+        value, reference, ratio = (
+            pt.switch(is_new, part, 0.0).sum(axis=1) for part in (values, references, ratios)
+        )
+        return [pt.switch(here, value[:, None], position), reference, ratio]
+
+
+class SiteTable(NamedTuple):
+    """What a visit needs of each of m entries of a row."""
+
+    here: Any
+    """True in the column of the entry, shape (m, d)."""
+    lower: Any
+    """Smallest value, shape (m,); -inf if there is none."""
+    upper: Any
+    """Largest value, shape (m,); inf if there is none."""
+
+    @classmethod
+    def of(cls, sites: tuple[Site, ...], n_dims: int) -> "SiteTable":
+        """Table of some entries."""
+        columns = np.array([site.column for site in sites])
+        lower = [-np.inf if site.lower is None else site.lower for site in sites]
+        upper = [np.inf if site.upper is None else site.upper for site in sites]
+        parts = (columns[:, None] == np.arange(n_dims), np.array(lower), np.array(upper))
+        return cls(*(pt.constant(part) for part in parts))
+
+
+def drawn(log_density: TensorVariable, uniform: TensorVariable) -> TensorVariable:
+    """Which of k values is drawn, in proportion to its density, by inversion; shape (n,).
+
+    Parameters
+    ----------
+    log_density
+        Up to a constant of each row, shape (n, k); -inf for what cannot be drawn.
+    uniform
+        In [0, 1), shape (n,).
+    """
+    top = log_density.max(axis=1, keepdims=True)
+    weight = pt.exp(log_density - pt.switch(top > -np.inf, top, 0.0))
+    below = pt.cumsum(weight, axis=1)
+    # the first value whose sum is beyond, which has a weight of its own
+    return pt.cast((below[:, :-1] <= (uniform * below[:, -1])[:, None]).sum(axis=1), "int64")
+
+
+def in_order(backward: TensorVariable, n_visits: int) -> TensorVariable:
+    """Which entry a row visits when, first to last or last to first, shape (m, n)."""
+    each = np.arange(n_visits)[:, None]
+    return pt.switch(backward < 0.5, n_visits - 1 - each, each)
+
+
+def visits(visit: Any, sequences: list[Any], carried: list[Any], constants: list[Any]) -> list[Any]:
+    """What a loop over visits leaves of what they carry; a single one needs no loop.
+
+    Parameters
+    ----------
+    visit
+        From one entry of each sequence, what is carried, and the constants, to what is carried.
+    sequences
+        Symbolic arrays whose first axis is that of the visits, of the same static length.
+    carried
+        Symbolic arrays at the start.
+    constants
+        The same at all visits.
+    """
+    if sequences[0].type.shape[0] == 1:
+        return list(visit(*(part[0] for part in sequences), *carried, *constants))
+    ends = pytensor.scan(
+        visit,
+        sequences=sequences,
+        outputs_info=carried,
+        non_sequences=constants,
+        return_updates=False,
+        # not strict: the path may hold data of the rows, which come along
+    )
+    return [end[-1] for end in ends]
+
+
+def repeated(path: AnnealingPath, k: int) -> AnnealingPath:
+    """The path for rows of which each stands k times in a row, with the data that it brings."""
+    if path.row_data is None:
+        return path
+    data = path.row_data
+    copies = pt.repeat(data[:, None, :], k, axis=1)
+    return path.given(copies.reshape((-1, data.type.shape[1])))

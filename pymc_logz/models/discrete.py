@@ -1,0 +1,135 @@
+"""Discrete free variables of a model: which values they may have, and their place in a row."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pymc.distributions.discrete import DiscreteUniformRV, DiscreteWeibullRV
+from pymc.pytensorf import constant_fold, rvs_in_graph
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import graph_inputs
+from pytensor.tensor.random import basic
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_logz.models.keeping import KeptForModel, is_data
+from pymc_logz.paths.sites import Site
+
+Bounds = tuple[Any, Any]
+"""Smallest and largest value, symbolic or numbers; None where there is none."""
+
+SUPPORTS: dict[type, Callable[..., Bounds]] = {
+    basic.BernoulliRV: lambda p: (0, 1),
+    basic.BetaBinomialRV: lambda n, alpha, beta: (0, n),
+    basic.BinomialRV: lambda n, p: (0, n),
+    basic.CategoricalRV: lambda p: (0, p.shape[-1] - 1),
+    basic.GeometricRV: lambda p: (1, None),
+    basic.HyperGeometricRV: lambda good, bad, n: (pt.maximum(0, n - bad), pt.minimum(n, good)),
+    basic.NegBinomialRV: lambda n, p: (0, None),
+    basic.PoissonRV: lambda mu: (0, None),
+    DiscreteUniformRV: lambda lower, upper: (lower, upper),
+    DiscreteWeibullRV: lambda q, beta: (0, None),
+}
+"""From a distribution's parameters to its smallest and largest value.
+
+Of others, and of bounds that depend on free variables, nothing is assumed: the density says by
+itself where it is zero."""
+
+
+def is_discrete(variable: Any) -> bool:
+    """Whether a variable holds whole numbers or truth values."""
+    return str(variable.dtype).startswith(("int", "uint", "bool"))
+
+
+def discrete_names(model: pm.Model) -> list[str]:
+    """Names of the discrete free variables."""
+    return [rv.name for rv in model.free_RVs if is_discrete(rv)]
+
+
+def sites_of(
+    model: pm.Model, start: Mapping[str, np.ndarray], kept: KeptForModel
+) -> tuple[Site, ...]:
+    """The entries of a row that are whole numbers, in their order.
+
+    Parameters
+    ----------
+    model
+        The model.
+    start
+        A value of each value variable, for its shape.
+    kept
+        What is kept for the model: it learns which data the bounds were read from.
+    """
+    sites: list[Site] = []
+    column = 0
+    for rv in model.free_RVs:
+        shape = start[model.rvs_to_values[rv].name].shape
+        size = int(np.prod(shape, dtype=int))
+        if is_discrete(rv):
+            sites += [
+                Site(column + i, *bounds) for i, bounds in enumerate(_bounds(rv, shape, kept))
+            ]
+        column += size
+    return tuple(sites)
+
+
+def _bounds(
+    rv: Any, shape: tuple[int, ...], kept: KeptForModel
+) -> list[tuple[int | None, int | None]]:
+    """Smallest and largest value of each entry of a variable."""
+    support = SUPPORTS.get(type(rv.owner.op))
+    found: Bounds = (None, None)
+    if support is not None:
+        found = support(*rv.owner.op.dist_params(rv.owner))
+    lower, upper = (_entries(bound, shape, kept) for bound in found)
+    return list(zip(lower, upper, strict=True))
+
+
+def _entries(bound: Any, shape: tuple[int, ...], kept: KeptForModel) -> list[int | None]:
+    """A bound of each entry; None where there is none that is known."""
+    size = int(np.prod(shape, dtype=int))
+    value = None if bound is None else _constant(bound, kept)
+    if value is None:
+        return [None] * size
+    return [int(entry) for entry in np.broadcast_to(value, shape).ravel()]
+
+
+def _constant(bound: Any, kept: KeptForModel) -> np.ndarray | None:
+    """Value of an expression that depends on no free variable; None if it depends on one."""
+    if not isinstance(bound, Variable):
+        return np.asarray(bound)
+    [folded] = constant_fold([bound], raise_not_constant=False)
+    if not isinstance(folded, Variable):
+        return np.asarray(folded)
+    if rvs_in_graph([bound]):
+        return None
+    kept.bake_in(var for var in graph_inputs([bound]) if is_data(var))
+    return np.asarray(pytensor.function([], bound, mode="FAST_COMPILE")())
+
+
+def row_variable(name: str, model: pm.Model, shapes: Sequence[tuple[int, ...]]) -> TensorVariable:
+    """Symbolic row (d,) of all value variables of a model, whose whole numbers are floats too."""
+    dtypes = [var.dtype for var in model.value_vars if not is_discrete(var)]
+    dtype = pytensor.scalar.upcast(*dtypes) if dtypes else pytensor.config.floatX
+    n_dims = int(sum(np.prod(shape, dtype=int) for shape in shapes))
+    return pt.tensor(name, dtype=dtype, shape=(n_dims,))
+
+
+def split_row(
+    row: TensorVariable, model: pm.Model, start: Mapping[str, np.ndarray]
+) -> dict[Any, Any]:
+    """Value variables of a model as parts of a symbolic row of floating-point numbers (d,).
+
+    Whole numbers are rounded to, so that no gradient leads through them.
+    """
+    parts: dict[Any, Any] = {}
+    end = 0
+    for var in model.value_vars:
+        shape = start[var.name].shape
+        first, end = end, end + int(np.prod(shape, dtype=int))
+        part = row[first:end].reshape(shape)
+        part = pt.round(part) if is_discrete(var) else part
+        parts[var] = var.type.filter_variable(part.astype(var.dtype))
+    return parts

@@ -1,0 +1,29 @@
+"""Entries of a row that are whole numbers, and what values they may have."""
+
+from typing import NamedTuple
+
+WIDE = 128
+"""Values from which on an entry is walked along rather than scored at each of them."""
+
+
+class Site(NamedTuple):
+    """One entry of a row that is a whole number."""
+
+    column: int
+    """Where it is in the row."""
+    lower: int | None = None
+    """Smallest value; None if that is not known, or depends on other variables."""
+    upper: int | None = None
+    """Largest value; None likewise."""
+
+    @property
+    def n_values(self) -> int | None:
+        """Number of values; None if that is not known."""
+        if self.lower is None or self.upper is None:
+            return None
+        return self.upper - self.lower + 1
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether its values are known, and few enough to score each."""
+        return self.n_values is not None and self.n_values <= WIDE

@@ -1,0 +1,134 @@
+"""`sample_hais` and `sample_tempered` on models with whole numbers, against exact values."""
+
+from functools import cache
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from support import pymc_models as models
+
+import pymc_logz as lz
+from pymc_logz import energies
+from pymc_logz.energies import Energy
+from pymc_logz.kernels import Compose, Gibbs, IntegerWalk, RandomWalk
+
+pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
+ENERGIES = {
+    make.__name__: make
+    for make in (energies.coal_mining, energies.labelled_mixture, energies.thinned_poisson)
+}
+EACH = pytest.mark.parametrize("name", ENERGIES)
+
+
+@cache
+def energy_of(name: str) -> Energy:
+    """One of the energies; its model is compiled once."""
+    return ENERGIES[name]()
+
+
+@cache
+def run_of(name: str) -> xr.DataTree:
+    """A default run."""
+    return lz.sample_hais(model=energy_of(name).model, random_seed=2, progressbar=False)
+
+
+@EACH
+def test_log_z_is_exact(name: str) -> None:
+    """Catches any bias of the moves of whole numbers, or of their weights; default settings."""
+    models.assert_log_z(run_of(name), energy_of(name).log_z, within=0.05)
+
+
+@EACH
+def test_tempered_log_z_is_exact(name: str) -> None:
+    """Catches moves whose beta is not that of their walker."""
+    settings = {"draws": 300} if name == "coal_mining" else {}
+    model = energy_of(name).model
+    tree = lz.sample_tempered(model=model, random_seed=1, progressbar=False, **settings)
+    models.assert_log_z(tree, energy_of(name).log_z, within=0.1 if settings else 0.05)
+
+
+@pytest.mark.parametrize("name", ["coal_mining", "thinned_poisson"])
+def test_draws_are_those_of_the_posterior(name: str) -> None:
+    """Catches whole numbers that come back as floats, and draws of another law."""
+    tree, energy = run_of(name), energy_of(name)
+    assert energy.sample_posterior is not None
+    exact = energy.sample_posterior(np.random.default_rng(1), 50_000)
+    log_weight = tree["weighted_posterior"]["log_weight"].to_numpy().ravel()
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    ess = 1 / (weight**2).sum()
+    for var, reference in exact.items():
+        assert tree["posterior"][var].dtype.kind == reference.dtype.kind
+        draws = tree["weighted_posterior"][var].to_numpy().ravel()
+        error = reference.std() / np.sqrt(ess)
+        assert abs(weight @ draws - reference.mean()) < 4.5 * error, var
+
+
+def test_another_backend_makes_the_same_chain() -> None:
+    """Catches a whole number that one backend rounds to another value."""
+    energy = energy_of("thinned_poisson")
+    settings = {"random_seed": 2, "progressbar": False, "compile_kwargs": {"mode": "NUMBA"}}
+    other = lz.sample_hais(model=energy.model, **settings)
+    xr.testing.assert_allclose(
+        other["weighted_posterior"].to_dataset(),
+        run_of("thinned_poisson")["weighted_posterior"].to_dataset(),
+    )
+
+
+def test_kernels_of_the_users_choice() -> None:
+    """Catches a kernel that moves the variables of another one."""
+    energy = energy_of("labelled_mixture")
+    kernel = Compose({"label": IntegerWalk(n_tries=1), "mean": RandomWalk()})
+    tree = models.quick(energy.model, kernel=kernel, chains=4)
+    models.assert_log_z(tree, energy.log_z, within=0.15)
+    settings = tree.attrs["settings"]
+    assert "IntegerWalk" in settings
+    assert "RandomWalk" in settings
+
+
+def test_both_directions_meet() -> None:
+    """Catches a step that is not its own reversal: labels, then means, then labels again."""
+    energy = energy_of("labelled_mixture")
+    tree = models.quick(
+        energy.model, direction="both", betas=200, kernel=Compose({"label": Gibbs()})
+    )
+    log_z = tree["evidence"]["log_z"].sel({"estimator": "hais"}).item()
+    above = tree["evidence"]["log_z"].sel({"estimator": "hais_reverse"}).item()
+    mcse = float(np.hypot(*tree["evidence"]["mcse"].to_numpy()[:2]))
+    assert abs(log_z - energy.log_z) < 0.3
+    assert abs(above - log_z) < 5 * mcse + 0.2
+
+
+def frozen_spins(n: int = 12, coupling: float = 2.0) -> pm.Model:
+    """Spins that only turn round together once the coupling has set in."""
+    with pm.Model() as model:
+        spin = 2 * pm.Bernoulli("spin", 0.5, shape=n) - 1
+        pm.Potential("field", 0.3 * spin.sum())
+        pm.Potential("coupling", coupling * (spin[1:] * spin[:-1]).sum())
+    return model
+
+
+@pytest.mark.filterwarnings("ignore:the model has potentials")
+@pytest.mark.filterwarnings("ignore:hais has status")
+@pytest.mark.filterwarnings("ignore:rows hardly move")
+@pytest.mark.filterwarnings("ignore:the weighted rows are not at rest")
+def test_rows_that_lag_are_not_ok() -> None:
+    """Catches `ok` where whole numbers hardly moved along a path of two temperatures."""
+    tree = models.quick(frozen_spins(), betas=3, kernel=Compose({"spin": IntegerWalk(n_tries=1)}))
+    assert models.log_z_of(tree)[2] != "ok"
+
+
+@pytest.mark.slow
+@EACH
+def test_intervals_cover(name: str) -> None:
+    """Catches errors that are too small: 200 replicates of a default run each."""
+    from support.checks import check_coverage
+
+    energy = energy_of(name)
+    covered = []
+    for seed in range(200):
+        tree = lz.sample_hais(model=energy.model, random_seed=1000 + seed, progressbar=False)
+        log_z, mcse, _ = models.log_z_of(tree)
+        covered.append(abs(log_z - energy.log_z) < 1.96 * mcse)
+    check_coverage(np.array(covered))

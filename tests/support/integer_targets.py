@@ -1,0 +1,199 @@
+"""Paths over whole numbers whose law at every beta is known, and what breaks a kernel on them."""
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from scipy import stats
+from scipy.special import softmax
+
+from pymc_logz.kernels import Gibbs, Kernel
+from pymc_logz.kernels.base import KernelState, Move
+from pymc_logz.paths.geometric import AnnealingPath
+from pymc_logz.paths.sites import Site
+from pymc_logz.runners.block import Block
+from support.checks import ALPHA, CheckFailedError, check_means, check_same_law
+from support.kernel_contracts import constant_moves, evaluated_state
+
+N_ROWS = 20_000
+SITES = (Site(0, 0, 1), Site(1, -1, 1), Site(2, 3, 6))
+"""Two, three and four values."""
+STATES = np.array(
+    list(product(*(range(site.lower, site.upper + 1) for site in SITES))), dtype=float
+)
+RATES = (9.0, 3.0)
+"""Poisson means of the reference and of the target, whose path is a Poisson too."""
+MEANS, SDS = np.array([-1.5, 0.5, 2.0]), np.array([0.5, 1.0, 0.3])
+"""Of the continuous entry given the whole number beside it."""
+
+
+def _densities(rows: Any, xp: Any) -> tuple[Any, Any]:
+    """Log reference and log ratio of rows of three dependent whole numbers."""
+    a, b, c = rows[..., 0], rows[..., 1], rows[..., 2]
+    return 0.3 * a * b - 0.2 * b * c, 2.0 * a * b - 1.5 * xp.abs(b + c - 4.0) + 0.7 * a * (c - 4.0)
+
+
+def table_path() -> AnnealingPath:
+    """Three dependent whole numbers."""
+    point = pt.tensor("point", dtype="float64", shape=(3,))
+    reference, ratio = _densities(point, pt)
+    draw = table_draws(0.0)
+    return AnnealingPath(
+        point, reference, ratio, n_dims=3, sample_reference=draw, sites=SITES, how="vector"
+    )
+
+
+def table_law(beta: float) -> np.ndarray:
+    """Probability of each of the states."""
+    reference, ratio = _densities(STATES, np)
+    return np.asarray(softmax(reference + beta * ratio))
+
+
+def table_draws(beta: float) -> Any:
+    """Exact draws of the table at a beta."""
+    return lambda rng, n: STATES[rng.choice(len(STATES), n, p=table_law(beta))]
+
+
+def count_path() -> AnnealingPath:
+    """One whole number without an upper end."""
+    point = pt.tensor("point", dtype="float64", shape=(1,))
+    n = point[0]
+    reference = pt.switch(n >= 0, n * np.log(RATES[0]) - pt.gammaln(n + 1.0), -np.inf)
+    return AnnealingPath(
+        point,
+        reference,
+        n * np.log(RATES[1] / RATES[0]),
+        n_dims=1,
+        sample_reference=lambda rng, n: rng.poisson(RATES[0], (n, 1)).astype(float),
+        sites=(Site(0, 0, None),),
+        how="vector",
+    )
+
+
+def count_rate(beta: float) -> float:
+    """Mean of the whole number at a beta."""
+    return float(RATES[0] ** (1 - beta) * RATES[1] ** beta)
+
+
+def mixed_path() -> AnnealingPath:
+    """A label, and a normal whose mean and spread depend on it."""
+    point = pt.tensor("point", dtype="float64", shape=(2,))
+    label, x = pt.cast(point[0], "int64"), point[1]
+    reference = -0.5 * x**2
+    target = -0.5 * ((x - pt.constant(MEANS)[label]) / pt.constant(SDS)[label]) ** 2
+    return AnnealingPath(
+        point,
+        reference,
+        target - reference,
+        n_dims=2,
+        sample_reference=lambda rng, n: mixed_draws(rng, 0.0, n),
+        sites=(Site(0, 0, 2),),
+        how="row",
+    )
+
+
+def mixed_law(beta: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Probability of each label at a beta, and mean and precision of the normal given it."""
+    precision = (1 - beta) + beta / SDS**2
+    mean = beta * MEANS / SDS**2 / precision
+    log_mass = 0.5 * precision * mean**2 - 0.5 * beta * (MEANS / SDS) ** 2 - 0.5 * np.log(precision)
+    return np.asarray(softmax(log_mass)), mean, precision
+
+
+def mixed_draws(rng: np.random.Generator, beta: float, n: int) -> np.ndarray:
+    """Exact draws at a beta: products of normals are normal."""
+    label_law, mean, precision = mixed_law(beta)
+    label = rng.choice(3, n, p=label_law)
+    x = mean[label] + rng.standard_normal(n) / np.sqrt(precision[label])
+    return np.stack([label.astype(float), x], axis=1)
+
+
+def check_counts(observed: np.ndarray, probability: np.ndarray) -> None:
+    """Fail unless counts have these probabilities (chi-square)."""
+    keep = probability * observed.sum() > 5
+    counts = np.append(observed[keep], observed[~keep].sum())
+    expected = np.append(probability[keep], max(1 - probability[keep].sum(), 0.0)) * observed.sum()
+    counts, expected = (part[expected > 0.5] for part in (counts, expected))
+    statistic = float(((counts - expected) ** 2 / expected).sum())
+    p = stats.chi2.sf(statistic, counts.size - 1)
+    if p < ALPHA:
+        raise CheckFailedError(f"p={p:.2g}: counts {counts} where {expected.round(1)} are expected")
+
+
+def moved(kernel: Kernel, path: AnnealingPath, beta: float, rng: np.random.Generator) -> np.ndarray:
+    """Exact draws at a beta after a block of moves at it."""
+    block = Block(path, kernel, N_ROWS)
+    draws = {1: count_draws, 2: mixed_draws, 3: table_draws_at}[path.n_dims]
+    start = draws(rng, beta, N_ROWS)
+    state = evaluated_state(block, start, rng.standard_normal(start.shape))
+    scale = np.ones(path.n_dims)
+    moves = constant_moves(block, beta=beta, step_size=0.7, scale=scale, refreshment=0.3)
+    return np.asarray(block.run(state, moves, rng)[0].position)
+
+
+def count_draws(rng: np.random.Generator, beta: float, n: int) -> np.ndarray:
+    """Exact draws of the count at a beta."""
+    return rng.poisson(count_rate(beta), (n, 1)).astype(float)
+
+
+def table_draws_at(rng: np.random.Generator, beta: float, n: int) -> np.ndarray:
+    """Exact draws of the table at a beta."""
+    return np.asarray(table_draws(beta)(rng, n))
+
+
+def check_table(kernel: Kernel, beta: float, rng: np.random.Generator) -> None:
+    """Fail unless the kernel leaves the law of the table at a beta."""
+    end = moved(kernel, table_path(), beta, rng)
+    place = (end[:, None] == STATES).all(axis=2)
+    assert place.sum() == len(end), "a row has left the support"
+    check_counts(place.sum(axis=0), table_law(beta))
+
+
+def check_count(kernel: Kernel, beta: float, rng: np.random.Generator) -> None:
+    """Fail unless the kernel leaves the law of the count at a beta."""
+    end = moved(kernel, count_path(), beta, rng)[:, 0].astype(int)
+    values = np.arange(end.max() + 1)
+    check_counts(np.bincount(end), stats.poisson.pmf(values, count_rate(beta)))
+
+
+def check_mixed(kernel: Kernel, beta: float, rng: np.random.Generator) -> None:
+    """Fail unless the kernel leaves the joint law of label and normal at a beta."""
+    end, fresh = moved(kernel, mixed_path(), beta, rng), mixed_draws(rng, beta, N_ROWS)
+    law = mixed_law(beta)[0]
+    check_means({f"label {k}": (end[:, 0] == k) - law[k] for k in range(3)})
+    check_same_law(
+        {
+            f"x at {k}": (end[end[:, 0] == k, 1], fresh[fresh[:, 0] == k, 1])
+            for k in range(3)
+            if law[k] > 0.01
+        }
+    )
+
+
+# Broken kernels: each has one deliberate error.
+
+
+@dataclass(frozen=True)
+class HotGibbs(Gibbs):
+    """Scores an entry at half of the beta."""
+
+    def step(self, path: Any, state: Any, move: Move, noise: Any) -> Any:
+        return super().step(path, state, move._replace(beta=0.5 * move.beta), noise)
+
+
+@dataclass(frozen=True)
+class TogetherGibbs(Gibbs):
+    """Draws all entries given where the others were, as only independent ones may be."""
+
+    def step(self, path: Any, state: KernelState, move: Move, noise: Any) -> Any:
+        position = state.position
+        for i, site in enumerate(self.sites):
+            alone = Gibbs((site,))
+            own = noise._replace(value=noise.value[:, i : i + 1])
+            new, info = alone.step(path, state, move, own)
+            here = np.arange(path.n_dims) == site.column
+            position = pt.switch(here, new.position, position)
+        evaluation = path.evaluate(position)
+        return KernelState(position, state.momentum, evaluation), info
