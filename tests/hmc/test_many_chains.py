@@ -161,7 +161,7 @@ def test_chains_that_do_not_mix_are_told() -> None:
         pm.Potential("modes", pm.math.logsumexp(-0.5 * ((x - np.array([-9.0, 9.0])) / 0.1) ** 2))
     with pytest.warns(lz.EvidenceWarning, match="nested R-hat"):
         tree = lz.sample_hmc(20, 128, model=model, random_seed=1, progressbar=False)
-    assert tree["sample_stats"].attrs["rhat_nested"] > 2
+    assert tree["sample_stats"].attrs["rhat_nested"] > 1.3
     positive = (tree["posterior"]["x"].values > 0).mean(axis=1)
     assert set(positive) == {0.0, 1.0}
 
