@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
         plot_weights,
     )
     from pymc_logz.posterior.bridging import bridge_sampling
+    from pymc_logz.posterior.own_proposal import importance_sampling
     from pymc_logz.posterior.sensitivity import evidence_sensitivity
     from pymc_logz.step_methods import HAIS, ConstrainedHMC, PartialMomentumHMC, SimulatedTempering
     from pymc_logz.tempered.sampling import sample_tempered
@@ -58,6 +59,7 @@ __all__ = [
     "evidence",
     "evidence_sensitivity",
     "generator_form",
+    "importance_sampling",
     "kernels",
     "likelihood_form",
     "marginal_log_likelihood",
@@ -97,6 +99,7 @@ _HOMES = {
     "models.exact": ("ExactObservation",),
     "plots": tuple(name for name in __all__ if name.startswith("plot_")),
     "posterior.bridging": ("bridge_sampling",),
+    "posterior.own_proposal": ("importance_sampling",),
     "posterior.sensitivity": ("evidence_sensitivity",),
     "step_methods": ("HAIS", "ConstrainedHMC", "PartialMomentumHMC", "SimulatedTempering"),
     "tempered.sampling": ("sample_tempered",),

@@ -19,7 +19,7 @@ HAIS, HAIS_BOTH, PER_DATUM = "hais", "hais_both", "per_datum"
 TEMPERED, TRACKED, TRACKED_MOMENT = "tempered", "tracked", "tracked_moment"
 BRIDGED, MANIFOLD_BRIDGED = "bridged", "manifold_bridged"
 HAIS_STEP, TEMPERED_STEP, CONSTRAINED_STEP = "hais_step", "tempered_step", "constrained_step"
-HMC, POSTERIOR, OTHER = "hmc", "posterior", "other"
+HMC, IMPORTANCE, POSTERIOR, OTHER = "hmc", "importance", "posterior", "other"
 
 LOG_WEIGHTS = "log weights"
 LEVELS = "levels"
@@ -56,6 +56,7 @@ KINDS = {
     TEMPERED_STEP: Kind("pm.sample(step=SimulatedTempering())", LEVELS, "sample_stats"),
     CONSTRAINED_STEP: Kind("pm.sample(step=ConstrainedHMC())", ROWS, "posterior"),
     HMC: Kind("sample_hmc", ROWS, "posterior"),
+    IMPORTANCE: Kind("importance_sampling", STORED, "evidence", "weighted_posterior"),
     POSTERIOR: Kind("another sampler", ROWS, "posterior"),
     OTHER: Kind("a source that left no posterior", STORED, "evidence", None),
 }

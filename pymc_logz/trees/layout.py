@@ -15,6 +15,7 @@ The root says what a tree is (`pymc_logz.trees.kinds`):
 | ``tempered_step`` | ``pm.sample``, step ``SimulatedTempering`` | its own |
 | ``constrained_step`` | ``pm.sample``, step ``ConstrainedHMC`` | its own |
 | ``hmc`` | ``sample_hmc`` | draws, data |
+| ``importance`` | ``importance_sampling`` | posterior, weighted_posterior, evidence, data |
 | ``posterior`` | another sampler | its own |
 
 Draws are the groups ``posterior`` and ``sample_stats``; data are ``observed_data`` and

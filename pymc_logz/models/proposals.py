@@ -1,0 +1,203 @@
+"""Proposals that a user has: a PyMC model, SciPy distributions, or draws with their log density."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import xarray as xr
+from pymc.pytensorf import join_nonshared_inputs
+from pytensor.graph.replace import vectorize_graph
+
+from pymc_logz.graphs.modes import compile_kwargs_for
+from pymc_logz.models.data_inputs import starting_point
+from pymc_logz.models.flat import FlatModel
+from pymc_logz.models.keeping import kept_for
+from pymc_logz.models.prior import PriorDraws
+
+FORMS = (
+    "a pm.Model with the same free variables, a dict of frozen scipy.stats distributions by "
+    "variable, or a pair of draws (a dict of arrays, a Dataset or a DataTree) and their log density"
+)
+
+
+class Proposed(NamedTuple):
+    """Draws of a proposal on the natural scale of the variables."""
+
+    draws: xr.Dataset
+    """Free variables by name, dimensions chain (of length 1) and draw before their own."""
+    log_density: np.ndarray
+    """Of the draws, normalised, in nats, shape (n,)."""
+
+
+def proposed(proposal: Any, flat: FlatModel, n: int, rng: np.random.Generator) -> Proposed:
+    """Draws of whatever a user passed as a proposal.
+
+    Parameters
+    ----------
+    proposal
+        See `FORMS`.
+    flat
+        The model whose free variables are proposed.
+    n
+        Number of draws, unless they are given.
+    rng
+        Generator of the draws.
+
+    Raises
+    ------
+    TypeError
+        If it is nothing of the kind.
+    ValueError
+        If variables are missing, of another shape, or without a finite log density.
+    """
+    shapes = natural_shapes(flat.model)
+    if isinstance(proposal, pm.Model):
+        values, log_density = _of_model(proposal, list(shapes), n, rng)
+    elif isinstance(proposal, tuple) and len(proposal) == 2:
+        values, log_density = _given(*proposal)
+    elif isinstance(proposal, Mapping):
+        values, log_density = _of_distributions(proposal, shapes, n, rng)
+    elif len(shapes) == 1 and _is_distribution(proposal):
+        values, log_density = _of_distributions(dict.fromkeys(shapes, proposal), shapes, n, rng)
+    else:
+        raise TypeError(f"proposal={proposal!r} must be {FORMS}")
+    for name, shape in shapes.items():
+        if name not in values:
+            raise ValueError(
+                f"the proposal has no variable {name!r} (it has {sorted(map(str, values))}); it "
+                f"must have all free variables of the model: {list(shapes)}"
+            )
+        found = np.shape(values[name])
+        if found != (len(log_density), *shape):
+            raise ValueError(
+                f"draws of {name!r} in the proposal have shape {found}, but must have "
+                f"{(len(log_density), *shape)}: one entry for each log density, then the shape of "
+                "the variable"
+            )
+    if not np.all(np.isfinite(log_density)):
+        n_bad = int(np.count_nonzero(~np.isfinite(log_density)))
+        raise ValueError(
+            f"the log density of the proposal is not finite at {n_bad} of its own "
+            f"{len(log_density)} draws; pass the normalised log density, in nats, of what the "
+            "draws were drawn from"
+        )
+    return Proposed(
+        xr.Dataset(
+            {
+                name: (("chain", "draw", *(f"{name}_{i}" for i in range(len(shape)))), array[None])
+                for name, shape in shapes.items()
+                for array in [np.asarray(values[name])]
+            }
+        ),
+        log_density,
+    )
+
+
+def natural_shapes(model: pm.Model) -> dict[str, tuple[int, ...]]:
+    """Shapes of the free variables on their natural scale."""
+    evaluated = model.eval_rv_shapes()
+    return {rv.name: tuple(evaluated[rv.name]) for rv in model.free_RVs}
+
+
+def log_jacobian(flat: FlatModel, rows: np.ndarray) -> np.ndarray:
+    """Log of the volume that unconstrained rows (n, d) stand for, shape (n,).
+
+    It is what the log prior of rows has more than that of the variables on their natural scale.
+    """
+    model, kept = flat.model, kept_for(flat.model)
+
+    def made() -> Callable[[np.ndarray], list[np.ndarray]]:
+        densities = [model.logp(model.free_RVs, jacobian=given) for given in (True, False)]
+        return _of_rows(model, densities)
+
+    with_it, without = kept.get("with and without Jacobian", made)(rows)
+    return np.asarray(with_it - without)
+
+
+def _of_rows(model: pm.Model, outputs: list[Any]) -> Callable[[np.ndarray], list[np.ndarray]]:
+    """Function from unconstrained rows (n, d) to graphs of a model's value variables."""
+    start = starting_point(model)
+    outputs = [pt.as_tensor(output, allow_xtensor_conversion=True) for output in outputs]
+    outputs, joined = join_nonshared_inputs(start, outputs, model.value_vars)
+    batch = pt.matrix("rows", dtype=joined.dtype)
+    kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
+    function = pytensor.function([batch], vectorize_graph(outputs, {joined: batch}), **kwargs)
+
+    def values(rows: np.ndarray) -> list[np.ndarray]:
+        found = function(np.asarray(rows, dtype=joined.dtype))
+        return [np.broadcast_to(value, (len(rows), *np.shape(value)[1:])) for value in found]
+
+    return values
+
+
+def _of_model(
+    model: pm.Model, names: list[str], n: int, rng: np.random.Generator
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Prior draws of a model, and their log density on the natural scale."""
+    free = {rv.name: rv for rv in model.free_RVs}
+    if set(names) != set(free):
+        raise ValueError(
+            f"the proposal has the free variables {sorted(free)}, and the model {sorted(names)}; "
+            "they must be the same"
+        )
+    prior = PriorDraws(model)
+    rows = prior(rng, n)
+    log_share, _ = prior.log_share(rng)
+    natural = {var.name: var for var in model.unobserved_value_vars if var.name in free}
+    outputs = [model.logp(model.free_RVs, jacobian=False), *natural.values()]
+    log_density, *values = _of_rows(model, outputs)(rows)
+    return dict(zip(natural, values, strict=True)), log_density - log_share
+
+
+def _of_distributions(
+    given: Mapping[str, Any],
+    shapes: Mapping[str, tuple[int, ...]],
+    n: int,
+    rng: np.random.Generator,
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Draws of frozen distributions, all independent: one of each entry, or of a whole variable."""
+    values, log_density = {}, np.zeros(n)
+    for name, distribution in given.items():
+        if name not in shapes:
+            raise ValueError(
+                f"the proposal has a variable {name!r}, which the model has not; its free "
+                f"variables are {list(shapes)}"
+            )
+        if not _is_distribution(distribution):
+            raise TypeError(
+                f"proposal[{name!r}]={distribution!r} must be a frozen scipy.stats distribution, "
+                "such as scipy.stats.norm(0, 1) or scipy.stats.multivariate_normal(mean, cov)"
+            )
+        shape = shapes[name]
+        draws = np.asarray(distribution.rvs(size=(n, *shape), random_state=rng))
+        if draws.shape != (n, *shape):  # it is of many entries itself
+            draws = np.asarray(distribution.rvs(size=n, random_state=rng)).reshape(n, *shape)
+        density = getattr(distribution, "logpdf", None) or distribution.logpmf
+        each = np.asarray(density(draws))
+        log_density += each.reshape(n, -1).sum(axis=1)
+        values[name] = draws
+    return values, log_density
+
+
+def _is_distribution(given: Any) -> bool:
+    """Whether it can be drawn from, and has a log density."""
+    return hasattr(given, "rvs") and (hasattr(given, "logpdf") or hasattr(given, "logpmf"))
+
+
+def _given(draws: Any, log_density: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Draws that a user has, in the order of their log densities."""
+    if isinstance(draws, xr.DataTree):
+        draws = draws["posterior"].to_dataset()
+    if isinstance(draws, xr.Dataset) and {"chain", "draw"} <= set(draws.dims):
+        draws = {
+            str(name): values.reshape(-1, *values.shape[2:])
+            for name in draws.data_vars
+            for values in [draws[name].transpose("chain", "draw", ...).to_numpy()]
+        }
+    if not isinstance(draws, Mapping):
+        raise TypeError(f"draws of type {type(draws).__name__} must be {FORMS}")
+    log_density = np.asarray(log_density, dtype=float).ravel()
+    return {str(name): np.asarray(values) for name, values in draws.items()}, log_density

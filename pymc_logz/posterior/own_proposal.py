@@ -1,0 +1,168 @@
+"""Importance sampling from a proposal that the user has, and its resampled posterior."""
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_logz.arguments import check_flag, check_whole
+from pymc_logz.errors import STATUS_SENTENCES, warn
+from pymc_logz.estimators import importance_log_z
+from pymc_logz.models.context import model_from, written_as
+from pymc_logz.models.density import RowDensity
+from pymc_logz.models.flat import constrain, model_labels, unconstrain
+from pymc_logz.models.preparation import prepare
+from pymc_logz.models.proposals import log_jacobian, proposed
+from pymc_logz.posterior.importance import checked
+from pymc_logz.seeds import generators_from
+from pymc_logz.trees.doubts import doubted, noted, prior_doubts
+from pymc_logz.trees.kinds import IMPORTANCE
+from pymc_logz.trees.layout import (
+    RunRecord,
+    data_datasets,
+    dataset_of,
+    evidence_dataset,
+    make_tree,
+    with_units,
+)
+from pymc_logz.weights import resampled
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+
+@written_as("importance_sampling(proposal, model)")
+def importance_sampling(
+    proposal: Any,
+    model: "pm.Model | None" = None,
+    draws: int = 4000,
+    *,
+    smooth: bool = True,
+    random_seed: Any = None,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.DataTree:
+    """Log Z and a resampled posterior by importance sampling from a proposal of your own.
+
+    Draws of the proposal are weighted by prior times likelihood times potentials over their own
+    density; the mean weight is Z, and rows drawn again in proportion to their weights are posterior
+    draws (sampling importance resampling). It is as good as the proposal covers the posterior: what
+    has no draws has no weight, and no status can tell. `sample_hais` finds its own.
+
+    Parameters
+    ----------
+    proposal
+        - A PyMC model with the same free variables: its prior draws. What it observes is not used.
+        - A dict of frozen ``scipy.stats`` distributions by name of the free variable, independent
+          of each other: one that all entries of a variable share, or one of the whole variable
+          (``multivariate_normal``). For a model with one free variable the distribution alone.
+        - A pair: draws, as a dict of arrays of shape (n, ...), or a Dataset or DataTree with chain
+          and draw; and the normalised log density that they were drawn from, n values in nats.
+
+        All on the natural scale of the variables, as in ``model``.
+    model
+        PyMC model; None takes the one on the context stack.
+    draws
+        Number of draws, where they are not given, at least 2.
+    smooth
+        Whether to replace the largest weights by what their generalised Pareto fit expects of them
+        (PSIS). The resampled posterior takes the weights as they are.
+    random_seed
+        Anything that ``pm.sample`` takes.
+    compile_kwargs
+        Keyword arguments of ``pytensor.function``; by default JAX is used if it is installed and
+        the model converts.
+
+    Returns
+    -------
+    xarray.DataTree
+        ``posterior`` (resampled), ``weighted_posterior`` with ``log_weight``, ``evidence`` with
+        weight ESS, k-hat and status, the data.
+
+    Raises
+    ------
+    ModelError
+        If log Z of the model is undefined.
+    TypeError
+        If the proposal is none of the above.
+    ValueError
+        If variables are missing, of another shape, or have no finite log density.
+
+    Warns
+    -----
+    EvidenceWarning
+        If the status is not ``"ok"``.
+
+    References
+    ----------
+    Rubin (1987), The calculation of posterior distributions by data augmentation: comment, J. Am.
+    Stat. Assoc. 82, 543 (sampling importance resampling). Vehtari, Simpson, Gelman, Yao & Gabry
+    (2024), Pareto smoothed importance sampling, arXiv 1507.02646.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from scipy import stats
+    >>> import pymc_logz as lz
+    >>> with pm.Model() as model:
+    ...     x = pm.Normal("x", 0, 1)
+    ...     y = pm.Normal("y", x, 1, observed=1.0)
+    >>> tree = lz.importance_sampling(stats.norm(0.5, 1), model, random_seed=1)
+    >>> tree["evidence"]["status"].item()
+    'ok'
+    """
+    check_whole(2, draws=draws)
+    check_flag(smooth=smooth)
+    model = model_from(model, "importance_sampling(proposal, model)")
+    started, rngs = time.perf_counter(), generators_from(random_seed)
+    prepared = prepare(model, rngs.checks, needs_prior_draws=False)
+    flat = prepared.flat
+    density = RowDensity(flat, compile_kwargs)
+    compiled = time.perf_counter()
+    given = proposed(proposal, flat, draws, rngs.run)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rows = unconstrain(flat, given.draws)
+    log_weight = _log_weight(density, rows, given.log_density)
+    estimate = importance_log_z(log_weight, smooth=smooth)
+    doubts = prior_doubts(prepared.prior_doubt)
+    [judged] = doubted([estimate], doubts)
+    if estimate.status != "ok":
+        warn(f"importance has status {estimate.status!r}: {STATUS_SENTENCES[estimate.status]}")
+    cost = {
+        "compile_time": compiled - started,
+        "sampling_time": time.perf_counter() - compiled,
+        "row_evaluations": density.n_evaluated,
+    }
+    share = prepared.prior.finite_share
+    attrs = RunRecord(density.compiled, density.batching, share, cost).attrs(**noted(doubts))
+    alive = np.all(np.isfinite(rows), axis=1)
+    values = constrain(flat, np.where(alive[:, None], rows, 0.0))
+    coords, dims = model_labels(model)
+    labels: dict[str, Any] = {"coords": dict(coords), "dims": dims}
+    chosen = resampled(log_weight, rngs.run, shuffled=True)
+    weighted = {**values, "log_weight": log_weight}
+    groups = {
+        "posterior": dataset_of({k: v[chosen][None] for k, v in values.items()}, **labels),
+        "weighted_posterior": with_units(
+            dataset_of({k: v[None] for k, v in weighted.items()}, **labels)
+        ),
+        "evidence": evidence_dataset([judged], attrs),
+        **data_datasets(flat),
+    }
+    asked = {"method": "importance", "draws": len(rows), "smooth": smooth}
+    return make_tree(groups, {**asked, **attrs}, IMPORTANCE)
+
+
+def _log_weight(density: RowDensity, rows: np.ndarray, log_proposal: np.ndarray) -> np.ndarray:
+    """Log weights of rows (n, d) whose density on the natural scale is known, shape (n,).
+
+    Draws outside the support of a variable have no unconstrained value, and no weight.
+    """
+    inside = np.all(np.isfinite(rows), axis=1)
+    safe = np.where(inside[:, None], rows, 0.0)
+    log_target = np.where(inside, checked(density, safe), -np.inf)
+    alive = log_target > -np.inf
+    volume = np.zeros(len(rows))
+    volume[alive] = log_jacobian(density.flat, rows[alive])
+    return np.where(alive, log_target - volume - log_proposal, -np.inf)

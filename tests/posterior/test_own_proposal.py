@@ -1,0 +1,189 @@
+"""Importance sampling from a user's proposal: exact answers for all its forms, and the door."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from scipy import special, stats
+from support.checks import assert_detects, check_coverage, make_rng
+
+import pymc_logz as lz
+
+pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
+COUNTS = np.array([3, 5, 1])
+HITS, TRIALS = 2, 9
+# gamma and Poisson, beta and binomial: both conjugate, on scales that a transform bends
+LOG_Z = float(
+    special.gammaln(2.0 + COUNTS.sum())
+    - special.gammaln(2.0)
+    + 2.0 * np.log(1.5)
+    - (2.0 + COUNTS.sum()) * np.log(1.5 + 3)
+    - special.gammaln(COUNTS + 1).sum()
+    + stats.betabinom.logpmf(HITS, TRIALS, 0.5, 2.0)
+)
+
+
+@pytest.fixture(scope="module")
+def model() -> pm.Model:
+    with pm.Model() as built:
+        rate = pm.Gamma("rate", 2.0, 1.5)
+        share = pm.Beta("share", 0.5, 2.0)
+        pm.Poisson("n", rate, observed=COUNTS)
+        pm.Binomial("k", TRIALS, share, observed=HITS)
+    return built
+
+
+def of_model() -> pm.Model:
+    with pm.Model() as proposal:
+        pm.LogNormal("rate", 0.8, 0.5)
+        pm.Uniform("share", 0, 1)
+    return proposal
+
+
+def of_draws() -> tuple[dict[str, np.ndarray], np.ndarray]:
+    rng = make_rng("draws")
+    rate, share = stats.gamma(8, scale=0.4), stats.beta(1, 2)
+    draws = {
+        "rate": rate.rvs(size=4000, random_state=rng),
+        "share": share.rvs(size=4000, random_state=rng),
+    }
+    return draws, rate.logpdf(draws["rate"]) + share.logpdf(draws["share"])
+
+
+def as_dataset() -> tuple[xr.Dataset, np.ndarray]:
+    draws, log_density = of_draws()
+    arrays = {name: (("chain", "draw"), values.reshape(4, 1000)) for name, values in draws.items()}
+    return xr.Dataset(arrays), log_density.reshape(4, 1000)
+
+
+FORMS: dict[str, Any] = {
+    "model": of_model,
+    "distributions": lambda: {"rate": stats.gamma(8, scale=0.4), "share": stats.uniform(0, 1)},
+    "draws": of_draws,
+    "dataset": as_dataset,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_exact_log_z(model: pm.Model, form: str) -> None:
+    """Catches a Jacobian counted twice or not at all, and variables in another order."""
+    tree = lz.importance_sampling(FORMS[form](), model, random_seed=1)
+    entry = tree["evidence"].to_dataset().isel(estimator=0)
+    assert str(entry["status"].item()) == "ok"
+    assert abs(float(entry["log_z"]) - LOG_Z) < 4 * float(entry["mcse"]) < 0.2
+    posterior = tree["posterior"]
+    assert dict(posterior.sizes) == {"chain": 1, "draw": 4000}
+    n_effective = float(entry["weight_ess"])
+    exact = stats.gamma(2.0 + COUNTS.sum(), scale=1 / 4.5)
+    for moment, expected in (("mean", exact.mean()), ("std", exact.std())):
+        found = float(getattr(posterior["rate"], moment)())
+        assert abs(found - expected) < 5 * exact.std() / np.sqrt(n_effective)
+    assert tree["weighted_posterior"]["log_weight"].shape == (1, 4000)
+
+
+def test_coverage(model: pm.Model) -> None:
+    """Catches an error that is not that of the estimate; a wrong density must be found out."""
+    proposal = {"rate": stats.gamma(4, scale=0.8), "share": stats.beta(1, 3)}
+    found = []
+    for seed in range(100):
+        tree = lz.importance_sampling(proposal, model, 400, random_seed=seed)
+        entry = tree["evidence"].to_dataset().isel(estimator=0)
+        found.append((float(entry["log_z"]) - LOG_Z, float(entry["mcse"])))
+    error, mcse = np.array(found).T
+
+    def check(shift: float) -> None:
+        check_coverage(np.abs(error + shift) < 1.96 * mcse)
+
+    check(0.0)
+    assert_detects(check, 0.2)
+
+
+def test_many_entries_and_whole_variables() -> None:
+    """A matrix of independent entries, a vector with one distribution, a simplex."""
+    seen = np.array([[0.3, -1.0], [2.0, 0.5]])
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1, shape=(2, 2))
+        v = pm.Normal("v", 0, 1, shape=2)
+        w = pm.Dirichlet("w", np.array([1.0, 2.0, 0.7]))
+        pm.Normal("y", x, 0.8, observed=seen)
+        pm.Normal("z", v, 1.0, observed=[1.0, -1.0])
+        pm.Multinomial("c", 5, w, observed=[1, 3, 1])
+    proposal = {
+        "x": stats.norm(0.3, 1.2),
+        "v": stats.multivariate_normal([0.5, -0.5], [[0.6, 0.1], [0.1, 0.6]]),
+    }
+    with pytest.raises(ValueError, match="no variable 'w'"):
+        lz.importance_sampling(proposal, model)
+    with pm.Model() as whole:
+        pm.Normal("x", 0.3, 1.2, shape=(2, 2))
+        pm.MvNormal("v", [0.5, -0.5], [[0.6, 0.1], [0.1, 0.6]])
+        pm.Dirichlet("w", np.array([2.0, 4.0, 2.0]))
+    tree = lz.importance_sampling(whole, model, 20_000, random_seed=2)
+    entry = tree["evidence"].to_dataset().isel(estimator=0)
+    exact = (
+        stats.norm(0, np.hypot(1, 0.8)).logpdf(seen).sum()
+        + stats.norm(0, np.sqrt(2)).logpdf([1.0, -1.0]).sum()
+        + stats.dirichlet_multinomial([1.0, 2.0, 0.7], 5).logpmf([1, 3, 1])
+    )
+    assert abs(float(entry["log_z"]) - exact) < 4 * float(entry["mcse"])
+    assert tree["posterior"]["w"].sizes["w_dim_0"] == 3
+
+
+def test_one_variable_and_draws_outside_its_support() -> None:
+    """Draws outside count as such: half of them must not raise log Z by log 2."""
+    with pm.Model() as model:
+        s = pm.HalfNormal("s", 1.0)
+        pm.Potential("flat", 0 * s)
+    with pytest.warns(lz.EvidenceWarning, match="potentials"):
+        tree = lz.importance_sampling(stats.norm(0, 1), model, random_seed=1)
+    entry = tree["evidence"].to_dataset().isel(estimator=0)
+    assert abs(float(entry["log_z"])) < 4 * float(entry["mcse"])
+    assert float(tree["posterior"]["s"].min()) > 0
+
+
+def test_a_poor_proposal_has_a_status(model: pm.Model) -> None:
+    proposal = {"rate": stats.gamma(3, scale=0.02), "share": stats.beta(1, 3)}
+    with pytest.warns(lz.EvidenceWarning, match="importance has status"):
+        tree = lz.importance_sampling(proposal, model, random_seed=1)
+    assert str(tree["evidence"]["status"].item()) != "ok"
+
+
+def test_the_stored_log_z_is_what_evidence_gives(model: pm.Model) -> None:
+    tree = lz.importance_sampling(of_model(), model, random_seed=1)
+    assert lz.evidence(tree)["evidence"]["log_z"].item() == tree["evidence"]["log_z"].item()
+    with pytest.warns(lz.EvidenceWarning, match="order of the two"):
+        assert len(lz.compare_evidence({"a": tree, "b": tree})) == 2
+
+
+WRONG: list[tuple[Any, type[Exception], list[str]]] = [
+    ("prior", TypeError, ["proposal='prior'", "pm.Model"]),
+    ({"rate": 3.0, "share": 1.0}, TypeError, ["proposal['rate']=3.0", "scipy.stats"]),
+    ({"other": stats.norm()}, ValueError, ["'other'", "rate"]),
+    (({"rate": np.ones(5)}, np.zeros(5)), ValueError, ["no variable 'share'"]),
+    (
+        ({"rate": np.ones(5), "share": np.ones(4) / 2}, np.zeros(5)),
+        ValueError,
+        ["'share'", "(4,)", "(5,)"],
+    ),
+    (
+        ({"rate": np.ones(5), "share": np.ones(5) / 2}, np.full(5, np.nan)),
+        ValueError,
+        ["not finite at 5 of its own 5"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("proposal", "kind", "words"), WRONG)
+def test_the_door(model: pm.Model, proposal: Any, kind: type[Exception], words: list[str]) -> None:
+    with pytest.raises(kind, match=".*".join(map(re.escape, words))):
+        lz.importance_sampling(proposal, model)
+
+
+def test_a_proposal_model_of_other_variables(model: pm.Model) -> None:
+    with pm.Model() as other:
+        pm.Normal("rate")
+    with pytest.raises(ValueError, match="must be the same"):
+        lz.importance_sampling(other, model)
