@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
         plot_weights,
     )
     from pymc_logz.posterior.bridging import bridge_sampling
+    from pymc_logz.posterior.log_density import log_density
     from pymc_logz.posterior.own_proposal import importance_sampling
     from pymc_logz.posterior.sensitivity import evidence_sensitivity
     from pymc_logz.step_methods import HAIS, ConstrainedHMC, PartialMomentumHMC, SimulatedTempering
@@ -62,6 +63,7 @@ __all__ = [
     "importance_sampling",
     "kernels",
     "likelihood_form",
+    "log_density",
     "marginal_log_likelihood",
     "model_weights",
     "plot_evidence",
@@ -99,6 +101,7 @@ _HOMES = {
     "models.exact": ("ExactObservation",),
     "plots": tuple(name for name in __all__ if name.startswith("plot_")),
     "posterior.bridging": ("bridge_sampling",),
+    "posterior.log_density": ("log_density",),
     "posterior.own_proposal": ("importance_sampling",),
     "posterior.sensitivity": ("evidence_sensitivity",),
     "step_methods": ("HAIS", "ConstrainedHMC", "PartialMomentumHMC", "SimulatedTempering"),

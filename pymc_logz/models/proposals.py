@@ -99,7 +99,7 @@ def proposed(proposal: Any, flat: FlatModel, n: int, rng: np.random.Generator) -
 def natural_shapes(model: pm.Model) -> dict[str, tuple[int, ...]]:
     """Shapes of the free variables on their natural scale."""
     evaluated = model.eval_rv_shapes()
-    return {rv.name: tuple(evaluated[rv.name]) for rv in model.free_RVs}
+    return {rv.name: tuple(map(int, evaluated[rv.name])) for rv in model.free_RVs}
 
 
 def log_jacobian(flat: FlatModel, rows: np.ndarray) -> np.ndarray:
@@ -114,7 +114,8 @@ def log_jacobian(flat: FlatModel, rows: np.ndarray) -> np.ndarray:
         return _of_rows(model, densities)
 
     with_it, without = kept.get("with and without Jacobian", made)(rows)
-    return np.asarray(with_it - without)
+    with np.errstate(invalid="ignore"):  # infinite both, outside the support
+        return np.asarray(with_it - without)
 
 
 def _of_rows(model: pm.Model, outputs: list[Any]) -> Callable[[np.ndarray], list[np.ndarray]]:

@@ -1,0 +1,166 @@
+"""Normalised log density of points under a model whose log Z is known: log p(x) = -E(x) - log Z."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_logz.estimators import LogZEstimate
+from pymc_logz.models.context import model_from, written_as
+from pymc_logz.models.density import RowDensity
+from pymc_logz.models.flat import flatten_model, unconstrain
+from pymc_logz.models.proposals import log_jacobian, natural_shapes
+from pymc_logz.trees.comparison import evidence_of
+from pymc_logz.trees.doubts import DOUBTS
+from pymc_logz.trees.kinds import PER_DATUM
+from pymc_logz.trees.layout import ESTIMATOR, evidence_of_rows, make_tree
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+
+@written_as("log_density(idata, model, points)")
+def log_density(
+    idata: xr.DataTree,
+    model: "pm.Model | None" = None,
+    points: Any = None,
+    *,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.DataTree:
+    """Normalised log density of points, with the error of log Z.
+
+    An analysis model (a product of experts, a Boltzmann machine) scores data x themselves: its free
+    variable is x, and its density ``exp(-E(x)) / Z``. This gives ``log p(x) = -E(x) - log Z`` for
+    each of many points, in the layout of `marginal_log_likelihood`, which does the same for
+    generative models; so both go into one table. For a model of parameters it is the posterior
+    density.
+
+    Parameters
+    ----------
+    idata
+        What has log Z of the model in its group ``evidence``: the recommended entry counts.
+    model
+        The model that it is of; None takes the one on the context stack.
+    points
+        Where, on the natural scale: a dict from each free variable to an array of shape
+        (n, *shape); for a model with one free variable that array alone. A DataArray's first
+        dimension, and its coordinates, are those of the result.
+    compile_kwargs
+        Keyword arguments of ``pytensor.function``; by default JAX is used if it is installed and
+        the model converts.
+
+    Returns
+    -------
+    xarray.DataTree
+        Group ``evidence``, dimensions ``estimator`` and that of the points: ``log_z`` is log p(x)
+        in nats, ``mcse`` and ``status`` those of log Z. Points without density have -inf. Its
+        attributes hold ``mean_log_density``; ``mean_mcse``, the error that log Z brings to it;
+        ``mean_standard_error``, that of so few points, which comes on top; and ``sum_log_z``,
+        ``sum_mcse`` and ``sum_bias`` as `marginal_log_likelihood` has them.
+
+    Raises
+    ------
+    ModelError
+        If log Z of the model is undefined.
+    ValueError
+        If the tree has no log Z, or points do not fit the model.
+
+    Notes
+    -----
+    All points share one log Z, so their errors are the same error: it does not average out.
+
+    References
+    ----------
+    Sohl-Dickstein & Culpepper (2012), section 3.2, arXiv 1205.1925.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_logz as lz
+    >>> import pymc as pm
+    >>> with pm.Model() as model:
+    ...     x = pm.Normal("x", 0, 1, shape=2)
+    ...     y = pm.Normal("y", x, 1, observed=[0.5, 0.5])
+    >>> tree = lz.sample_hais(model=model, random_seed=1, progressbar=False)
+    >>> lz.log_density(tree, model, np.zeros((3, 2)))["evidence"]["log_z"].shape
+    (1, 3)
+    """
+    model = model_from(model, "log_density(idata, model, points)")
+    entry = evidence_of(idata, "idata")
+    flat = flatten_model(model)
+    dim, coords, arrays = _points(points, natural_shapes(model))
+    values = {
+        name: (("chain", "draw", *(f"{name}_{i}" for i in range(array.ndim - 1))), array[None])
+        for name, array in arrays.items()
+    }
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rows = unconstrain(flat, xr.Dataset(values))
+    inside = np.isfinite(rows).all(axis=1)
+    density = RowDensity(flat, compile_kwargs)
+    log_p = np.where(inside, density.log_target(np.where(inside[:, None], rows, 0.0)), -np.inf)
+    alive = log_p > -np.inf
+    log_p[alive] -= log_jacobian(flat, rows[alive])
+    log_p -= float(entry["log_z"])
+    log_z_error = float(entry["mcse"])
+    one = LogZEstimate(
+        str(entry[ESTIMATOR].item()),
+        np.nan,
+        log_z_error,
+        float(entry["weight_ess"]),
+        float(entry["khat"]),
+        str(entry["status"].item()),
+    )
+    n = len(log_p)
+    attrs = {
+        "backend": density.compiled.backend,
+        "row_evaluations": density.n_evaluated,
+        "mean_log_density": float(log_p.mean()),
+        "mean_mcse": log_z_error,
+        "mean_standard_error": _standard_error(log_p),
+        "sum_log_z": float(log_p.sum()),
+        "sum_mcse": n * log_z_error,
+        "sum_bias": 0.5 * n * log_z_error**2,
+    }
+    if DOUBTS in idata["evidence"].attrs:
+        attrs[DOUBTS] = idata["evidence"].attrs[DOUBTS]
+    estimates = [replace(one, log_z=float(value)) for value in log_p]
+    groups = {"evidence": evidence_of_rows(estimates, dim, coords, attrs)}
+    return make_tree(groups, {"method": "log_density", **attrs}, PER_DATUM)
+
+
+def _standard_error(values: np.ndarray) -> float:
+    """Standard error of a mean; NaN where there is none."""
+    if values.size < 2 or not np.isfinite(values).all():
+        return np.nan
+    return float(values.std(ddof=1) / np.sqrt(values.size))
+
+
+def _points(
+    points: Any, shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
+    """Dimension and coordinates of the points, and arrays (n, ...) by name of the variable."""
+    if not isinstance(points, Mapping):
+        if len(shapes) > 1 or points is None:
+            raise ValueError(
+                f"points must be a dict with an array for each free variable: {list(shapes)}"
+            )
+        points = dict.fromkeys(shapes, points)
+    if set(points) != set(shapes):
+        raise ValueError(
+            f"points has {sorted(points)}, but must have each free variable: {sorted(shapes)}"
+        )
+    arrays = {name: np.asarray(values, dtype=float) for name, values in points.items()}
+    n = len(next(iter(arrays.values())))
+    for name, array in arrays.items():
+        if array.shape != (n, *shapes[name]) or not n:
+            raise ValueError(
+                f"points of {name!r} have shape {array.shape}, but must have "
+                f"{(n or 'n', *shapes[name])}: a leading axis of points, then the variable's shape"
+            )
+    first = next(iter(points.values()))
+    if isinstance(first, xr.DataArray):
+        dim = str(first.dims[0])
+        return dim, {dim: first[dim].values} if dim in first.coords else {}, arrays
+    return "data_row", {}, arrays

@@ -1,0 +1,78 @@
+"""Normalised log density of points: exact values, the error that is shared, and the door."""
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from scipy import stats
+from support.checks import make_rng
+
+import pymc_logz as lz
+
+pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
+FILTERS = np.array([[1.0, 0.4], [-0.3, 0.8]])
+
+
+@pytest.fixture(scope="module")
+def experts() -> lz.energies.Energy:
+    return lz.energies.laplace_experts(FILTERS)
+
+
+@pytest.fixture(scope="module")
+def run(experts: lz.energies.Energy) -> xr.DataTree:
+    with pytest.warns(lz.EvidenceWarning, match="potentials"):
+        return lz.sample_hais(model=experts.model, random_seed=1, progressbar=False)
+
+
+def test_exact_density_of_experts(experts: lz.energies.Energy, run: xr.DataTree) -> None:
+    """Catches a sign, or a log Z that is counted twice; and that errors of points are one error."""
+    points = make_rng("points").standard_normal((50, 2))
+    group = lz.log_density(run, experts.model, points)["evidence"].to_dataset()
+    exact = -np.abs(points @ FILTERS.T).sum(axis=1) - experts.log_z
+    error = group["log_z"].values[0] - exact
+    mcse = float(run["evidence"]["mcse"][0])
+    np.testing.assert_allclose(error, error[0], atol=1e-10)
+    assert abs(error[0]) < 4 * mcse
+    assert set(group["mcse"].values[0]) == {mcse}
+    assert group.attrs["sum_mcse"] == pytest.approx(50 * mcse)
+    assert group.attrs["mean_log_density"] == pytest.approx(exact.mean() + error[0])
+    assert group.attrs["mean_standard_error"] == pytest.approx(exact.std(ddof=1) / np.sqrt(50))
+
+
+def test_bounded_variables_and_points_outside() -> None:
+    """Catches a Jacobian that stays in, and a point outside that gets a density."""
+    with pm.Model() as model:
+        p = pm.Beta("p", 2.0, 3.0)
+        pm.Binomial("k", 5, p, observed=1)
+    tree = lz.sample_hais(model=model, random_seed=1, progressbar=False)
+    points = xr.DataArray([0.1, 0.5, 1.5], dims="place", coords={"place": ["a", "b", "c"]})
+    group = lz.log_density(tree, model, {"p": points})["evidence"].to_dataset()
+    found = group["log_z"].sel(estimator="hais")
+    exact = stats.beta(3.0, 7.0).logpdf([0.1, 0.5])
+    assert np.all(np.abs(found.sel(place=["a", "b"]) - exact) < 4 * float(group["mcse"][0, 0]))
+    assert float(found.sel(place="c")) == -np.inf
+
+
+@pytest.mark.parametrize(
+    ("points", "words"),
+    [
+        (np.zeros((3, 3)), r"shape \(3, 3\).*\(3, 2\)"),
+        ({"y": np.zeros((3, 2))}, r"\['y'\].*\['x'\]"),
+        (None, "points must be a dict"),
+        (np.zeros((0, 2)), "leading axis"),
+    ],
+)
+def test_the_door(
+    experts: lz.energies.Energy, run: xr.DataTree, points: object, words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        lz.log_density(run, experts.model, points)
+
+
+def test_a_status_is_carried_over(experts: lz.energies.Energy, run: xr.DataTree) -> None:
+    poor = run.copy()
+    group = run["evidence"].to_dataset().copy()
+    group["status"] = ("estimator", np.array(["high_khat"]))
+    poor["evidence"] = xr.DataTree(group)
+    found = lz.log_density(poor, experts.model, np.zeros((2, 2)))["evidence"]
+    assert set(found["status"].values.ravel()) == {"high_khat"}
