@@ -224,6 +224,11 @@ class BernoulliRBM(BinaryEnergy):
         """Shape (J,)."""
         return np.asarray(self.path.values[1])[len(self.weights) :]
 
+    @property
+    def base_bias(self) -> np.ndarray:
+        """Log odds of the visible units at beta = 0, shape (M,)."""
+        return np.asarray(self.path.values[2])[: len(self.weights)]
+
     def log_visible(self, visible: Any) -> np.ndarray:
         """Log of the unnormalised density of visible units (n, M), hidden ones summed out, (n,).
 

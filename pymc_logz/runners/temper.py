@@ -13,6 +13,7 @@ from pymc_logz.graphs.compiling import Compiled
 from pymc_logz.graphs.kept import settings_key
 from pymc_logz.graphs.loops import Step, compile_loop
 from pymc_logz.kernels.base import KernelState, draw_log_uniform
+from pymc_logz.paths.binary import BinaryPath
 from pymc_logz.runners.block import MAX_NOISE_PER_BLOCK, MOVES_PER_BLOCK, Block
 from pymc_logz.runners.exchange import Tables, draw_levels, swap_levels
 from pymc_logz.runners.fresh import MOST_FRESH_ROWS, FreshRows
@@ -228,6 +229,8 @@ class TemperBlock:
         Moves alone take long from one mode of the reference to another, and into tails that have
         a few hundredths of it; where all chains have missed them, none of their errors tells.
         """
+        if isinstance(self.path, BinaryPath):  # a sweep at beta = 0 is a fresh draw of bits
+            return walkers
         level = np.asarray(walkers.level)
         if not tables.betas[0] == 0 < tables.betas[-1]:
             return walkers
