@@ -287,7 +287,7 @@ def gradient(rbm, visible, weight):
     return (visible * weight[:, None]).T @ hidden, weight @ visible, weight @ hidden
 
 
-def tracking_study(train, test, n_updates, rng, n_hidden=max(HIDDEN)):
+def tracking_study(train, test, n_hidden, n_updates, rng):
     """Figure 5: log likelihoods tracked while a machine learns, and AIS now and then."""
     few, rate, alpha = train[:400], SIZES["rate"], SIZES["alpha"]
     rbm = learn(few, n_hidden, rng, 300)
@@ -339,7 +339,7 @@ def study(kept, chosen, sizes, rng):
         large = max(HIDDEN)
         kept["4"] = temperatures_study(machines[large], kept[f"truth {large}"]["log_z"], sizes, rng)
     if 5 in chosen and "5" not in kept:
-        kept["5"] = tracking_study(train, test, sizes["updates"], rng)
+        kept["5"] = tracking_study(train, test, max(HIDDEN), sizes["updates"], rng)
     return kept
 
 

@@ -16,13 +16,16 @@ from pymc_logz.estimators.iterative_bridge import bridge_log_z
 from pymc_logz.estimators.multistate import bar_chain, mbar
 from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.estimators.reweighting import reweighted_log_z
+from pymc_logz.estimators.running import RunningRTS
 from pymc_logz.estimators.stones import stepping_stone, stepping_stone_reverse
 from pymc_logz.estimators.tempering import rao_blackwell_log_weight, rts, rts_log_z, ts
 from pymc_logz.estimators.thermodynamic import (
     ti_corrected,
     ti_left,
+    ti_marginal,
     ti_rb,
     ti_right,
+    ti_simpson,
     ti_trapezoid,
 )
 
@@ -34,8 +37,10 @@ METHODS: dict[str, Callable[[TemperedDraws], LogZCurve]] = {
     "stepping_stone": stepping_stone,
     "stepping_stone_reverse": stepping_stone_reverse,
     "ti_trapezoid": ti_trapezoid,
+    "ti_simpson": ti_simpson,
     "ti_corrected": ti_corrected,
     "ti_rb": ti_rb,
+    "ti_marginal": ti_marginal,
     "ti_left": ti_left,
     "ti_right": ti_right,
 }
@@ -46,6 +51,7 @@ __all__ = [
     "Agreement",
     "LogZCurve",
     "LogZEstimate",
+    "RunningRTS",
     "TemperedDraws",
     "bar_chain",
     "bar_log_z",
@@ -64,8 +70,10 @@ __all__ = [
     "stepping_stone_reverse",
     "ti_corrected",
     "ti_left",
+    "ti_marginal",
     "ti_rb",
     "ti_right",
+    "ti_simpson",
     "ti_trapezoid",
     "ts",
 ]

@@ -71,7 +71,7 @@ def rts(draws: TemperedDraws) -> LogZCurve:
     details = {"level_share": total / draws.n_draws}
     if draws.log_z_hat.shape[0] == 1:
         details["bias"] = rts_bias(level_sums)
-    return _level_law_curve("rts", draws, level_sums, ess, details)
+    return level_law_curve("rts", draws, level_sums, ess, details)
 
 
 def ts(draws: TemperedDraws) -> LogZCurve:
@@ -111,7 +111,7 @@ def ts(draws: TemperedDraws) -> LogZCurve:
         return empty_curve("ts", draws, status)
     sums = draws.level_block_sums(np.ones(draws.level.shape))
     ess = float(draws.visits[[0, -1]].min())
-    return _level_law_curve("ts", draws, sums, ess, {})
+    return level_law_curve("ts", draws, sums, ess, {})
 
 
 def rts_log_z(draws: TemperedDraws) -> np.ndarray:
@@ -281,7 +281,7 @@ def _log_sums(log_values: np.ndarray, *, axis: int) -> np.ndarray:
         return np.log(np.exp(log_values - top).sum(axis=axis)) + top.squeeze(axis)
 
 
-def _level_law_curve(
+def level_law_curve(
     method: str,
     draws: TemperedDraws,
     sums: np.ndarray,

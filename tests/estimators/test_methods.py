@@ -12,8 +12,20 @@ from pymc_logz.errors import STATUS_SENTENCES, USABLE_STATUSES
 from pymc_logz.estimators import METHODS, LogZEstimate, TemperedDraws
 
 PATH, BETAS = PoissonPath(), ladder(6)
-LEVEL_LAW = {"rts", "ts", "ti_rb"}
+LEVEL_LAW = {"rts", "ts", "ti_rb", "ti_marginal"}
 """Methods that use how levels were drawn, and so log_z_hat and log_prior."""
+
+
+def simpson(betas: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Integrals over each step of the parabola through its ends and the next level, or the last."""
+    parts = []
+    for k in range(betas.size - 1):
+        first = min(k, betas.size - 3)
+        parabola = np.polynomial.Polynomial.fit(
+            betas[first : first + 3], mean[first : first + 3], 2
+        )
+        parts.append(np.diff(parabola.integ()(betas[k : k + 2]))[0])
+    return np.array(parts)
 
 
 def expected_log_z(name: str, betas: np.ndarray) -> np.ndarray:
@@ -26,6 +38,8 @@ def expected_log_z(name: str, betas: np.ndarray) -> np.ndarray:
         "ti_right": width * mean[1:],
         "ti_trapezoid": trapezoid,
         "ti_rb": trapezoid,
+        "ti_marginal": trapezoid,
+        "ti_simpson": simpson(betas, mean) if betas.size > 2 else trapezoid,
         "ti_corrected": trapezoid - width**2 / 12 * np.diff(variance),
     }.get(name)
     return PATH.log_z(betas) if increments is None else np.append(0.0, np.cumsum(increments))

@@ -10,6 +10,7 @@ from support.checks import assert_detects, check_coverage, check_means, make_rng
 from support.tempered_draws import PoissonPath, TruncatedPath, gibbs_draws, ladder, sticky_draws
 
 from pymc_logz.estimators import (
+    RunningRTS,
     TemperedDraws,
     mbar,
     rao_blackwell_log_weight,
@@ -256,3 +257,33 @@ def test_a_reference_with_draws_outside_the_support() -> None:
     assert rts_log_z(draws) == pytest.approx(rts(draws).log_z)
     outside = np.isneginf(draws.log_ratio)
     assert np.all(np.isneginf(rao_blackwell_log_weight(draws)[outside]))
+
+
+def test_sums_alone_are_enough() -> None:
+    """Catches walkers that are mixed up, draws that count twice, and an error between draws."""
+    draws = sticky_draws(
+        PATH, make_rng("running"), betas=BETAS, shape=(40, 60), log_z_hat=BAD_GUESS, stay=0.5
+    )
+    running = RunningRTS(BETAS, draws.log_prior, BAD_GUESS)
+    for first, last in ((0, 1), (1, 25), (25, 60)):
+        running.add(draws.log_ratio[:, first:last])
+    kept, found = rts(draws), running.curve
+    assert found.log_z == pytest.approx(kept.log_z)
+    assert running.level_share == pytest.approx(kept.details["level_share"])
+    assert found.weight_ess == pytest.approx(kept.weight_ess)
+    assert found.status == kept.status == "ok"
+    between = kept.contributions.sum(axis=1)
+    assert found.contributions[:, 0] == pytest.approx(between)
+    assert found.mcse[1:] == pytest.approx(np.sqrt(40 / 39 * (between**2).sum(axis=0))[1:], rel=0.3)
+    with pytest.raises(ValueError, match="there were 40 walkers"):
+        running.add(draws.log_ratio[:10])
+    with pytest.raises(ValueError, match="there are no draws yet"):
+        RunningRTS(BETAS, np.zeros(5), EXACT).curve  # noqa: B018
+
+
+def test_few_walkers_alone_do_not_tell_their_error() -> None:
+    """Catches an error from four numbers that is called ok."""
+    draws = sticky_draws(PATH, make_rng("few walkers"), betas=BETAS, shape=(4, 400))
+    running = RunningRTS(BETAS, draws.log_prior, draws.log_z_hat[0])
+    running.add(draws.log_ratio)
+    assert running.curve.status == "short_run"

@@ -17,8 +17,10 @@ from pymc_logz.estimators import (
     stepping_stone_reverse,
     ti_corrected,
     ti_left,
+    ti_marginal,
     ti_rb,
     ti_right,
+    ti_simpson,
     ti_trapezoid,
 )
 from pymc_logz.weights import pareto_khat
@@ -47,6 +49,8 @@ def test_rules_by_hand() -> None:
         ti_right: [0.0, 0.25, 3.25],
         ti_trapezoid: [0.0, -0.25, 1.625],
         ti_corrected: [0.0, -0.25, 1.625],
+        # the parabola through the three means is -3 + 19 x - 12 x**2
+        ti_simpson: [0.0, -0.21875, 2.5],
     }
     for method, log_z in expected.items():
         assert method(draws).log_z == pytest.approx(log_z)
@@ -159,7 +163,7 @@ class WidePath:
         return -0.5 * 1e4 * x**2
 
 
-INTEGRALS = (ti_left, ti_right, ti_trapezoid, ti_corrected, ti_rb)
+INTEGRALS = (ti_left, ti_right, ti_trapezoid, ti_corrected, ti_rb, ti_simpson, ti_marginal)
 
 
 @pytest.mark.parametrize("power", [2.0, 5.0, 20.0])

@@ -15,7 +15,7 @@ HEAVY = {"stepping_stone_reverse"}
 
 
 def check(found: Found) -> None:
-    """Fail unless intervals cover as they should: those of a rule, which have its error, or more."""
+    """Fail unless intervals cover as they should: those of a rule too, or more."""
     try:
         if found.method in RULES:
             missed = 1 - found.covered.mean()
