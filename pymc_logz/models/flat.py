@@ -1,8 +1,9 @@
 """From a PyMC model to flat rows in the unconstrained space, and back to named variables."""
 
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -29,6 +30,9 @@ from pymc_logz.paths.elliptical import Elliptical, EllipticalTerms, log_density_
 from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.paths.mixture import mixture_path
 from pymc_logz.paths.sites import Site
+
+if TYPE_CHECKING:
+    from pymc_logz.models.summing import Summed
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,8 @@ class FlatModel:
     """What they were when the model was made flat."""
     kept: Kept = field(default_factory=Kept)
     """What was compiled from these densities."""
+    summed: "Summed | None" = None
+    """Whole numbers that were summed out, and are no part of a row, if so."""
 
     @property
     def n_dims(self) -> int:
@@ -67,7 +73,7 @@ class FlatModel:
     @property
     def owners(self) -> tuple[str, ...]:
         """Name of the free variable that each entry of a row belongs to."""
-        names = [rv.name for rv in self.model.free_RVs]
+        names = [_name_of(self.model, value) for value in self.value_names]
         sizes = [int(np.prod(shape)) for shape in self.shapes]
         return tuple(np.repeat(names, sizes).tolist())
 
@@ -243,6 +249,10 @@ def constrainer(
     flat: FlatModel, wanted: Iterable[str]
 ) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
     """Function from rows (n, d) to variables of these names; see `constrain`."""
+    if flat.summed is not None:
+        summed, of_whole = flat.summed, constrainer(flat.summed.whole, wanted)
+        # the same rows have the same whole numbers, whoever asks
+        return lambda rows: of_whole(summed.filled(rows, generator_of(rows)))
     kept, names = kept_for(flat.model), tuple(sorted(wanted))
     return kept.get(("constrain", names), lambda: _constrainer(flat, set(names), kept))
 
@@ -259,7 +269,7 @@ def _constrainer(
     outputs = clone_replace(outputs, parts, rebuild_strict=False)
     outputs, data = with_data_inputs(outputs, kept)
     batch = pt.matrix("rows", dtype=row.dtype, shape=(None, n_dims))
-    function = _cheaply_compiled([batch, *data.inputs], vectorize_graph(outputs, {row: batch}))
+    function = cheaply_compiled([batch, *data.inputs], vectorize_graph(outputs, {row: batch}))
 
     def values_of(rows: np.ndarray) -> dict[str, np.ndarray]:
         values = function(rows.astype(row.dtype), *data.values())
@@ -274,7 +284,12 @@ def _constrainer(
     return values_of
 
 
-def _cheaply_compiled(inputs: list[Any], outputs: list[Any]) -> Callable[..., list[np.ndarray]]:
+def generator_of(rows: np.ndarray) -> np.random.Generator:
+    """Generator that is a function of some rows."""
+    return np.random.default_rng(zlib.crc32(np.ascontiguousarray(rows).tobytes()))
+
+
+def cheaply_compiled(inputs: list[Any], outputs: list[Any]) -> Callable[..., list[np.ndarray]]:
     """Function that compiles in no time, for what is called once or twice."""
     kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
     return one_at_a_time(pytensor.function(inputs, outputs, **kwargs))
@@ -300,6 +315,8 @@ def unconstrain(flat: FlatModel, posterior: xr.Dataset) -> np.ndarray:
     ValueError
         If a free variable is missing or has another shape than in the model.
     """
+    if flat.summed is not None:
+        return unconstrain(flat.summed.whole, posterior)[:, flat.summed.whole.continuous]
     model, values = flat.model, []
     shapes = dict(zip(flat.value_names, flat.shapes, strict=True))
     for rv in model.free_RVs:
@@ -336,7 +353,7 @@ def _unconstrainer(model: pm.Model, kept: KeptForModel) -> Callable[..., list[np
     # nameless: a name such as "1|group" looks like a dtype to PyTensor
     batches = [pt.tensor(dtype=given.dtype, shape=(None, *given.type.shape)) for given in inputs]
     batched = vectorize_graph(outputs, dict(zip(inputs, batches, strict=True)))
-    function = _cheaply_compiled([*batches, *data.inputs], batched)
+    function = cheaply_compiled([*batches, *data.inputs], batched)
     return lambda *values: function(*values, *data.values())
 
 
@@ -352,8 +369,12 @@ def variable_of(flat: FlatModel, column: int) -> str:
     """Name of the free variable that a column of a row belongs to."""
     ends = np.cumsum([np.prod(shape, dtype=int) for shape in flat.shapes])
     value = flat.value_names[int(np.searchsorted(ends, column, side="right"))]
-    names = {var.name: rv.name for rv, var in flat.model.rvs_to_values.items()}
-    return str(names[value])
+    return _name_of(flat.model, value)
+
+
+def _name_of(model: pm.Model, value: str) -> str:
+    """Name of the variable that has a value variable of this name."""
+    return next(str(rv.name) for rv, var in model.rvs_to_values.items() if var.name == value)
 
 
 def model_labels(model: pm.Model) -> tuple[dict[str, Any], dict[str, Any]]:

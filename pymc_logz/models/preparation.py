@@ -1,17 +1,22 @@
 """A model that was checked, made flat and can be drawn from: what every method starts with."""
 
+import logging
 from dataclasses import dataclass
 
 import numpy as np
 import pymc as pm
 
-from pymc_logz.errors import says_if_interrupted
+from pymc_logz.errors import DiscreteVariableError, says_if_interrupted
 from pymc_logz.models.data_rows import DataRows, symbolic_data
 from pymc_logz.models.flat import FlatModel, flatten_model
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.models.prior_check import check_priors
 from pymc_logz.models.simulation import simulate
+from pymc_logz.models.sum_plan import NotSummed
+from pymc_logz.models.summing import summed_out
 from pymc_logz.seeds import spawn_generators
+
+logger = logging.getLogger("pymc.pymc_logz")
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,7 @@ def prepare(
     simulate_data: bool = False,
     needs_prior_draws: bool = True,
     integers: bool = False,
+    sum_out: bool | None = False,
 ) -> Prepared:
     """Check a model and everything that is given with it, and make it flat.
 
@@ -68,6 +74,9 @@ def prepare(
         Whether a prior that cannot be drawn from is an error.
     integers
         Whether free variables may be discrete.
+    sum_out
+        Whether discrete variables are to be summed out; None if that can be done, else kernels
+        are to move them.
 
     Raises
     ------
@@ -77,14 +86,43 @@ def prepare(
         If the data do not fit the model.
     """
     data_input = None if rows is None else symbolic_data(model, rows.names)
-    flat, exact_row = flatten_model(model, data=data_input, integers=integers), None
+    flat, exact_row = (
+        flatten_model(model, data=data_input, integers=integers or sum_out is not False),
+        None,
+    )
     if simulate_data:
         exact_row, observed = simulate(flat, rng)
         flat = flatten_model(model, observed, integers=integers)
-    prior = PriorDraws(model, needed=needs_prior_draws)
+    columns = None
+    if flat.sites and sum_out is not False:
+        flat, columns = without_integers(flat, must=bool(sum_out))
+    prior = PriorDraws(model, needed=needs_prior_draws, columns=columns)
     doubt = None
     if prior.obstacle is None:
         # a generator of its own: what follows must not depend on whether a check was made
         [apart] = spawn_generators(rng, 1)
         doubt = check_priors(model, apart)
     return Prepared(flat, prior, rows, exact_row, doubt)
+
+
+def without_integers(flat: FlatModel, *, must: bool) -> tuple[FlatModel, np.ndarray | None]:
+    """The model with whole numbers summed out, and the columns that are left of a row.
+
+    Raises
+    ------
+    DiscreteVariableError
+        If that cannot be done, and must be.
+    """
+    found = summed_out(flat)
+    names = sorted({flat.owners[site.column] for site in flat.sites})
+    if isinstance(found, NotSummed):
+        message = f"the discrete variables {names} are not summed out: {found.reason}"
+        if must:
+            raise DiscreteVariableError(
+                f"{message}; use pymc_logz.sample_hais or sample_tempered, which move them"
+            )
+        logger.info("%s.", message.capitalize())
+        return flat, None
+    assert found.summed is not None
+    logger.info("Discrete variables are summed out: %s.", found.summed.plan.route)
+    return found, flat.continuous

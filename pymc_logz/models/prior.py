@@ -46,6 +46,8 @@ class PriorDraws:
         The model.
     needed
         Whether it is an error if a prior cannot be drawn from. Where it is not, the first draw is.
+    columns
+        Those of a row that are wanted; all by default.
 
     Raises
     ------
@@ -53,8 +55,10 @@ class PriorDraws:
         If a prior cannot be drawn from.
     """
 
-    def __init__(self, model: pm.Model, *, needed: bool = True) -> None:
-        self.model = model
+    def __init__(
+        self, model: pm.Model, *, needed: bool = True, columns: np.ndarray | None = None
+    ) -> None:
+        self.model, self.columns = model, columns
         self._draws = kept_for(model).get("prior draws", lambda: _compiled_draws(model))
         self.n_drawn = 0
         self.n_outside = 0
@@ -139,7 +143,8 @@ class PriorDraws:
             # sized by this call alone, so that its rows depend on the generator and nothing else
             share = max(n_kept / n_drawn, MIN_FINITE_SHARE)
             n_next = min(max(16, int(1.2 * (n - n_kept) / share)), 2**16)
-        return np.concatenate(kept)[:n]
+        rows = np.concatenate(kept)[:n]
+        return rows if self.columns is None else rows[:, self.columns]
 
     def _check_rounded(self, rows: np.ndarray) -> None:
         """Refuse a prior of which a share that matters has no unconstrained values."""
