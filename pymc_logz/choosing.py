@@ -24,10 +24,11 @@ from pymc_logz.hais.sampling import sample_hais
 from pymc_logz.manifold.forms.likelihood import likelihood_form
 from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.density import RowDensity
-from pymc_logz.models.discrete import discrete_names
 from pymc_logz.models.exact import exact_observations
-from pymc_logz.models.flat import flatten_model, unconstrain
+from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
 from pymc_logz.models.prior import PriorDraws
+from pymc_logz.models.sum_plan import NotSummed
+from pymc_logz.models.summing import summed_out
 from pymc_logz.paths.fitting import fitted_normal
 from pymc_logz.posterior.bridging import bridge_sampling
 from pymc_logz.posterior.importance import importance
@@ -64,8 +65,8 @@ def evidence(
 ) -> xr.DataTree:
     """The same tree with a fresh group ``evidence``, or the evidence of a model.
 
-    - A model: `sample_hais`, which tunes itself, and calls ``pm.sample`` where a posterior of many
-      dimensions is out of its pilot's reach.
+    - A model: `sample_hais`, which tunes itself, sums discrete variables out where it can, and
+      calls ``pm.sample`` where a posterior of many dimensions is out of its pilot's reach.
     - A model with exact observations: ``pm.sample`` with step `ConstrainedHMC`, and a bridge.
     - A posterior and its model: `bridge_sampling`.
     - A run of `sample_hais`, of `sample_tempered`, or of ``pm.sample`` with step `HAIS` or
@@ -178,9 +179,16 @@ def _of_model(
     if exact_observations(model):
         found = _constrained(model, how, kwargs)
     else:
-        found = sample_hais(model=model, **how._asdict(), **kwargs)
-        found = _noted(found, "hais", f"a model was given, and no posterior; {_cost(found)}")
+        found = sample_hais(model=model, **how._asdict(), **{"sum_out": None, **kwargs})
+        reason = f"a model was given, and no posterior; {_integers(found)}{_cost(found)}"
+        found = _noted(found, "hais", reason)
     return _with_second_opinion(found, model, how) if cross_check else found
+
+
+def _integers(found: xr.DataTree) -> str:
+    """What became of discrete variables, if they were summed out."""
+    route = found["evidence"].attrs.get("summed_out")
+    return "" if route is None else f"discrete variables are summed out: {route}; "
 
 
 def _cost(found: xr.DataTree) -> str:
@@ -301,7 +309,7 @@ def _with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.Dat
     group = tree["evidence"].to_dataset()
     if group[ESTIMATOR].size > 1 or "posterior" not in tree.children:
         return tree  # it has second estimates of its own, or is of many data rows
-    if discrete_names(model):
+    if isinstance(_continuous(model), NotSummed):
         return tree  # a fit has no whole numbers
     if _is_restricted(group, model, how):
         return tree  # the constant of a restricted prior is known to the first method only
@@ -337,9 +345,16 @@ def _is_restricted(group: xr.Dataset, model: pm.Model, how: How) -> bool:
     return bool(share < 1.0)
 
 
+def _continuous(model: pm.Model) -> FlatModel | NotSummed:
+    """The model with its discrete variables summed out, if it has any."""
+    flat = flatten_model(model, integers=not exact_observations(model))
+    return summed_out(flat) if flat.sites else flat
+
+
 def _second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> LogZEstimate:
     rng = random_generator(how.random_seed)
-    flat = flatten_model(model)
+    flat = _continuous(model)
+    assert not isinstance(flat, NotSummed)
     check_data(tree, flat)
     rows = unconstrain(flat, checked_variables(tree["posterior"].to_dataset(), model))
     proposal = fitted_normal(rows[np.all(np.isfinite(rows), axis=1)])

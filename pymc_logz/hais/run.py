@@ -65,7 +65,10 @@ def run_hais(
     """
     started = time.perf_counter()
     rngs = generators_from(random_seed)
-    prepared = prepare(model, rngs.checks, simulate_data=simulate_data, integers=True)
+    sum_out = False if simulate_data else settings.sum_out
+    prepared = prepare(
+        model, rngs.checks, simulate_data=simulate_data, integers=True, sum_out=sum_out
+    )
     block = block_for(prepared, settings, compile_kwargs)
     block.compile()
     target_rows = prepared.exact_row
@@ -319,7 +322,10 @@ def collect(
     coords, dims = model_labels(prepared.flat.model)
     share = prepared.prior.finite_share
     attrs = RunRecord(block.compiled, block.path.batching, share, cost).attrs(
-        n_temperatures=plan.n_temperatures, **planned.reference.record(), **noted(doubts)
+        n_temperatures=plan.n_temperatures,
+        **planned.reference.record(),
+        **prepared.record(),
+        **noted(doubts),
     )
     chosen = resampled(log_weight, rng, shuffled=True)
     groups = {

@@ -37,6 +37,7 @@ def sample_hais(
     direction: str = "forward",
     posterior_draws: xr.DataTree | None = None,
     target_mcse: float | None = None,
+    sum_out: bool | None = False,
     random_seed: Any = None,
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
@@ -93,6 +94,11 @@ def sample_hais(
         Error of log Z, in nats, that the run grows to meet by more rows. None has as many
         temperatures as an error of 0.02 takes where that is cheap, up to 0.05 where it is not, and
         tries once more with four times as many if the outcome is not good enough.
+    sum_out
+        Whether discrete variables are summed out in place of being moved: entries that are
+        independent given the others one by one (labels of a mixture), others over all of their
+        values together, if these are at most 4,096. None does so where the model's graph shows that
+        it can be done. The draws of the posterior have them again.
     random_seed
         Anything that ``pm.sample`` takes.
     progressbar
@@ -167,6 +173,7 @@ def sample_hais(
         reference=reference,
         direction=direction,
         target_mcse=target_mcse,
+        sum_out=sum_out,
     )
     if posterior_draws is not None and direction != "both":
         raise ValueError("posterior_draws are where reverse rows start: use direction='both' too")

@@ -27,18 +27,22 @@ class HaisSettings(RunSettings):
     target_mcse: float | None = None
     target_variance: float | None = None
     """Variance of the log weight to aim at, in place of an error of log Z."""
+    sum_out: bool | None = False
+    """Whether discrete variables are summed out; None where that can be done."""
 
     method: ClassVar[str] = "hais"
     recorded: ClassVar[tuple[str, ...]] = (
         *RunSettings.recorded,
         "direction",
         "target_mcse",
+        "sum_out",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(("forward", "both"), direction=self.direction)
         check_positive(unit="nats", one=True, target_mcse=self.target_mcse)
+        check_choice((True, False, None), sum_out=self.sum_out)
         self.ladder()
 
     @property

@@ -39,6 +39,11 @@ class Prepared:
         """d, the length of a row."""
         return self.flat.n_dims
 
+    def record(self) -> dict[str, str]:
+        """For the attributes of a result: which variables were summed out, and how."""
+        summed = self.flat.summed
+        return {} if summed is None else {"summed_out": summed.plan.route}
+
     @property
     def data_rows(self) -> DataRows:
         """``rows``, where the model was prepared with data."""

@@ -112,9 +112,11 @@ def bridge_sampling(
     -----
     Draws of a model with exact observations go to `pymc_logz.manifold.evidence.manifold_bridge`,
     which does the same on the set of inputs that meet them; ``method`` and ``cross_check`` do not
-    apply there. Potentials are part of the target, and of log Z. A prior that a transform restricts
-    (an ordered normal, say) is renormalised, as in `sample_hais`. A bridge knows of the posterior
-    only what the draws show: of a mode that no chain has found there is nothing in log Z.
+    apply there. Discrete variables are summed out, where they are independent given the others or
+    have few values together; where not, the error names what to use. Potentials are part of the
+    target, and of log Z. A prior that a transform restricts (an ordered normal, say) is
+    renormalised, as in `sample_hais`. A bridge knows of the posterior only what the draws show: of
+    a mode that no chain has found there is nothing in log Z.
 
     References
     ----------
@@ -170,7 +172,7 @@ def _bridged(
     rngs = generators_from(random_seed)
     with progress_bar(progressbar) as progress:
         report = report_count(progress, "Bridge", len(STEPS))
-        prepared = prepare(model, rngs.checks, needs_prior_draws=False)
+        prepared = prepare(model, rngs.checks, needs_prior_draws=False, sum_out=True)
         posterior = posterior_rows(idata, prepared.flat)
         log_share, share_error = prepared.prior.log_share(rngs.checks)
         report(1)
@@ -203,6 +205,7 @@ def _bridged(
     attrs = RunRecord(density.compiled, density.batching, share, cost).attrs(
         bridge_method=method,
         cross_check=str(cross_check),
+        **prepared.record(),
         n_nan=density.n_nan,
         **noted(doubts),
         **{name: float(value) for name, value in bridged.estimates[0].details.items()},
@@ -306,7 +309,8 @@ def target_at_draws(
             "posterior, so they are draws of another model or of other data; or the density "
             "overflows there, and single precision is not enough"
         )
-    check_stored_density(idata, log_target)
+    if density.flat.summed is None:  # what samplers store is the density with whole numbers
+        check_stored_density(idata, log_target)
     check_start_of_chains(np.where(inside, log_target, np.nanmedian(log_target)))
     return log_target
 

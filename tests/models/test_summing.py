@@ -1,0 +1,230 @@
+"""Whole numbers that are summed out: what is independent, exact sums, and what is left alone."""
+
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from scipy.special import logsumexp
+from support import pymc_models as models
+
+import pymc_logz as lz
+from pymc_logz import energies
+from pymc_logz.models import summing
+from pymc_logz.models.flat import FlatModel, constrain, flatten_model
+from pymc_logz.models.independence import SEVERAL, Tracer
+from pymc_logz.models.prior import PriorDraws
+from pymc_logz.models.sum_plan import NotSummed
+from pymc_logz.models.summing import summed_out
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
+    pytest.mark.filterwarnings("ignore:the model has potentials"),
+]
+X = np.array([-2.0, -1.5, 0.3, 1.8])
+
+
+def categories() -> None:
+    """Labels whose probabilities are free, and that pick means and spreads."""
+    weight = pm.Dirichlet("weight", np.ones(3))
+    mean, sd = pm.Normal("mean", 0, 3, shape=3), pm.HalfNormal("sd", shape=3)
+    label = pm.Categorical("label", weight, shape=4)
+    pm.Normal("y", mean[label], sd[label], observed=X)
+
+
+def groups() -> None:
+    """Labels of two groups, each of which two observations share, in a switch."""
+    mean = pm.Normal("mean")
+    label = pm.Bernoulli("label", pm.math.sigmoid(mean), shape=2)
+    pm.Normal("y", pm.math.switch(label[np.array([0, 0, 1, 1])], mean, -1.0), 1, observed=X)
+
+
+def table() -> None:
+    """Labels in a table, whose rows are summed over columns by the likelihood."""
+    mean = pm.Normal("mean")
+    label = pm.DiscreteUniform("label", -1, 1, shape=(4, 1))
+    terms = pm.logp(pm.Normal.dist(mean * label, 1.0), np.stack([X, X + 1], axis=1))
+    pm.Potential("both", terms.sum(axis=1))
+
+
+def both() -> None:
+    """A change between two ways that labels work: together and one by one."""
+    mean, change = pm.Normal("mean"), pm.DiscreteUniform("change", 1, 3)
+    label = pm.Bernoulli("label", 0.3, shape=4)
+    rate = pm.math.switch(np.arange(4) < change, mean * label, 2.0 - label)
+    pm.Normal("y", rate, 1.0, observed=X)
+
+
+def neighbours() -> None:
+    """Labels that depend on each other."""
+    mean = pm.Normal("mean")
+    label = pm.Bernoulli("label", 0.4, shape=4)
+    pm.Normal("y", mean * label, 1.0, observed=X)
+    pm.Potential("alike", (label[1:] * label[:-1]).sum() * mean)
+
+
+def hierarchy() -> None:
+    """A label whose own prior is another label's, and values with other bounds."""
+    top = pm.Bernoulli("top", 0.3)
+    label = pm.Binomial("label", n=np.array([1, 3]), p=0.2 + 0.5 * top, shape=2)
+    mean = pm.Normal("mean")
+    pm.Normal("y", mean + label, 1.0, observed=X[:2])
+
+
+CASES: dict[str, tuple[Callable[[], None], tuple[int, int, int]]] = {
+    "categories": (categories, (1, 3, 4)),
+    "groups": (groups, (1, 2, 2)),
+    "table": (table, (1, 3, 4)),
+    "both": (both, (3, 2, 4)),
+    "neighbours": (neighbours, (16, 1, 0)),
+    "hierarchy": (hierarchy, (2, 4, 2)),
+}
+EACH = pytest.mark.parametrize("name", CASES)
+
+
+def flat_of(body: Callable[[], None]) -> FlatModel:
+    """A model with its whole numbers."""
+    with pm.Model() as model:
+        body()
+    return flatten_model(model, integers=True)
+
+
+def values_of(flat: FlatModel) -> Callable[[np.ndarray], list[np.ndarray]]:
+    """Function from a row to both log densities."""
+    function = pytensor.function(
+        [flat.point, *flat.inputs], [flat.log_prior, flat.log_ratio], mode="FAST_COMPILE"
+    )
+    return lambda row: function(row, *flat.values)
+
+
+@EACH
+def test_sums_are_those_over_all_values(name: str) -> None:
+    """Catches entries that are taken for independent and are not, and a value that is left out."""
+    body, shape = CASES[name]
+    whole = flat_of(body)
+    summed = summed_out(whole)
+    assert isinstance(summed, FlatModel)
+    assert summed.summed is not None
+    assert summed.summed.plan.shape == shape
+    of_whole, of_sum = values_of(whole), values_of(summed)
+    row = PriorDraws(whole.model)(np.random.default_rng(1), 1)[0]
+    terms = []
+    for values in product(*(range(site.lower, site.upper + 1) for site in whole.sites)):
+        row[[site.column for site in whole.sites]] = values
+        terms.append(of_whole(row))
+    prior, ratio = np.array(terms, dtype=float).T
+    found = of_sum(row[whole.continuous])
+    assert found[0] == pytest.approx(logsumexp(prior), abs=1e-9)
+    assert sum(found) == pytest.approx(logsumexp(prior + ratio), abs=1e-9)
+
+
+def test_whole_numbers_are_drawn_again() -> None:
+    """Catches draws of another law than that given the continuous variables."""
+    whole = flat_of(both)
+    summed = summed_out(whole)
+    assert isinstance(summed, FlatModel)
+    row = np.full((5_000, 1), 1.2)
+    draws = constrain(summed, row)
+    joint = np.column_stack([draws["change"], draws["label"]])
+    of_whole = values_of(whole)
+    points = np.array(list(product((1, 2, 3), *[(0, 1)] * 4)))
+    log_p = np.array([float(sum(of_whole(np.array([1.2, *point])))) for point in points])
+    probability = np.exp(log_p - logsumexp(log_p))
+    counts = (joint[:, None] == points).all(axis=2).sum(axis=0)
+    keep = probability > 0.001
+    error = np.sqrt(probability[keep] * (1 - probability[keep]) / len(joint))
+    assert np.all(np.abs(counts[keep] / len(joint) - probability[keep]) < 5 * error)
+    assert draws["change"].dtype.kind == draws["label"].dtype.kind == "i"
+
+
+LEFT = {
+    "endless": (
+        lambda: pm.Normal("y", pm.Normal("a") + pm.Poisson("k", 3), 1, observed=1.0),
+        "end",
+    ),
+    "too_many": (
+        lambda: pm.Normal(
+            "y", pm.Normal("a") * pm.Bernoulli("k", 0.5, shape=13).sum(), 1, observed=1.0
+        ),
+        "depend on each other, and have 8,192 values",
+    ),
+    "nothing_else": (
+        lambda: pm.Normal("y", pm.Bernoulli("k", 0.5), 1, observed=1.0),
+        "no continuous variable",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_cannot_be_summed_is_left(name: str) -> None:
+    """Catches a sum that is not all of it, and an error without a remedy."""
+    body, reason = LEFT[name]
+    whole = flat_of(body)  # type: ignore[arg-type]
+    found = summed_out(whole)
+    assert isinstance(found, NotSummed)
+    assert reason in found.reason
+    with pytest.raises(lz.DiscreteVariableError, match=r"\['k'\] are not summed out.*sample_hais"):
+        lz.sample_hais(model=whole.model, sum_out=True, progressbar=False)
+
+
+def test_pieces_that_do_not_add_up_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Positive control: a graph that is read wrongly is found by its values."""
+    gathered = summing._gathered
+
+    def without_likelihood(pieces: list, owners: list, plan: object) -> tuple:
+        free, owned = gathered(pieces, owners, plan)
+        return free, owned * 0.5
+
+    monkeypatch.setattr(summing, "_gathered", without_likelihood)
+    found = summed_out(flat_of(groups))
+    assert isinstance(found, NotSummed)
+    assert "do not add up" in found.reason
+
+
+def test_owners_are_followed_through_a_graph() -> None:
+    """Catches an operation that mixes elements and is taken for one that does not."""
+    z, a = pt.lvector("z"), pt.dvector("a")
+    at = {z: np.array([0, 1, 0]), a: np.array([1.0, 2.0])}
+    apart = [
+        a[z],
+        pt.exp(z)[1:],
+        (z[:, None] * a).sum(axis=1),
+        z[np.array([2, 2, 0])],
+        pt.stack([z[1]]),
+    ]
+    mixed = [z.sum(), pt.cumsum(z), z[1:] * z[:-1], pt.sort(z), a[z].sum(), pt.dot(z, z)]
+    tracer = Tracer([*apart, *mixed], at)
+    owners = tracer.owners({z: np.arange(3)})
+    expected = [[0, 1, 2], [1, 2], [0, 1, 2], [2, 2, 0], [1]]
+    for found, right in zip(owners, expected, strict=False):
+        assert found.tolist() == right
+    assert all(np.any(found == SEVERAL) for found in owners[len(apart) :])
+
+
+def test_evidence_sums_out_and_says_so() -> None:
+    """Catches a model of which evidence moves labels that it could sum out."""
+    energy = energies.coal_mining()
+    tree = lz.evidence(energy.model, random_seed=1, progressbar=False)
+    models.assert_log_z(tree, energy.log_z, within=0.05)
+    attrs = tree["evidence"].attrs
+    assert attrs["summed_out"] == "['change'] entry by entry"
+    assert "summed out" in attrs["reason"]
+    assert tree["evidence"]["estimator"].values.tolist() == ["hais", "importance"]
+    assert energy.sample_posterior is not None
+    exact = energy.sample_posterior(np.random.default_rng(1), 20_000)["change"]
+    change = tree["posterior"]["change"].to_numpy().ravel()
+    assert change.dtype.kind == "i"
+    assert abs(change.mean() - exact.mean()) < 5 * exact.std() / np.sqrt(change.size / 2)
+
+
+def test_a_bridge_sums_out() -> None:
+    """Catches a bridge that refuses what it can sum, or compares it with another density."""
+    energy = energies.coal_mining()
+    settings = {"random_seed": 1, "progressbar": False, "quiet": True, "cores": 1}
+    draws = pm.sample(draws=500, chains=2, model=energy.model, **settings)
+    tree = lz.bridge_sampling(draws, energy.model, random_seed=1, progressbar=False)
+    models.assert_log_z(tree, energy.log_z, within=0.05)
+    assert tree["evidence"].attrs["summed_out"] == "['change'] entry by entry"
