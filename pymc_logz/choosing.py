@@ -309,8 +309,6 @@ def _with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.Dat
     group = tree["evidence"].to_dataset()
     if group[ESTIMATOR].size > 1 or "posterior" not in tree.children:
         return tree  # it has second estimates of its own, or is of many data rows
-    if isinstance(_continuous(model), NotSummed):
-        return tree  # a fit has no whole numbers
     if _is_restricted(group, model, how):
         return tree  # the constant of a restricted prior is known to the first method only
     first = _estimate(group)
@@ -319,6 +317,8 @@ def _with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.Dat
             model = likelihood_form(model)
         except ModelError:
             return tree  # it has no likelihood that could be written down
+    if isinstance(_continuous(model), NotSummed):
+        return tree  # a fit has no whole numbers
     try:
         with progress_bar(how.progressbar) as progress:
             report = report_count(progress, "Second estimate", 1)
@@ -347,7 +347,7 @@ def _is_restricted(group: xr.Dataset, model: pm.Model, how: How) -> bool:
 
 def _continuous(model: pm.Model) -> FlatModel | NotSummed:
     """The model with its discrete variables summed out, if it has any."""
-    flat = flatten_model(model, integers=not exact_observations(model))
+    flat = flatten_model(model, integers=True)
     return summed_out(flat) if flat.sites else flat
 
 
