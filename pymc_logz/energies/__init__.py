@@ -13,6 +13,9 @@
 `gaussian_shells`      Two thin spherical shells of unequal mass
 `laplace_experts`      Product of Laplace experts: kinks
 `student_t_experts`    Product of Student-t experts: heavy tails
+`linear_generative`    Sparse or normal causes of one image patch
+`bilinear_generative`  Causes of two factors, behind one image patch
+`mean_covariance_rbm`  Hidden units for means and for covariances of a patch
 `gaussian_rbm`         Restricted Boltzmann machine: many modes, parameters to learn
 `bernoulli_rbm`        Restricted Boltzmann machine of bits, log Z exact if it is small
 `boltzmann_machine`    Bits of which any two may interact
@@ -40,6 +43,11 @@ from pymc_logz.energies.boltzmann import gaussian_rbm, gaussian_rbm_log_z
 from pymc_logz.energies.conjugate import beta_bernoulli, poisson_gamma, skewed_bimodal
 from pymc_logz.energies.discrete import coal_mining, labelled_mixture, thinned_poisson
 from pymc_logz.energies.experts import laplace_experts, random_filters, student_t_experts
+from pymc_logz.energies.images import (
+    bilinear_generative,
+    linear_generative,
+    mean_covariance_rbm,
+)
 from pymc_logz.energies.multimodal import (
     gaussian_shells,
     ridge,
@@ -57,6 +65,7 @@ __all__ = [
     "base_log_odds",
     "bernoulli_rbm",
     "beta_bernoulli",
+    "bilinear_generative",
     "boltzmann_machine",
     "coal_mining",
     "gaussian_rbm",
@@ -66,7 +75,9 @@ __all__ = [
     "ising_torus",
     "labelled_mixture",
     "laplace_experts",
+    "linear_generative",
     "linear_regression",
+    "mean_covariance_rbm",
     "poisson_gamma",
     "radiata_pine",
     "radiata_pine_data",

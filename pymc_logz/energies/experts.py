@@ -1,14 +1,14 @@
-"""Products of experts with a complete set of filters.
+"""Products of experts.
 
-The energy of a point x in d dimensions is a sum over the rows of a square matrix F (the filters)
-of a function of one number each, u = F x::
+The energy of a point x in d dimensions is a sum over the rows of a matrix F (the filters) of a
+function of one number each, u = F x::
 
     E(x) = sum over l of e(u_l),   p(x) = exp(-E(x)) / Z
 
 With as many filters as dimensions, u is only a change of variables, so the u_l are independent
-and log Z is the sum of one-dimensional integrals minus log|det F|. See equations 36 to 38 of
-J. Sohl-Dickstein, B. Culpepper (2012), Hamiltonian annealed importance sampling for partition
-function estimation, arXiv:1205.1925.
+and log Z is the sum of one-dimensional integrals minus log|det F|. With more it is not known. See
+equations 36 to 38 of J. Sohl-Dickstein, B. Culpepper (2012), Hamiltonian annealed importance
+sampling for partition function estimation, arXiv:1205.1925.
 
 In PyMC the reference is ``x ~ Normal(0, 1)``, and a potential replaces it by exp(-E).
 """
@@ -54,21 +54,19 @@ def random_filters(random_seed: int | np.random.Generator, d: int) -> np.ndarray
 
 
 def _log_abs_det(filters: np.ndarray) -> float:
-    """Log absolute determinant of a square, invertible matrix."""
-    if filters.ndim != 2 or filters.shape[0] != filters.shape[1]:
+    """Log absolute determinant of filters (L, d) if L = d, NaN if there are more."""
+    if filters.ndim != 2 or np.linalg.matrix_rank(filters) < filters.shape[1]:
         raise ValueError(
-            f"filters of shape {filters.shape} must be square (d, d): log Z has no closed form for "
-            "another number of filters"
+            f"filters of shape {np.shape(filters)} must be a matrix (L, d) of rank d: where a "
+            "direction has no filter, Z is infinite"
         )
-    log_det = float(np.linalg.slogdet(filters)[1])
-    if not np.isfinite(log_det):
-        raise ValueError("filters must be an invertible matrix: with this one Z is infinite")
-    return log_det
+    square = filters.shape[0] == filters.shape[1]
+    return float(np.linalg.slogdet(filters)[1]) if square else np.nan
 
 
 def _build_model(filters: np.ndarray, energy: Callable[[Tensor], Tensor]) -> pm.Model:
     """PyMC model whose log density is -energy(filters x) exactly."""
-    d = len(filters)
+    d = filters.shape[1]
     with pm.Model() as model:
         x = pm.Normal("x", *float64(0, 1), shape=d)
         log_reference = -(x**2).sum() / 2 - d / 2 * np.log(2 * np.pi)
@@ -85,17 +83,18 @@ def laplace_experts(filters: np.ndarray) -> Energy:
     Parameters
     ----------
     filters : numpy.ndarray
-        Filters, shape (d, d), one per row.
+        Filters, shape (L, d), one per row, L at least d.
 
     Returns
     -------
     Energy
-        Free variable ``x``, shape (d,).
+        Free variable ``x``, shape (d,). With more than d filters there is no exact log Z (NaN), and
+        there are no exact draws.
 
     Raises
     ------
     ValueError
-        If the filters are no square, invertible matrix.
+        If the filters are no matrix of rank d.
 
     References
     ----------
@@ -109,12 +108,14 @@ def laplace_experts(filters: np.ndarray) -> Energy:
     0.0
     """
     log_det, d = _log_abs_det(filters), len(filters)
+    exact = np.isfinite(log_det)
 
     def sample(rng: np.random.Generator, n: int) -> Draws:
         return {"x": np.linalg.solve(filters, rng.laplace(size=(d, n))).T}
 
     model = _build_model(filters, lambda u: pt.abs(u).sum())
-    return Energy("laplace_experts", model, float(d * np.log(2)) - log_det, sample, SOURCE)
+    log_z = float(d * np.log(2)) - log_det
+    return Energy("laplace_experts", model, log_z, sample if exact else None, SOURCE)
 
 
 def student_t_experts(filters: np.ndarray, exponents: np.ndarray) -> Energy:
@@ -129,19 +130,20 @@ def student_t_experts(filters: np.ndarray, exponents: np.ndarray) -> Energy:
     Parameters
     ----------
     filters : numpy.ndarray
-        Filters, shape (d, d), one per row.
+        Filters, shape (L, d), one per row, L at least d.
     exponents : numpy.ndarray
-        Exponents lambda, shape (d,), each above 1/2; variances exist above 3/2.
+        Exponents lambda, shape (L,), each above 1/2; variances exist above 3/2.
 
     Returns
     -------
     Energy
-        Free variable ``x``, shape (d,).
+        Free variable ``x``, shape (d,). With more than d filters there is no exact log Z (NaN), and
+        there are no exact draws.
 
     Raises
     ------
     ValueError
-        If the filters are no square, invertible matrix, or an exponent is not above 1/2.
+        If the filters are no matrix of rank d, or an exponent is not above 1/2.
 
     References
     ----------
@@ -156,6 +158,7 @@ def student_t_experts(filters: np.ndarray, exponents: np.ndarray) -> Energy:
     """
     exponents = np.asarray(exponents, dtype=float)
     log_det, nu = _log_abs_det(filters), 2 * exponents - 1
+    exact = np.isfinite(log_det)
     if exponents.shape != (len(filters),) or not np.all(nu > 0):
         raise ValueError(
             f"exponents={exponents} must have shape ({len(filters)},), with every entry above 0.5: "
@@ -168,4 +171,5 @@ def student_t_experts(filters: np.ndarray, exponents: np.ndarray) -> Energy:
 
     model = _build_model(filters, lambda u: (exponents * pt.log1p(u**2)).sum())
     log_integrals = gammaln(exponents - 0.5) - gammaln(exponents) + np.log(np.pi) / 2
-    return Energy("student_t_experts", model, float(log_integrals.sum()) - log_det, sample, SOURCE)
+    log_z = float(log_integrals.sum()) - log_det
+    return Energy("student_t_experts", model, log_z, sample if exact else None, SOURCE)

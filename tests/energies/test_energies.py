@@ -284,8 +284,8 @@ def test_quadrature_tools() -> None:
         (lambda: energies.beta_bernoulli(5, 6), "successes=6"),
         (lambda: energies.ridge(5, 0), "y=0"),
         (lambda: energies.gaussian_shells(1), "d=1"),
-        (lambda: energies.laplace_experts(np.ones((2, 3))), "square"),
-        (lambda: energies.laplace_experts(np.ones((2, 2))), "invertible"),
+        (lambda: energies.laplace_experts(np.ones((2, 3))), "rank"),
+        (lambda: energies.laplace_experts(np.ones((2, 2))), "rank"),
         (lambda: energies.student_t_experts(FILTERS, np.full(3, 0.5)), "above 0.5"),
         (lambda: energies.radiata_pine("height"), "covariate='height'"),  # type: ignore[arg-type]
         (lambda: energies.radiata_pine_data("old"), "version='old'"),  # type: ignore[arg-type]
