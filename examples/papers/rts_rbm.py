@@ -20,6 +20,7 @@ It saves ``rts_rbm_1.png`` and so on. docs/theory/rts_paper.md says what comes o
 """
 
 import argparse
+import sys
 import time
 import warnings
 from dataclasses import replace
@@ -30,7 +31,6 @@ import matplotlib
 matplotlib.use("Agg")
 
 import numpy as np
-import rts_rbm_figures as figures
 from scipy.special import expit, logsumexp, softmax
 from sklearn.datasets import load_digits
 
@@ -50,15 +50,19 @@ from pymc_logz.runners.block import Block
 from pymc_logz.runners.temper import TemperBlock, Walkers, walk
 from pymc_logz.tempered.warm_up import climb, make_ladder
 
+sys.path.append(str(Path(__file__).parent))
+
+import rts_figures as figures
+
 HIDDEN = {12: 20_000, 100: 20_000, 500: 10_000}  # units, and updates that they learn by
 N_CHAINS, N_LEVELS, N_ROUNDS, ROUND = 100, 100, 10, 50
 BEFORE = N_LEVELS + N_ROUNDS * ROUND  # sweeps before a tempered run
-SMALL = {"sweeps": (1000, 3000, 10000), "replicates": 10, "truth": 30000, "updates": 300}
+SMALL = {"sweeps": (1000, 3000, 10000), "replicates": 10, "truth": 30000, "updates": 400}
 PAPER = {"sweeps": (1000, 10000, 100000), "replicates": 50, "truth": 1000000, "updates": 8000}
 MOST_FOR_MBAR, MOST_SUMMED_OUT = 200_000, 3000
 TEMPERATURES = (10, 30, 100, 300, 1000)
 N_BOOTSTRAP, N_ESTIMATES, MBAR_ESTIMATES = 10_000, 100, 10
-SIZES = {"walkers": 400, "between": 25, "alpha": 0.2, "rate": 0.02}
+SIZES = {"data": 150, "walkers": 400, "between": 25, "alpha": 0.2, "rate": 0.05}
 
 
 def digits(rng):
@@ -289,7 +293,7 @@ def gradient(rbm, visible, weight):
 
 def tracking_study(train, test, n_hidden, n_updates, rng):
     """Figure 5: log likelihoods tracked while a machine learns, and AIS now and then."""
-    few, rate, alpha = train[:400], SIZES["rate"], SIZES["alpha"]
+    few, rate, alpha = train[: SIZES["data"]], SIZES["rate"], SIZES["alpha"]
     rbm = learn(few, n_hidden, rng, 300)
     run = Tempered(rbm, n_chains=SIZES["walkers"], log_prior=lambda betas: 2 * betas)
     run.rounds(rng)

@@ -100,7 +100,7 @@ def errors(found: dict[tuple[str, int], Any], log_z: float) -> pd.DataFrame:
         }
     table = pd.DataFrame(rows).T
     table.index.names = ["method", "sweeps"]
-    return table.sort_index(level="sweeps", sort_remaining=False)
+    return table.sort_index()
 
 
 def draw_errors(tables: dict[int, pd.DataFrame]) -> Any:
@@ -110,7 +110,7 @@ def draw_errors(tables: dict[int, pd.DataFrame]) -> Any:
     )
     for (above, below), (n, table) in zip(axes.T, tables.items(), strict=True):
         for name in table.index.unique("method"):
-            of_one = table.loc[name]
+            of_one = table.xs(name, level="method").sort_index()
             style = {"color": COLOURS[name], "marker": "o", "ms": 3, "lw": 1.2, "label": name}
             above.plot(of_one.index, of_one["mean"], **style)
             below.loglog(of_one.index, of_one["rmse"], **style)
