@@ -11,7 +11,7 @@ from support.small_machines import KNOWN
 
 from pymc_logz.estimators import importance_log_z
 
-SIZES = {"sweeps": (700, 900), "replicates": 4, "truth": 1000, "updates": 4}
+SIZES = {"sweeps": (650, 750), "replicates": 3, "truth": 1000, "updates": 4}
 
 
 @pytest.fixture(scope="module")

@@ -106,16 +106,16 @@ def errors(found: dict[tuple[str, int], Any], log_z: float) -> pd.DataFrame:
 def draw_errors(tables: dict[int, pd.DataFrame]) -> Any:
     """Figure 3: mean error and root mean square error against sweeps."""
     figure, axes = plt.subplots(
-        2, len(tables), figsize=(4 * len(tables), 6.4), layout="constrained", sharex=True
+        2, len(tables), figsize=(4 * len(tables), 6.4), layout="constrained", squeeze=False
     )
     for (above, below), (n, table) in zip(axes.T, tables.items(), strict=True):
         for name in table.index.unique("method"):
             of_one = table.xs(name, level="method").sort_index()
             style = {"color": COLOURS[name], "marker": "o", "ms": 3, "lw": 1.2, "label": name}
-            above.plot(of_one.index, of_one["mean"], **style)
-            below.loglog(of_one.index, of_one["rmse"], **style)
+            above.plot(of_one.index.to_numpy(), of_one["mean"].to_numpy(), **style)
+            below.loglog(of_one.index.to_numpy(), of_one["rmse"].to_numpy(), **style)
         above.axhline(0, color="0.1", lw=0.8)
-        above.set(title=f"{n} hidden units", yscale="symlog", xscale="log")
+        above.set(title=f"{n} hidden units", xscale="log")
         above.set_yscale("symlog", linthresh=0.05)
         below.set_xlabel("Gibbs sweeps of each of 100 chains")
     axes[0, 0].set_ylabel("mean error of log Z, nats")
