@@ -70,7 +70,7 @@ STATUS_SENTENCES = {
     "missed_mode": (
         "Searches from prior draws lead to mass where no chain has been, so log Z lacks its share "
         "and is too low; use more chains (chains=), which start at different points, and compare "
-        "them (az.rhat)."
+        "them (az.rhat), or a method that starts at the prior (pymc_logz.sample_hais)."
     ),
     "disagrees": (
         "Another estimate differs by more than the errors allow (evidence.attrs['doubts'] says "

@@ -28,6 +28,7 @@ from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_doubts
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH
 from pymc_logz.trees.layout import RunRecord, data_datasets, evidence_dataset, make_tree
+from pymc_logz.trees.modes import mode_doubts
 from pymc_logz.trees.posterior import posterior_of
 from pymc_logz.trees.tails import tail_doubts
 from pymc_logz.weights import resampled
@@ -266,10 +267,15 @@ def doubts_of_run(
     runs = [of_model(run, directions.reference) for run in directions.forward]
     position = np.concatenate([run.position for run in runs])
     rows = position[resampled(np.concatenate([run.log_weight for run in runs]), rng, N_LOOKED_AT)]
-    return [
+    doubts = [
         *tail_doubts(prepared.flat, block.densities, rows, rng),
         *doubts_of(estimate, planned, directions.forward),
     ]
+    if directions.reference.taken == "draws":  # no pilot has come from the prior
+        log_weight = np.concatenate([run.log_weight for run in runs])
+        ends = position[np.unique(resampled(log_weight, rng))]
+        doubts += mode_doubts(prepared, block.densities, ends, estimate.log_z, rng)
+    return doubts
 
 
 def estimates_of(directions: Directions) -> list[LogZEstimate]:

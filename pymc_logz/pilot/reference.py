@@ -65,6 +65,11 @@ class Reference:
         draw = self.mixture or evened_draws(block.path.sample_reference, funnel)
         return block.along(values, sample_reference=draw)
 
+    def draws_of_components(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Draws of a mixture that moves rows as they are, without its prior, shape (n, d)."""
+        assert self.mixture is not None
+        return replace(self.mixture, prior_share=0.0)(rng, n)
+
     def evened(self, rows: np.ndarray) -> np.ndarray:
         """Rows of the model (n, d), as they move."""
         return rows if self.funnel is None else self.funnel.evened(rows)

@@ -9,12 +9,14 @@ import xarray as xr
 from pymc_logz.errors import warn
 from pymc_logz.estimators import METHODS, LogZCurve, LogZEstimate, check_agreement
 from pymc_logz.estimators.agreement import joint_covariance
-from pymc_logz.trees.doubts import DOUBTS
+from pymc_logz.trees.doubts import DOUBTS, STATUSES, Doubt, doubted, noted
 from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset
 from pymc_logz.trees.readers import stored_draws
 
 MATERIAL = 0.25
 """Difference between methods that matters, in units of the first one's error."""
+OF_DRAWS = tuple(status for status in STATUSES if status != "disagrees")
+"""Statuses that a run has from its draws, whatever the method."""
 OFF = ("rule_error", "coarse_ladder", "disagrees", "degenerate")
 """Statuses of methods that are off by more than their error, by other methods on the same draws."""
 
@@ -60,8 +62,10 @@ def tempered_evidence(tree: xr.DataTree, methods: str | Sequence[str]) -> xr.Dat
     recommended = str(np.asarray(stored[ESTIMATOR])[0])
     curves = [METHODS[name](draws) for name in check_methods(methods, recommended)]
     departing, seen = departing_methods(curves)
-    dataset = evidence_dataset(_told([curve.estimate for curve in curves], departing), {})
-    dataset.attrs = {**stored.attrs, **seen}
+    doubts = stored_doubts(stored)
+    told = _told([curve.estimate for curve in curves], departing)
+    dataset = evidence_dataset(doubted(told, doubts), {})
+    dataset.attrs = {**stored.attrs, **noted([*doubts, *seen])}
     names = [curve.method for curve in curves]
     dataset = dataset.assign_coords(
         other_estimator=names, stage=np.arange(draws.n_levels), beta=("stage", draws.betas)
@@ -96,10 +100,16 @@ def _covariance(curves: Sequence[LogZCurve]) -> np.ndarray:
     return covariance
 
 
-def departing_methods(curves: Sequence[LogZCurve]) -> tuple[tuple[str, ...], dict[str, str]]:
+def stored_doubts(stored: xr.Dataset) -> list[Doubt]:
+    """What the run itself found against its draws, which every method has to hear."""
+    status = str(np.asarray(stored["status"])[0])
+    return [Doubt(status, str(stored.attrs.get(DOUBTS, "")))] if status in OF_DRAWS else []
+
+
+def departing_methods(curves: Sequence[LogZCurve]) -> tuple[tuple[str, ...], list[Doubt]]:
     """Names of the methods at odds with the others, after a warning that names them.
 
-    The second entry are attributes of the group ``evidence`` that say by how much.
+    The second entry says by how much.
     """
     usable = [curve for curve in curves if curve.usable]
     told = [curve for curve in curves if curve.status in OFF and "apart" in curve.details]
@@ -122,4 +132,4 @@ def departing_methods(curves: Sequence[LogZCurve]) -> tuple[tuple[str, ...], dic
             "integration departs on a coarse ladder, where more levels (betas=<int>) help; if "
             "others depart, use more draws or a larger tune"
         )
-    return departing, {DOUBTS: "; ".join(doubts)} if doubts else {}
+    return departing, [Doubt("disagrees", reason) for reason in doubts]

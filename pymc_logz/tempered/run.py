@@ -40,6 +40,7 @@ from pymc_logz.trees.layout import (
     make_tree,
     with_units,
 )
+from pymc_logz.trees.modes import mode_doubts
 from pymc_logz.trees.tails import tail_doubts
 from pymc_logz.weights import resampled
 
@@ -51,6 +52,8 @@ LEVELS_PER_STAGE = 2
 MAX_POSITIONS = 2**24
 """Numbers of a chain's positions that are kept to choose the posterior's draws from."""
 MIN_ROUND_TRIPS = 10
+N_OF_COMPONENTS = 2**11
+"""Draws of a reference that a mode is looked for beside."""
 LARGE_DEVIATION = 0.5
 
 
@@ -98,6 +101,11 @@ def run_tempered(
     doubts = []
     if len(rows := at_the_end(walks)):
         doubts = tail_doubts(prepared.flat, of_prior.densities, rows, rngs.checks)
+        if reference.taken == "draws":  # no pilot has come from the prior
+            # few walkers reach what the components lack, and those that do hide it
+            of_components = reference.draws_of_components(rngs.checks, N_OF_COMPONENTS)
+            log_z = float(rts(draws_of(frozen.ladder, walks)).log_z[-1])
+            doubts += mode_doubts(prepared, of_prior.densities, of_components, log_z, rngs.checks)
     return collect(prepared, frozen, reference, walks, settings, rngs.run, cost, doubts)
 
 

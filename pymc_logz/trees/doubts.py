@@ -15,6 +15,7 @@ DOUBTS = "doubts"
 """Attribute of the group ``evidence`` that says what the doubts are."""
 STATUSES = (
     "maybe_infinite",
+    "missed_mode",
     "lagging_rows",
     "approximate_draws",
     "wrong_draws",

@@ -1,0 +1,222 @@
+"""Modes that draws of a posterior lack: rows that walk there from the prior, by values alone."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_logz.models.tails import Densities
+from pymc_logz.paths.fitting import fitted_to_few
+from pymc_logz.weights import conditional_ess, log_mean, resampled
+
+N_ROWS = 512
+"""Rows that walk: as many as one call evaluates."""
+MAX_DIMS = 16
+"""Dimensions up to which rows that know values alone, and no gradient, get to a posterior."""
+N_MOVES, N_AT_END = 2, 6
+"""Moves at each temperature, and at the end."""
+MAX_STAGES = 24
+KEPT = 0.5
+"""Effective share of the rows that a step of the temperature keeps."""
+FAR = 1.5
+"""Distance from the nearest draw, in units of the largest between draws, beyond which a row is."""
+N_DRAWS, N_HELD_OUT = 2048, 512
+"""Draws that distances are measured to, and those that tell how large they are between draws."""
+N_LOOKED_AT, N_LINES, N_POINTS = 32, 4, 15
+"""Far rows that are looked at, lines from each to draws nearby, and points on a line."""
+BARRIER = 3.0
+"""Nats by which the density falls on all lines to the draws from a row in another mode."""
+LEAST_SHARE = 0.01
+"""Share of the posterior that matters: 0.01 nats."""
+
+
+@dataclass(frozen=True)
+class Walked:
+    """Rows that walked from the prior to the posterior."""
+
+    rows: np.ndarray
+    """Shape (n, d)."""
+    log_target: np.ndarray
+    """Shape (n,)."""
+    founder: np.ndarray
+    """Which row of the prior each descends from, shape (n,)."""
+
+
+@dataclass(frozen=True)
+class OtherMode:
+    """Where rows from the prior are and no draw is."""
+
+    share: float
+    """Of the rows."""
+    log_z: float
+    """Log of the mass there, roughly."""
+
+
+def other_mode(
+    densities: Densities,
+    start: np.ndarray,
+    draws: np.ndarray,
+    log_z: float,
+    rng: np.random.Generator,
+) -> OtherMode | None:
+    """Mass that draws of a posterior lack, as far as rows from the prior find it; or None.
+
+    Rows are resampled on their way, and moved by differences between each other. Of those that end
+    far from all draws, the density is looked at on lines to draws nearby: where it falls by
+    `BARRIER` on all of them, a row is in another mode. The mass around such rows is measured
+    by importance sampling. A mode is found if some of the n rows start in its basin, with
+    probability ``1 - (1 - s)**n`` where that is a share s of the prior, and if it has mass enough
+    on the way for their descendants to live.
+
+    Parameters
+    ----------
+    densities
+        Of the model.
+    start
+        Draws of the prior, shape (n, d).
+    draws
+        Draws of the posterior, shape (m, d).
+    log_z
+        Log Z as the draws have it.
+    rng
+        Generator of the walk.
+    """
+    walked = walk_from_prior(densities, start, rng)
+    if walked is None:
+        return None
+    far, nearest = _far_rows(walked.rows, draws, rng)
+    if len(far) < LEAST_SHARE * len(start):
+        return None
+    seen = rng.permutation(len(far))[:N_LOOKED_AT]
+    apart = seen[_are_apart(densities, walked, far[seen], nearest[seen])]
+    share = len(far) * len(apart) / len(seen) / len(start)
+    if share < LEAST_SHARE or len(np.unique(walked.founder[far[apart]])) < 2:
+        return None
+    log_mass = _log_mass(densities, walked.rows[far[apart]], draws, rng)
+    if log_mass < np.log(LEAST_SHARE) + log_z:
+        return None
+    return OtherMode(share, log_mass)
+
+
+def walk_from_prior(
+    densities: Densities, start: np.ndarray, rng: np.random.Generator
+) -> Walked | None:
+    """Rows at the posterior that descend from these of the prior; None if they do not get there."""
+    n = len(start)
+    rows, (prior, ratio) = start.copy(), _finite(densities, start)
+    founder, beta = np.arange(n), 0.0
+    for _ in range(MAX_STAGES):
+        step = _next_step(ratio, 1.0 - beta)
+        beta += step
+        if not np.isfinite(ratio.max()):
+            return None
+        with np.errstate(invalid="ignore"):
+            chosen = resampled(np.where(np.isneginf(ratio), -np.inf, step * ratio), rng, n)
+        rows, prior, ratio, founder = (x[chosen] for x in (rows, prior, ratio, founder))
+        for _ in range(N_MOVES if beta < 1.0 else N_AT_END):
+            rows, prior, ratio = _moved(densities, rows, prior, ratio, beta, rng)
+        if beta >= 1.0:
+            return Walked(rows, prior + ratio, founder)
+    return None
+
+
+def _finite(densities: Densities, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Densities with -inf for NaN."""
+    with np.errstate(all="ignore"):
+        return tuple(np.where(np.isnan(part), -np.inf, part) for part in densities(rows))  # type: ignore[return-value]
+
+
+def _next_step(ratio: np.ndarray, left: float) -> float:
+    """Change of beta that keeps the effective share of the rows, at most what is left."""
+    finite = np.where(np.isfinite(ratio), ratio, -np.inf)
+
+    def kept(step: float) -> float:
+        with np.errstate(invalid="ignore"):
+            return conditional_ess(np.where(np.isneginf(finite), -np.inf, step * finite))
+
+    alive = float(np.isfinite(finite).mean())
+    if kept(left) >= KEPT * alive:
+        return left
+    low, high = 0.0, left
+    for _ in range(50):
+        middle = np.sqrt(low * high) if low > 0 else high / 16
+        low, high = (middle, high) if kept(middle) >= KEPT * alive else (low, middle)
+        if low > 0.95 * high:
+            break
+    return max(low, 1e-300)
+
+
+def _moved(
+    densities: Densities,
+    rows: np.ndarray,
+    prior: np.ndarray,
+    ratio: np.ndarray,
+    beta: float,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows after one move at this temperature: ter Braak (2006), doi 10.1007/s11222-006-8769-1.
+
+    A row proposes to move by the difference of two others, of any length from a tenth of the
+    usual, so that rows in one mode move by its width, whatever the distance to another.
+    """
+    n, d = rows.shape
+    first, second = rng.integers(n, size=(2, n))
+    length = 2.38 / np.sqrt(2 * d) * 10.0 ** rng.uniform(-1.5, 0, (n, 1))
+    jitter = 1e-3 * rows.std(axis=0) * rng.standard_normal((n, d))
+    proposed = rows + length * (rows[first] - rows[second]) + length * jitter
+    new_prior, new_ratio = _finite(densities, proposed)
+    with np.errstate(invalid="ignore"):
+        change = new_prior - prior + beta * (new_ratio - ratio)
+    accept = np.log1p(-rng.random(n)) < np.where(np.isnan(change), -np.inf, change)
+    pick = accept[:, None]
+    return (
+        np.where(pick, proposed, rows),
+        np.where(accept, new_prior, prior),
+        np.where(accept, new_ratio, ratio),
+    )
+
+
+def _far_rows(
+    rows: np.ndarray, draws: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows are far from all draws, and draws near each of them, shape (f, N_LINES, d)."""
+    # takes a third of a second, and most who import this module never get here
+    from scipy.spatial import KDTree
+
+    chosen = rng.permutation(len(draws))[: N_DRAWS + N_HELD_OUT]
+    n_held_out = min(N_HELD_OUT, len(chosen) // 4)
+    held_out, near = draws[chosen[:n_held_out]], draws[chosen[n_held_out:]]
+    centre, spread = draws.mean(axis=0), np.maximum(draws.std(axis=0), 1e-300)
+    tree = KDTree((near - centre) / spread)
+    usual = tree.query((held_out - centre) / spread)[0].max()
+    distance, index = tree.query((rows - centre) / spread, k=min(N_LINES, len(near)))
+    distance, index = distance.reshape(len(rows), -1), index.reshape(len(rows), -1)
+    (far,) = np.nonzero(distance[:, 0] > FAR * usual)
+    return far, near[index[far]]
+
+
+def _are_apart(
+    densities: Densities, walked: Walked, far: np.ndarray, nearest: np.ndarray
+) -> np.ndarray:
+    """Which far rows are parted from the draws by a barrier, shape (f,)."""
+    part = np.linspace(0.0, 1.0, N_POINTS + 2)[1:, None]
+    here = walked.rows[far][:, None, None]
+    points = here + part * (nearest[:, :, None] - here)
+    value = np.add(*_finite(densities, points.reshape(-1, here.shape[-1])))
+    value = value.reshape(points.shape[:-1])
+    ends = np.minimum(walked.log_target[far][:, None], value[..., -1])
+    falls = ends - value[..., :-1].min(axis=2)
+    return np.asarray(falls.min(axis=1) > BARRIER)
+
+
+def _log_mass(
+    densities: Densities, rows: np.ndarray, draws: np.ndarray, rng: np.random.Generator
+) -> float:
+    """Log of the target's mass around rows, of what is nearer to them than to the draws."""
+    from scipy.spatial import KDTree
+
+    fitted = fitted_to_few(rows, 5.0)
+    proposed = fitted(rng, N_ROWS)
+    spread = np.maximum(rows.std(axis=0), 1e-300)
+    own, others = (KDTree(some / spread).query(proposed / spread)[0] for some in (rows, draws))
+    value = np.add(*_finite(densities, proposed)) - fitted.log_density_of(proposed)
+    return log_mean(np.where(own < others, value, -np.inf))

@@ -1,0 +1,64 @@
+"""Draws that all sit in one of two modes never give a log Z with the status ok."""
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from arviz_base import from_dict
+from support.checks import make_rng
+
+import pymc_logz as lz
+from pymc_logz import EvidenceWarning
+
+pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
+CENTRE, SD = 3.0, 0.4
+SETTINGS = {"random_seed": 1, "progressbar": False}
+
+
+@pytest.fixture(scope="module")
+def model() -> pm.Model:
+    """Two modes in two dimensions, of equal mass: log Z = log 2 less a constant of the prior."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 3, shape=2)
+        pm.Normal("y", x**2, 2 * CENTRE * SD, observed=np.full(2, CENTRE**2))
+    return model
+
+
+def draws_in(signs: list[tuple[int, int]]) -> xr.DataTree:
+    """Draws in some of the four modes, by reflection of importance draws in the first."""
+    rng = make_rng("modes", str(signs))
+    x = CENTRE + 3 * SD * rng.standard_normal((100_000, 2))
+    log_f = -0.5 * (x / 3) ** 2 - 0.5 * ((x**2 - CENTRE**2) / (2 * CENTRE * SD)) ** 2
+    log_weight = (log_f + 0.5 * ((x - CENTRE) / (3 * SD)) ** 2).sum(axis=1)
+    log_weight[(x < 0).any(axis=1)] = -np.inf
+    kept = x[np.log(rng.random(len(x))) < log_weight - log_weight.max()][:4000]
+    chosen = kept * np.array(signs)[rng.integers(len(signs), size=4000)]
+    return from_dict({"posterior": {"x": chosen.reshape(4, 1000, 2)}})
+
+
+ALL = [(1, 1), (1, -1), (-1, 1), (-1, -1)]
+
+
+def test_a_bridge_from_one_mode_says_so(model: pm.Model) -> None:
+    """Catches half of Z, or a quarter, with the status ok."""
+    with pytest.warns(EvidenceWarning, match="a mode that no draw is in"):
+        tree = lz.bridge_sampling(draws_in(ALL[:1]), model, **SETTINGS)
+    assert tree["evidence"]["status"][0] == "missed_mode"
+    assert "walked from the prior" in tree["evidence"].attrs["doubts"]
+    whole = lz.bridge_sampling(draws_in(ALL), model, **SETTINGS)
+    assert whole["evidence"]["status"][0] == "ok"
+    change = float(whole["evidence"]["log_z"][0] - tree["evidence"]["log_z"][0])
+    assert change == pytest.approx(np.log(4), abs=0.1)
+
+
+def test_a_path_from_one_mode_says_so(model: pm.Model) -> None:
+    """Catches a reference fitted to draws of one mode, and methods that do not hear of it."""
+    tree = draws_in(ALL[:1])
+    with pytest.warns(EvidenceWarning, match="a mode that no draw is in"):
+        found = lz.sample_tempered(
+            100, 2, walkers=32, model=model, reference=tree, cores=1, **SETTINGS
+        )
+    assert found["evidence"]["status"][0] == "missed_mode"
+    methods = lz.evidence(found, methods=["rts", "mbar"])["evidence"]
+    assert list(methods["status"].values) == ["missed_mode", "missed_mode"]
+    assert "a mode that no draw is in" in methods.attrs["doubts"]
