@@ -46,7 +46,7 @@ def batch(
     point
         Symbolic vector, shape (d,).
     outputs
-        Scalars and vectors that depend on ``point``.
+        Scalars and vectors of static length, or of length d, that depend on ``point``.
     n_dims
         d.
     batching
@@ -115,7 +115,7 @@ def _row_evaluator(
 ) -> Callable[..., list[TensorVariable]]:
     """Batched outputs through one `RowMap` whose single output holds them side by side."""
     flat = [out.reshape((1,)) if out.ndim == 0 else out for out in outputs]
-    widths = [1 if out.ndim == 0 else n_dims for out in outputs]
+    widths = [1 if out.ndim == 0 else out.type.shape[0] or n_dims for out in outputs]
     joined = pt.specify_shape(pt.concatenate(flat).astype(pytensor.config.floatX), (sum(widths),))
     row_map = RowMap(*_as_one_input(inputs, joined, n_dims), parameters)
     ends = np.cumsum(widths)

@@ -216,7 +216,12 @@ def _as_part(pair: Any) -> Part:
     return Part(names, kernel)
 
 
-def for_variables(kernel: Kernel, owners: Sequence[str], sites: Sequence[Site]) -> Kernel:
+def for_variables(
+    kernel: Kernel,
+    owners: Sequence[str],
+    sites: Sequence[Site],
+    independent: Sequence[Site] = (),
+) -> Kernel:
     """The kernel for a row: composed with others where it does not move all of its variables.
 
     Parameters
@@ -227,6 +232,8 @@ def for_variables(kernel: Kernel, owners: Sequence[str], sites: Sequence[Site]) 
         Variable that each entry of a row belongs to, of length d.
     sites
         Entries that are whole numbers.
+    independent
+        Those of them that are independent given the rest of a row.
 
     Raises
     ------
@@ -249,9 +256,11 @@ def for_variables(kernel: Kernel, owners: Sequence[str], sites: Sequence[Site]) 
     rest = tuple(name for name in names if name not in taken)
     smooth = tuple(name for name in rest if name not in discrete)
     parts = [*([Part(smooth, Hamiltonian())] if smooth else []), *asked]
-    bound = [_bound(part, owners, sites) for part in parts]
+    bound = [_bound(part, owners, sites, tuple(independent)) for part in parts]
     left = [site for site in sites if owners[site.column] in rest]
-    return Compose((*bound, *_default_parts(left, owners)))
+    at_once = tuple(independent) if set(independent) <= set(left) else ()
+    left = [site for site in left if site not in at_once]
+    return Compose((*bound, *_default_parts(at_once, left, owners)))
 
 
 def _check_names(asked: Sequence[Part], names: Sequence[str], discrete: set[str]) -> None:
@@ -276,7 +285,9 @@ def _check_names(asked: Sequence[Part], names: Sequence[str], discrete: set[str]
             )
 
 
-def _bound(part: Part, owners: Sequence[str], sites: Sequence[Site]) -> Part:
+def _bound(
+    part: Part, owners: Sequence[str], sites: Sequence[Site], independent: tuple[Site, ...]
+) -> Part:
     """A part with its columns, and its entries if it moves whole numbers."""
     columns = tuple(i for i, name in enumerate(owners) if name in part.names)
     if not part.is_discrete:
@@ -288,21 +299,35 @@ def _bound(part: Part, owners: Sequence[str], sites: Sequence[Site]) -> Part:
             f"Gibbs scores each value, but those of {unknown} have no end that is known: use "
             "IntegerWalk() for them"
         )
-    kernel: Any = part.kernel
-    return Part(part.names, replace(kernel, sites=own), columns)
+    kernel: Any = replace(part.kernel, sites=own)  # type: ignore[type-var]
+    if isinstance(kernel, Gibbs) and kernel.together is not False:
+        if kernel.together and own != independent:
+            raise ValueError(
+                f"Gibbs(together=True) is given for {list(part.names)}, which the model does not "
+                "show to be independent given the other variables: leave together out"
+            )
+        kernel = replace(kernel, together=bool(own) and own == independent)
+    return Part(part.names, kernel, columns)
 
 
-def _default_parts(sites: Sequence[Site], owners: Sequence[str]) -> list[Part]:
-    """How whole numbers move by default: those of equally many values together."""
+def _default_parts(
+    at_once: tuple[Site, ...], sites: Sequence[Site], owners: Sequence[str]
+) -> list[Part]:
+    """How whole numbers move by default: independent ones, then others of equally many values."""
     by_count: dict[int, list[Site]] = {}
     for site in sites:
         by_count.setdefault((site.n_values or 0) if site.is_narrow else 0, []).append(site)
-    parts = []
+    groups: list[tuple[Any, tuple[Site, ...]]] = []
+    if at_once:
+        groups.append((Gibbs(at_once, together=True), at_once))
     for n_values, group in sorted(by_count.items(), reverse=True):
         if n_values == 1:
             continue
-        kernel = Gibbs(tuple(group)) if n_values else IntegerWalk(sites=tuple(group))
-        columns = tuple(site.column for site in group)
+        own = tuple(group)
+        groups.append((Gibbs(own) if n_values else IntegerWalk(sites=own), own))
+    parts = []
+    for kernel, moved in groups:
+        columns = tuple(site.column for site in moved)
         names = tuple(dict.fromkeys(owners[column] for column in columns))
         parts.append(Part(names, kernel, columns))
     return parts

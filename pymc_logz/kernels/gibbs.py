@@ -33,11 +33,16 @@ class Gibbs(KernelDefaults):
     many evaluations as the entries have values together, without gradients. Momentum is carried
     along.
 
+    Entries that the model's graph shows to be independent given all the rest, as labels of a
+    mixture are, are drawn at once: as many evaluations as one of them has values.
+
     Parameters
     ----------
     sites
         The entries, each with a known smallest and largest value; empty for those of the variables
         that the kernel is given to.
+    together
+        Whether these entries are independent, and drawn at once. None finds out from the model.
 
     References
     ----------
@@ -51,6 +56,7 @@ class Gibbs(KernelDefaults):
     """
 
     sites: tuple[Site, ...] = ()
+    together: bool | None = None
 
     needs_gradient: ClassVar[bool] = False
     moves_integers: ClassVar[bool] = True
@@ -63,8 +69,8 @@ class Gibbs(KernelDefaults):
         return self
 
     def evaluations_per_move(self, n_dims: int) -> int:
-        """Evaluations of the path: one for each value of each entry."""
-        return len(self.sites) * self._n_values
+        """Evaluations of the path: one for each value of each entry, or of one where all are."""
+        return (1 if self.together else len(self.sites)) * self._n_values
 
     def acceptance_for(self, target_accept: float) -> float:
         """Acceptance rate to tune for: nothing is tuned."""
@@ -90,6 +96,8 @@ class Gibbs(KernelDefaults):
         The acceptance rate is 1, since what is drawn is never rejected.
         """
         path = path.without_gradients()
+        if self.together:
+            return self._all_at_once(path, state, move, noise)
 
         def visit(*args: Any) -> list[Any]:
             which, uniform, position, reference, ratio, beta, step_size = args
@@ -104,6 +112,36 @@ class Gibbs(KernelDefaults):
         evaluation = state.evaluation._replace(log_reference=values[1], log_ratio=values[2])
         accepted = pt.ones_like(state.evaluation.log_ratio)
         return KernelState(values[0], state.momentum, evaluation), KernelInfo(accepted)
+
+    def _all_at_once(
+        self, path: AnnealingPath, state: KernelState, move: Move, noise: GibbsNoise
+    ) -> tuple[KernelState, KernelInfo]:
+        """Draw entries that are independent given the rest of their row."""
+        entries = path.entries
+        if entries is None or entries.sites != self.sites:
+            raise ValueError("together=True needs a path on which these entries are independent")
+        k, m = entries.n_values, len(self.sites)
+        found = path.evaluate_entries(state.position)
+        rest = found[0], found[2]
+        pieces = [part.reshape((-1, k, m)) for part in (found[1], found[3])]
+        beta = move.beta[:, None, None] if move.beta.ndim else move.beta
+        density = log_density(Evaluation(pieces[0], pieces[1], None, None), beta)
+        drawn_now = drawn(density.swapaxes(1, 2).reshape((-1, k)), noise.value.ravel())
+        columns = np.array([site.column for site in self.sites])
+        lower = np.array([site.lower or 0 for site in self.sites])
+        before = pt.cast(pt.clip(state.position[:, columns] - lower, 0, k - 1), "int64")
+        possible = (density.max(axis=1) > -np.inf).all(axis=1)
+        moves = ((move.step_size > 0) & possible)[:, None]
+        chosen = pt.switch(moves, drawn_now.reshape((-1, m)), before)
+        is_there = pt.eq(np.arange(k)[:, None], chosen[:, None, :])
+        reference, ratio = (
+            base + pt.switch(is_there, part, 0.0).sum(axis=(1, 2))
+            for base, part in zip(rest, pieces, strict=True)
+        )
+        position = pt.set_subtensor(state.position[:, columns], lower + chosen)
+        evaluation = state.evaluation._replace(log_reference=reference, log_ratio=ratio)
+        accepted = pt.ones_like(state.evaluation.log_ratio)
+        return KernelState(position, state.momentum, evaluation), KernelInfo(accepted)
 
     def _visit(
         self,

@@ -118,15 +118,15 @@ def row_variable(name: str, model: pm.Model, shapes: Sequence[tuple[int, ...]]) 
 
 
 def split_row(
-    row: TensorVariable, model: pm.Model, start: Mapping[str, np.ndarray]
+    row: TensorVariable, variables: Sequence[Any], start: Mapping[str, np.ndarray]
 ) -> dict[Any, Any]:
-    """Value variables of a model as parts of a symbolic row of floating-point numbers (d,).
+    """Value variables as parts, one after the other, of a symbolic row of floats (d,).
 
     Whole numbers are rounded to, so that no gradient leads through them.
     """
     parts: dict[Any, Any] = {}
     end = 0
-    for var in model.value_vars:
+    for var in variables:
         shape = start[var.name].shape
         first, end = end, end + int(np.prod(shape, dtype=int))
         part = row[first:end].reshape(shape)

@@ -29,7 +29,7 @@ from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.elliptical import Elliptical, EllipticalTerms, log_density_by
 from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.paths.mixture import mixture_path
-from pymc_logz.paths.sites import Site
+from pymc_logz.paths.sites import Entries, Site
 
 if TYPE_CHECKING:
     from pymc_logz.models.summing import Summed
@@ -56,6 +56,8 @@ class FlatModel:
     """Symbolic data that differ from row to row, shape (D,), if there are any."""
     sites: tuple[Site, ...] = ()
     """Entries of a row that are whole numbers."""
+    entries: Entries | None = None
+    """Those of them that are independent given all the rest, if any are known to be."""
     inputs: tuple[TensorVariable, ...] = ()
     """Symbolic data that all rows share: inputs of whatever is compiled from the densities."""
     values: tuple[np.ndarray, ...] = ()
@@ -165,7 +167,9 @@ def _flat_graph(
     densities = [pt.as_tensor(density, allow_xtensor_conversion=True) for density in densities]
     shapes = tuple(start[var.name].shape for var in model.value_vars)
     point = row_variable("row", model, shapes)
-    densities = clone_replace(densities, split_row(point, model, start), rebuild_strict=False)
+    densities = clone_replace(
+        densities, split_row(point, model.value_vars, start), rebuild_strict=False
+    )
     (log_prior, log_ratio), containers = with_data_inputs(densities, kept)
     names = tuple(var.name for var in model.value_vars)
     flat = FlatModel(
@@ -197,6 +201,7 @@ def model_path(
         parameters=flat.inputs,
         values=flat.values,
         sites=flat.sites,
+        entries=flat.entries,
         kept=flat.kept,
     )
     if not isinstance(reference, Elliptical):
@@ -265,7 +270,7 @@ def _constrainer(
     names = [var.name for var in outputs]
     outputs = [pt.as_tensor(var, allow_xtensor_conversion=True) for var in outputs]
     row = row_variable("row", model, flat.shapes)
-    parts = split_row(row, model, starting_point(model))
+    parts = split_row(row, model.value_vars, starting_point(model))
     outputs = clone_replace(outputs, parts, rebuild_strict=False)
     outputs, data = with_data_inputs(outputs, kept)
     batch = pt.matrix("rows", dtype=row.dtype, shape=(None, n_dims))

@@ -8,6 +8,7 @@ import pymc as pm
 
 from pymc_logz.errors import DiscreteVariableError, says_if_interrupted
 from pymc_logz.models.data_rows import DataRows, symbolic_data
+from pymc_logz.models.entries import with_entries
 from pymc_logz.models.flat import FlatModel, flatten_model
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.models.prior_check import check_priors
@@ -101,6 +102,8 @@ def prepare(
     columns = None
     if flat.sites and sum_out is not False:
         flat, columns = without_integers(flat, must=bool(sum_out))
+    if columns is None and rows is None and not simulate_data:
+        flat = with_entries(flat)
     prior = PriorDraws(model, needed=needs_prior_draws, columns=columns)
     doubt = None
     if prior.obstacle is None:

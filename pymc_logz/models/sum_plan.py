@@ -90,15 +90,7 @@ def sum_plan(
     endless = sorted({owners[site.column] for site in sites if site.n_values is None})
     if endless:
         return NotSummed(f"the values of {endless} have no end that is known")
-    tracer = Tracer(pieces, {var: start[var.name] for var in model.value_vars})
-    followed: dict[Any, Owners] = {}
-    entries = numbered(model, start)
-    # arrays first: a few lone numbers can be summed together
-    for var in sorted(entries, key=lambda var: -entries[var].size):
-        tried = {**followed, var: entries[var]}
-        if not any(np.any(one == SEVERAL) for one in tracer.owners(tried)):
-            followed = tried
-    alone = tuple(sorted(int(i) for numbers in followed.values() for i in numbers.ravel()))
+    alone, found = independent_entries(model, sites, pieces, start)
     others = [site for i, site in enumerate(sites) if i not in alone]
     together = list(dict.fromkeys(owners[site.column] for site in others))
     n_points = int(np.prod([float(site.n_values or 1) for site in others]))
@@ -111,12 +103,36 @@ def sum_plan(
     apart = list(dict.fromkeys(owners[sites[i].column] for i in alone))
     route = [f"{apart} entry by entry"] if apart else []
     route += [f"{together} over all {n_points:,} values"] if together else []
-    found = tuple(tracer.owners(followed))
     plan = SumPlan(tuple(sites), alone, points, found, " and ".join(route))
     n_terms = plan.shape[0] * plan.shape[1] * sum(one.size for one in found)
     if n_terms > MAX_TERMS:
         return NotSummed(f"a sum has {n_terms:,} terms for each point")
     return plan
+
+
+def independent_entries(
+    model: pm.Model,
+    sites: Sequence[Site],
+    pieces: Sequence[Any],
+    start: Mapping[str, np.ndarray],
+) -> tuple[tuple[int, ...], tuple[Owners, ...]]:
+    """Numbers of entries of which each piece has one at most, and the owners of all elements.
+
+    Arguments are those of `sum_plan`. Entries whose values are not known, or very many, are left
+    out.
+    """
+    tracer = Tracer(pieces, {var: start[var.name] for var in model.value_vars})
+    followed: dict[Any, Owners] = {}
+    entries = numbered(model, start)
+    # arrays first: a few lone numbers can be summed together
+    for var in sorted(entries, key=lambda var: -entries[var].size):
+        if not all(sites[i].is_narrow for i in entries[var].ravel()):
+            continue
+        tried = {**followed, var: entries[var]}
+        if not any(np.any(one == SEVERAL) for one in tracer.owners(tried)):
+            followed = tried
+    alone = tuple(sorted(int(i) for numbers in followed.values() for i in numbers.ravel()))
+    return alone, tuple(tracer.owners(followed))
 
 
 def numbered(model: pm.Model, start: Mapping[str, np.ndarray]) -> dict[Any, Owners]:

@@ -16,7 +16,7 @@ from pymc_logz.graphs.batching import BATCHINGS, batch
 from pymc_logz.graphs.gradients import gradients_of
 from pymc_logz.graphs.kept import Kept
 from pymc_logz.graphs.simplify import simplify
-from pymc_logz.paths.sites import Site
+from pymc_logz.paths.sites import Entries, Site
 
 
 class Evaluation(NamedTuple):
@@ -114,6 +114,8 @@ class AnnealingPath:
     same target, in coordinates of its own: see `pymc_logz.paths.mixture`."""
     sites: tuple[Site, ...] = ()
     """Entries of a row that are whole numbers: gradients by these are zero."""
+    entries: Entries | None = None
+    """Those of them that are independent given all the rest, if any are known to be."""
     kept: Kept = field(default_factory=Kept)
     """What was made of these densities."""
 
@@ -140,6 +142,25 @@ class AnnealingPath:
         if not self.has_gradients:
             outputs += 2 * [pt.zeros_like(rows)]
         return Evaluation(*outputs)
+
+    def evaluate_entries(self, rows: TensorVariable) -> list[TensorVariable]:
+        """Rest and pieces of both densities, for rows (n, d) with any values of ``entries``.
+
+        Returns
+        -------
+        list of TensorVariable
+            Of the reference shape (n,) and (n, K * m); and of the log ratio.
+        """
+        assert self.entries is not None
+        outputs = [*self.entries.reference, *self.entries.ratio]
+
+        def made() -> Any:
+            apart = simplify(outputs, self.parameters)
+            return batch(self.point, apart, self.n_dims, self.how, self.data, self.parameters)
+
+        row_data = () if self.row_data is None else (self.row_data,)
+        found: list[TensorVariable] = self.made_once(("entries",), made)[0](rows, *row_data)
+        return found
 
     @property
     def batching(self) -> str:

@@ -73,7 +73,9 @@ def block_for(
     flat = prepared.flat
     check_reference_of(flat, settings)
     path = open_path(flat, prepared.prior)
-    kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites)
+    independent = flat.entries.sites if flat.entries else ()
+    asked = settings.kernel_for(path.n_dims)
+    kernel = for_variables(asked, flat.owners, flat.sites, independent)
     return Block(path, kernel.resolved(path.n_dims), settings.pilot_rows, compile_kwargs)
 
 

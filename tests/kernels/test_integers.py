@@ -5,10 +5,12 @@ import pymc as pm
 import pytest
 from support.checks import assert_detects
 from support.integer_targets import (
+    LABELS,
     SITES,
     HotGibbs,
     TogetherGibbs,
     check_count,
+    check_labels,
     check_mixed,
     check_table,
     mixed_path,
@@ -36,6 +38,18 @@ def test_invariance(kernel: Gibbs | IntegerWalk, beta: float, rng: np.random.Gen
 def test_broken_kernels_are_found(broken: type[Gibbs], rng: np.random.Generator) -> None:
     """Positive controls: scored at the wrong beta, and dependent entries drawn at once."""
     assert_detects(lambda kernel: check_table(kernel, 1.0, rng), broken(SITES))
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5, 1.0])
+def test_independent_entries_move_at_once(beta: float, rng: np.random.Generator) -> None:
+    """Catches a value that does not exist, and densities that are not those of where rows are."""
+    check_labels(Gibbs(LABELS, together=True), beta, rng)
+
+
+def test_independent_entries_at_the_wrong_beta_are_found(rng: np.random.Generator) -> None:
+    """Positive control."""
+    kernel = HotGibbs(LABELS, together=True)
+    assert_detects(lambda broken: check_labels(broken, 1.0, rng), kernel)
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
@@ -118,6 +132,7 @@ def test_who_moves_what_by_default() -> None:
         (Compose({"c": RandomWalk()}), r"names \['c'\], but the free variables are"),
         (Compose({"label": RandomWalk()}), r"\['label'\] are discrete: give them Gibbs"),
         (Compose({"a": Gibbs()}), r"\['a'\] are continuous: give them another"),
+        (Compose({"label": Gibbs(together=True)}), r"which the model does not show to be indep"),
         (Compose({"count": Gibbs()}), r"\['count'\] have no end that is known: use IntegerWalk"),
     ],
 )

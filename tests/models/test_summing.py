@@ -13,7 +13,8 @@ from support import pymc_models as models
 
 import pymc_logz as lz
 from pymc_logz import energies
-from pymc_logz.models import summing
+from pymc_logz.models import pieces
+from pymc_logz.models.entries import with_entries
 from pymc_logz.models.flat import FlatModel, constrain, flatten_model
 from pymc_logz.models.independence import SEVERAL, Tracer
 from pymc_logz.models.prior import PriorDraws
@@ -140,6 +141,39 @@ def test_whole_numbers_are_drawn_again() -> None:
     assert draws["change"].dtype.kind == draws["label"].dtype.kind == "i"
 
 
+@EACH
+def test_independent_entries_are_in_pieces(name: str) -> None:
+    """Catches pieces that are not those of their entry, and densities that are not the whole."""
+    body, (_, _, n_alone) = CASES[name]
+    whole = flat_of(body)
+    apart = with_entries(whole)
+    if n_alone < 2:
+        assert apart is whole
+        return
+    assert apart.entries is not None
+    assert len(apart.entries.sites) == n_alone
+    of_whole, k = values_of(whole), apart.entries.n_values
+    function = pytensor.function(
+        [apart.point, *apart.inputs],
+        [apart.log_prior, apart.log_ratio, *apart.entries.reference, *apart.entries.ratio],
+        mode="FAST_COMPILE",
+    )
+    rng = np.random.default_rng(2)
+    for row in PriorDraws(whole.model)(rng, 5):
+        exact = np.array(of_whole(row), dtype=float)
+        before = function(row, *apart.values)
+        np.testing.assert_allclose(before[:2], exact, rtol=1e-9)
+        for i, site in enumerate(apart.entries.sites):
+            row[site.column] = rng.integers(site.lower, site.upper + 1)
+            chosen = [int(row[one.column]) - one.lower for one in apart.entries.sites]
+            found = [
+                rest + pieces.reshape(k, n_alone)[chosen, np.arange(n_alone)].sum()
+                for rest, pieces in (before[2:4], before[4:])
+            ]
+            np.testing.assert_allclose(found, np.array(of_whole(row), dtype=float), rtol=1e-9)
+            assert i < n_alone
+
+
 LEFT = {
     "endless": (
         lambda: pm.Normal("y", pm.Normal("a") + pm.Poisson("k", 3), 1, observed=1.0),
@@ -172,13 +206,13 @@ def test_what_cannot_be_summed_is_left(name: str) -> None:
 
 def test_pieces_that_do_not_add_up_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Positive control: a graph that is read wrongly is found by its values."""
-    gathered = summing._gathered
+    gathered = pieces._gathered
 
-    def without_likelihood(pieces: list, owners: list, plan: object) -> tuple:
-        free, owned = gathered(pieces, owners, plan)
+    def halved(some: list, owners: list, plan: object) -> tuple:
+        free, owned = gathered(some, owners, plan)
         return free, owned * 0.5
 
-    monkeypatch.setattr(summing, "_gathered", without_likelihood)
+    monkeypatch.setattr(pieces, "_gathered", halved)
     found = summed_out(flat_of(groups))
     assert isinstance(found, NotSummed)
     assert "do not add up" in found.reason

@@ -12,7 +12,7 @@ from scipy.special import softmax
 from pymc_logz.kernels import Gibbs, Kernel
 from pymc_logz.kernels.base import KernelState, Move
 from pymc_logz.paths.geometric import AnnealingPath
-from pymc_logz.paths.sites import Site
+from pymc_logz.paths.sites import Entries, Site
 from pymc_logz.runners.block import Block
 from support.checks import ALPHA, CheckFailedError, check_means, check_same_law
 from support.kernel_contracts import constant_moves, evaluated_state
@@ -170,6 +170,73 @@ def check_mixed(kernel: Kernel, beta: float, rng: np.random.Generator) -> None:
             if law[k] > 0.01
         }
     )
+
+
+LABELS = (Site(0, 0, 2), Site(1, -1, 0))
+"""Two entries that are independent given the normal beside them."""
+
+
+def labels_path() -> AnnealingPath:
+    """Two labels that pull at a normal; of one value less, the second has a hole in its table."""
+    point = pt.tensor("point", dtype="float64", shape=(3,))
+    x = point[2]
+    first = pt.stack([0.4 * x, -0.3 * x + 0.2, 0.0 * x])
+    second = pt.stack([0.7 * x, 0.1 - 0.2 * x, -np.inf + 0.0 * x])
+    pull = pt.stack([first, second], axis=1)
+    nothing = pt.switch(pt.constant([[True, True], [True, True], [True, False]]), 0.0 * x, -np.inf)
+    chosen = pt.cast(point[:2], "int64") - np.array([0, -1])
+    reference, ratio = -0.5 * x**2, pull[chosen, np.arange(2)].sum()
+    zero = pt.zeros(())
+    return AnnealingPath(
+        point,
+        reference,
+        ratio,
+        n_dims=3,
+        sample_reference=lambda rng, n: labels_draws(rng, 0.0, n),
+        sites=LABELS,
+        entries=Entries(LABELS, (reference, nothing.ravel()), (zero, pull.ravel())),
+        how="row",
+    )
+
+
+SLOPES = (np.array([0.4, -0.3, 0.0]), np.array([0.7, -0.2]))
+OFFSETS = (np.array([0.0, 0.2, 0.0]), np.array([0.0, 0.1]))
+
+
+def labels_draws(rng: np.random.Generator, beta: float, n: int) -> np.ndarray:
+    """Exact draws at a beta: given both labels x is normal with unit spread."""
+    slope = beta * (SLOPES[0][:, None] + SLOPES[1])
+    law = softmax(beta * (OFFSETS[0][:, None] + OFFSETS[1]) + 0.5 * slope**2)
+    pair = rng.choice(law.size, n, p=law.ravel())
+    x = slope.ravel()[pair] + rng.standard_normal(n)
+    return np.column_stack([pair // 2, pair % 2 - 1, x])
+
+
+def check_labels(kernel: Kernel, beta: float, rng: np.random.Generator) -> None:
+    """Fail unless the kernel leaves the joint law of both labels and the normal at a beta."""
+    block = Block(labels_path(), kernel, N_ROWS)
+    start, fresh = (labels_draws(rng, beta, N_ROWS) for _ in range(2))
+    state = evaluated_state(block, start, rng.standard_normal(start.shape))
+    moves = constant_moves(block, beta=beta, step_size=1.0, scale=np.ones(3), refreshment=0.3)
+    after, _ = block.run(state, moves, rng)
+    end = np.asarray(after.position)
+    again = block.densities(end)
+    for found, exact in zip(after.evaluation[:2], again, strict=True):
+        np.testing.assert_allclose(found, exact, atol=1e-9)
+    functions = {
+        "a": (1, 0, 0),
+        "b": (0, 1, 0),
+        "a x": (1, 0, 1),
+        "b x": (0, 1, 1),
+        "a b": (1, 1, 0),
+    }
+    check_means(
+        {
+            name: np.prod(end**powers, axis=1) - np.prod(start**powers, axis=1)
+            for name, powers in functions.items()
+        }
+    )
+    check_same_law({"x": (end[:, 2], fresh[:, 2])})
 
 
 # Broken kernels: each has one deliberate error.

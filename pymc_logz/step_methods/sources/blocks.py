@@ -5,6 +5,7 @@ from typing import Any
 import pymc as pm
 
 from pymc_logz.kernels.base import Kernel
+from pymc_logz.models.entries import with_entries
 from pymc_logz.models.flat import flatten_model, open_path
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.pilot.reference import Reference
@@ -49,7 +50,7 @@ class BlockSource(Source):
         """Compiled moves."""
         if self._block is None:
             prior = PriorDraws(self.model)
-            path = open_path(flatten_model(self.model, integers=True), prior)
+            path = open_path(with_entries(flatten_model(self.model, integers=True)), prior)
             block = Block(path, self.kernel, self.n_rows, self.compile_kwargs)
             self._block = self.reference.with_draws(prior).start(block)
         return self._block

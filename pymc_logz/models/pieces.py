@@ -1,0 +1,159 @@
+"""The log density of a model in pieces, for all values of its discrete variables."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.graph.replace import clone_replace, vectorize_graph
+
+from pymc_logz.models.flat import FlatModel, cheaply_compiled
+from pymc_logz.models.independence import NONE
+from pymc_logz.models.prior import PriorDraws
+from pymc_logz.models.sum_plan import SumPlan, numbered
+
+N_CHECKED = 32
+"""Rows at which the pieces are held against the density of the whole model."""
+TOLERANCE = 1e-6
+"""By which they may differ, relative to the size of the log density."""
+
+
+class Sums(NamedTuple):
+    """Pieces of the log densities at a row of continuous variables, for all whole numbers."""
+
+    prior: Any
+    """Log prior without what independent entries own, shape (C,)."""
+    prior_of_entry: Any
+    """What each of them owns, shape (C, K, m); -inf where it has fewer values than K."""
+    ratio: Any
+    """The same of log likelihood and potentials, shape (C,)."""
+    ratio_of_entry: Any
+    """Shape (C, K, m)."""
+
+
+def pieces_of(model: pm.Model) -> tuple[list[Any], list[Any]]:
+    """Arrays that add up to the log prior, and to the log likelihood with potentials."""
+    prior, ratio = (
+        [
+            pt.as_tensor(piece, allow_xtensor_conversion=True)
+            for piece in (model.logp(vars=variables, sum=False) if variables else [])
+        ]
+        for variables in ([*model.free_RVs], [*model.observed_RVs, *model.potentials])
+    )
+    return prior, ratio
+
+
+def sums_of(
+    model: pm.Model,
+    given: Mapping[Any, Any],
+    pieces: tuple[list[Any], list[Any]],
+    plan: SumPlan,
+    start: Mapping[str, np.ndarray],
+) -> Sums:
+    """Pieces where some value variables are given, for all values of the others.
+
+    Parameters
+    ----------
+    model
+        The model.
+    given
+        Symbolic values of value variables.
+    pieces
+        From `pieces_of`.
+    plan
+        Which of the others are followed one by one, and which values the rest of them have.
+    start
+        A value of each value variable.
+    """
+    parts = dict(given)
+    alone: dict[Any, Any] = {}
+    others: dict[Any, Any] = {}
+    entries = numbered(model, start)
+    for var in model.value_vars:
+        if var in given:
+            continue
+        place, numbers, shape = var.type(), entries[var].ravel(), start[var.name].shape
+        parts[var] = place
+        is_alone = bool(numbers.size) and numbers[0] in plan.alone
+        known = plan.alone if is_alone else plan.others
+        table = plan.values if is_alone else plan.points
+        columns = [known.index(i) for i in numbers]
+        values = table[:, columns].reshape(-1, *shape).astype(var.dtype)
+        (alone if is_alone else others)[place] = values
+    flat = clone_replace([*pieces[0], *pieces[1]], parts, rebuild_strict=False)
+    flat, has_value = _along(flat, alone)
+    flat, has_point = _along(flat, others)
+    n_points, k, _ = plan.shape
+    sized = [
+        piece.reshape((n_points if c else 1, k if v else 1, owner.size))
+        for piece, owner, v, c in zip(flat, plan.owners, has_value, has_point, strict=True)
+    ]
+    n, owners = len(pieces[0]), [one.ravel() for one in plan.owners]
+    prior, prior_of_entry = _gathered(sized[:n], owners[:n], plan)
+    ratio, ratio_of_entry = _gathered(sized[n:], owners[n:], plan)
+    exists = pt.constant(plan.exists[None])
+    return Sums(prior, pt.switch(exists, prior_of_entry, -np.inf), ratio, ratio_of_entry)
+
+
+def _along(pieces: list[Any], values: Mapping[Any, Any]) -> tuple[list[Any], list[bool]]:
+    """Pieces with an axis more in front, along values of variables, and which depend on these."""
+    ranks = [piece.ndim for piece in pieces]
+    if values:
+        constants = {place: pt.constant(value) for place, value in values.items()}
+        pieces = vectorize_graph(pieces, constants)
+    depends = [piece.ndim > rank for piece, rank in zip(pieces, ranks, strict=True)]
+    pairs = zip(pieces, depends, strict=True)
+    return [one if there else pt.expand_dims(one, 0) for one, there in pairs], depends
+
+
+def _gathered(pieces: Sequence[Any], owners: Sequence[np.ndarray], plan: SumPlan) -> Any:
+    """What no entry owns, shape (C,), and what each owns, shape (C, K, m), of flat pieces."""
+    n_points, k, m = plan.shape
+    free, owned = pt.zeros((n_points,)), pt.zeros((n_points, k, m))
+    for piece, owner in zip(pieces, owners, strict=True):
+        of_none, of_some = np.flatnonzero(owner == NONE), np.flatnonzero(owner != NONE)
+        if of_none.size:
+            free = free + piece[:, 0, of_none].sum(axis=-1)
+        if of_some.size:
+            columns = np.searchsorted(plan.alone, owner[of_some])
+            wide = pt.zeros((n_points, k, 1)) + piece[:, :, of_some]
+            owned = pt.inc_subtensor(owned[:, :, columns], wide)
+    return free, owned
+
+
+def add_up(whole: FlatModel, plan: SumPlan, sums_at: Callable[[np.ndarray], Sums]) -> bool:
+    """Whether pieces make the density of the whole model, at draws and at other whole numbers.
+
+    Parameters
+    ----------
+    whole
+        The model.
+    plan
+        How it is in pieces.
+    sums_at
+        From a row of the whole model to the pieces at it.
+    """
+    rng = np.random.default_rng(0)
+    rows = np.repeat(PriorDraws(whole.model)(rng, N_CHECKED), 2, axis=0)
+    for i in (*plan.alone, *(plan.others if plan.points.size else ())):
+        site = plan.sites[i]
+        low, high = site.lower or 0, (site.upper or 0) + 1
+        rows[::2, site.column] = rng.integers(low, high, N_CHECKED)
+    density = cheaply_compiled([whole.point, *whole.inputs], [whole.log_prior, whole.log_ratio])
+    places = {tuple(point): c for c, point in enumerate(plan.points.tolist())}
+    columns = np.array([site.column for site in plan.sites], dtype=int)
+    others, alone = (columns[list(part)] for part in (plan.others, plan.alone))
+    lower = np.array([plan.sites[i].lower for i in plan.alone], dtype=int)
+    for row in rows:
+        sums = sums_at(row)
+        c = places[tuple(row[others].astype(int).tolist())] if plan.points.size else 0
+        chosen = (c, row[alone].astype(int) - lower, np.arange(alone.size))
+        with np.errstate(invalid="ignore"):
+            prior = sums.prior[c] + sums.prior_of_entry[chosen].sum()
+            ratio = sums.ratio[c] + sums.ratio_of_entry[chosen].sum()
+        exact = np.array(density(row, *whole.values), dtype=float)
+        found = np.array([prior, ratio])
+        if not np.allclose(found, exact, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True):
+            return False
+    return True
