@@ -27,11 +27,11 @@ def compiled_once(shared: pm.Model) -> Iterator[None]:
     moves: dict[Any, Block] = {}
     blocks: dict[Any, TemperBlock] = {}
 
-    def prepare_once(model: pm.Model, rng: np.random.Generator) -> Prepared:
+    def prepare_once(model: pm.Model, rng: np.random.Generator, **options: Any) -> Prepared:
         if model is not shared:
-            return preparation.prepare(model, rng)
+            return preparation.prepare(model, rng, **options)
         if not prepared:
-            prepared.append(preparation.prepare(model, rng))
+            prepared.append(preparation.prepare(model, rng, **options))
         return prepared[0]
 
     def block_once(path: AnnealingPath, kernel: Any, *args: Any) -> Block:
