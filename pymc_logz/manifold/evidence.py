@@ -19,7 +19,7 @@ from pymc_logz.models.context import model_from
 from pymc_logz.models.prior_check import check_priors
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import random_generator, spawn_generators
-from pymc_logz.trees.doubts import doubted, noted
+from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts
 from pymc_logz.trees.kinds import MANIFOLD_BRIDGED
 from pymc_logz.trees.layout import evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import posterior_rows
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 STEPS = ("compile", "posterior draws", "proposals", "missed modes")
 """What the progress bar of a bridge counts."""
+MISSED = "searches from prior draws lead to mass where no chain has been"
 
 
 class ManifoldBridge(NamedTuple):
@@ -115,7 +116,7 @@ def manifold_bridge(
         constrained = make_constrained_model(model, compile_kwargs=compile_kwargs)
         # a generator of its own: what follows must not depend on whether a check was made
         [apart] = spawn_generators(rng, 1)
-        check_priors(model, apart)
+        prior_doubt = check_priors(model, apart)
         log_share, share_error = constrained.level_set.compiled.prior.log_share(rng)
         posterior = posterior_rows(
             idata, constrained.generator.flat, MAX_CORRECTION * constrained.scale
@@ -131,16 +132,18 @@ def manifold_bridge(
             estimate = bridged.estimate
             estimate = replace(estimate, mcse=float(np.hypot(estimate.mcse, share_error)))
             report(1)
+            missed = []
             if estimate.usable and misses_a_mode(atlas, bridged.charts, position, rng):
-                estimate = replace(estimate, status="missed_mode")
+                missed = [Doubt("missed_mode", MISSED)]
             report(1)
-    [estimate] = doubted([estimate], posterior.doubts)
-    if estimate.status != "ok" and not posterior.doubts:
+    doubts = [*posterior.doubts, *prior_doubts(prior_doubt)]  # of which there have been warnings
+    [estimate] = doubted([estimate], [*doubts, *missed])
+    if estimate.status != "ok" and not doubts:
         warn(
             f"{estimate.method} has status {estimate.status!r}: {STATUS_SENTENCES[estimate.status]}"
         )
     attrs = {
-        **noted(posterior.doubts),
+        **noted([*doubts, *missed]),
         **{name: float(value) for name, value in estimate.details.items()},
         "n_charts": len(bridged.charts),
         "share_reached": bridged.share_reached,

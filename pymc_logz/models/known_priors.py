@@ -8,9 +8,10 @@ from types import FunctionType
 from typing import Any
 
 import pymc as pm
-from pymc.distributions import continuous, discrete, multivariate
+from pymc.distributions import continuous, discrete, multivariate, timeseries
 from pymc.distributions.transforms import _default_transform
-from pymc.logprob.transforms import Transform
+from pymc.logprob.transforms import LogTransform, Transform
+from pytensor.graph.basic import Variable, equal_computations
 from pytensor.tensor.random import basic
 
 KNOWN = frozenset(
@@ -48,7 +49,8 @@ KNOWN = frozenset(
         multivariate.ZeroSumNormalRV,
     }
 )
-"""Classes of continuous random variables; not those that hold another distribution, as a walk."""
+"""Classes of continuous random variables; those that hold another distribution, as a walk, are
+known if that is."""
 
 KNOWN_DISCRETE = frozenset(
     {
@@ -73,9 +75,31 @@ def is_known(model: pm.Model, rv: Any) -> bool:
     # a subclass may have a density of its own
     if type(op) in KNOWN_DISCRETE:
         return model.rvs_to_transforms[rv] is None
-    if type(op) not in KNOWN:
+    if type(op) not in KNOWN and not _is_made_of_known(rv):
         return False
     return _alike(model.rvs_to_transforms[rv], _default_transform(op, rv))
+
+
+def _is_made_of_known(rv: Any) -> bool:
+    """Whether a variable is built from others of the list in a way whose constant is known.
+
+    A random walk is a sum of independent steps, a map of determinant one. The constant of an LKJ
+    law is one of closed form in any dimension (Lewandowski, Kurowicka & Joe 2009, eq. 16), and its
+    standard deviations have any law on the positive numbers.
+    """
+    op, parts = rv.owner.op, rv.owner.inputs
+    if type(op) is timeseries.RandomWalkRV:
+        return all(_is_listed(part) for part in parts[:2])
+    if type(op) is multivariate._LKJCholeskyCovRV:
+        of_sd = parts[3]
+        if not _is_listed(of_sd):
+            return False
+        return isinstance(_default_transform(of_sd.owner.op, of_sd), LogTransform)
+    return False
+
+
+def _is_listed(part: Any) -> bool:
+    return part.owner is not None and type(part.owner.op) in KNOWN
 
 
 def _alike(one: Transform | None, other: Transform | None) -> bool:
@@ -92,4 +116,6 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, FunctionType) and isinstance(other, FunctionType):
         cells = [[cell.cell_contents for cell in f.__closure__ or ()] for f in (one, other)]
         return one.__code__ is other.__code__ and cells[0] == cells[1]
+    if isinstance(one, Variable) and isinstance(other, Variable):
+        return bool(equal_computations([one], [other]))
     return type(one) is type(other) and bool(one == other)

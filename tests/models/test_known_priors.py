@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytest
+from scipy.special import betaln
+from scipy.stats import beta, kstest
 from support.compilations import counted_compilations
 
 from pymc_logz.errors import ImproperPriorError
@@ -103,10 +105,77 @@ UNKNOWN: dict[str, Callable[[], Any]] = {
     ),
     "truncated": lambda: pm.Truncated("x", pm.Laplace.dist(0, 1), lower=0),
     "mixture": lambda: pm.NormalMixture("x", w=[0.5, 0.5], mu=[-1, 1], sigma=1),
-    "random walk": lambda: pm.GaussianRandomWalk("x", init_dist=pm.Normal.dist(0, 1), steps=3),
+    "walk of mixtures": lambda: pm.RandomWalk(
+        "x",
+        init_dist=pm.Normal.dist(),
+        innovation_dist=pm.NormalMixture.dist(w=[0.5, 0.5], mu=[-1, 1], sigma=1),
+        steps=3,
+    ),
+    "AR": lambda: pm.AR("x", [0.5], sigma=1.0, init_dist=pm.Normal.dist(), steps=3),
+    "LKJ with negative scales": lambda: pm.LKJCholeskyCov(
+        "x", n=2, eta=2, sd_dist=pm.Normal.dist(1.0, 1.0)
+    ),
     "CAR": lambda: pm.CAR("x", np.zeros(3), np.ones((3, 3)) - np.eye(3), 0.5, 1.0),
-    "LKJ": lambda: pm.LKJCholeskyCov("x", n=2, eta=2, sd_dist=pm.Exponential.dist(1.0)),
 }
+
+
+MADE_OF_KNOWN: dict[str, Callable[[int], Any]] = {
+    "GaussianRandomWalk": lambda n: pm.GaussianRandomWalk(
+        "x", sigma=0.3, init_dist=pm.Normal.dist(0, 1), steps=n
+    ),
+    "MvGaussianRandomWalk": lambda n: pm.MvGaussianRandomWalk(
+        "x",
+        np.zeros(2),
+        cov=COVARIANCE,
+        init_dist=pm.MvNormal.dist(np.zeros(2), np.eye(2)),
+        steps=n,
+    ),
+    "walk of Student-t steps": lambda n: pm.RandomWalk(
+        "x", init_dist=pm.Normal.dist(), innovation_dist=pm.StudentT.dist(nu=4), steps=n
+    ),
+    "LKJ": lambda n: pm.LKJCholeskyCov("x", n=n, eta=1.5, sd_dist=pm.Exponential.dist(1.0)),
+}
+"""Priors that hold others, by their size."""
+
+
+@pytest.mark.parametrize("name", MADE_OF_KNOWN)
+def test_what_is_made_of_known_priors_passes_the_check(name: str) -> None:
+    """Catches a constant that is wrong, at a size that the check can tell of."""
+    model = model_of(lambda: MADE_OF_KNOWN[name](3))
+    assert is_known(model, model.free_RVs[0])
+    [mass] = check_prior_mass(model, np.random.default_rng(1))
+    assert mass.conclusive
+    assert mass.agrees
+
+
+@pytest.mark.parametrize(("name", "size"), [("GaussianRandomWalk", 500), ("LKJ", 10)])
+def test_sizes_that_no_check_can_tell_of_are_known(name: str, size: int) -> None:
+    """Catches a doubt about priors of which nobody has one."""
+    assert (
+        check_priors(model_of(lambda: MADE_OF_KNOWN[name](size)), np.random.default_rng(1)) is None
+    )
+
+
+def test_the_constant_of_a_large_lkj_is_that_of_the_source() -> None:
+    """Catches a constant that is right in few dimensions only, and draws of another law."""
+    n, eta = 10, 1.5
+    chol = pm.LKJCholeskyCov.dist(
+        n=n, eta=eta, sd_dist=pm.Exponential.dist(1.0), compute_corr=False
+    )
+    # the identity: independent standard deviations of one, and the constant of the LKJ law
+    packed = np.eye(n)[np.tril_indices(n)]
+    k = np.arange(1, n)
+    half = eta + (n - k - 1) / 2
+    constant = np.sum((n - k) * ((2 * eta - 2 + n - k) * np.log(2.0) + betaln(half, half)))
+    assert float(pm.logp(chol, packed).eval()) == pytest.approx(-constant - n)
+    drawn = pm.draw(chol, 2000, random_seed=1)
+    # every correlation has a scaled Beta law: Joe (2006), doi 10.1016/j.jmva.2005.05.010
+    rows = np.zeros((2000, n, n))
+    rows[(slice(None), *np.tril_indices(n))] = drawn
+    covariance = rows @ rows.swapaxes(1, 2)
+    last = covariance[:, 7, 9] / np.sqrt(covariance[:, 7, 7] * covariance[:, 9, 9])
+    shape = eta + n / 2 - 1
+    assert kstest((last + 1) / 2, beta(shape, shape).cdf).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("name", UNKNOWN)

@@ -101,7 +101,7 @@ def test_proper_priors_pass(name: str) -> None:
 def test_a_check_without_a_verdict_says_so_each_time() -> None:
     """Catches a prior that passes because it cannot be told: 500 dimensions from 4,000 draws."""
     with pm.Model() as model:
-        pm.GaussianRandomWalk("x", init_dist=pm.Normal.dist(), steps=500)
+        pm.AR("x", [0.5], sigma=1.0, init_dist=pm.Normal.dist(), steps=500)
     for _ in range(2):
         with pytest.warns(EvidenceWarning, match=r"inconclusive: the mass of 'x' cannot be told"):
             reason = check_priors(model, make_rng("inconclusive"))
