@@ -9,6 +9,8 @@ from pymc_logz.estimators.draws import TemperedDraws
 
 MAX_PAIRED = 512
 MIN_DRAWS = 4
+MAX_LOOKED_AT = 2**15
+"""Draws that an overlap is taken from."""
 
 
 def round_trips(level: np.ndarray, n_levels: int) -> np.ndarray:
@@ -46,6 +48,26 @@ def rejection_rates(draws: TemperedDraws) -> np.ndarray:
 def _spread(values: np.ndarray) -> np.ndarray:
     """At most ``MAX_PAIRED`` of some values, taken at even distances."""
     return values[:: -(-values.size // MAX_PAIRED)] if values.size else values
+
+
+def level_overlap(draws: TemperedDraws) -> np.ndarray:
+    """Mean probability of each level given the position, over draws at each level, shape (K, K).
+
+    Rows sum to one; the diagonal says how much a level has to itself. As the overlap matrix of
+    MBAR, with the run's own prior and rough log Z in place of visits and log Z; from draws at even
+    distances. NaN in the row of a level without draws.
+
+    References
+    ----------
+    Klimovich, Shirts & Mobley (2015), doi 10.1007/s10822-015-9840-9.
+    """
+    every = -(-draws.n_draws // MAX_LOOKED_AT)
+    level, log_ratio, segment = (
+        part.ravel()[::every] for part in (draws.level, draws.log_ratio, draws.segment)
+    )
+    q, here = draws.level_given(log_ratio, segment), np.eye(draws.n_levels)[level]
+    with np.errstate(invalid="ignore"):
+        return np.asarray((here.T @ q) / here.sum(axis=0)[:, None])
 
 
 def level_mixing(draws: TemperedDraws) -> tuple[np.ndarray, np.ndarray]:

@@ -93,7 +93,7 @@ def _collect(
     if settings.exchange == "swap" and curve.usable:
         ladder = replace(ladder, log_z_hat=curve.log_z)
         draws = replace(draws, log_z_hat=curve.log_z)
-    tempering = tempering_dataset(walks, ladder, draws, curve)
+    tempering = tempering_dataset(walks, ladder, draws, curve, frozen.rounds.history)
     warn_of_run(walks, tempering, curve)
     block = frozen.block
     attrs = RunRecord(block.compiled, block.path.batching, 1.0, cost).attrs(

@@ -10,9 +10,17 @@ import xarray as xr
 from pymc_logz.estimators.curve import LogZCurve
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.runners.temper import Walk
-from pymc_logz.tempered.diagnostics import level_mixing, rejection_rates, round_trips
-from pymc_logz.tempered.warm_up import Ladder, level_share
+from pymc_logz.tempered.diagnostics import (
+    level_mixing,
+    level_overlap,
+    rejection_rates,
+    round_trips,
+)
+from pymc_logz.tempered.warm_up import Ladder, Round, level_share
 from pymc_logz.trees.layout import dataset_of, with_units
+
+MAX_MATRIX = 128
+"""Levels up to which what is about pairs of them is stored."""
 
 
 def draws_of(ladder: Ladder, walks: Sequence[Walk]) -> TemperedDraws:
@@ -28,7 +36,11 @@ def draws_of(ladder: Ladder, walks: Sequence[Walk]) -> TemperedDraws:
 
 
 def tempering_dataset(
-    walks: Sequence[Walk], ladder: Ladder, draws: TemperedDraws, curve: LogZCurve
+    walks: Sequence[Walk],
+    ladder: Ladder,
+    draws: TemperedDraws,
+    curve: LogZCurve,
+    history: Sequence[Round] = (),
 ) -> xr.Dataset:
     """Group ``tempering``: levels and log ratios of all draws, and what happened at each level.
 
@@ -42,6 +54,8 @@ def tempering_dataset(
         The draws of all chains.
     curve
         Log Z of the levels.
+    history
+        Rounds of the warm-up.
     """
     n_chains, n_levels = len(walks), ladder.n_levels
     (n_draws, n_walkers) = walks[0].level.shape
@@ -53,6 +67,8 @@ def tempering_dataset(
         "log_z_hat": ladder.log_z_hat,
         "log_z": curve.log_z,
         "mcse": curve.mcse,
+        # of second order, by the delta method: told, not taken off
+        "log_z_bias": curve.details.get("bias", np.full(n_levels, np.nan)),
         "step_size": ladder.step_size,
         "ess": ess,
         "rhat": rhat,
@@ -65,6 +81,8 @@ def tempering_dataset(
             "level": (("chain", "walker", "draw"), draws.level.reshape(shape)),
             "log_ratio": (("chain", "walker", "draw"), draws.log_ratio.reshape(shape)),
             **{name: ("stage", values) for name, values in per_level.items()},
+            **_between_levels(draws, curve),
+            **_by_round(history),
             **{
                 name: (("chain", "stage"), np.stack([values[name] for values in per_chain]))
                 for name in per_chain[0]
@@ -84,6 +102,30 @@ def tempering_dataset(
     )
     dataset.attrs["barrier"] = float(np.nansum(per_level["rejection_rate"]))
     return with_units(dataset)
+
+
+def _between_levels(draws: TemperedDraws, curve: LogZCurve) -> dict[str, Any]:
+    """Overlap of the levels, and the covariance of their errors, of ladders that are not long."""
+    if draws.n_levels > MAX_MATRIX:
+        return {}
+    dims = ("stage", "other_stage")
+    return {
+        "overlap": (dims, level_overlap(draws)),
+        "log_z_covariance": (dims, curve.covariance),
+    }
+
+
+def _by_round(history: Sequence[Round]) -> dict[str, Any]:
+    """What the rounds of the warm-up came to."""
+    if not history:
+        return {}
+    dims = ("round", "stage")
+    return {
+        "round_log_z_hat": (dims, np.stack([one.log_z_hat for one in history])),
+        "round_share": (dims, np.stack([one.share for one in history])),
+        "round_visits": (dims, np.stack([one.visits for one in history])),
+        "round_length": ("round", np.array([one.length for one in history])),
+    }
 
 
 def _per_level(ladder: Ladder, walk: Walk) -> dict[str, np.ndarray]:

@@ -243,7 +243,7 @@ def collect(
     if settings.exchange == "swap" and curve.usable:
         ladder = replace(ladder, log_z_hat=curve.log_z)
         draws = replace(draws, log_z_hat=curve.log_z)
-    tempering = tempering_dataset(walks, ladder, draws, curve)
+    tempering = tempering_dataset(walks, ladder, draws, curve, frozen.rounds.history)
     warn_of_run(walks, tempering, curve)
     warn_of_doubts(doubts)
     doubts = [*doubts, *prior_doubts(prepared.prior_doubt)]  # of which the check has warned

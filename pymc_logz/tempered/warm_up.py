@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp, softmax
@@ -63,6 +63,19 @@ class Ladder:
         )
 
 
+class Round(NamedTuple):
+    """What one round of a warm-up came to."""
+
+    log_z_hat: np.ndarray
+    """As corrected by the round, shape (K,)."""
+    share: np.ndarray
+    """Mean probability of each level given the position, shape (K,)."""
+    visits: np.ndarray
+    """Moves made at each level, shape (K,)."""
+    length: int
+    """Iterations."""
+
+
 @dataclass(frozen=True)
 class Rounds:
     """What the rounds of a warm-up came to."""
@@ -73,6 +86,8 @@ class Rounds:
     """Iterations of all rounds."""
     deviation: float
     """Largest distance of a level's share from its prior in the last round, times K."""
+    history: tuple[Round, ...] = ()
+    """Each of them, the first one first."""
 
     @property
     def converged(self) -> bool:
@@ -194,7 +209,7 @@ def run_rounds(
     """
     # swaps need no constants, and have one walker at each level whatever they are
     correct = CORRECTIONS[update if block.exchange == "gibbs" else "rts"]()
-    n_iterations = 0
+    n_iterations, history = 0, []
     for _ in range(MAX_ROUNDS):
         walkers = Walkers(walkers.state, block.spread_levels(rng))
         share = np.zeros(ladder.n_levels)
@@ -213,13 +228,14 @@ def run_rounds(
             ladder = replace(ladder, log_z_hat=correct(draws))
         ladder = with_tuned_steps(ladder, block.kernel, moved, accepted, target_accept)
         n_iterations += length
+        history.append(Round(ladder.log_z_hat, share, moved.astype(int), length))
         deviation = float(np.abs(share - np.exp(ladder.log_prior)).max() * ladder.n_levels)
         if report is not None:
             report(length)
         if deviation < TOLERANCE:
             break
         length = min(2 * length, MAX_ROUND_LENGTH)
-    return Rounds(ladder, n_iterations, deviation)
+    return Rounds(ladder, n_iterations, deviation, tuple(history))
 
 
 def level_share(draws: TemperedDraws) -> np.ndarray:

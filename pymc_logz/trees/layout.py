@@ -37,7 +37,10 @@ precision where no other type is said.
 | ``tempering`` | chain, walker, draw | ``level`` (int), ``log_ratio`` |
 | | chain, stage | ``occupancy``, ``visit_share``, ``acceptance_rate`` |
 | | stage | ``log_prior``, ``log_z_hat``, ``log_z``, ``mcse``, coordinate ``beta`` |
-| | stage | ``step_size``, ``ess``, ``rhat``, ``rejection_rate`` |
+| | stage | ``step_size``, ``ess``, ``rhat``, ``rejection_rate``, ``log_z_bias`` |
+| | stage, other_stage | ``overlap``, ``log_z_covariance``, of at most 128 levels |
+| | round, stage | warm-up: ``round_log_z_hat``, ``round_share``, ``round_visits`` (int) |
+| | round | ``round_length`` (int) |
 | | chain, walker | ``round_trips`` (int) |
 | | chain | ``round_trip_rate``, ``n_nan_log_ratio`` (int) |
 | ``tracking`` | time, stage | ``log_z``, ``mcse``, ``occupancy``, ``step_size`` |

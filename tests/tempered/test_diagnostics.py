@@ -5,7 +5,7 @@ from scipy import stats
 from support.checks import make_rng
 
 from pymc_logz.estimators.draws import TemperedDraws
-from pymc_logz.tempered.diagnostics import level_mixing, rejection_rates, round_trips
+from pymc_logz.tempered.diagnostics import level_mixing, level_overlap, rejection_rates, round_trips
 
 
 def make_draws(level: np.ndarray, log_ratio: np.ndarray, n_levels: int) -> TemperedDraws:
@@ -78,3 +78,18 @@ def test_mixing_of_walks_too_short_to_tell_is_nan() -> None:
     ess, rhat = level_mixing(make_draws(level, np.zeros((3, 2)), 3))
     assert np.all(np.isnan(ess))
     assert np.all(np.isnan(rhat))
+
+
+def test_overlap_of_normal_log_ratios() -> None:
+    """Catches an overlap of all draws, not of those at each level, and a row without draws."""
+    rng = make_rng("overlap")
+    level = rng.integers(4, size=(50, 400))
+    draws = make_draws(level, normal_ratios(rng, level, 4), 4)
+    found = level_overlap(draws)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    # detailed balance: as many draws of j could be of k as the other way round
+    flow = found * (draws.visits / draws.n_draws)[:, None]
+    np.testing.assert_allclose(flow, flow.T, atol=0.01)
+    assert np.argmin(found[0]) == 3
+    without = make_draws(np.where(level == 1, 0, level), draws.log_ratio, 4)
+    assert np.isnan(level_overlap(without)[1]).all()

@@ -46,6 +46,23 @@ def test_draws_stand_for_the_target(run: xr.DataTree) -> None:
     assert set(np.unique(run["tempered_posterior"]["visible"])) == {0, 1}
 
 
+def test_what_levels_have_in_common(run: xr.DataTree) -> None:
+    """Catches rows and columns that change places, and rounds that are told in another order."""
+    tempering = run["tempering"].to_dataset()
+    overlap, covariance = (tempering[k].to_numpy() for k in ("overlap", "log_z_covariance"))
+    np.testing.assert_allclose(overlap.sum(axis=1), 1.0)
+    assert np.all(np.diag(overlap, 1) > overlap[:-2, 2:].max(axis=1).mean())
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), tempering["mcse"], atol=1e-12)
+    assert np.linalg.eigvalsh(covariance).min() > -1e-12
+    assert tempering["log_z_bias"][0] == 0
+    assert np.all(np.abs(tempering["log_z_bias"]) < 0.01)
+    length = 64 * 2 ** np.arange(tempering.sizes["round"])
+    np.testing.assert_array_equal(tempering["round_log_z_hat"][-1], tempering["log_z_hat"])
+    np.testing.assert_array_equal(tempering["round_length"], length)
+    np.testing.assert_array_equal(tempering["round_visits"].sum("stage"), 64 * length)
+    np.testing.assert_allclose(tempering["round_share"].sum("stage"), 1.0)
+
+
 def test_swaps_and_an_adaptive_ladder() -> None:
     """Catches swaps that rest on constants, and a pilot that cannot place levels for bits."""
     torus = MACHINES["checkerboard"]

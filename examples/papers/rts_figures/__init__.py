@@ -112,15 +112,16 @@ def draw_errors(tables: dict[int, pd.DataFrame]) -> Any:
         for name in table.index.unique("method"):
             of_one = table.xs(name, level="method").sort_index()
             style = {"color": COLOURS[name], "marker": "o", "ms": 3, "lw": 1.2, "label": name}
-            above.plot(of_one.index.to_numpy(), of_one["mean"].to_numpy(), **style)
-            below.loglog(of_one.index.to_numpy(), of_one["rmse"].to_numpy(), **style)
+            sweeps, mean, error = of_one.index, of_one["mean"], of_one["sd_of_mean"]
+            above.errorbar(sweeps, mean, 1.96 * error, capsize=2, **style)
+            below.loglog(sweeps.to_numpy(), of_one["rmse"].to_numpy(), **style)
         above.axhline(0, color="0.1", lw=0.8)
         above.set(title=f"{n} hidden units", xscale="log")
-        above.set_yscale("symlog", linthresh=0.05)
         below.set_xlabel("Gibbs sweeps of each of 100 chains")
     axes[0, 0].set_ylabel("mean error of log Z, nats")
     axes[1, 0].set_ylabel("root mean square error, nats")
-    axes[1, 0].legend(frameon=False, fontsize=8, ncols=2)
+    handles, labels = axes[1, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     plain(*axes.ravel())
     return figure
 
