@@ -81,6 +81,11 @@ class Compose:
             )
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"parts names {twice} more than once: give one kernel for each")
+        if walled := [part.names for part in parts if getattr(part.kernel, "walls", ())]:
+            raise ValueError(
+                f"the kernel of {walled[0]} has walls, which are about whole rows: a kernel with "
+                "walls moves all variables of a model, none of them discrete"
+            )
         object.__setattr__(self, "parts", parts)
 
     @property

@@ -47,7 +47,7 @@ def leapfrog_step(
     here: Any,
     *,
     kick: Callable[[Any], Any],
-    drift: Callable[[Any], Any],
+    drift: Callable[[Any, Any], tuple[Any, Any]],
     evaluate: Callable[[Any], Any],
 ) -> tuple[Any, Any, Any]:
     """Kick, drift, kick: position, momentum and what is known of the new position.
@@ -61,11 +61,11 @@ def leapfrog_step(
     kick
         From what is known of a position to the change of the momentum over half a step.
     drift
-        From a momentum to the change of the position over a step.
+        From position and momentum to both after a step without force.
     evaluate
         The density at a position, with its gradient: called once.
     """
     momentum = momentum + kick(here)
-    position = position + drift(momentum)
+    position, momentum = drift(position, momentum)
     there = evaluate(position)
     return position, momentum + kick(there), there

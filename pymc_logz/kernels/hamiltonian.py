@@ -1,5 +1,6 @@
 """The Hamiltonian kernel: leapfrog steps with fully or partially refreshed momentum."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -26,6 +27,7 @@ from pymc_logz.kernels.dynamics import (
     refreshed,
     share_replaced,
 )
+from pymc_logz.kernels.walls import Wall, checked_walls, reflected_drift
 from pymc_logz.paths.geometric import AnnealingPath, grad_log_density, log_density
 
 MAX_STEPS = 64
@@ -60,6 +62,11 @@ class Hamiltonian(KernelDefaults):
     half_life
         Trajectory time, in units of ``scale``, in which half of the momentum variance is replaced
         if ``refreshment`` is None. The paper has 1.
+    walls
+        Linear constraints ``a'x <= b`` on the unconstrained row x of d values, as pairs (a, b):
+        trajectories are reflected by them, as in the paper. The model's density must be zero
+        beyond, and prior draws within: that is for variables with ``transform=None``, or for a
+        potential that is -inf there. Rows start from the prior then.
 
     Raises
     ------
@@ -85,8 +92,10 @@ class Hamiltonian(KernelDefaults):
     scale: float | tuple[float, ...] | None = None
     dense: bool | None = None
     half_life: float = HALF_LIFE
+    walls: tuple[Wall, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "walls", checked_walls(self.walls))
         check_whole(1, MAX_STEPS, n_steps=self.n_steps)
         check_positive(one=True, step_size=self.step_size)
         check_positive(scale=self.scale)
@@ -108,7 +117,7 @@ class Hamiltonian(KernelDefaults):
     ) -> tuple[KernelState, KernelInfo]:
         """Refresh, integrate, accept or reject; leaves the density at ``move.beta`` invariant."""
         refreshed = refresh_momentum(state, move.refreshment, noise.normal)
-        proposal = leapfrog(path, refreshed, move, self.n_steps)
+        proposal = leapfrog(path, refreshed, move, self.n_steps, self.walls)
         return accept_or_flip(refreshed, proposal, move.beta, noise.log_uniform)
 
 
@@ -132,13 +141,15 @@ class Langevin(Hamiltonian):
     Examples
     --------
     >>> from pymc_logz.kernels import Langevin
-    >>> Langevin(step_size=0.5)
-    Langevin(n_steps=1, refreshment=1.0, step_size=0.5, scale=None, dense=None, half_life=0.5)
+    >>> proposal = Langevin(step_size=0.5)
+    >>> proposal.n_steps, proposal.refreshment
+    (1, 1.0)
     """
 
     n_steps: int = field(default=1, init=False)
     refreshment: float | None = field(default=1.0, init=False)
     half_life: float = field(default=HALF_LIFE, init=False)
+    walls: tuple[Wall, ...] = field(default=(), init=False)
 
 
 def refresh_momentum(state: KernelState, refreshment: Any, normal: Any) -> KernelState:
@@ -147,13 +158,19 @@ def refresh_momentum(state: KernelState, refreshment: Any, normal: Any) -> Kerne
     return state._replace(momentum=momentum)
 
 
-def leapfrog(path: AnnealingPath, state: KernelState, move: Move, n_steps: int) -> KernelState:
+def leapfrog(
+    path: AnnealingPath,
+    state: KernelState,
+    move: Move,
+    n_steps: int,
+    walls: Sequence[Wall] = (),
+) -> KernelState:
     """Kick, drift, kick, ``n_steps`` times: one evaluation of the path each."""
     for _ in range(n_steps):
         end = leapfrog_step(
             *state,
             kick=partial(_kick, move=move),
-            drift=partial(strides, move=move),
+            drift=partial(_drift, move=move, walls=walls),
             evaluate=path.evaluate,
         )
         state = KernelState(*end)
@@ -163,6 +180,15 @@ def leapfrog(path: AnnealingPath, state: KernelState, move: Move, n_steps: int) 
 def _kick(evaluation: Any, move: Move) -> TensorVariable:
     """Change of the whitened momentum over half a step: the gradient, scaled back."""
     return 0.5 * strides(grad_log_density(evaluation, move.beta), move, back=True)
+
+
+def _drift(
+    position: Any, momentum: Any, move: Move, walls: Sequence[Wall]
+) -> tuple[TensorVariable, TensorVariable]:
+    """Position and momentum after a step without force, but perhaps walls."""
+    if walls:
+        return reflected_drift(walls, position, momentum, move)
+    return position + strides(momentum, move), momentum
 
 
 def energy(state: KernelState, beta: Any) -> TensorVariable:

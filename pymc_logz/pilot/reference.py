@@ -10,6 +10,7 @@ from pymc_logz.errors import ModelError, says_if_interrupted, warn
 from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.graphs.kept import settings_key
+from pymc_logz.kernels.walls import outside
 from pymc_logz.models.flat import describe_row
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.clusters import Clusters, fitted_clusters
@@ -206,6 +207,14 @@ def at_mode(
 def check_start(prepared: Prepared, block: Block, start: np.ndarray) -> None:
     """Look at rows of the reference and their likelihood before anything is run on them."""
     prepared.prior.warn_of_share()
+    walls = getattr(block.kernel, "walls", ())
+    if walls and (beyond := outside(walls, start)).any():
+        row = start[int(np.argmax(beyond))]
+        raise ModelError(
+            f"{beyond.mean():.0%} of the prior draws are beyond the walls of the kernel, such as "
+            f"{describe_row(prepared.flat, row)}; walls reflect what is within them, so give the "
+            "model a prior that stays there"
+        )
     log_ratio = block.evaluate(start)
     if np.any(log_ratio == np.inf):
         row = start[int(np.argmax(log_ratio))]

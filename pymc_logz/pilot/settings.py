@@ -1,5 +1,6 @@
 """What the settings of all runs have in common."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -10,6 +11,7 @@ from pymc_logz.arguments import check_betas, check_choice, check_probability, ch
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.choice import check_kernel, kernel_record
 from pymc_logz.kernels.hamiltonian import Hamiltonian
+from pymc_logz.kernels.walls import Wall
 from pymc_logz.pilot.ladder import Aim
 
 REFERENCES = ("learned", "laplace", "prior")
@@ -48,13 +50,23 @@ class RunSettings:
         check_kernel(self.kernel)
         if not isinstance(self.reference, xr.DataTree):
             check_choice((None, *REFERENCES), reference=self.reference)
+        if self.walls and self.reference not in (None, "prior"):
+            raise ValueError(
+                "reference must be None or 'prior' where the kernel has walls, since a fit has "
+                "rows beyond them"
+            )
 
     @property
     def reference_asked(self) -> str | xr.DataTree:
         """What the path is to start from: learned, where the pilot places the temperatures."""
         if self.reference is None:
-            return "learned" if self.ladder() is None else "prior"
+            return "learned" if self.ladder() is None and not self.walls else "prior"
         return self.reference
+
+    @property
+    def walls(self) -> Sequence[Wall]:
+        """Linear constraints of the kernel; only draws of the prior are known to be within them."""
+        return getattr(self.kernel, "walls", ())
 
     @property
     def aim(self) -> Aim:
@@ -103,13 +115,18 @@ class RunSettings:
         Raises
         ------
         ValueError
-            If its scales are for another number of dimensions.
+            If its scales or walls are for another number of dimensions.
         """
         scale = self.kernel.scale
         if np.ndim(scale) and np.shape(scale) != (n_dims,):
             raise ValueError(
                 f"scale has {np.size(scale)} entries, but the model has {n_dims} unconstrained "
                 "dimensions; give one number, or one for each of them"
+            )
+        if self.walls and len(self.walls[0][0]) != n_dims:
+            raise ValueError(
+                f"walls have vectors of {len(self.walls[0][0])} entries, but the model has "
+                f"{n_dims} unconstrained dimensions; give one entry for each of them"
             )
         return self.kernel.resolved(n_dims)
 

@@ -310,7 +310,7 @@ class PartialMomentumHMC(ChosenStep):
                 point.momentum,
                 (point.log_density, point.gradient),
                 kick=lambda here: 0.5 * step * here[1],
-                drift=lambda momentum: step * momentum,
+                drift=lambda x, momentum: (x + step * momentum, momentum),
                 evaluate=self._evaluate,
             )
             point = PhasePoint(position, momentum, *there)
