@@ -10,7 +10,8 @@ short name        settings                                  what it is
 ``"slice"``       ``Slice()``                               one direction at a time, no gradient
 ================= ========================================= ======================================
 
-Anything that follows `Kernel` can take their place; the rest is for those who write one.
+`Gibbs` and `IntegerWalk` move discrete variables, and `Compose` gives each variable a kernel of its
+own. Anything that follows `Kernel` can take their place; the rest is for those who write one.
 """
 
 from pymc_logz.kernels.base import (
