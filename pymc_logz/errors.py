@@ -75,7 +75,8 @@ STATUS_SENTENCES = {
     "disagrees": (
         "Another estimate differs by more than the errors allow (evidence.attrs['doubts'] says "
         "which, and by how much), so one of the two is wrong: as a rule the draws have missed a "
-        "part of the posterior. Sample longer, and compare with pymc_logz.sample_hais."
+        "part of the posterior. Sample longer, or along more temperatures (betas=<int>), and "
+        "compare with pymc_logz.sample_hais."
     ),
     "wrong_draws": (
         "The draws are not of this model's posterior: where they are is not where its density says "

@@ -17,6 +17,7 @@ from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
 from pymc_logz.hais.settling import lagging, unsettled
 from pymc_logz.models.flat import constrain, model_labels, unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.pilot.learned import nats_above
 from pymc_logz.pilot.planning import Planned, block_for, plan_run
 from pymc_logz.pilot.reference import Reference, with_error
 from pymc_logz.runners.anneal import Annealed, Plan, anneal, merge
@@ -247,7 +248,25 @@ def doubts_of(estimate: LogZEstimate, planned: Planned, runs: list[Annealed]) ->
     if estimate.status != "ok":
         return []
     block = planned.block
-    return [*lagging(block, runs), *unsettled(block, planned.plan, runs)]
+    return [
+        *lagging(block, runs),
+        *unsettled(block, planned.plan, runs),
+        *pilot_disagrees(planned, estimate),
+    ]
+
+
+def pilot_disagrees(planned: Planned, estimate: LogZEstimate) -> list[Doubt]:
+    """Whether the pilot along the same path has another log Z.
+
+    A run from a fitted reference was compared with the pilot from the prior when it was planned.
+    """
+    if planned.stages is None or planned.stages.log_z is None:
+        return []
+    apart = nats_above(planned.stages, estimate.log_z, estimate.mcse)
+    if apart is None:
+        return []
+    reason = f"log Z of the pilot's rows, along the same path, is {apart:+.3g} nats from the run's"
+    return [Doubt("disagrees", reason)]
 
 
 def doubts_of_run(

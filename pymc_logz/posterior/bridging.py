@@ -24,8 +24,8 @@ from pymc_logz.seeds import generators_from
 from pymc_logz.trees.chains import check_start_of_chains, check_stored_density
 from pymc_logz.trees.doubts import (
     Doubt,
+    all_doubted,
     disagreements,
-    doubted,
     noted,
     prior_doubts,
     warn_of_doubts,
@@ -195,7 +195,7 @@ def _bridged(
     warn_of_doubts(found)
     doubts = [*posterior.doubts, *found, *prior_doubts(prepared.prior_doubt)]
     estimates = [_given_share(one, log_share, share_error) for one in bridged.estimates]
-    estimates = [*doubted(estimates[:1], doubts), *estimates[1:]]
+    estimates = all_doubted(estimates, doubts)
     if not doubts:
         warn_of_status(estimates[0])
     if density.n_nan:

@@ -25,6 +25,8 @@ STATUSES = (
     "unchecked_prior",
 )
 """Statuses of doubts, the gravest first."""
+OF_TARGET = ("maybe_infinite", "missed_mode", "unchecked_prior")
+"""Those that hold for any estimate that draws were used for, weighted or not."""
 APPROXIMATIONS = ("fit", "pathfinder", "pathfinder_paths", "optimizer_result", "laplace_results")
 """Groups that a fit leaves in a tree, and a Markov chain does not."""
 MAX_DIVERGENT_SHARE = 0.005
@@ -123,6 +125,28 @@ def disagreements(first: LogZEstimate, others: Sequence[LogZEstimate]) -> list[D
             )
             found.append(Doubt("disagrees", reason))
     return found
+
+
+def all_doubted(estimates: Sequence[LogZEstimate], doubts: Collection[Doubt]) -> list[LogZEstimate]:
+    """The first estimate under all doubts, and second opinions under those that are theirs too."""
+    first, *others = estimates
+    return [*doubted([first], doubts), *second_opinions(first, others, doubts)]
+
+
+def second_opinions(
+    first: LogZEstimate, others: Sequence[LogZEstimate], doubts: Collection[Doubt]
+) -> list[LogZEstimate]:
+    """The other estimates, with what speaks against them: some of the doubts, or the first one."""
+    others = doubted(others, [doubt for doubt in doubts if doubt.status in OF_TARGET])
+    if not first.usable:
+        return others
+    return [
+        replace(one, status="disagrees")
+        if one.status == "ok"
+        and abs(one.log_z - first.log_z) > MAX_DISAGREEMENT[0] * np.hypot(one.mcse, first.mcse)
+        else one
+        for one in others
+    ]
 
 
 def _limit(other: LogZEstimate) -> float:

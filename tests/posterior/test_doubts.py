@@ -1,6 +1,7 @@
 """Draws that are not of the posterior: never a log Z with status ok."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pymc as pm
@@ -13,7 +14,8 @@ from support.checks import make_rng
 
 import pymc_logz as lz
 from pymc_logz.errors import STATUS_SENTENCES, USABLE_STATUSES
-from pymc_logz.trees.doubts import STATUSES
+from pymc_logz.estimators import LogZEstimate
+from pymc_logz.trees.doubts import STATUSES, Doubt, second_opinions
 
 N_DATA = 20
 SPREAD = 1 / np.sqrt(N_DATA + 1)
@@ -132,3 +134,18 @@ def test_what_rests_on_doubtful_draws_is_doubtful() -> None:
     curve = lz.evidence_sensitivity(found, model, {"width": [0.9, 1.1]}, progressbar=False)
     assert list(curve["sensitivity"]["status"].values) == ["wrong_draws"] * 2
     assert "errors" in curve["sensitivity"].attrs["doubts"]
+
+
+def test_the_second_opinion_hears_of_the_first() -> None:
+    """Catches importance weights that miss a spike, with the status ok beside a bridge that has it.
+
+    What speaks against the target speaks against both; what speaks against draws only, not.
+    """
+    bridge = LogZEstimate("bridge", -6.9, 0.01, 900.0, np.nan, "ok")
+    near = LogZEstimate("importance", -6.92, 0.01, 900.0, 0.2, "ok")
+    far = replace(near, log_z=-7.4)
+    statuses = [one.status for one in second_opinions(bridge, [near, far], [])]
+    assert statuses == ["ok", "disagrees"]
+    missed = second_opinions(bridge, [near], [Doubt("missed_mode", "a mode")])
+    assert missed[0].status == "missed_mode"
+    assert second_opinions(bridge, [near], [Doubt("divergences", "some")])[0].status == "ok"

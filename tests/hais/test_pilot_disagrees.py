@@ -1,0 +1,46 @@
+"""A run whose pilot, along the same path, has another log Z is not ok."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pymc_logz.estimators import LogZEstimate
+from pymc_logz.hais.run import pilot_disagrees
+from pymc_logz.pilot.planning import Planned, settled
+from pymc_logz.pilot.population import Stages
+from pymc_logz.pilot.reference import Reference
+
+ISLANDS = np.array([-0.1, 0.1, -0.05, 0.05])
+
+
+def planned(stages: Stages | None) -> Planned:
+    nothing = SimpleNamespace()
+    return Planned(nothing, nothing, Reference("prior", "it was asked for"), stages)  # type: ignore[arg-type]
+
+
+def stages(log_z: np.ndarray) -> Stages:
+    """A pilot of five stages whose islands have these log Z."""
+    ones = np.ones(5)
+    return Stages(np.linspace(0, 1, 5), ones, ones[:, None], None, ones, log_z=log_z)
+
+
+def estimate(log_z: float) -> LogZEstimate:
+    return LogZEstimate("hais", log_z, 0.05, 900.0, 0.1, "ok")
+
+
+@pytest.mark.parametrize("log_z", [-6.0, 6.0])
+def test_a_pilot_far_away_is_a_doubt(log_z: float) -> None:
+    """Catches a run that is off although its own pilot knew, above or below."""
+    [doubt] = pilot_disagrees(planned(stages(ISLANDS + log_z)), estimate(0.0))
+    assert doubt.status == "disagrees"
+    assert f"{log_z:+.3g} nats" in doubt.reason
+
+
+def test_a_pilot_nearby_is_none() -> None:
+    """Catches a false alarm: pilots are off by some tenths, and not all of them have a log Z."""
+    near = stages(ISLANDS + 0.5)
+    assert pilot_disagrees(planned(near), estimate(0.0)) == []
+    assert pilot_disagrees(planned(None), estimate(0.0)) == []
+    # of a fitted reference, whose path is another one
+    assert pilot_disagrees(planned(settled(stages(ISLANDS + 6.0))), estimate(0.0)) == []
