@@ -120,8 +120,9 @@ STATUS_SENTENCES = {
         "hais for log Z (reference='laplace' or more temperatures bring it closer)."
     ),
     "lower_end": (
-        "This log likelihood is low on average, by how much the annealed rows lag behind: read it "
-        "as a lower end; more temperatures (betas=<int>) or draws bring it closer."
+        "This log likelihood is low on average for the law that annealing leads to, which is the "
+        "machine's own only with enough temperatures: read it as a lower end, and compare it with "
+        "more of them (betas=<int>)."
     ),
     "not_run": "The run was interrupted before it came to this data row.",
     "lagging_rows": (

@@ -56,13 +56,14 @@ import rts_figures as figures
 
 HIDDEN = {12: 20_000, 100: 20_000, 500: 10_000}  # units, and updates that they learn by
 N_CHAINS, N_LEVELS, N_ROUNDS, ROUND = 100, 100, 10, 50
+HARDER = 3  # factor in the parameters of a machine whose modes are further apart
 BEFORE = N_LEVELS + N_ROUNDS * ROUND  # sweeps before a tempered run
-SMALL = {"sweeps": (1000, 3000, 10000), "replicates": 10, "truth": 30000, "updates": 400}
+SMALL = {"sweeps": (1000, 3000, 10000), "replicates": 10, "truth": 30000, "updates": 1200}
 PAPER = {"sweeps": (1000, 10000, 100000), "replicates": 50, "truth": 1000000, "updates": 8000}
 MOST_FOR_MBAR, MOST_SUMMED_OUT = 200_000, 3000
 TEMPERATURES = (10, 30, 100, 300, 1000)
 N_BOOTSTRAP, N_ESTIMATES, MBAR_ESTIMATES = 10_000, 100, 10
-SIZES = {"data": 150, "walkers": 400, "between": 25, "alpha": 0.2, "rate": 0.05}
+SIZES = {"data": 60, "walkers": 400, "between": 25, "alpha": 0.2, "rate": 0.04}
 
 
 def digits(rng):
@@ -339,11 +340,16 @@ def study(kept, chosen, sizes, rng):
             print(f"{n} hidden units: {kept[f'truth {n}']}")
         if 3 in chosen and f"3 {n}" not in kept:
             kept[f"3 {n}"] = annealed(rbm, test, sizes, rng) | tempered(rbm, sizes, rng)
+    if 3 in chosen and "3 hard" not in kept:
+        *parts, base = kept["machine 12"]
+        hard = bernoulli_rbm(*(HARDER * part for part in parts), base)
+        kept["truth hard"] = truth(hard, sizes, rng)
+        kept["3 hard"] = annealed(hard, test, sizes, rng) | tempered(hard, sizes, rng)
     if 4 in chosen and "4" not in kept:
         large = max(HIDDEN)
         kept["4"] = temperatures_study(machines[large], kept[f"truth {large}"]["log_z"], sizes, rng)
     if 5 in chosen and "5" not in kept:
-        kept["5"] = tracking_study(train, test, max(HIDDEN), sizes["updates"], rng)
+        kept["5"] = tracking_study(train, test, 100, sizes["updates"], rng)
     return kept
 
 

@@ -1,4 +1,4 @@
-"""RAISE: a conservative log likelihood of data under a restricted Boltzmann machine."""
+"""RAISE: log likelihood of data under the law that annealing to a Boltzmann machine leads to."""
 
 import time
 from collections.abc import Mapping
@@ -37,14 +37,18 @@ def raise_log_likelihood(
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
-    """Log likelihood of rows of data under a restricted Boltzmann machine, low on average.
+    """Log likelihood of rows of data, low on average for the law that annealing leads to.
 
     A log likelihood that is made of annealed log Z is too high on average, as that log Z is too
     low: a poor run makes the machine look good. Here rows start at the data, with hidden units
     drawn given them, and are annealed back. That estimates, without bias, the probability of each
-    datum under what forward annealing along the same temperatures would give, so that its log is
-    low on average (reverse annealed importance sampling estimator, RAISE). Together with
-    `sample_hais` it encloses the log likelihood of machines that rows anneal to.
+    datum under the law of rows that were annealed forward along the same temperatures, so that its
+    log is low on average (reverse annealed importance sampling estimator, RAISE).
+
+    That law is the machine's with enough temperatures. With fewer it is a smoother one, by which
+    data that the machine itself fits poorly may be more likely: then the result is above the
+    machine's own log likelihood. For data drawn from the machine it is below, and encloses it
+    together with `sample_hais`. More temperatures (``betas``) tell: compare two numbers of them.
 
     Parameters
     ----------
@@ -70,7 +74,7 @@ def raise_log_likelihood(
         Groups ``evidence`` (``log_z``, here log p of each datum in nats, along ``data_row``, with
         status ``"lower_end"``) and ``annealing``. Its attributes ``mean_log_likelihood`` and
         ``mean_mcse`` are those of the mean over data, and ``log_z_upper`` the log Z that goes with
-        it, high on average.
+        it, high on average if the data are draws of the machine.
 
     Raises
     ------

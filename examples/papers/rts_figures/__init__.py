@@ -44,6 +44,8 @@ def show(number: int, kept: dict[str, Any], hidden: list[int]) -> None:
         tables = {n: errors(kept[f"3 {n}"], kept[f"truth {n}"]["log_z"]) for n in hidden}
         for n, table in tables.items():
             print(f"\n{n} hidden units, log Z = {kept[f'truth {n}']}\n{table.round(3).to_string()}")
+        hard = errors(kept["3 hard"], kept["truth hard"]["log_z"])
+        print(f"\n12 hidden units, harder\n{hard.round(3).to_string()}")
         figure = draw_errors(tables)
     elif number == 4:
         table = pd.Series(kept["4"]).unstack(0)
