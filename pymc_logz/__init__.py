@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
     from pymc_logz.step_methods import HAIS, ConstrainedHMC, PartialMomentumHMC, SimulatedTempering
     from pymc_logz.tempered.sampling import sample_tempered
     from pymc_logz.tempered.tracking import LogZTracker
+    from pymc_logz.trees.citations import cite
     from pymc_logz.trees.comparison import bayes_factor, compare_evidence, model_weights
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "SimulatedTempering",
     "bayes_factor",
     "bridge_sampling",
+    "cite",
     "compare_evidence",
     "energies",
     "estimators",
@@ -107,6 +109,7 @@ _HOMES = {
     "step_methods": ("HAIS", "ConstrainedHMC", "PartialMomentumHMC", "SimulatedTempering"),
     "tempered.sampling": ("sample_tempered",),
     "tempered.tracking": ("LogZTracker",),
+    "trees.citations": ("cite",),
     "trees.comparison": ("bayes_factor", "compare_evidence", "model_weights"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
