@@ -1,7 +1,7 @@
 """How to cite a run: the references of the methods that it used, as BibTeX."""
 
 import json
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import xarray as xr
 
@@ -259,7 +259,7 @@ def cite(tree: xr.DataTree) -> str:
         keys.append("syed2022")
     if "evidence" in tree.children:
         group = tree["evidence"].to_dataset()
-        names = group[ESTIMATOR].values.ravel() if ESTIMATOR in group.coords else []
+        names: Any = group[ESTIMATOR].values.ravel() if ESTIMATOR in group.coords else []
         for name in map(str, names):
             keys.extend(OF_ESTIMATOR.get(name, ("gelman1998",) if name[:3] == "ti_" else ()))
     return "\n\n".join(_entry(key, SOURCES[key]) for key in dict.fromkeys(keys))
