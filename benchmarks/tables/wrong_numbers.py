@@ -16,6 +16,8 @@ from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder, whose coverage.py numba would take for the package
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
 
 from adversary import CASES
