@@ -131,7 +131,7 @@ STATUS_SENTENCES = {
         "temperatures (betas=<int>), or leave step_size, scale and reference to the pilot."
     ),
     "maybe_infinite": (
-        "The mass of the posterior does not fall far away from its draws, so log Z is infinite, or "
+        "The mass of the posterior hardly falls far away from its draws, so log Z is infinite, or "
         "has most of its mass where no draw is; bound the likelihood and the potentials, for "
         "instance by a prior that keeps a scale away from zero."
     ),

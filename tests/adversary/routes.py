@@ -327,11 +327,12 @@ def time_limit(seconds: int) -> Iterator[None]:
         raise TooSlowError
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(seconds)
+    # again each second, for one that rings where errors are ignored, as in a weak reference's end
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
     try:
         yield
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
 
