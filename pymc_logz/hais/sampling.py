@@ -56,7 +56,8 @@ def sample_hais(
     chains
         Independent replicates with seeds of their own.
     model
-        PyMC model with continuous free variables; None takes the one on the context stack. Or an
+        PyMC model, whose discrete variables move too, by `pymc_logz.kernels.Gibbs` or
+        `pymc_logz.kernels.IntegerWalk`; None takes the one on the context stack. Or an
         energy made of bits, such as ``energies.bernoulli_rbm(...)``, whose beta = 0 are independent
         bits, and which block Gibbs moves.
     betas

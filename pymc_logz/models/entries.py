@@ -15,6 +15,7 @@ from pymc_logz.graphs.kept import Kept
 from pymc_logz.models.data_inputs import DataInputs, starting_point, with_data_inputs
 from pymc_logz.models.discrete import row_variable, split_row
 from pymc_logz.models.flat import FlatModel, cheaply_compiled
+from pymc_logz.models.independence import data_that_decide
 from pymc_logz.models.keeping import KeptForModel, kept_for
 from pymc_logz.models.pieces import Sums, add_up, pieces_of, sums_of
 from pymc_logz.models.sum_plan import SumPlan, independent_entries, numbered
@@ -45,6 +46,7 @@ def with_entries(whole: FlatModel) -> FlatModel:
 def _made(whole: FlatModel, kept: KeptForModel) -> tuple[FlatModel, DataInputs] | None:
     model, pieces = whole.model, pieces_of(whole.model)
     start = starting_point(model)
+    kept.bake_in(data_that_decide([*pieces[0], *pieces[1]]))
     point = row_variable("row", model, whole.shapes)
     try:
         both = [*pieces[0], *pieces[1]]

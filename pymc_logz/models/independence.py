@@ -13,7 +13,7 @@ import numpy as np
 import pytensor
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.traversal import io_toposort
+from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import Alloc, Join, MakeVector, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
@@ -23,6 +23,8 @@ from pytensor.tensor.subtensor import (
     Subtensor,
     indices_from_subtensor,
 )
+
+from pymc_logz.models.keeping import is_data
 
 NONE, SEVERAL = -1, -2
 PASSED_ON = (CheckAndRaise, SpecifyShape, ScalarFromTensor, TensorFromScalar)
@@ -82,6 +84,15 @@ def _values_of(
     mode = Mode(linker="py", optimizer=None)
     function = pytensor.function(list(at), wanted, mode=mode, on_unused_input="ignore")
     return dict(zip(wanted, function(*at.values()), strict=True))
+
+
+def data_that_decide(pieces: Sequence[Any]) -> list[Variable]:
+    """Containers of data from whose values owners follow: those that lead to indices and shapes."""
+    found: dict[Variable, None] = {}
+    for node in io_toposort([], list(pieces)):
+        if isinstance(node.op, Subtensor | AdvancedSubtensor | Reshape | Alloc):
+            found |= dict.fromkeys(var for var in ancestors(node.inputs[1:]) if is_data(var))
+    return list(found)
 
 
 def _rule_for(op: Any) -> Callable[..., Owners | None] | None:

@@ -23,6 +23,7 @@ from pymc_logz.graphs.kept import Kept
 from pymc_logz.models.data_inputs import DataInputs, starting_point, with_data_inputs
 from pymc_logz.models.discrete import is_discrete, split_row
 from pymc_logz.models.flat import FlatModel, cheaply_compiled
+from pymc_logz.models.independence import data_that_decide
 from pymc_logz.models.keeping import KeptForModel, kept_for
 from pymc_logz.models.pieces import Sums, add_up, pieces_of, sums_of
 from pymc_logz.models.sum_plan import NotSummed, SumPlan, sum_plan
@@ -99,6 +100,7 @@ def _made(whole: FlatModel, kept: KeptForModel) -> tuple[FlatModel, Summed] | No
     if not whole.continuous.size:
         return NotSummed("no continuous variable is left")
     pieces = pieces_of(model)
+    kept.bake_in(data_that_decide([*pieces[0], *pieces[1]]))
     row = pt.tensor("row", dtype="float64", shape=(whole.continuous.size,))
     try:
         plan = sum_plan(model, whole.sites, whole.owners, [*pieces[0], *pieces[1]], start)

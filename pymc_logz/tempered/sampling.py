@@ -64,7 +64,8 @@ def sample_tempered(
         Walkers of a chain, which are computed together; rounded up to a multiple of the number of
         levels if ``exchange`` is ``"swap"``.
     model
-        PyMC model with continuous free variables; None takes the one on the context stack. Or an
+        PyMC model, whose discrete variables move too, by `pymc_logz.kernels.Gibbs` or
+        `pymc_logz.kernels.IntegerWalk`; None takes the one on the context stack. Or an
         energy made of bits, such as ``energies.bernoulli_rbm(...)``, whose beta = 0 are independent
         bits, and which block Gibbs moves.
     betas

@@ -8,6 +8,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from scipy import stats
 from scipy.special import logsumexp
 from support import pymc_models as models
 
@@ -172,6 +173,30 @@ def test_independent_entries_are_in_pieces(name: str) -> None:
             ]
             np.testing.assert_allclose(found, np.array(of_whole(row), dtype=float), rtol=1e-9)
             assert i < n_alone
+
+
+def test_new_indices_are_followed_anew() -> None:
+    """Catches owners of entries that were read from data of before."""
+    with pm.Model() as model:
+        group = pm.Data("group", np.array([0, 0, 1, 1]))
+        mean, label = pm.Normal("mean"), pm.Bernoulli("label", 0.3, shape=2)
+        pm.Normal("y", mean * label[group], 1.0, observed=X)
+    row = np.array([0.7])
+    for indices in ([0, 0, 1, 1], [1, 0, 1, 0]):
+        pm.set_data({"group": indices}, model=model)
+        summed = summed_out(flatten_model(model, integers=True))
+        assert isinstance(summed, FlatModel)
+        exact = stats.norm.logpdf(0.7)
+        for i in (0, 1):
+            own = X[np.array(indices) == i]
+            terms = [stats.norm.logpdf(own, 0.7 * k).sum() for k in (0, 1)]
+            exact += logsumexp(terms, b=[0.7, 0.3])
+        assert sum(values_of(summed)(row)) == pytest.approx(exact, abs=1e-9)
+        apart = with_entries(flatten_model(model, integers=True))
+        assert apart.entries is not None
+        whole = values_of(flatten_model(model, integers=True))
+        at_row = np.array([0.7, 1.0, 0.0])
+        assert sum(values_of(apart)(at_row)) == pytest.approx(sum(whole(at_row)))
 
 
 LEFT = {
