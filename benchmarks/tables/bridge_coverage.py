@@ -30,7 +30,6 @@ TARGETS = [
     "exponential_waits",
     "two_even_modes",
     "two_uneven_modes",
-    "beta_at_both_ends",
 ]
 
 
@@ -81,7 +80,7 @@ def replicates(name: str, n_runs: int) -> list[tuple[float, str]]:
             f"{z.mean():+.2f}",
             f"{z.std():.2f}",
             f"{ok.mean():.1%}",
-            f"{mcse[sound].mean():.3f}",
+            f"{mcse[sound].mean():.1g}",
         )
         rows.append((covered, f"| {' | '.join(cells)} |"))
     print(name, [row[1] for row in rows], flush=True)
