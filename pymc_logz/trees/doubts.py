@@ -25,8 +25,6 @@ STATUSES = (
     "unchecked_prior",
 )
 """Statuses of doubts, the gravest first."""
-OF_TARGET = ("maybe_infinite", "missed_mode", "unchecked_prior")
-"""Those that hold for any estimate that draws were used for, weighted or not."""
 APPROXIMATIONS = ("fit", "pathfinder", "pathfinder_paths", "optimizer_result", "laplace_results")
 """Groups that a fit leaves in a tree, and a Markov chain does not."""
 MAX_DIVERGENT_SHARE = 0.005
@@ -128,7 +126,7 @@ def disagreements(first: LogZEstimate, others: Sequence[LogZEstimate]) -> list[D
 
 
 def all_doubted(estimates: Sequence[LogZEstimate], doubts: Collection[Doubt]) -> list[LogZEstimate]:
-    """The first estimate under all doubts, and second opinions under those that are theirs too."""
+    """The first estimate under all doubts, and second opinions under all but that they differ."""
     first, *others = estimates
     return [*doubted([first], doubts), *second_opinions(first, others, doubts)]
 
@@ -137,7 +135,8 @@ def second_opinions(
     first: LogZEstimate, others: Sequence[LogZEstimate], doubts: Collection[Doubt]
 ) -> list[LogZEstimate]:
     """The other estimates, with what speaks against them: some of the doubts, or the first one."""
-    others = doubted(others, [doubt for doubt in doubts if doubt.status in OF_TARGET])
+    # what is fitted to doubtful draws may miss what they miss; of two that disagree one is right
+    others = doubted(others, [doubt for doubt in doubts if doubt.status != "disagrees"])
     if not first.usable:
         return others
     return [

@@ -139,7 +139,7 @@ def test_what_rests_on_doubtful_draws_is_doubtful() -> None:
 def test_the_second_opinion_hears_of_the_first() -> None:
     """Catches importance weights that miss a spike, with the status ok beside a bridge that has it.
 
-    What speaks against the target speaks against both; what speaks against draws only, not.
+    What speaks against the draws speaks against what is fitted to them: Neal's funnel by NUTS.
     """
     bridge = LogZEstimate("bridge", -6.9, 0.01, 900.0, np.nan, "ok")
     near = LogZEstimate("importance", -6.92, 0.01, 900.0, 0.2, "ok")
@@ -148,4 +148,7 @@ def test_the_second_opinion_hears_of_the_first() -> None:
     assert statuses == ["ok", "disagrees"]
     missed = second_opinions(bridge, [near], [Doubt("missed_mode", "a mode")])
     assert missed[0].status == "missed_mode"
-    assert second_opinions(bridge, [near], [Doubt("divergences", "some")])[0].status == "ok"
+    assert (
+        second_opinions(bridge, [near], [Doubt("divergences", "some")])[0].status == "divergences"
+    )
+    assert second_opinions(bridge, [near], [Doubt("disagrees", "by 5")])[0].status == "ok"
