@@ -9,6 +9,7 @@ from pymc_logz.paths.clusters import MAX_COMPONENTS, Clusters, best_tails, fitte
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.mixture import Mixture
+from pymc_logz.paths.scores import fitted_to_scores
 from pymc_logz.pilot.checks import lost_part
 from pymc_logz.pilot.population import ISLANDS, Stages, TargetRows
 from pymc_logz.pilot.reference import (
@@ -21,7 +22,7 @@ from pymc_logz.pilot.reference import (
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.weights import log_mean, relative, weight_ess
 
-ROWS_PER_DIMENSION = 32
+ROWS_PER_DIMENSION = 8
 """Rows of the pilot to fit to, for each dimension."""
 TARGET_ROWS = (512, 4096)
 """Fewest and most of these rows."""
@@ -29,6 +30,8 @@ LOOK_WORTH = 0.5
 """Share of a further look at a population, one block of moves later, that is new."""
 WELL_COVERED = 0.2
 """Effective share of the rows up to which further components are tried."""
+HALF_COVERED = 0.5
+"""The same, up to which a fit to their gradients is tried: in tens of dimensions rows are few."""
 NEGLIGIBLE = 0.01
 """Share of the rows that a fit may miss: as much of the posterior is worth 0.01 nats."""
 GIVE_UP = 2
@@ -89,16 +92,16 @@ def learned_reference(
         return Reference("prior", reason, funnel=funnel)
     best, covered, worse = None, -np.inf, 0
     at_mode = [] if mode is None else [Clusters((mode,), np.ones(1), np.nan)]
-    for fit in at_mode or candidates(stages, rng):
+    for i, fit in enumerate(at_mode or candidates(stages, rng)):
         mixture = with_prior(prepared, fit, log_mass, funnel)
         share = 0.0
         if left_to_prior(mixture, rows) <= NEGLIGIBLE:
             share = covered_share(mixture, judges)
         if share > covered:
             best, covered, worse = mixture, share, 0
-        else:
+        elif i > 1:
             worse += 1
-        if covered > WELL_COVERED or worse == GIVE_UP:
+        if covered > (WELL_COVERED if i else HALF_COVERED) or worse == GIVE_UP:
             break
     assert best is not None
     shape = " evened out by a funnel" if funnel else ""
@@ -112,7 +115,7 @@ def learned_reference(
 
 
 def candidates(stages: Stages, rng: np.random.Generator) -> Iterator[Clusters]:
-    """Fits to the rows of a pilot: the best by its criterion, then such with more components."""
+    """Fits to a pilot's rows: the best by its criterion, one to gradients, more components."""
     assert stages.end is not None
     fitted, _ = apart(stages)
     rows = fitted.position
@@ -120,6 +123,8 @@ def candidates(stages: Stages, rng: np.random.Generator) -> Iterator[Clusters]:
     n_effective = len(rows) / n_looks * (1 + LOOK_WORTH * (n_looks - 1))
     best = fitted_clusters(rows, n_effective, rng)
     yield widened(best)
+    if (one := fitted_to_scores(rows, fitted.gradient)) is not None:
+        yield Clusters((one,), np.ones(1), np.nan)
     for k in range(len(best.components) + 1, MAX_COMPONENTS + 1):
         yield widened(best_tails(rows, k, n_effective, rng))
 

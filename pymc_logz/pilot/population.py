@@ -53,6 +53,15 @@ class TargetRows(NamedTuple):
     """Shape (n,)."""
     log_ratio: np.ndarray
     """Shape (n,)."""
+    gradient: np.ndarray
+    """Of both together, shape (n, d); zeros where the kernel needs none."""
+
+    @classmethod
+    def of(cls, state: KernelState) -> "TargetRows":
+        """Rows that have been evaluated."""
+        log_reference, log_ratio, *slopes = (np.asarray(part) for part in state.evaluation)
+        with np.errstate(invalid="ignore"):
+            return cls(np.asarray(state.position), log_reference, log_ratio, np.add(*slopes))
 
 
 @dataclass(frozen=True)
@@ -256,17 +265,14 @@ def target_rows(
     """
     if not n:
         return None
-    seen = _seen(population)
+    seen = TargetRows.of(population.state)
     while len(seen.position) < n:
         population.correlate(block.kernel, seen.position)
         move(block, population, 1.0, rng, target_accept, MOVES_BETWEEN_ROWS)
-        seen = TargetRows(*map(np.concatenate, zip(seen, _seen(population), strict=True)))
+        seen = TargetRows(
+            *map(np.concatenate, zip(seen, TargetRows.of(population.state), strict=True))
+        )
     return seen
-
-
-def _seen(population: Population) -> TargetRows:
-    state = population.state
-    return TargetRows(*(np.asarray(part) for part in (state.position, *state.evaluation[:2])))
 
 
 def _record(beta: float, population: Population) -> dict[str, Any]:

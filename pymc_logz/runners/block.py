@@ -209,7 +209,7 @@ class Block:
 
     def evaluate(self, position: np.ndarray) -> np.ndarray:
         """Log ratio of rows (n, d) as it is, NaN and infinities included, shape (n,)."""
-        return self._looked_at(position)[1].log_ratio[0]
+        return self.looked_at(position)[1].log_ratio[0]
 
     def log_target(self, position: np.ndarray) -> np.ndarray:
         """Log target of rows (n, d), with -inf for NaN, shape (n,)."""
@@ -219,10 +219,10 @@ class Block:
 
     def densities(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log reference and log ratio of rows (n, d) as they are, shape (n,) each."""
-        evaluation = self._looked_at(position)[0].evaluation
+        evaluation = self.looked_at(position)[0].evaluation
         return np.asarray(evaluation.log_reference), np.asarray(evaluation.log_ratio)
 
-    def _looked_at(self, position: np.ndarray) -> tuple[KernelState, Trace]:
+    def looked_at(self, position: np.ndarray) -> tuple[KernelState, Trace]:
         """Rows that have been evaluated, and stayed where they are."""
         state, still = self.initial_state(position), self._still_moves(1)
         return self.run(state, still, np.random.default_rng(0))

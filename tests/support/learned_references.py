@@ -42,15 +42,13 @@ class Known:
     def target_rows(self, rows: np.ndarray) -> TargetRows:
         """Rows, and what the path from the prior is worth there."""
         parts = [self._evaluated(part) for part in np.split(rows, len(rows) // N_ROWS)]
-        return TargetRows(rows, *(np.concatenate(part) for part in zip(*parts, strict=True)))
+        return TargetRows(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
-    def _evaluated(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _evaluated(self, rows: np.ndarray) -> TargetRows:
         block = self.block
         scale, zeros = np.ones((1, *block.scale_shape)), np.zeros(1)
         still = Move(zeros, zeros, scale, zeros)
-        state, _ = block.run(block.initial_state(rows), still, make_rng("still"))
-        log_reference, log_ratio = (np.asarray(part) for part in state.evaluation[:2])
-        return log_reference, log_ratio
+        return TargetRows.of(block.run(block.initial_state(rows), still, make_rng("still"))[0])
 
     def stages(self, rows: np.ndarray, step_size: float = 0.8) -> Stages:
         """A pilot that ended at these rows, shape (n, d)."""
