@@ -135,11 +135,15 @@ def plan_run(
     if sampled.mixture is not None:
         moved = sampled.start(block)
         start = moved.path.sample_reference(rng, n_followed(block))
-        planned = make_plan(moved, settings, start, rng, report, sampled)
-        if planned.stages is None or not (against := falls_short(stages, planned.stages)):
-            return planned
+        followed = walk(moved, settings, start, rng, report)
+        if not (against := falls_short(stages, followed)):
+            return from_stages(moved, settings, followed, rng, sampled)
         reason = f"a fit to draws of pm.sample was dropped, since {against}"
         reference = replace(reference, reason=reason)
+        # the path from the prior that is left deserves the pilot that these draws had replaced
+        moved = reference.start(block)
+        start = moved.path.sample_reference(rng, MORE_ROWS * block.n_rows)
+        stages = walk(moved, settings, start, rng, report)
     return from_stages(reference.start(block), settings, stages, rng, reference)
 
 

@@ -137,6 +137,7 @@ def timeless(tree: xr.DataTree) -> xr.DataTree:
     return tree.map_over_datasets(lambda dataset: dataset.drop_attrs())
 
 
+@pytest.mark.filterwarnings("ignore:hais has status")  # its number is not what is looked at
 def test_cores_do_not_change_a_bit() -> None:
     """Would catch a random stream or a buffer that chains share: adaptive run, 1 and 2 threads."""
     runs = [
