@@ -76,14 +76,14 @@ class BinaryEnergy:
         return min(sizes) if len(sizes) == 2 else self.n_sites
 
     def named(self, rows: np.ndarray) -> Draws:
-        """Values by name, shape (n, *shape of the variable), of rows of bits (n, d)."""
+        """Values by name, shape (n, ...), of rows of bits (n, d)."""
         found = {}
         for name, (sites, (low, high)) in self.variables.items():
             found[name] = np.where(rows[..., sites] > 0.5, high, low).astype(np.int8)
         return found
 
     def rows(self, values: Mapping[str, Any]) -> np.ndarray:
-        """Rows of bits (n, d) of values by name, shape (n, *shape of the variable).
+        """Rows of bits (n, d) of values by name, shape (n, ...).
 
         Raises
         ------

@@ -45,7 +45,7 @@ def log_density(
         The model that it is of; None takes the one on the context stack.
     points
         Where, on the natural scale: a dict from each free variable to an array of shape
-        (n, *shape); for a model with one free variable that array alone. A DataArray's first
+        (n, ...); for a model with one free variable that array alone. A DataArray's first
         dimension, and its coordinates, are those of the result.
     compile_kwargs
         Keyword arguments of ``pytensor.function``; by default JAX is used if it is installed and
