@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -78,9 +78,10 @@ def run_hais(
         target_rows = unconstrain(prepared.flat, posterior_of(posterior_draws, "posterior_draws"))
     compiled = time.perf_counter()
     with progress_bar(progressbar) as progress:
-        planned = plan_run(prepared, block, settings, rngs.pilot, report_beta(progress))
+        plan = partial(plan_run, prepared, block, settings, rngs.pilot, report_beta(progress))
+        planned = plan(local=True)
         tuned, pilot_work = time.perf_counter(), block.work.done
-        planned, forward = run_twice(planned, settings, rngs.run, progress)
+        planned, forward = run_twice(planned, settings, rngs.run, progress, plan)
         directions = Directions(forward, planned.reference)
         if settings.direction == "both":
             directions.exact_starts = target_rows is not None
@@ -128,19 +129,28 @@ def run_chains(
 
 
 def run_twice(
-    planned: Planned, settings: HaisSettings, rng: np.random.Generator, progress: Any
+    planned: Planned,
+    settings: HaisSettings,
+    rng: np.random.Generator,
+    progress: Any,
+    plan_again: Callable[[], Planned] | None = None,
 ) -> tuple[Planned, list[Annealed]]:
     """Chains, run again along a longer ladder if they are not good enough, and what they ran on.
 
-    The second run has fresh rows, and is the one that counts.
+    The second run has fresh rows, and is the one that counts. Where the reference was fitted to
+    gradients, it is not what it seemed, and all is planned anew without such a fit.
     """
     runs = run_until(planned, settings, rng, progress)
     estimate = forward_estimate(Directions(runs, planned.reference))
     sound = estimate.status == "ok" and not doubts_of(estimate, planned, runs)
+    good = sound and estimate.mcse <= max(*DEFAULT_MCSE, settings.target_mcse or 0.0)
+    whole = len(runs) == settings.chains
+    if planned.reference.is_local and plan_again is not None and whole and not good:
+        logger.info("A reference fitted to gradients gave status %r: another.", estimate.status)
+        return run_twice(plan_again(), settings, rng, progress)
     longer = planned.longer(LONGER if sound else SECOND_TRY)
     n_moves = settings.draws * settings.chains * longer.plan.n_temperatures
-    good = sound and estimate.mcse <= max(DEFAULT_MCSE)
-    asked = settings.target_mcse is not None or len(runs) < settings.chains
+    asked = settings.target_mcse is not None or not whole
     if good or asked or longer.plan is planned.plan or n_moves > MOST_MOVES:
         return planned, runs
     logger.info(

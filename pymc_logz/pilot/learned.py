@@ -64,6 +64,7 @@ def learned_reference(
     *,
     funnel: Funnel | None = None,
     mode: Elliptical | None = None,
+    local: bool = False,
 ) -> Reference:
     """Mixture fitted to a pilot's rows at beta = 1, with a share of the prior; or the prior.
 
@@ -79,6 +80,9 @@ def learned_reference(
         What these rows are evened out by.
     mode
         What to take in place of a fit to the rows, if it covers them.
+    local
+        Whether a fit to gradients may be taken. Where the pilot's rows miss a part of the target,
+        such as the end of a funnel, gradients tell nothing of it: a run from it must be looked at.
     """
     rows = stages.rows
     assert rows is not None
@@ -90,31 +94,35 @@ def learned_reference(
             "from anywhere else"
         )
         return Reference("prior", reason, funnel=funnel)
-    best, covered, worse = None, -np.inf, 0
+    best, covered, worse, is_local = None, -np.inf, 0, False
     at_mode = [] if mode is None else [Clusters((mode,), np.ones(1), np.nan)]
-    for i, fit in enumerate(at_mode or candidates(stages, rng)):
+    for i, fit in enumerate(at_mode or candidates(stages, rng, local=local)):
         mixture = with_prior(prepared, fit, log_mass, funnel)
         share = 0.0
         if left_to_prior(mixture, rows) <= NEGLIGIBLE:
             share = covered_share(mixture, judges)
         if share > covered:
-            best, covered, worse = mixture, share, 0
-        elif i > 1:
+            best, covered, worse, is_local = mixture, share, 0, local and i == 1
+        elif i > local:
             worse += 1
-        if covered > (WELL_COVERED if i else HALF_COVERED) or worse == GIVE_UP:
+        if covered > (HALF_COVERED if local and i == 0 else WELL_COVERED) or worse == GIVE_UP:
             break
     assert best is not None
     shape = " evened out by a funnel" if funnel else ""
     origin = "with the curvature at the mode" if mode else f"fitted to {len(rows.position)} rows"
+    origin += " and their gradients" * is_local
     what = f"{components_in_words(len(best.components))} {origin}{shape}"
     if covered < COVERED:
         reason = f"{what} cover the pilot's rows with an effective share of {covered:.1g} only"
         return Reference("prior", reason, funnel=funnel, poor_fit=mode is None)
     reason = f"{what} cover the pilot's rows with an effective share of {covered:.2f}"
-    return Reference("learned" if mode is None else "laplace", reason, best, error, funnel)
+    taken = "learned" if mode is None else "laplace"
+    return Reference(taken, reason, best, error, funnel, is_local=is_local)
 
 
-def candidates(stages: Stages, rng: np.random.Generator) -> Iterator[Clusters]:
+def candidates(
+    stages: Stages, rng: np.random.Generator, *, local: bool = False
+) -> Iterator[Clusters]:
     """Fits to a pilot's rows: the best by its criterion, one to gradients, more components."""
     assert stages.end is not None
     fitted, _ = apart(stages)
@@ -123,8 +131,9 @@ def candidates(stages: Stages, rng: np.random.Generator) -> Iterator[Clusters]:
     n_effective = len(rows) / n_looks * (1 + LOOK_WORTH * (n_looks - 1))
     best = fitted_clusters(rows, n_effective, rng)
     yield widened(best)
-    if (one := fitted_to_scores(rows, fitted.gradient)) is not None:
-        yield Clusters((one,), np.ones(1), np.nan)
+    if local:
+        one = fitted_to_scores(rows, fitted.gradient)
+        yield widened(best) if one is None else Clusters((one,), np.ones(1), np.nan)
     for k in range(len(best.components) + 1, MAX_COMPONENTS + 1):
         yield widened(best_tails(rows, k, n_effective, rng))
 

@@ -21,7 +21,13 @@ from pymc_logz.pilot.checks import (
     warn_of_stuck,
 )
 from pymc_logz.pilot.ladder import choose_plan
-from pymc_logz.pilot.learned import apart, falls_short, learned_reference, n_target_rows, objection
+from pymc_logz.pilot.learned import (
+    apart,
+    falls_short,
+    learned_reference,
+    n_target_rows,
+    objection,
+)
 from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.pilot.posterior import is_sampled, sampled_reference
 from pymc_logz.pilot.reference import (
@@ -98,6 +104,8 @@ def plan_run(
     settings: RunSettings,
     rng: np.random.Generator,
     report: Any = None,
+    *,
+    local: bool = False,
 ) -> Planned:
     """Choose the reference, and freeze the temperatures and the kernel's settings.
 
@@ -113,9 +121,11 @@ def plan_run(
         Generator of the pilot, of fits, and of trial rows.
     report
         Told of each beta that the pilot reaches.
+    local
+        Whether the reference may be fitted to gradients; see `learned_reference`.
     """
     for more in (1, MORE_ROWS):
-        stages, reference = look(prepared, block, settings, rng, report, more=more)
+        stages, reference = look(prepared, block, settings, rng, report, more=more, local=local)
         moved = reference.start(block)
         if stages is None:
             start = moved.path.sample_reference(rng, n_followed(block))
@@ -130,6 +140,8 @@ def plan_run(
             return planned
         reason = f"a fit to the pilot's rows was dropped, since {against}"
         reference = Reference("prior", reason, funnel=reference.funnel, poor_fit=True)
+        if is_sampled(prepared):
+            break
     assert stages is not None
     sampled = sampled_reference(prepared, block, reference, rng)
     if sampled.mixture is not None:
@@ -156,6 +168,7 @@ def look(
     *,
     even: bool = True,
     more: int = 1,
+    local: bool = False,
 ) -> tuple[Stages | None, Reference]:
     """What the path is to start from, and the pilot from the prior that this was learned from.
 
@@ -186,11 +199,12 @@ def look(
         evened = Reference("prior", "", funnel=funnel).start(block)
         start = evened.path.sample_reference(rng, len(start))
         stages = walk(evened, settings, start, rng, report, n_rows)
-    reference = learned_reference(prepared, stages, rng, funnel=funnel)
+    reference = learned_reference(prepared, stages, rng, funnel=funnel, local=local)
     poor = reference.poor_fit or (settings.kernel.step_size is None and are_uneven(stages))
     sampled = reference.poor_fit and is_sampled(prepared)
     if poor and not sampled and more < MORE_ROWS:
-        return look(prepared, block, settings, rng, report, even=even, more=MORE_ROWS)
+        again = partial(look, prepared, block, settings, rng, report)
+        return again(even=even, more=MORE_ROWS, local=local)
     return stages, reference
 
 

@@ -56,6 +56,8 @@ class Reference:
     """What rows are evened out by while they move; None if they are not."""
     poor_fit: bool = False
     """Whether it is the prior because a fit was refused, which one to more rows might not be."""
+    is_local: bool = False
+    """Whether it was fitted to gradients, which tell of the target where the rows are only."""
 
     def start(self, block: Block) -> Block:
         """The moves of a block whose path starts at the prior, on the path from this reference."""

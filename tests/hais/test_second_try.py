@@ -1,5 +1,6 @@
 """How much a run spends: the error it aims at, and the one second try of a poor run."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -95,3 +96,26 @@ def test_the_finer_aim_is_for_cheap_runs() -> None:
     assert aim.growth(dear, 5.0) == pytest.approx(5.0)
     # cheap as far as it goes
     assert aim.growth(CHEAP // N // 2, 0.4) == pytest.approx(2.0)
+
+
+def test_a_fit_to_gradients_that_is_not_good_is_planned_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Catches a reference that holds where the pilot's rows are only, kept for a longer ladder."""
+    local = replace(ASKED_FOR, is_local=True)
+    first = Planned(None, find_stages().plan(16), local, find_stages())
+    other = Planned(None, find_stages().plan(40), ASKED_FOR, find_stages())
+    spreads = {16: POOR, 40: GOOD}
+
+    def run(planned: Planned, settings: HaisSettings, *_: Any) -> list[Any]:
+        spread = spreads[planned.plan.n_temperatures]
+        weights = make_rng("anew", spread).normal(0, spread, (settings.chains, N))
+        return [SimpleNamespace(log_weight=weight) for weight in weights]
+
+    monkeypatch.setattr(hais, "run_until", run)
+    monkeypatch.setattr(hais, "doubts_of", lambda *_: [])
+    settings = HaisSettings(draws=N, chains=2)
+    rng = make_rng("again")
+    assert hais.run_twice(first, settings, rng, None, lambda: other)[0] is other
+    spreads[16] = GOOD
+    assert hais.run_twice(first, settings, rng, None, lambda: other)[0] is first
