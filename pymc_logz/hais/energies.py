@@ -8,16 +8,20 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.errors import STATUS_SENTENCES, warn
-from pymc_logz.hais.results import annealing_dataset, draw_datasets, reverse_dataset
-from pymc_logz.hais.run import Directions, estimates_of, run_reverse, run_twice
+from pymc_logz.hais.results import annealing_dataset, draw_datasets, finish_groups
+from pymc_logz.hais.run import (
+    Directions,
+    estimates_of,
+    run_reverse,
+    run_twice,
+    warn_of_estimates,
+)
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.energies import energy_block, energy_draws, energy_start, even_plan
 from pymc_logz.pilot.planning import ASKED_FOR, Planned, refine, walk
 from pymc_logz.runners.progress import progress_bar, report_beta
 from pymc_logz.seeds import generators_from
-from pymc_logz.trees.kinds import HAIS, HAIS_BOTH
 from pymc_logz.trees.layout import RunRecord, evidence_dataset, make_tree
 from pymc_logz.weights import resampled
 
@@ -74,10 +78,7 @@ def _collect(
 ) -> xr.DataTree:
     block, plan, runs = planned.block, planned.plan, directions.forward
     estimates = estimates_of(directions)
-    for estimate in estimates:
-        if estimate.status not in ("ok", "approximate_starts", "upper_end"):
-            sentence = STATUS_SENTENCES[estimate.status]
-            warn(f"{estimate.method} has status {estimate.status!r}: {sentence}")
+    warn_of_estimates(estimates, runs, [])
     attrs = RunRecord(block.compiled, block.path.batching, 1.0, cost).attrs(
         n_temperatures=plan.n_temperatures, **planned.reference.record()
     )
@@ -88,10 +89,6 @@ def _collect(
         "annealing": annealing_dataset(runs, plan),
         "evidence": evidence_dataset(estimates, attrs),
     }
-    if directions.reverse is not None:
-        groups["reverse_annealing"] = reverse_dataset(directions.reverse, plan)
-        by_method = {estimate.method: estimate.log_z for estimate in estimates}
-        groups["evidence"].attrs["gap"] = by_method["hais_reverse"] - by_method["hais"]
-    groups["posterior"].attrs |= {"weight_ess": estimates[0].weight_ess, **cost}
-    kind = HAIS if directions.reverse is None else HAIS_BOTH
-    return make_tree(groups, {**settings.record(), "energy": energy.name, **attrs}, kind)
+    finish_groups(groups, directions.reverse, plan, estimates, cost)
+    asked = {**settings.record(), "energy": energy.name}
+    return make_tree(groups, {**asked, **attrs}, directions.kind)

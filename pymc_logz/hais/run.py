@@ -12,7 +12,7 @@ import xarray as xr
 
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, bar_log_z, importance_log_z, reverse_log_z
-from pymc_logz.hais.results import annealing_dataset, draw_datasets, reverse_dataset
+from pymc_logz.hais.results import annealing_dataset, draw_datasets, finish_groups
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
 from pymc_logz.hais.settling import lagging, unsettled
 from pymc_logz.models.flat import constrain, model_labels, unconstrain
@@ -108,6 +108,11 @@ class Directions:
     reverse: list[Annealed] | None = None
     exact_starts: bool = False
     """Whether the reverse rows started at draws of the target that the run did not make."""
+
+    @property
+    def kind(self) -> str:
+        """What a tree of them is."""
+        return HAIS if self.reverse is None else HAIS_BOTH
 
 
 def run_chains(
@@ -351,7 +356,7 @@ def collect(
     warn_of_doubts(doubts)
     doubts = [*doubts, *prior_doubts(prepared.prior_doubt)]  # of which the check has warned
     estimates = doubted(estimates_of(directions), doubts)
-    _warn_of_estimate(estimates, runs, doubts)
+    warn_of_estimates(estimates, runs, doubts)
     log_weight = np.concatenate([run.log_weight for run in runs])
     values = constrain(prepared.flat, np.concatenate([run.position for run in runs]))
     coords, dims = model_labels(prepared.flat.model)
@@ -369,18 +374,14 @@ def collect(
         "evidence": evidence_dataset(estimates, attrs),
         **data_datasets(prepared.flat),
     }
-    if directions.reverse is not None:
-        groups["reverse_annealing"] = reverse_dataset(directions.reverse, plan)
-        by_method = {estimate.method: estimate.log_z for estimate in estimates}
-        groups["evidence"].attrs["gap"] = by_method["hais_reverse"] - by_method["hais"]
-    groups["posterior"].attrs |= {"weight_ess": estimates[0].weight_ess, **cost}
-    kind = HAIS if directions.reverse is None else HAIS_BOTH
-    return make_tree(groups, {**settings.record(), **attrs}, kind)
+    finish_groups(groups, directions.reverse, plan, estimates, cost)
+    return make_tree(groups, {**settings.record(), **attrs}, directions.kind)
 
 
-def _warn_of_estimate(
+def warn_of_estimates(
     estimates: list[LogZEstimate], runs: list[Annealed], doubts: list[Doubt]
 ) -> None:
+    """Warn of a status that no doubt has told, and of log ratios that were NaN."""
     for estimate in estimates:
         if doubts and estimate.usable:  # the doubts were told
             continue

@@ -11,6 +11,7 @@ from pymc_logz.kernels.base import Kernel, KernelInfo, KernelState, Move
 from pymc_logz.kernels.gibbs import Gibbs
 from pymc_logz.kernels.hamiltonian import Hamiltonian
 from pymc_logz.kernels.integer_walk import IntegerWalk
+from pymc_logz.kernels.walls import walls_of
 from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.paths.sites import Site
 
@@ -81,7 +82,7 @@ class Compose:
             )
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"parts names {twice} more than once: give one kernel for each")
-        if walled := [part.names for part in parts if getattr(part.kernel, "walls", ())]:
+        if walled := [part.names for part in parts if walls_of(part.kernel)]:
             raise ValueError(
                 f"the kernel of {walled[0]} has walls, which are about whole rows: a kernel with "
                 "walls moves all variables of a model, none of them discrete"

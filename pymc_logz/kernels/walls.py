@@ -47,6 +47,11 @@ def checked_walls(walls: Sequence[tuple[Any, Any]]) -> tuple[Wall, ...]:
     return found
 
 
+def walls_of(kernel: Any) -> Sequence[Wall]:
+    """Walls of a kernel, of which those of most kinds have none."""
+    return getattr(kernel, "walls", ())
+
+
 def outside(walls: Sequence[Wall], rows: np.ndarray) -> np.ndarray:
     """Whether rows (n, d) are beyond one of the walls, shape (n,)."""
     normals, bounds = np.array([a for a, _ in walls]), np.array([b for _, b in walls])

@@ -97,9 +97,9 @@ def learned_reference(
     best, covered, worse, is_local = None, -np.inf, 0, False
     at_mode = [] if mode is None else [Clusters((mode,), np.ones(1), np.nan)]
     for i, fit in enumerate(at_mode or candidates(stages, rng, local=local)):
-        mixture = with_prior(prepared, fit, log_mass, funnel)
+        mixture = fit and with_prior(prepared, fit, log_mass, funnel)
         share = 0.0
-        if left_to_prior(mixture, rows) <= NEGLIGIBLE:
+        if mixture is not None and left_to_prior(mixture, rows) <= NEGLIGIBLE:
             share = covered_share(mixture, judges)
         if share > covered:
             best, covered, worse, is_local = mixture, share, 0, local and i == 1
@@ -122,8 +122,11 @@ def learned_reference(
 
 def candidates(
     stages: Stages, rng: np.random.Generator, *, local: bool = False
-) -> Iterator[Clusters]:
-    """Fits to a pilot's rows: the best by its criterion, one to gradients, more components."""
+) -> Iterator[Clusters | None]:
+    """Fits to a pilot's rows: the best by its criterion, one to gradients, more components.
+
+    The one to gradients comes if ``local``, and is None where there is none.
+    """
     assert stages.end is not None
     fitted, _ = apart(stages)
     rows = fitted.position
@@ -133,7 +136,7 @@ def candidates(
     yield widened(best)
     if local:
         one = fitted_to_scores(rows, fitted.gradient)
-        yield widened(best) if one is None else Clusters((one,), np.ones(1), np.nan)
+        yield None if one is None else Clusters((one,), np.ones(1), np.nan)
     for k in range(len(best.components) + 1, MAX_COMPONENTS + 1):
         yield widened(best_tails(rows, k, n_effective, rng))
 

@@ -10,7 +10,7 @@ from pymc_logz.errors import ModelError, says_if_interrupted, warn
 from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.graphs.kept import settings_key
-from pymc_logz.kernels.walls import outside
+from pymc_logz.kernels.walls import outside, walls_of
 from pymc_logz.models.flat import describe_row
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.clusters import Clusters, fitted_clusters
@@ -34,8 +34,6 @@ INFLATION = 1.2
 MAX_SHARE_ERROR = 0.01
 """Error, in nats, of the constant of a restricted prior up to which it may be part of a reference:
 half of the error of log Z that runs aim at."""
-
-
 PRIOR_ROWS = 2**11
 """Draws of the prior that are looked at for funnels."""
 
@@ -209,7 +207,7 @@ def at_mode(
 def check_start(prepared: Prepared, block: Block, start: np.ndarray) -> None:
     """Look at rows of the reference and their likelihood before anything is run on them."""
     prepared.prior.warn_of_share()
-    walls = getattr(block.kernel, "walls", ())
+    walls = walls_of(block.kernel)
     if walls and (beyond := outside(walls, start)).any():
         row = start[int(np.argmax(beyond))]
         raise ModelError(

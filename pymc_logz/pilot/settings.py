@@ -11,7 +11,7 @@ from pymc_logz.arguments import check_betas, check_choice, check_probability, ch
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.choice import check_kernel, kernel_record
 from pymc_logz.kernels.hamiltonian import Hamiltonian
-from pymc_logz.kernels.walls import Wall
+from pymc_logz.kernels.walls import Wall, walls_of
 from pymc_logz.pilot.ladder import Aim
 
 REFERENCES = ("learned", "laplace", "prior")
@@ -66,7 +66,7 @@ class RunSettings:
     @property
     def walls(self) -> Sequence[Wall]:
         """Linear constraints of the kernel; only draws of the prior are known to be within them."""
-        return getattr(self.kernel, "walls", ())
+        return walls_of(self.kernel)
 
     @property
     def aim(self) -> Aim:

@@ -2,14 +2,11 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from pymc_logz.estimators.multistate import mbar
-from pymc_logz.estimators.tempering import rts
 from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.energies import energy_block, energy_start, even_plan
 from pymc_logz.pilot.planning import walk as pilot_walk
@@ -18,14 +15,13 @@ from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar, report_beta
 from pymc_logz.runners.temper import Walk
 from pymc_logz.seeds import generators_from
-from pymc_logz.tempered.results import draws_of, tempering_dataset
 from pymc_logz.tempered.run import (
     LEVELS_PER_STAGE,
     Frozen,
+    measured,
     posterior_datasets,
     run_chains,
     warm_up,
-    warn_of_run,
 )
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.trees.kinds import TEMPERED
@@ -87,14 +83,7 @@ def _collect(
     rng: np.random.Generator,
     cost: Mapping[str, float],
 ) -> xr.DataTree:
-    ladder = frozen.ladder
-    draws = draws_of(ladder, walks)
-    curve = rts(draws) if settings.exchange == "gibbs" else mbar(draws)
-    if settings.exchange == "swap" and curve.usable:
-        ladder = replace(ladder, log_z_hat=curve.log_z)
-        draws = replace(draws, log_z_hat=curve.log_z)
-    tempering = tempering_dataset(walks, ladder, draws, curve, frozen.rounds.history)
-    warn_of_run(walks, tempering, curve)
+    ladder, draws, curve, tempering = measured(frozen, walks, settings)
     block = frozen.block
     attrs = RunRecord(block.compiled, block.path.batching, 1.0, cost).attrs(
         n_levels=ladder.n_levels,

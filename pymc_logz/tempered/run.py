@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -225,6 +225,30 @@ def run_chain(
     return kept
 
 
+class Measured(NamedTuple):
+    """What the draws of a run say of its levels."""
+
+    ladder: Ladder
+    draws: TemperedDraws
+    curve: LogZCurve
+    tempering: xr.Dataset
+    """Group of that name."""
+
+
+def measured(frozen: Frozen, walks: Sequence[Walk], settings: TemperedSettings) -> Measured:
+    """Log Z at every level, after a warning of what speaks against it."""
+    ladder = frozen.ladder
+    draws = draws_of(ladder, walks)
+    # swaps hold one walker at each level, whatever the constants
+    curve = rts(draws) if settings.exchange == "gibbs" else mbar(draws)
+    if settings.exchange == "swap" and curve.usable:
+        ladder = replace(ladder, log_z_hat=curve.log_z)
+        draws = replace(draws, log_z_hat=curve.log_z)
+    tempering = tempering_dataset(walks, ladder, draws, curve, frozen.rounds.history)
+    warn_of_run(walks, tempering, curve)
+    return Measured(ladder, draws, curve, tempering)
+
+
 def collect(
     prepared: Prepared,
     frozen: Frozen,
@@ -236,15 +260,7 @@ def collect(
     doubts: list[Doubt],
 ) -> xr.DataTree:
     """The DataTree of a run."""
-    ladder = frozen.ladder
-    draws = draws_of(ladder, walks)
-    # swaps hold one walker at each level, whatever the constants
-    curve = rts(draws) if settings.exchange == "gibbs" else mbar(draws)
-    if settings.exchange == "swap" and curve.usable:
-        ladder = replace(ladder, log_z_hat=curve.log_z)
-        draws = replace(draws, log_z_hat=curve.log_z)
-    tempering = tempering_dataset(walks, ladder, draws, curve, frozen.rounds.history)
-    warn_of_run(walks, tempering, curve)
+    ladder, draws, curve, tempering = measured(frozen, walks, settings)
     warn_of_doubts(doubts)
     doubts = [*doubts, *prior_doubts(prepared.prior_doubt)]  # of which the check has warned
     estimates = doubted([with_error(curve.estimate, reference)], doubts)
