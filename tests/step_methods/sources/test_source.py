@@ -134,8 +134,9 @@ def test_strangers_are_not_answered() -> None:
 
 def test_a_server_ends_with_its_source() -> None:
     """Would catch threads, and compiled functions, that are kept as long as the process lives."""
-    before = threading.active_count()
+    before = set(threading.enumerate())
     source = Teller(True).opened()
+    assert set(threading.enumerate()) - before
     asker, gone = Asker(*source._way), weakref.ref(source)  # type: ignore[misc]
     assert asker.ask("x")[1] == 1
     asker._connection.close()
@@ -143,6 +144,6 @@ def test_a_server_ends_with_its_source() -> None:
     gc.collect()
     assert gone() is None
     until = time.monotonic() + 10.0
-    while threading.active_count() > before and time.monotonic() < until:
+    while set(threading.enumerate()) - before and time.monotonic() < until:
         time.sleep(0.01)
-    assert threading.active_count() == before
+    assert not set(threading.enumerate()) - before
