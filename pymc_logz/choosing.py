@@ -38,7 +38,16 @@ from pymc_logz.step_methods import ConstrainedHMC
 from pymc_logz.tempered.evidence import tempered_evidence
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.doubts import disagreements, doubted, noted, warn_of_doubts
-from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, LEVELS, LOG_WEIGHTS, ROWS, kind_of, material_of
+from pymc_logz.trees.kinds import (
+    EXACT,
+    HAIS,
+    HAIS_BOTH,
+    LEVELS,
+    LOG_WEIGHTS,
+    ROWS,
+    kind_of,
+    material_of,
+)
 from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import check_data, checked_variables
 from pymc_logz.trees.readers import draws_of_group, log_weights, tempering_of
@@ -180,15 +189,24 @@ def _of_model(
         found = _constrained(model, how, kwargs)
     else:
         found = sample_hais(model=model, **how._asdict(), **{"sum_out": None, **kwargs})
-        reason = f"a model was given, and no posterior; {_integers(found)}{_cost(found)}"
-        found = _noted(found, "hais", reason)
+        reason = "a model was given, and no posterior; "
+        if kind_of(found) == EXACT:
+            return _noted(
+                found, "exact", f"{reason}it has discrete variables alone, {_route(found)}"
+            )
+        found = _noted(found, "hais", f"{reason}{_integers(found)}{_cost(found)}")
     return _with_second_opinion(found, model, how) if cross_check else found
 
 
 def _integers(found: xr.DataTree) -> str:
     """What became of discrete variables, if they were summed out."""
+    return f"discrete variables are {_route(found)}; " if _route(found) else ""
+
+
+def _route(found: xr.DataTree) -> str:
+    """How discrete variables were summed out, if they were."""
     route = found["evidence"].attrs.get("summed_out")
-    return "" if route is None else f"discrete variables are summed out: {route}; "
+    return "" if route is None else f"summed out: {route}"
 
 
 def _cost(found: xr.DataTree) -> str:

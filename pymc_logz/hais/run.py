@@ -12,6 +12,7 @@ import xarray as xr
 
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, bar_log_z, importance_log_z, reverse_log_z
+from pymc_logz.hais.enumerated import exact_tree
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, finish_groups
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
 from pymc_logz.hais.settling import lagging, unsettled
@@ -68,6 +69,8 @@ def run_hais(
     started = time.perf_counter()
     rngs = generators_from(random_seed)
     sum_out = False if simulate_data else settings.sum_out
+    if sum_out is not False and (exact := exact_tree(model, settings, rngs)) is not None:
+        return exact
     prepared = prepare(
         model, rngs.checks, simulate_data=simulate_data, integers=True, sum_out=sum_out
     )

@@ -14,7 +14,7 @@ from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.paths.bits import BinaryEnergy
-from pymc_logz.pilot.energies import check_energy_reference, energy_kernel
+from pymc_logz.pilot.energies import check_energy_reference, check_nothing_summed, energy_kernel
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.trees.posterior import checked_draws, checked_reference
 
@@ -163,6 +163,7 @@ def sample_hais(
     else:
         kernel = energy_kernel(energy, kernel)
         reference = check_energy_reference(energy, reference)
+        check_nothing_summed(energy, sum_out)
     settings = HaisSettings.asked(
         draws=draws,
         chains=chains,

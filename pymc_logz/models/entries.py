@@ -53,7 +53,14 @@ def _made(whole: FlatModel, kept: KeptForModel) -> tuple[FlatModel, DataInputs] 
         alone, owners = independent_entries(model, whole.sites, both, start)
         if len(alone) < FEWEST:
             return None
-        plan = SumPlan(whole.sites, alone, np.zeros((1, 0), dtype=int), owners, "")
+        plan = SumPlan(
+            whole.sites,
+            alone,
+            np.zeros((1, 0), dtype=int),
+            owners,
+            "",
+            colours=np.zeros(len(alone), dtype=int),
+        )
         followed = {var for var, ids in numbered(model, start).items() if set(ids.flat) & {*alone}}
         parts = split_row(point, model.value_vars, start)
         given = {var: part for var, part in parts.items() if var not in followed}

@@ -1,9 +1,10 @@
 """Which entries of discrete variables each piece of a log density depends on, read off the graph.
 
 A log density is a sum of pieces: elements of arrays, before they are added up. Through the graph of
-each runs, beside the values, an array of *owners*: the entry that an element depends on, `NONE`, or
-`SEVERAL`. Operations that are not known to keep elements apart make `SEVERAL` of what they are
-given, so that what is said to be independent is so, and what is not may be all the same.
+each runs, beside the values, an array of *owners*: the entry that an element depends on, or the
+pair of them, `NONE`, or `SEVERAL`. Operations that are not known to keep elements apart make
+`SEVERAL` of what they are given, so that what is said to be independent is so, and what is not may
+be all the same.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import Alloc, Join, MakeVector, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
-from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import (
     AdvancedSubtensor,
     Subtensor,
@@ -32,6 +33,76 @@ PASSED_ON = (CheckAndRaise, SpecifyShape, ScalarFromTensor, TensorFromScalar)
 
 Owners = np.ndarray
 """Whole numbers of the shape of a variable."""
+Rule = Callable[..., Owners | None]
+"""From a node, owners of its inputs, all values, the shape of its output, and sets, to owners."""
+MAX_SETS = 2**14
+"""Sets of entries that are told apart."""
+
+
+class Sets:
+    """Numbers for sets of entries: an entry is its own number, and larger sets follow.
+
+    Parameters
+    ----------
+    n_entries
+        How many entries there are.
+    largest
+        Entries of a set, at most; larger ones are `SEVERAL`.
+    """
+
+    def __init__(self, n_entries: int, largest: int = 1) -> None:
+        self.n_entries, self.largest = n_entries, largest
+        self.known = {frozenset([i]): i for i in range(n_entries)}
+        self.members = list(self.known)
+        """Entries of each set."""
+
+    def union(self, one: int, other: int) -> int:
+        """Number of the set of the entries of both."""
+        found = self.members[one] | self.members[other]
+        if found not in self.known:
+            if len(found) > self.largest or len(self.members) >= MAX_SETS:
+                return SEVERAL
+            self.known[found] = len(self.members)
+            self.members.append(found)
+        return self.known[found]
+
+    def joined(self, one: Owners, other: Owners) -> Owners:
+        """Owners of elements that each depend on those of two arrays of the same shape."""
+        differ = (one != other) & (one != NONE) & (other != NONE)
+        found = np.where(differ, SEVERAL, np.where(one == NONE, other, one))
+        if self.largest > 1 and differ.any():
+            both = np.stack([one[differ], other[differ]], axis=1)
+            kinds, which = np.unique(both, axis=0, return_inverse=True)
+            numbers = [self.union(*kind) if kind.min() >= 0 else SEVERAL for kind in kinds]
+            found[differ] = np.array(numbers)[which.ravel()]
+        return found
+
+    def together(self, owners: Sequence[Owners], shape: tuple[int, ...]) -> Owners:
+        """Owners of elements that depend on one of each of several arrays, broadcast to a shape."""
+        total = np.full(shape, NONE)
+        for one in owners:
+            total = self.joined(total, np.broadcast_to(one, shape))
+        return total
+
+    def reduced(self, one: Owners, axes: tuple[int, ...]) -> Owners:
+        """Owners of elements that depend on all along some axes, which keep the length one."""
+        high = one.max(axis=axes, initial=NONE, keepdims=True)
+        # NONE beside a number is that number; anything else than one number is several
+        same = np.all(np.where(one == NONE, high, one) == high, axis=axes, keepdims=True)
+        found = np.where(same, high, SEVERAL)
+        if self.largest == 1 or same.all() or same.size > MAX_SETS:
+            return found
+        last = tuple(range(one.ndim - len(axes), one.ndim))
+        rows = np.moveaxis(one, axes, last).reshape(same.size, -1)
+        for place in np.flatnonzero(~same):
+            kinds = np.unique(rows[place])
+            few = kinds[0] != SEVERAL and kinds.size <= self.largest + 2
+            whole = NONE if few else SEVERAL
+            for kind in kinds if few else ():
+                if whole != SEVERAL and kind != NONE:
+                    whole = int(kind) if whole == NONE else self.union(whole, int(kind))
+            found.flat[place] = whole
+        return found
 
 
 class Tracer:
@@ -50,14 +121,17 @@ class Tracer:
         self.nodes = io_toposort(list(at), self.pieces)
         self.values = _values_of(self.nodes, self.pieces, at)
 
-    def owners(self, entries: Mapping[Any, Owners]) -> list[Owners]:
+    def owners(self, entries: Mapping[Any, Owners], sets: Sets | None = None) -> list[Owners]:
         """Owner of each element of the pieces: a number, `NONE` or `SEVERAL`.
 
         Parameters
         ----------
         entries
             Inputs that are followed, and the numbers of their elements.
+        sets
+            Numbers of sets of entries that may be owners, too; it learns those that are met.
         """
+        sets = Sets(0) if sets is None else sets
         found: dict[Variable, Owners] = dict(entries)
 
         def owner(var: Variable) -> Owners:
@@ -70,7 +144,7 @@ class Tracer:
             rule = _rule_for(node.op)
             for var in node.outputs:
                 shape = np.shape(self.values[var])
-                made = None if rule is None else rule(node, given, self.values, shape)
+                made = None if rule is None else rule(node, given, self.values, shape, sets)
                 found[var] = np.full(shape, SEVERAL) if made is None else made
         return [owner(piece) for piece in self.pieces]
 
@@ -95,87 +169,104 @@ def data_that_decide(pieces: Sequence[Any]) -> list[Variable]:
     return list(found)
 
 
-def _rule_for(op: Any) -> Callable[..., Owners | None] | None:
+def _rule_for(op: Any) -> Rule | None:
     """How an operation passes owners on; None if it is not known."""
     if isinstance(op, PASSED_ON):
-        return lambda node, given, values, shape: given[0]
+        return lambda node, given, values, shape, sets: given[0]
     return next((rule for kinds, rule in RULES.items() if isinstance(op, kinds)), None)
 
 
-def together(owners: Sequence[Owners], shape: tuple[int, ...]) -> Owners:
-    """Owner of elements that each depend on an element of several arrays, broadcast to a shape."""
-    total = np.full(shape, NONE)
-    for one in owners:
-        one = np.broadcast_to(one, shape)
-        differ = (total != one) & (total != NONE) & (one != NONE)
-        total = np.where(differ, SEVERAL, np.where(one == NONE, total, one))
-    return total
+def _elementwise(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners:
+    return sets.together(given, shape)
 
 
-def _elementwise(node: Apply, given: Any, values: Any, shape: Any) -> Owners:
-    return together(given, shape)
-
-
-def _performed(node: Apply, given: Any, values: Any, shape: Any) -> Owners | None:
+def _performed(
+    node: Apply, given: Any, values: Any, shape: Any, sets: Sets | None = None
+) -> Owners | None:
     """What the operation itself makes of owners in the place of its first input."""
     others = node.inputs[1:]
     if any(np.any(one != NONE) for one in given[1:]):
         return None
+    return _of_source(node, given[0], [values[var] for var in others])
+
+
+def _of_source(node: Apply, source: Owners, others: list[Any]) -> Owners:
     storage: list[list[Any]] = [[None]]
-    node.op.perform(node, [given[0], *(values[var] for var in others)], storage)
+    node.op.perform(node, [source, *others], storage)
     return np.asarray(storage[0][0])
 
 
-def _reduced(node: Apply, given: Any, values: Any, shape: Any) -> Owners:
+def _reduced(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners:
     [one] = given
     axis = node.op.axis
     axes = tuple(range(one.ndim)) if axis is None else tuple(axis)
-    high = one.max(axis=axes, initial=NONE)
-    # NONE beside a number is that number; anything else than one number is several
-    lone = np.where((one == NONE), np.expand_dims(high, axes), one)
-    same = np.all(lone == np.expand_dims(high, axes), axis=axes)
-    return np.where(same, high, SEVERAL)
+    return sets.reduced(one, axes).reshape(shape)
 
 
-def _repeated(node: Apply, given: Any, values: Any, shape: Any) -> Owners | None:
+def _repeated(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners | None:
     if any(np.any(one != NONE) for one in given[1:]):
         return None
     return np.broadcast_to(given[0], shape).copy()
 
 
-def _joined(node: Apply, given: Any, values: Any, shape: Any) -> Owners | None:
+def _joined(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners | None:
     if np.any(given[0] != NONE):
         return None
     axis = int(values[node.inputs[0]])
     return np.concatenate(given[1:], axis=axis)
 
 
-def _stacked(node: Apply, given: Any, values: Any, shape: Any) -> Owners:
+def _stacked(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners:
     return np.array([int(one) for one in given])
 
 
-def _taken(node: Apply, given: Any, values: Any, shape: Any) -> Owners | None:
-    """Elements at indices: of a source that is followed, or at indices that are."""
+def _of_none(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners:
+    return np.full(shape, NONE)
+
+
+def _taken(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners | None:
+    """Elements at indices: each has the owners of the index, and of all that it may choose."""
     if all(np.all(one == NONE) for one in given[1:]):
         return _performed(node, given, values, shape)
-    if np.any(given[0] != NONE):
+    indices = indices_from_subtensor(list(range(1, len(given))), node.op.idx_list)
+    moving = [
+        axis
+        for axis, index in enumerate(indices)
+        if not isinstance(index, slice) and np.any(given[index] != NONE)
+    ]
+    of_slices = [part for index in indices if isinstance(index, slice) for part in _ends(index)]
+    if any(np.any(given[part] != NONE) for part in of_slices):
         return None
-    if isinstance(node.op, Subtensor):
-        return together([np.asarray(one).reshape(()) for one in given[1:]], shape)
-    indices = indices_from_subtensor(list(range(len(given) - 1)), node.op.idx_list)
+    of_index = _of_index(node, given, indices, shape, sets)
+    if of_index is None or np.all(given[0] == NONE):
+        return of_index
+    source = np.broadcast_to(sets.reduced(given[0], tuple(moving)), given[0].shape).copy()
+    chosen = _of_source(node, source, [values[var] for var in node.inputs[1:]])
+    return sets.together([chosen, of_index], shape)
+
+
+def _ends(index: slice) -> list[int]:
+    """Numbers of the inputs that a slice is made of."""
+    return [part for part in (index.start, index.stop, index.step) if isinstance(part, int)]
+
+
+def _of_index(node: Apply, given: Any, indices: Any, shape: Any, sets: Sets) -> Owners | None:
+    """Owners that elements have from the indices that choose them."""
     places = [i for i, index in enumerate(indices) if not isinstance(index, slice)]
+    if isinstance(node.op, Subtensor):
+        return sets.together([np.asarray(given[indices[i]]).reshape(()) for i in places], shape)
     if places != list(range(places[0], places[0] + len(places))):
         return None
-    if any(node.inputs[1 + indices[i]].type.dtype == "bool" for i in places):
+    if any(node.inputs[indices[i]].type.dtype == "bool" for i in places):
         return None
-    owners = [given[1 + indices[i]] for i in places]
+    owners = [given[indices[i]] for i in places]
     block = np.broadcast_shapes(*(one.shape for one in owners))
     rest = len(shape) - places[0] - len(block)
-    made = together(owners, block).reshape(block + (1,) * rest)
+    made = sets.together(owners, block).reshape(block + (1,) * rest)
     return np.broadcast_to(made, shape).copy()
 
 
-RULES: dict[Any, Callable[..., Owners | None]] = {
+RULES: dict[Any, Rule] = {
     Elemwise: _elementwise,
     DimShuffle: _performed,
     Reshape: _performed,
@@ -183,5 +274,6 @@ RULES: dict[Any, Callable[..., Owners | None]] = {
     Alloc: _repeated,
     Join: _joined,
     MakeVector: _stacked,
+    (Shape, Shape_i): _of_none,
     (Subtensor, AdvancedSubtensor): _taken,
 }

@@ -1,7 +1,7 @@
 """Which whole numbers of a model can be summed out, and how: read off the graph of its density."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -9,13 +9,17 @@ import numpy as np
 import pymc as pm
 
 from pymc_logz.models.discrete import is_discrete
-from pymc_logz.models.independence import SEVERAL, Owners, Tracer
+from pymc_logz.models.elimination import Round, n_terms, rounds_for
+from pymc_logz.models.independence import NONE, SEVERAL, Owners, Sets, Tracer
 from pymc_logz.paths.sites import Site
 
 MAX_POINTS = 4096
 """Values of all entries together, of those that are not independent, that are summed over."""
 MAX_TERMS = 2**18
 """Elements of the density, for all values, that are computed for one row."""
+
+MAX_NAMED = 8
+"""Variables whose names are written out."""
 
 
 class NotSummed(NamedTuple):
@@ -30,13 +34,19 @@ class SumPlan:
 
     sites: tuple[Site, ...]
     alone: tuple[int, ...]
-    """Numbers of the independent ones among the sites, m of them."""
+    """Numbers, among the sites, of those that are summed one after the other, m of them."""
     points: np.ndarray
     """Values of the others, in their order, shape (C, number of them)."""
     owners: tuple[Owners, ...]
-    """Owner of each element of each piece of the density."""
+    """Owner of each element of each piece of the density: a site, or a pair after the sites."""
     route: str
     """Which variables are summed how, in words."""
+    pairs: tuple[tuple[int, int], ...] = ()
+    """Places in ``alone`` of two that some element depends on, the smaller first, E of them."""
+    rounds: tuple[Round, ...] = ()
+    """In which order they are summed out."""
+    colours: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
+    """Of each of them: those of a pair differ, shape (m,)."""
 
     @property
     def others(self) -> tuple[int, ...]:
@@ -45,12 +55,27 @@ class SumPlan:
 
     @property
     def values(self) -> np.ndarray:
-        """Values of each independent entry, the last one repeated, shape (K, m)."""
+        """Values of each entry summed by itself, the last one repeated, shape (K, m)."""
         return np.minimum(self._steps, [self.sites[i].upper or 0 for i in self.alone])
 
     @property
+    def combinations(self) -> np.ndarray:
+        """Values of these entries at which pieces are computed, shape (K**colours, m).
+
+        Entries of one colour go through theirs together.
+        """
+        k = self.shape[1]
+        step = np.arange(self.n_combinations)[:, None] // k**self.colours % k
+        return np.asarray(np.take_along_axis(self.values, step, axis=0))
+
+    @property
+    def n_combinations(self) -> int:
+        """Number of them."""
+        return int(self.shape[1] ** (1 + self.colours.max(initial=0)))
+
+    @property
     def exists(self) -> np.ndarray:
-        """Which of these are not repeated, shape (K, m)."""
+        """Which of the values are not repeated, shape (K, m)."""
         return np.asarray(self._steps <= [self.sites[i].upper or 0 for i in self.alone])
 
     @property
@@ -58,6 +83,13 @@ class SumPlan:
         """C, K and m."""
         k, m = self._steps.shape
         return len(self.points), k, m
+
+    @property
+    def cost(self) -> int:
+        """Elements that are computed for one row."""
+        n_points, k, _ = self.shape
+        own = self.n_combinations * sum(one.size for one in self.owners)
+        return n_points * (own + (n_terms(self.rounds, k) if self.pairs else 0))
 
     @property
     def _steps(self) -> np.ndarray:
@@ -72,7 +104,7 @@ def sum_plan(
     pieces: Sequence[Any],
     start: Mapping[str, np.ndarray],
 ) -> SumPlan | NotSummed:
-    """Which entries are independent, and whether the others have few values together.
+    """Which entries are independent, or depend on each other in pairs; the cheaper way of the two.
 
     Parameters
     ----------
@@ -90,24 +122,98 @@ def sum_plan(
     endless = sorted({owners[site.column] for site in sites if site.n_values is None})
     if endless:
         return NotSummed(f"the values of {endless} have no end that is known")
-    alone, found = independent_entries(model, sites, pieces, start)
-    others = [site for i, site in enumerate(sites) if i not in alone]
-    together = list(dict.fromkeys(owners[site.column] for site in others))
-    n_points = int(np.prod([float(site.n_values or 1) for site in others]))
+    names = [owners[site.column] for site in sites]
+    plans = [_plan(model, sites, names, pieces, start, largest) for largest in (1, 2)]
+    good = [plan for plan in plans if isinstance(plan, SumPlan)]
+    return min(good, key=lambda plan: plan.cost) if good else plans[0]
+
+
+def _plan(
+    model: pm.Model,
+    sites: Sequence[Site],
+    names: Sequence[str],
+    pieces: Sequence[Any],
+    start: Mapping[str, np.ndarray],
+    largest: int,
+) -> SumPlan | NotSummed:
+    """The plan where pieces may depend on so many entries at most that are not summed together."""
+    alone, found, sets = traced_entries(model, sites, pieces, start, largest)
+    others = [i for i in range(len(sites)) if i not in alone]
+    together = list(dict.fromkeys(names[i] for i in others))
+    n_points = int(np.prod([float(sites[i].n_values or 1) for i in others]))
     if n_points > MAX_POINTS:
         return NotSummed(
             f"the entries of {together} depend on each other, and have {n_points:,} values together"
         )
-    ranges = [range(site.lower or 0, (site.upper or 0) + 1) for site in others]
+    ranges = [range(sites[i].lower or 0, (sites[i].upper or 0) + 1) for i in others]
     points = np.array(list(product(*ranges)), dtype=int).reshape(n_points, len(others))
-    apart = list(dict.fromkeys(owners[sites[i].column] for i in alone))
-    route = [f"{apart} entry by entry"] if apart else []
-    route += [f"{together} over all {n_points:,} values"] if together else []
-    plan = SumPlan(tuple(sites), alone, points, found, " and ".join(route))
-    n_terms = plan.shape[0] * plan.shape[1] * sum(one.size for one in found)
-    if n_terms > MAX_TERMS:
-        return NotSummed(f"a sum has {n_terms:,} terms for each point")
+    pairs, owners = _numbered_pairs(alone, found, sets)
+    plan = SumPlan(
+        tuple(sites),
+        alone,
+        points,
+        owners,
+        _route(names, alone, others, pairs, n_points),
+        pairs,
+        rounds_for(len(alone), pairs) or (),
+        _colours(len(alone), pairs),
+    )
+    if plan.cost > MAX_TERMS:
+        return NotSummed(f"a sum has {plan.cost:,} terms for each point")
     return plan
+
+
+def _route(
+    names: Sequence[str],
+    alone: Sequence[int],
+    others: Sequence[int],
+    pairs: Sequence[tuple[int, int]],
+    n_points: int,
+) -> str:
+    """How entries are summed, in words."""
+    tied = {alone[place] for pair in pairs for place in pair}
+    ways = [
+        ([i for i in alone if i not in tied], "entry by entry"),
+        (sorted(tied), "pair by pair"),
+        (others, f"over all {n_points:,} values"),
+    ]
+    return " and ".join(
+        f"{list(dict.fromkeys(names[i] for i in entries))} {how}"
+        for entries, how in ways
+        if entries
+    )
+
+
+def _numbered_pairs(
+    alone: Sequence[int], found: Sequence[Owners], sets: Sets
+) -> tuple[tuple[tuple[int, int], ...], tuple[Owners, ...]]:
+    """Pairs that own an element, by their places, and owners with pairs numbered after sites."""
+    n_sites = sets.n_entries
+    numbers = sorted({int(i) for one in found for i in np.unique(one) if i >= n_sites})
+    place = {site: k for k, site in enumerate(alone)}
+    pairs = [tuple(sorted(place[site] for site in sets.members[number])) for number in numbers]
+    renamed = np.arange(len(sets.members) + 2)  # the last two are SEVERAL and NONE
+    renamed[-2:] = SEVERAL, NONE
+    renamed[numbers] = n_sites + np.arange(len(numbers))
+    return tuple((i, j) for i, j in pairs), tuple(renamed[one] for one in found)
+
+
+def _colours(n_entries: int, pairs: Sequence[tuple[int, int]]) -> np.ndarray:
+    """A whole number for each entry, so that those of a pair differ, shape (m,); breadth first."""
+    neighbours: list[list[int]] = [[] for _ in range(n_entries)]
+    for i, j in pairs:
+        neighbours[i].append(j)
+        neighbours[j].append(i)
+    colour = np.full(n_entries, -1)
+    for first in range(n_entries):
+        waiting = [first]
+        while waiting:
+            entry = waiting.pop(0)
+            if colour[entry] < 0:
+                taken = {colour[other] for other in neighbours[entry]}
+                colour[entry] = next(c for c in range(n_entries) if c not in taken)
+                waiting += neighbours[entry]
+    return colour
 
 
 def independent_entries(
@@ -121,18 +227,46 @@ def independent_entries(
     Arguments are those of `sum_plan`. Entries whose values are not known, or very many, are left
     out.
     """
+    alone, owners, _ = traced_entries(model, sites, pieces, start, 1)
+    return alone, owners
+
+
+def traced_entries(
+    model: pm.Model,
+    sites: Sequence[Site],
+    pieces: Sequence[Any],
+    start: Mapping[str, np.ndarray],
+    largest: int,
+) -> tuple[tuple[int, ...], tuple[Owners, ...], Sets]:
+    """As `independent_entries`, where an element may depend on so many of them, and the sets."""
     tracer = Tracer(pieces, {var: start[var.name] for var in model.value_vars})
-    followed: dict[Any, Owners] = {}
-    entries = numbered(model, start)
+    entries, sets = numbered(model, start), Sets(len(sites), largest)
+
+    def can_be(followed: Mapping[Any, Owners]) -> bool:
+        owners = tracer.owners(followed, sets)
+        if any(np.any(one == SEVERAL) for one in owners):
+            return False
+        alone = _numbers(followed)
+        return rounds_for(len(alone), _numbered_pairs(alone, owners, sets)[0]) is not None
+
     # arrays first: a few lone numbers can be summed together
-    for var in sorted(entries, key=lambda var: -entries[var].size):
-        if not all(sites[i].is_narrow for i in entries[var].ravel()):
-            continue
-        tried = {**followed, var: entries[var]}
-        if not any(np.any(one == SEVERAL) for one in tracer.owners(tried)):
-            followed = tried
-    alone = tuple(sorted(int(i) for numbers in followed.values() for i in numbers.ravel()))
-    return alone, tuple(tracer.owners(followed))
+    narrow = [
+        var
+        for var in sorted(entries, key=lambda var: -entries[var].size)
+        if all(sites[i].is_narrow for i in entries[var].ravel())
+    ]
+    followed = {var: entries[var] for var in narrow}
+    if not can_be(followed):
+        followed = {}
+        for var in narrow:
+            tried = {**followed, var: entries[var]}
+            followed = tried if can_be(tried) else followed
+    return _numbers(followed), tuple(tracer.owners(followed, sets)), sets
+
+
+def _numbers(followed: Mapping[Any, Owners]) -> tuple[int, ...]:
+    """Numbers of the entries of some variables, in order."""
+    return tuple(sorted(int(i) for numbers in followed.values() for i in numbers.ravel()))
 
 
 def numbered(model: pm.Model, start: Mapping[str, np.ndarray]) -> dict[Any, Owners]:

@@ -48,6 +48,15 @@ def check_energy_reference(energy: BinaryEnergy, reference: Any) -> str:
     )
 
 
+def check_nothing_summed(energy: BinaryEnergy, sum_out: bool | None) -> None:
+    """Raise a ValueError where bits of an energy are to be summed out by a run."""
+    if sum_out:
+        raise ValueError(
+            f"sum_out={sum_out!r} is for PyMC models; {energy.name} has an exact log_z_at(betas) "
+            "where at most 20 bits are to be summed over: leave sum_out out"
+        )
+
+
 def energy_block(
     energy: BinaryEnergy, settings: RunSettings, compile_kwargs: Mapping[str, Any] | None
 ) -> Block:

@@ -83,7 +83,7 @@ def run_tempered(
     """Prepare, warm up, freeze, run, collect."""
     started = time.perf_counter()
     rngs = generators_from(random_seed)
-    prepared = prepare(model, rngs.checks, integers=True)
+    prepared = prepare(model, rngs.checks, integers=True, sum_out=settings.sum_out)
     of_prior = block_for(prepared, settings, compile_kwargs)
     of_prior.compile()
     compiled = time.perf_counter()
@@ -270,6 +270,7 @@ def collect(
         n_walkers=block.n_walkers,
         n_warm_up=frozen.rounds.n_iterations,
         **reference.record(),
+        **prepared.record(),
         **noted(doubts),
     )
     groups = {

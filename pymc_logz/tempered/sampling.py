@@ -11,7 +11,7 @@ from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.paths.bits import BinaryEnergy
-from pymc_logz.pilot.energies import check_energy_reference, energy_kernel
+from pymc_logz.pilot.energies import check_energy_reference, check_nothing_summed, energy_kernel
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.tempered.energies import run_energy
 from pymc_logz.tempered.run import run_tempered
@@ -39,6 +39,7 @@ def sample_tempered(
     thin: int = 10,
     cores: int | None = None,
     reference: str | xr.DataTree | None = None,
+    sum_out: bool | None = False,
     random_seed: Any = None,
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
@@ -101,6 +102,9 @@ def sample_tempered(
         What beta = 0 is: ``"prior"``; ``"laplace"``, a Student-t with the curvature at the
         posterior's mode; or a DataTree with a group ``posterior``, to which a Student-t is fitted
         on the unconstrained space. log Z at beta = 1 is the same number.
+    sum_out
+        Whether discrete variables of a PyMC model are summed out in place of being moved, as of
+        `sample_hais`. None does so where the model's graph shows that it can be done.
     random_seed
         Seed or `numpy.random.Generator`.
     progressbar
@@ -168,6 +172,7 @@ def sample_tempered(
     else:
         kernel = energy_kernel(energy, kernel)
         reference = check_energy_reference(energy, reference)
+        check_nothing_summed(energy, sum_out)
     settings = TemperedSettings.asked(
         draws=draws,
         chains=chains,
@@ -182,6 +187,7 @@ def sample_tempered(
         thin=thin,
         cores=default_cores(cores, chains),
         reference=reference,
+        sum_out=sum_out,
     )
     run = partial(run_tempered, model) if energy is None else partial(run_energy, energy)
     return run(

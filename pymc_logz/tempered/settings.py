@@ -25,6 +25,8 @@ class TemperedSettings(RunSettings):
     update: str = "rts"
     exchange: str = "gibbs"
     thin: int = 10
+    sum_out: bool | None = False
+    """Whether discrete variables are summed out; None where that can be done."""
 
     OPTIONAL: ClassVar[tuple[str, ...]] = (*RunSettings.OPTIONAL, "update")
     method: ClassVar[str] = "tempered"
@@ -34,6 +36,7 @@ class TemperedSettings(RunSettings):
         "update",
         "exchange",
         "thin",
+        "sum_out",
     )
 
     def __post_init__(self) -> None:
@@ -41,6 +44,7 @@ class TemperedSettings(RunSettings):
         check_whole(1, walkers=self.walkers, thin=self.thin)
         check_choice(tuple(CORRECTIONS), update=self.update)
         check_choice(EXCHANGES, exchange=self.exchange)
+        check_choice((True, False, None), sum_out=self.sum_out)
         if isinstance(self.level_prior, str) and self.level_prior not in LEVEL_PRIORS:
             raise ValueError(
                 f"level_prior={self.level_prior!r} must be one of {LEVEL_PRIORS}, or an array with "

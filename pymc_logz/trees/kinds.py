@@ -20,6 +20,7 @@ TEMPERED, TRACKED, TRACKED_MOMENT = "tempered", "tracked", "tracked_moment"
 BRIDGED, MANIFOLD_BRIDGED = "bridged", "manifold_bridged"
 HAIS_STEP, TEMPERED_STEP, CONSTRAINED_STEP = "hais_step", "tempered_step", "constrained_step"
 HMC, IMPORTANCE, POSTERIOR, OTHER = "hmc", "importance", "posterior", "other"
+EXACT = "exact"
 
 LOG_WEIGHTS = "log weights"
 LEVELS = "levels"
@@ -57,6 +58,7 @@ KINDS = {
     CONSTRAINED_STEP: Kind("pm.sample(step=ConstrainedHMC())", ROWS, "posterior"),
     HMC: Kind("sample_hmc", ROWS, "posterior"),
     IMPORTANCE: Kind("importance_sampling", STORED, "evidence", "weighted_posterior"),
+    EXACT: Kind("sample_hais(sum_out=True) of whole numbers alone", STORED, "evidence"),
     POSTERIOR: Kind("another sampler", ROWS, "posterior"),
     OTHER: Kind("a source that left no posterior", STORED, "evidence", None),
 }

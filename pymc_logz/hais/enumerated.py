@@ -1,0 +1,72 @@
+"""Models of whole numbers alone whose sum can be written down: exact log Z, independent draws."""
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+
+from pymc_logz.estimators import LogZEstimate
+from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.models.flat import constrain, flatten_model, model_labels
+from pymc_logz.models.sum_plan import NotSummed
+from pymc_logz.models.summing import summed_out
+from pymc_logz.seeds import Generators
+from pymc_logz.trees.kinds import EXACT
+from pymc_logz.trees.layout import (
+    data_datasets,
+    dataset_of,
+    evidence_dataset,
+    make_tree,
+    with_units,
+)
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+logger = logging.getLogger("pymc.pymc_logz")
+
+
+def exact_tree(model: "pm.Model", settings: HaisSettings, rngs: Generators) -> xr.DataTree | None:
+    """Log Z as a sum over all values, and draws of the posterior; None where nothing is like that.
+
+    Parameters
+    ----------
+    model
+        Any PyMC model; those with a continuous variable are left to others.
+    settings
+        How many draws and chains.
+    rngs
+        Sources of the draws.
+    """
+    whole = flatten_model(model, integers=True)
+    if not whole.sites or whole.continuous.size:
+        return None
+    started = time.perf_counter()
+    found = summed_out(whole, whatever_is_left=True)
+    if isinstance(found, NotSummed):
+        return None
+    assert found.summed is not None
+    summed, route = found.summed, found.summed.plan.route
+    logger.info("There are whole numbers only, which are summed out: %s.", route)
+    compiled = time.perf_counter()
+    log_z = summed.log_target(np.empty(0))
+    shape = settings.chains, settings.draws
+    rows = summed.filled(np.empty((shape[0] * shape[1], 0)), rngs.run)
+    coords, dims = model_labels(model)
+    values = {
+        name: array.reshape(*shape, *array.shape[1:])
+        for name, array in constrain(whole, rows).items()
+    }
+    estimate = LogZEstimate("exact", log_z, 0.0, float(len(rows)), np.nan, "ok")
+    if not np.isfinite(log_z):
+        estimate = LogZEstimate("exact", np.nan, np.nan, 0.0, np.nan, "no_support")
+    cost = {"compile_time": compiled - started, "sampling_time": time.perf_counter() - compiled}
+    attrs = {"summed_out": route, "prior_finite_share": 1.0, **cost}
+    groups = {
+        "posterior": with_units(dataset_of(values, coords=dict(coords), dims=dims)),
+        "evidence": evidence_dataset([estimate], attrs),
+        **data_datasets(whole),
+    }
+    return make_tree(groups, {**settings.record(), **attrs}, EXACT)
