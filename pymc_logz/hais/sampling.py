@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from pymc_logz.hais.between import as_other_model, run_between
 from pymc_logz.hais.energies import run_energy
 from pymc_logz.hais.run import run_hais
 from pymc_logz.hais.settings import HaisSettings
@@ -33,7 +34,7 @@ def sample_hais(
     tune: int = 64,
     target_accept: float | None = None,
     cores: int | None = None,
-    reference: str | xr.DataTree | None = None,
+    reference: "str | xr.DataTree | pm.Model | None" = None,
     direction: str = "forward",
     posterior_draws: xr.DataTree | None = None,
     target_mcse: float | None = None,
@@ -84,7 +85,10 @@ def sample_hais(
         the posterior's mode; otherwise the path starts from the prior. ``"prior"`` is the paper's
         path. A DataTree with a group ``posterior`` has its draws fitted, unchecked. None is
         ``"learned"``, or ``"prior"`` where ``betas`` are given or rows go in both directions. log Z
-        is the same number, its error is not.
+        is the same number, its error is not. Another PyMC model of the same variables, whose
+        density is nowhere zero where this one's is not, is where rows are annealed to first: the
+        path leads from its posterior to this one, and the tree has the group ``bayes_factor``, with
+        ``log_bayes_factor`` of this model against the other one, and its error.
     direction
         ``"forward"``, or ``"both"`` to anneal back from the posterior too: the forward estimate is
         low on average and the reverse one high, and Bennett's acceptance ratio joins the two.
@@ -157,6 +161,9 @@ def sample_hais(
     call = "sample_hais(model=model)"
     check_no_model(call, draws=draws, chains=chains)
     energy = model if isinstance(model, BinaryEnergy) else None
+    other = None if energy is not None else as_other_model(reference, direction, sum_out)
+    if other is not None:
+        reference = "prior"
     if energy is None:
         model = model_from(model, call)
         kernel, reference = as_kernel(kernel), checked_reference(reference, model)
@@ -181,6 +188,9 @@ def sample_hais(
         raise ValueError("posterior_draws are where reverse rows start: use direction='both' too")
     if posterior_draws is not None and energy is None:
         posterior_draws = checked_draws(posterior_draws, model, "posterior_draws")
+    if other is not None:
+        seen = {"random_seed": random_seed, "progressbar": progressbar}
+        return run_between(model, other, settings, **seen, compile_kwargs=compile_kwargs)
     run = partial(run_hais, model) if energy is None else partial(run_energy, energy)
     return run(
         settings,

@@ -50,6 +50,8 @@ precision where no other type is said.
 | | estimator, stage | of several estimators: ``log_z_curve``, ``mcse_curve`` |
 | | estimator, other_estimator | of several estimators: ``covariance`` |
 | | estimator | of several estimators: ``departs`` (bool) |
+| ``bayes_factor`` | | annealed from another model: ``log_bayes_factor``, |
+| | | ``log_bayes_factor_mcse``, ``status`` (string), ``log_z_other``, ``mcse_other`` |
 | ``sensitivity`` | alternative | as ``evidence``, ``log_bayes_factor``, ``log_bayes_factor_mcse`` |
 
 What a run cost is in the attributes of ``evidence``. Evaluations are whole numbers, one for the

@@ -1,0 +1,315 @@
+"""A path from the posterior of one model to that of another one of the same variables.
+
+Rows are annealed from the prior of the other model to its posterior, and on from there along ::
+
+    (prior x likelihood of the other)**(1 - beta) * (prior x likelihood of the model)**beta
+
+so that the weights of the second part are about the ratio of the two log Z, which is the log Bayes
+factor: models that are alike are a few temperatures apart, however far both are from their priors.
+Rows keep the weights that they have at the other posterior, so that nothing rests on draws of it.
+
+References
+----------
+Carlson, Stinson, Pakman & Paninski (2016), section 2.1, arXiv 1603.01912, for tempering; Gelman &
+Meng (1998), Simulating normalizing constants, doi 10.1214/ss/1028905934.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pytensor.tensor as pt
+import xarray as xr
+from pytensor.graph.replace import clone_replace
+
+from pymc_logz.errors import ModelError
+from pymc_logz.estimators import LogZEstimate, importance_log_z
+from pymc_logz.graphs.kept import Kept
+from pymc_logz.hais.run import (
+    Directions,
+    collect,
+    doubts_of,
+    doubts_of_run,
+    forward_estimate,
+    of_model,
+    run_chains,
+    run_twice,
+)
+from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.kernels.compose import for_variables
+from pymc_logz.models.flat import FlatModel, model_path
+from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.pilot.planning import Planned, block_for, n_followed, plan_run, refine, walk
+from pymc_logz.pilot.reference import Reference
+from pymc_logz.runners.anneal import Annealed, anneal
+from pymc_logz.runners.block import Block
+from pymc_logz.runners.executor import finished, run_tasks
+from pymc_logz.runners.progress import progress_bar, report_beta
+from pymc_logz.seeds import Generators, generators_from, spawn_generators
+from pymc_logz.trees.doubts import Doubt, doubted
+from pymc_logz.weights import resampled
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+FROM_MODEL = Reference("model", "it was asked for: the posterior of another model")
+LONGER = 4
+"""Factor in the temperatures of a second try."""
+
+
+class Other(NamedTuple):
+    """The model that the path starts at, and rows of its posterior in its own coordinates."""
+
+    prepared: Prepared
+    planned: Planned
+    runs: list[Annealed]
+    """Chains of weighted rows, which go on."""
+    apart: Annealed
+    """Rows of which the temperatures between the models are learned."""
+    doubts: list[Doubt]
+    """What speaks against the rows that go on."""
+
+
+def as_other_model(reference: Any, direction: str, sum_out: bool | None) -> "pm.Model | None":
+    """The reference, if it is a model and the other arguments allow for it; None if it is none.
+
+    Raises
+    ------
+    ValueError
+        If an argument would be ignored beside it.
+    """
+    import pymc as pm
+
+    if not isinstance(reference, pm.Model):
+        return None
+    if direction != "forward":
+        raise ValueError(
+            f"direction={direction!r} does not apply where reference is a model: swap the two "
+            "models to go the other way"
+        )
+    if sum_out:
+        raise ValueError(
+            f"sum_out={sum_out!r} does not apply where reference is a model: its whole numbers move"
+        )
+    return reference
+
+
+def run_between(
+    model: "pm.Model",
+    other: "pm.Model",
+    settings: HaisSettings,
+    *,
+    random_seed: Any = None,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.DataTree:
+    """Anneal to the other model, on to the model, and collect."""
+    started, rngs = time.perf_counter(), generators_from(random_seed)
+    prepared, of_other = (prepare(one, rngs.checks, integers=True) for one in (model, other))
+    flat = joined_models(prepared.flat, of_other.flat)
+    for one in (prepared, of_other):
+        _check_whole_prior(one, rngs.checks)
+    with progress_bar(progressbar) as progress:
+        start = _anneal_other(of_other, settings, rngs, progress, compile_kwargs)
+        block = _block_between(flat, start, settings, compile_kwargs)
+        stages = walk(
+            block,
+            settings,
+            block.path.sample_reference(rngs.pilot, n_followed(block)),
+            rngs.pilot,
+            report_beta(progress),
+        )
+        planned, _ = refine(block, settings, stages, rngs.pilot, FROM_MODEL)
+        tuned, pilot_work = time.perf_counter(), block.work.done
+        planned, runs = _go_on_twice(planned, start, flat, settings, rngs.run)
+    factor = bayes_factor(start.runs, runs)
+    doubts = [*start.doubts, *doubts_of(factor, planned, runs)]
+    cost = {
+        "compile_time": 0.0,
+        "tuning_time": tuned - started,
+        "sampling_time": time.perf_counter() - tuned,
+        **block.work.record(pilot_work, block.kernel),
+    }
+    directions = Directions(runs, FROM_MODEL)
+    tree = collect(prepared, planned, directions, settings, rngs.run, cost, doubts)
+    tree["bayes_factor"] = xr.DataTree(_factor_dataset(factor, start, doubts))
+    return tree
+
+
+def joined_models(flat: FlatModel, other: FlatModel) -> FlatModel:
+    """The model with the other one's density in the place of its prior.
+
+    Raises
+    ------
+    ValueError
+        If their variables differ.
+    """
+    ours, theirs = (dict(zip(one.value_names, one.shapes, strict=True)) for one in (flat, other))
+    if ours != theirs or [site[1:] for site in flat.sites] != [site[1:] for site in other.sites]:
+        only = [
+            sorted(set(a.items()) - set(b.items())) for a, b in ((ours, theirs), (theirs, ours))
+        ]
+        raise ValueError(
+            "reference is a model of other variables: names on the unconstrained scale, shapes and "
+            f"bounds must be the same, but the model alone has {only[0]} and the reference alone "
+            f"{only[1]}; compare their log Z instead (pymc_logz.compare_evidence)"
+        )
+    point = flat.point[order_of(flat, other)]
+    [log_other] = clone_replace(
+        [other.log_prior + other.log_ratio], {other.point: point}, rebuild_strict=False
+    )
+    inputs = dict(zip([*flat.inputs, *other.inputs], [*flat.values, *other.values], strict=True))
+    return replace(
+        flat,
+        log_prior=log_other,
+        log_ratio=pt.switch(
+            pt.eq(flat.log_prior + flat.log_ratio, -np.inf),
+            -np.inf,
+            flat.log_prior + flat.log_ratio - log_other,
+        ),
+        entries=None,
+        inputs=tuple(inputs),
+        values=tuple(inputs.values()),
+        kept=Kept(),
+    )
+
+
+def order_of(flat: FlatModel, other: FlatModel) -> np.ndarray:
+    """Column of a row of the first model that each column of the second one's is, shape (d,)."""
+    ends = np.cumsum([np.prod(shape, dtype=int) for shape in flat.shapes])
+    columns = dict(zip(flat.value_names, np.split(np.arange(flat.n_dims), ends[:-1]), strict=True))
+    return np.concatenate([columns[name] for name in other.value_names])
+
+
+def _check_whole_prior(prepared: Prepared, rng: np.random.Generator) -> None:
+    if np.exp(prepared.prior.log_share(rng)[0]) < 1.0:
+        raise ModelError(
+            "a transform restricts the prior of this model, whose constant a path between two "
+            "models does not know: run sample_hais for each, and compare_evidence"
+        )
+
+
+def _anneal_other(
+    prepared: Prepared,
+    settings: HaisSettings,
+    rngs: Generators,
+    progress: Any,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> Other:
+    """Rows of the other model's posterior, as `sample_hais` makes them by default."""
+    own = replace(settings, betas="adaptive", reference=None, target_mcse=None)
+    block = block_for(prepared, own, compile_kwargs)
+    block.compile()
+    plan = partial(plan_run, prepared, block, own, rngs.pilot, report_beta(progress))
+    planned, runs = run_twice(plan(local=True), own, rngs.run, progress, plan)
+    n_rows = max(own.draws, n_followed(block))
+    [apart] = run_chains(planned.block, planned.plan, [rngs.pilot], n_rows, 1, None)
+    directions = Directions(runs, planned.reference)
+    doubts = doubts_of_run(prepared, block, planned, directions, rngs.checks)
+    return Other(prepared, planned, runs, apart, doubts)
+
+
+def _block_between(
+    flat: FlatModel,
+    start: Other,
+    settings: HaisSettings,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> Block:
+    """Moves along the path, whose start is drawn from rows that do not go on."""
+    rows, log_weight = _in_order(flat, start, start.apart), start.apart.log_weight
+
+    def draw(rng: np.random.Generator, n: int) -> np.ndarray:
+        return rows[resampled(log_weight, rng, n, shuffled=True)]
+
+    path = replace(model_path(flat, start.prepared.prior), sample_reference=draw)
+    kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites, ())
+    return Block(path, kernel.resolved(path.n_dims), settings.pilot_rows, compile_kwargs)
+
+
+def _in_order(flat: FlatModel, start: Other, run: Annealed) -> np.ndarray:
+    """Ends of rows of the other model as rows of the model, shape (n, d)."""
+    rows = np.empty_like(run.position)
+    rows[:, order_of(flat, start.prepared.flat)] = of_model(run, start.planned.reference).position
+    return rows
+
+
+def _go_on_twice(
+    planned: Planned,
+    start: Other,
+    flat: FlatModel,
+    settings: HaisSettings,
+    rng: np.random.Generator,
+) -> tuple[Planned, list[Annealed]]:
+    """All rows annealed on; again, along a longer ladder, if their weights are not good."""
+    runs = _go_on(planned, start, flat, settings, rng)
+    longer = planned.longer(LONGER)
+    if settings.ladder() is not None or longer.plan is planned.plan:
+        return planned, runs
+    if forward_estimate(Directions(runs, FROM_MODEL)).status == "ok":
+        return planned, runs
+    return longer, _go_on(longer, start, flat, settings, rng)
+
+
+def _go_on(
+    planned: Planned,
+    start: Other,
+    flat: FlatModel,
+    settings: HaisSettings,
+    rng: np.random.Generator,
+) -> list[Annealed]:
+    """Rows of the other posterior after annealing to the model's, with the weights of both."""
+    generators = spawn_generators(rng, len(start.runs))
+    tasks = [
+        partial(anneal, planned.block, planned.plan, _in_order(flat, start, run), rng)
+        for run, rng in zip(start.runs, generators, strict=True)
+    ]
+    return [
+        after._replace(log_weight=before.log_weight + after.log_weight)
+        for before, after in zip(
+            start.runs, finished(run_tasks(tasks, settings.cores)), strict=True
+        )
+    ]
+
+
+def bayes_factor(before: Sequence[Annealed], after: Sequence[Annealed]) -> LogZEstimate:
+    """Log of the ratio of the mean weights of the same rows at two models.
+
+    The error is that of a ratio of two means of the same rows (delta method).
+
+    Parameters
+    ----------
+    before
+        Rows at the model that they came to first.
+    after
+        The same rows at the other one.
+    """
+    log_weights = [np.concatenate([run.log_weight for run in runs]) for runs in (before, after)]
+    first, second = (importance_log_z(weights, method="hais") for weights in log_weights)
+    worse = second if second.status != "ok" else first
+    if not (first.usable and second.usable):
+        return replace(worse, log_z=np.nan, mcse=np.nan)
+    relative = [
+        np.exp(weights - estimate.log_z)
+        for weights, estimate in zip(log_weights, (first, second), strict=True)
+    ]
+    mcse = float((relative[1] - relative[0]).std(ddof=1) / np.sqrt(relative[0].size))
+    return replace(second, log_z=second.log_z - first.log_z, mcse=mcse, status=worse.status)
+
+
+def _factor_dataset(factor: LogZEstimate, start: Other, doubts: Sequence[Doubt]) -> xr.Dataset:
+    """Group ``bayes_factor``."""
+    [factor] = doubted([factor], list(doubts))
+    other = forward_estimate(Directions(start.runs, start.planned.reference))
+    [other] = doubted([other], start.doubts)
+    return xr.Dataset(
+        {
+            "log_bayes_factor": factor.log_z,
+            "log_bayes_factor_mcse": factor.mcse,
+            "status": factor.status,
+            "log_z_other": other.log_z,
+            "mcse_other": other.mcse,
+        }
+    )

@@ -1,0 +1,111 @@
+"""From the posterior of one model to that of another: log Bayes factors against exact ones."""
+
+from functools import cache
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from scipy import stats
+from support import pymc_models as models
+
+import pymc_logz as lz
+from pymc_logz import energies
+from pymc_logz.hais.between import bayes_factor
+from pymc_logz.runners.anneal import Annealed
+
+pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
+Y = np.array([1.2, 0.3, 2.1, 1.4, 0.8])
+QUICK = {"draws": 128, "chains": 2, "random_seed": 1, "progressbar": False}
+
+
+def normal(prior_sd: float, sd: float, *, swapped: bool = False) -> pm.Model:
+    """A mean and a nuisance that the data do not know of, in either order."""
+    with pm.Model() as model:
+        if swapped:
+            pm.Normal("nuisance", shape=2)
+        mean = pm.Normal("mean", 0.0, prior_sd)
+        if not swapped:
+            pm.Normal("nuisance", shape=2)
+        pm.Normal("y", mean, sd, observed=Y)
+    return model
+
+
+def normal_log_z(prior_sd: float, sd: float) -> float:
+    """In closed form."""
+    covariance = sd**2 * np.eye(Y.size) + prior_sd**2
+    return float(stats.multivariate_normal.logpdf(Y, np.zeros(Y.size), covariance))
+
+
+MODELS = {"wide": (2.0, 1.0, False), "narrow": (0.7, 1.5, True)}
+
+
+@cache
+def between(one: str, other: str) -> xr.DataTree:
+    """A run from the second model to the first."""
+    made = [normal(*MODELS[name][:2], swapped=MODELS[name][2]) for name in (one, other)]
+    return lz.sample_hais(model=made[0], reference=made[1], **QUICK)
+
+
+@pytest.mark.parametrize(("one", "other"), [("wide", "narrow"), ("narrow", "wide")])
+def test_log_bayes_factor_is_exact(one: str, other: str) -> None:
+    """Catches a sign, variables that change places, and weights of one half of the path."""
+    tree = between(one, other)
+    log_z = {name: normal_log_z(*MODELS[name][:2]) for name in (one, other)}
+    factor = tree["bayes_factor"]
+    error = float(factor["log_bayes_factor_mcse"])
+    exact = log_z[one] - log_z[other]
+    assert abs(float(factor["log_bayes_factor"]) - exact) < 4 * error < 0.3
+    assert str(factor["status"].item()) == "ok"
+    models.assert_log_z(tree, log_z[one], within=0.2)
+    found = float(factor["log_z_other"])
+    assert abs(found - log_z[other]) < 4 * float(factor["mcse_other"])
+
+
+def test_both_directions_agree() -> None:
+    """Catches a path whose two ends are not those of the one the other way."""
+    factors = [
+        between(*names)["bayes_factor"] for names in (("wide", "narrow"), ("narrow", "wide"))
+    ]
+    there, back = (float(factor["log_bayes_factor"]) for factor in factors)
+    errors = [float(factor["log_bayes_factor_mcse"]) for factor in factors]
+    assert abs(there + back) < 4 * np.hypot(*errors)
+
+
+def test_models_with_whole_numbers() -> None:
+    """Catches whole numbers that do not go on from one model to the other."""
+    counts = energies.discrete.COAL_MINING[30:60]
+    one, other = (energies.coal_mining(counts, rate=rate) for rate in (1.0, 0.5))
+    tree = lz.sample_hais(model=one.model, reference=other.model, **QUICK)
+    factor = tree["bayes_factor"]
+    error = float(factor["log_bayes_factor_mcse"])
+    assert abs(float(factor["log_bayes_factor"]) - (one.log_z - other.log_z)) < 4 * error < 0.4
+    assert tree["posterior"]["change"].dtype.kind == "i"
+
+
+def test_error_is_that_of_a_ratio_of_the_same_rows() -> None:
+    """Catches errors of two means that are added up as if they were independent."""
+    rng = np.random.default_rng(1)
+    empty = dict.fromkeys(Annealed._fields, np.zeros(1))
+    found, errors = [], []
+    for _ in range(300):
+        before = rng.normal(0, 0.7, 400)
+        after = before + rng.normal(0.1, 0.2, 400)
+        pair = [Annealed(**{**empty, "log_weight": weight}) for weight in (before, after)]
+        estimate = bayes_factor(pair[:1], pair[1:])
+        found.append(estimate.log_z)
+        errors.append(estimate.mcse)
+    assert np.mean(found) == pytest.approx(0.1 + 0.02, abs=4 * np.std(found) / 300**0.5)
+    assert np.mean(errors) == pytest.approx(np.std(found), rel=0.2)
+    assert np.std(found) < 0.5 * np.sqrt(2 * np.expm1(0.49) / 400)
+
+
+def test_models_of_other_variables_are_refused() -> None:
+    """Catches rows that are read as those of other variables."""
+    with pm.Model() as other:
+        pm.Normal("y", pm.Normal("mean"), 1.0, observed=Y)
+    model = normal(1.0, 1.0)
+    with pytest.raises(ValueError, match=r"model of other variables.*nuisance"):
+        lz.sample_hais(model=model, reference=other, progressbar=False)
+    with pytest.raises(ValueError, match="direction='both' does not apply"):
+        lz.sample_hais(model=model, reference=model, direction="both")
