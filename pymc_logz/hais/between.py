@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pytensor.tensor as pt
@@ -40,6 +40,7 @@ from pymc_logz.hais.run import (
 )
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.compose import for_variables
+from pymc_logz.models.context import is_model
 from pymc_logz.models.flat import FlatModel, model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.planning import Planned, block_for, n_followed, plan_run, refine, walk
@@ -81,9 +82,7 @@ def as_other_model(reference: Any, direction: str, sum_out: bool | None) -> "pm.
     ValueError
         If an argument would be ignored beside it.
     """
-    import pymc as pm
-
-    if not isinstance(reference, pm.Model):
+    if not is_model(reference):
         return None
     if direction != "forward":
         raise ValueError(
@@ -94,7 +93,7 @@ def as_other_model(reference: Any, direction: str, sum_out: bool | None) -> "pm.
         raise ValueError(
             f"sum_out={sum_out!r} does not apply where reference is a model: its whole numbers move"
         )
-    return reference
+    return cast("pm.Model", reference)
 
 
 def run_between(

@@ -34,6 +34,11 @@ def model_from(model: Any, call: str) -> pm.Model:
     return model
 
 
+def is_model(argument: Any) -> bool:
+    """Whether an argument is a PyMC model."""
+    return isinstance(argument, pm.Model)
+
+
 def written_as[**P, R](call: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorator of what users call: arguments that do not fit say how it is meant to be written.
 
