@@ -1,28 +1,74 @@
-"""Sphinx settings. Building the pages samples nothing."""
+"""Sphinx settings.
 
+With myst-nb the tutorials are run while they are built; without it their code is shown, and nothing
+is sampled. Nothing is fetched: the notation of formulas comes with the site where
+sphinx-mathjax-offline is installed.
+"""
+
+import os
+import shutil
+import sys
 from importlib.metadata import version as installed_version
+from importlib.util import find_spec
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_extensions"))
+# read by the kernels of the tutorials
+os.environ["IPYTHONDIR"] = str(HERE / "_ipython")
+os.environ["MATPLOTLIBRC"] = str(HERE / "matplotlibrc")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 project = "pymc_logz"
 author = "The pymc_logz developers"
 copyright = author
 release = version = installed_version("pymc-logz")
 
+RUNS_NOTEBOOKS = find_spec("myst_nb") is not None
+HAS_MATHJAX = find_spec("sphinx-mathjax-offline") is not None
+
 extensions = [
-    "myst_parser",
+    *(["myst_nb"] if RUNS_NOTEBOOKS else ["myst_parser", "notebooks"]),
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
 ]
-myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
+myst_enable_extensions = ["amsmath", "attrs_block", "attrs_inline", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
+nb_execution_mode = "cache"
+nb_execution_timeout = 600
+nb_execution_raise_on_error = True
+nb_output_stderr = "remove"
+nb_merge_streams = True
 autosummary_generate = True
 autodoc_typehints = "signature"  # docstrings say what an argument means, these its type
 autodoc_typehints_format = "short"
 python_maximum_signature_line_length = 88
 numpydoc_show_class_members = False
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_ipython", "_extensions", "jupyter_execute"]
+
+if HAS_MATHJAX:
+    mathjax_path = "mathjax/tex-svg-full.js"
 
 html_theme = "furo"
 html_title = f"pymc_logz {release}"
 html_static_path = ["_static"]
+html_css_files = ["site.css"]
+
+
+def copy_mathjax(app: Sphinx, error: Exception | None) -> None:
+    """One file of MathJax, which needs no other, beside the pages."""
+    spec = find_spec("sphinx-mathjax-offline")
+    if error is None and spec is not None and spec.origin is not None:
+        target = Path(app.outdir) / "_static" / "mathjax"
+        target.mkdir(parents=True, exist_ok=True)
+        shutil.copy(Path(spec.origin).parent / "static" / "mathjax" / "tex-svg-full.js", target)
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.connect("build-finished", copy_mathjax)

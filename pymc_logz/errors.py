@@ -217,6 +217,53 @@ def says_if_interrupted[**P, R](doing: str) -> Callable[[Callable[P, R]], Callab
     return decorate
 
 
+ANCHORS = {
+    "there is no second estimate": "no-second-estimate",
+    "NaN": "nan",
+    "is out of reach": "target-out-of-reach",
+    "interrupted": "interrupted",
+    "nested R-hat": "nested-r-hat",
+    "has potentials": "potentials",
+    "the priors integrate to one": "unchecked-prior",
+    "If one does not, log Z is off": "unchecked-prior",
+    "the transforms take only": "restricted-prior",
+    "mode got lost on the way": "lost-mode",
+    "rows hardly move": "rows-hardly-move",
+    "do not agree": "disagrees",
+    "the share of a level is still": "long-warm-up",
+    "round trips between the ends": "few-round-trips",
+    "had not found the support": "late-support",
+    "a change of the data left": "large-change",
+    "of the draws repeat": "repeated-draws",
+    "warm-up may have been left in": "warm-up-left-in",
+    "the order of the two is not known": "close-models",
+    "the observed data of": "other-data",
+    "that the model does not know": "unknown-variables",
+    "one chain only": "one-chain",
+    "count as draws where the proposal is zero": "boundary-draws",
+}
+"""Part of each warning that is no status, and its anchor in ``docs/learn/troubleshooting.md``."""
+
+
+def anchor_of(message: str) -> str | None:
+    """Anchor of what a warning says, in ``docs/learn/troubleshooting.md``.
+
+    Parameters
+    ----------
+    message
+        Text of the warning: with the sentence of a status, or a part that `ANCHORS` knows.
+    """
+    for status, sentence in STATUS_SENTENCES.items():
+        if sentence in message:
+            return status.replace("_", "-")
+    return next((anchor for part, anchor in ANCHORS.items() if part in message), None)
+
+
 def warn(message: str) -> None:
-    """Emit an `EvidenceWarning` at the line outside this package that led to it."""
-    warnings.warn(message, EvidenceWarning, skip_file_prefixes=(PACKAGE,))
+    """Emit an `EvidenceWarning` at the line outside this package that led to it.
+
+    It ends with where the documentation says more.
+    """
+    anchor = anchor_of(message)
+    more = f" [docs: learn/troubleshooting#{anchor}]" if anchor else ""
+    warnings.warn(message + more, EvidenceWarning, skip_file_prefixes=(PACKAGE,))

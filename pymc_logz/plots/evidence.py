@@ -10,8 +10,11 @@ from arviz_plots import PlotCollection
 from scipy.stats import norm
 
 from pymc_logz.arguments import check_probability
-from pymc_logz.plots.panels import make_panels
+from pymc_logz.plots.panels import BLUE, GREY, make_panels
 from pymc_logz.trees.comparison import compare_evidence
+
+NEARLY_ONE = 0.9995
+"""Probabilities above it are told by what they lack."""
 
 
 def plot_evidence(
@@ -22,6 +25,10 @@ def plot_evidence(
     figsize: tuple[float, float] | None = None,
 ) -> PlotCollection:
     """Log Bayes factors against the best model, and posterior model probabilities.
+
+    Left, the difference of each log Z from that of the best model, with the interval of the
+    difference: both errors are in it, and the best model has none of its own. Where it holds zero
+    the two are not told apart. Right, bars from zero.
 
     Parameters
     ----------
@@ -59,7 +66,7 @@ def plot_evidence(
     check_probability(ci_prob=ci_prob)
     table = trees if isinstance(trees, pd.DataFrame) else compare_evidence(trees)
     names = ["log_bayes_factor", "probability"]
-    rows = 0.5 + 0.25 * len(table)
+    rows = 1.3 + 0.5 * len(table)
     drawing, collection, (left, right) = make_panels(names, rows, backend, figsize, sharey=True)
     heights = np.arange(len(table), 0, -1)
     _draw_bayes_factors(drawing, left, table, heights, ci_prob)
@@ -71,33 +78,51 @@ def _draw_bayes_factors(
     drawing: Any, target: Any, table: pd.DataFrame, heights: np.ndarray, ci_prob: float
 ) -> None:
     centre = table["log_bayes_factor"].to_numpy(dtype=float)
-    # the interval of a model's own log Z: the best model has an error too
-    half_width = norm.ppf(0.5 + 0.5 * ci_prob) * table["mcse"].to_numpy(dtype=float)
-    drawing.vline(0.0, target, color="C7", linestyle=drawing.get_default_aes("linestyle", 2)[-1])
+    error = table["log_bayes_factor_mcse"].to_numpy(dtype=float)
+    half_width = norm.ppf(0.5 + 0.5 * ci_prob) * error
+    drawing.vline(0.0, target, color=GREY, linestyle=drawing.get_default_aes("linestyle", 2)[-1])
     for x, half, y in zip(centre, half_width, heights, strict=True):
-        drawing.line(np.array([x - half, x + half]), np.array([y, y]), target, color="C0", width=3)
-    drawing.scatter(centre, heights, target, color="C0", size=60)
+        drawing.line(np.array([x - half, x + half]), np.array([y, y]), target, color=BLUE, width=3)
+    drawing.scatter(centre, heights, target, color=BLUE, size=50)
     drawing.yticks(heights, [str(name) for name in table.index], target)
-    drawing.ylim((0.4, len(table) + 0.6), target)
-    drawing.xlabel("log Z relative to the best model (nats)", target)
-    drawing.title(f"Log evidence, {ci_prob:.0%} interval", target)
+    drawing.ylim((0.4, len(table) + 0.7), target)
+    low = np.nanmin(np.append(centre - half_width, 0.0))
+    high = np.nanmax(np.append(centre + half_width, 0.0))
+    margin = 0.12 * (high - low) or 1.0
+    drawing.xlim((low - margin, high + margin), target)
+    for k, (x, y) in enumerate(zip(centre, heights, strict=True)):
+        # in the half of the panel where there is room for it
+        align = "left" if x < (low + high) / 2 else "right"
+        label = "best" if k == 0 else f"{x:.2f} ± {error[k]:.2f}"
+        if np.isfinite(x):
+            text = {"horizontal_align": align, "vertical_align": "bottom"}
+            drawing.text(x, y + 0.12, label, target, **text)
+    drawing.xlabel("log Bayes factor against the best model (nats)", target)
+    drawing.title(f"Difference of log Z, {ci_prob:.0%} interval", target)
 
 
 def _draw_probabilities(
     drawing: Any, target: Any, table: pd.DataFrame, heights: np.ndarray
 ) -> None:
     probability = table["probability"].to_numpy(dtype=float)
-    for p, y in zip(probability, heights, strict=True):
-        drawing.line(np.array([0.0, p]), np.array([y, y]), target, color="C1", width=10)
-        label = "unknown" if np.isnan(p) else f"{p:.3g}"
+    for k, (p, y) in enumerate(zip(probability, heights, strict=True)):
+        ends = np.array([0.0, 0.0 if np.isnan(p) else p])
+        drawing.fill_between_y(ends, np.full(2, y - 0.1), np.full(2, y + 0.1), target, color=BLUE)
         drawing.text(
-            0.03,
-            y + 0.22,
-            label,
+            0.01,
+            y + 0.14,
+            _in_words(p, float(np.delete(probability, k).sum())),
             target,
             horizontal_align="left",
-            vertical_align="center",
+            vertical_align="bottom",
         )
     drawing.xlim((0.0, 1.02), target)
-    drawing.xlabel("posterior probability", target)
-    drawing.title("Model probability", target)
+    drawing.xlabel("posterior model probability", target)
+    drawing.title("Probability", target)
+
+
+def _in_words(probability: float, of_others: float) -> str:
+    """A probability, which is not rounded to 1."""
+    if np.isnan(probability):
+        return "unknown"
+    return f"1 - {of_others:.2g}" if probability > NEARLY_ONE else f"{probability:.3g}"

@@ -1,5 +1,8 @@
 """How much the levels of a tempered run overlap."""
 
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -7,12 +10,14 @@ import xarray as xr
 from arviz_plots import PlotCollection
 
 from pymc_logz.estimators import mbar
-from pymc_logz.plots.panels import make_panels
+from pymc_logz.plots.panels import BLUE, make_panels
 from pymc_logz.trees.readers import stored_draws
 
 MAX_LABELLED = 12
 """Levels up to which the entries of an overlap matrix are written out."""
 LEAST_SHOWN = 0.005
+DARK = 0.6
+"""Share of the largest entry above which a square is too dark for black figures."""
 
 
 def plot_overlap(
@@ -59,7 +64,7 @@ def plot_overlap(
     if overlap is None:
         raise ValueError("this run has no draws in the support of the target, so nothing overlaps")
     matrix = np.nan_to_num(np.asarray(overlap))
-    drawing, collection, [panel] = make_panels(["overlap"], 3.4, backend, figsize, n_columns=1)
+    drawing, collection, [panel] = make_panels(["overlap"], 5.2, backend, figsize, n_columns=1)
     _draw_cells(drawing, panel, matrix)
     next_level = np.diag(matrix, 1)
     worst = int(np.argmin(next_level))
@@ -71,15 +76,15 @@ def plot_overlap(
 def _draw_cells(drawing: Any, panel: Any, matrix: np.ndarray) -> None:
     """One square for each entry, the darker the larger, row 0 at the top."""
     n = len(matrix)
-    edges = np.arange(n + 1) - 0.5
-    for j, row in enumerate(matrix):
-        for k in np.flatnonzero(row >= LEAST_SHOWN):
-            low, high = n - 1.5 - j, n - 0.5 - j
-            alpha = float(row[k] / matrix.max())
-            drawing.fill_between_y(edges[k : k + 2], low, high, panel, color="C0", alpha=alpha)
-            if n <= MAX_LABELLED:
-                text = {"horizontal_align": "center", "vertical_align": "center"}
-                drawing.text(k, n - 1 - j, f"{row[k]:.2f}", panel, **text)
+    strength = np.where(matrix >= LEAST_SHOWN, matrix / matrix.max(), 0.0)
+    backend = drawing.__name__.rpartition(".")[2]
+    (PAINT.get(backend) or partial(_paint, drawing))(panel, strength[::-1])
+    middle = "middle" if backend == "plotly" else "center"
+    if n <= MAX_LABELLED:
+        for j, k in np.argwhere(matrix >= LEAST_SHOWN):
+            text = {"horizontal_align": "center", "vertical_align": middle}
+            text["color"] = "white" if strength[j, k] > DARK else "black"
+            drawing.text(int(k), int(n - 1 - j), f"{matrix[j, k]:.2f}", panel, **text)
     ticks = np.arange(0, n, -(-n // MAX_LABELLED))
     labels = [str(tick) for tick in ticks]
     drawing.xticks(ticks, labels, panel)
@@ -88,3 +93,41 @@ def _draw_cells(drawing: Any, panel: Any, matrix: np.ndarray) -> None:
     drawing.ylim((-0.5, n - 0.5), panel)
     drawing.xlabel("could have come from level", panel)
     drawing.ylabel("draws at level", panel)
+
+
+def _paint(drawing: Any, panel: Any, strength: np.ndarray) -> None:
+    """Squares one by one, the lowest row first: arviz-plots has nothing for all of them."""
+    for (j, k), alpha in np.ndenumerate(strength):
+        if alpha > 0:
+            side = np.array([k - 0.5, k + 0.5])
+            drawing.fill_between_y(side, j - 0.5, j + 0.5, panel, color=BLUE, alpha=float(alpha))
+
+
+def _paint_matplotlib(panel: Any, strength: np.ndarray) -> None:
+    colors = np.zeros((*strength.shape, 4))
+    colors[..., :3] = [int(BLUE[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    colors[..., 3] = strength
+    n = len(strength)
+    extent = (-0.5, n - 0.5, -0.5, n - 0.5)
+    panel.imshow(colors, origin="lower", extent=extent, aspect="auto", interpolation="nearest")
+
+
+def _paint_bokeh(panel: Any, strength: np.ndarray) -> None:
+    y, x = (index.ravel() for index in np.indices(strength.shape))
+    style = {"fill_color": BLUE, "fill_alpha": strength.ravel(), "line_color": None}
+    panel.rect(x=x, y=y, width=1, height=1, **style)
+
+
+def _paint_plotly(panel: Any, strength: np.ndarray) -> None:
+    red, green, blue = (int(BLUE[at : at + 2], 16) for at in (1, 3, 5))
+    scale = [[0, f"rgba({red},{green},{blue},0)"], [1, f"rgba({red},{green},{blue},1)"]]
+    graph_objects = import_module("plotly.graph_objects")
+    panel.add_trace(graph_objects.Heatmap(z=strength, colorscale=scale, showscale=False))
+
+
+PAINT: dict[str, Callable[[Any, np.ndarray], None]] = {
+    "matplotlib": _paint_matplotlib,
+    "bokeh": _paint_bokeh,
+    "plotly": _paint_plotly,
+}
+"""All squares in one call, by backend: one by one, 300 of them took more than two seconds."""

@@ -1,4 +1,4 @@
-"""Panels of a figure in the style of arviz-plots."""
+"""Panels of a figure in the style of arviz-plots, and the colours of all figures."""
 
 from importlib import import_module
 from typing import Any
@@ -7,6 +7,20 @@ import numpy as np
 import xarray as xr
 from arviz_base import rcParams
 from arviz_plots import PlotCollection
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+"""Told apart by readers who do not see red or green: Okabe & Ito (2008), Color universal design."""
+BLUE, RED = COLORS[:2]
+GREY = "#767676"
+WIDTHS = {1: 6.0, 2: 8.4, 3: 11.4}
+"""Inches of figures with so many columns: text stays readable at the width of a page."""
+DOTS = 100
+"""Dots per inch of backends that have no other measure."""
+
+
+def color(k: int) -> str:
+    """Colour of the line number k."""
+    return COLORS[k % len(COLORS)]
 
 
 def make_panels(
@@ -25,7 +39,7 @@ def make_panels(
     names
         One for each panel, the coordinate ``panel`` of the collection.
     height
-        Of the whole figure, in units of a usual row's.
+        Of the whole figure, in inches.
     backend, figsize
         As in the figures.
     n_columns
@@ -35,8 +49,12 @@ def make_panels(
     """
     backend = rcParams["plot.backend"] if backend is None else backend
     drawing = import_module(f"arviz_plots.backend.{backend}")
-    # keeps titles and labels of panels apart; the other backends do so by themselves
-    layout = {"layout": "constrained"} if backend == "matplotlib" else {}
+    size = np.array((WIDTHS[n_columns], height) if figsize is None else figsize, dtype=float)
+    dots, layout = DOTS, {}
+    if backend == "matplotlib":
+        # keeps titles and labels of panels apart; the other backends do so by themselves
+        layout = {"layout": "constrained"}
+        dots = import_module("matplotlib").rcParams["figure.dpi"]
     collection = PlotCollection.wrap(
         xr.Dataset({"panels": ("panel", np.arange(len(names)))}, coords={"panel": names}),
         cols=["panel"],
@@ -44,9 +62,23 @@ def make_panels(
         backend=backend,
         figure_kwargs={
             "sharey": sharey,
-            "figsize": drawing.scale_fig_size(figsize, rows=height, cols=1.1 * n_columns),
+            "figsize": tuple(float(side) for side in size * dots),
             "figsize_units": "dots",
             **layout,
         },
     )
     return drawing, collection, list(collection.viz["plot"].to_numpy())
+
+
+def level_axis(drawing: Any, panel: Any, n_levels: int) -> None:
+    """An axis of levels, which are whole numbers."""
+    ticks = np.arange(0, n_levels, -(-n_levels // 8))
+    drawing.xticks(ticks, [str(tick) for tick in ticks], panel)
+    drawing.xlabel("level", panel)
+
+
+def beta_axis(drawing: Any, panel: Any) -> None:
+    """A fourth-root axis of inverse temperatures, since most of a path is near 0."""
+    ticks = np.array([0.0, 0.01, 0.1, 0.3, 1.0])
+    drawing.xticks(ticks**0.25, [f"{tick:g}" for tick in ticks], panel)
+    drawing.xlabel("inverse temperature beta", panel)

@@ -4,8 +4,17 @@ import numpy as np
 import xarray as xr
 from arviz_plots import PlotCollection
 
-from pymc_logz.plots.panels import make_panels
+from pymc_logz.plots.panels import beta_axis, color, make_panels
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, PER_DATUM, check_kind, group_of
+
+MAX_POINTS = 120
+"""Points of a line: more would be a band of noise."""
+TITLES = (
+    ("Mean log ratio × dβ/dx, x = β^¼", "nats"),
+    ("Acceptance rate", "share of moves"),
+    ("Step size", "scales of the pilot"),
+    ("Weight ESS", "share of rows"),
+)
 
 
 def plot_path(
@@ -13,9 +22,11 @@ def plot_path(
 ) -> PlotCollection:
     """What happened along the path: a first look when a status is not ``"ok"``.
 
-    Four panels against the inverse temperature (on a fourth-root axis, since most of a path is near
-    0): the mean log ratio, which is the integrand of thermodynamic integration; the acceptance
-    rate; the step size; and the weight ESS as a share of the rows. One line per chain.
+    Four panels against the inverse temperature (on a fourth-root axis x, since most of a path is
+    near 0): the mean log ratio times the derivative of beta by x, whose area is what thermodynamic
+    integration makes of log Z; the acceptance rate; the step size, from zero; and the weight
+    ESS as a share of the rows. One line per chain. Of more than 120 stages, means of stages that
+    are next to each other are drawn.
 
     Parameters
     ----------
@@ -50,19 +61,38 @@ def plot_path(
     check_kind(idata, "annealing", (HAIS, HAIS_BOTH, PER_DATUM))
     stages = group_of(idata, "annealing")
     names = ["mean_log_ratio", "acceptance_rate", "step_size", "weight_ess"]
-    titles = ["Mean log ratio (nats)", "Acceptance rate", "Step size", "Weight ESS, share of rows"]
-    drawing, collection, panels = make_panels(names, 2.4, backend, figsize)
+    drawing, collection, panels = make_panels(names, 5.2, backend, figsize)
     place = stages["beta"].to_numpy() ** 0.25
-    ticks = np.array([0.0, 1e-4, 1e-2, 0.1, 0.3, 1.0])
-    for name, title, panel in zip(names, titles, panels, strict=True):
+    for name, panel in zip(names, panels, strict=True):
         lines = np.atleast_2d(stages[name].to_numpy())
         if name == "weight_ess":
             lines = lines / lines[:, :1]
+        if name == "mean_log_ratio":
+            lines = lines * 4 * place**3
         for k, line in enumerate(lines):
-            # a prior draw outside the support makes the mean log ratio -inf at beta = 0
-            shown = np.isfinite(line)
-            drawing.line(place[shown], line[shown], panel, color=f"C{k % 10}", alpha=0.8)
-        drawing.xticks(ticks**0.25, [f"{tick:g}" for tick in ticks], panel)
-        drawing.xlabel("beta", panel)
+            drawing.line(*_means(place, line), panel, color=color(k), alpha=0.8)
+        beta_axis(drawing, panel)
+    drawing.ylim((0.0, 1.02), panels[1])
+    largest = np.nanmax(stages["step_size"].to_numpy(), initial=0.0)
+    if np.isfinite(largest) and largest > 0:
+        drawing.ylim((0.0, 1.08 * largest), panels[2])
+    drawing.ylim((0.0, 1.02), panels[3])
+    for (title, unit), panel in zip(TITLES, panels, strict=True):
         drawing.title(title, panel)
+        drawing.ylabel(unit, panel)
     return collection
+
+
+def _means(place: np.ndarray, line: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Points of a line, or means of those that are next to each other if there are many."""
+    # a prior draw outside the support makes the mean log ratio -inf at beta = 0
+    shown = np.isfinite(line)
+    place, line = place[shown], line[shown]
+    if line.size <= MAX_POINTS:
+        return place, line
+    # parts of equal length on the axis, each with as many stages as fall into it
+    part = np.minimum((MAX_POINTS * place).astype(int), MAX_POINTS - 1)
+    count = np.bincount(part, minlength=MAX_POINTS)
+    filled = count > 0
+    sums = [np.bincount(part, values, MAX_POINTS)[filled] for values in (place, line)]
+    return sums[0] / count[filled], sums[1] / count[filled]

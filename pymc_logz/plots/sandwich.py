@@ -7,9 +7,12 @@ import xarray as xr
 from arviz_plots import PlotCollection
 from scipy.stats import norm
 
-from pymc_logz.plots.panels import make_panels
+from pymc_logz.plots.panels import GREY, color, make_panels
 from pymc_logz.trees.kinds import HAIS_BOTH, check_kind, group_of
 from pymc_logz.trees.layout import ESTIMATOR
+
+LABEL = 0.07
+"""Height of a label, as a share of the panel's."""
 
 
 def plot_sandwich(
@@ -62,30 +65,45 @@ def plot_sandwich(
         check_kind(tree, "reverse_annealing", (HAIS_BOTH,))
     groups = [group_of(tree, "evidence") for tree in trees]
     groups = sorted(groups, key=lambda group: group.attrs["n_temperatures"])
-    drawing, collection, [panel] = make_panels(["log_z"], 1.4, backend, figsize, n_columns=1)
+    drawing, collection, [panel] = make_panels(["log_z"], 3.6, backend, figsize, n_columns=1)
     places = np.log10([float(group.attrs["n_temperatures"]) for group in groups])
     width = norm.ppf(0.5 + 0.5 * ci_prob)
     methods = {"hais": "forward", "hais_reverse": "reverse", "bar": "both (BAR)"}
+    labels: list[tuple[float, float, str, str]] = []
+    shown: list[np.ndarray] = []
     for k, (method, label) in enumerate(methods.items()):
         entries = [group.sel({ESTIMATOR: method}) for group in groups]
         centre = np.array([float(entry["log_z"]) for entry in entries])
         error = width * np.array([float(entry["mcse"]) for entry in entries])
         shift = places + 0.012 * (k - 1)
-        drawing.line(shift, centre, panel, color=f"C{k}", label=label)
-        drawing.scatter(shift, centre, panel, color=f"C{k}")
+        drawing.line(shift, centre, panel, color=color(k))
+        drawing.scatter(shift, centre, panel, color=color(k))
         for x, y, half in zip(shift, centre, error, strict=True):
-            drawing.line(np.array([x, x]), np.array([y - half, y + half]), panel, color=f"C{k}")
+            drawing.line(np.array([x, x]), np.array([y - half, y + half]), panel, color=color(k))
         last = np.isfinite(centre).nonzero()[0]
         if last.size:
-            text = {"horizontal_align": "left", "color": f"C{k}"}
-            drawing.text(shift[last[-1]] + 0.03, centre[last[-1]], f" {label}", panel, **text)
+            labels.append((centre[last[-1]], shift[last[-1]] + 0.03, label, color(k)))
+        shown += [centre - error, centre + error]
+    height = float(np.ptp([y for part in shown for y in part if np.isfinite(y)] or [0.0]))
+    for place, (_, x, label, paint) in zip(
+        _apart([label[0] for label in sorted(labels)], LABEL * height), sorted(labels), strict=True
+    ):
+        text = {"horizontal_align": "left", "vertical_align": "top", "color": paint}
+        drawing.text(x, place + 0.5 * LABEL * height, f" {label}", panel, **text)
     if log_z is not None:
-        drawing.hline(
-            log_z, panel, color="C7", linestyle=drawing.get_default_aes("linestyle", 2)[-1]
-        )
+        dashed = drawing.get_default_aes("linestyle", 2)[-1]
+        drawing.hline(log_z, panel, color=GREY, linestyle=dashed)
     drawing.xticks(places, [f"{10**place:.0f}" for place in places], panel)
     drawing.xlim((places.min() - 0.15, places.max() + 0.45), panel)
-    drawing.xlabel("temperatures", panel)
+    drawing.xlabel("number of temperatures", panel)
     drawing.ylabel("log Z (nats)", panel)
     drawing.title(f"Both directions, {ci_prob:.0%} intervals", panel)
     return collection
+
+
+def _apart(places: list[float], least: float) -> list[float]:
+    """Places that rise, moved up where they are too close to the one below."""
+    moved: list[float] = []
+    for place in places:
+        moved.append(max(place, moved[-1] + least) if moved else place)
+    return moved

@@ -5,7 +5,7 @@ import xarray as xr
 from arviz_plots import PlotCollection
 from scipy.stats import norm
 
-from pymc_logz.plots.panels import make_panels
+from pymc_logz.plots.panels import BLUE, GREY, make_panels
 from pymc_logz.trees.comparison import evidence_of
 
 
@@ -67,30 +67,30 @@ def plot_sensitivity(
     name = _parameter(group, parameter)
     centre = group["log_bayes_factor"].to_numpy()
     error = group["log_bayes_factor_mcse"].to_numpy()
-    title = "Log Bayes factor against the prior as it is"
+    title = "Against the prior as it is (dashed)"
     if against is not None:
         other = evidence_of(against, "against")
         centre = group["log_z"].to_numpy() - float(other["log_z"])
         error = np.hypot(group["mcse"].to_numpy(), float(other["mcse"]))
-        title = "Log Bayes factor"
+        title = "Against the other model; prior as it is dashed"
     shown = np.isfinite(centre)
     order = np.argsort(group[name].to_numpy()[shown])
     place, centre, error = (part[shown][order] for part in (group[name].to_numpy(), centre, error))
     on_log = bool(np.all(group[name] > 0))
     place = np.log10(place) if on_log else place
-    drawing, collection, [panel] = make_panels(["bayes"], 1.4, backend, figsize, n_columns=1)
+    drawing, collection, [panel] = make_panels(["bayes"], 3.6, backend, figsize, n_columns=1)
     half = norm.ppf(0.5 + 0.5 * ci_prob) * error
-    drawing.fill_between_y(place, centre - half, centre + half, panel, color="C0", alpha=0.3)
-    drawing.line(place, centre, panel, color="C0", width=2)
+    drawing.fill_between_y(place, centre - half, centre + half, panel, color=BLUE, alpha=0.3)
+    drawing.line(place, centre, panel, color=BLUE, width=2)
     dashed = drawing.get_default_aes("linestyle", 2)[-1]
-    drawing.hline(0.0, panel, color="C7")
+    drawing.hline(0.0, panel, color=GREY)
     present = float(np.asarray(group.attrs[f"present_{name}"]).ravel()[0])
-    drawing.vline(np.log10(present) if on_log else present, panel, color="C7", linestyle=dashed)
+    drawing.vline(np.log10(present) if on_log else present, panel, color=GREY, linestyle=dashed)
     if on_log and place.size:
         ticks = np.arange(np.ceil(place.min() - 1e-9), np.floor(place.max() + 1e-9) + 1)
         drawing.xticks(ticks, [f"{10.0**tick:g}" for tick in ticks], panel)
     drawing.xlabel(name, panel)
-    drawing.ylabel("nats", panel)
+    drawing.ylabel("log Bayes factor (nats)", panel)
     drawing.title(f"{title}, {ci_prob:.0%} band", panel)
     return collection
 

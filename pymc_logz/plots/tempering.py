@@ -8,7 +8,7 @@ from arviz_plots import PlotCollection
 from scipy.special import softmax
 
 from pymc_logz.estimators import TemperedDraws, rts_log_z
-from pymc_logz.plots.panels import make_panels
+from pymc_logz.plots.panels import BLUE, GREY, color, level_axis, make_panels
 from pymc_logz.tempered.diagnostics import rejection_rates, round_trips
 from pymc_logz.trees.readers import draws_of_group, tempering_of
 
@@ -56,16 +56,17 @@ def plot_tempering(
     group = tempering_of(idata)
     draws = draws_of_group(group)
     names = ["level", "occupancy", "round_trips", "rejection_rate"]
-    drawing, collection, panels = make_panels(names, 2.4, backend, figsize)
+    drawing, collection, panels = make_panels(names, 5.2, backend, figsize)
     _draw_levels(drawing, panels[0], draws)
     _draw_occupancy(drawing, panels[1], group)
     _draw_round_trips(drawing, panels[2], draws)
     rate = rejection_rates(draws)
-    drawing.line(np.arange(rate.size), rate, panels[3], color="C0")
-    drawing.scatter(np.arange(rate.size), rate, panels[3], color="C0")
+    drawing.line(np.arange(rate.size), rate, panels[3], color=BLUE)
+    drawing.scatter(np.arange(rate.size), rate, panels[3], color=BLUE)
     drawing.ylim((0.0, 1.0), panels[3])
-    drawing.xlabel("level", panels[3])
-    drawing.title(f"Rejected swaps with the next level, sum {np.nansum(rate):.1f}", panels[3])
+    level_axis(drawing, panels[3], draws.n_levels)
+    drawing.ylabel("share of swaps", panels[3])
+    drawing.title(f"Rejected swaps, sum {np.nansum(rate):.1f}", panels[3])
     return collection
 
 
@@ -73,8 +74,9 @@ def _draw_levels(drawing: Any, panel: Any, draws: TemperedDraws) -> None:
     chosen = np.linspace(0, len(draws.level) - 1, TRACES).astype(int)
     for k, walker in enumerate(np.unique(chosen)):
         trace = draws.level[walker, :TRACE_LENGTH]
-        drawing.line(np.arange(trace.size), trace, panel, color=f"C{k}", alpha=0.8)
+        drawing.line(np.arange(trace.size), trace, panel, color=color(k), alpha=0.8)
     drawing.xlabel("iteration", panel)
+    drawing.ylabel("level", panel)
     drawing.title("Level of some walkers", panel)
 
 
@@ -85,13 +87,14 @@ def _draw_occupancy(drawing: Any, panel: Any, group: xr.Dataset) -> None:
         shares.append(softmax(draws.log_prior + rts_log_z(draws) - draws.log_z_hat[0]))
     place = np.arange(draws.n_levels)
     for k, share in enumerate(shares):
-        drawing.line(place, share, panel, color=f"C{k % 10}", alpha=0.8)
+        drawing.line(place, share, panel, color=color(k), alpha=0.8)
     dotted = drawing.get_default_aes("linestyle", 3)[-1]
     prior = softmax(draws.log_prior)
-    drawing.line(place, prior, panel, color="C7", linestyle=dotted, width=2)
+    drawing.line(place, prior, panel, color=GREY, linestyle=dotted, width=2)
     drawing.ylim((0.0, 1.3 * max(prior.max(), np.max(shares))), panel)
-    drawing.xlabel("level", panel)
-    drawing.title("Share of time, prior dotted", panel)
+    level_axis(drawing, panel, draws.n_levels)
+    drawing.ylabel("share of draws", panel)
+    drawing.title("Time at each level, prior dotted", panel)
 
 
 def _draw_round_trips(drawing: Any, panel: Any, draws: TemperedDraws) -> None:
@@ -99,8 +102,9 @@ def _draw_round_trips(drawing: Any, panel: Any, draws: TemperedDraws) -> None:
     width = max(1, -(-int(np.ptp(trips) + 1) // 20))
     edges = np.arange(trips.min(), trips.max() + width + 1, width) - 0.5
     counts, edges = np.histogram(trips, edges)
-    drawing.hist(counts, edges[:-1], edges[1:], panel, color="C0", alpha=0.7)
+    drawing.hist(counts, edges[:-1], edges[1:], panel, color=BLUE, alpha=0.7)
     ticks = np.arange(trips.min(), trips.max() + 1, -(-int(np.ptp(trips) + 1) // 8))
     drawing.xticks(ticks, [str(tick) for tick in ticks], panel)
     drawing.xlabel("round trips of a walker", panel)
-    drawing.title(f"Round trips of {trips.size} walkers, {trips.sum()} in all", panel)
+    drawing.ylabel("walkers", panel)
+    drawing.title(f"{trips.sum()} round trips of {trips.size} walkers", panel)

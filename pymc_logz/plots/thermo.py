@@ -1,6 +1,7 @@
 """The integrand of thermodynamic integration, and what each estimator makes of a run."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,18 +10,33 @@ from arviz_plots import PlotCollection
 from scipy.special import logsumexp, softmax
 from scipy.stats import norm
 
-from pymc_logz.estimators import METHODS, LogZCurve, TemperedDraws
-from pymc_logz.plots.panels import make_panels
+from pymc_logz.errors import USABLE_STATUSES
+from pymc_logz.estimators import METHODS, TemperedDraws
+from pymc_logz.plots.panels import BLUE, GREY, RED, beta_axis, make_panels
 from pymc_logz.tempered.evidence import check_methods
 from pymc_logz.trees.layout import ESTIMATOR
 from pymc_logz.trees.readers import stored_draws
 
-MAX_DRAWS = 20_000
+MAX_DRAWS = 10_000
 """Draws that the curve of the mean log ratio is made from."""
 N_GRID = 200
-BETA_TICKS = np.array([0.0, 1e-4, 1e-2, 0.1, 0.3, 1.0])
 SHOWN_ERRORS = 10.0
 """Differences of methods that are shown, in errors of the recommended one."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """log Z at every beta by one method."""
+
+    method: str
+    log_z: np.ndarray
+    mcse: np.ndarray
+    status: str
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is a number at beta = 1."""
+        return self.status in USABLE_STATUSES
 
 
 def plot_thermo(
@@ -30,18 +46,20 @@ def plot_thermo(
     backend: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> PlotCollection:
-    """The integrand of log Z with its area, and log Z at every beta by every estimator.
+    """The integrand of log Z with its area, and what every estimator makes of the same draws.
 
     Left, the mean log ratio from draws of all levels, and that of the draws at each level as
     points. Since most of a path is near 0, beta has a fourth-root axis, and the mean is multiplied
-    by the derivative of beta along it, so that the shaded area is log Z. In the middle, log Z by
-    each method; right, its difference from the recommended one, whose interval is shaded. What
-    leaves that panel departs by more than ten errors.
+    by the derivative of beta along it, so that the shaded area is log Z. In the middle, log Z at
+    every beta: the recommended method in blue, the others in grey. Right, by method, the difference
+    of log Z from the recommended one, with 95% intervals; its own is shaded. Red are methods that
+    have a status of their own, and those beyond the edge differ by more than ten errors.
 
     Parameters
     ----------
     idata
-        DataTree of `sample_tempered`, or of ``pm.sample`` with step `SimulatedTempering`.
+        DataTree of `sample_tempered`, or of ``pm.sample`` with step `SimulatedTempering`. If
+        `evidence` has been asked for the methods, its numbers are drawn.
     methods
         ``"all"``, or names of estimators as in `evidence`.
     backend
@@ -72,21 +90,27 @@ def plot_thermo(
         lz.plot_thermo(lz.sample_tempered(model=model))
     """
     draws = stored_draws(idata)
-    recommended = "rts"
-    if "evidence" in idata.children:
-        recommended = str(idata["evidence"][ESTIMATOR].to_numpy()[0])
-    curves = [METHODS[name](draws) for name in check_methods(methods, recommended)]
+    stored = idata["evidence"].to_dataset() if "evidence" in idata.children else None
+    recommended = "rts" if stored is None else str(stored[ESTIMATOR].to_numpy()[0])
+    lines = [_line(name, draws, stored) for name in check_methods(methods, recommended)]
     names = ["integrand", "log_z", "difference"]
-    drawing, collection, panels = make_panels(names, 2.2, backend, figsize, n_columns=3)
+    drawing, collection, panels = make_panels(names, 3.6, backend, figsize, n_columns=3)
     _draw_integrand(drawing, panels[0], draws)
-    _draw_curves(drawing, panels[1:], curves)
-    for panel in panels:
-        drawing.xticks(BETA_TICKS**0.25, [f"{tick:g}" for tick in BETA_TICKS], panel)
-        drawing.xlabel("beta", panel)
-    usable = [k for k, curve in enumerate(curves) if curve.usable]
-    colors = [{"color": f"C{k % 10}", "linestyle": _linestyle(drawing, k)} for k in usable]
-    drawing.legend(collection, colors, [curves[k].method for k in usable])
+    _draw_curves(drawing, panels[1], draws.betas, lines)
+    _draw_differences(drawing, panels[2], lines)
+    for panel in panels[:2]:
+        beta_axis(drawing, panel)
     return collection
+
+
+def _line(method: str, draws: TemperedDraws, stored: xr.Dataset | None) -> Line:
+    """What a method makes of the draws, or has made of them already."""
+    if stored is not None and "log_z_curve" in stored and method in stored[ESTIMATOR]:
+        one = stored.sel({ESTIMATOR: method})
+        log_z, mcse = one["log_z_curve"].to_numpy(), one["mcse_curve"].to_numpy()
+        return Line(method, log_z, mcse, str(one["status"].item()))
+    curve = METHODS[method](draws)
+    return Line(method, curve.log_z, curve.mcse, curve.status)
 
 
 def mean_log_ratio(draws: TemperedDraws, betas: np.ndarray) -> np.ndarray:
@@ -114,38 +138,56 @@ def mean_log_ratio(draws: TemperedDraws, betas: np.ndarray) -> np.ndarray:
 def _draw_integrand(drawing: Any, panel: Any, draws: TemperedDraws) -> None:
     place = np.linspace(0, 1, N_GRID)
     curve = 4 * place**3 * mean_log_ratio(draws, place**4)
-    drawing.fill_between_y(place, np.zeros(N_GRID), curve, panel, color="C0", alpha=0.2)
-    drawing.line(place, curve, panel, color="C0")
+    drawing.fill_between_y(place, np.zeros(N_GRID), curve, panel, color=BLUE, alpha=0.2)
+    drawing.line(place, curve, panel, color=BLUE)
     for k, beta in enumerate(draws.betas):
         here = draws.log_ratio[draws.level == k]
         if beta > 0 and here.size:
-            drawing.scatter(beta**0.25, 4 * beta**0.75 * here.mean(), panel, color="C0")
+            drawing.scatter(beta**0.25, 4 * beta**0.75 * here.mean(), panel, color=BLUE)
     log_z = float(np.trapezoid(curve, place))
-    drawing.ylabel("mean log ratio × dβ/dx, x = β^¼", panel)
+    drawing.ylabel("mean log ratio × dβ/dx, x = β^¼ (nats)", panel)
     drawing.title(f"Area: log Z = {log_z:.2f}", panel)
 
 
-def _draw_curves(drawing: Any, panels: Sequence[Any], curves: Sequence[LogZCurve]) -> None:
-    left, right = panels
-    first = curves[0]
-    place = first.betas**0.25
-    if first.usable:
-        half = norm.ppf(0.975) * first.mcse
-        drawing.fill_between_y(place, -half, half, right, color="C0", alpha=0.2)
-    for k, curve in enumerate(curves):
-        style = {"color": f"C{k % 10}", "linestyle": _linestyle(drawing, k)}
-        known = np.isfinite(curve.log_z)
-        drawing.line(place[known], curve.log_z[known], left, **style)
-        known &= np.isfinite(first.log_z)
-        drawing.line(place[known], (curve.log_z - first.log_z)[known], right, **style)
-    drawing.ylabel("log Z (nats)", left)
-    drawing.title("log Z along the path", left)
-    if first.usable:
-        limit = SHOWN_ERRORS * first.mcse.max()
-        drawing.ylim((-limit, limit), right)
-    drawing.title(f"Difference from {first.method}, 95% interval", right)
+def _draw_curves(drawing: Any, panel: Any, betas: np.ndarray, lines: Sequence[Line]) -> None:
+    # the recommended one last, on top of the others
+    for k, line in reversed(list(enumerate(lines))):
+        known = np.isfinite(line.log_z)
+        style = {"color": GREY, "alpha": 0.5} if k else {"color": BLUE, "width": 2}
+        drawing.line(betas[known] ** 0.25, line.log_z[known], panel, **style)
+    drawing.ylabel("log Z (nats)", panel)
+    drawing.title(f"log Z along the path, {lines[0].method} in blue", panel)
 
 
-def _linestyle(drawing: Any, k: int) -> Any:
-    """Solid for the first ten lines, dashed for what comes after."""
-    return drawing.get_default_aes("linestyle", 2)[k // 10 % 2]
+def _draw_differences(drawing: Any, panel: Any, lines: Sequence[Line]) -> None:
+    """One row for each method, the recommended one at the top."""
+    first, factor = lines[0], norm.ppf(0.975)
+    heights = np.arange(len(lines), 0, -1.0)
+    limit = SHOWN_ERRORS * first.mcse[-1] if first.usable else np.nan
+    if first.usable:
+        band = np.array([-1, 1]) * factor * first.mcse[-1]
+        ends = np.array([0.4, len(lines) + 0.6])
+        drawing.fill_between_y(band, *ends, panel, color=BLUE, alpha=0.15)
+        drawing.vline(0.0, panel, color=GREY)
+    for line, height in zip(lines, heights, strict=True):
+        if not line.usable:
+            continue
+        colour = BLUE if line.status == "ok" else RED
+        centre = line.log_z[-1] - first.log_z[-1] if first.usable else line.log_z[-1]
+        half = factor * line.mcse[-1]
+        drawing.line(
+            np.clip([centre - half, centre + half], -limit, limit),
+            np.full(2, height),
+            panel,
+            color=colour,
+            alpha=0.7,
+        )
+        if not abs(centre) > limit:
+            drawing.scatter(centre, height, panel, color=colour)
+    if first.usable:
+        drawing.xlim((-1.05 * limit, 1.05 * limit), panel)
+    labels = [line.method if line.usable else f"{line.method} (none)" for line in lines]
+    drawing.yticks(heights, labels, panel)
+    drawing.ylim((0.4, len(lines) + 0.6), panel)
+    drawing.xlabel(f"log Z minus that of {first.method} (nats)", panel)
+    drawing.title("Estimators, 95% intervals", panel)

@@ -5,11 +5,12 @@ import xarray as xr
 from arviz_plots import PlotCollection
 
 from pymc_logz.estimators import importance_log_z
-from pymc_logz.plots.panels import make_panels
+from pymc_logz.plots.panels import BLUE, GREY, make_panels
 from pymc_logz.trees.readers import log_weights
 from pymc_logz.weights import log_mean, normalise
 
 LOG_WEIGHTS_SHOWN = 10.0
+MAX_BINS = 60
 
 
 def plot_weights(
@@ -58,20 +59,23 @@ def plot_weights(
             "every weight of this run is zero or infinite, so there is nothing to draw"
         )
     names = ["histogram", "share"]
-    drawing, collection, (left, right) = make_panels(names, 1.2, backend, figsize)
+    drawing, collection, (left, right) = make_panels(names, 3.0, backend, figsize)
     # log Z is that of all rows, those of weight zero included
     log_z = log_mean(np.where(np.isfinite(log_weight), log_weight, -np.inf))
     shown = finite[finite > log_z - LOG_WEIGHTS_SHOWN]
-    counts, edges = np.histogram(shown - log_z, bins="fd")
-    drawing.hist(counts, edges[:-1], edges[1:], left, color="C0", alpha=0.7)
-    drawing.vline(0.0, left, color="C7")
+    bins = np.histogram_bin_edges(shown - log_z, bins="fd")
+    counts, edges = np.histogram(shown - log_z, bins=min(bins.size - 1, MAX_BINS))
+    drawing.hist(counts, edges[:-1], edges[1:], left, color=BLUE, alpha=0.7)
+    drawing.vline(0.0, left, color=GREY)
     drawing.xlabel("log weight - log Z (nats)", left)
+    drawing.ylabel("rows", left)
     n, ess = log_weight.size, estimate.weight_ess
     drawing.title(f"weight ESS {ess:.0f} of {n}, k-hat {estimate.khat:.2f}", left)
     share = np.concatenate([[0.0], np.cumsum(np.sort(normalise(finite))[::-1])])
     count = np.arange(share.size) / n
-    drawing.line(count, share, right, color="C0", width=2)
-    drawing.line(np.array([0.0, 1.0]), np.array([0.0, 1.0]), right, color="C7", alpha=0.7)
+    drawing.line(count, share, right, color=BLUE, width=2)
+    drawing.line(np.array([0.0, 1.0]), np.array([0.0, 1.0]), right, color=GREY, alpha=0.7)
     drawing.xlabel("share of the rows, largest weights first", right)
-    drawing.title("Share of Z", right)
+    drawing.ylabel("share of Z", right)
+    drawing.title("What the largest weights make up", right)
     return collection

@@ -1,26 +1,12 @@
 """The `>>>` examples of the public namespaces: complete, and true as printed."""
 
 import doctest
-import importlib
 import inspect
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import pytest
-
-SPACES = ("pymc_logz", "pymc_logz.kernels", "pymc_logz.estimators", "pymc_logz.energies")
-
-
-def public_objects() -> Iterator[tuple[str, Any]]:
-    """Functions and classes of the namespaces, by their whole name."""
-    for space in SPACES:
-        module = importlib.import_module(space)
-        for name in module.__all__:
-            value = getattr(module, name)
-            if inspect.isfunction(value) or inspect.isclass(value):
-                yield f"{space}.{name}", value
-
+from support.printed_code import public_objects
 
 OBJECTS = dict(public_objects())
 EXAMPLES = {name: value for name, value in OBJECTS.items() if ">>>" in (value.__doc__ or "")}

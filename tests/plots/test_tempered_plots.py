@@ -125,15 +125,32 @@ def test_area_is_log_z_and_methods_differ_by_what_they_differ(tree: xr.DataTree)
     group = lz.evidence(tree, methods="rts")["evidence"].to_dataset().isel(estimator=0)
     area = float(panels["integrand"].get_title().split("= ")[1])
     assert abs(area - PATH.log_z(np.ones(1))[0]) < 5 * float(group["mcse"]) + 0.01
-    first, left = lines(panels["log_z"])
+    left, first = lines(panels["log_z"])  # the recommended one is drawn last
     np.testing.assert_allclose(first[:, 1], group["log_z_curve"])
     np.testing.assert_allclose(first[:, 0] ** 4, ladder(K))
-    same, difference = lines(panels["difference"])
-    assert not same[:, 1].any()
-    np.testing.assert_allclose(difference[:, 1], left[:, 1] - first[:, 1])
-    assert difference[-1, 1] < 0
+    # intervals of the two at beta = 1, after the line at zero
+    _, same, difference = lines(panels["difference"])
+    half = 1.959964 * float(group["mcse"])
+    np.testing.assert_allclose(same, [[-half, 2.0], [half, 2.0]])
+    np.testing.assert_allclose(difference[:, 1], 1.0)
+    assert left[-1, 1] < first[-1, 1]
+    assert difference[0, 0] < difference[1, 0] <= 10.001 * half / 1.959964
+    labels = [tick.get_text() for tick in panels["difference"].get_yticklabels()]
+    assert labels == ["rts", "ti_left"]
     with pytest.raises(ValueError, match="must be 'all' or among"):
         lz.plot_thermo(tree, methods="tarot")
+
+
+def test_numbers_that_are_there_are_drawn(tree: xr.DataTree) -> None:
+    """Catches estimators that are computed again, or those of another method."""
+    asked = lz.evidence(tree, methods=["rts", "mbar"])
+    group = asked["evidence"].to_dataset()
+    changed = group.assign(log_z_curve=group["log_z_curve"] + 7.0)
+    asked["evidence"] = xr.DataTree(changed)
+    mbar_line, rts_line = lines(draw("plot_thermo", asked, methods=["rts", "mbar"])["log_z"])
+    for line, name in ((rts_line, "rts"), (mbar_line, "mbar")):
+        expected = group["log_z_curve"].sel(estimator=name) + 7.0
+        np.testing.assert_allclose(line[:, 1], expected)
 
 
 def test_mean_log_ratio_between_levels() -> None:

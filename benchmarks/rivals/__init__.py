@@ -1,0 +1,1 @@
+"""Ours against what one would use instead, on targets whose log Z is known."""

@@ -1,0 +1,149 @@
+"""Two samplers of blackjax on the unit cube's image of a target, all in JAX."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from rivals.targets import Target
+
+N_PARTICLES, N_MOVES, TARGET_ESS = 1000, 20, 0.9
+N_DELETE, PRECISION = 100, -3.0
+"""Points replaced at once, and log of the evidence left at which nested sampling stops."""
+
+
+@lru_cache(maxsize=1)
+def densities(model: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any], list[Any]]:
+    """Log prior and log likelihood of a flat point of the unconstrained space, and its shapes."""
+    import jax
+    import jax.numpy as jnp
+    from pymc.sampling.jax import get_jaxified_graph
+
+    jax.config.update("jax_enable_x64", True)
+    values = model.value_vars
+    prior = sum(term.sum() for term in model.logp(model.free_RVs, sum=False))
+    terms = model.logp([*model.observed_RVs, *model.potentials], sum=False)
+    likelihood = sum(term.sum() for term in terms)
+    point = model.initial_point()
+    shapes = [np.shape(point[value.name]) for value in values]
+    cuts = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+
+    def on_flat(graph: Any) -> Callable[[Any], Any]:
+        function = get_jaxified_graph(inputs=values, outputs=[graph])
+
+        def evaluate(x: Any) -> Any:
+            parts = jnp.split(x, cuts)
+            shaped = [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+            value = function(*shaped)[0]
+            return jnp.where(jnp.isnan(value), -jnp.inf, value)
+
+        return evaluate
+
+    return on_flat(prior), on_flat(likelihood), shapes
+
+
+def prior_draws(target: Target, seed: int, n: int) -> np.ndarray:
+    """Flat points of the unconstrained space, drawn from the prior."""
+    rng, model = np.random.default_rng(seed), target.model
+    natural = np.array([target.from_cube(rng.random(target.n_dims)) for _ in range(n)])
+    names = [value.name for value in target.plain.value_vars]
+    sizes = [int(np.prod(shape, dtype=int)) for shape in target.shapes]
+    parts = dict(zip(names, np.split(natural, np.cumsum(sizes)[:-1], axis=1), strict=True))
+    columns = []
+    for rv in model.free_RVs:
+        part, transform = parts[rv.name], model.rvs_to_transforms[rv]
+        if transform is not None:
+            part = np.asarray(transform.forward(part, *rv.owner.inputs).eval())
+        columns.append(part)
+    return np.concatenate(columns, axis=1)
+
+
+@lru_cache(maxsize=1)
+def compiled_smc(target: Target) -> tuple[Any, Callable[..., Any]]:
+    """Tempered SMC of a target, and its compiled step."""
+    import jax
+    import jax.numpy as jnp
+    from blackjax import adaptive_tempered_smc as smc
+    from blackjax import additive_step_random_walk, inner_kernel_tuning
+    from blackjax.mcmc.random_walk import build_additive_step
+    from blackjax.smc import extend_params, resampling
+
+    log_prior, log_likelihood, _ = densities(target.model)
+    step = build_additive_step()
+
+    def shaped(particles: Any) -> dict[str, Any]:
+        covariance = jnp.atleast_2d(jnp.cov(particles.T)) + 1e-12 * jnp.eye(particles.shape[1])
+        scale = 2.38 / jnp.sqrt(particles.shape[1])
+        return extend_params({"root": scale * jnp.linalg.cholesky(covariance)})
+
+    def move(key: Any, state: Any, log_density: Any, root: Any) -> Any:
+        def jump(key: Any, position: Any) -> Any:
+            return root @ jax.random.normal(key, position.shape)
+
+        return step(key, state, log_density, jump)
+
+    algorithm = inner_kernel_tuning(
+        smc_algorithm=smc,
+        logprior_fn=log_prior,
+        loglikelihood_fn=log_likelihood,
+        mcmc_step_fn=move,
+        mcmc_init_fn=additive_step_random_walk.init,
+        resampling_fn=resampling.systematic,
+        mcmc_parameter_update_fn=lambda key, state, info: shaped(state.particles),
+        initial_parameter_value=shaped(jnp.asarray(prior_draws(target, 0, N_PARTICLES))),
+        num_mcmc_steps=N_MOVES,
+        target_ess=TARGET_ESS,
+    )
+    return algorithm, jax.jit(algorithm.step)
+
+
+def tempered_smc(target: Target, seed: int) -> tuple[float, float, str, int]:
+    """log Z by adaptive tempered SMC; random walks with the particles' own covariance."""
+    import jax
+    import jax.numpy as jnp
+
+    algorithm, advance = compiled_smc(target)
+    key, log_z, n_stages = jax.random.key(seed), 0.0, 0
+    state = algorithm.init(jnp.asarray(prior_draws(target, seed, N_PARTICLES)))
+    while float(state.sampler_state.tempering_param) < 1:
+        key, one = jax.random.split(key)
+        state, info = advance(one, state)
+        log_z += float(info.log_likelihood_increment)
+        n_stages += 1
+    return log_z, float("nan"), "", N_PARTICLES * N_MOVES * n_stages
+
+
+@lru_cache(maxsize=1)
+def compiled_slices(target: Target) -> tuple[Any, Callable[..., Any]]:
+    """Nested slice sampling of a target, and its compiled step."""
+    import blackjax
+    import jax
+
+    log_prior, log_likelihood, _ = densities(target.model)
+    algorithm = blackjax.nss(
+        logprior_fn=log_prior,
+        loglikelihood_fn=log_likelihood,
+        num_delete=N_DELETE,
+        num_inner_steps=5 * target.n_dims,
+    )
+    return algorithm, jax.jit(algorithm.step)
+
+
+def nested_slices(target: Target, seed: int) -> tuple[float, float, str, int]:
+    """log Z by nested slice sampling, five slices for each dimension."""
+    import jax
+    import jax.numpy as jnp
+    from blackjax.ns.utils import finalise, log_weights
+
+    algorithm, advance = compiled_slices(target)
+    live = algorithm.init(jnp.asarray(prior_draws(target, seed, N_PARTICLES)))
+    key, dead = jax.random.key(seed), []
+    while float(live.integrator.logZ_live - live.integrator.logZ) > PRECISION:
+        key, one = jax.random.split(key)
+        live, info = advance(one, live)
+        dead.append(info)
+    key, one = jax.random.split(key)
+    values = jax.scipy.special.logsumexp(log_weights(one, finalise(live, dead), shape=100), axis=0)
+    n_moves = len(dead) * N_DELETE * 5 * target.n_dims
+    return float(values.mean()), float(values.std()), "", n_moves

@@ -1,0 +1,102 @@
+"""Ours against what one would use instead, on 14 targets whose log Z is known.
+
+Each method runs with default settings in a process of its own, cold and then warm. Lines of JSON
+are kept, so that a run can be cut and continued; then come a table and a picture, which the page
+``docs/about/benchmarks.md`` shows.
+
+Run it with ``uv run benchmarks/rivals_of_log_z.py``; ``--quick`` takes three targets and two
+repeats, ``--report`` only makes the page from what is kept.
+"""
+
+import argparse
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from rivals.methods import METHODS
+from rivals.report import draw, rows_of, summary, table
+from rivals.running import measured
+from rivals.targets import TARGETS
+from side_by_side.processes import Results
+
+HERE = Path(__file__).parent
+KEPT = HERE / "results" / "rivals.jsonl"
+PAGE = HERE.parent / "docs" / "about" / "benchmarks.md"
+PICTURE = HERE.parent / "docs" / "_static" / "benchmarks.png"
+BEGIN, END = "<!-- begin rivals -->", "<!-- end rivals -->"
+QUICK = ("ridge", "pine_density", "hierarchical_normal")
+PACKAGES = ("pymc", "pytensor", "jax", "blackjax", "dynesty", "nautilus-sampler", "numpy")
+
+
+def asked(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Arguments of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--targets", nargs="+", choices=TARGETS, default=list(TARGETS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--repeats", type=int, default=8, help="warm calls of each")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds for all calls of one")
+    parser.add_argument("--results", type=Path, default=KEPT)
+    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--report", action="store_true")
+    return parser.parse_args(arguments)
+
+
+def where() -> str:
+    """Machine and versions."""
+    found = []
+    for package in PACKAGES:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}; " + ", ".join(found)
+
+
+def write_page(results: Results, page: Path) -> None:
+    """Put the picture and the tables between the two marks of the page."""
+    rows = rows_of(results.records)
+    failed = [record for record in results.records if "error" in record]
+    text = page.read_text(encoding="utf-8")
+    head, rest = text.split(BEGIN)
+    parts = [
+        BEGIN,
+        "![Mean square error times seconds, by target and method](../_static/benchmarks.png)",
+        summary(rows),
+        "<details>\n<summary>All numbers</summary>\n",
+        table(rows, failed),
+        "\n</details>",
+        f"Measured with {where()}.",
+        END,
+    ]
+    page.write_text(head + "\n\n".join(parts) + rest.split(END)[1], encoding="utf-8")
+    draw(rows, PICTURE)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure what is missing, and report."""
+    args = asked(arguments)
+    args.results.parent.mkdir(exist_ok=True)
+    results = Results(args.results)
+    if args.quick:
+        args.targets, args.repeats = list(QUICK), 2
+    # a method after the other on one target, so that a slow hour of the machine is slow for all
+    for target in [] if args.report else args.targets:
+        for method in args.methods:
+            if any((r["target"], r["method"]) == (target, method) for r in results.records):
+                continue
+            records = measured(target, method, args.repeats, args.limit)
+            results.add(records)
+            last = records[-1]
+            print(target, method, last.get("error") or f"{last['log_z']:.3f}", flush=True)
+    rows = rows_of(results.records)
+    print(summary(rows))
+    print(table(rows, [record for record in results.records if "error" in record]))
+    if args.page.exists() and BEGIN in args.page.read_text(encoding="utf-8"):
+        write_page(results, args.page)
+
+
+if __name__ == "__main__":
+    main()
