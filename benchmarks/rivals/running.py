@@ -47,7 +47,7 @@ def child(target_name: str, method: str, repeats: int) -> None:
 
 
 def measured(target: str, method: str, repeats: int, limit: float) -> list[Record]:
-    """Records of a cold call and of warm ones, of as many as came to an end within the limit (s)."""
+    """Records of a cold call and of warm ones, as many as end within the limit (s)."""
     command = [sys.executable, "-m", "rivals.running", target, method, str(repeats)]
     places = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     env = {"OPENBLAS_NUM_THREADS": "1", **os.environ, "PYTHONPATH": os.pathsep.join(places)}
