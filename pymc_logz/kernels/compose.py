@@ -305,6 +305,12 @@ def _bound(
             f"Gibbs scores each value, but those of {unknown} have no end that is known: use "
             "IntegerWalk() for them"
         )
+    tied = sorted({owners[site.column] for site in own if site.tied is not None})
+    if isinstance(part.kernel, Gibbs) and tied:
+        raise ValueError(
+            f"Gibbs draws one entry given all others, but those of {tied} have a fixed sum, so "
+            "that none can change by itself: use IntegerWalk() for them"
+        )
     kernel: Any = replace(part.kernel, sites=own)  # type: ignore[type-var]
     if isinstance(kernel, Gibbs) and kernel.together is not False:
         if kernel.together and own != independent:
@@ -322,7 +328,8 @@ def _default_parts(
     """How whole numbers move by default: independent ones, then others of equally many values."""
     by_count: dict[int, list[Site]] = {}
     for site in sites:
-        by_count.setdefault((site.n_values or 0) if site.is_narrow else 0, []).append(site)
+        scored = site.is_narrow and site.tied is None
+        by_count.setdefault((site.n_values or 0) if scored else 0, []).append(site)
     groups: list[tuple[Any, tuple[Site, ...]]] = []
     if at_once:
         groups.append((Gibbs(at_once, together=True), at_once))

@@ -30,6 +30,8 @@ class WalkNoise(NamedTuple):
     """Uniforms, shape (n, visits): up or down."""
     log_uniform: Any
     """Logarithms of uniforms that decide, shape (n, visits)."""
+    partner: Any
+    """Uniforms: which entry of a fixed sum gives way, shape (n, visits); (n, 0) without any."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,9 @@ class IntegerWalk(KernelDefaults):
     A step visits each entry ``n_tries`` times. It proposes to jump up or down by a whole number
     whose logarithm is uniform between 0 and that of ``1 + 4 s``, where s is the spread of the entry
     among the rows of the pilot: short jumps and long ones alike. The proposal is symmetric, also
-    at bounds, beyond which the density is zero. Momentum is carried along.
+    at bounds, beyond which the density is zero. Entries with a fixed sum, as the counts of a
+    ``pm.Multinomial``, jump along with another one of them, which gives way. Momentum is carried
+    along.
 
     Parameters
     ----------
@@ -87,13 +91,22 @@ class IntegerWalk(KernelDefaults):
     def _n_visits(self) -> int:
         return self.n_tries * len(self.sites)
 
+    @property
+    def _has_ties(self) -> bool:
+        return any(site.tied is not None for site in self.sites)
+
     def draw_noise(
         self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int
     ) -> WalkNoise:
         """Uniforms for the order, the jumps and the decisions."""
         each = (n_moves, n_rows, self._n_visits)
+        of_partner = each if self._has_ties else (*each[:2], 0)
         return WalkNoise(
-            rng.random(each[:2]), rng.random(each), rng.random(each), draw_log_uniform(rng, each)
+            rng.random(each[:2]),
+            rng.random(each),
+            rng.random(each),
+            draw_log_uniform(rng, each),
+            rng.random(of_partner),
         )
 
     def step(
@@ -102,17 +115,21 @@ class IntegerWalk(KernelDefaults):
         """Propose jumps; leaves the density at ``move.beta`` invariant, and gradients stale."""
         path = path.without_gradients()
         table = SiteTable.of(self.sites, path.n_dims)
+        lowest, highest = _bounds(self.sites, path.n_dims)
+        ties = _ties(self.sites, path.n_dims) if self._has_ties else None
 
         def visit(*args: Any) -> list[Any]:
-            which, length, side, log_uniform, position, reference, ratio, rate = args[:8]
-            beta, step_size, spread = args[8:]
-            here, lower, upper = (part[which % len(self.sites)] for part in table)
+            which, length, side, log_uniform, *partner = args[: 4 + (ties is not None)]
+            position, reference, ratio, rate, beta, step_size, spread = args[-7:]
+            here = table.here[which % len(self.sites)]
             reach = pt.switch(here, spread, 0.0).sum(axis=1)
             jump = pt.floor((1.0 + REACH * reach) ** length)
             jump = pt.switch(step_size > 0, pt.switch(side < 0.5, -jump, jump), 0.0)
-            proposed = position + pt.switch(here, jump[:, None], 0.0)
-            value = pt.switch(here, proposed, 0.0).sum(axis=1)
-            inside = (value >= lower) & (value <= upper)
+            along = pt.cast(here, "float64")
+            if ties is not None:
+                along = along - ties.partner(which % len(self.sites), partner[0])
+            proposed = position + along * jump[:, None]
+            inside = pt.and_(proposed >= lowest, proposed <= highest).all(axis=1)
             # a value that is none may be an index that is none
             proposed = pt.switch(inside[:, None], proposed, position)
             found = path.evaluate(proposed)
@@ -127,7 +144,8 @@ class IntegerWalk(KernelDefaults):
                 rate + pt.exp(pt.minimum(log_accept, 0.0)) / self._n_visits,
             ]
 
-        noise_of_visits = [part.T for part in noise[1:]]
+        of_visits = noise[1:] if ties is not None else noise[1:-1]
+        noise_of_visits = [part.T for part in of_visits]
         position, reference, ratio, rate = visits(
             visit,
             [in_order(noise.backward, self._n_visits), *noise_of_visits],
@@ -136,6 +154,48 @@ class IntegerWalk(KernelDefaults):
         )
         evaluation = state.evaluation._replace(log_reference=reference, log_ratio=ratio)
         return KernelState(position, state.momentum, evaluation), KernelInfo(rate)
+
+
+class _Ties(NamedTuple):
+    """Other entries of the sums that entries belong to."""
+
+    n_others: Any
+    """How many there are, shape (m,)."""
+    column: Any
+    """Where they are, shape (m, the most of them)."""
+    n_dims: int
+
+    def partner(self, which: TensorVariable, uniform: TensorVariable) -> TensorVariable:
+        """One in the column of the entry that gives way to the one visited, shape (n, d)."""
+        n_others = self.n_others[which]
+        chosen = pt.cast(pt.floor(uniform * n_others), "int64")
+        column = self.column[which, chosen]
+        there = pt.eq(np.arange(self.n_dims), column[:, None])
+        return pt.switch((n_others > 0)[:, None], pt.cast(there, "float64"), 0.0)
+
+
+def _ties(sites: tuple[Site, ...], n_dims: int) -> _Ties:
+    """For each of m entries the others that it shares a sum with."""
+    others = [
+        [two.column for two in sites if two.tied == one.tied and two is not one]
+        if one.tied is not None
+        else []
+        for one in sites
+    ]
+    column = np.zeros((len(sites), max(map(len, others))), dtype=int)
+    for row, columns in zip(column, others, strict=True):
+        row[: len(columns)] = columns
+    n_others = np.array([len(columns) for columns in others])
+    return _Ties(pt.constant(n_others), pt.constant(column), n_dims)
+
+
+def _bounds(sites: tuple[Site, ...], n_dims: int) -> tuple[np.ndarray, np.ndarray]:
+    """Smallest and largest value of each column, infinite where none is known, shape (d,) each."""
+    lowest, highest = np.full(n_dims, -np.inf), np.full(n_dims, np.inf)
+    for site in sites:
+        lowest[site.column] = -np.inf if site.lower is None else site.lower
+        highest[site.column] = np.inf if site.upper is None else site.upper
+    return lowest, highest
 
 
 def spread_of(move: Move) -> TensorVariable:

@@ -8,6 +8,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.discrete import DiscreteUniformRV, DiscreteWeibullRV
+from pymc.distributions.multivariate import DirichletMultinomialRV
 from pymc.pytensorf import constant_fold, rvs_in_graph
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import graph_inputs
@@ -31,11 +32,15 @@ SUPPORTS: dict[type, Callable[..., Bounds]] = {
     basic.PoissonRV: lambda mu: (0, None),
     DiscreteUniformRV: lambda lower, upper: (lower, upper),
     DiscreteWeibullRV: lambda q, beta: (0, None),
+    basic.MultinomialRV: lambda n, p: (0, pt.shape_padright(n)),
+    DirichletMultinomialRV: lambda n, a: (0, pt.shape_padright(n)),
 }
 """From a distribution's parameters to its smallest and largest value.
 
 Of others, and of bounds that depend on free variables, nothing is assumed: the density says by
 itself where it is zero."""
+TIED = (basic.MultinomialRV, DirichletMultinomialRV)
+"""Distributions whose entries along the last axis have a fixed sum."""
 
 
 def is_discrete(variable: Any) -> bool:
@@ -68,9 +73,10 @@ def sites_of(
         shape = start[model.rvs_to_values[rv].name].shape
         size = int(np.prod(shape, dtype=int))
         if is_discrete(rv):
-            sites += [
-                Site(column + i, *bounds) for i, bounds in enumerate(_bounds(rv, shape, kept))
-            ]
+            length = shape[-1] if isinstance(rv.owner.op, TIED) else None
+            for i, bounds in enumerate(_bounds(rv, shape, kept)):
+                tied = None if length is None else column + i // length * length
+                sites.append(Site(column + i, *bounds, tied))
         column += size
     return tuple(sites)
 

@@ -16,7 +16,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import DiscreteVariableError, ImproperPriorError, ModelError, warn
-from pymc_logz.models.discrete import discrete_names, is_discrete
+from pymc_logz.models.discrete import TIED, discrete_names, is_discrete
 from pymc_logz.models.exact import is_exact
 
 _warned_of_potentials: "weakref.WeakSet[pm.Model]" = weakref.WeakSet()
@@ -86,14 +86,17 @@ def _refuse_tied(model: pm.Model) -> None:
     tied = [
         rv.name
         for rv in model.free_RVs
-        if is_discrete(rv) and getattr(rv.owner.op, "ndim_supp", 0) > 0
+        if is_discrete(rv)
+        and getattr(rv.owner.op, "ndim_supp", 0) > 0
+        and not isinstance(rv.owner.op, TIED)
     ]
     if tied:
         raise DiscreteVariableError(
-            f"the entries of the discrete free variables {tied} are tied to each other (as the "
-            "counts of a pm.Multinomial are by their sum), and kernels move one entry at a time; "
-            "write them as independent variables, such as one pm.Categorical for each trial, or "
-            "sum them out"
+            f"the discrete free variables {tied} have a joint distribution, of which it is not "
+            "known which values are possible. Write a Markov chain as one pm.Categorical with a "
+            "prior that is the same for all states, and its moves as pm.Potential('moves', "
+            "pm.math.log(n_states * move[state[:-1], state[1:]])), or as a loop over one "
+            "pm.Categorical for each step; lz.evidence sums out both"
         )
 
 

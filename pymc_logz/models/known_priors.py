@@ -64,6 +64,8 @@ KNOWN_DISCRETE = frozenset(
         basic.PoissonRV,
         discrete.DiscreteUniformRV,
         discrete.DiscreteWeibullRV,
+        basic.MultinomialRV,
+        multivariate.DirichletMultinomialRV,
     }
 )
 """Classes of random variables that are whole numbers; no transform applies to them."""

@@ -15,6 +15,8 @@ class Site(NamedTuple):
     """Smallest value; None if that is not known, or depends on other variables."""
     upper: int | None = None
     """Largest value; None likewise."""
+    tied: int | None = None
+    """Number of the group of entries that it shares a fixed sum with; None if it has none."""
 
     @property
     def n_values(self) -> int | None:

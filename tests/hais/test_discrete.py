@@ -6,6 +6,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from scipy import stats
 from support import pymc_models as models
 
 import pymc_logz as lz
@@ -98,6 +99,30 @@ def test_both_directions_meet() -> None:
     mcse = float(np.hypot(*tree["evidence"]["mcse"].to_numpy()[:2]))
     assert abs(log_z - energy.log_z) < 0.3
     assert abs(above - log_z) < 5 * mcse + 0.2
+
+
+def thinned_counts() -> pm.Model:
+    """Counts of three kinds with a known sum, of which a part is seen."""
+    with pm.Model() as model:
+        k = pm.Multinomial("k", 9, [0.2, 0.3, 0.5])
+        pm.Binomial("y", n=k, p=np.array([0.5, 0.3, 0.4]), observed=[2, 0, 1])
+    return model
+
+
+def test_counts_with_a_fixed_sum() -> None:
+    """Catches counts that hardly move, and a sum over values that cannot be."""
+    p, seen, y = np.array([0.2, 0.3, 0.5]), np.array([0.5, 0.3, 0.4]), [2, 0, 1]
+    states = [(a, b, 9 - a - b) for a in range(10) for b in range(10 - a)]
+    log_z = np.log(
+        sum(stats.multinomial.pmf(k, 9, p) * stats.binom.pmf(y, k, seen).prod() for k in states)
+    )
+    model = thinned_counts()
+    tree = lz.sample_hais(model=model, random_seed=1, progressbar=False)
+    models.assert_log_z(tree, float(log_z), within=0.05)
+    assert (tree["posterior"]["k"].sum("k_dim_0") == 9).all()
+    exact = lz.evidence(model, random_seed=1, progressbar=False)
+    assert float(exact["evidence"]["log_z"][0]) == pytest.approx(log_z, abs=1e-6)
+    assert (exact["posterior"]["k"].sum("k_dim_0") == 9).all()
 
 
 def frozen_spins(n: int = 12, coupling: float = 2.0) -> pm.Model:

@@ -7,12 +7,15 @@ from support.checks import assert_detects
 from support.integer_targets import (
     LABELS,
     SITES,
+    TIED_SITES,
     HotGibbs,
     TogetherGibbs,
+    UpwardWalk,
     check_count,
     check_labels,
     check_mixed,
     check_table,
+    check_tied,
     mixed_path,
     table_path,
 )
@@ -38,6 +41,28 @@ def test_invariance(kernel: Gibbs | IntegerWalk, beta: float, rng: np.random.Gen
 def test_broken_kernels_are_found(broken: type[Gibbs], rng: np.random.Generator) -> None:
     """Positive controls: scored at the wrong beta, and dependent entries drawn at once."""
     assert_detects(lambda kernel: check_table(kernel, 1.0, rng), broken(SITES))
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5, 1.0])
+def test_counts_with_a_fixed_sum(beta: float, rng: np.random.Generator) -> None:
+    """Catches a partner of another sum, and a pair that is likelier one way."""
+    check_tied(IntegerWalk(2, TIED_SITES), beta, rng)
+
+
+def test_counts_that_only_take_are_found(rng: np.random.Generator) -> None:
+    """Positive control."""
+    assert_detects(lambda kernel: check_tied(kernel, 1.0, rng), UpwardWalk(2, TIED_SITES))
+
+
+def test_one_of_a_fixed_sum_cannot_be_drawn_by_itself() -> None:
+    """Catches a kernel that never moves."""
+    owners = ("k", "k", "k", "label")
+    with pytest.raises(ValueError, match=r"those of \['k'\] have a fixed sum"):
+        for_variables(Compose({"k": Gibbs()}), owners, TIED_SITES)
+    made = for_variables(Hamiltonian(), owners, TIED_SITES)
+    assert isinstance(made, Compose)
+    kernels = {part.names: type(part.kernel).__name__ for part in made.parts}
+    assert kernels == {("k",): "IntegerWalk", ("label",): "Gibbs"}
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.5, 1.0])

@@ -1,6 +1,7 @@
 """Discrete free variables: their values, their place in a row, and models that are refused."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -61,7 +62,7 @@ def test_values_are_those_of_the_distribution(name: str) -> None:
         pm.Normal("y", model["k"], 1.0, observed=0.0)
     flat = flatten_model(model, integers=True)
     [site] = [site for site in flat.sites if flat.owners[site.column] == "k"]
-    assert site[1:] == bounds
+    assert site[1:3] == bounds
     draws = PriorDraws(model)(np.random.default_rng(1), 2000)[:, site.column]
     assert np.all(draws == np.round(draws))
     assert site.lower is None or draws.min() >= site.lower
@@ -141,12 +142,28 @@ def test_no_gradient_leads_through_whole_numbers() -> None:
         assert np.all(value[[site.column for site in flat.sites]] == 0)
 
 
-def test_tied_entries_are_refused() -> None:
-    """Catches counts with a fixed sum, which no move of one entry may change."""
+def test_entries_with_a_fixed_sum_are_known() -> None:
+    """Catches counts that are taken for free of each other, or of another row's sum."""
     with pm.Model() as model:
-        k = pm.Multinomial("k", 5, [0.2, 0.8])
-        pm.Normal("y", k[0], 1.0, observed=1.0)
-    with pytest.raises(lz.DiscreteVariableError, match=r"\['k'\] are tied to each other"):
+        pm.Poisson("first", 2.0)
+        k = pm.Multinomial("k", np.array([5, 7]), np.array([[0.2, 0.3, 0.5]] * 2))
+        pm.Normal("y", k[0, 0], 1.0, observed=1.0)
+    sites = flatten_model(model, integers=True).sites
+    assert [site.tied for site in sites] == [None, 1, 1, 1, 4, 4, 4]
+    assert [site.upper for site in sites] == [None, 5, 5, 5, 7, 7, 7]
+
+
+def test_a_joint_law_of_whole_numbers_is_refused() -> None:
+    """Catches states of which it is not known how far they may go, and a refusal without help."""
+
+    def logp(state: Any, p: Any) -> Any:
+        return pm.math.log(pm.math.switch(state[1:] > state[:-1], p[1:], 1 - p[1:])).sum()
+
+    with pm.Model() as model:
+        stay = np.full(4, 0.9)
+        state = pm.CustomDist("state", stay, logp=logp, signature="(n)->(n)", dtype="int64")
+        pm.Normal("y", state[0], 1.0, observed=1.0)
+    with pytest.raises(lz.DiscreteVariableError, match=r"\['state'\] have a joint.*pm.Potential"):
         lz.sample_hais(model=model, progressbar=False)
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from scipy import stats
+from scipy import special, stats
 from scipy.special import softmax
 
-from pymc_logz.kernels import Gibbs, Kernel
+from pymc_logz.kernels import Gibbs, IntegerWalk, Kernel
 from pymc_logz.kernels.base import KernelState, Move
 from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.paths.sites import Entries, Site
@@ -54,6 +54,40 @@ def table_law(beta: float) -> np.ndarray:
 def table_draws(beta: float) -> Any:
     """Exact draws of the table at a beta."""
     return lambda rng, n: STATES[rng.choice(len(STATES), n, p=table_law(beta))]
+
+
+TIED_SITES = (*(Site(i, 0, 6, tied=0) for i in range(3)), Site(3, 0, 2))
+"""Three counts with a fixed sum, and a label beside them."""
+TIED_STATES = np.array(
+    [(a, b, 6 - a - b, k) for a in range(7) for b in range(7 - a) for k in range(3)], dtype=float
+)
+
+
+def _tied_densities(rows: Any, xp: Any, gammaln: Any) -> tuple[Any, Any]:
+    a, b, c, k = (rows[..., i] for i in range(4))
+    reference = -gammaln(a + 1) - gammaln(b + 1) - gammaln(c + 1) - 0.2 * k
+    return reference, 0.5 * a - xp.abs(b - 2.0) + 0.2 * a * c + 0.3 * k * b
+
+
+def tied_path() -> AnnealingPath:
+    """Counts with a fixed sum."""
+    point = pt.tensor("point", dtype="float64", shape=(4,))
+    reference, ratio = _tied_densities(point, pt, pt.gammaln)
+    draw = tied_draws(0.0)
+    return AnnealingPath(
+        point, reference, ratio, n_dims=4, sample_reference=draw, sites=TIED_SITES, how="vector"
+    )
+
+
+def tied_law(beta: float) -> np.ndarray:
+    """Probability of each of the states."""
+    reference, ratio = _tied_densities(TIED_STATES, np, special.gammaln)
+    return np.asarray(softmax(reference + beta * ratio))
+
+
+def tied_draws(beta: float) -> Any:
+    """Exact draws at a beta."""
+    return lambda rng, n: TIED_STATES[rng.choice(len(TIED_STATES), n, p=tied_law(beta))]
 
 
 def count_path() -> AnnealingPath:
@@ -125,8 +159,11 @@ def check_counts(observed: np.ndarray, probability: np.ndarray) -> None:
 def moved(kernel: Kernel, path: AnnealingPath, beta: float, rng: np.random.Generator) -> np.ndarray:
     """Exact draws at a beta after a block of moves at it."""
     block = Block(path, kernel, N_ROWS)
-    draws = {1: count_draws, 2: mixed_draws, 3: table_draws_at}[path.n_dims]
-    start = draws(rng, beta, N_ROWS)
+    if path.sites == TIED_SITES:
+        start = tied_draws(beta)(rng, N_ROWS)
+    else:
+        draws = {1: count_draws, 2: mixed_draws, 3: table_draws_at}[path.n_dims]
+        start = draws(rng, beta, N_ROWS)
     state = evaluated_state(block, start, rng.standard_normal(start.shape))
     scale = np.ones(path.n_dims)
     moves = constant_moves(block, beta=beta, step_size=0.7, scale=scale, refreshment=0.3)
@@ -149,6 +186,14 @@ def check_table(kernel: Kernel, beta: float, rng: np.random.Generator) -> None:
     place = (end[:, None] == STATES).all(axis=2)
     assert place.sum() == len(end), "a row has left the support"
     check_counts(place.sum(axis=0), table_law(beta))
+
+
+def check_tied(kernel: Kernel, beta: float, rng: np.random.Generator) -> None:
+    """Fail unless the kernel leaves the law of counts with a fixed sum at a beta."""
+    end = moved(kernel, tied_path(), beta, rng)
+    place = (end[:, None] == TIED_STATES).all(axis=2)
+    assert place.sum() == len(end), "a row has left the support"
+    check_counts(place.sum(axis=0), tied_law(beta))
 
 
 def check_count(kernel: Kernel, beta: float, rng: np.random.Generator) -> None:
@@ -264,3 +309,12 @@ class TogetherGibbs(Gibbs):
             position = pt.switch(here, new.position, position)
         evaluation = path.evaluate(position)
         return KernelState(position, state.momentum, evaluation), info
+
+
+class UpwardWalk(IntegerWalk):
+    """A broken walk: the entry visited only ever takes from the one that gives way."""
+
+    def draw_noise(self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Any:
+        noise = super().draw_noise(rng, n_moves, n_rows, n_dims)
+        first = np.arange(noise.side.shape[-1]) % 2 == 0
+        return noise._replace(side=np.where(first, 0.75, noise.side))
