@@ -134,7 +134,11 @@ def evidence(
     --------
     .. code-block:: python
 
-        lz.evidence(model)  # no posterior yet
+        import pymc as pm
+        import pymc_logz as lz
+
+        model = lz.energies.radiata_pine("density").model
+        lz.evidence(model, random_seed=1)  # no posterior yet
         lz.evidence(pm.sample(model=model), model)  # a posterior that exists
     """
     check_flag(cross_check=cross_check)

@@ -7,8 +7,8 @@ from html import escape
 from pathlib import Path
 
 STATIC = Path(__file__).parents[1] / "_static"
-WIDTH, ROW, TOP = 780, 92, 16
-LEFT, QUESTION, CALL, BOX = 14, 300, 384, 64
+WIDTH, ROW, TOP = 780, 104, 14
+LEFT, QUESTION, CALL, BOX = 14, 276, 350, 76
 """Left edge and width of questions, left edge of calls, height of both."""
 
 STEPS = [
@@ -20,11 +20,11 @@ STEPS = [
     (
         ("Latent variables of its own", "for each datum?"),
         ("lz.marginal_log_likelihood(model, data)",),
-        "seconds for hundreds of rows; log p(x) of each",
+        "log p(x) of each; seconds for tens of rows",
     ),
     (
         ("A model of x itself: experts,", "a Boltzmann machine?"),
-        ("lz.sample_hais(model), lz.log_density", "lz.LogZTracker while it is learned"),
+        ("lz.sample_hais(model=model), lz.log_density", "lz.LogZTracker while it is learned"),
         "one log Z for all data",
     ),
     (
@@ -34,8 +34,8 @@ STEPS = [
     ),
     (
         ("Several modes, or log Z at", "every temperature wanted?"),
-        ("lz.sample_tempered(model)",),
-        "ten times the evaluations of the next",
+        ("lz.sample_tempered(model=model)",),
+        "some seconds; every draw counts at every temperature",
     ),
     (
         ("A model with proper priors,", "whole numbers included?"),

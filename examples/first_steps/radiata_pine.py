@@ -18,7 +18,7 @@ import pymc as pm
 import pymc_logz as lz
 from pymc_logz.energies import radiata_pine, radiata_pine_data
 
-COLORS = {"density": "#8c6d31", "adjusted": "#2a7f62"}
+COLORS = {"density": "#D55E00", "adjusted": "#0072B2"}
 LABELS = {"density": "density", "adjusted": "density adjusted for resin"}
 
 
@@ -49,18 +49,18 @@ def draw_evidence(ax, table, exact):
     """Log Z with three standard errors, beside the exact values."""
     for height, name in enumerate(table.index[::-1]):
         row = table.loc[name]
-        ax.barh(height, row["log_z"] + 312, left=-312, height=0.5, color=COLORS[name], alpha=0.35)
         ax.errorbar(
-            row["log_z"], height, xerr=3 * row["mcse"], fmt="o", ms=5, capsize=4, color=COLORS[name]
+            row["log_z"], height, xerr=3 * row["mcse"], fmt="o", ms=7, capsize=5, color=COLORS[name]
         )
         ax.plot([exact[name]] * 2, [height - 0.36, height + 0.36], color="0.15", lw=1.5, ls=":")
         text = f"{row['log_z']:.3f} ± {row['mcse']:.3f}\nexact {exact[name]:.3f}"
-        beside = row["log_z"] + 0.4 if row["log_z"] < -306 else -311.8
-        ax.text(beside, height, text, va="center", fontsize=9)
+        place = {"x": row["log_z"], "y": height + 0.42, "ha": "center", "va": "bottom"}
+        ax.text(s=text, fontsize=9, **place)
     factor = np.exp(-table["log_bayes_factor"].iloc[-1])
     ax.set_title(f"log evidence: Bayes factor {factor:,.0f}")
     ax.set_yticks([0, 1], table.index[::-1])
-    ax.set(xlim=(-312, -300.5), ylim=(-0.6, 1.6), xlabel="log Z (nats)")
+    ax.set_xticks([-312, -308, -304, -300])
+    ax.set(xlim=(-314, -298), ylim=(-0.6, 2.1), xlabel="log Z (nats)")
 
 
 def main():

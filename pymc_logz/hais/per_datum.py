@@ -129,6 +129,11 @@ def marginal_log_likelihood(
     --------
     .. code-block:: python
 
+        import numpy as np
+        import pymc as pm
+        import pymc_logz as lz
+
+        X_test, W = np.random.default_rng(1).normal(size=(5, 8)), np.eye(4, 8)
         with pm.Model() as model:
             x = pm.Data("x", X_test[0])
             a = pm.Laplace("a", 0, 1, shape=4)

@@ -93,7 +93,12 @@ def raise_log_likelihood(
     --------
     .. code-block:: python
 
-        rbm = lz.energies.bernoulli_rbm(weights, visible_bias, hidden_bias)
+        import numpy as np
+        import pymc_logz as lz
+
+        rng = np.random.default_rng(1)
+        test = rng.random((20, 6)) < 0.3  # bits
+        rbm = lz.energies.bernoulli_rbm(rng.normal(0, 0.5, (6, 3)), np.zeros(6), np.zeros(3))
         low = lz.raise_log_likelihood(rbm, test, random_seed=1)
         low["evidence"].attrs["mean_log_likelihood"]
         high = rbm.log_visible(test).mean() - lz.sample_hais(model=rbm)["evidence"]["log_z"]

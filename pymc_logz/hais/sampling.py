@@ -151,6 +151,9 @@ def sample_hais(
     --------
     .. code-block:: python
 
+        import pymc as pm
+        import pymc_logz as lz
+
         with pm.Model() as model:
             p = pm.Beta("p", 1, 1)
             pm.Binomial("y", n=100, p=p, observed=50)
@@ -252,7 +255,9 @@ def sandwich(
     --------
     .. code-block:: python
 
-        tree = lz.sandwich(model, random_seed=1)
+        import pymc_logz as lz
+
+        tree = lz.sandwich(lz.energies.beta_bernoulli().model, random_seed=1)
         tree["evidence"]["log_z"]  # hais below, hais_reverse above the truth
     """
     settings = HaisSettings.asked(

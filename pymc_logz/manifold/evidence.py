@@ -102,7 +102,12 @@ def manifold_bridge(
     --------
     .. code-block:: python
 
-        with simulator:
+        import pymc as pm
+        import pymc_logz as lz
+
+        with pm.Model() as simulator:
+            v, n = pm.Normal("v"), pm.Normal("n")
+            lz.ExactObservation("y", v**2 + 0.5 * n, observed=2.0)
             idata = pm.sample(step=lz.ConstrainedHMC())
         lz.bridge_sampling(idata, simulator)["evidence"]["log_z"]
     """

@@ -125,9 +125,11 @@ def ExactObservation(  # a model component, named as PyMC names them
     --------
     .. code-block:: python
 
+        import pymc as pm
+        import pymc_logz as lz
+
         with pm.Model() as model:
-            v = pm.Normal("v")
-            n = pm.Normal("n")
+            v, n = pm.Normal("v"), pm.Normal("n")
             lz.ExactObservation("y", v**2 + 0.5 * n, observed=2.0)
             idata = pm.sample(step=lz.ConstrainedHMC())
     """

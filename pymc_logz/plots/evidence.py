@@ -61,7 +61,13 @@ def plot_evidence(
     --------
     .. code-block:: python
 
-        lz.plot_evidence({"density": tree_a, "adjusted": tree_b})
+        import pymc_logz as lz
+
+        runs = {
+            name: lz.sample_hais(model=lz.energies.radiata_pine(name).model, random_seed=1)
+            for name in ("density", "adjusted")
+        }
+        lz.plot_evidence(runs)
     """
     check_probability(ci_prob=ci_prob)
     table = trees if isinstance(trees, pd.DataFrame) else compare_evidence(trees)

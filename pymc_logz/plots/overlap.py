@@ -57,7 +57,11 @@ def plot_overlap(
     --------
     .. code-block:: python
 
-        lz.plot_overlap(lz.sample_tempered(model=model))
+        import pymc_logz as lz
+
+        model = lz.energies.ridge().model
+        tree = lz.sample_tempered(model=model, random_seed=1)
+        lz.plot_overlap(tree)
     """
     draws = stored_draws(idata)
     overlap = mbar(draws).details.get("overlap")

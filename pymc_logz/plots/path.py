@@ -56,7 +56,10 @@ def plot_path(
     --------
     .. code-block:: python
 
-        lz.plot_path(lz.sample_hais(model=model))
+        import pymc_logz as lz
+
+        model = lz.energies.radiata_pine("density").model
+        lz.plot_path(lz.sample_hais(model=model, random_seed=1))
     """
     check_kind(idata, "annealing", (HAIS, HAIS_BOTH, PER_DATUM))
     stages = group_of(idata, "annealing")

@@ -57,7 +57,10 @@ def plot_sandwich(
     --------
     .. code-block:: python
 
-        lz.plot_sandwich([lz.sandwich(model, betas=k) for k in (64, 256, 1024)])
+        import pymc_logz as lz
+
+        model = lz.energies.beta_bernoulli().model
+        lz.plot_sandwich([lz.sandwich(model, betas=k, random_seed=1) for k in (8, 32, 128)])
     """
     if not trees:
         raise ValueError("trees are none: give runs of sample_hais(direction='both') or sandwich")

@@ -53,11 +53,16 @@ def plot_sensitivity(
     --------
     .. code-block:: python
 
+        import numpy as np
+        import pymc as pm
+        import pymc_logz as lz
+
         with pm.Model() as model:
             width = pm.Data("width", 1.0)
-            ...
+            mean = pm.Normal("mean", 0, width)
+            pm.Normal("y", mean, 1, observed=[1.0, 2.0, 0.5])
 
-        tree = lz.sample_hais(model=model)
+        tree = lz.sample_hais(model=model, random_seed=1)
         widths = {"width": np.geomspace(0.1, 100, 30)}
         lz.plot_sensitivity(lz.evidence_sensitivity(tree, model, widths))
     """

@@ -51,7 +51,11 @@ def plot_tempering(
     --------
     .. code-block:: python
 
-        lz.plot_tempering(lz.sample_tempered(model=model))
+        import pymc_logz as lz
+
+        model = lz.energies.ridge().model
+        tree = lz.sample_tempered(model=model, random_seed=1)
+        lz.plot_tempering(tree)
     """
     group = tempering_of(idata)
     draws = draws_of_group(group)

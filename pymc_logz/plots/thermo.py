@@ -87,7 +87,11 @@ def plot_thermo(
     --------
     .. code-block:: python
 
-        lz.plot_thermo(lz.sample_tempered(model=model))
+        import pymc_logz as lz
+
+        model = lz.energies.ridge().model
+        tree = lz.sample_tempered(model=model, random_seed=1)
+        lz.plot_thermo(tree)
     """
     draws = stored_draws(idata)
     stored = idata["evidence"].to_dataset() if "evidence" in idata.children else None

@@ -49,7 +49,10 @@ def plot_weights(
     --------
     .. code-block:: python
 
-        lz.plot_weights(lz.sample_hais(model=model))
+        import pymc_logz as lz
+
+        model = lz.energies.radiata_pine("density").model
+        lz.plot_weights(lz.sample_hais(model=model, random_seed=1))
     """
     log_weight = log_weights(idata).ravel()
     estimate = importance_log_z(log_weight)

@@ -132,6 +132,9 @@ def bridge_sampling(
     --------
     .. code-block:: python
 
+        import pymc as pm
+        import pymc_logz as lz
+
         with pm.Model() as model:
             p = pm.Beta("p", 1, 1)
             pm.Binomial("y", n=100, p=p, observed=50)

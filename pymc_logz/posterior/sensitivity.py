@@ -88,12 +88,16 @@ def evidence_sensitivity(
     --------
     .. code-block:: python
 
+        import numpy as np
+        import pymc as pm
+        import pymc_logz as lz
+
         with pm.Model() as model:
             width = pm.Data("width", 1.0)
             mu = pm.Normal("mu", 0, width)
-            pm.Normal("y", mu, 1, observed=y)
-            tree = lz.bridge_sampling(pm.sample())
+            pm.Normal("y", mu, 1, observed=[1.0, 2.0, 0.5])
 
+        tree = lz.bridge_sampling(pm.sample(model=model), model)
         tree = lz.evidence_sensitivity(tree, model, {"width": np.geomspace(0.1, 100, 30)})
         lz.plot_sensitivity(tree)
     """

@@ -145,7 +145,12 @@ class ConstrainedHMC(ChosenStep):
     --------
     .. code-block:: python
 
-        with simulator:
+        import pymc as pm
+        import pymc_logz as lz
+
+        with pm.Model() as simulator:
+            v, n = pm.Normal("v"), pm.Normal("n")
+            lz.ExactObservation("y", v**2 + 0.5 * n, observed=2.0)
             idata = pm.sample(step=lz.ConstrainedHMC())
     """
 

@@ -105,7 +105,10 @@ class HAIS(ChosenStep):
     --------
     .. code-block:: python
 
-        with model:
+        import pymc as pm
+        import pymc_logz as lz
+
+        with lz.energies.beta_bernoulli().model:
             idata = pm.sample(step=lz.HAIS())
         lz.evidence(idata)["evidence"]["log_z"]
     """

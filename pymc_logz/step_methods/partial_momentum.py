@@ -151,9 +151,9 @@ class PartialMomentumHMC(ChosenStep):
     --------
     .. code-block:: python
 
-        with model:
+        import pymc as pm, pymc_logz as lz
+        with lz.energies.radiata_pine("density").model:  # or beside steps of other variables
             idata = pm.sample(step=lz.PartialMomentumHMC())
-            idata = pm.sample(step=[lz.PartialMomentumHMC([a, b]), pm.Metropolis([c])])
     """
 
     name = "partial_momentum_hmc"

@@ -108,7 +108,10 @@ class SimulatedTempering(ChosenStep):
     --------
     .. code-block:: python
 
-        with model:
+        import pymc as pm
+        import pymc_logz as lz
+
+        with lz.energies.beta_bernoulli().model:
             idata = pm.sample(step=lz.SimulatedTempering())
         lz.evidence(idata)["evidence"]["log_z"]
     """

@@ -155,6 +155,9 @@ def sample_tempered(
     --------
     .. code-block:: python
 
+        import pymc as pm
+        import pymc_logz as lz
+
         with pm.Model() as model:
             p1, p2 = pm.Uniform("p1"), pm.Uniform("p2")
             pm.Binomial("y", n=100, p=p1 * p2, observed=50)

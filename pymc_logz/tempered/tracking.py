@@ -117,14 +117,15 @@ class LogZTracker:
     --------
     .. code-block:: python
 
+        import numpy as np
+        import pymc as pm, pymc_logz as lz
         with pm.Model() as model:
-            w = pm.Data("w", w0)
-            v = pm.Normal("v", 0, 3, shape=6)
-            pm.Potential("energy", log_f(v, w) - pm.logp(pm.Normal.dist(0, 3), v).sum())
-
+            w = pm.Data("w", np.zeros(6))
+            v = pm.Normal("v", 0, 1, shape=6)
+            pm.Potential("energy", (w * v).sum())  # log Z = sum(w**2) / 2
         tracker = lz.LogZTracker(model, random_seed=1)
-        for step in range(100):
-            now = tracker.update({"w": w0 := learn(w0, now["tempered_posterior"])})
+        for step in range(10):
+            now = tracker.update({"w": np.full(6, 0.02 * step)})  # walkers for the next step
         tracker.tree["evidence"]["log_z"]  # dims estimator, time
     """
 

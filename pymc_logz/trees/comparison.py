@@ -89,7 +89,10 @@ def compare_evidence(
     --------
     .. code-block:: python
 
-        trees = {name: lz.sample_hais(model=model) for name, model in models.items()}
+        import pymc_logz as lz
+
+        models = {name: lz.energies.radiata_pine(name).model for name in ("density", "adjusted")}
+        trees = {name: lz.sample_hais(model=model, random_seed=1) for name, model in models.items()}
         lz.compare_evidence(trees)
     """
     if not isinstance(trees, Mapping) or len(trees) < 2:
@@ -166,7 +169,18 @@ def model_weights(
     --------
     .. code-block:: python
 
-        weights = lz.model_weights(trees)  # each tree has a group posterior_predictive
+        import arviz as az
+        import pymc as pm
+        import pymc_logz as lz
+
+        trees = {}
+        for scale in (1.0, 5.0):
+            with pm.Model():
+                pm.Normal("y", pm.Normal("mean", 0, scale), 1, observed=[1.0, 2.0])
+                tree = trees[f"scale {scale}"] = lz.sample_hais(random_seed=1)
+                predictions = pm.sample_posterior_predictive(tree)
+                tree["posterior_predictive"] = predictions["posterior_predictive"]
+        weights = lz.model_weights(trees)
         az.weight_predictions([trees[name] for name in weights.index], weights=weights)
     """
     if isinstance(trees, pd.DataFrame):
@@ -213,6 +227,9 @@ def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, ci_prob: float | None = None
     --------
     .. code-block:: python
 
+        import pymc_logz as lz
+
+        a, b = (lz.energies.radiata_pine(name).model for name in ("density", "adjusted"))
         lz.bayes_factor(lz.sample_hais(model=a), lz.sample_hais(model=b))
     """
     if ci_prob is None:

@@ -30,20 +30,36 @@ DOCSTRINGS = {
     for name, value in public_objects()
     if (blocks := blocks_of_docstring(name, inspect.getdoc(value) or ""))
 }
-IN_SECONDS = {"README.md", "docs/learn/own_proposal.md"}
+IN_SECONDS = {
+    "README.md",
+    "docs/coming_from/pymbar.md",
+    "docs/learn/own_proposal.md",
+    "docs/learn/read_the_output.md",
+    "docs/learn/sensitivity.md",
+}
 """Pages that take less than ten seconds or so: the others are slow."""
-SECONDS_OF_MODELS = ("pm.sample(", "sample_hmc(", "marginal_log", "LogZTracker(", "sandwich(")
-"""Calls by which a docstring's example takes more than a few seconds."""
+SLOW_DOCSTRINGS = {
+    "pymc_logz.ConstrainedHMC",
+    "pymc_logz.HAIS",
+    "pymc_logz.SimulatedTempering",
+    "pymc_logz.bayes_factor",
+    "pymc_logz.bridge_sampling",
+    "pymc_logz.compare_evidence",
+    "pymc_logz.evidence",
+    "pymc_logz.evidence_sensitivity",
+    "pymc_logz.generator_form",
+    "pymc_logz.plot_evidence",
+    "pymc_logz.plot_overlap",
+    "pymc_logz.plot_tempering",
+    "pymc_logz.plot_thermo",
+    "pymc_logz.sample_tempered",
+}
+"""Examples that take more than about three seconds."""
 
 
 def marked(name: str, is_slow: bool) -> object:
     """A case, which runs with the slow tests or with the others."""
     return pytest.param(name, marks=[pytest.mark.slow] if is_slow else [], id=name)
-
-
-def is_slow_docstring(name: str) -> bool:
-    """Whether an example samples for long."""
-    return any(call in block.code for block in DOCSTRINGS[name] for call in SECONDS_OF_MODELS)
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +79,7 @@ def test_blocks_of_pages(page: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [marked(name, is_slow_docstring(name)) for name in DOCSTRINGS])
+@pytest.mark.parametrize("name", [marked(name, name in SLOW_DOCSTRINGS) for name in DOCSTRINGS])
 def test_blocks_of_docstrings(name: str) -> None:
     """Would catch an example that cannot be copied and run."""
     run_blocks(DOCSTRINGS[name])

@@ -101,6 +101,10 @@ def generator_form(model: pm.Model, var_names: Sequence[str] | None = None) -> p
     --------
     .. code-block:: python
 
+        import pymc as pm
+        import pymc_logz as lz
+
+        model = lz.energies.radiata_pine().model
         with lz.generator_form(model):
             idata = pm.sample(step=lz.ConstrainedHMC())
     """

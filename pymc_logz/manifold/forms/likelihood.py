@@ -71,7 +71,13 @@ def likelihood_form(model: pm.Model) -> pm.Model:
     --------
     .. code-block:: python
 
-        lz.sample_hais(model=lz.likelihood_form(simulator))
+        import pymc as pm
+        import pymc_logz as lz
+
+        with pm.Model() as simulator:
+            v, n = pm.Normal("v"), pm.Normal("n")
+            lz.ExactObservation("y", v**2 + 0.5 * n, observed=2.0)
+        lz.sample_hais(model=lz.likelihood_form(simulator), random_seed=1)
     """
     if not exact_observations(model):
         raise ModelError("the model has no exact observation (lz.ExactObservation) to turn round")

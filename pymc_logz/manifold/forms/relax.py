@@ -54,7 +54,13 @@ def relax(model: pm.Model, tolerance: float | Mapping[str, Any]) -> pm.Model:
     --------
     .. code-block:: python
 
-        lz.sample_hais(model=lz.relax(simulator, 0.1))
+        import pymc as pm
+        import pymc_logz as lz
+
+        with pm.Model() as simulator:
+            v, n = pm.Normal("v"), pm.Normal("n")
+            lz.ExactObservation("y", v**2 + 0.5 * n, observed=2.0)
+        lz.sample_hais(model=lz.relax(simulator, 0.1), random_seed=1)
     """
     names = [observation.name for observation in exact_observations(model)]
     if not names:
