@@ -26,10 +26,11 @@
 ====================== =====================================================================
 
 Each returns an `Energy`: the PyMC model, its log Z in nats, and a function that draws from the
-exact posterior. The last three return a `BinaryEnergy` instead, which is no PyMC model, and which
+exact posterior. Those of bits return a `BinaryEnergy` instead, which is no PyMC model, and which
 `pymc_logz.sample_hais` and `pymc_logz.sample_tempered` take as ``model``; `base_log_odds` fits what
-annealing starts from to data. `radiata_pine_data` and `random_filters` give the inputs of three of
-the others, and `gaussian_rbm_log_z` and `two_gaussians_log_z` give log Z of another two alone.
+annealing starts from to data, and `moment_averaged` makes machines for it to lead through.
+`radiata_pine_data` and `random_filters` give the inputs of three of the others, and
+`gaussian_rbm_log_z` and `two_gaussians_log_z` give log Z of another two alone.
 """
 
 from pymc_logz.energies.base import Energy
@@ -48,6 +49,7 @@ from pymc_logz.energies.images import (
     linear_generative,
     mean_covariance_rbm,
 )
+from pymc_logz.energies.moments import moment_averaged
 from pymc_logz.energies.multimodal import (
     gaussian_shells,
     ridge,
@@ -78,6 +80,7 @@ __all__ = [
     "linear_generative",
     "linear_regression",
     "mean_covariance_rbm",
+    "moment_averaged",
     "poisson_gamma",
     "radiata_pine",
     "radiata_pine_data",

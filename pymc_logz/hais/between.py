@@ -98,9 +98,9 @@ def as_other_model(reference: Any, direction: str, sum_out: bool | None) -> "pm.
 
 def run_between(
     model: "pm.Model",
-    other: "pm.Model",
     settings: HaisSettings,
     *,
+    other: "pm.Model",
     random_seed: Any = None,
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
@@ -134,7 +134,9 @@ def run_between(
     }
     directions = Directions(runs, FROM_MODEL)
     tree = collect(prepared, planned, directions, settings, rngs.run, cost, doubts)
-    tree["bayes_factor"] = xr.DataTree(_factor_dataset(factor, start, doubts))
+    other_log_z = forward_estimate(Directions(start.runs, start.planned.reference))
+    [factor], [other_log_z] = doubted([factor], doubts), doubted([other_log_z], start.doubts)
+    tree["bayes_factor"] = xr.DataTree(factor_dataset(factor, other_log_z))
     return tree
 
 
@@ -298,11 +300,8 @@ def bayes_factor(before: Sequence[Annealed], after: Sequence[Annealed]) -> LogZE
     return replace(second, log_z=second.log_z - first.log_z, mcse=mcse, status=worse.status)
 
 
-def _factor_dataset(factor: LogZEstimate, start: Other, doubts: Sequence[Doubt]) -> xr.Dataset:
-    """Group ``bayes_factor``."""
-    [factor] = doubted([factor], list(doubts))
-    other = forward_estimate(Directions(start.runs, start.planned.reference))
-    [other] = doubted([other], start.doubts)
+def factor_dataset(factor: LogZEstimate, other: LogZEstimate) -> xr.Dataset:
+    """Group ``bayes_factor``: log of the ratio, and log Z of what the path starts at."""
     return xr.Dataset(
         {
             "log_bayes_factor": factor.log_z,

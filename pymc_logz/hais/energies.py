@@ -65,22 +65,42 @@ def run_energy(
         "sampling_time": time.perf_counter() - tuned,
         **block.work.record(pilot_work, block.kernel),
     }
-    return _collect(energy, planned, directions, settings, rngs.run, cost)
+    return collect_energy(energy, planned, directions, settings, rngs.run, cost)
 
 
-def _collect(
+def collect_energy(
     energy: BinaryEnergy,
     planned: Planned,
     directions: Directions,
     settings: HaisSettings,
     rng: np.random.Generator,
     cost: Mapping[str, float],
+    n_temperatures: int | None = None,
 ) -> xr.DataTree:
+    """The DataTree of a run; temperatures of earlier parts of the path count where they are given.
+
+    Parameters
+    ----------
+    energy
+        What was annealed to.
+    planned
+        What the rows ran on.
+    directions
+        The rows.
+    settings
+        What was asked for.
+    rng
+        Generator of the posterior's draws.
+    cost
+        Seconds and evaluations.
+    n_temperatures
+        Of the whole path; None for those of the plan.
+    """
     block, plan, runs = planned.block, planned.plan, directions.forward
     estimates = estimates_of(directions)
     warn_of_estimates(estimates, runs, [])
     attrs = RunRecord(block.compiled, block.path.batching, 1.0, cost).attrs(
-        n_temperatures=plan.n_temperatures, **planned.reference.record()
+        n_temperatures=n_temperatures or plan.n_temperatures, **planned.reference.record()
     )
     values = energy.named(np.concatenate([run.position for run in runs]))
     chosen = resampled(np.concatenate([run.log_weight for run in runs]), rng, shuffled=True)

@@ -1,16 +1,16 @@
 """What users call: from a PyMC model to a DataTree with the group ``evidence``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import xarray as xr
 
-from pymc_logz.hais.between import as_other_model, run_between
 from pymc_logz.hais.energies import run_energy
 from pymc_logz.hais.run import run_hais
 from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.hais.through import onward_run
 from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import check_no_model, model_from, written_as
@@ -34,7 +34,7 @@ def sample_hais(
     tune: int = 64,
     target_accept: float | None = None,
     cores: int | None = None,
-    reference: "str | xr.DataTree | pm.Model | None" = None,
+    reference: "str | xr.DataTree | pm.Model | BinaryEnergy | Sequence[BinaryEnergy] | None" = None,
     direction: str = "forward",
     posterior_draws: xr.DataTree | None = None,
     target_mcse: float | None = None,
@@ -88,7 +88,9 @@ def sample_hais(
         is the same number, its error is not. Another PyMC model of the same variables, whose
         density is nowhere zero where this one's is not, is where rows are annealed to first: the
         path leads from its posterior to this one, and the tree has the group ``bayes_factor``, with
-        ``log_bayes_factor`` of this model against the other one, and its error.
+        ``log_bayes_factor`` of this model against the other one, and its error. Where ``model`` is
+        an energy made of bits, another one of the same blocks, or a sequence of them that the path
+        leads through (`energies.moment_averaged`); ``log_bayes_factor`` is that against the last.
     direction
         ``"forward"``, or ``"both"`` to anneal back from the posterior too: the forward estimate is
         low on average and the reverse one high, and Bennett's acceptance ratio joins the two.
@@ -164,15 +166,13 @@ def sample_hais(
     call = "sample_hais(model=model)"
     check_no_model(call, draws=draws, chains=chains)
     energy = model if isinstance(model, BinaryEnergy) else None
-    other = None if energy is not None else as_other_model(reference, direction, sum_out)
-    if other is not None:
-        reference = "prior"
+    onward = onward_run(energy, reference, direction, sum_out)
+    asked = "prior" if onward else cast("str | xr.DataTree | None", reference)
     if energy is None:
         model = model_from(model, call)
-        kernel, reference = as_kernel(kernel), checked_reference(reference, model)
+        kernel, asked = as_kernel(kernel), checked_reference(asked, model)
     else:
-        kernel = energy_kernel(energy, kernel)
-        reference = check_energy_reference(energy, reference)
+        kernel, asked = energy_kernel(energy, kernel), check_energy_reference(energy, asked)
         check_nothing_summed(energy, sum_out)
     settings = HaisSettings.asked(
         draws=draws,
@@ -182,7 +182,7 @@ def sample_hais(
         tune=tune,
         target_accept=target_accept,
         cores=default_cores(cores, chains),
-        reference=reference,
+        reference=asked,
         direction=direction,
         target_mcse=target_mcse,
         sum_out=sum_out,
@@ -191,17 +191,11 @@ def sample_hais(
         raise ValueError("posterior_draws are where reverse rows start: use direction='both' too")
     if posterior_draws is not None and energy is None:
         posterior_draws = checked_draws(posterior_draws, model, "posterior_draws")
-    if other is not None:
-        seen = {"random_seed": random_seed, "progressbar": progressbar}
-        return run_between(model, other, settings, **seen, compile_kwargs=compile_kwargs)
+    seen = {"random_seed": random_seed, "progressbar": progressbar}
+    if onward is not None:
+        return onward(model, settings, **seen, compile_kwargs=compile_kwargs)
     run = partial(run_hais, model) if energy is None else partial(run_energy, energy)
-    return run(
-        settings,
-        posterior_draws=posterior_draws,
-        random_seed=random_seed,
-        progressbar=progressbar,
-        compile_kwargs=compile_kwargs,
-    )
+    return run(settings, posterior_draws=posterior_draws, **seen, compile_kwargs=compile_kwargs)
 
 
 @written_as("sandwich(model)")

@@ -9,8 +9,8 @@ so that the reference, independent bits, is normalised and can be drawn. Given a
 sites of a block are independent at every beta, with log odds that are linear in beta.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +19,7 @@ import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import expit
 
+from pymc_logz.graphs.kept import Kept
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation
 
 Parts = Sequence[Any]
@@ -63,11 +64,21 @@ class BinaryPath(AnnealingPath):
         """
         part = slice(sum(self.sizes[:k]), sum(self.sizes[: k + 1]))
         couplings, bias, base, _ = self.parameters
+        return base[part], self.field(k, parts, couplings) + (bias - base)[part]
+
+    def field(self, k: int, parts: Parts, couplings: TensorVariable) -> TensorVariable:
+        """What couplings to all other blocks add to the log odds of block k, shape (n, d_k)."""
         if len(self.sizes) == 2:
-            field = parts[1] @ couplings.T if k == 0 else parts[0] @ couplings
-        else:
-            field = _joined(parts) @ couplings[:, part]
-        return base[part], field + (bias - base)[part]
+            return parts[1] @ couplings.T if k == 0 else parts[0] @ couplings
+        end = sum(self.sizes[: k + 1])
+        return _joined(parts) @ couplings[:, end - self.sizes[k] : end]
+
+    def pairs(self, parts: Parts, couplings: TensorVariable) -> TensorVariable:
+        """What couplings add to the log density; of two blocks, from the product of `field`."""
+        if len(self.sizes) == 2:
+            return (self.field(0, parts, couplings) * parts[0]).sum(axis=1)
+        rows = _joined(parts)
+        return ((rows @ couplings) * rows).sum(axis=1) / 2
 
     def evaluated(self, parts: Parts) -> Evaluation:
         """What rows are worth; of two blocks it takes the product that the first one's odds take.
@@ -79,17 +90,75 @@ class BinaryPath(AnnealingPath):
         """
         couplings, bias, base, constant = self.parameters
         rows, scale = _joined(parts), pt.softplus(base).sum()
-        if len(self.sizes) == 2:
-            pairs = ((parts[1] @ couplings.T) * parts[0]).sum(axis=1)
-        else:
-            pairs = ((rows @ couplings) * rows).sum(axis=1) / 2
         zeros = pt.zeros_like(rows)
-        log_ratio = pairs + rows @ (bias - base) + constant + scale
+        log_ratio = self.pairs(parts, couplings) + rows @ (bias - base) + constant + scale
         return Evaluation(rows @ base - scale, log_ratio, zeros, zeros)
 
     def evaluate(self, rows: TensorVariable) -> Evaluation:
         """From a symbolic batch of rows (n, d) to its symbolic `Evaluation`, without gradients."""
         return self.evaluated(self.parts(rows))
+
+
+@dataclass(frozen=True, eq=False)
+class BetweenPath(BinaryPath):
+    """From one density of bits that interact in pairs to another one of the same blocks.
+
+    Base, in the place of log odds, is the bias of the first one; its couplings and its constant are
+    two more parameters. Neither end is normalised.
+    """
+
+    def log_odds(self, k: int, parts: Parts) -> tuple[TensorVariable, TensorVariable]:
+        """As of `BinaryPath`; both have shape (n, d_k)."""
+        part = slice(sum(self.sizes[:k]), sum(self.sizes[: k + 1]))
+        couplings, bias, base, _, before, _ = self.parameters
+        at_reference = self.field(k, parts, before) + base[part]
+        return at_reference, self.field(k, parts, couplings - before) + (bias - base)[part]
+
+    def evaluated(self, parts: Parts) -> Evaluation:
+        """What rows are worth."""
+        couplings, bias, base, constant, before, constant_before = self.parameters
+        rows = _joined(parts)
+        zeros = pt.zeros_like(rows)
+        log_reference = self.pairs(parts, before) + rows @ base + constant_before
+        by_beta = self.pairs(parts, couplings - before) + rows @ (bias - base)
+        return Evaluation(log_reference, by_beta + constant - constant_before, zeros, zeros)
+
+
+def path_between(
+    first: BinaryPath,
+    second: BinaryPath,
+    sample_reference: Callable[[np.random.Generator, int], np.ndarray],
+) -> BinaryPath:
+    """Path from the target of one path to that of another one of the same blocks.
+
+    Parameters
+    ----------
+    first, second
+        Paths whose targets are its ends.
+    sample_reference
+        Draws of the first target, from which a pilot starts.
+    """
+    before, base, _, constant_before = first.values
+    couplings, bias, _, constant = second.values
+    values = (couplings, bias, base, constant, before, constant_before)
+    moved = _between_template(first.sizes).along(values, sample_reference, 0.0)
+    assert isinstance(moved, BinaryPath)
+    return moved
+
+
+@lru_cache(maxsize=16)
+def _between_template(sizes: tuple[int, ...]) -> BetweenPath:
+    """As `_template`."""
+    of_one = _template(sizes)
+    couplings, _, _, constant = of_one.parameters
+    more = (couplings.type("couplings_before"), constant.type("constant_before"))
+    settings = {one.name: getattr(of_one, one.name) for one in fields(of_one) if one.init}
+    settings |= {
+        "parameters": (*of_one.parameters, *more),
+        "values": (*of_one.values, of_one.values[0], of_one.values[3]),
+        "kept": Kept(),
+    }
+    return BetweenPath(**settings)
 
 
 def binary_path(
