@@ -25,7 +25,7 @@ import logging
 import sys
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -39,7 +39,6 @@ from pymc_logz.errors import ModelError, PilotError
 
 sys.path.append(str(Path(__file__).parent))
 
-from likelihood_free import samplers
 from likelihood_free.simulators import DOUBT, PAPER, Simulator
 
 
@@ -163,15 +162,14 @@ def smc_abc(simulator, draws, tolerance):
 
 def rejection(simulator, n, radii):
     """Estimates by the share of prior draws within each radius."""
-    rng = np.random.default_rng([1, simulator.interaction])
-    _, distances = samplers.rejection(
-        simulator.output, simulator.observed, len(simulator.free), simulator.n_noise, n, rng
-    )
-    found = []
+    found, model = [], simulator.model()
     for radius in radii:
-        log_z, error = samplers.rejection_log_z(distances, radius, simulator.observed.size)
-        none = np.isnan(log_z)
-        found.append(Estimate(log_z, error, n, f"none, < {error:.1f}" if none else ""))
+        try:
+            tree = lz.abc_rejection(model, radius, n, random_seed=1 + simulator.interaction)
+        except ModelError:  # none accepted
+            found.append(Estimate(np.nan, runs=n, note="none"))
+        else:
+            found.append(replace(of_tree(tree, n), note=""))
     return found
 
 

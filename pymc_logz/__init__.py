@@ -17,6 +17,8 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
     from pymc_logz.hais.raising import raise_log_likelihood
     from pymc_logz.hais.sampling import sample_hais, sandwich
     from pymc_logz.hmc.sampling import sample_hmc
+    from pymc_logz.manifold.approximate.chains import abc_mcmc, abc_slice
+    from pymc_logz.manifold.approximate.rejection import abc_rejection
     from pymc_logz.manifold.forms.generator import generator_form
     from pymc_logz.manifold.forms.likelihood import likelihood_form
     from pymc_logz.manifold.forms.relax import relax
@@ -53,6 +55,9 @@ __all__ = [
     "PartialMomentumHMC",
     "PilotError",
     "SimulatedTempering",
+    "abc_mcmc",
+    "abc_rejection",
+    "abc_slice",
     "bayes_factor",
     "bridge_sampling",
     "cite",
@@ -97,6 +102,8 @@ _HOMES = {
     "hais.raising": ("raise_log_likelihood",),
     "hais.sampling": ("sample_hais", "sandwich"),
     "hmc.sampling": ("sample_hmc",),
+    "manifold.approximate.chains": ("abc_mcmc", "abc_slice"),
+    "manifold.approximate.rejection": ("abc_rejection",),
     "manifold.forms.generator": ("generator_form",),
     "manifold.forms.likelihood": ("likelihood_form",),
     "manifold.forms.relax": ("relax",),

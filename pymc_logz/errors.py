@@ -124,6 +124,11 @@ STATUS_SENTENCES = {
         "machine's own only with enough temperatures: read it as a lower end, and compare it with "
         "more of them (betas=<int>)."
     ),
+    "tolerance": (
+        "Outputs count as observed within a tolerance, so log Z is that of a simulator with more "
+        "noise, which may be far from that of the exact data; use smaller ones until nothing "
+        "changes, or pymc_logz.bridge_sampling of draws of ConstrainedHMC, which has none."
+    ),
     "not_run": "The run was interrupted before it came to this data row.",
     "lagging_rows": (
         "The rows did not keep up with the path: where they end is not where the density says, so "
@@ -186,6 +191,7 @@ USABLE_STATUSES = frozenset(
         "lagging_rows",
         "maybe_infinite",
         "unchecked_prior",
+        "tolerance",
     }
 )
 """Statuses that come with a number; under every other one ``log_z`` is NaN."""

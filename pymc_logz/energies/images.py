@@ -8,6 +8,8 @@ The models are those of section 3 of J. Sohl-Dickstein, B. Culpepper (2012), Ham
 importance sampling for partition function estimation, arXiv:1205.1925.
 """
 
+from typing import Any
+
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
@@ -42,7 +44,8 @@ def linear_generative(
     Returns
     -------
     Energy
-        Free variable ``a``, shape (L,); data ``x``. Log Z is NaN where it is not known.
+        Free variable ``a``, shape (L,); data ``x`` and ``bases``, which ``pm.set_data`` exchanges
+        (log Z is that of the first). Log Z is NaN where it is not known.
 
     Raises
     ------
@@ -70,7 +73,8 @@ def linear_generative(
     of_prior = pm.Normal if prior == "normal" else pm.Laplace
     with pm.Model() as model:
         a = of_prior("a", *float64(0, 1), shape=n_causes)
-        pm.Normal("image", bases @ a, *float64(noise), observed=pm.Data("x", x))
+        mean = pm.Data("bases", bases) @ a
+        pm.Normal("image", mean, *float64(noise), observed=pm.Data("x", x))
     if prior == "laplace":
         return Energy("linear_generative_laplace", model, np.nan, None, SOURCE)
     covariance = bases @ bases.T + noise**2 * np.eye(n_pixels)
@@ -90,11 +94,18 @@ def bilinear_generative(
     second: np.ndarray,
     x: np.ndarray,
     noise: float = 0.1,
+    centred: bool = False,
 ) -> Energy:
     """Bilinear generative model of one datum, ``x = Phi ((Theta c) * (Psi d)) + noise``.
 
     ``c`` has independent Laplace priors, ``d`` is not negative and has exponential ones: PyMC moves
     log d. Its density is not known in closed form.
+
+    Data say with a precision of the noise what ``a = (Theta c) * s`` is, ``s = Psi d``, and so how
+    far c may go depends on d by orders of magnitude. Centred, the model has
+    ``b = (Theta c) * sqrt(1 + (s / noise)**2)`` in the place of c: that is c where s is lost in the
+    noise, a in units of the noise where it is not, and moves with one step size. The density of x
+    is the same.
 
     Parameters
     ----------
@@ -108,16 +119,21 @@ def bilinear_generative(
         Datum, shape (M,).
     noise : float
         Standard deviation of the noise.
+    centred : bool
+        Whether the free variables are b and d. Theta must be square then, with an inverse, and Psi
+        not negative.
 
     Returns
     -------
     Energy
-        Free variables ``c``, shape (K_c,), and ``d``, shape (K_d,); data ``x``. Log Z is NaN.
+        Free variables ``c``, shape (K_c,), or ``b``, shape (L,), and ``d``, shape (K_d,); data
+        ``x``, ``bases``, ``second``, and ``first`` or its inverse ``unmixing`` and ``log_det``,
+        which ``pm.set_data`` exchanges. Log Z is NaN.
 
     Raises
     ------
     ValueError
-        If shapes do not fit, or the noise is not positive.
+        If shapes do not fit, the noise is not positive, or the matrices cannot be centred.
 
     References
     ----------
@@ -143,12 +159,46 @@ def bilinear_generative(
         )
     if not noise > 0:
         raise ValueError(f"noise={noise} must be positive")
+    if centred:
+        _check_centred(first, second)
     with pm.Model() as model:
-        c = pm.Laplace("c", *float64(0, 1), shape=first.shape[1])
-        d = pm.Exponential("d", *float64(1), shape=second.shape[1])
-        mean = bases @ ((first @ c) * (second @ d))
+        psi = pm.Data("second", second)
+        c = None if centred else pm.Laplace("c", *float64(0, 1), shape=first.shape[1])
+        strength = psi @ pm.Exponential("d", *float64(1), shape=second.shape[1])
+        if c is None:
+            wide = pt.sqrt(1 + (strength / noise) ** 2)
+            unmixing = pm.Data("unmixing", np.linalg.inv(first))
+            constant = pm.Data("log_det", np.linalg.slogdet(first)[1])
+            given = (unmixing, constant, wide)
+            b = pm.CustomDist("b", *given, logp=_logp_of_b, dist=_b, shape=n_causes)
+            a = b * strength / wide
+        else:
+            a = (pm.Data("first", first) @ c) * strength
+        mean = pm.Data("bases", bases) @ a
         pm.Normal("image", mean, *float64(noise), observed=pm.Data("x", x))
     return Energy("bilinear_generative", model, np.nan, None, SOURCE)
+
+
+def _check_centred(first: np.ndarray, second: np.ndarray) -> None:
+    square = first.shape[0] == first.shape[1] == np.linalg.matrix_rank(first)
+    if not square or np.any(second < 0) or not np.all(second.any(axis=1)):
+        raise ValueError(
+            f"first, of shape {first.shape}, must be square with an inverse, and second, with "
+            f"smallest entry {second.min()}, must not be negative nor have rows of zeros, where "
+            "centred=True"
+        )
+
+
+def _b(unmixing: Any, log_det: Any, wide: Any, size: Any) -> Any:
+    """Draws of ``b = (Theta c) * wide`` for Laplace c, by the inverse of Theta."""
+    c = pm.Laplace.dist(*float64(0, 1), shape=(unmixing.shape[0],))
+    return pt.linalg.solve(unmixing, c) * wide
+
+
+def _logp_of_b(b: Any, unmixing: Any, log_det: Any, wide: Any) -> Any:
+    """Their joint log density."""
+    c = unmixing @ (b / wide)
+    return -pt.abs(c).sum() - pt.log(wide).sum() - log_det - unmixing.shape[0] * np.log(2)
 
 
 def mean_covariance_rbm(

@@ -19,7 +19,8 @@ HAIS, HAIS_BOTH, PER_DATUM = "hais", "hais_both", "per_datum"
 TEMPERED, TRACKED, TRACKED_MOMENT = "tempered", "tracked", "tracked_moment"
 BRIDGED, MANIFOLD_BRIDGED = "bridged", "manifold_bridged"
 HAIS_STEP, TEMPERED_STEP, CONSTRAINED_STEP = "hais_step", "tempered_step", "constrained_step"
-HMC, IMPORTANCE, POSTERIOR, OTHER = "hmc", "importance", "posterior", "other"
+HMC, IMPORTANCE, ABC = "hmc", "importance", "abc"
+POSTERIOR, OTHER = "posterior", "other"
 EXACT = "exact"
 
 LOG_WEIGHTS = "log weights"
@@ -59,6 +60,7 @@ KINDS = {
     HMC: Kind("sample_hmc", ROWS, "posterior"),
     IMPORTANCE: Kind("importance_sampling", STORED, "evidence", "weighted_posterior"),
     EXACT: Kind("sample_hais(sum_out=True) of whole numbers alone", STORED, "evidence"),
+    ABC: Kind("abc_rejection, abc_mcmc or abc_slice", STORED, "evidence"),
     POSTERIOR: Kind("another sampler", ROWS, "posterior"),
     OTHER: Kind("a source that left no posterior", STORED, "evidence", None),
 }

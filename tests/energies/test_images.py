@@ -175,3 +175,28 @@ def test_mean_covariance_rbm_without_pooling_is_known() -> None:
 def test_the_door(make: Callable[[], object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         make()
+
+
+def test_bilinear_generative_centred() -> None:
+    """Catches a Jacobian or a determinant that is left out: the same joint density."""
+    rng = make_rng("centred")
+    first, second = rng.standard_normal((3, 3)), rng.uniform(0.1, 1.0, (3, 2))
+    plain, centred = (
+        energies.bilinear_generative(BASES, first, second, DATUM, 0.3, centred=choice).model
+        for choice in (False, True)
+    )
+    for _ in range(3):
+        c, d = rng.laplace(size=3), rng.exponential(size=2)
+        wide = np.sqrt(1 + (second @ d / 0.3) ** 2)
+        volume = np.linalg.slogdet(first)[1] + np.log(wide).sum()
+        expected = log_density(plain, {"c": c, "d_log__": np.log(d)})
+        found = log_density(centred, {"b": (first @ c) * wide, "d_log__": np.log(d)})
+        assert found + volume == pytest.approx(expected)
+    with pm.Model():
+        draws = pm.draw(centred["b"], 4000, random_seed=1)
+    assert np.all(np.abs(draws.mean(axis=0)) < 5 * draws.std(axis=0) / np.sqrt(4000))
+    for bad in (first[:, :2], np.ones((3, 3))):
+        with pytest.raises(ValueError, match="centred=True"):
+            energies.bilinear_generative(BASES, bad, second, DATUM, centred=True)
+    with pytest.raises(ValueError, match="centred=True"):
+        energies.bilinear_generative(BASES, first, -second, DATUM, centred=True)

@@ -1,0 +1,1 @@
+"""Approximate Bayesian computation: outputs within a distance of what was observed."""
