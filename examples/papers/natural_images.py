@@ -93,9 +93,7 @@ def learned(kept: dict, data: Patches, name: str, n: int, sizes: dict) -> models
     key = f"parts {name} {n}"
     if key not in kept:
         linear = (
-            learned(kept, data, "linear, Laplace", models.M, sizes)["bases"]
-            if name == "bilinear"
-            else None
+            learned(kept, data, "linear, Laplace", models.M, sizes) if name == "bilinear" else None
         )
         started = time.perf_counter()
         kept[key] = models.learned(name, n, data.training, sizes, linear)
