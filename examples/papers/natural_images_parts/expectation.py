@@ -54,6 +54,7 @@ class Posterior:
         self, rows: np.ndarray, parameters: dict[str, np.ndarray], n_moves: int
     ) -> tuple[np.ndarray, float]:
         """Rows some moves on from these, under these parameters; and the acceptance rate."""
+        n_moves = min(n_moves, self.block.n_moves - 1)
         pm.set_data(parameters, self.model)
         values = flatten_model(self.model, data=self.data).values
         block = self.block.along(values, sample_reference=self.block.path.sample_reference)
