@@ -7,12 +7,15 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
     from pymc_logz import energies, estimators, kernels
     from pymc_logz.choosing import evidence
     from pymc_logz.errors import (
+        CheckpointError,
         DiscreteVariableError,
         EvidenceWarning,
         ImproperPriorError,
         ModelError,
         PilotError,
+        WorkersLostError,
     )
+    from pymc_logz.extending import extend
     from pymc_logz.hais.per_datum import marginal_log_likelihood
     from pymc_logz.hais.raising import raise_log_likelihood
     from pymc_logz.hais.sampling import sample_hais, sandwich
@@ -37,6 +40,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
     from pymc_logz.posterior.log_density import log_density
     from pymc_logz.posterior.own_proposal import importance_sampling
     from pymc_logz.posterior.sensitivity import evidence_sensitivity
+    from pymc_logz.runners.resuming import resume
     from pymc_logz.step_methods import HAIS, ConstrainedHMC, PartialMomentumHMC, SimulatedTempering
     from pymc_logz.tempered.sampling import sample_tempered
     from pymc_logz.tempered.tracking import LogZTracker
@@ -45,6 +49,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
 
 __all__ = [
     "HAIS",
+    "CheckpointError",
     "ConstrainedHMC",
     "DiscreteVariableError",
     "EvidenceWarning",
@@ -55,6 +60,7 @@ __all__ = [
     "PartialMomentumHMC",
     "PilotError",
     "SimulatedTempering",
+    "WorkersLostError",
     "abc_mcmc",
     "abc_rejection",
     "abc_slice",
@@ -66,6 +72,7 @@ __all__ = [
     "estimators",
     "evidence",
     "evidence_sensitivity",
+    "extend",
     "generator_form",
     "importance_sampling",
     "kernels",
@@ -83,6 +90,7 @@ __all__ = [
     "plot_weights",
     "raise_log_likelihood",
     "relax",
+    "resume",
     "sample_hais",
     "sample_hmc",
     "sample_tempered",
@@ -92,12 +100,15 @@ __all__ = [
 _HOMES = {
     "choosing": ("evidence",),
     "errors": (
+        "CheckpointError",
         "DiscreteVariableError",
         "EvidenceWarning",
         "ImproperPriorError",
         "ModelError",
         "PilotError",
+        "WorkersLostError",
     ),
+    "extending": ("extend",),
     "hais.per_datum": ("marginal_log_likelihood",),
     "hais.raising": ("raise_log_likelihood",),
     "hais.sampling": ("sample_hais", "sandwich"),
@@ -113,6 +124,7 @@ _HOMES = {
     "posterior.log_density": ("log_density",),
     "posterior.own_proposal": ("importance_sampling",),
     "posterior.sensitivity": ("evidence_sensitivity",),
+    "runners.resuming": ("resume",),
     "step_methods": ("HAIS", "ConstrainedHMC", "PartialMomentumHMC", "SimulatedTempering"),
     "tempered.sampling": ("sample_tempered",),
     "tempered.tracking": ("LogZTracker",),

@@ -24,6 +24,14 @@ class PilotError(RuntimeError):
     """The pilot run found no usable path from the reference to the target."""
 
 
+class WorkersLostError(RuntimeError):
+    """Workers were lost again and again, so that the model itself seems to end them."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint is of another run, or cannot be read."""
+
+
 class EvidenceWarning(UserWarning):
     """A log Z was computed, but something about it needs the reader's attention."""
 

@@ -32,7 +32,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("hais", "tempered", "manifold", "hmc"),
     ("posterior", "plots"),
     ("step_methods",),
-    ("choosing",),
+    ("choosing", "extending"),
     ("__init__",),
 )
 FLOOR_OF = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}

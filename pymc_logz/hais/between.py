@@ -28,13 +28,11 @@ from pytensor.graph.replace import clone_replace
 from pymc_logz.errors import ModelError
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.graphs.kept import Kept
+from pymc_logz.hais.directions import Directions, forward_estimate, of_model
 from pymc_logz.hais.run import (
-    Directions,
     collect,
     doubts_of,
     doubts_of_run,
-    forward_estimate,
-    of_model,
     run_chains,
     run_twice,
 )
@@ -45,10 +43,11 @@ from pymc_logz.models.flat import FlatModel, model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.planning import Planned, block_for, n_followed, plan_run, refine, walk
 from pymc_logz.pilot.reference import Reference
-from pymc_logz.runners.anneal import Annealed, anneal
+from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.executor import finished, run_tasks
+from pymc_logz.runners.jobs import AnnealCourse
 from pymc_logz.runners.progress import progress_bar, report_beta
+from pymc_logz.runners.running import Running, anneal_all
 from pymc_logz.seeds import Generators, generators_from, spawn_generators
 from pymc_logz.trees.doubts import Doubt, doubted
 from pymc_logz.weights import resampled
@@ -106,6 +105,7 @@ def run_between(
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
     """Anneal to the other model, on to the model, and collect."""
+    settings.running.refuse("where reference is a model", "checkpoint")
     started, rngs = time.perf_counter(), generators_from(random_seed)
     prepared, of_other = (prepare(one, rngs.checks, integers=True) for one in (model, other))
     flat = joined_models(prepared.flat, of_other.flat)
@@ -202,12 +202,12 @@ def _anneal_other(
 ) -> Other:
     """Rows of the other model's posterior, as `sample_hais` makes them by default."""
     own = replace(settings, betas="adaptive", reference=None, target_mcse=None)
-    block = block_for(prepared, own, compile_kwargs)
+    block = own.within_memory(block_for(prepared, own, compile_kwargs))
     block.compile()
     plan = partial(plan_run, prepared, block, own, rngs.pilot, report_beta(progress))
     planned, runs = run_twice(plan(local=True), own, rngs.run, progress, plan)
     n_rows = max(own.draws, n_followed(block))
-    [apart] = run_chains(planned.block, planned.plan, [rngs.pilot], n_rows, 1, None)
+    [apart] = run_chains(planned.block, planned.plan, [rngs.pilot], n_rows, Running(), None)
     directions = Directions(runs, planned.reference)
     doubts = doubts_of_run(prepared, block, planned, directions, rngs.checks)
     return Other(prepared, planned, runs, apart, doubts)
@@ -227,7 +227,8 @@ def _block_between(
 
     path = replace(model_path(flat, start.prepared.prior), sample_reference=draw)
     kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites, ())
-    return Block(path, kernel.resolved(path.n_dims), settings.pilot_rows, compile_kwargs)
+    block = Block(path, kernel.resolved(path.n_dims), settings.pilot_rows, compile_kwargs)
+    return settings.within_memory(block)
 
 
 def _in_order(flat: FlatModel, start: Other, run: Annealed) -> np.ndarray:
@@ -263,15 +264,12 @@ def _go_on(
 ) -> list[Annealed]:
     """Rows of the other posterior after annealing to the model's, with the weights of both."""
     generators = spawn_generators(rng, len(start.runs))
-    tasks = [
-        partial(anneal, planned.block, planned.plan, _in_order(flat, start, run), rng)
-        for run, rng in zip(start.runs, generators, strict=True)
-    ]
+    course = AnnealCourse(planned.block, planned.plan)
+    starts = [_in_order(flat, start, run) for run in start.runs]
+    on = anneal_all("on", course, starts, generators, settings.how)
     return [
         after._replace(log_weight=before.log_weight + after.log_weight)
-        for before, after in zip(
-            start.runs, finished(run_tasks(tasks, settings.cores)), strict=True
-        )
+        for before, after in zip(start.runs, on, strict=True)
     ]
 
 

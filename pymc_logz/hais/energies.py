@@ -3,15 +3,16 @@
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from pymc_logz.hais.directions import Directions, estimates_of
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, finish_groups
 from pymc_logz.hais.run import (
-    Directions,
-    estimates_of,
+    add_rows,
     run_reverse,
     run_twice,
     warn_of_estimates,
@@ -19,7 +20,9 @@ from pymc_logz.hais.run import (
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.energies import energy_block, energy_draws, energy_start, even_plan
+from pymc_logz.pilot.keeping import kept, once
 from pymc_logz.pilot.planning import ASKED_FOR, Planned, refine, walk
+from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar, report_beta
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.layout import RunRecord, evidence_dataset, make_tree
@@ -39,26 +42,26 @@ def run_energy(
 ) -> xr.DataTree:
     """Place temperatures, freeze, run, collect."""
     started, rngs = time.perf_counter(), generators_from(random_seed)
-    block = energy_block(energy, settings, compile_kwargs)
+    block = settings.within_memory(energy_block(energy, settings, compile_kwargs))
     block.compile()
     rows = None
     if posterior_draws is not None:
         rows = energy_draws(energy, posterior_draws, "posterior_draws")
     compiled = time.perf_counter()
-    with progress_bar(progressbar) as progress:
-        if (ladder := settings.ladder()) is not None:
-            planned = Planned(block, even_plan(ladder, energy.n_sites), REFERENCE)
-        else:
-            start, report = energy_start(block, rngs.pilot), report_beta(progress)
-            stages = walk(block, settings, start, rngs.pilot, report)
-            # the temperatures are all that is taken from the pilot, so a mode that it lost is none
-            planned, _ = refine(block, settings, stages, rngs.pilot, REFERENCE)
+    with (
+        kept(settings, energy, block, rngs.run, rows) as settings,
+        progress_bar(progressbar) as progress,
+    ):
+        make = partial(energy_plan, energy, block, settings, rngs.pilot, progress)
+        made = once(settings.running.keeper, "plan", make, None, block, rngs.pilot)
+        planned = Planned(block, made["plan"], REFERENCE, made["stages"])
         tuned, pilot_work = time.perf_counter(), block.work.done
         planned, forward = run_twice(planned, settings, rngs.run, progress)
         directions = Directions(forward, planned.reference)
         if settings.direction == "both":
             directions.exact_starts = rows is not None
             directions.reverse = run_reverse(planned, settings, forward, rows, rngs.run, progress)
+        add_rows(directions, planned, settings, rows, rngs.run, progress)
     cost = {
         "compile_time": compiled - started,
         "tuning_time": tuned - compiled,
@@ -66,6 +69,23 @@ def run_energy(
         **block.work.record(pilot_work, block.kernel),
     }
     return collect_energy(energy, planned, directions, settings, rngs.run, cost)
+
+
+def energy_plan(
+    energy: BinaryEnergy,
+    block: Block,
+    settings: HaisSettings,
+    rng: np.random.Generator,
+    progress: Any,
+) -> dict[str, Any]:
+    """Temperatures that were asked for, or as a pilot places them, and its stages if there was."""
+    if (ladder := settings.ladder()) is not None:
+        return {"plan": even_plan(ladder, energy.n_sites), "stages": None}
+    start, report = energy_start(block, rng), report_beta(progress)
+    stages = walk(block, settings, start, rng, report)
+    # the temperatures are all that is taken from the pilot, so a mode that it lost is none
+    planned, _ = refine(block, settings, stages, rng, REFERENCE)
+    return {"plan": planned.plan, "stages": planned.stages}
 
 
 def collect_energy(
@@ -111,4 +131,4 @@ def collect_energy(
     }
     finish_groups(groups, directions.reverse, plan, estimates, cost)
     asked = {**settings.record(), "energy": energy.name}
-    return make_tree(groups, {**asked, **attrs}, directions.kind)
+    return settings.running.noted(make_tree(groups, {**asked, **attrs}, directions.kind))

@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,24 +10,24 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import STATUS_SENTENCES, warn
-from pymc_logz.estimators import LogZEstimate, bar_log_z, importance_log_z, reverse_log_z
+from pymc_logz.estimators import LogZEstimate
+from pymc_logz.hais.directions import Directions, estimates_of, forward_estimate, of_model
 from pymc_logz.hais.enumerated import exact_tree
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, finish_groups
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
 from pymc_logz.hais.settling import lagging, unsettled
 from pymc_logz.models.flat import constrain, model_labels, unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.pilot.keeping import kept, planned_once
 from pymc_logz.pilot.learned import nats_above
-from pymc_logz.pilot.planning import Planned, block_for, plan_run
-from pymc_logz.pilot.reference import Reference, with_error
-from pymc_logz.runners.anneal import Annealed, Plan, anneal, merge
+from pymc_logz.pilot.planning import Planned, block_for
+from pymc_logz.runners.anneal import Annealed, Plan, merge
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.executor import finished, run_tasks
+from pymc_logz.runners.jobs import AnnealCourse
 from pymc_logz.runners.progress import progress_bar, report_beta, report_count
-from pymc_logz.runners.sample import stay_at_end
+from pymc_logz.runners.running import Running, anneal_all
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_doubts
-from pymc_logz.trees.kinds import HAIS, HAIS_BOTH
 from pymc_logz.trees.layout import RunRecord, data_datasets, evidence_dataset, make_tree
 from pymc_logz.trees.modes import mode_doubts
 from pymc_logz.trees.posterior import posterior_of
@@ -74,23 +73,28 @@ def run_hais(
     prepared = prepare(
         model, rngs.checks, simulate_data=simulate_data, integers=True, sum_out=sum_out
     )
-    block = block_for(prepared, settings, compile_kwargs)
+    block = settings.within_memory(block_for(prepared, settings, compile_kwargs))
     block.compile()
     target_rows = prepared.exact_row
     if posterior_draws is not None:
         target_rows = unconstrain(prepared.flat, posterior_of(posterior_draws, "posterior_draws"))
     compiled = time.perf_counter()
-    with progress_bar(progressbar) as progress:
-        plan = partial(plan_run, prepared, block, settings, rngs.pilot, report_beta(progress))
-        planned = plan(local=True)
+    with (
+        kept(settings, prepared, block, rngs.run, target_rows) as settings,
+        progress_bar(progressbar) as progress,
+    ):
+        plan = partial(planned_once, prepared, block, settings, rngs.pilot, report_beta(progress))
+        planned = plan("plan", local=True)
         tuned, pilot_work = time.perf_counter(), block.work.done
-        planned, forward = run_twice(planned, settings, rngs.run, progress, plan)
+        again = partial(plan, "plan-again")
+        planned, forward = run_twice(planned, settings, rngs.run, progress, again)
         directions = Directions(forward, planned.reference)
         if settings.direction == "both":
             directions.exact_starts = target_rows is not None
             directions.reverse = run_reverse(
                 planned, settings, directions.forward, target_rows, rngs.run, progress
             )
+        add_rows(directions, planned, settings, target_rows, rngs.run, progress)
     cost = {
         "compile_time": compiled - started,
         "tuning_time": tuned - compiled,
@@ -101,39 +105,19 @@ def run_hais(
     return collect(prepared, planned, directions, settings, rngs.run, cost, doubts)
 
 
-@dataclass
-class Directions:
-    """Weighted rows of a run: forward always, reverse if asked for."""
-
-    forward: list[Annealed]
-    reference: Reference
-    """What forward rows start from."""
-    reverse: list[Annealed] | None = None
-    exact_starts: bool = False
-    """Whether the reverse rows started at draws of the target that the run did not make."""
-
-    @property
-    def kind(self) -> str:
-        """What a tree of them is."""
-        return HAIS if self.reverse is None else HAIS_BOTH
-
-
 def run_chains(
     block: Block,
     plan: Plan,
     generators: list[np.random.Generator],
     draws: int,
-    cores: int,
+    running: Running,
     report: Any,
+    name: str = "forward",
 ) -> list[Annealed]:
-    """Anneal fresh rows in independent chains, one generator each."""
+    """Anneal fresh rows in independent chains, one generator each, which it moves on."""
     # prior draws share one compiled function, so they are made here, chain by chain
     starts = [block.path.sample_reference(rng, draws) for rng in generators]
-    tasks = [
-        partial(anneal, block, plan, start, rng, report)
-        for start, rng in zip(starts, generators, strict=True)
-    ]
-    return finished(run_tasks(tasks, cores))
+    return anneal_all(name, AnnealCourse(block, plan), starts, generators, running, report)
 
 
 def run_twice(
@@ -182,7 +166,7 @@ def run_until(
     n_next = draws
     while True:
         report = report_chains(progress, "Annealing", plan, settings, runs)
-        more = run_chains(block, plan, generators, n_next, settings.cores, report)
+        more = run_chains(block, plan, generators, n_next, settings.how, report)
         interrupted = len(more) < len(generators)
         if not runs:
             runs = more
@@ -223,6 +207,7 @@ def run_reverse(
     target_rows: np.ndarray | None,
     rng: np.random.Generator,
     progress: Any,
+    name: str = "reverse",
 ) -> list[Annealed]:
     """Anneal from the target back to the reference, in as many chains as ran forward.
 
@@ -236,29 +221,42 @@ def run_reverse(
     [dealer, *generators] = spawn_generators(rng, len(forward) + 1)
     sizes = [run.log_weight.size for run in forward]
     if target_rows is None:
-        starts: list[Any] = [None] * len(forward)
+        starts = [
+            run.position[resampled(run.log_weight, rng, shuffled=True)]
+            for run, rng in zip(forward, generators, strict=True)
+        ]
     else:
         # shuffled before they are dealt out, as draws come in an order of their own
         dealt = np.resize(dealer.permutation(len(target_rows)), sum(sizes))
         starts = [target_rows[part] for part in np.split(dealt, np.cumsum(sizes)[:-1])]
     report = report_chains(progress, "Reverse", plan, settings)
-
-    def chain(run: Annealed, start: Any, rng: np.random.Generator) -> Annealed:
-        if start is None:
-            start = run.position[resampled(run.log_weight, rng, shuffled=True)]
-        start = stay_at_end(block, plan, start, settings.tune, rng)
-        return anneal(block, backward, start, rng, report)
-
-    tasks = [
-        partial(chain, *of_chain) for of_chain in zip(forward, starts, generators, strict=True)
-    ]
-    return finished(run_tasks(tasks, settings.cores))
+    course = AnnealCourse(block, backward)
+    return anneal_all("reverse", course, starts, generators, settings.how, report, settings.tune)
 
 
-def forward_estimate(directions: Directions) -> LogZEstimate:
-    """Log Z from all forward rows."""
-    log_weight = np.concatenate([run.log_weight for run in directions.forward])
-    return with_error(importance_log_z(log_weight, method="hais"), directions.reference)
+def add_rows(
+    directions: Directions,
+    planned: Planned,
+    settings: HaisSettings,
+    target_rows: np.ndarray | None,
+    rng: np.random.Generator,
+    progress: Any,
+) -> None:
+    """Give the chains of a run that is at its end the rows that were asked for since."""
+    block, plan = planned.block, planned.plan
+    for draws in settings.more:
+        generators = spawn_generators(rng, settings.chains)
+        report = report_chains(progress, "More rows", plan, settings)
+        name = f"more-{draws}"
+        more = run_chains(block, plan, generators, draws, settings.how, report, name)
+        if len(more) < len(directions.forward):
+            return
+        directions.forward = list(map(merge, directions.forward, more))
+        if directions.reverse is None:
+            continue
+        back = run_reverse(planned, settings, more, target_rows, rng, progress, f"{name}-reverse")
+        if len(back) == len(directions.reverse):
+            directions.reverse = list(map(merge, directions.reverse, back))
 
 
 def doubts_of(estimate: LogZEstimate, planned: Planned, runs: list[Annealed]) -> list[Doubt]:
@@ -315,35 +313,6 @@ def doubts_of_run(
     return doubts
 
 
-def estimates_of(directions: Directions) -> list[LogZEstimate]:
-    """Estimates of a run, the recommended one first."""
-    forward = forward_estimate(directions)
-    if directions.reverse is None:
-        return [forward]
-    weights = [
-        np.concatenate([run.log_weight for run in runs])
-        for runs in (directions.forward, directions.reverse)
-    ]
-    found = (reverse_log_z(weights[1]), bar_log_z(*weights))
-    reverse, bar = (with_error(one, directions.reference) for one in found)
-    if directions.exact_starts:
-        if reverse.status == "ok":
-            reverse = replace(reverse, status="upper_end")
-        return [bar, forward, reverse] if bar.usable else [forward, reverse, bar]
-    both = [
-        replace(estimate, status="approximate_starts") if estimate.status == "ok" else estimate
-        for estimate in (reverse, bar)
-    ]
-    return [forward, *both]
-
-
-def of_model(run: Annealed, reference: Reference) -> Annealed:
-    """Rows as the model has them, if they were evened out while they moved."""
-    log_reference = run.log_reference - reference.log_volume(run.position)
-    position = reference.restored(run.position)
-    return run._replace(position=position, log_reference=log_reference)
-
-
 def collect(
     prepared: Prepared,
     planned: Planned,
@@ -378,7 +347,8 @@ def collect(
         **data_datasets(prepared.flat),
     }
     finish_groups(groups, directions.reverse, plan, estimates, cost)
-    return make_tree(groups, {**settings.record(), **attrs}, directions.kind)
+    tree = make_tree(groups, {**settings.record(), **attrs}, directions.kind)
+    return settings.running.noted(tree)
 
 
 def warn_of_estimates(

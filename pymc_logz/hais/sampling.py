@@ -1,5 +1,6 @@
 """What users call: from a PyMC model to a DataTree with the group ``evidence``."""
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -16,7 +17,9 @@ from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.energies import check_energy_reference, check_nothing_summed, energy_kernel
+from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.executor import default_cores
+from pymc_logz.runners.running import Running
 from pymc_logz.trees.posterior import checked_draws, checked_reference
 
 if TYPE_CHECKING:
@@ -33,6 +36,11 @@ def sample_hais(
     kernel: Kernel | str | None = None,
     tune: int = 64,
     target_accept: float | None = None,
+    executor: Any = None,
+    checkpoint: str | os.PathLike | None = None,
+    time_limit: float | None = None,
+    max_memory: int | str | None = None,
+    check_reproducible: bool = False,
     cores: int | None = None,
     reference: "str | xr.DataTree | pm.Model | BinaryEnergy | Sequence[BinaryEnergy] | None" = None,
     direction: str = "forward",
@@ -75,6 +83,23 @@ def sample_hais(
     target_accept
         Acceptance rate that the tuned step sizes aim at, in (0, 1), by default 0.8; for kernels
         that have an aim of their own, or no step size to tune, it must be left out.
+    executor
+        Who runs the chains, in place of threads of this process: any
+        ``concurrent.futures.Executor``, such as a pool of processes or dask's
+        ``Client.get_executor()``. It changes the wall time, never the result.
+    checkpoint
+        A folder, such as ``"run.zarr"``, in which the run is kept as it goes. Killed at any moment
+        and called again with the same arguments it goes on, and ends with the same bits; see
+        `pymc_logz.resume`.
+    time_limit
+        Seconds without an answer of any chain after which the run is given up: a likelihood hangs.
+        None waits.
+    max_memory
+        Bytes, or text such as ``"2 GB"``, that the moves of all chains of a process may take at a
+        time: rows are computed in portions. Beside it are the model's data, the libraries, and the
+        draws. It changes results by rounding at most.
+    check_reproducible
+        Whether to run one chain again in this process, and to warn if a bit of it is another.
     cores
         Chains that run at the same time. It changes the wall time, never the result. None runs as
         many as there are processors.
@@ -129,6 +154,8 @@ def sample_hais(
         remedy.
     PilotError
         If the pilot cannot get from the prior to the posterior.
+    CheckpointError
+        If the checkpoint is of another run; the message says what differs.
     ValueError
         If an argument is outside its range, or would be ignored beside the others.
 
@@ -163,17 +190,18 @@ def sample_hais(
         tree = lz.sample_hais(model=model, random_seed=1)
         tree["evidence"]["log_z"]  # -log 101 = -4.615
     """
-    call = "sample_hais(model=model)"
-    check_no_model(call, draws=draws, chains=chains)
+    check_no_model("sample_hais(model=model)", draws=draws, chains=chains)
     energy = model if isinstance(model, BinaryEnergy) else None
     onward = onward_run(energy, reference, direction, sum_out)
     asked = "prior" if onward else cast("str | xr.DataTree | None", reference)
     if energy is None:
-        model = model_from(model, call)
+        model = model_from(model, "sample_hais(model=model)")
         kernel, asked = as_kernel(kernel), checked_reference(asked, model)
     else:
         kernel, asked = energy_kernel(energy, kernel), check_energy_reference(energy, asked)
         check_nothing_summed(energy, sum_out)
+    given = executor, checkpoint, time_limit, max_memory, check_reproducible
+    running, random_seed = who_runs(*given, random_seed)
     settings = HaisSettings.asked(
         draws=draws,
         chains=chains,
@@ -181,7 +209,8 @@ def sample_hais(
         kernel=kernel,
         tune=tune,
         target_accept=target_accept,
-        cores=default_cores(cores, chains),
+        cores=default_cores(cores, chains, executor),
+        running=running,
         reference=asked,
         direction=direction,
         target_mcse=target_mcse,
@@ -208,6 +237,7 @@ def sandwich(
     kernel: Kernel | str | None = None,
     tune: int = 256,
     target_accept: float | None = None,
+    executor: Any = None,
     cores: int | None = None,
     random_seed: Any = None,
     progressbar: bool = True,
@@ -225,7 +255,8 @@ def sandwich(
     model
         PyMC model without potentials; None takes the one on the context stack. Its own data give
         only the shape of the simulated ones.
-    draws, chains, betas, kernel, target_accept, cores, random_seed, progressbar, compile_kwargs
+    draws, chains, betas, kernel, target_accept, executor, cores, random_seed, progressbar, \
+    compile_kwargs
         As in `sample_hais`.
     tune
         Moves of the pilot at each of its stages, and of the reverse rows at beta = 1.
@@ -261,7 +292,8 @@ def sandwich(
         kernel=as_kernel(kernel),
         tune=tune,
         target_accept=target_accept,
-        cores=default_cores(cores, chains),
+        cores=default_cores(cores, chains, executor),
+        running=Running(executor),
         direction="both",
     )
     return run_hais(

@@ -29,6 +29,8 @@ class HaisSettings(RunSettings):
     """Variance of the log weight to aim at, in place of an error of log Z."""
     sum_out: bool | None = False
     """Whether discrete variables are summed out; None where that can be done."""
+    more: tuple[int, ...] = ()
+    """Rows per chain that were added to a run that was at its end, one number for each time."""
 
     method: ClassVar[str] = "hais"
     recorded: ClassVar[tuple[str, ...]] = (
@@ -36,6 +38,7 @@ class HaisSettings(RunSettings):
         "direction",
         "target_mcse",
         "sum_out",
+        "more",
     )
 
     def __post_init__(self) -> None:

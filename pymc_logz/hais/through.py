@@ -21,8 +21,8 @@ import xarray as xr
 
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.hais.between import as_other_model, bayes_factor, factor_dataset, run_between
+from pymc_logz.hais.directions import Directions
 from pymc_logz.hais.energies import collect_energy
-from pymc_logz.hais.run import Directions
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.paths.binary import path_between
 from pymc_logz.paths.bits import BinaryEnergy
@@ -95,6 +95,7 @@ def run_through(
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
     """Place temperatures between the machines, freeze, run, collect."""
+    settings.running.refuse("where reference is an energy", "checkpoint", "executor")
     started, rngs = time.perf_counter(), generators_from(random_seed)
     machines = [*others, energy]
     for other in others:

@@ -42,6 +42,10 @@ class BinaryPath(AnnealingPath):
         """How rows are batched: as matrix products, written so from the start."""
         return "vector"
 
+    def bytes_of_a_row(self) -> int:
+        """Bytes of all that is computed of one row: its bits, odds and noise, a few times each."""
+        return 8 * 16 * self.n_dims
+
     def parts(self, rows: Any) -> list[Any]:
         """Rows (n, d) by block."""
         ends = np.cumsum(self.sizes)

@@ -15,6 +15,7 @@ from pymc_logz.errors import ModelError
 from pymc_logz.graphs.batching import BATCHINGS, batch
 from pymc_logz.graphs.gradients import gradients_of
 from pymc_logz.graphs.kept import Kept
+from pymc_logz.graphs.memory import bytes_of_a_row
 from pymc_logz.graphs.simplify import simplify
 from pymc_logz.paths.sites import Entries, Site
 
@@ -203,6 +204,13 @@ class AnnealingPath:
         densities = (self.log_reference, self.log_ratio, self.data, *self.parameters)
         settings = (self.rebased, self.how, self.has_gradients)
         return self.kept.get((*key, densities, *settings), make)
+
+    def bytes_of_a_row(self) -> int:
+        """Bytes of all that is computed of one row: see `pymc_logz.graphs.memory`."""
+        outputs = simplify([self.log_reference, self.log_ratio], self.parameters)
+        if self.has_gradients:
+            outputs += gradients(outputs, self.point)
+        return bytes_of_a_row(self.point, outputs, self.parameters, self.values, self.data)
 
     @cached_property
     def _batched(self) -> tuple[Any, str]:

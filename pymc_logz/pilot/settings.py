@@ -1,7 +1,7 @@
 """What the settings of all runs have in common."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,6 +13,8 @@ from pymc_logz.kernels.choice import check_kernel, kernel_record
 from pymc_logz.kernels.hamiltonian import Hamiltonian
 from pymc_logz.kernels.walls import Wall, walls_of
 from pymc_logz.pilot.ladder import Aim
+from pymc_logz.runners.block import Block
+from pymc_logz.runners.running import Running
 
 REFERENCES = ("learned", "laplace", "prior")
 """What a path may start from, beside draws of the posterior."""
@@ -35,6 +37,8 @@ class RunSettings:
     target_accept: float = 0.8
     cores: int = 1
     reference: str | xr.DataTree | None = None
+    running: Running = field(default_factory=Running, compare=False)
+    """Who runs the chains, which changes no bit of what they come to."""
 
     OPTIONAL: ClassVar[tuple[str, ...]] = ("target_accept",)
     """Settings that not every run reads: callers have None for them unless they are given."""
@@ -55,6 +59,16 @@ class RunSettings:
                 "reference must be None or 'prior' where the kernel has walls, since a fit has "
                 "rows beyond them"
             )
+
+    @property
+    def how(self) -> Running:
+        """Who runs the chains, on so many cores."""
+        return replace(self.running, cores=self.cores)
+
+    def within_memory(self, block: Block) -> Block:
+        """Moves that keep to the bound on memory, shared by the chains that run at a time."""
+        bound = self.running.max_memory
+        return block if bound is None else block.limited(bound // min(self.cores, self.chains))
 
     @property
     def reference_asked(self) -> str | xr.DataTree:

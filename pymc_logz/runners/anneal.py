@@ -1,13 +1,14 @@
 """Annealing: fresh rows of one end of the path are moved to the other, and weighted on the way."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_logz.kernels.base import Kernel, Move
+from pymc_logz.kernels.base import Kernel, KernelState, Move
 from pymc_logz.runners.block import Block, Trace, joined, launch_all
+from pymc_logz.runners.packing import mapped
 from pymc_logz.weights import weight_ess, weighted_mean
 
 Report = Callable[[int], None]
@@ -33,6 +34,12 @@ class Plan:
     """Lower triangular factors by which dense scales are more than diagonal, at S + 1 stages."""
     coordinate: np.ndarray | None = None
     """Where each beta lies between those stages, shape (K + 1,)."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # one row of scales that stands for all of them stays one row on its way
+        is_one = self.scale.strides[0] == 0
+        scale = self.scale[0] if is_one else self.scale
+        return _plan, (self.betas, self.step_size, scale, self.correlation, self.coordinate)
 
     @property
     def n_temperatures(self) -> int:
@@ -78,6 +85,13 @@ class Plan:
         return scale[:, :, None] * factor
 
 
+def _plan(betas: np.ndarray, step_size: np.ndarray, scale: np.ndarray, *dense: Any) -> Plan:
+    """A plan, of whose scales there may be one row that stands for all."""
+    if scale.ndim == 1:
+        scale = np.broadcast_to(scale, (betas.size, scale.size))
+    return Plan(betas, step_size, scale, *dense)
+
+
 class Annealed(NamedTuple):
     """n rows after annealing over K temperatures."""
 
@@ -101,6 +115,29 @@ class Annealed(NamedTuple):
     """Effective number of rows after the weight of each beta, shape (K + 1,)."""
     score: np.ndarray
     """Gradient of the log target at the end points, shape (n, d); zeros without gradients."""
+
+
+class Tally(NamedTuple):
+    """Weights and statistics of n rows that have made some of the moves of a plan."""
+
+    log_weight: np.ndarray
+    """Shape (n,)."""
+    acceptance: np.ndarray
+    """Sum of acceptance probabilities, shape (n,)."""
+    stage: np.ndarray
+    """Acceptance rate, mean log ratio and weight ESS at each beta, shape (3, K + 1)."""
+    n_nan: int = 0
+    """How many log ratios were NaN."""
+
+
+class Underway(NamedTuple):
+    """Rows on their way along a plan: numbers and arrays only, all that the moves to come need."""
+
+    n_moves: int
+    """Moves made."""
+    states: tuple[KernelState, ...]
+    """Portions of rows."""
+    tally: Tally
 
 
 def anneal(
@@ -133,29 +170,68 @@ def anneal(
     ----------
     Neal (2001); Sohl-Dickstein & Culpepper (2012), eq. 25, arXiv 1205.1925.
     """
-    n_moves, n_rows = plan.n_temperatures, len(start)
-    tally = _Tally(np.diff(plan.betas), n_rows, block.n_groups)
-    states = block.portions(start)
+    return arrived(plan, go_on(block, plan, set_out(block, plan, start), rng, report))
+
+
+def set_out(block: Block, plan: Plan, start: np.ndarray) -> Underway:
+    """Rows before the first move of a plan; arguments as of `anneal`."""
+    n_rows, stage = len(start), np.full((3, plan.n_temperatures + 1), np.nan)
+    stage[2, 0] = n_rows
+    tally = Tally(np.zeros(n_rows), np.zeros(n_rows), stage)
+    return Underway(0, tuple(block.portions(start)), tally)
+
+
+def go_on(
+    block: Block,
+    plan: Plan,
+    underway: Underway,
+    rng: np.random.Generator,
+    report: Report | None = None,
+    enough: Callable[[], bool] | None = None,
+) -> Underway:
+    """Rows after the moves that are left, or after fewer.
+
+    Parameters
+    ----------
+    block, plan, rng, report
+        As in `anneal`.
+    underway
+        Rows after a number of moves that is made of whole blocks.
+    enough
+        Asked after each block whether to leave the rest for another time, which changes no bit of
+        what the rows will come to.
+    """
+    n_moves, tally = plan.n_temperatures, underway.tally
+    # written in place from here on: there may be very many temperatures
+    tally = tally._replace(stage=tally.stage.copy())
+    count = _Count(np.diff(plan.betas), block.n_groups)
+    states: Sequence[KernelState] = underway.states
     waiting: tuple[slice, Callable[[], Trace]] | None = None
-    for first in range(0, n_moves, block.n_moves):
-        part = slice(first, min(first + block.n_moves, n_moves))
+    done = underway.n_moves
+    while done < n_moves and not (waiting is not None and enough is not None and enough()):
+        part = slice(done, min(done + block.n_moves, n_moves))
         # the noise of this block is drawn while the one before is still being computed
         moves = plan.moves(block.kernel, part)
         states, trace = launch_all(block, states, moves, rng)
         if waiting is not None:
-            tally.add(waiting[0], waiting[1]())
-        waiting = part, trace
+            tally = count(tally, waiting[0], waiting[1]())
+        waiting, done = (part, trace), part.stop
         if report is not None:
             report(part.stop - part.start)
     if waiting is not None:
-        tally.add(waiting[0], waiting[1]())
-    state = joined(states)
+        tally = count(tally, waiting[0], waiting[1]())
+    return Underway(done, tuple(mapped(np.asarray, state) for state in states), tally)
+
+
+def arrived(plan: Plan, underway: Underway) -> Annealed:
+    """Rows that have made all moves of a plan."""
+    state, tally = joined(underway.states), underway.tally
     return Annealed(
         position=state.position,
         log_reference=state.evaluation.log_reference,
         log_ratio=state.evaluation.log_ratio,
         log_weight=tally.log_weight,
-        acceptance_rate=tally.acceptance / max(1, n_moves - 1),
+        acceptance_rate=tally.acceptance / max(1, plan.n_temperatures - 1),
         n_nan=tally.n_nan,
         stage_acceptance_rate=tally.stage[0],
         stage_mean_log_ratio=tally.stage[1],
@@ -167,43 +243,36 @@ def anneal(
 _OF_ROWS = ("position", "log_reference", "log_ratio", "log_weight", "acceptance_rate", "score")
 
 
-class _Tally:
-    """Weights and statistics of rows, block by block.
+@dataclass(frozen=True)
+class _Count:
+    """Adds what happened to rows to their tally, block by block.
 
     Weights are compared within a group only: a mean is one over groups, a weight ESS their sum.
     """
 
-    def __init__(
-        self,
-        increments: np.ndarray,
-        n_rows: int,
-        n_groups: int = 1,
-    ) -> None:
-        self.increments = increments
-        self.groups = (-1, n_groups, n_rows // n_groups)
-        self.log_weight = np.zeros(n_rows)
-        self.acceptance = np.zeros(n_rows)
-        self.stage = np.full((3, increments.size + 1), np.nan)
-        self.stage[2, 0] = n_rows
-        self.n_nan = 0
+    increments: np.ndarray
+    """Differences of neighbouring betas, shape (K,)."""
+    n_groups: int
 
-    def add(self, part: slice, trace: Trace) -> None:
-        """Count a part of the moves."""
+    def __call__(self, tally: Tally, part: slice, trace: Trace) -> Tally:
+        """The tally after a part of the moves."""
         is_nan = np.isnan(trace.log_ratio)
         log_ratio = np.where(is_nan, -np.inf, trace.log_ratio)
-        self.n_nan += int(is_nan.sum())
-        running = self.log_weight + np.cumsum(self.increments[part, None] * log_ratio, axis=0)
-        before = np.concatenate([self.log_weight[None], running[:-1]])
-        self.log_weight = running[-1]
+        running = tally.log_weight + np.cumsum(self.increments[part, None] * log_ratio, axis=0)
+        before = np.concatenate([tally.log_weight[None], running[:-1]])
+        log_weight = running[-1]
         # the very first move only evaluates the start
         moved = trace.acceptance_rate[1:] if part.start == 0 else trace.acceptance_rate
-        self.acceptance += moved.sum(axis=0)
-        self.stage[0, part.stop - len(moved) : part.stop] = moved.mean(axis=1)
+        stage = tally.stage
+        stage[0, part.stop - len(moved) : part.stop] = moved.mean(axis=1)
+        groups = (-1, self.n_groups, log_weight.size // self.n_groups)
         log_ratio, before, running = (
-            values.reshape(self.groups) for values in (log_ratio, before, running)
+            values.reshape(groups) for values in (log_ratio, before, running)
         )
-        self.stage[1, part] = weighted_mean(log_ratio, before).mean(axis=1)
-        self.stage[2, part.start + 1 : part.stop + 1] = weight_ess(running).sum(axis=1)
+        stage[1, part] = weighted_mean(log_ratio, before).mean(axis=1)
+        stage[2, part.start + 1 : part.stop + 1] = weight_ess(running).sum(axis=1)
+        acceptance = tally.acceptance + moved.sum(axis=0)
+        return Tally(log_weight, acceptance, stage, tally.n_nan + int(is_nan.sum()))
 
 
 def merge(first: Annealed, second: Annealed) -> Annealed:

@@ -13,6 +13,7 @@ from pymc_logz.errors import says_if_interrupted
 from pymc_logz.graphs.compiling import Compiled
 from pymc_logz.graphs.kept import settings_key
 from pymc_logz.graphs.loops import Step, compile_loop
+from pymc_logz.graphs.parcels import Part
 from pymc_logz.kernels.base import Kernel, KernelState, Move
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation
 from pymc_logz.runners.packing import (
@@ -25,6 +26,7 @@ from pymc_logz.runners.packing import (
     symbolic_noise,
     symbolic_state,
 )
+from pymc_logz.runners.portions import along_rows, call_by_rows, rows_together
 from pymc_logz.runners.work import Work
 
 MOVES_PER_BLOCK = 8
@@ -65,6 +67,8 @@ class Block:
         Where evaluations are counted.
     most_moves
         Moves of a call at most.
+    most_rows
+        Rows that are computed together at most; see `limited`.
     """
 
     asked: AnnealingPath
@@ -74,6 +78,7 @@ class Block:
     data: np.ndarray | None = None
     work: Work = field(default_factory=Work)
     most_moves: int = MOVES_PER_BLOCK
+    most_rows: int | None = None
 
     def __post_init__(self) -> None:
         if not self.kernel.needs_gradient:
@@ -100,15 +105,17 @@ class Block:
 
     def _compile(self) -> Compiled:
         rng, n_dims = np.random.default_rng(0), self.asked.n_dims
-        trial = self.initial_state(np.zeros((self.n_rows, n_dims)))
+        n_rows = rows_together(self.n_rows, self.most_rows)
+        trial = self.initial_state(np.zeros((n_rows, n_dims)))
         moves = self._still_moves(self.n_moves)
-        noise = self.kernel.draw_noise(rng, self.n_moves, self.n_rows, n_dims)
+        noise = self.kernel.draw_noise(rng, self.n_moves, n_rows, n_dims)
+        row_data = [part[:n_rows] for part in self.row_data]
         can_turn = self.asked.how == "auto" and self.asked.batching == "vector"
         return compile_loop(
             self._step(self.asked),
             self.n_moves,
             self.compile_kwargs,
-            leaves((trial, moves, noise, self.row_data, self.asked.values)),
+            leaves((trial, moves, noise, row_data, self.asked.values)),
             (lambda: self._step(replace(self.asked, how="row"))) if can_turn else None,
         )
 
@@ -154,6 +161,53 @@ class Block:
         block.asked = block.path = path
         return block
 
+    def part(self) -> Part:
+        """What other processes compile the moves from; it is sent there once, whatever the values.
+
+        Draws of the reference do not travel with it.
+        """
+        settings = (self.kernel, self.n_moves, self.n_rows, self.most_rows)
+        key = (Part, type(self), *settings, settings_key(self.compile_kwargs))
+        return self.asked.made_once(key, lambda: Part(self._bare()))
+
+    def _bare(self) -> "Block":
+        block = copy.copy(self)
+        for compiled in ("compiled", "path"):
+            block.__dict__.pop(compiled, None)
+        block.asked, block.work = replace(self.asked, sample_reference=no_draws), Work()
+        return block
+
+    def limited(self, n_bytes: int | None) -> "Block":
+        """The same moves, of as many rows together as these bytes have room for.
+
+        Counted is all that is computed of a row, as if nothing of it were freed or fused, with the
+        row's own state and noise; not what all rows share, such as data.
+
+        Raises
+        ------
+        ValueError
+            If they have no room for one row.
+        """
+        if n_bytes is None:
+            return self
+        of_state = 8 * (8 * self.asked.n_dims + self.n_moves * 2 * largest_of(self.noise_of_row))
+        of_row = self.asked.bytes_of_a_row() + of_state
+        if of_row > n_bytes:
+            raise ValueError(
+                f"max_memory leaves {n_bytes:,} bytes to a chain, but one row of this model takes "
+                f"up to {of_row:,}: give more, or use fewer cores"
+            )
+        block = copy.copy(self)
+        block.most_rows = n_bytes // of_row
+        return block
+
+    def counted(self, work: Work) -> "Block":
+        """The same moves, whose evaluations are counted elsewhere."""
+        self.compile()
+        block = copy.copy(self)
+        block.work = work
+        return block
+
     def _step(self, path: AnnealingPath) -> Step:
         """One move along a path."""
         state = symbolic_state(path.n_dims)
@@ -175,7 +229,8 @@ class Block:
             traced=leaves(Trace(new.evaluation.log_ratio, info.acceptance_rate)),
         )
 
-    def initial_state(self, position: np.ndarray) -> KernelState:
+    @staticmethod
+    def initial_state(position: np.ndarray) -> KernelState:
         """State that has not been evaluated yet.
 
         Its density is zero, so any move accepts its proposal: the first one, of step size 0,
@@ -258,10 +313,19 @@ class Block:
             state = mapped(lambda part: lengthened(part, n_computed, axis=0), state)
             noise = mapped(lambda part: lengthened(part, n_computed, axis=1), noise)
         moves = Move(*(lengthened(part, self.n_moves, axis=0) for part in moves))
-        arguments = leaves((state, moves, noise, self.row_data, self.asked.values))
-        outputs = iter(self.compiled.call(np.array(n_asked), *arguments))
+        arguments = [
+            *along_rows(state, 0),
+            *along_rows(moves, None),
+            *along_rows(noise, 1),
+            *along_rows(self.row_data, 0),
+            *along_rows(self.asked.values, None),
+        ]
+        n_state = len(leaves(state))
+        outputs, n_computed = call_by_rows(
+            self.compiled.call, n_asked, arguments, n_computed, n_state, self.most_rows
+        )
         self.work.add(n_asked * n_computed * self.cost_of_move)
-        state, traced = filled(state, outputs), list(outputs)
+        state, traced = filled(state, outputs[:n_state]), outputs[n_state:]
         if n_computed > n_rows:
             state = mapped(lambda part: np.asarray(part)[:n_rows], state)
 
@@ -273,7 +337,12 @@ class Block:
     def _rows_of_call(self, n_rows: int) -> int:
         """Rows to compute: JAX would compile anew for fewer than usual."""
         usual = self.compiled.backend == "jax" and not self.row_data
-        return max(n_rows, self.n_rows) if usual else n_rows
+        return max(n_rows, rows_together(self.n_rows, self.most_rows)) if usual else n_rows
+
+
+def no_draws(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Draws of a reference where there are none to be made."""
+    raise NotImplementedError("draws of the reference are made where the run was started")
 
 
 def launch_all(

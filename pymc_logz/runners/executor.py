@@ -35,8 +35,19 @@ def run_tasks(tasks: Sequence[Task], cores: int) -> list[object | None]:
     return results
 
 
-def default_cores(cores: int | None, chains: int) -> int:
-    """A thread per chain, as long as there are processors, unless the user says otherwise."""
+def default_cores(cores: int | None, chains: int, executor: Any = None) -> int:
+    """A thread per chain, as long as there are processors, unless the user says otherwise.
+
+    Raises
+    ------
+    ValueError
+        If the user says otherwise, and there is an executor that decides.
+    """
+    if executor is not None and cores is not None:
+        raise ValueError(
+            f"cores={cores!r} is read by nothing: it is for threads of this process, and executor "
+            "runs the chains; leave it out"
+        )
     return min(chains, os.cpu_count() or 1) if cores is None else cores
 
 

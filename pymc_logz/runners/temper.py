@@ -2,6 +2,8 @@
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +14,10 @@ from pymc_logz.errors import says_if_interrupted
 from pymc_logz.graphs.compiling import Compiled
 from pymc_logz.graphs.kept import settings_key
 from pymc_logz.graphs.loops import Step, compile_loop
+from pymc_logz.graphs.parcels import Part
 from pymc_logz.kernels.base import KernelState, draw_log_uniform
 from pymc_logz.paths.binary import BinaryPath
-from pymc_logz.runners.block import MAX_NOISE_PER_BLOCK, MOVES_PER_BLOCK, Block
+from pymc_logz.runners.block import MAX_NOISE_PER_BLOCK, MOVES_PER_BLOCK, Block, no_draws
 from pymc_logz.runners.exchange import Tables, draw_levels, swap_levels
 from pymc_logz.runners.fresh import MOST_FRESH_ROWS, FreshRows
 from pymc_logz.runners.packing import (
@@ -26,6 +29,8 @@ from pymc_logz.runners.packing import (
     symbolic_noise,
     symbolic_state,
 )
+from pymc_logz.runners.portions import along_rows, call_by_rows, rows_together
+from pymc_logz.runners.work import Work
 
 EXCHANGES = ("gibbs", "swap")
 
@@ -107,17 +112,56 @@ class TemperBlock:
         self.n_moves = 2 * int(np.clip(affordable, 1, MOVES_PER_BLOCK // 2))
         self.row_data = [np.repeat(part[:1], n_walkers, axis=0) for part in block.row_data]
         self.initial_state = block.initial_state
-        settings = (self.kernel, n_levels, exchange, self.n_moves, settings_key(compile_kwargs))
-        self.compiled = self.path.made_once(
-            (type(self), *settings), lambda: self._compile(compile_kwargs)
-        )
+        self.compile_kwargs = compile_kwargs
+        self.most_rows = block.most_rows
+        if exchange == "swap" and self.most_rows is not None:
+            # walkers that swap are computed together
+            self.most_rows = n_levels * max(1, self.most_rows // n_levels)
+        self.compile()
 
-    def _compile(self, compile_kwargs: Mapping[str, Any] | None) -> Compiled:
+    def compile(self) -> None:
+        """Compile now, if it was not done: in another process it was not."""
+        self.compiled  # noqa: B018
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        """The iterations as a function; blocks of the same iterations on one path share it."""
+        return self.path.made_once((type(self), *self._settings), self._compile)
+
+    @property
+    def _settings(self) -> tuple[Any, ...]:
+        """What the function depends on besides the path."""
+        own = (self.kernel, self.n_levels, self.exchange, self.n_moves)
+        return (*own, settings_key(self.compile_kwargs))
+
+    def part(self) -> Part:
+        """What other processes compile the iterations from; see `Block.part`."""
+        key = (Part, type(self), *self._settings, self.n_walkers, self.most_rows)
+        return self.path.made_once(key, lambda: Part(self._bare()))
+
+    def _bare(self) -> "TemperBlock":
+        block = copy.copy(self)
+        block.__dict__.pop("compiled", None)
+        block.path, block.work = replace(self.path, sample_reference=no_draws), Work()
+        return block
+
+    def counted(self, work: Work) -> "TemperBlock":
+        """The same iterations, whose evaluations are counted elsewhere."""
+        self.compile()
+        block = copy.copy(self)
+        block.work = work
+        return block
+
+    def _compile(self) -> Compiled:
         rng = np.random.default_rng(0)
         start = np.zeros((self.n_walkers, self.path.n_dims))
         walkers = Walkers(self.initial_state(start), self.spread_levels(rng))
-        trial = self._arguments(walkers, self.still_tables(), rng, self.n_moves)
-        return compile_loop(self._step(), self.n_moves, compile_kwargs, trial)
+        n = rows_together(self.n_walkers, self.most_rows)
+        trial = [
+            array if axis is None else np.take(array, np.arange(n), axis)
+            for array, axis in self._arguments(walkers, self.still_tables(), rng, self.n_moves)
+        ]
+        return compile_loop(self._step(), self.n_moves, self.compile_kwargs, trial)
 
     def _step(self) -> Step:
         """One iteration."""
@@ -170,14 +214,19 @@ class TemperBlock:
 
     def _arguments(
         self, walkers: Walkers, tables: Tables, rng: np.random.Generator, n_moves: int
-    ) -> list[Any]:
-        """All that the compiled iterations are called with, with noise for so many of them."""
+    ) -> list[tuple[Any, int | None]]:
+        """All that the compiled iterations are called with, and the axis of its rows."""
         noise = mapped(
             lambda part: lengthened(part, self.n_moves, axis=0), self._draw_noise(rng, n_moves)
         )
         parity = np.arange(self.n_moves) % 2
-        constants = (tables, self.row_data, self.path.values)
-        return leaves((walkers, noise, parity, constants))
+        return [
+            *along_rows(walkers, 0),
+            *along_rows(noise, 1),
+            *along_rows((parity, tables), None),
+            *along_rows(self.row_data, 0),
+            *along_rows(self.path.values, None),
+        ]
 
     def new_levels(
         self,
@@ -271,10 +320,12 @@ class TemperBlock:
             Walkers that can be launched from, and a function that waits for what they did.
         """
         n_moves = self.n_moves if n_moves is None else n_moves
-        arguments = self._arguments(walkers, tables, rng, n_moves)
-        outputs = iter(self.compiled.call(np.array(n_moves), *arguments))
-        self.work.add(n_moves * self.n_walkers * self.cost_of_move)
-        walkers, rest = filled(walkers, outputs), list(outputs)
+        arguments, n_state = self._arguments(walkers, tables, rng, n_moves), len(leaves(walkers))
+        outputs, n_computed = call_by_rows(
+            self.compiled.call, n_moves, arguments, self.n_walkers, n_state, self.most_rows
+        )
+        self.work.add(n_moves * n_computed * self.cost_of_move)
+        walkers, rest = filled(walkers, outputs[:n_state]), outputs[n_state:]
 
         def trace() -> Walk:
             level, log_ratio, log_reference, acceptance_rate, position = map(np.asarray, rest)
@@ -289,62 +340,3 @@ class TemperBlock:
             )
 
         return walkers, trace
-
-
-def walk(
-    block: TemperBlock,
-    walkers: Walkers,
-    tables: Tables,
-    n_iterations: int,
-    rng: np.random.Generator,
-    *,
-    every: int = 1,
-    report: Callable[[int], None] | None = None,
-) -> tuple[Walkers, Walk]:
-    """Let walkers walk with frozen settings.
-
-    Parameters
-    ----------
-    block
-        Compiled iterations.
-    walkers
-        Where they are.
-    tables
-        Frozen settings of each level.
-    n_iterations
-        Iterations to keep; the last block is made whole.
-    rng
-        Source of all noise.
-    every
-        Keep positions of every so many iterations.
-    report
-        Told of progress.
-
-    Returns
-    -------
-    Walkers, Walk
-        Where they are, and what they did.
-    """
-    parts: list[Walk] = []
-    waiting: Callable[[], Walk] | None = None
-    fresh = block.fresh_rows(n_iterations, rng)
-    for first in range(0, n_iterations, block.n_moves):
-        walkers, trace = block.launch(block.renewed(walkers, tables, fresh), tables, rng)
-        if waiting is not None:
-            parts.append(_thinned(waiting(), first - block.n_moves, every))
-        waiting = trace
-        if report is not None:
-            report(min(block.n_moves, n_iterations - first))
-    if waiting is not None:
-        parts.append(_thinned(waiting(), first, every))
-    joined = {
-        name: np.concatenate([getattr(part, name) for part in parts])[:n_iterations]
-        for name in Walk._fields
-    }
-    joined["position"] = joined["position"][: n_iterations // every]
-    return walkers, Walk(**joined)
-
-
-def _thinned(part: Walk, first: int, every: int) -> Walk:
-    """A part of a walk that begins after ``first`` iterations, with every so many positions."""
-    return part._replace(position=part.position[-(first + 1) % every :: every].copy())

@@ -1,6 +1,7 @@
 """What a run costs on whatever machine: evaluations of the model, counted where they are made."""
 
 import threading
+from typing import Any
 
 from pymc_logz.kernels.base import Kernel
 
@@ -14,6 +15,10 @@ class Work:
 
     def __init__(self) -> None:
         self._done, self._lock = 0, threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process counts for itself."""
+        return Work, ()
 
     @property
     def done(self) -> int:

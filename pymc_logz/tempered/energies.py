@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,15 +10,17 @@ import xarray as xr
 
 from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.energies import energy_block, energy_start, even_plan
+from pymc_logz.pilot.keeping import kept, once
 from pymc_logz.pilot.planning import walk as pilot_walk
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar, report_beta
 from pymc_logz.runners.temper import Walk
 from pymc_logz.seeds import generators_from
+from pymc_logz.tempered.chains import Frozen
+from pymc_logz.tempered.keeping import CLASSES, warmed_once
 from pymc_logz.tempered.run import (
     LEVELS_PER_STAGE,
-    Frozen,
     measured,
     posterior_datasets,
     run_chains,
@@ -40,13 +43,18 @@ def run_energy(
 ) -> xr.DataTree:
     """Place levels, warm up, freeze, run, collect."""
     started, rngs = time.perf_counter(), generators_from(random_seed)
-    block = energy_block(energy, settings, compile_kwargs)
+    block = settings.within_memory(energy_block(energy, settings, compile_kwargs))
     if settings.n_levels is None:
         block.compile()
     compiled = time.perf_counter()
-    with progress_bar(progressbar) as progress:
-        plan = energy_levels(energy, block, settings, rngs.pilot, progress)
-        frozen = warm_up(block, plan, settings, rngs.pilot, compile_kwargs, progress)
+    with (
+        kept(settings, energy, block, rngs.run, classes=CLASSES) as settings,
+        progress_bar(progressbar) as progress,
+    ):
+        placed = partial(energy_levels, energy, block, settings, rngs.pilot, progress)
+        plan = once(settings.running.keeper, "levels", placed, None, block, rngs.pilot)
+        warmed = partial(warm_up, block, plan, settings, rngs.pilot, compile_kwargs, progress)
+        frozen = warmed_once(warmed, block, plan, settings, rngs.pilot, compile_kwargs)
         tuned, pilot_work = time.perf_counter(), block.work.done
         walks = run_chains(frozen, settings, rngs.run, progress)
     cost = {
@@ -98,4 +106,5 @@ def _collect(
         "evidence": evidence_dataset([curve.estimate], attrs),
     }
     groups["posterior"].attrs |= {"weight_ess": curve.weight_ess, **cost}
-    return make_tree(groups, {**settings.record(), "energy": energy.name, **attrs}, TEMPERED)
+    tree = make_tree(groups, {**settings.record(), "energy": energy.name, **attrs}, TEMPERED)
+    return settings.running.noted(tree)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,19 +17,24 @@ from pymc_logz.estimators.tempering import rao_blackwell_log_weight, rts
 from pymc_logz.models.flat import constrain, model_labels
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
+from pymc_logz.pilot.keeping import kept
 from pymc_logz.pilot.learned import islands_log_z, too_far
 from pymc_logz.pilot.planning import block_for, fixed_plan, look, n_followed
 from pymc_logz.pilot.planning import walk as pilot_walk
 from pymc_logz.pilot.reference import Reference, with_error
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.executor import finished, run_tasks
+from pymc_logz.runners.executor import finished
+from pymc_logz.runners.jobs import state_of
 from pymc_logz.runners.progress import progress_bar, report_beta, report_count, report_rounds
-from pymc_logz.runners.temper import TemperBlock, Walk, walk
+from pymc_logz.runners.temper import Walk
+from pymc_logz.runners.walking import whole_walk
 from pymc_logz.seeds import generators_from, spawn_generators
+from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walking_block
+from pymc_logz.tempered.keeping import CLASSES, placed_once, warmed_once
 from pymc_logz.tempered.results import draws_of, tempered_draws_dataset, tempering_dataset
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.tempered.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds
+from pymc_logz.tempered.warm_up import Ladder, climb, make_ladder, run_rounds
 from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_doubts
 from pymc_logz.trees.kinds import TEMPERED
 from pymc_logz.trees.layout import (
@@ -49,27 +54,10 @@ if TYPE_CHECKING:
 
 LEVELS_PER_STAGE = 2
 """Levels of an adaptive ladder per stage of the pilot: about one swap in four is rejected."""
-MAX_POSITIONS = 2**24
-"""Numbers of a chain's positions that are kept to choose the posterior's draws from."""
 MIN_ROUND_TRIPS = 10
 N_OF_COMPONENTS = 2**11
 """Draws of a reference that a mode is looked for beside."""
 LARGE_DEVIATION = 0.5
-
-
-@dataclass(frozen=True)
-class Frozen:
-    """What the chains run on, after the warm-up."""
-
-    block: TemperBlock
-    rounds: Rounds
-    compile_time: float
-    """Seconds."""
-
-    @property
-    def ladder(self) -> Ladder:
-        """Levels and their settings."""
-        return self.rounds.ladder
 
 
 def run_tempered(
@@ -84,12 +72,17 @@ def run_tempered(
     started = time.perf_counter()
     rngs = generators_from(random_seed)
     prepared = prepare(model, rngs.checks, integers=True, sum_out=settings.sum_out)
-    of_prior = block_for(prepared, settings, compile_kwargs)
+    of_prior = settings.within_memory(block_for(prepared, settings, compile_kwargs))
     of_prior.compile()
     compiled = time.perf_counter()
-    with progress_bar(progressbar) as progress:
-        block, plan, reference = place_levels(prepared, of_prior, settings, rngs.pilot, progress)
-        frozen = warm_up(block, plan, settings, rngs.pilot, compile_kwargs, progress)
+    with (
+        kept(settings, prepared, of_prior, rngs.run, classes=CLASSES) as settings,
+        progress_bar(progressbar) as progress,
+    ):
+        placed = partial(place_levels, prepared, of_prior, settings, rngs.pilot, progress)
+        block, plan, reference = placed_once(placed, prepared, of_prior, settings, rngs.pilot)
+        warmed = partial(warm_up, block, plan, settings, rngs.pilot, compile_kwargs, progress)
+        frozen = warmed_once(warmed, block, plan, settings, rngs.pilot, compile_kwargs, prepared)
         tuned, pilot_work = time.perf_counter(), block.work.done
         walks = run_chains(frozen, settings, rngs.run, progress)
     cost = {
@@ -120,13 +113,10 @@ def warm_up(
 ) -> Frozen:
     """Tune the levels, and freeze all that belongs to them."""
     started = time.perf_counter()
-    n_walkers, n_levels = settings.walkers, plan.betas.size
-    if settings.exchange == "swap":
-        n_walkers = n_levels * -(-n_walkers // n_levels)
-    walking = TemperBlock(block, n_levels, n_walkers, settings.exchange, compile_kwargs)
+    walking = walking_block(block, plan, settings, compile_kwargs)
     compile_time = time.perf_counter() - started
     ladder = make_ladder(plan, block.kernel, settings.log_prior(plan.betas))
-    start = block.path.sample_reference(rng, n_walkers)
+    start = block.path.sample_reference(rng, walking.n_walkers)
     walkers, log_z_hat = climb(walking, ladder, start, settings.tune, rng)
     rounds = run_rounds(
         walking,
@@ -198,14 +188,16 @@ def run_chains(
     starts = [block.path.sample_reference(rng, block.n_walkers) for rng in generators]
     chains, k = settings.chains, frozen.ladder.n_levels
     # the way up to each level, what is forgotten, and what is kept
-    total = chains * ((k + 1) * settings.tune + settings.draws)
+    total = chains * ((k + 1) * settings.tune + settings.n_kept)
     line = f"Tempering: {k} levels, {block.n_walkers} walkers, {chains} chains"
     report = report_count(progress, line, total, "; ".join(settings.cheaper()))
-    tasks = [
-        partial(run_chain, frozen, start, settings, rng, report)
+    course = course_of(frozen, settings)
+    jobs = [
+        TemperJob(start, state_of(rng), k, settings.tune, settings.n_kept)
         for start, rng in zip(starts, generators, strict=True)
     ]
-    return finished(run_tasks(tasks, settings.cores))
+    outcomes = finished(settings.how.run("chains", course, jobs, report))
+    return [whole_walk(one.parts, course.draws, course.every) for one in outcomes]
 
 
 def run_chain(
@@ -216,13 +208,11 @@ def run_chain(
     report: Any = None,
 ) -> Walk:
     """Climb from the reference, forget the climb, and walk."""
-    block, ladder, tune = frozen.block, frozen.ladder, settings.tune
-    tables = ladder.tables(block.kernel)
-    walkers, _ = climb(block, ladder, start, tune, rng, report)
-    walkers, _ = walk(block, walkers, tables, tune, rng, every=tune, report=report)
-    every = min(settings.draws, -(-settings.draws * start.size // MAX_POSITIONS))
-    _, kept = walk(block, walkers, tables, settings.draws, rng, every=every, report=report)
-    return kept
+    course, k = course_of(frozen, settings), frozen.ladder.n_levels
+    job = TemperJob(start, state_of(rng), k, settings.tune, settings.n_kept)
+    job, walked = job.advance(course, None, report)
+    assert walked is not None
+    return whole_walk([walked], course.draws, course.every)
 
 
 class Measured(NamedTuple):
@@ -280,7 +270,7 @@ def collect(
         **data_datasets(prepared.flat),
     }
     groups["posterior"].attrs |= {"weight_ess": curve.weight_ess, **cost}
-    return make_tree(groups, {**settings.record(), **attrs}, TEMPERED)
+    return settings.running.noted(make_tree(groups, {**settings.record(), **attrs}, TEMPERED))
 
 
 def at_the_end(walks: Sequence[Walk]) -> np.ndarray:
@@ -311,10 +301,10 @@ def posterior_datasets(
     n_chains, n_kept = len(walks), walks[0].position.shape[0]
     every = walks[0].level.shape[0] // n_kept
     kept = np.arange(1, n_kept + 1) * every - 1
-    log_weight = rao_blackwell_log_weight(draws).reshape(n_chains, -1, settings.draws)[..., kept]
+    log_weight = rao_blackwell_log_weight(draws).reshape(n_chains, -1, settings.n_kept)[..., kept]
     generators = spawn_generators(rng, settings.chains)
     chosen = [
-        resampled(weight, rng, settings.draws)
+        resampled(weight, rng, settings.n_kept)
         for weight, rng in zip(log_weight, generators, strict=False)
     ]
 

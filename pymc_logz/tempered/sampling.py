@@ -1,5 +1,6 @@
 """What users call for a tempered run: from a PyMC model to a DataTree."""
 
+import os
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.energies import check_energy_reference, check_nothing_summed, energy_kernel
+from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.tempered.energies import run_energy
 from pymc_logz.tempered.run import run_tempered
@@ -37,6 +39,11 @@ def sample_tempered(
     tune: int = 64,
     target_accept: float | None = None,
     thin: int = 10,
+    executor: Any = None,
+    checkpoint: str | os.PathLike | None = None,
+    time_limit: float | None = None,
+    max_memory: int | str | None = None,
+    check_reproducible: bool = False,
     cores: int | None = None,
     reference: str | xr.DataTree | None = None,
     sum_out: bool | None = False,
@@ -95,6 +102,23 @@ def sample_tempered(
         that have an aim of their own, or no step size to tune, it must be left out.
     thin
         Every so many draws of all levels go to ``tempered_posterior``.
+    executor
+        Who runs the chains, in place of threads of this process: any
+        ``concurrent.futures.Executor``, such as a pool of processes or dask's
+        ``Client.get_executor()``. It changes the wall time, never the result.
+    checkpoint
+        A folder, such as ``"run.zarr"``, in which the run is kept as it goes. Killed at any moment
+        and called again with the same arguments it goes on, and ends with the same bits; see
+        `pymc_logz.resume`.
+    time_limit
+        Seconds without an answer of any chain after which the run is given up: a likelihood hangs.
+        None waits.
+    max_memory
+        Bytes, or text such as ``"2 GB"``, that the moves of all chains of a process may take at a
+        time: rows are computed in portions. Beside it are the model's data, the libraries, and the
+        draws. It changes results by rounding at most.
+    check_reproducible
+        Whether to run one chain again in this process, and to warn if a bit of it is another.
     cores
         Chains that run at the same time. It changes the wall time, never the result. None runs as
         many as there are processors.
@@ -131,6 +155,8 @@ def sample_tempered(
         remedy.
     PilotError
         If the pilot cannot get from the prior to the posterior.
+    CheckpointError
+        If the checkpoint is of another run; the message says what differs.
     ValueError
         If an argument is outside its range, or would be ignored beside the others.
 
@@ -176,6 +202,8 @@ def sample_tempered(
         kernel = energy_kernel(energy, kernel)
         reference = check_energy_reference(energy, reference)
         check_nothing_summed(energy, sum_out)
+    given = executor, checkpoint, time_limit, max_memory, check_reproducible
+    running, random_seed = who_runs(*given, random_seed)
     settings = TemperedSettings.asked(
         draws=draws,
         chains=chains,
@@ -188,14 +216,11 @@ def sample_tempered(
         tune=tune,
         target_accept=target_accept,
         thin=thin,
-        cores=default_cores(cores, chains),
+        cores=default_cores(cores, chains, executor),
+        running=running,
         reference=reference,
         sum_out=sum_out,
     )
     run = partial(run_tempered, model) if energy is None else partial(run_energy, energy)
-    return run(
-        settings,
-        random_seed=random_seed,
-        progressbar=progressbar,
-        compile_kwargs=compile_kwargs,
-    )
+    shown: dict[str, Any] = {"progressbar": progressbar, "compile_kwargs": compile_kwargs}
+    return run(settings, random_seed=random_seed, **shown)

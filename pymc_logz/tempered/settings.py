@@ -27,6 +27,8 @@ class TemperedSettings(RunSettings):
     thin: int = 10
     sum_out: bool | None = False
     """Whether discrete variables are summed out; None where that can be done."""
+    more: tuple[int, ...] = ()
+    """Iterations that were added to a run that was at its end, one number for each time."""
 
     OPTIONAL: ClassVar[tuple[str, ...]] = (*RunSettings.OPTIONAL, "update")
     method: ClassVar[str] = "tempered"
@@ -37,6 +39,7 @@ class TemperedSettings(RunSettings):
         "exchange",
         "thin",
         "sum_out",
+        "more",
     )
 
     def __post_init__(self) -> None:
@@ -79,6 +82,11 @@ class TemperedSettings(RunSettings):
                 f"level_prior has shape {prior.shape} and lowest entry {prior.min(initial=np.inf)};"
                 f" give one positive, finite number for each of the {self.n_levels} levels"
             )
+
+    @property
+    def n_kept(self) -> int:
+        """Iterations of each walker that are kept, those that were added included."""
+        return self.draws + sum(self.more)
 
     @property
     def has_uniform_prior(self) -> bool:

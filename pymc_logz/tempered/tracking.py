@@ -28,7 +28,8 @@ from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar
-from pymc_logz.runners.temper import TemperBlock, Walk, Walkers, walk
+from pymc_logz.runners.temper import TemperBlock, Walk, Walkers
+from pymc_logz.runners.walking import walk
 from pymc_logz.seeds import generators_from
 from pymc_logz.tempered.results import tempered_draws_dataset
 from pymc_logz.tempered.run import place_levels, warm_up

@@ -13,7 +13,9 @@ from pymc_logz.kernels.base import Kernel, take_rows
 from pymc_logz.kernels.tuning import corrected_step_size
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.exchange import Tables
-from pymc_logz.runners.temper import TemperBlock, Walk, Walkers, walk
+from pymc_logz.runners.packing import mapped
+from pymc_logz.runners.temper import TemperBlock, Walk, Walkers
+from pymc_logz.runners.walking import walk
 from pymc_logz.weights import log_mean, resampled
 
 MAX_ROUNDS, MAX_ROUND_LENGTH = 8, 2048
@@ -140,11 +142,57 @@ def climb(
     Walkers, np.ndarray
         ``log_z_hat`` has shape (K,).
     """
-    tables = ladder.tables(block.kernel)
+    climbing = climb_on(block, ladder, set_off(block, ladder, start, rng), n_moves, rng, report)
+    return at_their_levels(block, climbing, rng), climbing.log_z_hat
+
+
+class Climbing(NamedTuple):
+    """Walkers on their way up the ladder: all that the levels to come need."""
+
+    n_levels: int
+    """Levels that they have moved at."""
+    walkers: Walkers
+    level: np.ndarray
+    """Where each is to stop, shape (n,)."""
+    position: np.ndarray
+    """Where those have stopped that have, shape (n, d)."""
+    log_z_hat: np.ndarray
+    """Rough log Z of the levels so far, shape (K,)."""
+
+
+def set_off(
+    block: TemperBlock, ladder: Ladder, start: np.ndarray, rng: np.random.Generator
+) -> Climbing:
+    """Walkers at the foot of the ladder; arguments as of `climb`."""
     walkers = block.start(start, rng)
-    level, position = walkers.level, np.empty_like(start)
-    log_z_hat = np.zeros(ladder.n_levels)
-    for k in range(ladder.n_levels):
+    level = np.asarray(walkers.level)
+    return Climbing(0, walkers, level, np.zeros_like(start), np.zeros(ladder.n_levels))
+
+
+def climb_on(
+    block: TemperBlock,
+    ladder: Ladder,
+    climbing: Climbing,
+    n_moves: int,
+    rng: np.random.Generator,
+    report: Callable[[int], None] | None = None,
+    enough: Callable[[], bool] | None = None,
+) -> Climbing:
+    """Walkers at the top of the ladder, or at a level below it.
+
+    Parameters
+    ----------
+    block, ladder, n_moves, rng, report
+        As in `climb`.
+    climbing
+        Walkers at any level.
+    enough
+        Asked after each level whether to leave the rest for another time.
+    """
+    tables = ladder.tables(block.kernel)
+    n_levels, walkers, level = climbing[:3]
+    position, log_z_hat = climbing.position.copy(), climbing.log_z_hat.copy()
+    for k in range(n_levels, ladder.n_levels):
         walkers, part = walk(block, walkers, tables.all_at(k), n_moves, rng, report=report)
         stops = level == k
         position[stops] = np.asarray(walkers.state.position)[stops]
@@ -155,7 +203,15 @@ def climb(
             if log_weight.max() > -np.inf:
                 chosen = resampled(log_weight, rng)
                 walkers = Walkers(take_rows(walkers.state, chosen), walkers.level)
-    return Walkers(block.start(position, rng).state, level), log_z_hat
+        n_levels = k + 1
+        if enough is not None and enough():
+            break
+    return Climbing(n_levels, mapped(np.asarray, walkers), level, position, log_z_hat)
+
+
+def at_their_levels(block: TemperBlock, climbing: Climbing, rng: np.random.Generator) -> Walkers:
+    """Walkers that have climbed, where each of them has stopped."""
+    return Walkers(block.start(climbing.position, rng).state, climbing.level)
 
 
 def _log_mean_weight(log_weight: np.ndarray) -> float:

@@ -73,8 +73,7 @@ def test_given_draws_make_bar_the_recommended_entry(
 
 def test_given_draws_are_dealt_out_to_all_chains(monkeypatch: pytest.MonkeyPatch) -> None:
     """Would catch chains that all start from the first draws: those of one mode, if sorted."""
-    monkeypatch.setattr(hais, "stay_at_end", lambda block, plan, start, tune, rng: start)
-    monkeypatch.setattr(hais, "anneal", lambda block, plan, start, rng, report: start)
+    monkeypatch.setattr(hais, "anneal_all", lambda name, course, starts, *_: starts)
     rng = np.random.default_rng(1)
     plan = SimpleNamespace(reverse=lambda: None, n_temperatures=1)
     planned = Planned(None, plan, ASKED_FOR)

@@ -13,8 +13,8 @@ from support import pymc_models as models
 
 import pymc_logz as lz
 from pymc_logz.energies import two_gaussians
-from pymc_logz.hais import run as hais
 from pymc_logz.pilot import planning
+from pymc_logz.runners import jobs
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 FIXED = lz.kernels.Hamiltonian(step_size=0.2, scale=1.0)
@@ -203,14 +203,14 @@ def test_adding_a_constant_adds_it_to_log_z(small: xr.DataTree) -> None:
 
 def interrupt_at(call: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Press Ctrl-C in the annealing of chain number `call`."""
-    anneal, calls = hais.anneal, iter(range(100))
+    go_on, calls = jobs.go_on, iter(range(100))
 
     def stop(*args: Any) -> Any:
         if next(calls) == call:
             raise KeyboardInterrupt
-        return anneal(*args)
+        return go_on(*args)
 
-    monkeypatch.setattr(hais, "anneal", stop)
+    monkeypatch.setattr(jobs, "go_on", stop)
 
 
 def test_interrupt_keeps_finished_chains(

@@ -14,7 +14,8 @@ from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.exchange import Tables
 from pymc_logz.runners.fresh import FreshRows
-from pymc_logz.runners.temper import TemperBlock, Walkers, walk
+from pymc_logz.runners.temper import TemperBlock, Walkers
+from pymc_logz.runners.walking import walk
 
 
 def check_renewal(block: TemperBlock) -> None:

@@ -13,8 +13,8 @@ from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.temper import TemperBlock
+from pymc_logz.tempered import chains, warm_up
 from pymc_logz.tempered import run as runs
-from pymc_logz.tempered import warm_up
 
 
 @contextmanager
@@ -52,5 +52,5 @@ def compiled_once(shared: pm.Model) -> Iterator[None]:
         patch.setattr(warm_up, "MAX_ROUNDS", 5)
         patch.setattr(runs, "prepare", prepare_once)
         patch.setattr(runs, "Block", block_once)
-        patch.setattr(runs, "TemperBlock", compile_once)
+        patch.setattr(chains, "TemperBlock", compile_once)
         yield

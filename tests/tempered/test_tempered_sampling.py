@@ -17,6 +17,7 @@ from pymc_logz.energies import gaussian_shells, ridge, skewed_bimodal, two_gauss
 from pymc_logz.estimators.tempering import rts
 from pymc_logz.pilot import planning
 from pymc_logz.tempered import run as runs
+from pymc_logz.tempered.chains import TemperJob
 from pymc_logz.trees.readers import stored_draws
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
@@ -284,14 +285,14 @@ def test_an_interrupt_keeps_finished_chains(
     small: xr.DataTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Would catch an interrupt that loses everything or goes unmentioned, and a seed unused."""
-    run_chain, calls = runs.run_chain, iter(range(100))
+    advance, calls = TemperJob.advance, iter(range(100))
 
     def interrupted(*args: Any, **kwargs: Any) -> Any:
         if next(calls) == 2:
             raise KeyboardInterrupt
-        return run_chain(*args, **kwargs)
+        return advance(*args, **kwargs)
 
-    monkeypatch.setattr(runs, "run_chain", interrupted)
+    monkeypatch.setattr(TemperJob, "advance", interrupted)
     with pytest.warns(lz.EvidenceWarning, match="2 of 3 chains"):
         tree = small_run(chains=3, random_seed=2)
     assert tree["posterior"].sizes["chain"] == 2

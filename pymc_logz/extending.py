@@ -1,0 +1,140 @@
+"""Rows for a run that is at its end: what was run before is read, not run again."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import xarray as xr
+
+from pymc_logz.arguments import check_whole
+from pymc_logz.errors import CheckpointError
+from pymc_logz.hais.energies import run_energy as annealed_energy
+from pymc_logz.hais.run import run_hais
+from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.models.context import model_from
+from pymc_logz.paths.bits import BinaryEnergy
+from pymc_logz.pilot.keeping import ASKED, KERNELS
+from pymc_logz.runners.asked import who_runs
+from pymc_logz.runners.checkpoint import begun_with, header_of
+from pymc_logz.runners.executor import default_cores
+from pymc_logz.runners.records import Codec
+from pymc_logz.tempered.energies import run_energy as tempered_energy
+from pymc_logz.tempered.run import run_tempered
+from pymc_logz.tempered.settings import TemperedSettings
+from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, TEMPERED, kind_of
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+RUNS: dict[str, tuple[Any, Any, Any]] = {
+    "hais": (HaisSettings, run_hais, annealed_energy),
+    "tempered": (TemperedSettings, run_tempered, tempered_energy),
+}
+"""Settings of a method, and what runs it for models and for energies."""
+
+
+def extend(
+    idata: xr.DataTree,
+    model: "pm.Model | BinaryEnergy | None" = None,
+    *,
+    draws: int,
+    checkpoint: str | os.PathLike | None = None,
+    executor: Any = None,
+    time_limit: float | None = None,
+    max_memory: int | str | None = None,
+    cores: int | None = None,
+    progressbar: bool = True,
+) -> xr.DataTree:
+    """The run of a tree with more draws, and so a smaller error; nothing is run twice.
+
+    The run must have been kept (``checkpoint``): its plan, its seeds and where its chains are come
+    from there. New rows of an annealed run go along the same plan, and are weighted as the others;
+    walkers of a tempered run walk on.
+
+    Parameters
+    ----------
+    idata
+        Of `sample_hais` or `sample_tempered` with a ``checkpoint``, or of this function.
+    model
+        The model or energy of the run; None takes the one on the context stack.
+    draws
+        Rows, or iterations of each walker, to be added to every chain, at least 2.
+    checkpoint
+        Where the checkpoint is now, if it was moved.
+    executor, time_limit, max_memory, cores, progressbar
+        As in `sample_hais`.
+
+    Returns
+    -------
+    xarray.DataTree
+        As of the call that began the run, with all of its draws.
+
+    Raises
+    ------
+    CheckpointError
+        If the checkpoint is of another run, or not all that it was asked for is kept.
+    ValueError
+        If the tree is of no run that was kept.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        tree = lz.sample_hais(model=model, checkpoint="run.zarr", random_seed=1)
+        tree = lz.extend(tree, model, draws=1024)  # half of the error
+    """
+    check_whole(2, draws=draws)
+    path = Path(checkpoint_of(idata, checkpoint))
+    running, rng = who_runs(executor, path, time_limit, max_memory, False, None)
+    asked = begun_with(path, ASKED, Codec(KERNELS))
+    if asked is None:
+        raise CheckpointError(
+            f"checkpoint={str(path)!r} is of a run that was begun with a kernel, a mode, or draws "
+            "of your own, which are not kept, so that it cannot be added to; the call that began "
+            "it still goes on from it"
+        )
+    method = str(header_of(path)["identity"]["settings"]["method"])
+    kind, of_model, of_energy = RUNS[method]
+    energy = model if isinstance(model, BinaryEnergy) else None
+    more = (*json.loads(idata.attrs["settings"]).get("more", ()), draws)
+    settings = kind(**{**asked["settings"], "more": tuple(more)})
+    settings = replace(
+        settings, cores=default_cores(cores, settings.chains, executor), running=running
+    )
+    options = {
+        "random_seed": rng,
+        "progressbar": progressbar,
+        "compile_kwargs": asked["compile_kwargs"],
+    }
+    if energy is not None:
+        return of_energy(energy, settings, **options)
+    found = model_from(model, "extend(idata, model, draws=...)")
+    return of_model(found, settings, **options)
+
+
+def checkpoint_of(tree: xr.DataTree, given: str | os.PathLike | None) -> str | os.PathLike:
+    """Where the run of a tree is kept.
+
+    Raises
+    ------
+    TypeError
+        If it is no tree.
+    ValueError
+        If it was not kept.
+    """
+    if not isinstance(tree, xr.DataTree):
+        raise TypeError(f"idata is a {type(tree).__name__}, and must be a DataTree of a run")
+    if kind_of(tree) not in (HAIS, HAIS_BOTH, TEMPERED):
+        raise ValueError(
+            f"idata is of kind {kind_of(tree)!r}; only runs of sample_hais and sample_tempered can "
+            "be added to"
+        )
+    path = tree.attrs.get("checkpoint") if given is None else given
+    if path is None:
+        raise ValueError(
+            "the run of this tree was not kept, so that nothing can be added to it: run it with "
+            "checkpoint='run.zarr', or say with checkpoint= where that is"
+        )
+    return path

@@ -1,0 +1,62 @@
+"""Weighted rows of a run in one direction or both, and what they say of log Z."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pymc_logz.estimators import LogZEstimate, bar_log_z, importance_log_z, reverse_log_z
+from pymc_logz.pilot.reference import Reference, with_error
+from pymc_logz.runners.anneal import Annealed
+from pymc_logz.trees.kinds import HAIS, HAIS_BOTH
+
+
+@dataclass
+class Directions:
+    """Weighted rows of a run: forward always, reverse if asked for."""
+
+    forward: list[Annealed]
+    reference: Reference
+    """What forward rows start from."""
+    reverse: list[Annealed] | None = None
+    exact_starts: bool = False
+    """Whether the reverse rows started at draws of the target that the run did not make."""
+
+    @property
+    def kind(self) -> str:
+        """What a tree of them is."""
+        return HAIS if self.reverse is None else HAIS_BOTH
+
+
+def forward_estimate(directions: Directions) -> LogZEstimate:
+    """Log Z from all forward rows."""
+    log_weight = np.concatenate([run.log_weight for run in directions.forward])
+    return with_error(importance_log_z(log_weight, method="hais"), directions.reference)
+
+
+def estimates_of(directions: Directions) -> list[LogZEstimate]:
+    """Estimates of a run, the recommended one first."""
+    forward = forward_estimate(directions)
+    if directions.reverse is None:
+        return [forward]
+    weights = [
+        np.concatenate([run.log_weight for run in runs])
+        for runs in (directions.forward, directions.reverse)
+    ]
+    found = (reverse_log_z(weights[1]), bar_log_z(*weights))
+    reverse, bar = (with_error(one, directions.reference) for one in found)
+    if directions.exact_starts:
+        if reverse.status == "ok":
+            reverse = replace(reverse, status="upper_end")
+        return [bar, forward, reverse] if bar.usable else [forward, reverse, bar]
+    both = [
+        replace(estimate, status="approximate_starts") if estimate.status == "ok" else estimate
+        for estimate in (reverse, bar)
+    ]
+    return [forward, *both]
+
+
+def of_model(run: Annealed, reference: Reference) -> Annealed:
+    """Rows as the model has them, if they were evened out while they moved."""
+    log_reference = run.log_reference - reference.log_volume(run.position)
+    position = reference.restored(run.position)
+    return run._replace(position=position, log_reference=log_reference)

@@ -1,0 +1,278 @@
+"""A run that is kept as it goes: who it is, and what its pilot came to."""
+
+import hashlib
+import json
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_logz.kernels.base import KernelState
+from pymc_logz.kernels.block_gibbs import BlockGibbs
+from pymc_logz.kernels.compose import Compose
+from pymc_logz.kernels.gibbs import Gibbs
+from pymc_logz.kernels.hamiltonian import Hamiltonian, Langevin
+from pymc_logz.kernels.integer_walk import IntegerWalk
+from pymc_logz.kernels.random_walk import RandomWalk
+from pymc_logz.kernels.slice import Slice
+from pymc_logz.models.identity import digest_of, identity_of_model
+from pymc_logz.models.preparation import Prepared
+from pymc_logz.paths.bits import BinaryEnergy
+from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.paths.funnels import Funnel
+from pymc_logz.paths.geometric import Evaluation
+from pymc_logz.paths.mixture import Mixture
+from pymc_logz.pilot.planning import Planned, plan_run
+from pymc_logz.pilot.population import Stages, TargetRows
+from pymc_logz.pilot.reference import Reference
+from pymc_logz.pilot.settings import RunSettings
+from pymc_logz.runners.anneal import Plan, Tally, Underway
+from pymc_logz.runners.asked import SEED
+from pymc_logz.runners.block import Block
+from pymc_logz.runners.checkpoint import Keeper
+from pymc_logz.runners.jobs import AnnealJob
+from pymc_logz.runners.records import Codec
+
+CLASSES = (
+    AnnealJob,
+    Elliptical,
+    Evaluation,
+    Funnel,
+    KernelState,
+    Mixture,
+    Plan,
+    Reference,
+    Stages,
+    Tally,
+    TargetRows,
+    Underway,
+)
+"""What the records of annealed runs are made of."""
+KERNELS = (
+    BlockGibbs,
+    Compose,
+    Gibbs,
+    Hamiltonian,
+    IntegerWalk,
+    Langevin,
+    RandomWalk,
+    Slice,
+)
+"""Kernels that a run can be begun with and added to."""
+ASKED = "asked"
+"""Record of what the user asked for."""
+LIBRARIES = ("pymc-logz", "pymc", "pytensor", "numpy", "scipy", "jax", "jaxlib", "numba")
+"""Those on whose versions bits may depend."""
+
+
+@contextmanager
+def kept[S: RunSettings](
+    settings: S,
+    what: Prepared | BinaryEnergy,
+    block: Block,
+    rng: np.random.Generator,
+    rows: np.ndarray | None = None,
+    *,
+    classes: tuple[type, ...] = CLASSES,
+) -> Iterator[S]:
+    """Settings by which chains are kept, if a checkpoint is asked for.
+
+    Parameters
+    ----------
+    settings
+        What the user asked for.
+    what
+        What the run is of.
+    block
+        Compiled moves.
+    rng
+        Generator of the run, before it was used.
+    rows
+        Draws that reverse rows start from, shape (n, d), if they are given.
+    classes
+        What the records are made of.
+
+    Raises
+    ------
+    CheckpointError
+        If the checkpoint is of another run.
+    """
+    running = settings.running
+    if running.checkpoint is None:
+        yield settings
+        return
+    block.compile()
+    identity = identity_of_run(settings, what, block, rng)
+    if rows is not None:
+        identity["posterior_draws"] = digest_of(rows)
+    codec = Codec((*classes, *KERNELS))
+    begun = {SEED: running.seed, ASKED: asked_for(settings, block.compile_kwargs, codec, rows)}
+    with Keeper.opened(running.checkpoint, codec, identity, begun) as keeper:
+        yield replace(settings, running=replace(running, keeper=keeper))
+        keeper.finish()
+
+
+def asked_for(
+    settings: RunSettings,
+    compile_kwargs: Mapping[str, Any] | None,
+    codec: Codec,
+    rows: np.ndarray | None,
+) -> dict[str, Any] | None:
+    """What a run was asked for, as a record; None if it is more than numbers and names."""
+    apart = ("running", "cores")
+    given = {
+        one.name: getattr(settings, one.name) for one in fields(settings) if one.name not in apart
+    }
+    record = {"settings": given, "compile_kwargs": dict(compile_kwargs or {})}
+    try:
+        codec.encode(record)
+    except TypeError:  # a kernel of the user's own, a mode, draws for a reference
+        return None
+    return record if rows is None else None
+
+
+def identity_of_run(
+    settings: RunSettings, what: Prepared | BinaryEnergy, block: Block, rng: np.random.Generator
+) -> dict[str, Any]:
+    """All that the bits of a run depend on."""
+    every = {one.name: getattr(settings, one.name) for one in fields(settings)}
+    given = {
+        name: digest_of(np.asarray(value))
+        for name, value in every.items()
+        if isinstance(value, list | np.ndarray)
+    }
+    if isinstance(settings.reference, xr.DataTree):
+        given["reference"] = digest_of_draws(settings.reference)
+    if isinstance(what, BinaryEnergy):
+        of_what = {"name": what.name, "values": [digest_of(value) for value in block.path.values]}
+    else:
+        of_what = identity_of_model(what.flat)
+    seed = json.dumps(rng.bit_generator.state, default=lambda array: array.tolist())
+    record = {name: value for name, value in settings.record().items() if name != "more"}
+    return {
+        "settings": {**_plain(record), **given},
+        "model": of_what,
+        "random_seed": hashlib.blake2b(seed.encode(), digest_size=8).hexdigest(),
+        "backend": block.compiled.backend,
+        "machine": platform.machine(),
+        "versions": versions(),
+    }
+
+
+def digest_of_draws(tree: xr.DataTree) -> str:
+    """Digest of the group ``posterior`` of a tree."""
+    group = tree["posterior"].to_dataset()
+    parts = [f"{name}{digest_of(group[name].to_numpy())}" for name in sorted(map(str, group))]
+    return hashlib.blake2b("".join(parts).encode(), digest_size=8).hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """Versions of libraries on which bits may depend."""
+    found = {}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def planned_once(
+    prepared: Prepared,
+    block: Block,
+    settings: RunSettings,
+    rng: np.random.Generator,
+    report: Any,
+    name: str,
+    *,
+    local: bool = False,
+) -> Planned:
+    """What `plan_run` plans, or has planned before, if it was kept under this name.
+
+    Parameters
+    ----------
+    prepared, block, settings, rng, report, local
+        As in `plan_run`.
+    name
+        Of the record.
+    """
+
+    def plan() -> Planned:
+        return plan_run(prepared, block, settings, rng, report, local=local)
+
+    keeper = settings.running.keeper
+    if keeper is None:
+        return plan()
+    made = once(keeper, name, lambda: _written(plan()), prepared, block, rng)
+    reference = made["reference"].with_draws(prepared.prior)
+    return Planned(reference.start(block), made["plan"], reference, made["stages"])
+
+
+def once(
+    keeper: Keeper | None,
+    name: str,
+    make: Callable[[], Any],
+    prepared: Prepared | None,
+    block: Block,
+    rng: np.random.Generator,
+) -> Any:
+    """What is made, or was made and kept; evaluations and draws of the prior are counted once.
+
+    Parameters
+    ----------
+    keeper
+        Where it is kept; None makes it now.
+    name
+        Of the record.
+    make
+        Makes a record.
+    prepared
+        The model; None for an energy.
+    block
+        What counts evaluations.
+    rng
+        What it draws from.
+    """
+    if keeper is None:
+        return make()
+    was_made = False
+
+    def counted() -> Any:
+        nonlocal was_made
+        was_made, before = True, block.work.done
+        value = make()
+        return {"value": value, "work": block.work.done - before, "draws": _counts(prepared)}
+
+    made = keeper.remember(name, counted, rng)
+    if not was_made:
+        block.work.add(made["work"])
+        if prepared is not None:
+            prior = prepared.prior
+            prior.n_drawn, prior.n_outside, prior.n_rounded = made["draws"]
+    return made["value"]
+
+
+def _counts(prepared: Prepared | None) -> list[int]:
+    if prepared is None:
+        return []
+    prior = prepared.prior
+    return [prior.n_drawn, prior.n_outside, prior.n_rounded]
+
+
+def _written(planned: Planned) -> dict[str, Any]:
+    """A plan as a record."""
+    reference = planned.reference.without_draws()
+    return {"plan": planned.plan, "stages": planned.stages, "reference": reference}
+
+
+def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record of settings as text, numbers stay numbers."""
+    return {
+        key: value if isinstance(value, bool | int | float | str | None) else str(value)
+        for key, value in record.items()
+    }

@@ -1,0 +1,330 @@
+"""Checkpoints: what a run has come to, in a folder that is never half written.
+
+A checkpoint is a Zarr group. Each record is a group in it, made of a JSON tree and of arrays, one
+for each dtype. A record is written beside the others and then renamed, which file systems do at
+once or not at all; the one before it goes after that. Nothing in it is code, or ever unpickled.
+"""
+
+import json
+import os
+import shutil
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pymc_logz.errors import CheckpointError, warn
+from pymc_logz.runners.records import Codec
+from pymc_logz.runners.storage import WRITING, read_record, write_record
+
+FORMAT, LAYOUT = "pymc_logz checkpoint", 1
+LOCK = ".lock"
+"""Name of what is no record."""
+
+
+def check_path(path: Any) -> Path | None:
+    """Where a checkpoint is to be; None for none.
+
+    Raises
+    ------
+    TypeError
+        If it is no path.
+    ImportError
+        If Zarr is not installed.
+    """
+    if path is None:
+        return None
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"checkpoint={path!r} must be a path, such as 'run.zarr'")
+    if find_spec("zarr") is None:
+        raise ImportError("checkpoint= needs Zarr: pip install pymc-logz[checkpoint]")
+    return Path(path)
+
+
+@dataclass
+class _Chain:
+    """What was written of a chain."""
+
+    n_states: int = 0
+    n_parts: int = 0
+    waiting: list[Any] = field(default_factory=list)
+    """Parts of its draws that could not be written yet."""
+
+
+class Keeper:
+    """Keeps what a run has come to in a checkpoint.
+
+    Parameters
+    ----------
+    path
+        The checkpoint's folder.
+    codec
+        What its records are made of.
+    """
+
+    def __init__(self, path: Path, codec: Codec) -> None:
+        self.path, self.codec = path, codec
+        self._chains: dict[str, _Chain] = {}
+        self._n_named: Counter[str] = Counter()
+        self._failed = False
+        self.is_whole = True
+        """Whether all chains have come to their ends so far."""
+        self._lock: Any = None
+
+    # -- opening ---------------------------------------------------------------------------------
+
+    @classmethod
+    def opened(
+        cls,
+        path: Path,
+        codec: Codec,
+        identity: Mapping[str, Any],
+        begun: Mapping[str, Any] | None = None,
+    ) -> "Keeper":
+        """The checkpoint of this run, made now if there is none.
+
+        Parameters
+        ----------
+        path
+            Its folder.
+        codec
+            What its records are made of.
+        identity
+            Nested dicts of strings and numbers: all that the bits of the run depend on.
+        begun
+            Records of what it is begun with, by name; they are there as soon as it is.
+
+        Raises
+        ------
+        CheckpointError
+            If there is something else at the path, or a checkpoint of another run.
+        """
+        keeper = cls(path, codec)
+        identity = json.loads(json.dumps(identity))
+        if not path.exists():
+            keeper._create(identity, begun or {})
+        found = header_of(path)
+        keeper._take_lock()
+        differs = list(differences(found["identity"], identity))
+        if differs:
+            keeper.close()
+            raise CheckpointError(
+                f"checkpoint={str(path)!r} is of another run: {'; '.join(differs)}. Call with what "
+                "it was begun with, or give another path; to start anew, delete it"
+            )
+        for left in (*path.glob(f"{WRITING}*"), *path.parent.glob(f"{path.name}{WRITING}*")):
+            shutil.rmtree(left, ignore_errors=True)
+        return keeper
+
+    def _create(self, identity: Mapping[str, Any], begun: Mapping[str, Any]) -> None:
+        import zarr
+
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        new = self.path.with_name(f"{self.path.name}{WRITING}{uuid.uuid4().hex}")
+        header = {"format": FORMAT, "layout": LAYOUT, "identity": identity}
+        try:
+            zarr.create_group(store=new, attributes=header, zarr_format=3)
+            for name, record in begun.items():
+                write_record(new, name, self.codec.encode(record))
+            os.rename(new, self.path)
+        except BaseException as error:
+            shutil.rmtree(new, ignore_errors=True)
+            if not (isinstance(error, OSError) and self.path.exists()):  # someone else was first
+                raise
+
+    def _take_lock(self) -> None:
+        try:
+            import fcntl
+        except ImportError:  # Windows has none
+            return
+        self._lock = open(self.path / LOCK, "w")  # noqa: SIM115
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.close()
+            raise CheckpointError(
+                f"checkpoint={str(self.path)!r} is in use by another run: wait until that has "
+                "ended, or give another path"
+            ) from None
+
+    def close(self) -> None:
+        """Let others use the checkpoint."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def __enter__(self) -> "Keeper":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def numbered(self, name: str) -> str:
+        """The name with a number behind it: how often it has come up in this call."""
+        self._n_named[name] += 1
+        return f"{name}-{self._n_named[name]}"
+
+    # -- what was made once ----------------------------------------------------------------------
+
+    def remember(self, name: str, make: Callable[[], Any], *generators: np.random.Generator) -> Any:
+        """What was made under this name, made now if it was not.
+
+        Parameters
+        ----------
+        name
+            Of the record.
+        make
+            Makes a record.
+        *generators
+            Those that it draws from: they are put where they were after it.
+        """
+        if (kept := self.read(name)) is not None:
+            for rng, state in zip(generators, kept["generators"], strict=True):
+                rng.bit_generator.state = state
+            return kept["made"]
+        made = make()
+        states = [dict(rng.bit_generator.state) for rng in generators]
+        self.write(name, {"made": made, "generators": states})
+        return made
+
+    # -- chains ----------------------------------------------------------------------------------
+
+    def store_chain(self, name: str, job: Any, part: Any) -> None:
+        """Keep where a chain is, and a further part of its draws."""
+        chain = self._chains.setdefault(name, _Chain())
+        if part is not None:
+            chain.waiting.append(part)
+        while chain.waiting:
+            if not self.write(f"{name}.part-{chain.n_parts:06d}", chain.waiting[0]):
+                return
+            del chain.waiting[0]
+            chain.n_parts += 1
+        state = {"job": job, "n_parts": chain.n_parts}
+        counts = {"n_done": job.n_done, "n_total": job.n_total}
+        if self.write(f"{name}.{chain.n_states:06d}", state, counts):
+            chain.n_states += 1
+            self._remove_before(name, chain.n_states - 1)
+
+    def finish(self) -> None:
+        """Note that the run is at its end, if it is."""
+        if self.is_whole:
+            self.write("finished", True)
+
+    def chain(self, name: str) -> tuple[Any, list[Any]] | None:
+        """Where a chain is, and the parts of its draws; None if none of it can be read."""
+        chain = self._chains[name] = _Chain()
+        for number in sorted(states_of(self.path, name), reverse=True):
+            chain.n_states = max(chain.n_states, number + 1)
+            state = self.read(f"{name}.{number:06d}")
+            if state is None:
+                continue
+            parts = [self.read(f"{name}.part-{i:06d}") for i in range(state["n_parts"])]
+            if all(part is not None for part in parts):
+                chain.n_parts = len(parts)
+                return state["job"], parts
+        return None
+
+    def _remove_before(self, name: str, newest: int) -> None:
+        for number in states_of(self.path, name):
+            if number < newest:
+                shutil.rmtree(self.path / f"{name}.{number:06d}", ignore_errors=True)
+
+    # -- records ---------------------------------------------------------------------------------
+
+    def write(self, name: str, record: Any, attrs: Mapping[str, Any] | None = None) -> bool:
+        """Write a record; whether that could be done.
+
+        Warns
+        -----
+        EvidenceWarning
+            Once, if it cannot be written: the run goes on all the same.
+        """
+        encoded = self.codec.encode(record)
+        try:
+            write_record(self.path, name, encoded, attrs)
+        except OSError as error:
+            if not self._failed:
+                warn(
+                    f"checkpoint={str(self.path)!r} cannot be written to ({error}): the run goes "
+                    "on, and tries again, but until then it would go on from what is there"
+                )
+            self._failed = True
+            return False
+        self._failed = False
+        return True
+
+    def read(self, name: str) -> Any:
+        """A record; None if there is none, or it is not whole."""
+        if not (self.path / name).is_dir():
+            return None
+        try:
+            return self.codec.decode(*read_record(self.path / name))
+        except CheckpointError:
+            raise
+        except Exception as error:  # whatever Zarr makes of files that are not whole
+            warn(
+                f"{name!r} of checkpoint={str(self.path)!r} is not whole ({type(error).__name__}: "
+                f"{str(error)[:200]}), and is made again"
+            )
+            return None
+
+
+def begun_with(path: Path, name: str, codec: Codec) -> Any:
+    """A record of what the run of a checkpoint was begun with.
+
+    Raises
+    ------
+    CheckpointError
+        If there is no checkpoint at the path, or the record is not whole.
+    """
+    header_of(path)
+    record = Keeper(path, codec).read(name)
+    if record is None:
+        raise CheckpointError(f"checkpoint={str(path)!r} has no record {name!r} that is whole")
+    return record
+
+
+def header_of(path: Path) -> dict[str, Any]:
+    """Attributes of a checkpoint.
+
+    Raises
+    ------
+    CheckpointError
+        If there is none at this path.
+    """
+    try:
+        found = json.loads((path / "zarr.json").read_text())["attributes"]
+        if found["format"] == FORMAT and found["layout"] == LAYOUT:
+            return dict(found)
+        what = f"it has format {found['format']!r} and layout {found['layout']!r}"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        what = f"{type(error).__name__}: {error}"
+    raise CheckpointError(
+        f"checkpoint={str(path)!r} is no checkpoint of this package, or is not whole ({what}); "
+        "nothing in it was touched: give another path, or move it away"
+    )
+
+
+def differences(found: Any, wanted: Any, name: str = "") -> Iterator[str]:
+    """What is not the same in two nested dicts, in words."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for key in sorted({*found, *wanted}):
+            inner = f"{name} {key!r}" if name else str(key)
+            yield from differences(found.get(key), wanted.get(key), inner)
+    elif found != wanted:
+        yield f"{name}: {_short(found)} there, {_short(wanted)} here"
+
+
+def states_of(path: Path, name: str) -> list[int]:
+    """Numbers of the states of a chain that are in a checkpoint."""
+    found = (entry.name.removeprefix(f"{name}.") for entry in path.glob(f"{name}.*"))
+    return [int(number) for number in found if number.isdigit()]
+
+
+def _short(value: Any) -> str:
+    return "nothing" if value is None else f"{value!r:.80}"

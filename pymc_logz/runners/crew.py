@@ -1,0 +1,181 @@
+"""Those who do the work of a run: threads of this process, or whatever executor a user gives."""
+
+import logging
+import multiprocessing
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from concurrent.futures.process import ProcessPoolExecutor
+from typing import Any
+
+from pymc_logz.errors import WorkersLostError
+
+MOST_LOSSES = 3
+"""Times that workers may be lost before that is taken for the work's own fault."""
+
+logger = logging.getLogger("pymc.pymc_logz")
+
+
+def check_executor(executor: Any) -> None:
+    """Raise an error for what is no executor, or forks a process in which JAX has threads.
+
+    Raises
+    ------
+    TypeError
+        If it has no method ``submit``.
+    ValueError
+        If its processes would be forks of one that has loaded JAX.
+    """
+    if executor is None:
+        return
+    if not callable(getattr(executor, "submit", None)):
+        raise TypeError(
+            f"executor is a {type(executor).__name__}; give a concurrent.futures.Executor, such as "
+            "ThreadPoolExecutor(4), ProcessPoolExecutor(4, mp_context="
+            "multiprocessing.get_context('spawn')) or dask's Client.get_executor()"
+        )
+    if start_method(executor) == "fork" and "jax" in sys.modules:
+        raise ValueError(
+            f"executor={type(executor).__name__} forks this process, and forks of a process that "
+            "has loaded JAX may hang for ever; start processes afresh: ProcessPoolExecutor(2, "
+            "mp_context=multiprocessing.get_context('spawn'))"
+        )
+
+
+def start_method(executor: Any) -> str | None:
+    """How a pool of processes starts them; None if it is something else."""
+    if not isinstance(executor, ProcessPoolExecutor):
+        return None
+    context = getattr(executor, "_mp_context", None) or multiprocessing
+    method: str = context.get_start_method()
+    return method
+
+
+def n_workers(executor: Any) -> int:
+    """How many workers an executor seems to have: as often is a course sent along at first."""
+    for name in ("_max_workers", "num_workers"):
+        if isinstance(found := getattr(executor, name, None), int):
+            return found
+    client = getattr(executor, "_client", None)  # of dask
+    if client is not None and callable(getattr(client, "ncores", None)):
+        return max(1, len(client.ncores()))
+    return os.cpu_count() or 1
+
+
+class Threads(Executor):
+    """Threads that do not keep the interpreter alive, as one that hangs would.
+
+    Parameters
+    ----------
+    n
+        How many.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._max_workers = n
+        self._queue: queue.SimpleQueue[tuple[Future, Callable[[], Any]] | None]
+        self._queue = queue.SimpleQueue()
+        for _ in range(n):
+            threading.Thread(target=self._work, daemon=True).start()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
+        """As of any executor."""
+        future: Future = Future()
+        self._queue.put((future, lambda: fn(*args, **kwargs)))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Let threads end when they have done what there is; nobody waits for them."""
+        for _ in range(self._max_workers):
+            self._queue.put(None)
+
+    def _work(self) -> None:
+        while (item := self._queue.get()) is not None:
+            future, task = item
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(task())
+            except BaseException as error:
+                future.set_exception(error)
+
+
+class Crew:
+    """An executor, and what is done when its workers are lost.
+
+    Parameters
+    ----------
+    executor
+        The user's; None starts threads of this process.
+    cores
+        How many threads.
+    """
+
+    def __init__(self, executor: Any, cores: int) -> None:
+        self._given = executor
+        self._now: Any = Threads(cores) if executor is None else executor
+        self.n_workers = n_workers(self._now)
+        self.n_losses = 0
+
+    def submit(self, task: Callable[[], Any]) -> Future:
+        """A future of what a task returns."""
+        try:
+            future: Future = self._now.submit(task)
+            return future
+        except BrokenExecutor as error:
+            lost: Future = Future()
+            lost.set_exception(error)
+            return lost
+
+    def replace_lost(self, error: BaseException) -> None:
+        """See to it that there are workers again.
+
+        Raises
+        ------
+        WorkersLostError
+            If that has happened too often.
+        """
+        self.n_losses += 1
+        if self.n_losses > MOST_LOSSES:
+            raise WorkersLostError(
+                f"workers were lost {self.n_losses} times, the last time with {error!r}: the model "
+                "itself seems to end the processes that evaluate it (memory, or a library that "
+                "crashes); give max_memory=, or run it without executor to see what it does"
+            ) from error
+        logger.warning("A worker was lost (%r); its work is done again.", error)
+        if isinstance(self._now, ProcessPoolExecutor):
+            old, self._now = self._now, _same_pool(self._now)
+            if old is not self._given:
+                old.shutdown(wait=False, cancel_futures=True)
+
+    def stop(self, *, hanging: bool = False) -> None:
+        """End what was started here, and what hangs in processes."""
+        if hanging and isinstance(self._now, ProcessPoolExecutor):
+            for process in list((getattr(self._now, "_processes", None) or {}).values()):
+                process.kill()
+        if self._now is not self._given:
+            self._now.shutdown(wait=False, cancel_futures=True)
+
+
+def is_loss(error: BaseException) -> bool:
+    """Whether a task failed because of whoever did it, not because of what it does."""
+    # the class of dask's error for a task whose workers have all died, wherever it is defined
+    return isinstance(error, BrokenExecutor | CancelledError) or type(error).__name__ in (
+        "KilledWorker",
+        "FutureCancelledError",
+        "FuturesCancelledError",
+    )
+
+
+def _same_pool(pool: ProcessPoolExecutor) -> ProcessPoolExecutor:
+    """A new pool like one whose processes are gone."""
+    given: dict[str, Any] = {
+        "max_workers": getattr(pool, "_max_workers", None),
+        "mp_context": getattr(pool, "_mp_context", None),
+        "initializer": getattr(pool, "_initializer", None),
+        "initargs": getattr(pool, "_initargs", ()),
+    }
+    return ProcessPoolExecutor(**given)

@@ -1,0 +1,122 @@
+"""How far a run that is kept has come, read from its checkpoint alone."""
+
+import json
+import os
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pymc_logz.runners.checkpoint import header_of
+
+CHAIN = re.compile(r"(?P<name>.+)\.chain-(?P<chain>\d+)\.(?P<state>\d+)")
+"""Names of groups that are states of chains."""
+
+
+@dataclass(frozen=True)
+class KeptRun:
+    """What a checkpoint holds, see `resume`."""
+
+    path: Path
+    method: str
+    """``"hais"`` or ``"tempered"``."""
+    settings: dict[str, Any]
+    """What the run was asked for."""
+    versions: dict[str, str]
+    """Libraries that it was begun with."""
+    chains: dict[str, tuple[int, int]]
+    """Moves made and to be made by each chain that was begun, by name."""
+    records: tuple[str, ...]
+    """What else was made: the plan, the warm-up."""
+    is_finished: bool
+    """Whether the run came to its end."""
+    written: float
+    """When something was last written, in seconds since 1970."""
+
+    @property
+    def share_done(self) -> float:
+        """Share of the moves of the chains that were begun; 0 before there are any."""
+        done, total = (
+            (sum(column) for column in zip(*self.chains.values(), strict=True))
+            if (self.chains)
+            else (0, 0)
+        )
+        return done / total if total else 0.0
+
+    def __str__(self) -> str:
+        chains = self.settings.get("chains")
+        ends = "finished" if self.is_finished else "not finished: the same call goes on from here"
+        lines = [
+            f"{self.path}: a run of {self.method!r} with {chains} chains, {ends}",
+            f"last written {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(self.written))}",
+            f"made: {', '.join(self.records) or 'nothing yet'}",
+        ]
+        for name, (done, total) in self.chains.items():
+            lines.append(f"{name}: {done} of {total} moves ({done / max(total, 1):.0%})")
+        return "\n".join(lines)
+
+
+def resume(path: str | os.PathLike) -> KeptRun:
+    """How far a run with a checkpoint has come; to go on with it, call it again as before.
+
+    Nothing is unpickled, computed or changed, and no model is needed.
+
+    Parameters
+    ----------
+    path
+        What was given as ``checkpoint``.
+
+    Returns
+    -------
+    KeptRun
+        Its ``chains``, ``share_done``, ``is_finished``, ``settings`` and ``versions``; printed, a
+        few lines.
+
+    Raises
+    ------
+    CheckpointError
+        If there is no checkpoint at this path.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        print(lz.resume("run.zarr"))  # forward-1.chain-0: 4096 of 16384 moves (25%)
+        lz.sample_hais(model=model, checkpoint="run.zarr")  # goes on
+    """
+    path = Path(path)
+    identity = header_of(path)["identity"]
+    newest: dict[str, tuple[int, Path]] = {}
+    records, written = [], path.stat().st_mtime
+    for entry in sorted(path.iterdir()):
+        written = max(written, entry.stat().st_mtime)
+        if entry.name.startswith(".") or not entry.is_dir() or ".part-" in entry.name:
+            continue
+        if (found := CHAIN.fullmatch(entry.name)) is None:
+            records.append(entry.name)
+            continue
+        name, state = f"{found['name']}.chain-{found['chain']}", int(found["state"])
+        newest[name] = max(newest.get(name, (-1, entry)), (state, entry))
+    chains = {name: _counts(entry) for name, (_, entry) in newest.items()}
+    made = tuple(name for name in records if name not in ("seed", "asked", "finished"))
+    settings = identity["settings"]
+    return KeptRun(
+        path,
+        str(settings["method"]),
+        settings,
+        identity["versions"],
+        {name: counts for name, counts in chains.items() if counts is not None},
+        made,
+        "finished" in records,
+        written,
+    )
+
+
+def _counts(path: Path) -> tuple[int, int] | None:
+    """Moves made and to be made; None if the state is not whole."""
+    try:
+        attrs = json.loads((path / "zarr.json").read_text())["attributes"]
+        return int(attrs["n_done"]), int(attrs["n_total"])
+    except (OSError, ValueError, KeyError):
+        return None

@@ -1,0 +1,119 @@
+"""Walks: walkers of a `TemperBlock` driven block by block, at once or a part at a time."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_logz.runners.exchange import Tables
+from pymc_logz.runners.temper import TemperBlock, Walk, Walkers
+
+
+class Walking(NamedTuple):
+    """Walkers on their way: numbers and arrays only, all that the iterations to come need."""
+
+    n_made: int
+    """Iterations made."""
+    walkers: Walkers
+    fresh: np.ndarray | None = None
+    """Draws of the reference that were made and are not used yet, shape (n, d)."""
+
+
+def walk(
+    block: TemperBlock,
+    walkers: Walkers,
+    tables: Tables,
+    n_iterations: int,
+    rng: np.random.Generator,
+    *,
+    every: int = 1,
+    report: Callable[[int], None] | None = None,
+) -> tuple[Walkers, Walk]:
+    """Let walkers walk with frozen settings.
+
+    Parameters
+    ----------
+    block
+        Compiled iterations.
+    walkers
+        Where they are.
+    tables
+        Frozen settings of each level.
+    n_iterations
+        Iterations to keep; the last block is made whole.
+    rng
+        Source of all noise.
+    every
+        Keep positions of every so many iterations.
+    report
+        Told of progress.
+
+    Returns
+    -------
+    Walkers, Walk
+        Where they are, and what they did.
+    """
+    underway = Walking(0, walkers)
+    underway, part = walk_on(block, underway, tables, n_iterations, rng, every=every, report=report)
+    return underway.walkers, whole_walk([part], n_iterations, every)
+
+
+def walk_on(
+    block: TemperBlock,
+    underway: Walking,
+    tables: Tables,
+    n_iterations: int,
+    rng: np.random.Generator,
+    *,
+    every: int = 1,
+    report: Callable[[int], None] | None = None,
+    enough: Callable[[], bool] | None = None,
+) -> tuple[Walking, Walk]:
+    """Let walkers make the iterations that are left of a walk, or fewer.
+
+    Parameters
+    ----------
+    block, tables, n_iterations, rng, every, report
+        As in `walk`.
+    underway
+        Walkers after a number of iterations that is made of whole blocks.
+    enough
+        Asked after each block whether to leave the rest for another time, which changes no bit of
+        what the walkers will do.
+
+    Returns
+    -------
+    Walking, Walk
+        Where they are, and what they did in whole blocks: see `whole_walk`.
+    """
+    parts: list[Walk] = []
+    waiting: Callable[[], Walk] | None = None
+    done, walkers = underway.n_made, underway.walkers
+    fresh = block.fresh_rows(n_iterations, rng)
+    fresh.left = underway.fresh
+    while done < n_iterations and not (waiting is not None and enough is not None and enough()):
+        walkers, trace = block.launch(block.renewed(walkers, tables, fresh), tables, rng)
+        if waiting is not None:
+            parts.append(_thinned(waiting(), done - block.n_moves, every))
+        waiting = trace
+        if report is not None:
+            report(min(block.n_moves, n_iterations - done))
+        done += block.n_moves
+    if waiting is not None:
+        parts.append(_thinned(waiting(), done - block.n_moves, every))
+    return Walking(done, walkers, fresh.left), whole_walk(parts)
+
+
+def whole_walk(parts: Sequence[Walk], n_iterations: int | None = None, every: int = 1) -> Walk:
+    """Parts of one walk as one, with no more than so many iterations."""
+    joined = {
+        name: np.concatenate([getattr(part, name) for part in parts])[:n_iterations]
+        for name in Walk._fields
+    }
+    n_positions = None if n_iterations is None else n_iterations // every
+    return Walk(**{**joined, "position": joined["position"][:n_positions]})
+
+
+def _thinned(part: Walk, first: int, every: int) -> Walk:
+    """A part of a walk that begins after ``first`` iterations, with every so many positions."""
+    return part._replace(position=part.position[-(first + 1) % every :: every].copy())

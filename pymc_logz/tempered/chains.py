@@ -1,0 +1,197 @@
+"""Tempered chains as jobs: a climb, a walk to forget it, and a walk that is kept."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pymc_logz.runners.anneal import Plan
+from pymc_logz.runners.block import Block
+from pymc_logz.runners.jobs import Enough, changed_values, generator_at, state_of, with_changes
+from pymc_logz.runners.packing import mapped
+from pymc_logz.runners.temper import TemperBlock, Walk
+from pymc_logz.runners.walking import Walking, walk_on
+from pymc_logz.runners.work import Work
+from pymc_logz.tempered.settings import TemperedSettings
+from pymc_logz.tempered.warm_up import (
+    Climbing,
+    Ladder,
+    Rounds,
+    at_their_levels,
+    climb_on,
+    set_off,
+)
+
+MAX_POSITIONS = 2**24
+"""Numbers of a chain's positions that are kept to choose the posterior's draws from."""
+
+
+@dataclass(frozen=True)
+class TemperCourse:
+    """Iterations, frozen levels, and how long chains are."""
+
+    block: TemperBlock
+    ladder: Ladder
+    tune: int
+    """Moves at each level on the way up, and iterations that are forgotten."""
+    draws: int
+    """Iterations that are kept."""
+    every: int
+    """Positions of every so many of them are kept."""
+
+    @property
+    def work(self) -> Work:
+        """Where evaluations are counted."""
+        return self.block.work
+
+    def compile(self) -> None:
+        """Compile the iterations."""
+        self.block.compile()
+
+    def counted(self, work: Work) -> "TemperCourse":
+        """The same, counting elsewhere."""
+        return replace(self, block=self.block.counted(work))
+
+    def __getstate__(self) -> dict[str, Any]:
+        part, path = self.block.part(), self.block.path
+        moved = changed_values(path, part.thing.path)
+        return {
+            **self.__dict__,
+            "block": None,
+            "part": part,
+            "values": moved,
+            "sample_reference": path.sample_reference,
+        }
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        own = dict(state)
+        part, moved, draw = (own.pop(name) for name in ("part", "values", "sample_reference"))
+        own["block"] = part.along(with_changes(part.path, moved), sample_reference=draw)
+        self.__dict__.update(own)
+
+
+@dataclass(frozen=True)
+class TemperJob:
+    """Walkers of one chain on their way."""
+
+    start: np.ndarray | None
+    """Draws of the reference, shape (n, d); None once they have set off."""
+    rng: dict[str, Any]
+    """State of the generator of all noise."""
+    n_levels: int
+    tune: int
+    draws: int
+    climbing: Climbing | None = None
+    """On the way up."""
+    forgetting: Walking | None = None
+    """After that."""
+    keeping: Walking | None = None
+    """In the end."""
+    n_evaluations: int = 0
+    """Evaluations of the model so far."""
+
+    @property
+    def n_total(self) -> int:
+        """Iterations of the whole chain."""
+        return (self.n_levels + 1) * self.tune + self.draws
+
+    @property
+    def n_done(self) -> int:
+        """Iterations made."""
+        climb = self.n_levels * self.tune
+        if self.keeping is not None:
+            return climb + self.tune + min(self.keeping.n_made, self.draws)
+        if self.forgetting is not None:
+            return climb + min(self.forgetting.n_made, self.tune)
+        return 0 if self.climbing is None else self.climbing.n_levels * self.tune
+
+    def resumed(self, kept: "TemperJob") -> "TemperJob":
+        """A chain as it was kept, to be as long as this one."""
+        return replace(kept, draws=self.draws)
+
+    def advance(
+        self, course: TemperCourse, enough: Enough | None, report: Any = None
+    ) -> tuple["TemperJob", Walk | None]:
+        """Walkers further on, and what they did of what is kept; see `pymc_logz.runners.jobs`."""
+        rng, block, job = generator_at(self.rng), course.block, self
+        tables = course.ladder.tables(block.kernel)
+        if job.start is not None:
+            job = replace(job, climbing=set_off(block, course.ladder, job.start, rng), start=None)
+        if job.climbing is not None:
+            climbing = climb_on(
+                block, course.ladder, job.climbing, course.tune, rng, report, enough
+            )
+            if climbing.n_levels < course.ladder.n_levels:
+                return replace(job, climbing=climbing, rng=state_of(rng)), None
+            walkers = at_their_levels(block, climbing, rng)
+            job = replace(job, climbing=None, forgetting=Walking(0, walkers))
+        if job.forgetting is not None:
+            tune = course.tune
+            forgetting, _ = walk_on(
+                block,
+                job.forgetting,
+                tables,
+                tune,
+                rng,
+                every=tune,
+                report=report,
+                enough=enough,
+            )
+            job = replace(job, forgetting=_plain(forgetting), rng=state_of(rng))
+            if forgetting.n_made < tune:
+                return job, None
+            # draws that were made for one walk are not those of the next
+            job = replace(job, forgetting=None, keeping=Walking(0, forgetting.walkers))
+        assert job.keeping is not None
+        keeping, part = walk_on(
+            block,
+            job.keeping,
+            tables,
+            course.draws,
+            rng,
+            every=course.every,
+            report=report,
+            enough=enough,
+        )
+        return replace(job, keeping=_plain(keeping), rng=state_of(rng)), part
+
+
+def _plain(walking: Walking) -> Walking:
+    """The same in arrays of NumPy."""
+    return mapped(lambda part: part if isinstance(part, int) else np.asarray(part), walking)
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """What the chains run on, after the warm-up."""
+
+    block: TemperBlock
+    rounds: Rounds
+    compile_time: float
+    """Seconds."""
+
+    @property
+    def ladder(self) -> Ladder:
+        """Levels and their settings."""
+        return self.rounds.ladder
+
+
+def course_of(frozen: Frozen, settings: TemperedSettings) -> TemperCourse:
+    """What all chains have in common."""
+    numbers = settings.draws * frozen.block.n_walkers * frozen.block.path.n_dims
+    every = min(settings.draws, -(-numbers // MAX_POSITIONS))
+    return TemperCourse(frozen.block, frozen.ladder, settings.tune, settings.n_kept, every)
+
+
+def walking_block(
+    block: Block,
+    plan: Plan,
+    settings: TemperedSettings,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> TemperBlock:
+    """Iterations of as many walkers as were asked for, or as swaps need."""
+    n_walkers, n_levels = settings.walkers, plan.betas.size
+    if settings.exchange == "swap":
+        n_walkers = n_levels * -(-n_walkers // n_levels)
+    return TemperBlock(block, n_levels, n_walkers, settings.exchange, compile_kwargs)

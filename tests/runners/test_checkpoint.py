@@ -1,0 +1,215 @@
+"""Checkpoints: whole or not there, of this run or refused, whatever happens to the disk."""
+
+import errno
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pymc_logz.errors import CheckpointError, EvidenceWarning
+from pymc_logz.runners import checkpoint, storage
+from pymc_logz.runners.anneal import Tally, Underway
+from pymc_logz.runners.checkpoint import Keeper, begun_with
+from pymc_logz.runners.jobs import AnnealJob
+from pymc_logz.runners.records import Codec
+from pymc_logz.runners.resuming import resume
+
+pytest.importorskip("zarr", reason="checkpoints need Zarr")
+
+CODEC = Codec((AnnealJob, Underway, Tally))
+IDENTITY: dict[str, Any] = {
+    "settings": {"method": "hais", "chains": 2, "draws": 4},
+    "model": {"data": {"y": "abc"}},
+    "versions": {"pymc": "6.4"},
+}
+
+
+def opened(path: Path, **changed: Any) -> Keeper:
+    """The checkpoint of a run, of which something may be another."""
+    return Keeper.opened(path, CODEC, {**IDENTITY, **changed}, {"seed": {"state": 1}})
+
+
+def job(n_moves: int) -> AnnealJob:
+    """A chain after so many of 100 moves."""
+    rng = dict(np.random.SFC64(n_moves).state)
+    tally = Tally(np.full(3, 0.1 * n_moves), np.zeros(3), np.zeros((3, 2)))
+    return AnnealJob(None, rng, 100, 0, Underway(n_moves, (), tally))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "folder" / "run.zarr"
+
+
+def test_a_chain_is_read_as_it_was_written_last(path: Path) -> None:
+    """Would catch an older state, parts that are lost or doubled, and states that pile up."""
+    with opened(path) as keeper:
+        for n in range(1, 5):
+            keeper.store_chain("forward-1.chain-0", job(8 * n), np.full(2, float(n)))
+    with opened(path) as keeper:
+        kept = keeper.chain("forward-1.chain-0")
+        assert kept is not None
+        found, parts = kept
+        assert found.n_done == 32
+        np.testing.assert_equal(found.rng, job(32).rng)
+        np.testing.assert_array_equal(np.concatenate(parts), [1, 1, 2, 2, 3, 3, 4, 4])
+        assert keeper.chain("forward-1.chain-1") is None
+    states = [p.name for p in path.glob("forward-1.chain-0.0*")]
+    assert states == ["forward-1.chain-0.000003"]
+
+
+def test_what_was_made_is_made_once_and_generators_move_on(path: Path) -> None:
+    """Would catch a pilot that runs again, or leaves its generator where it was."""
+    rng = np.random.default_rng(1)
+    with opened(path) as keeper:
+        first = keeper.remember("plan", lambda: {"x": rng.normal(size=3)}, rng)
+    after, again = rng.normal(), np.random.default_rng(1)
+    with opened(path) as keeper:
+        second = keeper.remember("plan", lambda: pytest.fail("made twice"), again)
+    np.testing.assert_array_equal(first["x"], second["x"])
+    assert again.normal() == after
+
+
+def test_another_run_is_refused_with_what_differs(path: Path) -> None:
+    """Would catch a run that goes on from what was made of another model, data or setting."""
+    opened(path).close()
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"model": {"data": {"y": "other"}}}, "model 'data' 'y': 'abc' there, 'other' here"),
+        ({"settings": {**IDENTITY["settings"], "draws": 8}}, "settings 'draws': 4 there, 8 here"),
+        ({"versions": {"pymc": "6.5"}}, "versions 'pymc': '6.4' there"),
+        ({"posterior_draws": "x"}, "posterior_draws: nothing there, 'x' here"),
+    ]
+    for changed, message in cases:
+        with pytest.raises(CheckpointError, match=message):
+            opened(path, **changed)
+    opened(path).close()  # the one it is of is still taken
+
+
+@pytest.mark.parametrize("made", ["folder", "file", "zarr", "broken", "layout"])
+def test_something_else_at_the_path_is_left_alone(made: str, path: Path) -> None:
+    """Would catch a foreign folder that is written into, or a crash from deep inside."""
+    path.parent.mkdir()
+    contents = {
+        "zarr": '{"zarr_format": 3, "node_type": "group", "attributes": {}}',
+        "broken": '{"zarr_format": 3, "node',
+        "layout": '{"attributes": {"format": "pymc_logz checkpoint", "layout": 99}}',
+    }
+    if made == "file":
+        path.write_text("mine")
+    else:
+        path.mkdir()
+        (path / ("zarr.json" if made in contents else "mine.txt")).write_text(
+            contents.get(made, "mine")
+        )
+    before = sorted(p.name for p in path.parent.rglob("*"))
+    for call in (lambda: opened(path), lambda: resume(path)):
+        with pytest.raises(CheckpointError, match=r"no checkpoint of this package.*touched"):
+            call()
+    assert sorted(p.name for p in path.parent.rglob("*")) == before
+
+
+@pytest.mark.parametrize("harm", ["cut", "bits", "gone", "attributes"])
+def test_a_state_that_is_not_whole_gives_way_to_the_one_before(
+    harm: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Would catch garbage that is gone on from, and a run that is lost with its last state."""
+    monkeypatch.setattr(Keeper, "_remove_before", lambda *_: None)  # killed before it could
+    with opened(path) as keeper:
+        for n in (1, 2):
+            keeper.store_chain("a.chain-0", job(8 * n), None)
+    last = path / "a.chain-0.000001"
+    chunk = next(p for p in (last / "float64").rglob("*") if p.is_file() and p.name != "zarr.json")
+    if harm == "cut":
+        chunk.write_bytes(chunk.read_bytes()[:-8])
+    elif harm == "bits":
+        chunk.write_bytes(b"\1" + chunk.read_bytes()[1:])
+    elif harm == "gone":
+        shutil.rmtree(last / "float64")
+    else:
+        (last / "zarr.json").write_text("{")
+    with opened(path) as keeper:
+        with pytest.warns(EvidenceWarning, match="not whole"):
+            kept = keeper.chain("a.chain-0")
+        assert kept is not None
+        assert kept[0].n_done == 8
+        keeper.store_chain("a.chain-0", job(24), None)
+    assert json.loads((path / "a.chain-0.000002" / "zarr.json").read_text())
+
+
+def test_a_disk_that_is_full_costs_nothing_but_a_warning(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Would catch a run that ends because it could not be kept, or parts that are left out."""
+    is_full = True
+
+    def flush(folder: Path) -> None:
+        if is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with opened(path) as keeper:
+        keeper.store_chain("a.chain-0", job(8), np.full(2, 1.0))
+        monkeypatch.setattr(storage, "_flush", flush)
+        with pytest.warns(EvidenceWarning, match="No space left.*goes on"):
+            keeper.store_chain("a.chain-0", job(16), np.full(2, 2.0))
+        keeper.store_chain("a.chain-0", job(24), np.full(2, 3.0))  # told once is enough
+        kept = Keeper(path, CODEC).chain("a.chain-0")
+        assert kept is not None
+        assert (kept[0].n_done, len(kept[1])) == (8, 1)
+        is_full = False
+        keeper.store_chain("a.chain-0", job(32), np.full(2, 4.0))
+    kept = Keeper(path, CODEC).chain("a.chain-0")
+    assert kept is not None
+    assert kept[0].n_done == 32
+    np.testing.assert_array_equal(np.concatenate(kept[1])[::2], [1, 2, 3, 4])
+    assert not list(path.glob(f"{storage.WRITING}*"))
+
+
+def test_two_runs_do_not_share_a_checkpoint(path: Path) -> None:
+    """Would catch two processes that write over each other."""
+    pytest.importorskip("fcntl", reason="files cannot be locked here")
+    with opened(path), pytest.raises(CheckpointError, match="in use by another run"):
+        opened(path)
+    opened(path).close()
+
+
+def test_what_was_being_written_when_the_run_was_killed_goes(path: Path) -> None:
+    """Would catch rubbish that piles up, or is taken for a record."""
+    opened(path).close()
+    left = [path / f"{storage.WRITING}1", path.with_name(f"{path.name}{storage.WRITING}2")]
+    for folder in left:
+        folder.mkdir()
+        (folder / "zarr.json").write_text("{")
+    opened(path).close()
+    assert not any(folder.exists() for folder in left)
+    assert begun_with(path, "seed", Codec(())) == {"state": 1}
+
+
+def test_resume_tells_how_far_it_is(path: Path) -> None:
+    """Would catch counts of an old state, and a run that is called finished."""
+    with opened(path) as keeper:
+        assert resume(path).share_done == 0.0
+        keeper.write("plan", {"x": 1.0})
+        for n in (1, 2):
+            keeper.store_chain("forward-1.chain-0", job(8 * n), None)
+        keeper.store_chain("forward-1.chain-1", job(100), None)
+        kept = resume(path)
+        assert kept.chains == {"forward-1.chain-0": (16, 100), "forward-1.chain-1": (100, 100)}
+        assert (kept.share_done, kept.is_finished, kept.records) == (0.58, False, ("plan",))
+        assert "forward-1.chain-0: 16 of 100 moves (16%)" in str(kept)
+        assert "the same call goes on" in str(kept)
+        keeper.finish()
+    assert resume(path).is_finished
+    with pytest.raises(CheckpointError, match="no checkpoint"):
+        resume(path.parent)
+
+
+def test_paths_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Would catch a number that is taken for a path, and a traceback about Zarr."""
+    with pytest.raises(TypeError, match=r"checkpoint=True must be a path, such as 'run.zarr'"):
+        checkpoint.check_path(True)
+    monkeypatch.setattr(checkpoint, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"pip install pymc-logz\[checkpoint\]"):
+        checkpoint.check_path("run.zarr")
