@@ -1,6 +1,7 @@
 """Runs of every kind that can be killed and gone on with, and whether two of them are the same."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ N_GROUPS = 4
 SHORT: dict[str, Any] = {"progressbar": False, "random_seed": 7}
 
 
+@cache
 def model() -> pm.Model:
     """Groups with a common mean, of which log Z takes more than two temperatures."""
     data = np.random.default_rng(5).normal(1.0, 1.0, size=(N_GROUPS, 6))
