@@ -255,6 +255,10 @@ ANCHORS = {
     "that the model does not know": "unknown-variables",
     "one chain only": "one-chain",
     "count as draws where the proposal is zero": "boundary-draws",
+    "cannot be written to": "checkpoint-not-written",
+    "is not whole": "checkpoint-not-whole",
+    "has other bits": "other-bits",
+    "had an answer within": "time-limit",
 }
 """Part of each warning that is no status, and its anchor in ``docs/learn/troubleshooting.md``."""
 

@@ -82,6 +82,14 @@ def extend(
     --------
     .. code-block:: python
 
+        import pymc as pm
+
+        import pymc_logz as lz
+
+        with pm.Model() as model:
+            p = pm.Beta("p", 1, 1)
+            pm.Binomial("y", n=100, p=p, observed=50)
+
         tree = lz.sample_hais(model=model, checkpoint="run.zarr", random_seed=1)
         tree = lz.extend(tree, model, draws=1024)  # half of the error
     """

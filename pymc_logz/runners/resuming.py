@@ -82,8 +82,16 @@ def resume(path: str | os.PathLike) -> KeptRun:
     --------
     .. code-block:: python
 
-        print(lz.resume("run.zarr"))  # forward-1.chain-0: 4096 of 16384 moves (25%)
-        lz.sample_hais(model=model, checkpoint="run.zarr")  # goes on
+        import pymc as pm
+
+        import pymc_logz as lz
+
+        with pm.Model() as model:
+            p = pm.Beta("p", 1, 1)
+            pm.Binomial("y", n=100, p=p, observed=50)
+
+        lz.sample_hais(model=model, checkpoint="run.zarr")
+        print(lz.resume("run.zarr"))  # forward-1.chain-0: 8 of 8 moves (100%)
     """
     path = Path(path)
     identity = header_of(path)["identity"]
