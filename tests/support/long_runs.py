@@ -28,12 +28,13 @@ def model() -> pm.Model:
 
 def annealed(**options: Any) -> xr.DataTree:
     """From the prior, along temperatures that a pilot tunes."""
-    return lz.sample_hais(64, 2, model=model(), betas=96, tune=8, **SHORT, **options)
+    betas = np.linspace(0, 1, 97) ** 4
+    return lz.sample_hais(64, 2, model=model(), betas=betas, tune=8, **SHORT, **options)
 
 
 def both_ways(**options: Any) -> xr.DataTree:
     """The same, and back."""
-    given = {"betas": 48, "tune": 8, "direction": "both"}
+    given = {"betas": np.linspace(0, 1, 49) ** 4, "tune": 8, "direction": "both"}
     return lz.sample_hais(64, 2, model=model(), **given, **SHORT, **options)
 
 

@@ -1,0 +1,123 @@
+"""What long runs cost: workers, checkpoints, and time and memory by the size of the problem.
+
+``python benchmarks/long_runs.py workers`` runs about 30 s of work by one and by two processes, each
+pool warm, in turn, and prints the ratio of the wall times; ``checkpoint`` the same run with and
+without one; ``law`` seconds against rows, dimensions, temperatures and data. Each part prints one
+JSON line a measurement. Run it on a quiet machine: with other work on it the ratios mean nothing.
+"""
+
+import argparse
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+import pymc_logz as lz
+
+KERNEL = lz.kernels.Hamiltonian(step_size=0.05, scale=1.0)
+"""Fixed, so that there is no pilot and all the time is that of the chains."""
+REPEATS = 3
+
+
+def regression(n_data: int = 2000, n_dims: int = 10) -> pm.Model:
+    """Logistic regression."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(n_data, n_dims))
+    y = rng.random(n_data) < 1 / (1 + np.exp(-x @ rng.normal(size=n_dims) / 4))
+    with pm.Model() as model:
+        slopes = pm.Normal("slopes", 0, 1, shape=n_dims)
+        pm.Bernoulli("y", logit_p=x @ slopes, observed=y.astype(int))
+    return model
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    """Wall time of a call."""
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+def run(model: pm.Model, n_temperatures: int, **options: Any) -> xr.DataTree:
+    """Chains of 128 rows along a fixed ladder."""
+    given: dict[str, Any] = {"chains": 8, "draws": 128, **options}
+    shared = {"kernel": KERNEL, "random_seed": 1, "progressbar": False}
+    return lz.sample_hais(model=model, betas=n_temperatures, **shared, **given)
+
+
+def temperatures_for(model: pm.Model, wanted: float, executor: Executor) -> int:
+    """So many that one process takes about so many seconds."""
+    run(model, 64, executor=executor)
+    trial = seconds(lambda: run(model, 512, executor=executor))
+    again = seconds(lambda: run(model, 64, executor=executor))
+    return int(64 + (512 - 64) * wanted / max(trial - again, 1e-3))
+
+
+def workers(wanted: float) -> None:
+    """Two processes against one."""
+    model, spawn = regression(), get_context("spawn")
+    with (
+        ProcessPoolExecutor(1, mp_context=spawn) as one,
+        ProcessPoolExecutor(2, mp_context=spawn) as two,
+    ):
+        k = temperatures_for(model, wanted, one)
+        run(model, 64, executor=two)  # both have the model, compiled, after this
+        run(model, 64, executor=two)
+        for _ in range(REPEATS):
+            took = [seconds(lambda e=e: run(model, k, executor=e)) for e in (one, two)]
+            line = {"one": took[0], "two": took[1], "ratio": took[0] / took[1]}
+            print(json.dumps({"part": "workers", "temperatures": k, **line}), flush=True)
+
+
+def checkpoint(wanted: float) -> None:
+    """The same run in threads with and without a checkpoint."""
+    model, folder = regression(), Path(tempfile.mkdtemp())
+    run(model, 64)
+    k = int(64 + 448 * wanted / max(seconds(lambda: run(model, 512)), 1e-3))
+    for i in range(REPEATS):
+        plain = seconds(lambda: run(model, k))
+        path = folder / f"{i}.zarr"
+        kept = seconds(lambda path=path: run(model, k, checkpoint=path))
+        size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        again = seconds(lambda path=path: run(model, k, checkpoint=path))
+        line = {"plain": plain, "kept": kept, "read": again, "bytes": size}
+        print(json.dumps({"part": "checkpoint", "temperatures": k, **line}), flush=True)
+    shutil.rmtree(folder)
+
+
+def law() -> None:
+    """Seconds of sampling against one size at a time."""
+    base = {"n_data": 1000, "n_dims": 8, "temperatures": 256, "draws": 256, "chains": 2}
+    sizes: dict[str, tuple[int, ...]] = {
+        "draws": (128, 256, 512, 1024),
+        "temperatures": (128, 256, 512, 1024),
+        "n_data": (250, 1000, 4000, 16000),
+        "n_dims": (4, 8, 16, 32),
+        "chains": (1, 2, 4, 8),
+    }
+    for name, values in sizes.items():
+        for value in values:
+            at = {**base, name: value}
+            model = regression(at["n_data"], at["n_dims"])
+            options = {"draws": at["draws"], "chains": at["chains"], "cores": 1}
+            run(model, 16, **options)
+            tree = run(model, at["temperatures"], **options)
+            took = float(tree["evidence"].attrs["sampling_time"])
+            print(json.dumps({"part": "law", "size": name, "value": value, "seconds": took}))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parts = ("workers", "checkpoint", "law")
+    parser.add_argument("part", choices=parts, nargs="?", default="law")
+    parser.add_argument("--seconds", type=float, default=30.0)
+    asked = parser.parse_args()
+    {"workers": workers, "checkpoint": checkpoint}.get(asked.part, lambda _: law())(asked.seconds)

@@ -1,0 +1,184 @@
+"""Whole runs that are kept: gone on with, refused, added to."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from support.long_runs import METHODS, SHORT, annealed, differing, model, numbers_of, tempered
+
+import pymc_logz as lz
+from pymc_logz.runners import jobs, running
+from pymc_logz.runners.checkpoint import Keeper
+
+pytest.importorskip("zarr", reason="checkpoints need Zarr")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
+    pytest.mark.filterwarnings("ignore::pymc_logz.errors.EvidenceWarning"),  # runs are short
+]
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chains hand back what they have after every block."""
+    monkeypatch.setattr(running, "SECONDS", 0.0)
+
+
+@contextmanager
+def stopped_after(n_states: int) -> Iterator[None]:
+    """Ctrl-C is pressed when so many states of chains were kept."""
+    store, calls = Keeper.store_chain, iter(range(10_000))
+
+    def stored(keeper: Keeper, *args: Any) -> None:
+        store(keeper, *args)
+        if next(calls) == n_states:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Keeper, "store_chain", stored)
+        yield
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_that_was_stopped_ends_with_the_same_bits(method: str, tmp_path: Path) -> None:
+    """Would catch a pilot, a chain or a generator that is not where it was."""
+    path, run = tmp_path / "run.zarr", METHODS[method]
+    whole = numbers_of(run(cores=1))
+    for n_states in (3, 8):
+        with stopped_after(n_states), pytest.raises(KeyboardInterrupt):
+            run(checkpoint=path)
+        kept = lz.resume(path)
+        assert not kept.is_finished
+        assert 0 < kept.share_done < 1
+    found = run(checkpoint=path)
+    assert differing(numbers_of(found), whole) == []
+    assert found.attrs["checkpoint"] == str(path)
+    assert lz.resume(path).is_finished
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "Errand", lambda *_: pytest.fail("something was run again"))
+        assert differing(numbers_of(run(checkpoint=path)), whole) == []
+
+
+def other_model() -> pm.Model:
+    """The same variables, another prior."""
+    data = np.random.default_rng(5).normal(1.0, 1.0, size=(4, 6))
+    with pm.Model() as other:
+        mean = pm.Normal("mean", 0.0, 2.0)
+        spread = pm.HalfNormal("spread", 1.0)
+        groups = pm.Normal("groups", mean, spread, shape=4)
+        pm.Normal("y", groups[:, None], 1.0, observed=data)
+    return other
+
+
+def other_data() -> pm.Model:
+    """The same model, one datum apart."""
+    data = np.random.default_rng(5).normal(1.0, 1.0, size=(4, 6))
+    data[0, 0] += 1e-9
+    with pm.Model() as other:
+        mean = pm.Normal("mean", 0.0, 3.0)
+        spread = pm.HalfNormal("spread", 1.0)
+        groups = pm.Normal("groups", mean, spread, shape=4)
+        pm.Normal("y", groups[:, None], 1.0, observed=data)
+    return other
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> xr.DataTree:
+    """An annealed run that is at its end."""
+    return annealed(checkpoint=tmp_path_factory.mktemp("kept") / "run.zarr")
+
+
+def test_another_run_is_refused(kept: xr.DataTree) -> None:
+    """Would catch rows of one model that are weighted with those of another."""
+    path = kept.attrs["checkpoint"]
+    betas = np.linspace(0, 1, 97) ** 4
+    given: dict[str, Any] = {"betas": betas, "tune": 8, "checkpoint": path, **SHORT}
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"model": other_model()}, "model 'log density'"),
+        ({"model": other_data()}, "model 'data' 'y'"),
+        ({"model": model(), "random_seed": 8}, "random_seed"),
+        ({"model": model(), "tune": 9}, "settings 'tune': 8 there, 9 here"),
+        ({"model": model(), "betas": np.linspace(0, 1, 97)}, "settings 'betas'"),
+        ({"model": model(), "compile_kwargs": {"mode": "FAST_COMPILE"}}, "backend: 'jax' there"),
+    ]
+    for changed, message in cases:
+        with pytest.raises(lz.CheckpointError, match=message):
+            lz.sample_hais(64, 2, **{**given, **changed})
+    with pytest.raises(lz.CheckpointError, match="'method': 'hais' there, 'tempered' here"):
+        lz.sample_tempered(64, 2, model=model(), checkpoint=path, **SHORT)
+
+
+def test_a_run_without_a_seed_goes_on_with_its_own(tmp_path: Path) -> None:
+    """Would catch a run that is refused, or starts anew, because nobody knows its seed."""
+    given: dict[str, Any] = {"model": model(), "betas": 16, "progressbar": False}
+    given["checkpoint"] = tmp_path / "run.zarr"
+    one, two = (lz.sample_hais(16, 2, **given) for _ in range(2))
+    assert differing(numbers_of(one), numbers_of(two)) == []
+
+
+def test_more_rows_are_added_and_none_run_again(
+    kept: xr.DataTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Would catch rows that are run twice, left out, or of another plan."""
+    n_rows, advance = [], jobs.AnnealJob.advance
+
+    def counted(job: Any, *args: Any) -> Any:
+        n_rows.append(0 if job.start is None else len(job.start))
+        return advance(job, *args)
+
+    monkeypatch.setattr(jobs.AnnealJob, "advance", counted)
+    more = lz.extend(kept, model(), draws=192, progressbar=False)
+    assert sum(n_rows) == 2 * 192
+    old, new = (tree["weighted_posterior"]["log_weight"] for tree in (kept, more))
+    assert new.sizes == {"chain": 2, "draw": 256}
+    np.testing.assert_array_equal(new.isel(draw=slice(64)), old)
+    assert len(np.unique(new)) == 512
+    assert float(more["evidence"]["mcse"][0]) < float(kept["evidence"]["mcse"][0])
+    difference = float(more["evidence"]["log_z"][0] - kept["evidence"]["log_z"][0])
+    assert abs(difference) < 4 * float(kept["evidence"]["mcse"][0])
+    n_rows.clear()
+    again = lz.extend(kept, model(), draws=192, progressbar=False)
+    assert differing(numbers_of(again), numbers_of(more)) == []
+    assert sum(n_rows) == 0
+    further = lz.extend(more, model(), draws=8, progressbar=False)
+    assert sum(n_rows) == 2 * 8
+    np.testing.assert_array_equal(
+        further["weighted_posterior"]["log_weight"].isel(draw=slice(256)), new
+    )
+    assert json.loads(further.attrs["settings"])["more"] == [192, 8]
+
+
+def test_walkers_walk_on(tmp_path: Path) -> None:
+    """Would catch walkers that start anew, or draws that are lost between the two parts."""
+    path = tmp_path / "run.zarr"
+    tree = tempered(checkpoint=path)
+    more = lz.extend(tree, model(), draws=160, progressbar=False)
+    old, new = (one["tempering"]["log_ratio"] for one in (tree, more))
+    assert new.sizes["draw"] == 256
+    np.testing.assert_array_equal(new.isel(draw=slice(96)), old)
+    assert np.all(np.isfinite(new))
+    apart = (more["evidence"]["log_z"] - tree["evidence"]["log_z"]).item()
+    assert abs(apart) < 4 * float(tree["evidence"]["mcse"][0])
+    # the call that began the run still has what it had
+    assert differing(numbers_of(tempered(checkpoint=path)), numbers_of(tree)) == []
+
+
+def test_what_cannot_be_added_to_is_told(kept: xr.DataTree, tmp_path: Path) -> None:
+    """Would catch a traceback from inside, or rows of another kernel."""
+    plain = annealed(cores=1)
+    with pytest.raises(ValueError, match=r"was not kept.*checkpoint='run.zarr'"):
+        lz.extend(plain, model(), draws=8)
+    with pytest.raises(TypeError, match="idata is a str"):
+        lz.extend("run.zarr", model(), draws=8)  # type: ignore[arg-type]
+    with pytest.raises(lz.CheckpointError, match="model 'data' 'y'"):
+        lz.extend(kept, other_data(), draws=8, progressbar=False)
+    with pytest.raises(ValueError, match="draws=1 must be a whole number of at least 2"):
+        lz.extend(kept, model(), draws=1)
+    posterior = xr.DataTree.from_dict({"posterior": kept["posterior"].to_dataset()})
+    with pytest.raises(ValueError, match="only runs of sample_hais and sample_tempered"):
+        lz.extend(posterior, model(), draws=8)
