@@ -42,8 +42,7 @@ from pymc_logz.trees.layout import evidence_dataset, make_tree
 if TYPE_CHECKING:
     import pymc as pm
 
-N_PILOT = 256
-LEAST_CARRIED = 0.2
+N_PILOT, LEAST_CARRIED = 256, 0.2
 
 
 class LogZTracker:
