@@ -69,6 +69,23 @@ def copy_mathjax(app: Sphinx, error: Exception | None) -> None:
         shutil.copy(Path(spec.origin).parent / "static" / "mathjax" / "tex-svg-full.js", target)
 
 
+def add_picture(
+    app: Sphinx, what: str, name: str, found: object, options: object, lines: list[str]
+) -> None:
+    """The picture of a figure of a good run below its docstring."""
+    short = name.rpartition(".plot_")[2]
+    if (HERE / "_static" / "plots" / f"{short}_good.png").exists():
+        lines += [
+            "",
+            f".. image:: /_static/plots/{short}_good.png",
+            f"   :alt: What {name} draws of a good run",
+            "",
+            f"How to read it, and what a bad run looks like: :ref:`plot gallery <plot-{short}>`.",
+        ]
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
+    # after numpydoc, which takes the docstring apart
+    app.connect("autodoc-process-docstring", add_picture, priority=900)
     app.connect("build-finished", copy_mathjax)

@@ -10,6 +10,7 @@ from support.scripts import ROOT
 from pymc_logz.errors import ANCHORS, STATUS_SENTENCES, EvidenceWarning, anchor_of, warn
 
 PAGE = (ROOT / "docs" / "learn" / "troubleshooting.md").read_text(encoding="utf-8")
+PAGE = PAGE.replace("\\<", "<")  # which a page would take for HTML
 ON_PAGE = re.findall(r"^\(([\w-]+)\)=$", PAGE, re.MULTILINE)
 
 
