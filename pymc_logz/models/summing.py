@@ -90,13 +90,15 @@ def summed_out(whole: FlatModel, *, whatever_is_left: bool = False) -> FlatModel
     whatever_is_left
         Whether it is fine if no variable is left.
     """
-    if not whole.continuous.size and not whatever_is_left:
-        return NotSummed("no continuous variable is left")
     model = whole.model
     kept = kept_for(model)
     made = kept.get("summed", lambda: _made(whole, kept))
     if isinstance(made, NotSummed):
         return made
+    if not whole.continuous.size and not whatever_is_left:
+        return NotSummed(
+            "no continuous variable is left, and sample_hais(sum_out=True) has log Z as the sum"
+        )
     flat, summed = made
     return replace(flat, values=summed.data.values(), summed=summed)
 
