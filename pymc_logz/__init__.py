@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
     from pymc_logz.posterior.own_proposal import importance_sampling
     from pymc_logz.posterior.sensitivity import evidence_sensitivity
     from pymc_logz.runners.resuming import resume
+    from pymc_logz.several import evidence_of_models
     from pymc_logz.step_methods import HAIS, ConstrainedHMC, PartialMomentumHMC, SimulatedTempering
     from pymc_logz.tempered.sampling import sample_tempered
     from pymc_logz.tempered.tracking import LogZTracker
@@ -71,6 +72,7 @@ __all__ = [
     "energies",
     "estimators",
     "evidence",
+    "evidence_of_models",
     "evidence_sensitivity",
     "extend",
     "generator_form",
@@ -125,6 +127,7 @@ _HOMES = {
     "posterior.own_proposal": ("importance_sampling",),
     "posterior.sensitivity": ("evidence_sensitivity",),
     "runners.resuming": ("resume",),
+    "several": ("evidence_of_models",),
     "step_methods": ("HAIS", "ConstrainedHMC", "PartialMomentumHMC", "SimulatedTempering"),
     "tempered.sampling": ("sample_tempered",),
     "tempered.tracking": ("LogZTracker",),

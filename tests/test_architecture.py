@@ -33,6 +33,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("posterior", "plots"),
     ("step_methods",),
     ("choosing", "extending"),
+    ("several",),
     ("__init__",),
 )
 FLOOR_OF = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}

@@ -26,8 +26,11 @@ from pymc_logz.pilot.planning import make_plan
 from pymc_logz.pilot.reference import check_start
 from pymc_logz.runners.anneal import Annealed, Plan, anneal
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.executor import run_tasks
+from pymc_logz.runners.crew import n_workers
+from pymc_logz.runners.executor import default_cores, run_tasks
+from pymc_logz.runners.jobs import AnnealCourse, AnnealJob, state_of
 from pymc_logz.runners.progress import progress_bar, report_beta, report_count
+from pymc_logz.runners.running import Running
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.trees.kinds import PER_DATUM
 from pymc_logz.trees.layout import RunRecord, evidence_of_rows, make_tree
@@ -35,6 +38,8 @@ from pymc_logz.trees.layout import RunRecord, evidence_of_rows, make_tree
 if TYPE_CHECKING:
     import pymc as pm
 
+AHEAD = 4
+"""Batches for each worker whose starts are drawn at a time."""
 ROWS_PER_BATCH = 2048
 """Particles of all data rows of a batch together: enough to make a step's fixed cost small."""
 MAX_ELEMENTS = 2**22
@@ -56,6 +61,7 @@ def marginal_log_likelihood(
     kernel: Kernel | str | None = None,
     tune: int = 64,
     target_accept: float | None = None,
+    executor: Any = None,
     cores: int | None = None,
     random_seed: Any = None,
     progressbar: bool = True,
@@ -82,6 +88,9 @@ def marginal_log_likelihood(
         Particles per data row, at least 2.
     betas, kernel, tune, target_accept, random_seed, progressbar, compile_kwargs
         As in `sample_hais`; the ladder is shared by all data rows.
+    executor
+        Who runs the batches, in place of threads of this process: any
+        ``concurrent.futures.Executor``. It changes the wall time, never the result.
     cores
         Batches that run at the same time. It changes the wall time, never the result. None runs as
         many as there are processors.
@@ -150,7 +159,8 @@ def marginal_log_likelihood(
         kernel=as_kernel(kernel),
         tune=tune,
         target_accept=target_accept,
-        cores=(os.cpu_count() or 1) if cores is None else cores,
+        cores=default_cores(cores, os.cpu_count() or 1, executor),
+        running=Running(executor),
         reference="prior",
         target_variance=TARGET_VARIANCE,
     )
@@ -253,28 +263,51 @@ def run_batches(
     progress: Any,
 ) -> list[BatchResult | None]:
     """Anneal fresh particles for each batch, with a generator of its own; None if interrupted."""
-    lock = threading.Lock()
     n_parts, k = len(batches), plan.n_temperatures
     line = f"Annealing: {k} temperatures, {n_parts} batches"
     report = report_count(progress, line, n_parts * k, f"fewer draws than {settings.draws}")
 
-    def run(data: np.ndarray, rng: np.random.Generator) -> BatchResult:
-        n_rows = len(data) * settings.draws
-        with lock:  # prior draws share one compiled function
-            start = block.path.sample_reference(rng, n_rows)
-        annealed = anneal(block.given(data, n_rows), plan, start, rng, report)
-        weights = annealed.log_weight.reshape(len(data), -1)
-        nothing = np.empty(0)
-        return BatchResult(
-            [importance_log_z(log_weight, method="hais") for log_weight in weights],
-            annealed._replace(
-                position=nothing, log_reference=nothing, log_ratio=nothing, log_weight=nothing
-            ),
-        )
+    lock, generators = threading.Lock(), spawn_generators(rng, len(batches))
 
-    generators = spawn_generators(rng, len(batches))
-    tasks = [partial(run, *pair) for pair in zip(batches, generators, strict=True)]
-    return run_tasks(tasks, settings.cores)  # type: ignore[return-value]
+    def start(data: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        with lock:  # prior draws share one compiled function
+            return block.path.sample_reference(rng, len(data) * settings.draws)
+
+    def run(data: np.ndarray, rng: np.random.Generator) -> BatchResult:
+        rows = start(data, rng)
+        return reduced(anneal(block.given(data, len(rows)), plan, rows, rng, report), len(data))
+
+    if settings.running.is_plain:
+        tasks = [partial(run, *pair) for pair in zip(batches, generators, strict=True)]
+        return run_tasks(tasks, settings.cores)  # type: ignore[return-value]
+    course, results = AnnealCourse(block, plan), []
+    # no more starts at a time than keep workers busy
+    n_ahead = AHEAD * n_workers(settings.running.executor)
+    for first in range(0, n_parts, n_ahead):
+        part = slice(first, first + n_ahead)
+        jobs = [
+            AnnealJob(start(data, rng), state_of(rng), k, data=data)
+            for data, rng in zip(batches[part], generators[part], strict=True)
+        ]
+        found = settings.how.run(f"batches from {first}", course, jobs, report)
+        results += [
+            None if one is None else reduced(one.job.result(plan), len(data))
+            for one, data in zip(found, batches[part], strict=True)
+        ]
+        if None in results:  # interrupted
+            break
+    return results + [None] * (n_parts - len(results))
+
+
+def reduced(annealed: Annealed, n_data: int) -> BatchResult:
+    """What is kept of a batch of so many data rows."""
+    weights, nothing = annealed.log_weight.reshape(n_data, -1), np.empty(0)
+    return BatchResult(
+        [importance_log_z(log_weight, method="hais") for log_weight in weights],
+        annealed._replace(
+            position=nothing, log_reference=nothing, log_ratio=nothing, log_weight=nothing
+        ),
+    )
 
 
 def collect(
