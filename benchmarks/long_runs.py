@@ -2,8 +2,9 @@
 
 ``python benchmarks/long_runs.py workers`` runs about 30 s of work by one and by two processes, each
 pool warm, in turn, and prints the ratio of the wall times; ``checkpoint`` the same run with and
-without one; ``law`` seconds of processors against rows, dimensions, temperatures, data, chains. Each part prints one
-JSON line a measurement. Run it on a quiet machine: with other work on it the ratios mean nothing.
+without one; ``law`` seconds of processors against rows, dimensions, temperatures, data, chains.
+Each part prints one JSON line a measurement. Run it on a quiet machine: with other work on it the
+ratios mean nothing.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -117,7 +119,7 @@ def law() -> None:
             options = {"draws": at["draws"], "chains": at["chains"], "cores": 1}
             run(model, 16, **options)  # compiles
             few, all_of_them = (
-                cpu_seconds(lambda k=k: run(model, k, **options)) for k in (16, at["temperatures"])
+                cpu_seconds(partial(run, model, k, **options)) for k in (16, at["temperatures"])
             )
             line = {"size": name, "value": value, "cpu_seconds": all_of_them - few}
             print(json.dumps({"part": "law", **line}), flush=True)
