@@ -84,7 +84,7 @@ first = tree["evidence"].to_dataset().isel(estimator=0)
 print(lz.__name__, float(first["log_z"]), str(first["status"].item()), first.sizes)
 assert abs(float(first["log_z"]) + 4.6151) < 0.2
 """
-EXTRAS = ("", "[jax]", "[dask]")
+EXTRAS = nox.project.load_toml(ROOT / "pyproject.toml")["project"]["optional-dependencies"]
 
 
 def check_contents(wheel: Path, sdist: Path) -> None:
@@ -121,7 +121,8 @@ def package(session: nox.Session) -> None:
         if subprocess.run([uv, "python", "find", version], capture_output=True).returncode:
             missing.append(version)
             continue
-        wanted = [f"pymc-logz{extra} @ {wheel.as_uri()}" for extra in EXTRAS]
+        extras = ["", *(f"[{extra}]" for extra in EXTRAS)]
+        wanted = [f"pymc-logz{extra} @ {wheel.as_uri()}" for extra in extras]
         for what in [*wanted, f"pymc-logz @ {sdist.as_uri()}"]:
             empty = home / "empty"
             run(uv, "venv", "-q", "--clear", "-p", version, str(empty))
