@@ -133,7 +133,9 @@ def compare(simulator, share):
     shown = {"exact": tree}
     for radius in RADII[simulator.prey_only]:
         name = f"epsilon = {radius:g}"
-        shown[name] = by_chains(lz.abc_slice, model, tree, radius, updates // 8)
+        found = by_chains(lz.abc_slice, model, tree, radius, updates // 8)
+        if radius < max(RADII[simulator.prey_only]):  # which fits into no picture with the others
+            shown[name] = found
         by_chains(lz.abc_mcmc, model, tree, radius, updates)
     by_rejection(model, simulator, int(share * N_REJECTION))
     return shown
@@ -141,31 +143,30 @@ def compare(simulator, share):
 
 def draw(simulator, trees):
     """The paper's figure 2: histograms of the log rates, and populations that were accepted."""
-    figure, axes = plt.subplots(len(trees), 5, figsize=(12, 1.7 * len(trees)), layout="constrained")
-    for row, (name, tree) in zip(axes, trees.items(), strict=True):
-        log_rates = np.log(tree["posterior"]["z"].to_numpy()).reshape(-1, len(NAMES))
-        for ax, title, values, truth in zip(
-            row, NAMES, log_rates.T, np.log(simulator.setting.truth), strict=False
-        ):
-            ax.hist(values, 40, color="#3f6fb0", density=True)
-            ax.axvline(truth, color="#b0483f", lw=1)
+    figure, axes = plt.subplots(len(trees), 5, figsize=(12, 1.9 * len(trees)), layout="constrained")
+    log_rates = {
+        name: np.log(tree["posterior"]["z"].to_numpy()).reshape(-1, len(NAMES))
+        for name, tree in trees.items()
+    }
+    for j, (title, truth) in enumerate(zip(NAMES, simulator.setting.truth, strict=True)):
+        everywhere = np.concatenate([values[:, j] for values in log_rates.values()])
+        bins = np.linspace(*np.quantile(everywhere, [0.001, 0.999]), 60)
+        for ax, values in zip(axes[:, j], log_rates.values(), strict=True):
+            ax.hist(values[:, j], bins, color="#3f6fb0", density=True)
+            ax.axvline(np.log(truth), color="#b0483f", lw=1)
             ax.set_yticks([])
-            if row is axes[0]:
-                ax.set_title(f"log {title}", fontsize=9)
-        row[0].set_ylabel(name, fontsize=9)
-        rng = np.random.default_rng(1)
-        z, noise = exact_draws(tree, 3, rng)
+        axes[0, j].set_title(f"log {title}", fontsize=9)
+    times = np.arange(1, simulator.setting.n_steps + 1)
+    for ax, first, (name, tree) in zip(axes[:, 4], axes[:, 0], trees.items(), strict=True):
+        first.set_ylabel(name, fontsize=9)
+        z, noise = exact_draws(tree, 3, np.random.default_rng(1))
         u = np.log(z) - simulator.prior_mean
         states = replace(simulator, prey_only=False).output(u, noise.reshape(len(u), -1))
-        times = np.arange(1, simulator.setting.n_steps + 1)
         for one in states.reshape(len(u), -1, 2):
-            row[4].plot(times, one[:, 0], color="#2a7f62", lw=0.7, alpha=0.7)
-            row[4].plot(times, one[:, 1], color="#c98a2b", lw=0.7, alpha=0.7)
-        row[4].plot(times, simulator.setting.states, "k.", ms=1.5)
+            ax.plot(times, one[:, 0], color="#2a7f62", lw=0.7, alpha=0.7)
+            ax.plot(times, one[:, 1], color="#c98a2b", lw=0.7, alpha=0.7)
+        ax.plot(times, simulator.setting.states, "k.", ms=1.5)
     axes[0, 4].set_title("prey and predators; data black", fontsize=9)
-    for column in axes.T[:4]:
-        for ax in column[1:]:
-            ax.sharex(column[0])
     figure.savefig("abc_posteriors.png", dpi=130)
 
 
