@@ -106,8 +106,10 @@ def sample_hais(
     reference
         What the path starts from. ``"learned"`` fits a mixture of Student-t components to the rows
         that a pilot carried from the prior, with a small share of the prior, and takes it if it
-        covers those rows; ``"laplace"`` does the same with one component that has the curvature at
-        the posterior's mode; otherwise the path starts from the prior. ``"prior"`` is the paper's
+        covers those rows. In more than 16 dimensions, of which most are normal given at most six
+        others, it takes nested Laplace approximations. ``"laplace"`` does the same as the first
+        with one component that has the curvature at the posterior's mode; otherwise the path
+        starts from the prior. ``"prior"`` is the paper's
         path. A DataTree with a group ``posterior`` has its draws fitted, unchecked. None is
         ``"learned"``, or ``"prior"`` where ``betas`` are given or rows go in both directions. log Z
         is the same number, its error is not. Another PyMC model of the same variables, whose

@@ -5,13 +5,18 @@ a shape, and what one misses is the narrow end, which rows do not find again. Ro
 are divided by a spread that is log-linear in its parents have the shape of a cloud.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from itertools import combinations_with_replacement
+from typing import Any, NamedTuple
 
 import numpy as np
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
 from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 
+from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.paths.shrinkage import shrunk_covariances
 
 CLEAR, FAINT = 0.25, 0.1
@@ -29,48 +34,209 @@ RIDGE = 1e-9
 """Penalty of coefficients, in units of the number of rows."""
 
 
+class Features(NamedTuple):
+    """What locations, spreads and turns follow: products of three out of 1 and the m parents.
+
+    One-hot rows choose the factors, shape (F, m + 1) each.
+    """
+
+    one: Any
+    other: Any
+    third: Any
+
+    @classmethod
+    def constant(cls, n_parents: int) -> "Features":
+        """Just 1."""
+        first = np.eye(1, n_parents + 1)
+        return cls(first, first, first)
+
+    @classmethod
+    def linear(cls, n_parents: int) -> "Features":
+        """The parents themselves."""
+        each, first = np.eye(n_parents + 1)[1:], np.eye(1, n_parents + 1)
+        return cls(each, *[np.repeat(first, n_parents, axis=0)] * 2)
+
+    @classmethod
+    def cubic(cls, n_parents: int) -> "Features":
+        """Products of up to three parents, no three of them different."""
+        each = np.eye(n_parents + 1)
+        chosen = combinations_with_replacement(range(n_parents + 1), 3)
+        kept = [three for three in chosen if any(three) and len({*three} - {0}) < 3]
+        columns = np.array(kept, dtype=int).reshape(-1, 3).T
+        return cls(*(each[column] for column in columns))
+
+    def of(self, parents: Any) -> Any:
+        """Features (n, F) of parents (n, m), which may be symbolic."""
+        one, other, third = self.factors(parents)
+        return one * other * third
+
+    def factors(self, parents: Any) -> list[Any]:
+        """The three factors of each."""
+        return [chosen[:, 0] + parents @ chosen[:, 1:].T for chosen in self]
+
+    def gradient(self, parents: Any, by_features: Any) -> Any:
+        """Gradient by parents (n, m), from that by features (n, F)."""
+        one, other, third = self.factors(parents)
+        return (
+            (by_features * other * third) @ self.one[:, 1:]
+            + (by_features * one * third) @ self.other[:, 1:]
+            + (by_features * one * other) @ self.third[:, 1:]
+        )
+
+
 @dataclass(frozen=True)
 class Funnel:
-    """``y = (x - centre - lean u) exp(-slope u)`` with u the parents' ``x - centre``.
+    """``x = centre + lean f + turn(f) (exp(slope f) y)``, from evened rows y to rows x of a model.
 
-    Parents are themselves only shifted, so that the map has an inverse in closed form, whose volume
-    is ``exp(sum(slope u))``.
+    Features f are functions of some entries of y, the parents, which are only shifted, or turned
+    among themselves. ``turn(f)`` is the identity and a sum of matrices, one for each feature of its
+    own, whose determinant does not depend on f. So the map has an inverse in closed form, whose
+    volume is ``exp(log_turn + sum(slope f))``.
     """
 
     centre: np.ndarray
     """Shape (d,)."""
     parents: np.ndarray
     """One-hot rows, shape (m, d)."""
+    features: Features
+    """F features that locations and spreads follow."""
     lean: np.ndarray
-    """How locations follow the parents, shape (d, m)."""
+    """How locations follow, shape (d, F); zero for parents."""
     slope: np.ndarray
-    """How logs of spreads follow the parents, shape (d, m)."""
+    """How logs of spreads follow, shape (d, F); zero for parents."""
+    turning: Features | None = None
+    """T features that the turn follows, the first of them 1; None is no turn."""
+    turn: np.ndarray | None = None
+    """A matrix for each, shape (T, d, d), parents' rows being of the first, and of parents only."""
+    log_turn: float = 0.0
+    """Log of the turn's volume."""
+    reach: float = np.inf
+    """Bound of what parents count for: a product of them is no guide far out."""
 
     @classmethod
     def none(cls, n_dims: int) -> "Funnel":
         """The map that leaves rows as they are."""
-        empty = np.zeros((n_dims, 0))
-        return cls(np.zeros(n_dims), empty.T, empty, empty)
+        nothing = np.zeros((n_dims, 0))
+        return cls(np.zeros(n_dims), nothing.T, Features.linear(0), nothing, nothing)
 
     def evened(self, rows: np.ndarray) -> np.ndarray:
         """Rows (n, d) evened out."""
         apart = rows - self.centre
         of_parents = apart @ self.parents.T
-        spread = np.exp(self._exponent(of_parents))
-        return np.asarray((apart - of_parents @ self.lean.T) / spread)
+        if self.turn is not None and len(self.parents):
+            own = np.eye(len(self.parents)) + self.parents @ self.turn[0] @ self.parents.T
+            of_parents = np.linalg.solve(own, of_parents.T).T
+        bounded = np.clip(of_parents, -self.reach, self.reach)
+        follows = self.features.of(bounded)
+        apart = apart - follows @ self.lean.T
+        return np.asarray(self._turned_back(apart, bounded) / np.exp(self._exponent(follows)))
 
     def restored(self, evened: np.ndarray) -> np.ndarray:
         """Rows (n, d) of which these are evened out."""
-        of_parents = evened @ self.parents.T
-        spread = np.exp(self._exponent(of_parents))
-        return np.asarray(self.centre + evened * spread + of_parents @ self.lean.T)
+        bounded = np.clip(evened @ self.parents.T, -self.reach, self.reach)
+        follows = self.features.of(bounded)
+        wide = evened * np.exp(self._exponent(follows))
+        if self.turn is not None and self.turning is not None:
+            wide = wide + np.einsum("nt,tij,nj->ni", self.turning.of(bounded), self.turn, wide)
+        return np.asarray(self.centre + wide + follows @ self.lean.T)
 
     def log_volume(self, evened: np.ndarray) -> np.ndarray:
         """Log of the volume that evened rows (n, d) stand for, shape (n,)."""
-        return np.asarray(self._exponent(evened @ self.parents.T).sum(axis=1))
+        bounded = np.clip(evened @ self.parents.T, -self.reach, self.reach)
+        exponent = self._exponent(self.features.of(bounded))
+        return np.asarray(exponent.sum(axis=1) + self.log_turn)
 
-    def _exponent(self, of_parents: np.ndarray) -> Any:
-        return np.clip(of_parents @ self.slope.T, -MAX_EXPONENT, MAX_EXPONENT)
+    @property
+    def terms(self) -> "FunnelTerms":
+        """Arrays that a compiled path takes."""
+        d, m = len(self.centre), len(self.parents)
+        turning = Features(*np.zeros((3, 0, m + 1))) if self.turning is None else self.turning
+        turn = np.zeros((0, d, d)) if self.turn is None else self.turn
+        scalars = np.asarray(self.log_turn), np.asarray(self.reach)
+        own = self.centre, self.parents, *self.features, self.lean, self.slope
+        return FunnelTerms(*own, *turning, turn, *scalars)
+
+    def _turned_back(self, apart: np.ndarray, bounded: np.ndarray) -> np.ndarray:
+        if self.turn is None or self.turning is None:
+            return apart
+        whole = np.eye(apart.shape[1])
+        if len(self.turn) == 1:
+            return np.linalg.solve(whole + self.turn[0], apart.T).T
+        back = np.empty_like(apart)
+        for i, features in enumerate(self.turning.of(bounded)):  # a matrix for each row
+            back[i] = np.linalg.solve(whole + np.tensordot(features, self.turn, 1), apart[i])
+        return back
+
+    def _exponent(self, follows: np.ndarray) -> Any:
+        return np.clip(follows @ self.slope.T, -MAX_EXPONENT, MAX_EXPONENT)
+
+
+class FunnelTerms(NamedTuple):
+    """A `Funnel` as arrays, or as symbolic variables."""
+
+    centre: Any
+    parents: Any
+    one: Any
+    other: Any
+    third: Any
+    lean: Any
+    slope: Any
+    turning_one: Any
+    turning_other: Any
+    turning_third: Any
+    turn: Any
+    log_turn: Any
+    reach: Any
+
+    @classmethod
+    def symbolic_shapes(cls, d: int) -> tuple[tuple[int | None, ...], ...]:
+        """Static shapes of symbolic variables for rows of length d."""
+        factors = ((None, None),) * 3
+        return (d,), (None, d), *factors, (d, None), (d, None), *factors, (None, d, d), (), ()
+
+    def evened(
+        self, rows: TensorVariable, of_rows: Callable[[TensorVariable], Evaluation]
+    ) -> Evaluation:
+        """Evaluation of a path at evened rows (n, d): densities of those, and their gradients.
+
+        Parameters
+        ----------
+        rows
+            Symbolic.
+        of_rows
+            Evaluation of the path at rows of the model.
+        """
+        d = rows.type.shape[1]
+        of_parents = rows @ self.parents.T
+        bounded = pt.clip(of_parents, -self.reach, self.reach)
+        features = Features(self.one, self.other, self.third)
+        follows = features.of(bounded)
+        turning = Features(self.turning_one, self.turning_other, self.turning_third)
+        weights = turning.of(bounded)
+        exponent = pt.clip(follows @ self.slope.T, -MAX_EXPONENT, MAX_EXPONENT)
+        spread = pt.exp(exponent)
+        wide = rows * spread
+        flat = self.turn.reshape((-1, d))
+        parts = (wide @ flat.T).reshape((rows.shape[0], -1, d))
+        turned = wide + (parts * weights[:, :, None]).sum(axis=1)
+        found = of_rows(self.centre + turned + follows @ self.lean.T)
+        inside = pt.eq(bounded, of_parents)
+
+        def by_evened(gradient: TensorVariable, of_volume: float) -> TensorVariable:
+            shared = (weights[:, :, None] * gradient[:, None]).reshape((rows.shape[0], -1))
+            own = (gradient + shared @ flat) * spread
+            by_follows = gradient @ self.lean + (own * rows + of_volume) @ self.slope
+            by_weights = (parts * gradient[:, None]).sum(axis=2)
+            by_parents = features.gradient(bounded, by_follows)
+            by_parents += turning.gradient(bounded, by_weights)
+            return own + (by_parents * inside) @ self.parents
+
+        return Evaluation(
+            found.log_reference + exponent.sum(axis=1) + self.log_turn,
+            found.log_ratio,
+            by_evened(found.grad_log_reference, 1.0),
+            by_evened(found.grad_log_ratio, 0.0),
+        )
 
 
 def fitted_funnel(rows: np.ndarray, prior: np.ndarray) -> Funnel | None:
@@ -116,7 +282,8 @@ def fitted_funnel(rows: np.ndarray, prior: np.ndarray) -> Funnel | None:
     # back from standard units; a child's spread is in its own units
     lean *= scale[:, None] / scale[parents]
     slope /= scale[parents]
-    return Funnel(centre, np.eye(rows.shape[1])[parents], lean, slope)
+    linear = Features.linear(len(parents))
+    return Funnel(centre, np.eye(rows.shape[1])[parents], linear, lean, slope)
 
 
 def spreads_that_follow(rows: np.ndarray) -> np.ndarray:

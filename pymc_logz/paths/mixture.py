@@ -15,7 +15,7 @@ from pytensor.tensor.variable import TensorVariable
 from scipy.special import logsumexp
 
 from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.paths.funnels import MAX_EXPONENT, Funnel
+from pymc_logz.paths.funnels import Funnel, FunnelTerms
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation
 
 MAX_PADDED_DIMS = 64
@@ -46,13 +46,24 @@ class MixtureTerms(NamedTuple):
     owner: Any
     """1 where a row of ``whitening`` belongs to a component, else 0, shape (K, K * d)."""
     centre: Any
-    """This and what follows are the `Funnel` that points are evened out by; shape (d,)."""
+    """This and what follows are the `FunnelTerms` of what points are evened out by."""
     parents: Any
-    """Shape (m, d)."""
+    one: Any
+    other: Any
+    third: Any
     lean: Any
-    """Shape (d, m)."""
     slope: Any
-    """Shape (d, m)."""
+    turning_one: Any
+    turning_other: Any
+    turning_third: Any
+    turn: Any
+    log_turn: Any
+    reach: Any
+
+    @property
+    def of_funnel(self) -> FunnelTerms:
+        """What points are evened out by."""
+        return FunnelTerms(*self[-len(FunnelTerms._fields) :])
 
 
 @dataclass(frozen=True)
@@ -119,10 +130,7 @@ class Mixture:
             whitening,
             (whitening * centres).sum(axis=1),
             np.repeat(np.eye(k), d, axis=1),
-            funnel.centre,
-            funnel.parents,
-            funnel.lean,
-            funnel.slope,
+            *funnel.terms,
         )
 
 
@@ -152,14 +160,13 @@ def prior_alone(funnel: Funnel) -> MixtureTerms:
     k = int(d <= MAX_PADDED_DIMS)
     height, one = np.full(k, -np.inf), np.ones(k)
     whitening, offset, owner = np.zeros((k * d, d)), np.zeros(k * d), np.ones((k, k * d))
-    of_funnel = (funnel.centre, funnel.parents, funnel.lean, funnel.slope)
-    return MixtureTerms(0.0, 0.0, height, one, whitening, offset, owner, *of_funnel)
+    return MixtureTerms(0.0, 0.0, height, one, whitening, offset, owner, *funnel.terms)
 
 
 def _opening(d: int) -> tuple[MixtureTerms, Callable[..., Evaluation]]:
     """Symbolic mixtures in d dimensions, and what they make of a path from the prior."""
     of_components = ((), (), (None,), (None,), (None, d), (None,), (None, None))
-    shapes = (*of_components, (d,), (None, d), (d, None), (d, None))
+    shapes = (*of_components, *FunnelTerms.symbolic_shapes(d))
     terms = MixtureTerms(
         *(
             pt.tensor(name, dtype="float64", shape=shape)
@@ -197,31 +204,7 @@ def from_mixture(
         Log density of the mixture, log target less that, and their gradients, all of them by the
         evened rows.
     """
-    return _mixed(terms, rows, _evened(terms, rows, of_prior))
-
-
-def _evened(
-    terms: MixtureTerms,
-    rows: TensorVariable,
-    of_prior: Callable[[TensorVariable], Evaluation],
-) -> Evaluation:
-    """Evaluation of the path from the prior, as densities of evened rows: see `Funnel`."""
-    of_parents = rows @ terms.parents.T
-    exponent = pt.clip(of_parents @ terms.slope.T, -MAX_EXPONENT, MAX_EXPONENT)
-    spread = pt.exp(exponent)
-    found = of_prior(terms.centre + rows * spread + of_parents @ terms.lean.T)
-
-    def by_evened(gradient: TensorVariable, of_volume: float) -> TensorVariable:
-        own = gradient * spread
-        by_parents = gradient @ terms.lean + (own * rows + of_volume) @ terms.slope
-        return own + by_parents @ terms.parents
-
-    return Evaluation(
-        found.log_reference + exponent.sum(axis=1),
-        found.log_ratio,
-        by_evened(found.grad_log_reference, 1.0),
-        by_evened(found.grad_log_ratio, 0.0),
-    )
+    return _mixed(terms, rows, terms.of_funnel.evened(rows, of_prior))
 
 
 def _mixed(terms: MixtureTerms, rows: TensorVariable, of_prior: Evaluation) -> Evaluation:

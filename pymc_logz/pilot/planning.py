@@ -28,6 +28,7 @@ from pymc_logz.pilot.learned import (
     n_target_rows,
     objection,
 )
+from pymc_logz.pilot.nested import nested_laplace
 from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.pilot.posterior import is_sampled, sampled_reference
 from pymc_logz.pilot.reference import (
@@ -124,6 +125,10 @@ def plan_run(
     local
         Whether the reference may be fitted to gradients; see `learned_reference`.
     """
+    if settings.reference_asked == "learned":
+        nested = plan_nested(prepared, block, settings, rng, report)
+        if nested is not None:
+            return nested
     for more in (1, MORE_ROWS):
         stages, reference = look(prepared, block, settings, rng, report, more=more, local=local)
         moved = reference.start(block)
@@ -157,6 +162,24 @@ def plan_run(
         start = moved.path.sample_reference(rng, MORE_ROWS * block.n_rows)
         stages = walk(moved, settings, start, rng, report)
     return from_stages(reference.start(block), settings, stages, rng, reference)
+
+
+def plan_nested(
+    prepared: Prepared,
+    block: Block,
+    settings: RunSettings,
+    rng: np.random.Generator,
+    report: Any = None,
+) -> Planned | None:
+    """Plan from nested Laplace approximations; None where the model has none that hold."""
+    found = nested_laplace(prepared, block, rng)
+    if found is None:
+        return None
+    check_start(prepared, block, prepared.prior(rng, block.n_rows))
+    reference, ends = found
+    moved = reference.start(block)
+    stages = walk(moved, settings, moved.path.sample_reference(rng, block.n_rows), rng, report)
+    return refine(moved, settings, stages, rng, reference, ends)[0]
 
 
 def look(

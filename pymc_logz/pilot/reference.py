@@ -43,7 +43,7 @@ class Reference:
     """What a path starts from, and why."""
 
     taken: str
-    """``"learned"``, ``"laplace"``, ``"draws"`` or ``"prior"``."""
+    """``"learned"``, ``"nested_laplace"``, ``"laplace"``, ``"draws"`` or ``"prior"``."""
     reason: str
     """In a sentence without a full stop."""
     mixture: Mixture | None = None

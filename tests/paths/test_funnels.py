@@ -6,16 +6,38 @@ import pytensor.tensor as pt
 import pytest
 from support.checks import make_rng
 
-from pymc_logz.paths.funnels import Funnel, fitted_funnel, spreads_that_follow
+from pymc_logz.paths.funnels import Features, Funnel, fitted_funnel, spreads_that_follow
 from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.paths.mixture import MixtureTerms, from_mixture, prior_alone
 
+PARENTS = np.eye(4)[[0, 1]]
 BENT = Funnel(
     np.array([0.3, -1.0, 0.5, 2.0]),
-    np.eye(4)[[0, 1]],
+    PARENTS,
+    Features.linear(2),
     np.array([[0, 0], [0, 0], [0.3, -0.5], [0.2, 0.1]]),
     np.array([[0, 0], [0, 0], [0.7, 0.0], [0.5, -0.4]]),
 )
+
+
+def turned() -> Funnel:
+    """A map with all there is: products of parents, and a turn that follows them."""
+    rng = make_rng("turned")
+    lean, slope = 0.2 * rng.normal(size=(2, 4, 9))
+    lean[:2] = slope[:2] = 0.0
+    turn = np.zeros((10, 4, 4))
+    turn[0, :2, :2], turn[0, 2:, 2:] = 0.3 * rng.normal(size=(2, 2, 2))
+    basis = np.eye(4) + turn[0]
+    # the turn is that basis times a unit triangular matrix, so that its volume is the basis's own
+    turn[1:, 2:, 3] = 0.4 * rng.normal(size=(9, 1)) * basis[2:, 2]
+    turning = Features(*(np.vstack([np.eye(1, 3), part]) for part in Features.cubic(2)))
+    volume = float(np.linalg.slogdet(basis)[1])
+    centre = np.array([0.3, -1.0, 0.5, 2.0])
+    maps = Features.cubic(2), lean, slope
+    return Funnel(centre, PARENTS, *maps, turning, turn, volume, reach=1.5)
+
+
+MAPS = pytest.mark.parametrize("funnel", [BENT, turned()], ids=["bent", "turned"])
 
 
 def hierarchy(label: str, n: int, tau: float = 1.5, n_groups: int = 6) -> np.ndarray:
@@ -26,29 +48,32 @@ def hierarchy(label: str, n: int, tau: float = 1.5, n_groups: int = 6) -> np.nda
     return np.column_stack([mu, log_tau, groups])
 
 
-def test_rows_come_back() -> None:
+@MAPS
+def test_rows_come_back(funnel: Funnel) -> None:
     """Catches an inverse of the wrong order, or with another centre."""
     rows = make_rng("rows").normal(size=(50, 4))
-    np.testing.assert_allclose(BENT.restored(BENT.evened(rows)), rows, atol=1e-12)
+    np.testing.assert_allclose(funnel.restored(funnel.evened(rows)), rows, atol=1e-12)
     flat = Funnel.none(4)
     np.testing.assert_array_equal(flat.evened(rows), rows)
     np.testing.assert_array_equal(flat.log_volume(rows), 0.0)
 
 
-def test_volume_is_that_of_the_jacobian() -> None:
+@MAPS
+def test_volume_is_that_of_the_jacobian(funnel: Funnel) -> None:
     """Catches a volume of the wrong sign, or of the map the other way round."""
     at = make_rng("volume").normal(size=4)
     step = 1e-6
     columns = [
-        (BENT.restored((at + step * e)[None]) - BENT.restored((at - step * e)[None]))[0]
+        (funnel.restored((at + step * e)[None]) - funnel.restored((at - step * e)[None]))[0]
         for e in np.eye(4)
     ]
     jacobian = np.array(columns).T / (2 * step)
     expected = np.linalg.slogdet(jacobian)[1]
-    assert BENT.log_volume(at[None])[0] == pytest.approx(expected, abs=1e-6)
+    assert funnel.log_volume(at[None])[0] == pytest.approx(expected, abs=1e-6)
 
 
-def test_densities_of_evened_rows_have_their_gradients() -> None:
+@MAPS
+def test_densities_of_evened_rows_have_their_gradients(funnel: Funnel) -> None:
     """Catches a chain rule that leaves a parent, or the volume, out."""
     rows = pt.tensor("rows", dtype="float64", shape=(None, 4))
 
@@ -56,7 +81,7 @@ def test_densities_of_evened_rows_have_their_gradients() -> None:
         prior, ratio = -0.5 * (x**2).sum(axis=1), -pt.exp(x[:, 2]) - (x[:, 0] - x[:, 3]) ** 2
         return Evaluation(prior, ratio, *(pt.grad(value.sum(), x) for value in (prior, ratio)))
 
-    terms = MixtureTerms(*(pt.constant(np.asarray(t, dtype=float)) for t in prior_alone(BENT)))
+    terms = MixtureTerms(*(pt.constant(np.asarray(t, dtype=float)) for t in prior_alone(funnel)))
     point = pt.tensor("point", dtype="float64", shape=(None, 4))
     inner = of_prior(point)
     found = from_mixture(
@@ -67,8 +92,8 @@ def test_densities_of_evened_rows_have_their_gradients() -> None:
     function = pytensor.function([rows], list(found), mode="FAST_COMPILE")
     at = make_rng("gradients").normal(size=(3, 4))
     values = function(at)
-    model_rows = BENT.restored(at)
-    expected = -0.5 * (model_rows**2).sum(axis=1) + BENT.log_volume(at)
+    model_rows = funnel.restored(at)
+    expected = -0.5 * (model_rows**2).sum(axis=1) + funnel.log_volume(at)
     np.testing.assert_allclose(values[0], expected)
     step = 1e-6
     for i, e in enumerate(np.eye(4)):

@@ -1,0 +1,177 @@
+"""Modes, and curvatures there, of some entries of a row given the others: Newton's method."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_logz.runners.block import Block
+
+MAX_STEPS = 12
+LENGTHS = np.array([1.0, 0.4, 0.1, 0.02])
+"""Parts of a step of Newton's method that are tried together."""
+DIFFERENCE = 1e-5
+"""Step of the differences of gradients, in units of a conditional standard deviation."""
+FLAT = 1e-6
+"""Least curvature of a direction, in units of the largest: where there is none, a step is long."""
+SETTLED = 0.02
+"""Nats that a further step promises, below which a mode is found."""
+CLOSE = 0.2
+"""The same, below which the curvature at the last point is that at the mode."""
+QUADRATIC = 1e-3
+"""Relative error of a step's promise, below which the curvature is taken to be the same all along
+it."""
+ROWS_PER_LOOK = 4096
+"""Rows whose gradients are held at once."""
+
+
+class Modes(NamedTuple):
+    """K conditional modes."""
+
+    inner: np.ndarray
+    """Shape (K, n)."""
+    precision: np.ndarray
+    """Minus the second derivatives there, shape (K, n, n)."""
+    log_marginal: np.ndarray
+    """Log density of the given entries by Laplace's method, shape (K,); -inf without a mode."""
+
+
+@dataclass(frozen=True)
+class Conditionals:
+    """The density of ``inner`` entries of a row given the ``outer`` ones, without its constant."""
+
+    block: Block
+    """On the path from the prior, whose gradients are taken and counted."""
+    inner: np.ndarray
+    """Columns, shape (n,)."""
+    outer: np.ndarray
+    """The others, shape (m,)."""
+
+    def rows(self, outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
+        """Whole rows of both parts, shape (K, d)."""
+        rows = np.empty((len(inner), len(self.inner) + len(self.outer)))
+        rows[:, self.outer], rows[:, self.inner] = outer, inner
+        return rows
+
+    def at(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log target of rows (K, d), shape (K,), and its gradients by the inner entries (K, n)."""
+        evaluation = self.block.looked_at(rows)[0].evaluation
+        with np.errstate(invalid="ignore"):
+            value = np.add(evaluation.log_reference, evaluation.log_ratio)
+            slope = np.add(evaluation.grad_log_reference, evaluation.grad_log_ratio)
+        return np.where(np.isnan(value), -np.inf, value), slope[:, self.inner]
+
+    def modes(self, outer: np.ndarray, start: np.ndarray, scale: np.ndarray) -> Modes:
+        """Climb to the mode of the inner entries for each of K settings of the outer ones.
+
+        Parameters
+        ----------
+        outer
+            Shape (K, m).
+        start
+            Where to climb from, shape (K, n).
+        scale
+            Rough standard deviations of the inner entries, shape (n,).
+        """
+        k, n = start.shape
+        inner, precision = start.copy(), np.tile(np.eye(n), (k, 1, 1))
+        value, slope = self.at(self.rows(outer, inner))
+        scales, found = np.tile(scale, (k, 1)), np.zeros(k, dtype=bool)
+        moving = np.flatnonzero(np.isfinite(value))
+        for _ in range(MAX_STEPS):
+            if not moving.size:
+                break
+            curved = self._curvature(outer[moving], inner[moving], slope[moving], scales[moving])
+            alive = np.isfinite(curved).all(axis=(1, 2))
+            moving, curved = moving[alive], curved[alive]
+            if not moving.size:
+                break
+            precision[moving] = curved
+            scales[moving] = 1 / np.sqrt(np.einsum("kii->ki", curved))
+            step = np.linalg.solve(curved, slope[moving][..., None])[..., 0]
+            promise = np.sum(step * slope[moving], axis=1)
+            t, new_value, new_slope = self._along(outer[moving], inner[moving], step)
+            gain = new_value - value[moving]
+            better = gain > 0
+            risen = moving[better]
+            inner[risen] += t[better, None] * step[better]
+            value[risen], slope[risen] = new_value[better], new_slope[better]
+            left = np.linalg.solve(curved, slope[moving][..., None])[..., 0]
+            left = 0.5 * np.sum(left * slope[moving], axis=1)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                kept = np.abs(gain / (t * (1 - t / 2) * promise) - 1) < QUADRATIC
+            done = (left < SETTLED) & (kept | (promise < CLOSE))
+            found[moving[done]] = True
+            moving = moving[~done & (better | (promise < CLOSE))]
+        sign, log_det = np.linalg.slogdet(precision)
+        constant = 0.5 * n * np.log(2 * np.pi)
+        log_marginal = np.where(found & (sign > 0), value - 0.5 * log_det + constant, -np.inf)
+        return Modes(inner, precision, log_marginal)
+
+    def climbed(self, outer: np.ndarray, start: np.ndarray, precision: np.ndarray) -> np.ndarray:
+        """Where rows get by steps that one curvature guides, NaN for those that get nowhere.
+
+        Parameters
+        ----------
+        outer
+            One setting, shape (m,).
+        start
+            Shape (K, n).
+        precision
+            Shape (n, n).
+        """
+        inner, given = start.copy(), np.tile(outer, (len(start), 1))
+        value, slope = self.at(self.rows(given, inner))
+        settled = np.zeros(len(start), dtype=bool)
+        for _ in range(4 * MAX_STEPS):
+            step = np.linalg.solve(precision, slope.T).T
+            settled |= 0.5 * np.sum(step * slope, axis=1) < SETTLED
+            moving = np.flatnonzero(~settled & np.isfinite(value))
+            if not moving.size:
+                break
+            t, new_value, new_slope = self._along(given[moving], inner[moving], step[moving])
+            better = new_value > value[moving]
+            if not better.any():
+                break
+            risen = moving[better]
+            inner[risen] += t[better, None] * step[risen]
+            value[risen], slope[risen] = new_value[better], new_slope[better]
+        return np.where((settled & np.isfinite(value))[:, None], inner, np.nan)
+
+    def _along(
+        self, outer: np.ndarray, inner: np.ndarray, step: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The best of several lengths of a step: its length, and value and gradient there."""
+        k, n = inner.shape
+        tried = inner[:, None] + LENGTHS[:, None] * step[:, None]
+        rows = self.rows(np.repeat(outer, LENGTHS.size, axis=0), tried.reshape(-1, n))
+        value, slope = self.at(rows)
+        slope = slope.reshape(k, LENGTHS.size, n)
+        value = value.reshape(k, LENGTHS.size)
+        value = np.where(np.isfinite(slope).all(axis=2), value, -np.inf)
+        best = np.argmax(value, axis=1)
+        each = np.arange(k)
+        return LENGTHS[best], value[each, best], slope[each, best]
+
+    def _curvature(
+        self, outer: np.ndarray, inner: np.ndarray, slope: np.ndarray, scale: np.ndarray
+    ) -> np.ndarray:
+        """Minus the second derivatives, made positive, shape (K, n, n), from differences."""
+        k, n = inner.shape
+        found = np.empty((k, n, n))
+        size = max(1, ROWS_PER_LOOK // n)
+        for first in range(0, k, size):
+            part = slice(first, first + size)
+            moved = inner[part, None] + DIFFERENCE * scale[part, :, None] * np.eye(n)
+            rows = self.rows(np.repeat(outer[part], n, axis=0), moved.reshape(-1, n))
+            change = self.at(rows)[1].reshape(-1, n, n) - slope[part, None]
+            found[part] = -change / (DIFFERENCE * scale[part, :, None])
+        found = 0.5 * (found + found.transpose(0, 2, 1))
+        whole = np.isfinite(found).all(axis=(1, 2))
+        unit = 1 / np.sqrt(np.maximum(np.abs(np.einsum("kii->ki", found[whole])), 1e-300))
+        values, vectors = np.linalg.eigh(found[whole] * unit[:, :, None] * unit[:, None])
+        values = np.maximum(np.abs(values), FLAT * np.abs(values).max(axis=1, keepdims=True))
+        vectors = vectors / unit[:, :, None]
+        found[whole] = (vectors * values[:, None]) @ vectors.transpose(0, 2, 1)
+        found[~whole] = np.nan
+        return found

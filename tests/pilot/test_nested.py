@@ -1,0 +1,209 @@
+"""Nested Laplace approximations: a reference that normal entries given a few others make."""
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from scipy import optimize, stats
+from scipy.special import logsumexp
+from support.checks import make_rng
+
+import pymc_logz as lz
+from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.models.normal_parts import normal_columns
+from pymc_logz.models.preparation import prepare
+from pymc_logz.paths.funnels import Features
+from pymc_logz.pilot import nested
+from pymc_logz.pilot.conditional_modes import Conditionals
+from pymc_logz.pilot.planning import block_for
+from pymc_logz.runners.block import Block
+
+N = 20
+Y = np.cumsum(np.random.default_rng(3).normal(0, 0.4, N)) + np.random.default_rng(4).normal(0, 1, N)
+
+
+def walk() -> pm.Model:
+    """A walk as a sum of steps, not centred: its conditional axes turn with both spreads."""
+    with pm.Model() as model:
+        step = pm.HalfNormal("step", 1)
+        noise = pm.HalfNormal("noise", 1)
+        steps = pm.Normal("steps", 0, 1, shape=N)
+        pm.Normal("y", step * pt.cumsum(steps), noise, observed=Y)
+    return model
+
+
+def walk_log_z() -> float:
+    """Steps integrated out in closed form, both spreads on a grid."""
+    walked = np.minimum.outer(np.arange(1, N + 1), np.arange(1, N + 1))
+    u = np.linspace(-7, 2.5, 150)
+    log_f = [
+        stats.multivariate_normal(cov=np.exp(2 * a) * walked + np.exp(2 * b) * np.eye(N)).logpdf(Y)
+        + stats.halfnorm.logpdf(np.exp([a, b])).sum()
+        + a
+        + b
+        for a in u
+        for b in u
+    ]
+    return float(logsumexp(log_f) + 2 * np.log(u[1] - u[0]))
+
+
+def counts(n: int = 18) -> pm.Model:
+    """Counts of groups whose log rates have a common mean and spread."""
+    y = np.random.default_rng(5).poisson(np.exp(np.random.default_rng(6).normal(1, 0.7, n)))
+    with pm.Model() as model:
+        mean = pm.Normal("mean", 0, 2)
+        spread = pm.HalfNormal("spread", 1)
+        log_rate = pm.Normal("log_rate", mean, spread, shape=n)
+        pm.Poisson("y", pm.math.exp(log_rate), observed=y)
+    return model
+
+
+def counts_log_z(n: int = 18) -> float:
+    """Rates one by one on a grid, their mean and spread on another."""
+    y = np.random.default_rng(5).poisson(np.exp(np.random.default_rng(6).normal(1, 0.7, n)))
+    rate = np.linspace(-8, 8, 1601)
+    of_rate = stats.poisson.logpmf(y[:, None], np.exp(rate))
+    means, logs = np.linspace(-2, 4, 61), np.linspace(-4, 1.6, 71)
+    terms = [
+        logsumexp(of_rate + stats.norm.logpdf(rate, a, np.exp(b)), axis=1).sum()
+        + n * np.log(rate[1] - rate[0])
+        + stats.norm.logpdf(a, 0, 2)
+        + stats.halfnorm.logpdf(np.exp(b))
+        + b
+        for a in means
+        for b in logs
+    ]
+    steps = (means[1] - means[0]) * (logs[1] - logs[0])
+    return float(logsumexp(terms) + np.log(steps))
+
+
+def two_modes() -> pm.Model:
+    """A coefficient at 3 or at -3, among eighteen that are normal."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 3, shape=18)
+        pm.Normal("y", x[1:], 1, observed=np.linspace(-1, 1, 17))
+        at = [-0.5 * (x[0] - place) ** 2 / 0.2**2 for place in (3, -3)]
+        pm.Potential("two", pt.logaddexp(*at))
+    return model
+
+
+def made(model: pm.Model, seed: int) -> tuple[nested.Reference, Block] | None:
+    """The reference, and the moves on the path from the prior."""
+    rng = np.random.default_rng(seed)
+    prepared = prepare(model, rng)
+    block = block_for(prepared, HaisSettings(), None)
+    found = nested.nested_laplace(prepared, block, rng)
+    return None if found is None else (found[0], block)
+
+
+def test_normal_entries_are_told_by_their_prior() -> None:
+    """Catches a transformed variable, or one of heavy tails, taken for normal."""
+    with pm.Model() as model:
+        a = pm.Normal("a", 0, 1, shape=2)
+        pm.HalfNormal("b", 1)
+        pm.MvNormal("c", a, np.eye(2))
+        pm.StudentT("d", 3)
+        pm.GaussianRandomWalk("e", 0.0, 1.0, init_dist=pm.Normal.dist(0, 1), shape=3)
+        pm.GaussianRandomWalk("f", 0.0, 1.0, init_dist=pm.StudentT.dist(3), shape=3)
+        pm.ZeroSumNormal("g", shape=3)
+        pm.Normal("h", 0, 1, transform=pm.distributions.transforms.Interval(-1, 1))
+        pm.AR("i", rho=np.array([0.5]), sigma=1.0, init_dist=pm.Normal.dist(0, 1), shape=4)
+        pm.Normal("y", a[0], 1, observed=0.0)
+    flat = prepare(model, np.random.default_rng(0)).flat
+    owners = {flat.owners[j] for j in normal_columns(flat)}
+    assert owners == {"a", "c", "e", "g", "i"}
+
+
+def test_modes_and_curvatures_are_those_of_an_optimiser() -> None:
+    """Catches a curvature of the wrong sign, and a climb that stops on its way."""
+    rng = make_rng("modes")
+    prepared = prepare(counts(), rng)
+    block = block_for(prepared, HaisSettings(), None)
+    inner = normal_columns(prepared.flat)
+    parts = Conditionals(block, inner, np.setdiff1d(np.arange(20), inner))
+    outer = np.array([[-0.5], [0.3]])
+    found = parts.modes(outer, np.zeros((2, 19)), np.ones(19))
+    log_p = prepared.flat.model.compile_logp()
+
+    def value(x: np.ndarray, given: np.ndarray) -> float:
+        row = parts.rows(given[None], x[None])[0]
+        return float(-log_p(prepared.flat.named_values(row)))
+
+    for given, mode, precision, log_marginal in zip(outer, *found, strict=True):
+        best = optimize.minimize(value, np.zeros(19), (given,), method="BFGS", tol=1e-6)
+        np.testing.assert_allclose(mode, best.x, atol=0.02)
+        laplace = -best.fun + 9.5 * np.log(2 * np.pi) - np.linalg.slogdet(precision)[1] / 2
+        assert log_marginal == pytest.approx(laplace, abs=0.02)
+        step = np.linalg.cholesky(np.linalg.inv(precision))[:, 0]
+        there = value(best.x + step, given) + value(best.x - step, given) - 2 * best.fun
+        assert there == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize(("build", "exact"), [(walk, walk_log_z), (counts, counts_log_z)])
+def test_log_z_is_exact_and_cheap(build: object, exact: object) -> None:
+    """Catches a map of the wrong volume, and one that no longer fits where axes turn."""
+    model, log_z = build(), exact()  # type: ignore[operator]
+    found = []
+    for seed in range(3):
+        tree = lz.sample_hais(model=model, random_seed=seed, progressbar=False)
+        evidence = tree["evidence"].dataset.isel(estimator=0)
+        assert evidence.attrs["reference"] == "nested_laplace"
+        assert evidence["status"].item() == "ok"
+        cost = sum(evidence.attrs[f"{part}_row_gradients"] for part in ("pilot", "run"))
+        assert cost < 60_000
+        found.append((float(evidence["log_z"]), float(evidence["mcse"])))
+    values, errors = np.array(found).T
+    assert np.all(errors < 0.05)
+    assert np.all(np.abs(values - log_z) < 4 * errors)
+    assert abs(values.mean() - log_z) < 4 * np.sqrt(np.mean(errors**2) / 3)
+
+
+def test_axes_that_turn_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights are even with the map, and were it blind to how axes turn they would not be."""
+    whole = made(walk(), 1)
+    assert whole is not None
+    put_together = nested._put_together
+
+    def without_turn(parts, peak, features, location, width, turn):  # type: ignore[no-untyped-def]
+        turn = turn.copy()
+        turn[1:] = 0.0
+        return put_together(parts, peak, features, location, width, turn)
+
+    monkeypatch.setattr(nested, "_put_together", without_turn)
+    blind = made(walk(), 1)
+
+    def share(found: tuple[nested.Reference, Block] | None) -> float:
+        if found is None:
+            return 0.0
+        reference, block = found
+        moved = reference.start(block)
+        log_weight = moved.evaluate(moved.path.sample_reference(np.random.default_rng(0), 2048))
+        return float(lz.weights.weight_ess(log_weight)) / 2048
+
+    assert share(whole) > 0.5
+    assert share(blind) < 0.5 * share(whole)
+
+
+@pytest.mark.filterwarnings("ignore:the model has potentials")
+def test_other_conditional_modes_are_seen() -> None:
+    """Catches a reference that has one of two modes: the run from it would miss half of Z."""
+    assert made(two_modes(), 1) is None
+
+
+def test_few_dimensions_and_many_others_are_left_alone() -> None:
+    """Catches a fit where nothing says that it holds."""
+    with pm.Model() as model:
+        spread = pm.HalfNormal("spread", 1, shape=18)
+        x = pm.Normal("x", 0, spread)
+        pm.Normal("y", x, 1, observed=np.linspace(-2, 2, 18))
+    assert made(model, 1) is None
+    assert made(counts(8), 1) is None
+
+
+def test_features_are_all_products_of_up_to_three() -> None:
+    """Catches a feature that is missing, or has none of its parents."""
+    features = Features.cubic(2)
+    at = np.array([[2.0, 3.0]])
+    expected = [2.0, 3.0, 4.0, 6.0, 9.0, 8.0, 12.0, 18.0, 27.0]
+    assert sorted(features.of(at)[0]) == sorted(expected)
+    assert Features.cubic(0).of(np.zeros((1, 0))).shape == (1, 0)
