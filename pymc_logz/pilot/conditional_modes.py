@@ -21,6 +21,8 @@ CLOSE = 0.2
 QUADRATIC = 1e-3
 """Relative error of a step's promise, below which the curvature is taken to be the same all along
 it."""
+CLIMB_STEPS, LONGEST = 24, 1.0
+"""Steps of rows that climb, and their length in outer entries, in standard deviations."""
 ROWS_PER_LOOK = 4096
 """Rows whose gradients are held at once."""
 
@@ -54,12 +56,14 @@ class Conditionals:
         return rows
 
     def at(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Log target of rows (K, d), shape (K,), and its gradients by the inner entries (K, n)."""
+        """Log target of rows (K, d), shape (K,), and its gradients (K, d)."""
+        if not len(rows):
+            return np.empty(0), np.empty_like(rows)
         evaluation = self.block.looked_at(rows)[0].evaluation
         with np.errstate(invalid="ignore"):
             value = np.add(evaluation.log_reference, evaluation.log_ratio)
             slope = np.add(evaluation.grad_log_reference, evaluation.grad_log_ratio)
-        return np.where(np.isnan(value), -np.inf, value), slope[:, self.inner]
+        return np.where(np.isnan(value), -np.inf, value), slope
 
     def modes(self, outer: np.ndarray, start: np.ndarray, scale: np.ndarray) -> Modes:
         """Climb to the mode of the inner entries for each of K settings of the outer ones.
@@ -75,7 +79,7 @@ class Conditionals:
         """
         k, n = start.shape
         inner, precision = start.copy(), np.tile(np.eye(n), (k, 1, 1))
-        value, slope = self.at(self.rows(outer, inner))
+        value, slope = self._inner_at(outer, inner)
         scales, found = np.tile(scale, (k, 1)), np.zeros(k, dtype=bool)
         moving = np.flatnonzero(np.isfinite(value))
         for _ in range(MAX_STEPS):
@@ -108,35 +112,40 @@ class Conditionals:
         log_marginal = np.where(found & (sign > 0), value - 0.5 * log_det + constant, -np.inf)
         return Modes(inner, precision, log_marginal)
 
-    def climbed(self, outer: np.ndarray, start: np.ndarray, precision: np.ndarray) -> np.ndarray:
-        """Where rows get by steps that one curvature guides, NaN for those that get nowhere.
+    def climbed(
+        self, start: np.ndarray, outer_scale: np.ndarray, precision: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Whole rows after steps uphill, and their log target.
 
         Parameters
         ----------
-        outer
-            One setting, shape (m,).
         start
-            Shape (K, n).
+            Shape (K, d).
+        outer_scale
+            Standard deviations that guide steps of the outer entries, shape (m,).
         precision
-            Shape (n, n).
+            Curvature that guides those of the inner ones, shape (n, n).
         """
-        inner, given = start.copy(), np.tile(outer, (len(start), 1))
-        value, slope = self.at(self.rows(given, inner))
-        settled = np.zeros(len(start), dtype=bool)
-        for _ in range(4 * MAX_STEPS):
-            step = np.linalg.solve(precision, slope.T).T
-            settled |= 0.5 * np.sum(step * slope, axis=1) < SETTLED
-            moving = np.flatnonzero(~settled & np.isfinite(value))
-            if not moving.size:
-                break
-            t, new_value, new_slope = self._along(given[moving], inner[moving], step[moving])
-            better = new_value > value[moving]
-            if not better.any():
-                break
-            risen = moving[better]
-            inner[risen] += t[better, None] * step[risen]
-            value[risen], slope[risen] = new_value[better], new_slope[better]
-        return np.where((settled & np.isfinite(value))[:, None], inner, np.nan)
+        rows, length = start.copy(), np.ones(len(start))
+        value, slope = self.at(rows)
+        for _ in range(CLIMB_STEPS):
+            step = np.zeros_like(rows)
+            step[:, self.outer] = slope[:, self.outer] * outer_scale**2
+            step[:, self.inner] = np.linalg.solve(precision, slope[:, self.inner].T).T
+            # none is so long that it jumps over whatever is there
+            far = np.max(np.abs(step[:, self.outer]) / outer_scale, axis=1, initial=0.0)
+            tried = rows + (length / np.maximum(far / LONGEST, 1.0))[:, None] * step
+            new_value, new_slope = self.at(tried)
+            better = (new_value > value) & np.isfinite(new_slope).all(axis=1)
+            rows[better], value[better] = tried[better], new_value[better]
+            slope[better] = new_slope[better]
+            length = np.where(better, np.minimum(2 * length, 1.0), length / 4)
+        return rows, value
+
+    def _inner_at(self, outer: np.ndarray, inner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log target, and gradients by the inner entries, shape (K, n)."""
+        value, slope = self.at(self.rows(outer, inner))
+        return value, slope[:, self.inner]
 
     def _along(
         self, outer: np.ndarray, inner: np.ndarray, step: np.ndarray
@@ -144,8 +153,7 @@ class Conditionals:
         """The best of several lengths of a step: its length, and value and gradient there."""
         k, n = inner.shape
         tried = inner[:, None] + LENGTHS[:, None] * step[:, None]
-        rows = self.rows(np.repeat(outer, LENGTHS.size, axis=0), tried.reshape(-1, n))
-        value, slope = self.at(rows)
+        value, slope = self._inner_at(np.repeat(outer, LENGTHS.size, axis=0), tried.reshape(-1, n))
         slope = slope.reshape(k, LENGTHS.size, n)
         value = value.reshape(k, LENGTHS.size)
         value = np.where(np.isfinite(slope).all(axis=2), value, -np.inf)
@@ -163,8 +171,8 @@ class Conditionals:
         for first in range(0, k, size):
             part = slice(first, first + size)
             moved = inner[part, None] + DIFFERENCE * scale[part, :, None] * np.eye(n)
-            rows = self.rows(np.repeat(outer[part], n, axis=0), moved.reshape(-1, n))
-            change = self.at(rows)[1].reshape(-1, n, n) - slope[part, None]
+            there = self._inner_at(np.repeat(outer[part], n, axis=0), moved.reshape(-1, n))[1]
+            change = there.reshape(-1, n, n) - slope[part, None]
             found[part] = -change / (DIFFERENCE * scale[part, :, None])
         found = 0.5 * (found + found.transpose(0, 2, 1))
         whole = np.isfinite(found).all(axis=(1, 2))

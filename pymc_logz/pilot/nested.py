@@ -7,7 +7,7 @@ It takes a few thousand gradients, where draws take as many for each hundred tha
 """
 
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -16,9 +16,11 @@ from pymc_logz.models.normal_parts import normal_columns
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.clusters import Clusters, fitted_clusters
 from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.paths.funnels import Features, Funnel
+from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.mixture import Mixture
 from pymc_logz.pilot.conditional_modes import Conditionals, Modes
+from pymc_logz.pilot.nested_map import Peak, fitted_map, scale_of
+from pymc_logz.pilot.posterior import MANY_DIMENSIONS
 from pymc_logz.pilot.reference import (
     MAX_SHARE_ERROR,
     PRIOR_SHARE,
@@ -29,32 +31,24 @@ from pymc_logz.pilot.reference import (
 from pymc_logz.runners.block import Block
 from pymc_logz.weights import log_mean, resampled, weight_ess
 
-MANY_DIMENSIONS = 16
-"""Dimensions up to which a pilot from the prior costs no more, and sees other modes."""
 MAX_OTHERS = 6
 """Entries that are not normal, at most: products of them grow with the square."""
 N_PRIOR = 8
 """Draws of the prior among which the search starts, and which the fit is held against."""
-N_CLIMBS = 32
-"""Draws of the prior from which other conditional modes are looked for."""
+N_CLIMBS, N_FAR = 128, 4
+"""Draws of the prior from which rows climb, and ends far from the fit that it is held against."""
 MAX_SEARCH = 15
 FIRST_SCALE = (0.05, 1.0)
 """Bounds of the first guess at a standard deviation of an outer entry."""
 FAR = 1.5
 """Longest step of the search: a factor of 4.5 in a spread."""
-STAR, CORNER = (1.3, 3.0), 2.0
-"""Where modes are computed, in standard deviations along one principal axis, and two."""
-MAX_NUMBERS = 2**24
-"""Numbers in the map, at most: each evaluation takes as many products."""
-REACH = 4.0
-"""Standard deviations of an outer entry up to which the map follows it."""
 OTHER_MODE = 10.0
 """Nats below the highest conditional mode down to which another one counts."""
 APART = 3.0
 """Standard deviations between two conditional modes that are not the same."""
 ABOVE = 3.0
 """Nats by which a draw of the prior may be more likely than the fit says, relative to its peak."""
-LIKELY = 8.0
+LIKELY = 5.0
 """Nats below the peak down to which that matters."""
 N_OUTER = 1024
 """Values of the outer entries to fit their density to."""
@@ -72,19 +66,6 @@ WIDE, WIDE_SHARE = 2.0, 0.15
 """Factor in the widths of outer entries, and share, of components that stand for their tails."""
 INNER_INFLATION = 1.02
 """Factor in a conditional covariance."""
-
-
-class Peak(NamedTuple):
-    """Where the marginal density of the outer entries is highest."""
-
-    outer: np.ndarray
-    """Shape (m,)."""
-    factor: np.ndarray
-    """Columns are principal axes, one standard deviation long, shape (m, m)."""
-    inner: np.ndarray
-    """The mode of the others given those, shape (n,)."""
-    precision: np.ndarray
-    """Shape (n, n)."""
 
 
 def nested_laplace(
@@ -120,18 +101,24 @@ def nested_laplace(
         return None
     prior = prepared.prior(rng, N_PRIOR + N_CLIMBS)
     scale = np.clip(prior[:, parts.inner].std(axis=0), *FIRST_SCALE)
-    first, others = prior[:N_PRIOR], prior[N_PRIOR:, parts.inner]
+    first = prior[:N_PRIOR]
     seen = parts.modes(first[:, parts.outer], first[:, parts.inner], scale)
     peak = _highest(parts, first[:, parts.outer], seen, scale)
-    if peak is None or _has_other_modes(parts, peak, others):
+    if peak is None:
         return None
     found = _followed(parts, peak, rng)
     if found is None:
         return None
     centre, funnel, marginal = found
     fit = _fitted(marginal.rows, rng)
-    if fit is not None and _is_missed(centre, first[:, parts.outer], seen, fit, marginal.log_z):
+    others = _other_modes(parts, centre, funnel, prior[N_PRIOR:])
+    if others is None:
         return None
+    if fit is not None:
+        outer = np.concatenate([first[:, parts.outer], others[0]])
+        log_marginal = np.concatenate([seen.log_marginal, others[1]])
+        if _is_missed(centre, outer, log_marginal, fit, marginal.log_z):
+            return None
     fit = _with_inner(parts, fit)
     draw = evened_draws(prepared.prior, funnel)
     mixture = Mixture(fit.components, fit.shares * (1 - PRIOR_SHARE), PRIOR_SHARE, draw, log_mass)
@@ -161,7 +148,7 @@ def _highest(parts: Conditionals, outer: np.ndarray, seen: Modes, scale: np.ndar
     axes = np.eye(m)
     for _ in range(MAX_SEARCH if m else 0):
         points = centre + np.concatenate([np.zeros((1, m)), spread * axes, -spread * axes])
-        found = parts.modes(points, np.tile(inner, (len(points), 1)), _scale_of(precision))
+        found = parts.modes(points, np.tile(inner, (len(points), 1)), scale_of(precision))
         value = found.log_marginal
         if not np.all(np.isfinite(value)):
             spread = spread / 3
@@ -180,86 +167,53 @@ def _highest(parts: Conditionals, outer: np.ndarray, seen: Modes, scale: np.ndar
     else:
         if m:
             return None
-    at = parts.modes(centre[None], inner[None], _scale_of(precision))
+    at = parts.modes(centre[None], inner[None], scale_of(precision))
     if not np.isfinite(at.log_marginal[0]):
         return None
     return Peak(centre, np.diag(spread), at.inner[0], at.precision[0])
 
 
-def _has_other_modes(parts: Conditionals, peak: Peak, starts: np.ndarray) -> bool:
-    """Whether rows that climb from draws of the prior, outer entries given, end elsewhere."""
-    ends = parts.climbed(peak.outer, starts, peak.precision)
-    ends = ends[np.isfinite(ends).all(axis=1)]
-    if not len(ends):
-        return False
-    apart = ends - peak.inner
-    distance = np.sqrt(np.einsum("ki,ij,kj->k", apart, peak.precision, apart))
-    rows = parts.rows(np.tile(peak.outer, (len(ends) + 1, 1)), np.vstack([peak.inner, ends]))
-    value, _ = parts.at(rows)
-    return bool(np.any((distance > APART) & (value[1:] > value[0] - OTHER_MODE)))
+def _other_modes(
+    parts: Conditionals, peak: Peak, funnel: Funnel, starts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Outer entries, and their log marginal density, where rows from the prior end that climb.
 
-
-def _fitted_map(parts: Conditionals, peak: Peak) -> Funnel | None:
-    """Locations and spreads of the inner entries as quadratic functions of the outer ones."""
-    m = len(parts.outer)
-    design = _design(m)
-    outer = peak.outer + design @ peak.factor.T
-    found = parts.modes(outer, np.tile(peak.inner, (len(design), 1)), _scale_of(peak.precision))
-    whole = np.isfinite(found.log_marginal)
-    features = Features.cubic(m)
-    if (len(features.one) + 1) * found.inner.shape[1] ** 2 > MAX_NUMBERS:
-        return None
-    known = np.column_stack([np.ones(len(design)), features.of(design)])[whole]
-    if not whole[0] or len(known) < known.shape[1]:
-        return None
-    factors = np.linalg.cholesky(np.linalg.inv(found.precision[whole]))
-    widths = np.einsum("kii->ki", factors)
-    location, width, turn = (
-        np.linalg.lstsq(known, part.reshape(len(known), -1), rcond=None)[0]
-        for part in (found.inner[whole], np.log(widths), factors / widths[:, None])
-    )
-    return _put_together(parts, peak, features, location, width, turn)
-
-
-def _put_together(
-    parts: Conditionals,
-    peak: Peak,
-    features: Features,
-    location: np.ndarray,
-    width: np.ndarray,
-    turn: np.ndarray,
-) -> Funnel:
-    """The map of whole rows, from coefficients of 1 and the features for the inner entries.
-
-    A conditional covariance is that of a unit triangular matrix, ``turn``, times a diagonal one.
+    None where one of them ends in another conditional mode of the inner entries.
     """
-    m, n, n_known = len(parts.outer), len(parts.inner), len(location)
-    d, inner, outer = m + n, parts.inner, parts.outer
-    centre = np.empty(d)
-    centre[outer], centre[inner] = peak.outer, location[0]
-    lean, slope = np.zeros((2, d, n_known - 1))
-    lean[inner], slope[inner] = location[1:].T, width[1:].T
-    whole = np.zeros((n_known, d, d))
-    whole[:, inner[:, None], inner] = turn.reshape(n_known, n, n) * np.exp(width[0])
-    whole[0][np.ix_(outer, outer)] = peak.factor
-    whole[0] -= np.eye(d)
-    turning = Features(
-        *(np.vstack(both) for both in zip(Features.constant(m), features, strict=True))
+    spread = np.sqrt(np.sum(peak.factor**2, axis=1))
+    ends, value = parts.climbed(starts, spread, peak.precision)
+    ends, value = ends[np.isfinite(value)], value[np.isfinite(value)]
+    evened = funnel.evened(ends)
+    beyond = np.any(np.abs(evened[:, parts.outer]) > funnel.reach, axis=1)
+    apart = ~beyond & (np.linalg.norm(evened[:, parts.inner], axis=1) > APART)
+    suspects = np.concatenate(
+        [_spread_out(np.flatnonzero(kind), ends, value) for kind in (apart, beyond)]
     )
-    volume = float(np.linalg.slogdet(peak.factor)[1] + width[0].sum())
-    parents = np.eye(d)[outer]
-    return Funnel(centre, parents, features, lean, slope, turning, whole, volume, REACH)
+    seen = ends[suspects]
+    found = parts.modes(seen[:, parts.outer], seen[:, parts.inner], scale_of(peak.precision))
+    settled = np.isfinite(found.log_marginal)
+    there = funnel.evened(parts.rows(seen[:, parts.outer], found.inner))[:, parts.inner]
+    other = settled & apart[suspects] & (np.linalg.norm(there, axis=1) > APART)
+    middle = evened[suspects[other]]
+    middle[:, parts.inner] = 0.0
+    if other.any() and np.any(
+        value[suspects[other]] > parts.at(funnel.restored(middle))[0] - OTHER_MODE
+    ):
+        return None
+    far = beyond[suspects]
+    return seen[far][:, parts.outer], found.log_marginal[far]
 
 
-def _design(m: int) -> np.ndarray:
-    """Settings of m outer entries in standard deviations, the centre first, shape (A, m)."""
-    star = [sign * length * row for row in np.eye(m) for length in STAR for sign in (1, -1)]
-    corners = [
-        CORNER * (a * np.eye(m)[i] + b * np.eye(m)[j])
-        for i, j in combinations(range(m), 2)
-        for a, b in ((1, 1), (-1, -1), (1, -1), (-1, 1))
-    ]
-    return np.array([np.zeros(m), *star, *corners])
+def _spread_out(chosen: np.ndarray, rows: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """A few of some rows: the highest, and those that are furthest from the ones before."""
+    if len(chosen) <= N_FAR:
+        return chosen
+    scaled = rows[chosen] / np.maximum(rows[chosen].std(axis=0), 1e-300)
+    kept = [int(np.argmax(value[chosen]))]
+    while len(kept) < N_FAR:
+        distance = np.linalg.norm(scaled[:, None] - scaled[kept], axis=2).min(axis=1)
+        kept.append(int(np.argmax(distance)))
+    return chosen[kept]
 
 
 class _Marginal(NamedTuple):
@@ -307,7 +261,7 @@ def _followed(
 ) -> tuple[Peak, Funnel, _Marginal] | None:
     """The map, what it is centred at, and draws of the outer entries by it."""
     for _ in range(2):  # the second map is about the middle of what the first has found
-        funnel = _fitted_map(parts, peak)
+        funnel = fitted_map(parts, peak)
         marginal = None if funnel is None else _outer_draws(parts, funnel, rng)
         if funnel is None or marginal is None:
             return None
@@ -321,7 +275,9 @@ def _fitted(rows: np.ndarray, rng: np.random.Generator) -> Clusters | None:
     return widened(fitted_clusters(rows, len(rows), rng)) if rows.shape[1] else None
 
 
-def _is_missed(peak: Peak, outer: np.ndarray, seen: Modes, fit: Clusters, log_z: float) -> bool:
+def _is_missed(
+    peak: Peak, outer: np.ndarray, log_marginal: np.ndarray, fit: Clusters, log_z: float
+) -> bool:
     """Whether some settings of the outer entries are much more likely than a fit says."""
     apart = np.linalg.solve(peak.factor, (outer - peak.outer).T).T
     with np.errstate(divide="ignore"):
@@ -330,7 +286,7 @@ def _is_missed(peak: Peak, outer: np.ndarray, seen: Modes, fit: Clusters, log_z:
             for one, s in zip(fit.components, fit.shares, strict=True)
         ]
     own = log_z + np.logaddexp.reduce(parts, axis=0)
-    there = seen.log_marginal + np.linalg.slogdet(peak.factor)[1]
+    there = log_marginal + np.linalg.slogdet(peak.factor)[1]
     return bool(np.any((there > own + ABOVE) & (there > log_z - LIKELY)))
 
 
@@ -375,8 +331,3 @@ def _tried(
         f"nested Laplace approximations have weights with an effective share of {share:.2f}"
     )
     return replace(reference, reason=reason), rows[resampled(log_weight, rng)]
-
-
-def _scale_of(precision: np.ndarray) -> np.ndarray:
-    """Standard deviations of entries, each given all the rest."""
-    return np.asarray(1 / np.sqrt(np.diag(precision)))

@@ -13,7 +13,7 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.models.normal_parts import normal_columns
 from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.funnels import Features
-from pymc_logz.pilot import nested
+from pymc_logz.pilot import nested, nested_map
 from pymc_logz.pilot.conditional_modes import Conditionals
 from pymc_logz.pilot.planning import block_for
 from pymc_logz.runners.block import Block
@@ -162,14 +162,14 @@ def test_axes_that_turn_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights are even with the map, and were it blind to how axes turn they would not be."""
     whole = made(walk(), 1)
     assert whole is not None
-    put_together = nested._put_together
+    put_together = nested_map._put_together
 
     def without_turn(parts, peak, features, location, width, turn):  # type: ignore[no-untyped-def]
         turn = turn.copy()
         turn[1:] = 0.0
         return put_together(parts, peak, features, location, width, turn)
 
-    monkeypatch.setattr(nested, "_put_together", without_turn)
+    monkeypatch.setattr(nested_map, "_put_together", without_turn)
     blind = made(walk(), 1)
 
     def share(found: tuple[nested.Reference, Block] | None) -> float:

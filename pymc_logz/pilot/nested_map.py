@@ -1,0 +1,97 @@
+"""A map by which entries that are nearly normal given a few others become standard normal."""
+
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_logz.paths.funnels import Features, Funnel
+from pymc_logz.pilot.conditional_modes import Conditionals
+
+STAR, CORNER = (1.3, 3.0), 2.0
+"""Where modes are computed, in standard deviations along one principal axis, and two."""
+MAX_NUMBERS = 2**24
+"""Numbers in the map, at most: each evaluation takes as many products."""
+REACH = 4.0
+"""Standard deviations of an outer entry up to which the map follows it."""
+
+
+class Peak(NamedTuple):
+    """Where the marginal density of the outer entries is highest."""
+
+    outer: np.ndarray
+    """Shape (m,)."""
+    factor: np.ndarray
+    """Columns are principal axes, one standard deviation long, shape (m, m)."""
+    inner: np.ndarray
+    """The mode of the others given those, shape (n,)."""
+    precision: np.ndarray
+    """Shape (n, n)."""
+
+
+def fitted_map(parts: Conditionals, peak: Peak) -> Funnel | None:
+    """Locations and spreads of the inner entries as quadratic functions of the outer ones."""
+    m = len(parts.outer)
+    design = _design(m)
+    outer = peak.outer + design @ peak.factor.T
+    found = parts.modes(outer, np.tile(peak.inner, (len(design), 1)), scale_of(peak.precision))
+    whole = np.isfinite(found.log_marginal)
+    features = Features.cubic(m)
+    if (len(features.one) + 1) * found.inner.shape[1] ** 2 > MAX_NUMBERS:
+        return None
+    known = np.column_stack([np.ones(len(design)), features.of(design)])[whole]
+    if not whole[0] or len(known) < known.shape[1]:
+        return None
+    factors = np.linalg.cholesky(np.linalg.inv(found.precision[whole]))
+    widths = np.einsum("kii->ki", factors)
+    location, width, turn = (
+        np.linalg.lstsq(known, part.reshape(len(known), -1), rcond=None)[0]
+        for part in (found.inner[whole], np.log(widths), factors / widths[:, None])
+    )
+    return _put_together(parts, peak, features, location, width, turn)
+
+
+def _put_together(
+    parts: Conditionals,
+    peak: Peak,
+    features: Features,
+    location: np.ndarray,
+    width: np.ndarray,
+    turn: np.ndarray,
+) -> Funnel:
+    """The map of whole rows, from coefficients of 1 and the features for the inner entries.
+
+    A conditional covariance is that of a unit triangular matrix, ``turn``, times a diagonal one.
+    """
+    m, n, n_known = len(parts.outer), len(parts.inner), len(location)
+    d, inner, outer = m + n, parts.inner, parts.outer
+    centre = np.empty(d)
+    centre[outer], centre[inner] = peak.outer, location[0]
+    lean, slope = np.zeros((2, d, n_known - 1))
+    lean[inner], slope[inner] = location[1:].T, width[1:].T
+    whole = np.zeros((n_known, d, d))
+    whole[:, inner[:, None], inner] = turn.reshape(n_known, n, n) * np.exp(width[0])
+    whole[0][np.ix_(outer, outer)] = peak.factor
+    whole[0] -= np.eye(d)
+    turning = Features(
+        *(np.vstack(both) for both in zip(Features.constant(m), features, strict=True))
+    )
+    volume = float(np.linalg.slogdet(peak.factor)[1] + width[0].sum())
+    parents = np.eye(d)[outer]
+    return Funnel(centre, parents, features, lean, slope, turning, whole, volume, REACH)
+
+
+def _design(m: int) -> np.ndarray:
+    """Settings of m outer entries in standard deviations, the centre first, shape (A, m)."""
+    star = [sign * length * row for row in np.eye(m) for length in STAR for sign in (1, -1)]
+    corners = [
+        CORNER * (a * np.eye(m)[i] + b * np.eye(m)[j])
+        for i, j in combinations(range(m), 2)
+        for a, b in ((1, 1), (-1, -1), (1, -1), (-1, 1))
+    ]
+    return np.array([np.zeros(m), *star, *corners])
+
+
+def scale_of(precision: np.ndarray) -> np.ndarray:
+    """Standard deviations of entries, each given all the rest."""
+    return np.asarray(1 / np.sqrt(np.diag(precision)))
