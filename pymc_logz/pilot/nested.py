@@ -189,19 +189,19 @@ def _other_modes(
     suspects = np.concatenate(
         [_spread_out(np.flatnonzero(kind), ends, value) for kind in (apart, beyond)]
     )
-    seen = ends[suspects]
-    found = parts.modes(seen[:, parts.outer], seen[:, parts.inner], scale_of(peak.precision))
-    settled = np.isfinite(found.log_marginal)
-    there = funnel.evened(parts.rows(seen[:, parts.outer], found.inner))[:, parts.inner]
-    other = settled & apart[suspects] & (np.linalg.norm(there, axis=1) > APART)
-    middle = evened[suspects[other]]
+    seen, scale = ends[suspects], scale_of(peak.precision)
+    outer, far = seen[:, parts.outer], beyond[suspects]
+    found = parts.modes(outer, seen[:, parts.inner], scale)
+    middle = evened[suspects]
     middle[:, parts.inner] = 0.0
-    if other.any() and np.any(
-        value[suspects[other]] > parts.at(funnel.restored(middle))[0] - OTHER_MODE
-    ):
+    usual = parts.modes(outer[~far], funnel.restored(middle[~far])[:, parts.inner], scale)
+    gap = found.inner[~far] - usual.inner
+    distance = np.sqrt(np.einsum("ki,kij,kj->k", gap, usual.precision, gap))
+    with np.errstate(invalid="ignore"):
+        likely = found.log_marginal[~far] > usual.log_marginal - OTHER_MODE
+    if np.any((distance > APART) & likely):
         return None
-    far = beyond[suspects]
-    return seen[far][:, parts.outer], found.log_marginal[far]
+    return outer[far], found.log_marginal[far]
 
 
 def _spread_out(chosen: np.ndarray, rows: np.ndarray, value: np.ndarray) -> np.ndarray:
