@@ -125,10 +125,15 @@ def law() -> None:
             print(json.dumps({"part": "law", **line}), flush=True)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The part that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parts = ("workers", "checkpoint", "law")
     parser.add_argument("part", choices=parts, nargs="?", default="law")
     parser.add_argument("--seconds", type=float, default=30.0)
     asked = parser.parse_args()
     {"workers": workers, "checkpoint": checkpoint}.get(asked.part, lambda _: law())(asked.seconds)
+
+
+if __name__ == "__main__":
+    main()
