@@ -21,15 +21,17 @@ from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.keeping import kept, planned_once
 from pymc_logz.pilot.learned import nats_above
 from pymc_logz.pilot.planning import Planned, block_for
+from pymc_logz.pilot.posterior import is_sampled
 from pymc_logz.runners.anneal import Annealed, Plan, merge
 from pymc_logz.runners.block import Block
+from pymc_logz.runners.climb import climbed, spread_out
 from pymc_logz.runners.jobs import AnnealCourse
 from pymc_logz.runners.progress import progress_bar, report_beta, report_count
 from pymc_logz.runners.running import Running, anneal_all
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_doubts
 from pymc_logz.trees.layout import RunRecord, data_datasets, evidence_dataset, make_tree
-from pymc_logz.trees.modes import mode_doubts
+from pymc_logz.trees.modes import climb_doubts, is_large, mode_doubts
 from pymc_logz.trees.posterior import posterior_of
 from pymc_logz.trees.tails import tail_doubts
 from pymc_logz.weights import resampled
@@ -310,7 +312,29 @@ def doubts_of_run(
         log_weight = np.concatenate([run.log_weight for run in runs])
         ends = position[np.unique(resampled(log_weight, rng))]
         doubts += mode_doubts(prepared, block.densities, ends, estimate.log_z, rng)
+    elif directions.reference.taken != "nested_laplace" and is_sampled(prepared):
+        log_weight = np.concatenate([run.log_weight for run in runs])
+        ends = position[np.unique(resampled(log_weight, rng))]
+        doubts += other_modes_by_climbing(prepared, block, planned, ends, estimate.log_z, rng)
     return doubts
+
+
+def other_modes_by_climbing(
+    prepared: Prepared,
+    block: Block,
+    planned: Planned,
+    ends: np.ndarray,
+    log_z: float,
+    rng: np.random.Generator,
+) -> list[Doubt]:
+    """Whether rows of a run lack a mode that rows from the prior climb to, in many dimensions."""
+    if prepared.flat.sites or not block.kernel.needs_gradient or is_large(prepared):
+        return []
+    reference = planned.reference
+    start = prepared.prior(rng, block.n_rows)
+    rows = climbed(block, start, ends.std(axis=0))
+    rows = reference.restored(spread_out(planned.block, planned.plan, reference.evened(rows), rng))
+    return climb_doubts(block.densities, rows, ends, log_z, rng)
 
 
 def collect(

@@ -25,6 +25,8 @@ N_LOOKED_AT, N_LINES, N_POINTS = 32, 4, 15
 """Far rows that are looked at, lines from each to draws nearby, and points on a line."""
 BARRIER = 3.0
 """Nats by which the density falls on all lines to the draws from a row in another mode."""
+FEW = 0.01
+"""Share of draws that are no company."""
 LEAST_SHARE = 0.01
 """Share of the posterior that matters: 0.01 nats."""
 
@@ -81,20 +83,41 @@ def other_mode(
         Generator of the walk.
     """
     walked = walk_from_prior(densities, start, rng)
-    if walked is None:
-        return None
+    return None if walked is None else mode_apart(densities, walked, draws, log_z, rng)
+
+
+def mode_apart(
+    densities: Densities,
+    walked: Walked,
+    draws: np.ndarray,
+    log_z: float,
+    rng: np.random.Generator,
+) -> OtherMode | None:
+    """Mass that draws lack where rows are that came from the prior; see `other_mode`."""
     far, nearest = _far_rows(walked.rows, draws, rng)
-    if len(far) < LEAST_SHARE * len(start):
+    if len(far) < LEAST_SHARE * len(walked.rows):
         return None
     seen = rng.permutation(len(far))[:N_LOOKED_AT]
     apart = seen[_are_apart(densities, walked, far[seen], nearest[seen])]
-    share = len(far) * len(apart) / len(seen) / len(start)
+    share = len(far) * len(apart) / len(seen) / len(walked.rows)
     if share < LEAST_SHARE or len(np.unique(walked.founder[far[apart]])) < 2:
         return None
     log_mass = _log_mass(densities, walked.rows[far[apart]], draws, rng)
     if log_mass < np.log(LEAST_SHARE) + log_z:
         return None
     return OtherMode(share, log_mass)
+
+
+def in_company(draws: np.ndarray) -> np.ndarray:
+    """Draws (m, d) without those that hardly any other is near, shape (k, d)."""
+    # takes a third of a second, and most who import this module never get here
+    from scipy.spatial import KDTree
+
+    scaled = (draws - draws.mean(axis=0)) / np.maximum(draws.std(axis=0), 1e-300)
+    some = scaled[np.linspace(0, len(draws) - 1, min(len(draws), N_DRAWS)).astype(int)]
+    n_near = 1 + max(1, int(FEW * len(some)))
+    distance = KDTree(some).query(scaled, k=n_near)[0][:, -1]
+    return np.asarray(draws[distance <= FAR * np.quantile(distance, 0.9)])
 
 
 def walk_from_prior(

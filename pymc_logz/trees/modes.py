@@ -3,7 +3,15 @@
 import numpy as np
 
 from pymc_logz.models.flat import model_data
-from pymc_logz.models.other_modes import MAX_DIMS, N_ROWS, other_mode
+from pymc_logz.models.other_modes import (
+    MAX_DIMS,
+    N_ROWS,
+    OtherMode,
+    Walked,
+    in_company,
+    mode_apart,
+    other_mode,
+)
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.tails import Densities
 from pymc_logz.trees.doubts import Doubt
@@ -11,6 +19,9 @@ from pymc_logz.trees.doubts import Doubt
 MAX_DATA = 5000
 """Data up to which 10,000 evaluations of the density are nothing beside the posterior's own: 20,000
 data take 5 to 10 seconds."""
+
+LEAST_MASS = 0.05
+"""Share of Z, about, from which on a mode counts that has a few draws, but fewer than it should."""
 
 
 def mode_doubts(
@@ -38,16 +49,48 @@ def mode_doubts(
         Generator of the rows.
     """
     draws = np.unique(draws, axis=0)
-    n_data = sum(np.size(data) for data in model_data(prepared.flat)[0].values())
-    too_large = draws.shape[1] > MAX_DIMS or n_data > MAX_DATA
-    if prepared.prior.obstacle is not None or too_large or len(draws) < 2:
+    if draws.shape[1] > MAX_DIMS or is_large(prepared) or len(draws) < 2:
+        return []
+    if prepared.prior.obstacle is not None:
         return []
     found = other_mode(densities, prepared.prior(rng, N_ROWS), draws, log_z, rng)
+    return _told(found, N_ROWS, log_z)
+
+
+def climb_doubts(
+    densities: Densities,
+    rows: np.ndarray,
+    draws: np.ndarray,
+    log_z: float,
+    rng: np.random.Generator,
+) -> list[Doubt]:
+    """The same by rows (n, d) that climbed from the prior by gradients, and spread out there."""
+    draws = np.unique(draws, axis=0)
+    with np.errstate(invalid="ignore"):
+        log_target = np.add(*densities(rows))
+    alive = np.isfinite(log_target)
+    if len(draws) < 2 or not alive.any():
+        return []
+    walked = Walked(rows[alive], log_target[alive], np.flatnonzero(alive))
+    found = mode_apart(densities, walked, in_company(draws), log_z, rng)
+    if found is not None and found.log_z < log_z + np.log(LEAST_MASS):
+        return []
+    return _told(found, len(rows), log_z, "hardly a draw")
+
+
+def is_large(prepared: Prepared) -> bool:
+    """Whether there are so many data that looking for modes is dear."""
+    return sum(np.size(data) for data in model_data(prepared.flat)[0].values()) > MAX_DATA
+
+
+def _told(
+    found: OtherMode | None, n_rows: int, log_z: float, whose: str = "no draw"
+) -> list[Doubt]:
     if found is None:
         return []
     reason = (
-        f"of {N_ROWS} rows that walked from the prior to the posterior {found.share:.0%} ended in "
-        f"a mode that no draw is in, with a mass of about {np.exp(found.log_z - log_z):.2g} times "
+        f"of {n_rows} rows that walked from the prior to the posterior {found.share:.0%} ended in "
+        f"a mode that {whose} is in, with a mass of about {np.exp(found.log_z - log_z):.2g} times "
         "that of the draws"
     )
     return [Doubt("missed_mode", reason)]

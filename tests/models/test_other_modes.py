@@ -8,7 +8,13 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 from support.checks import make_rng
 
-from pymc_logz.models.other_modes import N_ROWS, OtherMode, other_mode, walk_from_prior
+from pymc_logz.models.other_modes import (
+    N_ROWS,
+    OtherMode,
+    in_company,
+    other_mode,
+    walk_from_prior,
+)
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 
@@ -98,3 +104,14 @@ def test_rows_that_cannot_get_there_say_nothing() -> None:
     start = rng.standard_normal((N_ROWS, 2))
     assert walk_from_prior(nowhere, start, rng) is None
     assert walk_from_prior(far, start, rng) is None
+
+
+def test_a_few_draws_are_no_company() -> None:
+    """Catches a mode that counts as seen because four draws of a thousand are in it."""
+    rng = make_rng("company")
+    draws = rng.normal(size=(1000, 20))
+    draws[:4, 0] += 60.0
+    kept = in_company(draws)
+    assert len(kept) > 900
+    assert np.all(kept[:, 0] < 30)
+    assert len(in_company(np.vstack([draws, draws + 60.0]))) > 1800

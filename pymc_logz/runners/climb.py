@@ -1,0 +1,63 @@
+"""Rows that climb to a mode by gradients, and spread out there: what is beside where a run went."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from pymc_logz.runners.anneal import Plan
+from pymc_logz.runners.block import Block
+from pymc_logz.runners.sample import stay_at_end
+
+N_STEPS = 40
+LONGEST = 0.25
+"""Longest step in any entry, in standard deviations of where rows start."""
+FIRST, LONGER, SHORTER = 0.5, 2.0, 0.25
+"""First length of a step, in units of what would reach the mode of a normal of the given scale, and
+factors after one that went up and one that did not."""
+STEP_SIZES, N_MOVES = (1.0, 0.3, 0.1), 8
+"""Parts of the plan's step size at which rows then move, since another mode may be narrower."""
+
+
+def climbed(block: Block, start: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Rows (n, d) after steps uphill from their start, each of a length of its own.
+
+    Parameters
+    ----------
+    block
+        On a path whose target is climbed.
+    start
+        Shape (n, d).
+    scale
+        Standard deviations of the target as far as it is known, shape (d,).
+    """
+    rows, length = start.copy(), np.full(len(start), FIRST)
+    farthest = LONGEST * np.maximum(start.std(axis=0), scale)
+    value, slope = _at(block, rows)
+    for _ in range(N_STEPS):
+        step = length[:, None] * slope * scale**2
+        step /= np.maximum(np.max(np.abs(step) / farthest, axis=1, keepdims=True), 1.0)
+        tried = rows + np.where(np.isfinite(step), step, 0.0)
+        new_value, new_slope = _at(block, tried)
+        better = new_value > value
+        rows[better], value[better], slope[better] = (
+            part[better] for part in (tried, new_value, new_slope)
+        )
+        length *= np.where(better, LONGER, SHORTER)
+    return rows
+
+
+def spread_out(block: Block, plan: Plan, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Rows (n, d) after moves at the end of a plan, with its step size and with shorter ones."""
+    for part in STEP_SIZES:
+        shorter = replace(plan, step_size=part * plan.step_size)
+        rows = stay_at_end(block, shorter, rows, N_MOVES, rng)
+    return rows
+
+
+def _at(block: Block, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log target, and gradients with zeros for what is not finite."""
+    evaluation = block.looked_at(rows)[0].evaluation
+    with np.errstate(invalid="ignore"):
+        value = np.add(evaluation.log_reference, evaluation.log_ratio)
+        slope = np.add(evaluation.grad_log_reference, evaluation.grad_log_ratio)
+    return np.where(np.isnan(value), -np.inf, value), np.where(np.isfinite(slope), slope, 0.0)
