@@ -75,16 +75,16 @@ def test_estimates_that_disagree_are_reported(
     annealed: xr.DataTree, energy: energies.Energy
 ) -> None:
     """Would catch a check that cannot fail: weights of another model."""
-    changed = annealed.copy(deep=True)
+    changed, apart = annealed.copy(deep=True), r"disagree by \+(2|1\.9)"
     changed["weighted_posterior"]["log_weight"] = changed["weighted_posterior"]["log_weight"] + 2
-    with pytest.warns(lz.EvidenceWarning, match=r"hais.* and .*importance.* disagree by \+2"):
+    with pytest.warns(lz.EvidenceWarning, match=rf"hais.* and .*importance.* {apart}"):
         found = lz.evidence(changed, energy.model, random_seed=1)
     assert list(found["evidence"]["status"].values) == ["disagrees", "ok"]
     other = models.quick(energy.model)
-    with pytest.warns(lz.EvidenceWarning, match=r"'b' has status 'disagrees' .*disagree by \+2"):
+    with pytest.warns(lz.EvidenceWarning, match=rf"'b' has status 'disagrees' .*{apart}"):
         factor = lz.bayes_factor(other, found)
     assert (factor.attrs["status_a"], factor.attrs["status_b"]) == ("ok", "disagrees")
-    with pytest.warns(lz.EvidenceWarning, match=r"'x' has status 'disagrees' .*disagree by \+2"):
+    with pytest.warns(lz.EvidenceWarning, match=rf"'x' has status 'disagrees' .*{apart}"):
         table = lz.compare_evidence({"x": found, "y": other})
     assert table.loc["x", "status"] == "disagrees"
 

@@ -74,6 +74,11 @@ def moment_averaged(
     --------
     .. code-block:: python
 
+        import numpy as np
+        import pymc_logz as lz
+
+        weights = np.random.default_rng(1).normal(size=(6, 4))
+        rbm = lz.energies.bernoulli_rbm(weights, np.zeros(6), np.zeros(4))
         machines = lz.energies.moment_averaged(rbm, random_seed=1)
         tree = lz.sample_hais(model=rbm, reference=machines, random_seed=1)
     """

@@ -98,6 +98,7 @@ def test_proper_priors_pass(name: str) -> None:
         assert mass.conclusive
 
 
+@pytest.mark.slow  # two minutes of drawing
 def test_a_check_without_a_verdict_says_so_each_time() -> None:
     """Catches a prior that passes because it cannot be told: 500 dimensions from 4,000 draws."""
     with pm.Model() as model:

@@ -91,7 +91,14 @@ def abc_mcmc(
     --------
     .. code-block:: python
 
-        tree = lz.abc_mcmc(simulator, 0.5, ["rates"], random_seed=1)
+        import pymc as pm
+        import pymc_logz as lz
+
+        with pm.Model() as simulator:
+            rate, noise = pm.LogNormal("rate"), pm.Normal("noise")
+            lz.ExactObservation("y", rate + 0.3 * noise, observed=2.0)
+
+        tree = lz.abc_mcmc(simulator, 0.5, ["rate"], random_seed=1)
     """
     check_whole(1, draws=draws, tune=tune, chains=chains)
     check_positive(one=True, step_size=step_size)
@@ -162,7 +169,14 @@ def abc_slice(
     --------
     .. code-block:: python
 
-        tree = lz.abc_slice(simulator, 0.5, ["rates"], random_seed=1)
+        import pymc as pm
+        import pymc_logz as lz
+
+        with pm.Model() as simulator:
+            rate, noise = pm.LogNormal("rate"), pm.Normal("noise")
+            lz.ExactObservation("y", rate + 0.3 * noise, observed=2.0)
+
+        tree = lz.abc_slice(simulator, 0.5, ["rate"], random_seed=1)
     """
     check_whole(1, draws=draws, tune=tune, chains=chains)
     rngs = generators_from(random_seed)

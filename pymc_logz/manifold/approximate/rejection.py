@@ -82,6 +82,13 @@ def abc_rejection(
     --------
     .. code-block:: python
 
+        import pymc as pm
+        import pymc_logz as lz
+
+        with pm.Model() as simulator:
+            rate, noise = pm.LogNormal("rate"), pm.Normal("noise")
+            lz.ExactObservation("y", rate + 0.3 * noise, observed=2.0)
+
         tree = lz.abc_rejection(simulator, epsilon=0.5)
         tree["evidence"]["log_z"]
     """
