@@ -42,6 +42,11 @@ FIRST_SCALE = (0.05, 1.0)
 """Bounds of the first guess at a standard deviation of an outer entry."""
 FAR = 1.5
 """Longest step of the search: a factor of 4.5 in a spread."""
+PLACES = (0.9, 1.25, 1.8, 3.0)
+"""Where the marginal density is looked at beyond the map, in units of its reach."""
+MIN_LOG_P = -60.0
+LOST = 0.004
+"""Share of it that may be there."""
 OTHER_MODE = 10.0
 """Nats below the highest conditional mode down to which another one counts."""
 APART = 3.0
@@ -110,6 +115,8 @@ def nested_laplace(
     if found is None:
         return None
     centre, funnel, marginal = found
+    if _beyond_reach(parts, centre, funnel) > LOST:
+        return None
     fit = _fitted(marginal.rows, rng)
     others = _other_modes(parts, centre, funnel, prior[N_PRIOR:])
     if others is None:
@@ -171,6 +178,30 @@ def _highest(parts: Conditionals, outer: np.ndarray, seen: Modes, scale: np.ndar
     if not np.isfinite(at.log_marginal[0]):
         return None
     return Peak(centre, np.diag(spread), at.inner[0], at.precision[0])
+
+
+def _beyond_reach(parts: Conditionals, peak: Peak, funnel: Funnel) -> float:
+    """Share of the marginal density beyond the reach of the map, along the axes of the peak.
+
+    Between two places the density is taken to be exponential.
+    """
+    m, n = len(parts.outer), len(parts.inner)
+    if not m:
+        return 0.0
+    places = np.concatenate([[0.0], funnel.reach * np.array(PLACES)])
+    axes = np.concatenate([np.eye(m), -np.eye(m)])
+    evened = np.zeros((len(axes) * len(places), m + n))
+    evened[:, parts.outer] = (axes[:, None] * places[:, None]).reshape(-1, m)
+    outer = (evened[:, parts.outer] @ peak.factor.T) + peak.outer
+    start = funnel.restored(evened)[:, parts.inner]
+    found = parts.modes(outer, start, scale_of(peak.precision))
+    log_p = found.log_marginal.reshape(len(axes), len(places))
+    log_p = log_p[:, 1:] - log_p[:, :1]
+    log_p = np.clip(np.where(np.isnan(log_p), -np.inf, log_p), MIN_LOG_P, None)
+    fall = log_p[:, :-1] - log_p[:, 1:]
+    width = np.diff(places[1:])
+    mean = np.where(np.abs(fall) > 1e-6, -np.expm1(-fall) / np.where(fall == 0, 1.0, fall), 1.0)
+    return float(np.sum(np.exp(log_p[:, :-1]) * mean * width) / np.sqrt(2 * np.pi))
 
 
 def _other_modes(

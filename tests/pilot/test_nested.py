@@ -207,3 +207,8 @@ def test_features_are_all_products_of_up_to_three() -> None:
     expected = [2.0, 3.0, 4.0, 6.0, 9.0, 8.0, 12.0, 18.0, 27.0]
     assert sorted(features.of(at)[0]) == sorted(expected)
     assert Features.cubic(0).of(np.zeros((1, 0))).shape == (1, 0)
+
+
+def test_a_tail_beyond_the_map_is_seen() -> None:
+    """Catches the far end of a funnel, 3 to 6% of Z, taken for nothing."""
+    assert made(lz.energies.hierarchical_normal().model, 3) is None
