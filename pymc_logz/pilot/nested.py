@@ -45,7 +45,7 @@ FAR = 1.5
 PLACES = (0.9, 1.25, 1.8, 3.0)
 """Where the marginal density is looked at beyond the map, in units of its reach."""
 MIN_LOG_P = -60.0
-LOST = 0.004
+LOST = 0.01
 """Share of it that may be there."""
 OTHER_MODE = 10.0
 """Nats below the highest conditional mode down to which another one counts."""

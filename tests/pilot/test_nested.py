@@ -47,7 +47,7 @@ def walk_log_z() -> float:
     return float(logsumexp(log_f) + 2 * np.log(u[1] - u[0]))
 
 
-def counts(n: int = 18) -> pm.Model:
+def counts(n: int = 40) -> pm.Model:
     """Counts of groups whose log rates have a common mean and spread."""
     y = np.random.default_rng(5).poisson(np.exp(np.random.default_rng(6).normal(1, 0.7, n)))
     with pm.Model() as model:
@@ -58,7 +58,7 @@ def counts(n: int = 18) -> pm.Model:
     return model
 
 
-def counts_log_z(n: int = 18) -> float:
+def counts_log_z(n: int = 40) -> float:
     """Rates one by one on a grid, their mean and spread on another."""
     y = np.random.default_rng(5).poisson(np.exp(np.random.default_rng(6).normal(1, 0.7, n)))
     rate = np.linspace(-8, 8, 1601)
@@ -120,9 +120,9 @@ def test_modes_and_curvatures_are_those_of_an_optimiser() -> None:
     prepared = prepare(counts(), rng)
     block = block_for(prepared, HaisSettings(), None)
     inner = normal_columns(prepared.flat)
-    parts = Conditionals(block, inner, np.setdiff1d(np.arange(20), inner))
+    parts = Conditionals(block, inner, np.setdiff1d(np.arange(42), inner))
     outer = np.array([[-0.5], [0.3]])
-    found = parts.modes(outer, np.zeros((2, 19)), np.ones(19))
+    found = parts.modes(outer, np.zeros((2, 41)), np.ones(41))
     log_p = prepared.flat.model.compile_logp()
 
     def value(x: np.ndarray, given: np.ndarray) -> float:
@@ -130,9 +130,9 @@ def test_modes_and_curvatures_are_those_of_an_optimiser() -> None:
         return float(-log_p(prepared.flat.named_values(row)))
 
     for given, mode, precision, log_marginal in zip(outer, *found, strict=True):
-        best = optimize.minimize(value, np.zeros(19), (given,), method="BFGS", tol=1e-6)
+        best = optimize.minimize(value, np.zeros(41), (given,), method="BFGS", tol=1e-6)
         np.testing.assert_allclose(mode, best.x, atol=0.02)
-        laplace = -best.fun + 9.5 * np.log(2 * np.pi) - np.linalg.slogdet(precision)[1] / 2
+        laplace = -best.fun + 20.5 * np.log(2 * np.pi) - np.linalg.slogdet(precision)[1] / 2
         assert log_marginal == pytest.approx(laplace, abs=0.02)
         step = np.linalg.cholesky(np.linalg.inv(precision))[:, 0]
         there = value(best.x + step, given) + value(best.x - step, given) - 2 * best.fun
