@@ -59,11 +59,7 @@ class Conditionals:
         """Log target of rows (K, d), shape (K,), and its gradients (K, d)."""
         if not len(rows):
             return np.empty(0), np.empty_like(rows)
-        evaluation = self.block.looked_at(rows)[0].evaluation
-        with np.errstate(invalid="ignore"):
-            value = np.add(evaluation.log_reference, evaluation.log_ratio)
-            slope = np.add(evaluation.grad_log_reference, evaluation.grad_log_ratio)
-        return np.where(np.isnan(value), -np.inf, value), slope
+        return self.block.target_and_gradient(rows)
 
     def modes(self, outer: np.ndarray, start: np.ndarray, scale: np.ndarray) -> Modes:
         """Climb to the mode of the inner entries for each of K settings of the outer ones.

@@ -329,12 +329,12 @@ def _with_inner(parts: Conditionals, fit: Clusters | None) -> Clusters:
     """
     d = len(parts.inner) + len(parts.outer)
     df = max(DF, DF_PER_DIMENSION * d)
-    factor = np.sqrt(INNER_INFLATION) * np.eye(d)
+    of_inner = np.sqrt(INNER_INFLATION) * np.eye(d)
     if fit is None:
-        return Clusters((Elliptical(np.zeros(d), factor, df),), np.ones(1), np.nan)
+        return Clusters((Elliptical(np.zeros(d), of_inner, df),), np.ones(1), np.nan)
     components = []
     for part, width in product(fit.components, (1.0, WIDE)):
-        centre, factor = np.zeros(d), factor.copy()
+        centre, factor = np.zeros(d), of_inner.copy()
         centre[parts.outer] = part.centre
         factor[np.ix_(parts.outer, parts.outer)] = width * part.factor
         components.append(Elliptical(centre, factor, df))

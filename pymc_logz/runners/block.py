@@ -277,6 +277,14 @@ class Block:
         evaluation = self.looked_at(position)[0].evaluation
         return np.asarray(evaluation.log_reference), np.asarray(evaluation.log_ratio)
 
+    def target_and_gradient(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log target of rows (n, d), with -inf for NaN, and its gradients as they are (n, d)."""
+        evaluation = self.looked_at(position)[0].evaluation
+        with np.errstate(invalid="ignore"):
+            value = np.add(evaluation.log_reference, evaluation.log_ratio)
+            slope = np.add(evaluation.grad_log_reference, evaluation.grad_log_ratio)
+        return np.where(np.isnan(value), -np.inf, value), slope
+
     def looked_at(self, position: np.ndarray) -> tuple[KernelState, Trace]:
         """Rows that have been evaluated, and stayed where they are."""
         state, still = self.initial_state(position), self._still_moves(1)

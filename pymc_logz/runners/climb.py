@@ -56,8 +56,5 @@ def spread_out(block: Block, plan: Plan, rows: np.ndarray, rng: np.random.Genera
 
 def _at(block: Block, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Log target, and gradients with zeros for what is not finite."""
-    evaluation = block.looked_at(rows)[0].evaluation
-    with np.errstate(invalid="ignore"):
-        value = np.add(evaluation.log_reference, evaluation.log_ratio)
-        slope = np.add(evaluation.grad_log_reference, evaluation.grad_log_ratio)
-    return np.where(np.isnan(value), -np.inf, value), np.where(np.isfinite(slope), slope, 0.0)
+    value, slope = block.target_and_gradient(rows)
+    return value, np.where(np.isfinite(slope), slope, 0.0)
