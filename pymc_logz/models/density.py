@@ -42,7 +42,7 @@ class RowDensity:
         compile_kwargs: Mapping[str, Any] | None = None,
         batching: str = "auto",
     ) -> None:
-        self.flat = flat
+        self.flat, self.compile_kwargs = flat, compile_kwargs
         self.n_nan = self.n_evaluated = 0
         key = ("row density", batching, settings_key(compile_kwargs))
         made = flat.kept.get(key, lambda: _compiled_rows(flat, compile_kwargs, batching))

@@ -37,6 +37,7 @@ from pymc_logz.runners.block import Block
 from pymc_logz.runners.checkpoint import Keeper
 from pymc_logz.runners.jobs import AnnealJob
 from pymc_logz.runners.records import Codec
+from pymc_logz.runners.running import Running
 
 CLASSES = (
     AnnealJob,
@@ -112,8 +113,31 @@ def kept[S: RunSettings](
         identity["posterior_draws"] = digest_of(rows)
     codec = Codec((*classes, *KERNELS))
     begun = {SEED: running.seed, ASKED: asked_for(settings, block.compile_kwargs, codec, rows)}
+    with keeping(running, codec, identity, begun) as running:
+        yield replace(settings, running=running)
+
+
+@contextmanager
+def keeping(
+    running: Running, codec: Codec, identity: Mapping[str, Any], begun: Mapping[str, Any]
+) -> Iterator[Running]:
+    """The same with what keeps it, until it is at its end.
+
+    Parameters
+    ----------
+    running
+        How units of work are run, in a checkpoint.
+    codec, identity, begun
+        As in `Keeper.opened`.
+
+    Raises
+    ------
+    CheckpointError
+        If the checkpoint is of another run.
+    """
+    assert running.checkpoint is not None
     with Keeper.opened(running.checkpoint, codec, identity, begun) as keeper:
-        yield replace(settings, running=replace(running, keeper=keeper))
+        yield replace(running, keeper=keeper)
         keeper.finish()
 
 
@@ -152,13 +176,32 @@ def identity_of_run(
         of_what = {"name": what.name, "values": [digest_of(value) for value in block.path.values]}
     else:
         of_what = identity_of_model(what.flat)
-    seed = json.dumps(rng.bit_generator.state, default=lambda array: array.tolist())
     record = {name: value for name, value in settings.record().items() if name != "more"}
+    return identity_of_call({**_plain(record), **given}, of_what, rng, block.compiled.backend)
+
+
+def identity_of_call(
+    settings: Mapping[str, Any], of_what: Any, rng: np.random.Generator, backend: str
+) -> dict[str, Any]:
+    """All that the bits of a call depend on.
+
+    Parameters
+    ----------
+    settings
+        What it was asked for, as numbers and strings.
+    of_what
+        The model, in nested dicts of strings.
+    rng
+        Its generator, before it was used.
+    backend
+        What computes.
+    """
+    seed = json.dumps(rng.bit_generator.state, default=lambda array: array.tolist())
     return {
-        "settings": {**_plain(record), **given},
+        "settings": dict(settings),
         "model": of_what,
         "random_seed": hashlib.blake2b(seed.encode(), digest_size=8).hexdigest(),
-        "backend": block.compiled.backend,
+        "backend": backend,
         "machine": platform.machine(),
         "versions": versions(),
     }

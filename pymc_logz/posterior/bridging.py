@@ -1,5 +1,6 @@
 """log Z of a posterior that already exists: bridge sampling from its draws."""
 
+import os
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,7 +10,7 @@ import xarray as xr
 
 from pymc_logz.arguments import check_choice, check_whole
 from pymc_logz.errors import STATUS_SENTENCES, says_if_interrupted, warn
-from pymc_logz.estimators import LogZEstimate, bridge_log_z
+from pymc_logz.estimators import LogZEstimate
 from pymc_logz.manifold.evidence import manifold_bridge
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.models.density import RowDensity
@@ -18,7 +19,16 @@ from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_normal
 from pymc_logz.posterior.balance import imbalance_of_draws
-from pymc_logz.posterior.importance import checked, importance
+from pymc_logz.posterior.importance import importance
+from pymc_logz.posterior.repetitions import (
+    ONCE,
+    Repeated,
+    bridges,
+    refuse_repetitions,
+    repetition_variables,
+    symmetrised,
+)
+from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.chains import check_start_of_chains, check_stored_density
@@ -53,6 +63,9 @@ def bridge_sampling(
     method: str = "warp3",
     cross_check: str | None = "student",
     draws: int | None = None,
+    repetitions: int = 1,
+    executor: Any = None,
+    checkpoint: str | os.PathLike | None = None,
     random_seed: Any = None,
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
@@ -80,6 +93,17 @@ def bridge_sampling(
         ``"student"`` with 5 degrees of freedom, a ``"normal"``, or None.
     draws
         Draws from each proposal. None takes as many as there are posterior draws in the bridge.
+    repetitions
+        How often the proposal is drawn from anew. One bridge is made of all of its draws, whose
+        error has that many more of them; log Z of each repetition alone is in
+        ``repetition_log_z``, whose spread is that of the proposal's draws (the posterior's are the
+        same for all).
+    executor
+        Who makes the repetitions: any ``concurrent.futures.Executor``; None makes one after the
+        other. It changes the wall time, never the result.
+    checkpoint
+        A folder, such as ``"bridge.zarr"``, in which repetitions are kept: killed and called again
+        with the same arguments, those that were made are read. See `pymc_logz.resume`.
     random_seed
         Anything that ``pm.sample`` takes.
     progressbar
@@ -92,15 +116,19 @@ def bridge_sampling(
     -------
     xarray.DataTree
         A shallow copy of ``idata`` (the argument is not changed) with a fresh group ``evidence``:
-        entries ``"bridge"`` and ``"importance"``, and attributes on overlap and effective sizes. A
-        group ``evidence`` that it had is replaced.
+        entries ``"bridge"`` and ``"importance"``, and attributes on overlap and effective sizes;
+        of several repetitions also ``repetition_log_z`` and ``repetition_mcse`` (dimension
+        ``repetition``). A group ``evidence`` that it had is replaced.
 
     Raises
     ------
     ModelError
         If log Z of the model is undefined or out of reach; the message names the remedy.
+    CheckpointError
+        If the checkpoint is of another bridge; the message says what differs.
     ValueError
-        If an argument is outside its range, or the posterior is not one of this model: other
+        If an argument is outside its range or does not apply, or the posterior is not one of this
+        model: other
         variables, shapes, data or log density; too few draws, warm-up left in, weighted draws.
 
     Warns
@@ -112,12 +140,12 @@ def bridge_sampling(
     Notes
     -----
     Draws of a model with exact observations go to `pymc_logz.manifold.evidence.manifold_bridge`,
-    which does the same on the set of inputs that meet them; ``method`` and ``cross_check`` do not
-    apply there. Discrete variables are summed out, where they are independent given the others or
-    have few values together; where not, the error names what to use. Potentials are part of the
-    target, and of log Z. A prior that a transform restricts (an ordered normal, say) is
-    renormalised, as in `sample_hais`. A bridge knows of the posterior only what the draws show: of
-    a mode that no chain has found there is nothing in log Z. In up to 16 dimensions, with up to
+    which does the same on the set of inputs that meet them; ``method``, ``cross_check`` and what
+    is about repetitions do not apply there. Discrete variables are summed out, where they are
+    independent given the others or have few values together; where not, the error names what to
+    use. Potentials are part of the target, and of log Z. A prior that a transform restricts (an
+    ordered normal, say) is renormalised, as in `sample_hais`. A bridge knows of the posterior only
+    what the draws show: of a mode that no chain has found there is nothing in log Z. In up to 16 dimensions, with up to
     5,000 data, 512 rows that walk from the prior look for one (status ``"missed_mode"``), which
     finds a mode whose basin holds a share s of the prior with a probability of at most
     1 - (1 - s)^512.
@@ -145,8 +173,10 @@ def bridge_sampling(
     """
     check_choice(METHODS, method=method)
     check_choice(CROSS_CHECKS, cross_check=cross_check)
+    check_whole(1, repetitions=repetitions)
     if draws is not None:
         check_whole(2, draws=draws)
+    running, random_seed = who_runs(executor, checkpoint, None, None, False, random_seed)
     call = "bridge_sampling(idata, model)"
     check_no_model(call, idata=idata)
     model = model_from(model, call)
@@ -158,8 +188,10 @@ def bridge_sampling(
         "compile_kwargs": compile_kwargs,
     }
     if exact_observations(model):
+        refuse_repetitions(repetitions, running)
         return manifold_bridge(idata, model, **settings)
-    return _bridged(idata, model, method, cross_check, **settings)
+    repeated = Repeated(repetitions, running)
+    return _bridged(idata, model, method, cross_check, repeated, **settings)
 
 
 @says_if_interrupted("the bridge was being built")
@@ -168,6 +200,7 @@ def _bridged(
     model: "pm.Model",
     method: str,
     cross_check: str | None,
+    repeated: Repeated,
     *,
     draws: int | None,
     random_seed: Any,
@@ -188,7 +221,10 @@ def _bridged(
         report(1)
         log_target = target_at_draws(density, posterior, idata)
         report(1)
-        bridged = bridge(density, posterior, log_target, method, cross_check, draws, rngs.pilot)
+        with repeated.kept(density, posterior, method, draws, rngs.pilot) as kept:
+            bridged = bridge(
+                density, posterior, log_target, method, cross_check, draws, rngs.pilot, kept
+            )
         found = [] if cross_check is None else bridged.doubts
         found += tail_doubts(prepared.flat, density, rows_of(posterior), rngs.checks)
         if (first := bridged.estimates[0]).usable:
@@ -201,11 +237,7 @@ def _bridged(
     estimates = all_doubted(estimates, doubts)
     if not doubts:
         warn_of_status(estimates[0])
-    if density.n_nan:
-        warn(
-            f"the log density was NaN at {density.n_nan} rows of the proposals, and counted as "
-            "zero there; if that is not what is meant, guard the expression or restrict the prior"
-        )
+    warn_of_nan(density.n_nan)
     cost = {
         "compile_time": compiled - start,
         "sampling_time": time.perf_counter() - compiled,
@@ -221,7 +253,9 @@ def _bridged(
         **{name: float(value) for name, value in bridged.estimates[0].details.items()},
     )
     ordered = sorted(estimates, key=lambda one: not one.usable)
-    return with_evidence(idata, evidence_dataset(ordered, attrs), BRIDGED)
+    group = evidence_dataset(ordered, attrs)
+    alone = [_given_share(one, log_share, share_error) for one in bridged.repetitions]
+    return with_evidence(idata, group.assign(repetition_variables(alone)), BRIDGED)
 
 
 class Bridged(NamedTuple):
@@ -231,6 +265,8 @@ class Bridged(NamedTuple):
     proposal: Elliptical
     doubts: list[Doubt]
     """What speaks against the draws."""
+    repetitions: list[LogZEstimate]
+    """Of each repetition alone, if there are several."""
 
 
 def bridge(
@@ -241,6 +277,7 @@ def bridge(
     cross_check: str | None,
     draws: int | None,
     rng: np.random.Generator,
+    repeated: Repeated = ONCE,
 ) -> Bridged:
     """Bridge between the second halves of the chains and a normal fitted to the first halves.
 
@@ -256,6 +293,8 @@ def bridge(
         As in `bridge_sampling`.
     rng
         Generator of the proposals.
+    repeated
+        How often, and by whom.
     """
     half = posterior.rows.shape[1] // 2
     fit = posterior.rows[:, :half][~posterior.on_boundary[:, :half]]
@@ -263,40 +302,34 @@ def bridge(
     second, outside = posterior.rows[:, half:], posterior.on_boundary[:, half:]
     n = outside.size if draws is None else draws
     rows = np.where(outside[..., None], proposal.centre, second).reshape(-1, density.flat.n_dims)
-    proposed = proposal(rng, n)
-    at_posterior, at_proposal = log_target[:, half:].ravel(), checked(density, proposed)
-    doubts = imbalance_of_draws(
-        density, second, log_target[:, half:], proposed, at_proposal, proposal
-    )
+    at_posterior = log_target[:, half:].ravel()
     if method == "warp3":
         # a target that is symmetric in the centre has the same constant, and no skewness
         at_posterior = symmetrised(density, at_posterior, proposal.mirrored(rows))
-        at_proposal = symmetrised(density, at_proposal, proposal.mirrored(proposed))
-    q_at_posterior = np.where(
-        outside, -np.inf, proposal.log_density_of(rows).reshape(outside.shape)
+    made = repeated.made(density, proposal, method == "warp3", n, rng)
+    proposed, at_proposed = (
+        np.concatenate([getattr(one, name) for one in made]) for name in ("rows", "log_target")
     )
-    estimate = bridge_log_z(
+    doubts = imbalance_of_draws(
+        density, second, log_target[:, half:], proposed, at_proposed, proposal
+    )
+    q_at_posterior = proposal.log_density_of(rows).reshape(outside.shape)
+    at_draws = (
         np.where(outside, 0.0, at_posterior.reshape(outside.shape)),
         np.where(outside, -np.inf, q_at_posterior),
-        at_proposal,
-        proposal.log_density_of(proposed),
     )
+    estimate, *alone = bridges(at_draws, made)
     estimates = [estimate]
     if cross_check is not None:
         estimates.append(importance(density, proposal, cross_check, n, rng))
     if estimate.usable:
         doubts += disagreements(estimate, estimates[1:])
-    return Bridged(estimates, proposal, doubts)
+    return Bridged(estimates, proposal, doubts, alone)
 
 
 def rows_of(posterior: PosteriorRows) -> np.ndarray:
     """Draws that are not on a boundary, shape (n, d)."""
     return posterior.rows[~posterior.on_boundary]
-
-
-def symmetrised(density: RowDensity, log_target: np.ndarray, mirrored: np.ndarray) -> np.ndarray:
-    """Log of the mean of the target's density at rows and at their mirror images, shape (n,)."""
-    return np.logaddexp(log_target, checked(density, mirrored)) - np.log(2.0)
 
 
 def target_at_draws(
@@ -338,6 +371,15 @@ def _given_share(estimate: LogZEstimate, log_share: float, error: float) -> LogZ
         estimate.status,
         estimate.details,
     )
+
+
+def warn_of_nan(n: int) -> None:
+    """Warn of rows whose density was NaN, if there were any."""
+    if n:
+        warn(
+            f"the log density was NaN at {n} rows of the proposals, and counted as zero there; if "
+            "that is not what is meant, guard the expression or restrict the prior"
+        )
 
 
 def warn_of_status(estimate: LogZEstimate) -> None:

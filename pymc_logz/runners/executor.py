@@ -51,12 +51,12 @@ def default_cores(cores: int | None, chains: int, executor: Any = None) -> int:
     return min(chains, os.cpu_count() or 1) if cores is None else cores
 
 
-def finished(results: Sequence[object | None]) -> list[Any]:
+def finished(results: Sequence[object | None], what: str = "chains") -> list[Any]:
     """Results that are there, after a warning if an interrupt left some out."""
     done = [result for result in results if result is not None]
     if len(done) < len(results):
         warn(
-            f"interrupted: {len(done)} of {len(results)} chains are finished, and only they "
+            f"interrupted: {len(done)} of {len(results)} {what} are finished, and only they "
             "are used"
         )
     return done

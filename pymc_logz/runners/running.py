@@ -187,6 +187,7 @@ class _Drive:
                     self._submit(i)
             hanging = not self._finish()
         except KeyboardInterrupt:
+            self._take_what_is_there()
             if not any(is_done(one.job) for one in self.outcomes):
                 raise
         finally:
@@ -204,9 +205,17 @@ class _Drive:
             done, _ = wait(list(self.pending), patience, FIRST_COMPLETED)
             if not done:
                 return False
-            for future in done:
+            # an error ends the run: answers that came along with it are not lost
+            for future in sorted(done, key=lambda one: _error_of(one) is not None):
                 self._take(future)
         return True
+
+    def _take_what_is_there(self) -> None:
+        """Answers that have come, after an interrupt."""
+        for future in [one for one in self.pending if one.done() and _error_of(one) is None]:
+            i, _ = self.pending.pop(future)
+            if not isinstance(answer := future.result(), Lacking):
+                self._keep(i, answer)
 
     def _take(self, future: Future) -> None:
         """What came of one errand, and the next one of the same chain."""

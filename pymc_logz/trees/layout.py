@@ -47,6 +47,7 @@ precision where no other type is said.
 | | time | ``acceptance_rate``, ``carried_share`` |
 | ``evidence`` | estimator | ``log_z``, ``mcse``, ``weight_ess``, ``khat``, ``status`` (string) |
 | | estimator, time or data_row | the same, where there are many models or data |
+| | repetition | of a repeated bridge: ``repetition_log_z``, ``repetition_mcse`` |
 | | estimator, stage | of several estimators: ``log_z_curve``, ``mcse_curve`` |
 | | estimator, other_estimator | of several estimators: ``covariance`` |
 | | estimator | of several estimators: ``departs`` (bool) |

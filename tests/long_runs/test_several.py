@@ -1,13 +1,12 @@
 """Data rows and models as units of work: the same numbers whoever finds them."""
 
-from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
-import cloudpickle
 import numpy as np
 import pymc as pm
 import pytest
+from support.executors import Sends
 from support.long_runs import differing, numbers_of
 
 import pymc_logz as lz
@@ -31,25 +30,6 @@ def coin(a: float) -> pm.Model:
     with pm.Model() as model:
         pm.Binomial("y", n=20, p=pm.Beta("p", a, a), observed=14)
     return model
-
-
-class Sends(Executor):
-    """Pickles what it is given, as for another process; some workers are lost on the way."""
-
-    def __init__(self, lost: tuple[int, ...] = ()) -> None:
-        self._max_workers, self.lost, self.n = 2, lost, 0
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
-        future: Future = Future()
-        self.n += 1
-        try:
-            if self.n in self.lost:
-                raise BrokenExecutor("a worker died")
-            answer = cloudpickle.loads(cloudpickle.dumps(fn))()
-            future.set_result(cloudpickle.loads(cloudpickle.dumps(answer)))
-        except Exception as error:
-            future.set_exception(error)
-        return future
 
 
 @pytest.mark.parametrize("executor", [ThreadPoolExecutor(2), Sends(lost=(2,))])

@@ -1,0 +1,259 @@
+"""Repetitions of a bridge: independent draws of the same proposal, each a unit of work."""
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pymc_logz.estimators import LogZEstimate, bridge_log_z
+from pymc_logz.graphs.kept import Kept
+from pymc_logz.graphs.parcels import Part
+from pymc_logz.models.density import RowDensity
+from pymc_logz.models.flat import FlatModel
+from pymc_logz.models.identity import digest_of, identity_of_model
+from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.pilot.keeping import identity_of_call, keeping
+from pymc_logz.posterior.importance import checked
+from pymc_logz.runners.asked import SEED
+from pymc_logz.runners.executor import finished
+from pymc_logz.runners.jobs import generator_at, state_of
+from pymc_logz.runners.records import Codec
+from pymc_logz.runners.running import Running
+from pymc_logz.runners.work import Work
+from pymc_logz.seeds import spawn_generators
+from pymc_logz.trees.posterior import PosteriorRows
+
+UNIT = "repetitions"
+
+
+@dataclass
+class BridgeCourse:
+    """What the repetitions of a bridge have in common: a density, and what it is looked at with."""
+
+    flat: FlatModel
+    compile_kwargs: Mapping[str, Any] | None
+    proposal: Elliptical
+    mirrored: bool
+    """Whether the target is made symmetric in the centre of the proposal."""
+    work: Work = field(default_factory=Work)
+
+    @cached_property
+    def density(self) -> RowDensity:
+        """The model's log density."""
+        return RowDensity(self.flat, self.compile_kwargs)
+
+    def compile(self) -> None:
+        """Compile the density."""
+        self.density  # noqa: B018
+
+    def counted(self, work: Work) -> "BridgeCourse":
+        """The same, counting elsewhere."""
+        course = replace(self, work=work)
+        course.density = self.density
+        return course
+
+    def __getstate__(self) -> dict[str, Any]:
+        part = self.flat.kept.get(Part, lambda: Part(_bare(self.flat)))
+        own = {name: value for name, value in self.__dict__.items() if name != "density"}
+        return {**own, "flat": part, "values": self.flat.values}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        own = dict(state)
+        own["flat"] = replace(own["flat"], values=own.pop("values"))
+        self.__dict__.update(own)
+
+
+def _bare(flat: FlatModel) -> FlatModel:
+    """The densities alone, which is all that a repetition needs of a model."""
+    return replace(flat, model=None, observed=None, values=(), summed=None, kept=Kept())
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """Draws of the proposal, and the target's density there, once they are made."""
+
+    rng: dict[str, Any]
+    """State of the generator of the draws."""
+    n_total: int
+    """Number of draws."""
+    rows: np.ndarray | None = None
+    """Shape (n, d)."""
+    log_proposal: np.ndarray | None = None
+    """Log density of the proposal there, shape (n,)."""
+    log_target: np.ndarray | None = None
+    """That of the target."""
+    log_bridged: np.ndarray | None = None
+    """That of what the bridge leads to: the target, or the target made symmetric."""
+    n_nan: int = 0
+    """Rows where the target was NaN."""
+    n_evaluations: int = 0
+
+    @property
+    def n_done(self) -> int:
+        """Draws made."""
+        return 0 if self.rows is None else self.n_total
+
+    def resumed(self, kept: "Repetition") -> "Repetition":
+        """A repetition as it was kept."""
+        return kept
+
+    def advance(
+        self, course: BridgeCourse, enough: Any = None, report: Any = None
+    ) -> tuple["Repetition", None]:
+        """The whole of it; see `pymc_logz.runners.jobs.Job`."""
+        rng, density = generator_at(self.rng), copy.copy(course.density)
+        density.n_nan = density.n_evaluated = 0
+        rows = course.proposal(rng, self.n_total)
+        log_target = bridged = checked(density, rows)
+        if course.mirrored:
+            bridged = symmetrised(density, log_target, course.proposal.mirrored(rows))
+        course.work.add(density.n_evaluated)
+        if report is not None:
+            report(self.n_total)
+        made = replace(
+            self,
+            rng=state_of(rng),
+            rows=rows,
+            log_proposal=course.proposal.log_density_of(rows),
+            log_target=log_target,
+            log_bridged=bridged,
+            n_nan=density.n_nan,
+        )
+        return made, None
+
+
+def symmetrised(density: RowDensity, log_target: np.ndarray, mirrored: np.ndarray) -> np.ndarray:
+    """Log of the mean of the target's density at rows and at their mirror images, shape (n,)."""
+    return np.logaddexp(log_target, checked(density, mirrored)) - np.log(2.0)
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """How often the proposal of a bridge is drawn from, and by whom."""
+
+    n: int = 1
+    running: Running = field(default_factory=Running)
+
+    def made(
+        self,
+        density: RowDensity,
+        proposal: Elliptical,
+        mirrored: bool,
+        n_draws: int,
+        rng: np.random.Generator,
+    ) -> list[Repetition]:
+        """All repetitions, or those that an interrupt has left.
+
+        Parameters
+        ----------
+        density
+            The model's log density, whose counts grow by what others do.
+        proposal
+            What is drawn from.
+        mirrored
+            Whether the target is made symmetric.
+        n_draws
+            Of each repetition.
+        rng
+            Generator of the first one, which it moves on; the i-th does not depend on how many
+            there are.
+        """
+        others = spawn_generators(generator_at(state_of(rng)), self.n - 1)
+        jobs = [Repetition(state_of(one), n_draws) for one in (rng, *others)]
+        course = BridgeCourse(density.flat, density.compile_kwargs, proposal, mirrored)
+        outcomes = finished(self.running.run(UNIT, course, jobs), UNIT)
+        made = [one.job for one in outcomes]
+        rng.bit_generator.state = made[0].rng
+        density.n_evaluated += course.work.done
+        density.n_nan += sum(one.n_nan for one in made)
+        return made
+
+    @contextmanager
+    def kept(
+        self,
+        density: RowDensity,
+        posterior: PosteriorRows,
+        method: str,
+        draws: int | None,
+        rng: np.random.Generator,
+    ) -> Iterator["Repeated"]:
+        """The same, kept in a checkpoint if one is asked for.
+
+        Parameters
+        ----------
+        density
+            The model's log density.
+        posterior
+            Draws that the proposal is fitted to, and that it is bridged with.
+        method, draws
+            As in `pymc_logz.bridge_sampling`.
+        rng
+            Generator of the draws, before it was used.
+        """
+        if self.running.checkpoint is None:
+            yield self
+            return
+        settings = {"method": "bridge_sampling", "bridge_method": method, "draws": draws}
+        identity = identity_of_call(
+            settings, identity_of_model(density.flat), rng, density.compiled.backend
+        )
+        identity["posterior_draws"] = digest_of(posterior.rows)
+        begun = {SEED: self.running.seed}
+        with keeping(self.running, Codec((Repetition,)), identity, begun) as running:
+            yield replace(self, running=running)
+
+
+ONCE = Repeated()
+
+
+def refuse_repetitions(n: int, running: Running) -> None:
+    """Raise a ValueError for what a bridge on a level set does not do."""
+    for name in ("executor", "checkpoint"):
+        if getattr(running, name) is not None:
+            raise ValueError(
+                f"{name} does not apply to a model with exact observations, whose bridge is made "
+                "in this process: leave it out"
+            )
+    if n > 1:
+        raise ValueError(
+            f"repetitions={n} does not apply to a model with exact observations: give more draws"
+        )
+
+
+def bridges(
+    at_posterior: tuple[np.ndarray, np.ndarray], made: Sequence[Repetition]
+) -> list[LogZEstimate]:
+    """Log Z of all draws of the proposal together, and of each repetition alone if there are more.
+
+    Parameters
+    ----------
+    at_posterior
+        Log densities of the target and of the proposal at the draws of the posterior, shape
+        (chains, draws) each.
+    made
+        Repetitions.
+    """
+    sets = [made, *([one] for one in made)] if len(made) > 1 else [made]
+    return [
+        bridge_log_z(
+            *at_posterior,
+            np.concatenate([one.log_bridged for one in some]),
+            np.concatenate([one.log_proposal for one in some]),
+        )
+        for some in sets
+    ]
+
+
+def repetition_variables(alone: Sequence[LogZEstimate]) -> dict[str, Any]:
+    """Variables of the group ``evidence`` for what each repetition alone comes to."""
+    if not alone:
+        return {}
+    attrs = {"units": "nats"}
+    return {
+        f"repetition_{name}": ("repetition", np.array([getattr(one, name) for one in alone]), attrs)
+        for name in ("log_z", "mcse")
+    }
