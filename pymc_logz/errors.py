@@ -80,6 +80,11 @@ STATUS_SENTENCES = {
         "and is too low; use more chains (chains=), which start at different points, and compare "
         "them (az.rhat), or a method that starts at the prior (pymc_logz.sample_hais)."
     ),
+    "uncovered": (
+        "Posterior draws move on to where the proposal has no density or no draw, so log Z lacks "
+        "the mass there and is too low; use a proposal with all of the posterior's support and "
+        "heavier tails, or pymc_logz.sample_hais, which needs none."
+    ),
     "disagrees": (
         "Another estimate differs by more than the errors allow (evidence.attrs['doubts'] says "
         "which, and by how much), so one of the two is wrong: as a rule the draws have missed a "
@@ -190,6 +195,7 @@ USABLE_STATUSES = frozenset(
         "lower_end",
         "short_run",
         "missed_mode",
+        "uncovered",
         "disagrees",
         "wrong_draws",
         "chains_disagree",

@@ -1,7 +1,9 @@
 """What every estimator returns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from pymc_logz.errors import STATUS_SENTENCES, USABLE_STATUSES
 
@@ -59,3 +61,10 @@ class LogZEstimate:
     def __str__(self) -> str:
         """Value, error, method and status in one line."""
         return f"log Z = {self.log_z:.3f} ± {self.mcse:.3f} ({self.method}, {self.status})"
+
+    def less(self, log_constant: float, error: float) -> "LogZEstimate":
+        """The estimate without a factor of Z that is known up to an error, such as a prior's."""
+        if error == 0.0:
+            return self
+        mcse = float(np.hypot(self.mcse, error))
+        return replace(self, log_z=self.log_z - log_constant, mcse=mcse)

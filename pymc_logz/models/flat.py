@@ -322,18 +322,8 @@ def unconstrain(flat: FlatModel, posterior: xr.Dataset) -> np.ndarray:
     """
     if flat.summed is not None:
         return unconstrain(flat.summed.whole, posterior)[:, flat.summed.whole.continuous]
-    model, values = flat.model, []
+    model, parts = flat.model, unconstrained(flat.model, posterior)
     shapes = dict(zip(flat.value_names, flat.shapes, strict=True))
-    for rv in model.free_RVs:
-        if rv.name not in posterior:
-            raise ValueError(
-                f"the draws have no variable {rv.name!r} (they have {sorted(map(str, posterior))}"
-                "): they are of another model"
-            )
-        array = posterior[rv.name].transpose("chain", "draw", ...).to_numpy()
-        values.append(array.reshape(-1, *array.shape[2:]).astype(rv.dtype))
-    kept = kept_for(model)
-    parts = kept.get("unconstrain", lambda: _unconstrainer(model, kept))(*values)
     for rv, part in zip(model.free_RVs, parts, strict=True):
         shape = shapes[model.rvs_to_values[rv].name]
         if part.shape[1:] != shape:
@@ -343,6 +333,21 @@ def unconstrain(flat: FlatModel, posterior: xr.Dataset) -> np.ndarray:
             )
     rows = [part.reshape(len(part), -1) for part in parts]
     return np.concatenate(rows, axis=1, dtype=float)
+
+
+def unconstrained(model: pm.Model, posterior: xr.Dataset) -> list[np.ndarray]:
+    """Unconstrained values of each free variable, for draws as `unconstrain` takes them."""
+    values = []
+    for rv in model.free_RVs:
+        if rv.name not in posterior:
+            raise ValueError(
+                f"the draws have no variable {rv.name!r} (they have {sorted(map(str, posterior))}"
+                "): they are of another model"
+            )
+        array = posterior[rv.name].transpose("chain", "draw", ...).to_numpy()
+        values.append(array.reshape(-1, *array.shape[2:]).astype(rv.dtype))
+    kept = kept_for(model)
+    return kept.get("unconstrain", lambda: _unconstrainer(model, kept))(*values)
 
 
 def _unconstrainer(model: pm.Model, kept: KeptForModel) -> Callable[..., list[np.ndarray]]:

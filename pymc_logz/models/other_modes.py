@@ -142,6 +142,28 @@ def walk_from_prior(
     return None
 
 
+def moved_on(
+    densities: Densities, rows: np.ndarray, n_moves: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Rows of a posterior after some moves that leave it as it is.
+
+    Parameters
+    ----------
+    densities
+        Of the model.
+    rows
+        Shape (n, d); some may repeat.
+    n_moves
+        Of each row.
+    rng
+        Generator of the moves.
+    """
+    prior, ratio = _finite(densities, rows)
+    for _ in range(n_moves):
+        rows, prior, ratio = _moved(densities, rows, prior, ratio, 1.0, rng)
+    return rows
+
+
 def _finite(densities: Densities, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Densities with -inf for NaN."""
     with np.errstate(all="ignore"):

@@ -13,7 +13,7 @@ from pytensor.graph.replace import vectorize_graph
 
 from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.models.data_inputs import starting_point
-from pymc_logz.models.flat import FlatModel
+from pymc_logz.models.flat import FlatModel, unconstrained
 from pymc_logz.models.keeping import kept_for
 from pymc_logz.models.prior import PriorDraws
 
@@ -23,6 +23,12 @@ FORMS = (
 )
 
 
+type LogDensity = Callable[[xr.Dataset], np.ndarray]
+"""Of draws on the natural scale, dimensions chain and draw before their own."""
+type Source = tuple[dict[str, np.ndarray], np.ndarray, LogDensity | None]
+"""Draws by name, their log density, and that of any others."""
+
+
 class Proposed(NamedTuple):
     """Draws of a proposal on the natural scale of the variables."""
 
@@ -30,6 +36,8 @@ class Proposed(NamedTuple):
     """Free variables by name, dimensions chain (of length 1) and draw before their own."""
     log_density: np.ndarray
     """Of the draws, normalised, in nats, shape (n,)."""
+    log_density_of: LogDensity | None
+    """Of any other draws; None where only these are known."""
 
 
 def proposed(proposal: Any, flat: FlatModel, n: int, rng: np.random.Generator) -> Proposed:
@@ -54,16 +62,9 @@ def proposed(proposal: Any, flat: FlatModel, n: int, rng: np.random.Generator) -
         If variables are missing, of another shape, or without a finite log density.
     """
     shapes = natural_shapes(flat.model)
-    if isinstance(proposal, pm.Model):
-        values, log_density = _of_model(proposal, list(shapes), n, rng)
-    elif isinstance(proposal, tuple) and len(proposal) == 2:
-        values, log_density = _given(*proposal)
-    elif isinstance(proposal, Mapping):
-        values, log_density = _of_distributions(proposal, shapes, n, rng)
-    elif len(shapes) == 1 and _is_distribution(proposal):
-        values, log_density = _of_distributions(dict.fromkeys(shapes, proposal), shapes, n, rng)
-    else:
-        raise TypeError(f"proposal={proposal!r} must be {FORMS}")
+    values, log_density, log_density_of = _source(proposal, shapes, n, rng)
+    if len(log_density) < 2:
+        raise ValueError(f"the proposal has {len(log_density)} draws, but must have at least 2")
     for name, shape in shapes.items():
         if name not in values:
             raise ValueError(
@@ -77,6 +78,8 @@ def proposed(proposal: Any, flat: FlatModel, n: int, rng: np.random.Generator) -
                 f"{(len(log_density), *shape)}: one entry for each log density, then the shape of "
                 "the variable"
             )
+        if np.isnan(values[name]).any():
+            raise ValueError(f"draws of {name!r} in the proposal have NaN: leave such draws out")
     if not np.all(np.isfinite(log_density)):
         n_bad = int(np.count_nonzero(~np.isfinite(log_density)))
         raise ValueError(
@@ -85,15 +88,33 @@ def proposed(proposal: Any, flat: FlatModel, n: int, rng: np.random.Generator) -
             "draws were drawn from"
         )
     return Proposed(
-        xr.Dataset(
-            {
-                name: (("chain", "draw", *(f"{name}_{i}" for i in range(len(shape)))), array[None])
-                for name, shape in shapes.items()
-                for array in [np.asarray(values[name])]
-            }
-        ),
-        log_density,
+        as_draws({name: np.asarray(values[name]) for name in shapes}), log_density, log_density_of
     )
+
+
+def as_draws(values: Mapping[str, np.ndarray]) -> xr.Dataset:
+    """Arrays (n, ...) by name as the draws of one chain."""
+    return xr.Dataset(
+        {
+            name: (("chain", "draw", *(f"{name}_{i}" for i in range(array.ndim - 1))), array[None])
+            for name, array in values.items()
+        }
+    )
+
+
+def _source(
+    proposal: Any, shapes: Mapping[str, tuple[int, ...]], n: int, rng: np.random.Generator
+) -> Source:
+    """Draws of one of the `FORMS`."""
+    if isinstance(proposal, pm.Model):
+        return _of_model(proposal, list(shapes), n, rng)
+    if isinstance(proposal, tuple) and len(proposal) == 2:
+        return *_given(*proposal), None
+    if isinstance(proposal, Mapping):
+        return _of_distributions(proposal, shapes, n, rng)
+    if len(shapes) == 1 and _is_distribution(proposal):
+        return _of_distributions(dict.fromkeys(shapes, proposal), shapes, n, rng)
+    raise TypeError(f"proposal={proposal!r} must be {FORMS}")
 
 
 def natural_shapes(model: pm.Model) -> dict[str, tuple[int, ...]]:
@@ -113,6 +134,8 @@ def log_jacobian(flat: FlatModel, rows: np.ndarray) -> np.ndarray:
         densities = [model.logp(model.free_RVs, jacobian=given) for given in (True, False)]
         return _of_rows(model, densities)
 
+    if not len(rows):
+        return np.empty(0)
     with_it, without = kept.get("with and without Jacobian", made)(rows)
     with np.errstate(invalid="ignore"):  # infinite both, outside the support
         return np.asarray(with_it - without)
@@ -134,9 +157,7 @@ def _of_rows(model: pm.Model, outputs: list[Any]) -> Callable[[np.ndarray], list
     return values
 
 
-def _of_model(
-    model: pm.Model, names: list[str], n: int, rng: np.random.Generator
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def _of_model(model: pm.Model, names: list[str], n: int, rng: np.random.Generator) -> Source:
     """Prior draws of a model, and their log density on the natural scale."""
     free = {rv.name: rv for rv in model.free_RVs}
     if set(names) != set(free):
@@ -149,8 +170,18 @@ def _of_model(
     log_share, _ = prior.log_share(rng)
     natural = {var.name: var for var in model.unobserved_value_vars if var.name in free}
     outputs = [model.logp(model.free_RVs, jacobian=False), *natural.values()]
-    log_density, *values = _of_rows(model, outputs)(rows)
-    return dict(zip(natural, values, strict=True)), log_density - log_share
+    evaluate = _of_rows(model, outputs)
+    log_density, *values = evaluate(rows)
+
+    def log_density_of(draws: xr.Dataset) -> np.ndarray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            parts = unconstrained(model, draws)
+            others = np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
+        inside = np.isfinite(others).all(axis=1)
+        found = evaluate(np.where(inside[:, None], others, rows[:1]))[0] - log_share
+        return np.where(inside & ~np.isnan(found), found, -np.inf)
+
+    return dict(zip(natural, values, strict=True)), log_density - log_share, log_density_of
 
 
 def _of_distributions(
@@ -158,9 +189,9 @@ def _of_distributions(
     shapes: Mapping[str, tuple[int, ...]],
     n: int,
     rng: np.random.Generator,
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
+) -> Source:
     """Draws of frozen distributions, all independent: one of each entry, or of a whole variable."""
-    values, log_density = {}, np.zeros(n)
+    values, whole = {}, {}
     for name, distribution in given.items():
         if name not in shapes:
             raise ValueError(
@@ -169,23 +200,57 @@ def _of_distributions(
             )
         if not _is_distribution(distribution):
             raise TypeError(
-                f"proposal[{name!r}]={distribution!r} must be a frozen scipy.stats distribution, "
-                "such as scipy.stats.norm(0, 1) or scipy.stats.multivariate_normal(mean, cov)"
+                f"proposal[{name!r}]={distribution!r} must be a frozen scipy.stats distribution of "
+                "real numbers, such as scipy.stats.norm(0, 1) or "
+                "scipy.stats.multivariate_normal(mean, cov)"
             )
-        shape = shapes[name]
+        values[name], whole[name] = _drawn(distribution, name, n, shapes[name], rng)
+
+    def log_density(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+        found = np.zeros(len(next(iter(arrays.values()))))
+        for name, distribution in given.items():
+            found += _log_density(distribution, arrays[name], whole[name])
+        return found
+
+    def log_density_of(draws: xr.Dataset) -> np.ndarray:
+        return log_density({name: draws[name].to_numpy()[0] for name in given})
+
+    return values, log_density(values), log_density_of
+
+
+def _drawn(
+    distribution: Any, name: str, n: int, shape: tuple[int, ...], rng: np.random.Generator
+) -> tuple[np.ndarray, bool]:
+    """Draws (n, ...) of a variable, and whether the distribution is of all its entries."""
+    try:
         draws = np.asarray(distribution.rvs(size=(n, *shape), random_state=rng))
-        if draws.shape != (n, *shape):  # it is of many entries itself
-            draws = np.asarray(distribution.rvs(size=n, random_state=rng)).reshape(n, *shape)
-        density = getattr(distribution, "logpdf", None) or distribution.logpmf
-        each = np.asarray(density(draws))
-        log_density += each.reshape(n, -1).sum(axis=1)
-        values[name] = draws
-    return values, log_density
+        if draws.shape == (n, *shape):
+            return draws, False
+    except TypeError:
+        pass  # of matrices only a number can be drawn
+    draws = np.asarray(distribution.rvs(size=n, random_state=rng))
+    if draws.size != n * np.prod(shape):
+        raise ValueError(
+            f"draws of proposal[{name!r}] have shape {draws.shape[1:]}, but must have that of the "
+            f"variable, {shape}"
+        )
+    return draws.reshape(n, *shape), True
+
+
+def _log_density(distribution: Any, values: np.ndarray, whole: bool) -> np.ndarray:
+    """Log density of a variable's values (n, ...), by entries or as a whole, shape (n,)."""
+    n = len(values)
+    if not whole:
+        return np.asarray(distribution.logpdf(values)).reshape(n, -1).sum(axis=1)
+    if type(distribution).__name__.startswith("multivariate_"):
+        return np.asarray(distribution.logpdf(values.reshape(n, -1))).reshape(n)
+    # a Dirichlet, a Wishart and others have draws along another axis than their density
+    return np.array([float(distribution.logpdf(one)) for one in values])
 
 
 def _is_distribution(given: Any) -> bool:
-    """Whether it can be drawn from, and has a log density."""
-    return hasattr(given, "rvs") and (hasattr(given, "logpdf") or hasattr(given, "logpmf"))
+    """Whether real numbers can be drawn from it, and it has their log density."""
+    return hasattr(given, "rvs") and hasattr(given, "logpdf")
 
 
 def _given(draws: Any, log_density: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:

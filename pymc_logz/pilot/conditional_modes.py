@@ -160,7 +160,11 @@ class Conditionals:
     def _curvature(
         self, outer: np.ndarray, inner: np.ndarray, slope: np.ndarray, scale: np.ndarray
     ) -> np.ndarray:
-        """Minus the second derivatives, made positive, shape (K, n, n), from differences."""
+        """Minus the second derivatives, made positive, shape (K, n, n), from differences.
+
+        NaN where they are not finite, or a direction has none: a target of straight pieces has no
+        curvature to speak of.
+        """
         k, n = inner.shape
         found = np.empty((k, n, n))
         size = max(1, ROWS_PER_LOOK // n)
@@ -171,7 +175,7 @@ class Conditionals:
             change = there.reshape(-1, n, n) - slope[part, None]
             found[part] = -change / (DIFFERENCE * scale[part, :, None])
         found = 0.5 * (found + found.transpose(0, 2, 1))
-        whole = np.isfinite(found).all(axis=(1, 2))
+        whole = np.isfinite(found).all(axis=(1, 2)) & np.einsum("kii->ki", found).all(axis=1)
         unit = 1 / np.sqrt(np.maximum(np.abs(np.einsum("kii->ki", found[whole])), 1e-300))
         values, vectors = np.linalg.eigh(found[whole] * unit[:, :, None] * unit[:, None])
         values = np.maximum(np.abs(values), FLAT * np.abs(values).max(axis=1, keepdims=True))

@@ -145,10 +145,10 @@ def bridge_sampling(
     independent given the others or have few values together; where not, the error names what to
     use. Potentials are part of the target, and of log Z. A prior that a transform restricts (an
     ordered normal, say) is renormalised, as in `sample_hais`. A bridge knows of the posterior only
-    what the draws show: of a mode that no chain has found there is nothing in log Z. In up to 16 dimensions, with up to
-    5,000 data, 512 rows that walk from the prior look for one (status ``"missed_mode"``), which
-    finds a mode whose basin holds a share s of the prior with a probability of at most
-    1 - (1 - s)^512.
+    what the draws show: of a mode that no chain has found there is nothing in log Z. In up to 16
+    dimensions, with up to 5,000 data, 512 rows that walk from the prior look for one (status
+    ``"missed_mode"``), which finds a mode whose basin holds a share s of the prior with a
+    probability of at most 1 - (1 - s)^512.
 
     References
     ----------
@@ -233,7 +233,7 @@ def _bridged(
         report(1)
     warn_of_doubts(found)
     doubts = [*posterior.doubts, *found, *prior_doubts(prepared.prior_doubt)]
-    estimates = [_given_share(one, log_share, share_error) for one in bridged.estimates]
+    estimates = [one.less(log_share, share_error) for one in bridged.estimates]
     estimates = all_doubted(estimates, doubts)
     if not doubts:
         warn_of_status(estimates[0])
@@ -254,7 +254,7 @@ def _bridged(
     )
     ordered = sorted(estimates, key=lambda one: not one.usable)
     group = evidence_dataset(ordered, attrs)
-    alone = [_given_share(one, log_share, share_error) for one in bridged.repetitions]
+    alone = [one.less(log_share, share_error) for one in bridged.repetitions]
     return with_evidence(idata, group.assign(repetition_variables(alone)), BRIDGED)
 
 
@@ -356,21 +356,6 @@ def target_at_draws(
         check_stored_density(idata, log_target)
     check_start_of_chains(np.where(inside, log_target, np.nanmedian(log_target)))
     return log_target
-
-
-def _given_share(estimate: LogZEstimate, log_share: float, error: float) -> LogZEstimate:
-    """The estimate under the renormalised prior."""
-    if error == 0.0:
-        return estimate
-    return LogZEstimate(
-        estimate.method,
-        estimate.log_z - log_share,
-        float(np.hypot(estimate.mcse, error)),
-        estimate.weight_ess,
-        estimate.khat,
-        estimate.status,
-        estimate.details,
-    )
 
 
 def warn_of_nan(n: int) -> None:

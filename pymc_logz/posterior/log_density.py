@@ -11,7 +11,8 @@ from pymc_logz.estimators import LogZEstimate
 from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import flatten_model, unconstrain
-from pymc_logz.models.proposals import log_jacobian, natural_shapes
+from pymc_logz.models.prior import PriorDraws
+from pymc_logz.models.proposals import as_draws, log_jacobian, natural_shapes
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.doubts import DOUBTS
 from pymc_logz.trees.kinds import PER_DATUM
@@ -19,6 +20,9 @@ from pymc_logz.trees.layout import ESTIMATOR, evidence_of_rows, make_tree
 
 if TYPE_CHECKING:
     import pymc as pm
+
+SHARE_SEED = 1205
+"""Of the draws that tell how much of the prior its transforms take, where that is not all of it."""
 
 
 @written_as("log_density(idata, model, points)")
@@ -65,7 +69,7 @@ def log_density(
     ModelError
         If log Z of the model is undefined.
     ValueError
-        If the tree has no log Z, or points do not fit the model.
+        If the tree has no log Z, points do not fit the model, or some are NaN.
 
     Notes
     -----
@@ -91,19 +95,18 @@ def log_density(
     entry = evidence_of(idata, "idata")
     flat = flatten_model(model)
     dim, coords, arrays = _points(points, natural_shapes(model))
-    values = {
-        name: (("chain", "draw", *(f"{name}_{i}" for i in range(array.ndim - 1))), array[None])
-        for name, array in arrays.items()
-    }
     with np.errstate(divide="ignore", invalid="ignore"):
-        rows = unconstrain(flat, xr.Dataset(values))
+        rows = unconstrain(flat, as_draws(arrays))
     inside = np.isfinite(rows).all(axis=1)
     density = RowDensity(flat, compile_kwargs)
     log_p = np.where(inside, density.log_target(np.where(inside[:, None], rows, 0.0)), -np.inf)
     alive = log_p > -np.inf
     log_p[alive] -= log_jacobian(flat, rows[alive])
-    log_p -= float(entry["log_z"])
-    log_z_error = float(entry["mcse"])
+    # log Z is that of a prior of mass one, which transforms may take a part of
+    prior = PriorDraws(model, needed=False)
+    log_share, share_error = prior.log_share(np.random.default_rng(SHARE_SEED))
+    log_p -= float(entry["log_z"]) + log_share
+    log_z_error = float(np.hypot(entry["mcse"], share_error))
     one = LogZEstimate(
         str(entry[ESTIMATOR].item()),
         np.nan,
@@ -152,13 +155,17 @@ def _points(
             f"points has {sorted(points)}, but must have each free variable: {sorted(shapes)}"
         )
     arrays = {name: np.asarray(values, dtype=float) for name, values in points.items()}
-    n = len(next(iter(arrays.values())))
+    n = max((array.shape[0] for array in arrays.values() if array.ndim), default=0)
     for name, array in arrays.items():
         if array.shape != (n, *shapes[name]) or not n:
+            shape = ", ".join(map(str, ("n", *shapes[name])))
             raise ValueError(
-                f"points of {name!r} have shape {array.shape}, but must have "
-                f"{(n or 'n', *shapes[name])}: a leading axis of points, then the variable's shape"
+                f"points of {name!r} have shape {array.shape}, but must have ({shape}), with n > 0 "
+                "the same for all: a leading axis of points, then the variable's shape"
             )
+        if np.isnan(array).any():
+            n_bad = int(np.isnan(array).reshape(n, -1).any(axis=1).sum())
+            raise ValueError(f"points of {name!r} have NaN in {n_bad} of {n}: leave these out")
     first = next(iter(points.values()))
     if isinstance(first, xr.DataArray):
         dim = str(first.dims[0])

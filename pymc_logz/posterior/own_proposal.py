@@ -9,15 +9,17 @@ import xarray as xr
 
 from pymc_logz.arguments import check_flag, check_whole
 from pymc_logz.errors import STATUS_SENTENCES, warn
-from pymc_logz.estimators import importance_log_z
+from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import constrain, model_labels, unconstrain
-from pymc_logz.models.preparation import prepare
-from pymc_logz.models.proposals import log_jacobian, proposed
+from pymc_logz.models.other_modes import in_company
+from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.models.proposals import Proposed, log_jacobian, proposed
 from pymc_logz.posterior.importance import checked
+from pymc_logz.posterior.reach import reach_doubts
 from pymc_logz.seeds import generators_from
-from pymc_logz.trees.doubts import doubted, noted, prior_doubts
+from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_doubts
 from pymc_logz.trees.kinds import IMPORTANCE
 from pymc_logz.trees.layout import (
     RunRecord,
@@ -27,7 +29,9 @@ from pymc_logz.trees.layout import (
     make_tree,
     with_units,
 )
-from pymc_logz.weights import resampled
+from pymc_logz.trees.modes import mode_doubts
+from pymc_logz.trees.tails import tail_doubts
+from pymc_logz.weights import MIN_ROWS_FOR_KHAT, resampled
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -47,8 +51,8 @@ def importance_sampling(
 
     Draws of the proposal are weighted by prior times likelihood times potentials over their own
     density; the mean weight is Z, and rows drawn again in proportion to their weights are posterior
-    draws (sampling importance resampling). It is as good as the proposal covers the posterior: what
-    has no draws has no weight, and no status can tell. `sample_hais` finds its own.
+    draws (sampling importance resampling). It is as good as the proposal covers the posterior, and
+    `sample_hais` finds its own.
 
     Parameters
     ----------
@@ -94,6 +98,15 @@ def importance_sampling(
     EvidenceWarning
         If the status is not ``"ok"``.
 
+    Notes
+    -----
+    What has no draws has no weight, and the weights do not show it. So 512 of the resampled rows
+    move on by steps that leave the posterior as it is: if they come to where the proposal has no
+    density (or, of draws that were passed, beyond all of them), the status is ``"uncovered"``. In
+    up to 16 dimensions, with up to 5,000 data, as many rows walk from the prior to look for another
+    mode (``"missed_mode"``), as for `bridge_sampling`. A prior that a transform restricts is
+    renormalised, as there.
+
     References
     ----------
     Rubin (1987), The calculation of posterior distributions by data augmentation: comment, J. Am.
@@ -125,16 +138,19 @@ def importance_sampling(
         rows = unconstrain(flat, given.draws)
     log_weight = _log_weight(density, rows, given.log_density)
     estimate = importance_log_z(log_weight, smooth=smooth)
-    doubts = prior_doubts(prepared.prior_doubt)
-    [judged] = doubted([estimate], doubts)
-    if estimate.status != "ok":
+    found = _found_lacking(prepared, density, rows, log_weight, given, estimate, rngs.checks)
+    warn_of_doubts(found)
+    doubts = [*found, *prior_doubts(prepared.prior_doubt)]
+    log_share, share_error = prepared.prior.log_share(rngs.checks)
+    [judged] = doubted([estimate.less(log_share, share_error)], doubts)
+    if not found and estimate.status != "ok":
         warn(f"importance has status {estimate.status!r}: {STATUS_SENTENCES[estimate.status]}")
     cost = {
         "compile_time": compiled - started,
         "sampling_time": time.perf_counter() - compiled,
         "row_evaluations": density.n_evaluated,
     }
-    share = prepared.prior.finite_share
+    share = float(np.exp(log_share))
     attrs = RunRecord(density.compiled, density.batching, share, cost).attrs(**noted(doubts))
     alive = np.all(np.isfinite(rows), axis=1)
     values = constrain(flat, np.where(alive[:, None], rows, 0.0))
@@ -152,6 +168,29 @@ def importance_sampling(
     }
     asked = {"method": "importance", "draws": len(rows), "smooth": smooth}
     return make_tree(groups, {**asked, **attrs}, IMPORTANCE)
+
+
+def _found_lacking(
+    prepared: Prepared,
+    density: RowDensity,
+    rows: np.ndarray,
+    log_weight: np.ndarray,
+    given: Proposed,
+    estimate: LogZEstimate,
+    rng: np.random.Generator,
+) -> list[Doubt]:
+    """What the proposal does not cover, as far as posterior draws and rows from the prior tell."""
+    alive = log_weight > -np.inf
+    rows, log_weight = rows[alive], log_weight[alive]
+    if not estimate.usable or len(rows) < MIN_ROWS_FOR_KHAT:
+        return []
+    # a stray draw with a large weight is not to hide the mode that it is in
+    draws = in_company(np.unique(rows[resampled(log_weight, rng)], axis=0))
+    return [
+        *reach_doubts(density, rows, log_weight, given, estimate.mcse, rng),
+        *mode_doubts(prepared, density, draws, estimate.log_z, rng),
+        *tail_doubts(density.flat, density, draws, rng),
+    ]
 
 
 def _log_weight(density: RowDensity, rows: np.ndarray, log_proposal: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ DOUBTS = "doubts"
 STATUSES = (
     "maybe_infinite",
     "missed_mode",
+    "uncovered",
     "lagging_rows",
     "approximate_draws",
     "wrong_draws",

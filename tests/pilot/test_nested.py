@@ -212,3 +212,10 @@ def test_features_are_all_products_of_up_to_three() -> None:
 def test_a_tail_beyond_the_map_is_seen() -> None:
     """Catches the far end of a funnel, 3 to 6% of Z, taken for nothing."""
     assert made(lz.energies.hierarchical_normal().model, 3) is None
+
+
+@pytest.mark.filterwarnings("ignore:the model has potentials")
+def test_a_target_of_straight_pieces_has_no_modes() -> None:
+    """Catches a step of Newton's method without curvature: 54 Laplace experts ended in an error."""
+    filters = np.random.default_rng(1).normal(size=(54, N)) / np.sqrt(N)
+    assert made(lz.energies.laplace_experts(filters).model, 1) is None

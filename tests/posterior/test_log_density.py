@@ -56,7 +56,9 @@ def test_bounded_variables_and_points_outside() -> None:
 @pytest.mark.parametrize(
     ("points", "words"),
     [
-        (np.zeros((3, 3)), r"shape \(3, 3\).*\(3, 2\)"),
+        (np.zeros((3, 3)), r"shape \(3, 3\).*\(n, 2\)"),
+        (np.zeros(2), r"shape \(2,\).*\(n, 2\)"),
+        (0.5, r"shape \(\).*\(n, 2\)"),
         ({"y": np.zeros((3, 2))}, r"\['y'\].*\['x'\]"),
         (None, "points must be a dict"),
         (np.zeros((0, 2)), "leading axis"),
@@ -76,3 +78,30 @@ def test_a_status_is_carried_over(experts: lz.energies.Energy, run: xr.DataTree)
     poor["evidence"] = xr.DataTree(group)
     found = lz.log_density(poor, experts.model, np.zeros((2, 2)))["evidence"]
     assert set(found["status"].values.ravel()) == {"high_khat"}
+
+
+def test_a_prior_that_transforms_take_a_part_of() -> None:
+    """Catches a density of an ordered normal that integrates to the share of it that is ordered."""
+    ordered = pm.distributions.transforms.ordered
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1, shape=2, transform=ordered, initval=[-1, 1])
+        pm.Normal("y", x, 0.5, observed=[-0.5, 0.6])
+    with pytest.warns(lz.EvidenceWarning, match="transforms take only"):
+        tree = lz.sample_hais(model=model, random_seed=1, progressbar=False)
+    proposal = stats.norm([-0.4, 0.5], 0.7)
+    points = proposal.rvs(size=(20_000, 2), random_state=make_rng("ordered"))
+    with pytest.warns(lz.EvidenceWarning, match="transforms take only"):
+        group = lz.log_density(tree, model, points)["evidence"].to_dataset()
+    weight = np.exp(group["log_z"].values[0] - proposal.logpdf(points).sum(axis=1))
+    error = np.hypot(weight.std() / np.sqrt(len(points)), float(group["mcse"][0, 0]))
+    assert abs(weight.mean() - 1) < 4 * error < 0.1
+
+
+def test_nan_is_refused_and_points_that_are_all_outside_have_no_density(
+    experts: lz.energies.Energy, run: xr.DataTree
+) -> None:
+    """Catches a NaN that was given density zero, and an error where no point is inside."""
+    with pytest.raises(ValueError, match="NaN in 1 of 3"):
+        lz.log_density(run, experts.model, np.array([[0.0, 1.0], [np.nan, 0.0], [0.0, 0.0]]))
+    found = lz.log_density(run, experts.model, np.full((2, 2), np.inf))["evidence"]
+    assert np.all(found["log_z"].values == -np.inf)
