@@ -95,15 +95,20 @@ def extend(
     """
     check_whole(2, draws=draws)
     path = Path(checkpoint_of(idata, checkpoint))
+    method = str(header_of(path)["identity"]["settings"]["method"])
+    if method not in RUNS:
+        raise CheckpointError(
+            f"checkpoint={str(path)!r} is of a run of {method!r}, and only those of sample_hais "
+            "and sample_tempered can be added to"
+        )
     running, rng = who_runs(executor, path, time_limit, max_memory, False, None)
     asked = begun_with(path, ASKED, Codec(KERNELS))
-    if asked is None:
+    if not asked:
         raise CheckpointError(
             f"checkpoint={str(path)!r} is of a run that was begun with a kernel, a mode, or draws "
-            "of your own, which are not kept, so that it cannot be added to; the call that began "
-            "it still goes on from it"
+            "of your own, or with data that were simulated, which are not kept, so that it cannot "
+            "be added to; the call that began it still goes on from it"
         )
-    method = str(header_of(path)["identity"]["settings"]["method"])
     kind, of_model, of_energy = RUNS[method]
     energy = model if isinstance(model, BinaryEnergy) else None
     more = (*json.loads(idata.attrs["settings"]).get("more", ()), draws)

@@ -1,18 +1,34 @@
 """The evidence of several models, each of which is a unit of work."""
 
 import io
+import os
+import signal
+import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import xarray as xr
 
 from pymc_logz.choosing import evidence
+from pymc_logz.errors import warn
 from pymc_logz.models.context import is_model
-from pymc_logz.runners.crew import Crew, check_executor, is_loss
+from pymc_logz.models.exact import exact_observations
+from pymc_logz.models.identity import digest_of, identity_of_any
+from pymc_logz.pilot.keeping import digest_of_draws, identity_of_call, keeping
+from pymc_logz.runners.asked import SEED, who_runs
+from pymc_logz.runners.checkpoint import Keeper
+from pymc_logz.runners.crew import Crew, is_loss
 from pymc_logz.runners.progress import progress_bar, report_count
+from pymc_logz.runners.records import Codec
+from pymc_logz.runners.running import Running, naming
 from pymc_logz.seeds import random_generator, spawn_generators
+from pymc_logz.trees.stored import record_of, tree_of
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -73,6 +89,7 @@ def evidence_of_models(
     models: "Mapping[str, pm.Model]",
     *,
     executor: Any = None,
+    checkpoint: str | os.PathLike | None = None,
     random_seed: Any = None,
     progressbar: bool = True,
     **kwargs: Any,
@@ -86,6 +103,12 @@ def evidence_of_models(
     executor
         Who finds them: any ``concurrent.futures.Executor``; None finds one after the other. It
         changes the wall time, never the result.
+    checkpoint
+        A folder, such as ``"models.zarr"``, in which the trees of models that are done are kept,
+        and the run of each model that is under way, as `sample_hais` keeps it (not those with exact
+        observations, nor along a path from another model). Killed and called again with the same
+        arguments, it goes on from there, with the same bits. By an executor, its workers must see
+        the folder.
     random_seed
         Anything that ``pm.sample`` takes. Each model has a seed of its own, spawned from it in
         their order.
@@ -97,10 +120,13 @@ def evidence_of_models(
     Returns
     -------
     dict
-        A DataTree for each name, in the order given: what `compare_evidence` takes.
+        A DataTree for each name, in the order given: what `compare_evidence` takes. An interrupt
+        (Ctrl-C) returns those that are done.
 
     Raises
     ------
+    CheckpointError
+        If the checkpoint is of other models, data or arguments; the message says what differs.
     TypeError
         If ``models`` is no mapping of models.
 
@@ -122,30 +148,146 @@ def evidence_of_models(
     """
     if not isinstance(models, Mapping) or not all(map(is_model, models.values())):
         raise TypeError(f"models is a {type(models).__name__}; give PyMC models by name, in a dict")
-    check_executor(executor)
-    generators = spawn_generators(random_generator(random_seed), len(models))
-    errands = {
-        name: ModelErrand(model, {"random_seed": rng, "progressbar": False, **kwargs})
-        for (name, model), rng in zip(models.items(), generators, strict=True)
-    }
-    with progress_bar(progressbar) as progress:
+    running, random_seed = who_runs(executor, checkpoint, None, None, False, random_seed)
+    rng = random_generator(random_seed)
+    with _kept(running, models, kwargs, rng) as running, progress_bar(progressbar) as progress:
         report = report_count(progress, "Models", len(models))
-        if executor is None:
-            found = {}
-            for name, errand in errands.items():
-                found[name] = errand()
-                report(1)
-        else:
-            found = _by_others(errands, Crew(executor, 1), report)
-    for one in found.values():
+        generators = spawn_generators(rng, len(models))
+        found = _Found(list(models), running.keeper, report)
+        errands = {
+            name: ModelErrand(model, {**_within(running, i, model, kwargs), "random_seed": rng})
+            for i, ((name, model), rng) in enumerate(zip(models.items(), generators, strict=True))
+            if name not in found.done
+        }
+        try:
+            with _noting_interrupts(found.was_interrupted):
+                if executor is None:
+                    for name, errand in errands.items():
+                        found.take(name, naming(name, errand))
+                else:
+                    _by_others(errands, Crew(executor, 1), found.take)
+        except KeyboardInterrupt:
+            found.say_what_is_left(len(models))
+    for one in found.done.values():
         for message, category in one.said:
             warnings.warn(message, category, stacklevel=2)
-    return {name: found[name].tree for name in models}
+    return {name: found.done[name].tree for name in models if name in found.done}
 
 
-def _by_others(errands: Mapping[str, ModelErrand], crew: Crew, report: Any) -> dict[str, Found]:
-    """What came of all errands; those of workers that were lost are done again."""
-    found: dict[str, Found] = {}
+class _Found:
+    """What came of each model, from a checkpoint or now.
+
+    Parameters
+    ----------
+    names
+        Of all models.
+    keeper
+        What keeps it, if anything does.
+    report
+        Told of each.
+    """
+
+    def __init__(self, names: list[str], keeper: Keeper | None, report: Any) -> None:
+        self.keeper, self.report, self.done = keeper, report, dict[str, Found]()
+        self.was_interrupted = threading.Event()
+        self.records = {name: f"tree-{i}" for i, name in enumerate(names)}
+        if keeper is None:
+            return
+        for name, record in self.records.items():
+            if (kept := keeper.read(record)) is not None:
+                self.done[name] = Found(tree_of(kept), [])
+                report(1)
+
+    def take(self, name: str, found: Found) -> None:
+        """Keep a tree; one that an interrupt has cut short is the last, and is not kept."""
+        self.done[name] = found
+        if self.was_interrupted.is_set():
+            raise KeyboardInterrupt
+        if self.keeper is not None:
+            self.keeper.write(self.records[name], record_of(found.tree))
+        self.report(1)
+
+    def say_what_is_left(self, n: int) -> None:
+        """Warn that an interrupt has left some of n models out; raise it if it has left none."""
+        if not self.done:
+            raise KeyboardInterrupt
+        if self.keeper is not None:
+            self.keeper.is_whole = False
+        warn(f"interrupted: {len(self.done)} of {n} models are done, and only they are returned")
+
+
+@contextmanager
+def _noting_interrupts(was_interrupted: threading.Event) -> Iterator[None]:
+    """Note an interrupt (Ctrl-C), which a run takes for its own, and ends early."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread is interrupted
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(*args: Any) -> None:
+        was_interrupted.set()
+        if callable(before):
+            before(*args)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _kept(
+    running: Running,
+    models: "Mapping[str, pm.Model]",
+    kwargs: Mapping[str, Any],
+    rng: np.random.Generator,
+) -> Iterator[Running]:
+    """The same with what keeps trees, if a checkpoint is asked for."""
+    if running.checkpoint is None:
+        yield running
+        return
+    settings = {"method": "evidence_of_models", **{k: _text(v) for k, v in kwargs.items()}}
+    of_models = {name: naming(name, partial(identity_of_any, m)) for name, m in models.items()}
+    identity = identity_of_call(settings, of_models, rng, "of each model")
+    identity["order"] = ", ".join(map(repr, models))
+    with keeping(running, Codec(()), identity, {SEED: running.seed}) as running:
+        yield running
+
+
+def _within(
+    running: Running, i: int, model: "pm.Model", kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Keyword arguments of `evidence` for a model, its own checkpoint inside that of all."""
+    given = {"progressbar": False, **kwargs}
+    can_be_kept = not exact_observations(model) and not is_model(kwargs.get("reference"))
+    if running.checkpoint is not None and can_be_kept:
+        given["checkpoint"] = running.checkpoint / f"model-{i}"
+    return given
+
+
+def _text(value: Any) -> Any:
+    """An argument as something that is the same in every process, if it is the same."""
+    if isinstance(value, bool | int | float | str | None):
+        return value
+    if isinstance(value, xr.DataTree):
+        return digest_of_draws(value)
+    if is_model(value):
+        return str(identity_of_any(value))
+    if isinstance(value, Mapping):
+        return {str(key): _text(part) for key, part in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = {one.name: _text(getattr(value, one.name)) for one in fields(value)}
+        return {"class": type(value).__name__, **parts}
+    if isinstance(value, list | tuple | np.ndarray):
+        return digest_of(np.asarray(value))
+    return str(value)
+
+
+def _by_others(
+    errands: Mapping[str, ModelErrand], crew: Crew, take: Callable[[str, Found], None]
+) -> None:
+    """Take what comes of all errands; those of workers that were lost are done again."""
     pending: dict[Future, tuple[str, int]] = {
         crew.submit(errand): (name, 0) for name, errand in errands.items()
     }
@@ -155,11 +297,10 @@ def _by_others(errands: Mapping[str, ModelErrand], crew: Crew, report: Any) -> d
                 name, n_losses = pending.pop(future)
                 error = CancelledError() if future.cancelled() else future.exception()
                 if error is None:
-                    found[name] = future.result()
-                    report(1)
+                    take(name, future.result())
                     continue
                 if not is_loss(error):
-                    error.add_note(f"This was the model {name!r}.")
+                    error.add_note(f"This was {name!r}.")
                     raise error
                 if n_losses == crew.n_losses:
                     crew.replace_lost(error)
@@ -168,4 +309,3 @@ def _by_others(errands: Mapping[str, ModelErrand], crew: Crew, report: Any) -> d
         for future in pending:
             future.cancel()
         crew.stop()
-    return found

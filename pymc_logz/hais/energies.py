@@ -49,7 +49,7 @@ def run_energy(
         rows = energy_draws(energy, posterior_draws, "posterior_draws")
     compiled = time.perf_counter()
     with (
-        kept(settings, energy, block, rngs.run, rows) as settings,
+        kept(settings, energy, block, rngs.run, {"posterior_draws": rows}) as settings,
         progress_bar(progressbar) as progress,
     ):
         make = partial(energy_plan, energy, block, settings, rngs.pilot, progress)

@@ -1,19 +1,17 @@
 """Log likelihood of each of many data rows, in one run of data rows times particles."""
 
 import os
-import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import STATUS_SENTENCES, warn
-from pymc_logz.estimators import LogZEstimate, importance_log_z
+from pymc_logz.estimators import LogZEstimate
+from pymc_logz.hais.batches import BatchJob, BatchResult, PerDatumSettings, run_batches
 from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels import as_kernel
@@ -22,24 +20,24 @@ from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.data_rows import read_data_rows
 from pymc_logz.models.flat import model_path
 from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.pilot.keeping import CLASSES as OF_PLANS
+from pymc_logz.pilot.keeping import kept, once
 from pymc_logz.pilot.planning import make_plan
 from pymc_logz.pilot.reference import check_start
-from pymc_logz.runners.anneal import Annealed, Plan, anneal
+from pymc_logz.runners.anneal import Annealed, Plan
+from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.crew import n_workers
-from pymc_logz.runners.executor import default_cores, run_tasks
-from pymc_logz.runners.jobs import AnnealCourse, AnnealJob, state_of
-from pymc_logz.runners.progress import progress_bar, report_beta, report_count
-from pymc_logz.runners.running import Running
-from pymc_logz.seeds import generators_from, spawn_generators
+from pymc_logz.runners.executor import default_cores
+from pymc_logz.runners.progress import progress_bar, report_beta
+from pymc_logz.seeds import generators_from
 from pymc_logz.trees.kinds import PER_DATUM
 from pymc_logz.trees.layout import RunRecord, evidence_of_rows, make_tree
 
 if TYPE_CHECKING:
     import pymc as pm
 
-AHEAD = 4
-"""Batches for each worker whose starts are drawn at a time."""
+CLASSES = (*OF_PLANS, BatchJob, BatchResult, Annealed, LogZEstimate)
+"""What the records of a run are made of."""
 ROWS_PER_BATCH = 2048
 """Particles of all data rows of a batch together: enough to make a step's fixed cost small."""
 MAX_ELEMENTS = 2**22
@@ -62,6 +60,10 @@ def marginal_log_likelihood(
     tune: int = 64,
     target_accept: float | None = None,
     executor: Any = None,
+    checkpoint: str | os.PathLike | None = None,
+    time_limit: float | None = None,
+    max_memory: int | str | None = None,
+    check_reproducible: bool = False,
     cores: int | None = None,
     random_seed: Any = None,
     progressbar: bool = True,
@@ -86,8 +88,10 @@ def marginal_log_likelihood(
         rows, first. All have the same number of rows. Data that are not named stay as in the model.
     draws
         Particles per data row, at least 2.
-    betas, kernel, tune, target_accept, random_seed, progressbar, compile_kwargs
-        As in `sample_hais`; the ladder is shared by all data rows.
+    betas, kernel, tune, target_accept, checkpoint, time_limit, max_memory, check_reproducible, \
+    random_seed, progressbar, compile_kwargs
+        As in `sample_hais`; the ladder is shared by all data rows. A checkpoint has particles of
+        the batches that are under way, and the estimates of those that are done.
     executor
         Who runs the batches, in place of threads of this process: any
         ``concurrent.futures.Executor``. It changes the wall time, never the result.
@@ -110,6 +114,8 @@ def marginal_log_likelihood(
         If a log likelihood is undefined or out of reach, or data enter the prior.
     PilotError
         If the pilot cannot get from the prior to the posterior.
+    CheckpointError
+        If the checkpoint is of another run; the message says what differs.
     ValueError
         If an argument is outside its range, or data do not fit the model.
 
@@ -152,7 +158,9 @@ def marginal_log_likelihood(
         tree["evidence"]["log_z"]  # dims estimator, data_row
     """
     started = time.perf_counter()
-    settings = HaisSettings.asked(
+    given = executor, checkpoint, time_limit, max_memory, check_reproducible
+    running, random_seed = who_runs(*given, random_seed)
+    settings = PerDatumSettings.asked(
         draws=draws,
         chains=1,
         betas=betas,
@@ -160,7 +168,7 @@ def marginal_log_likelihood(
         tune=tune,
         target_accept=target_accept,
         cores=default_cores(cores, os.cpu_count() or 1, executor),
-        running=Running(executor),
+        running=running,
         reference="prior",
         target_variance=TARGET_VARIANCE,
     )
@@ -169,11 +177,12 @@ def marginal_log_likelihood(
     prepared = prepare(model, rngs.checks, rows=read_data_rows(model, data))
     block, batches = compile_batches(prepared, settings, rngs.pilot, compile_kwargs)
     compiled = time.perf_counter()
-    with progress_bar(progressbar) as progress:
-        start = block.path.sample_reference(rngs.pilot, block.n_rows)
-        check_start(prepared, block, start)
-        report = report_beta(progress)
-        plan = make_plan(block, settings, start, rngs.pilot, report).plan
+    rows = {"data_rows": prepared.data_rows.values}
+    with (
+        kept(settings, prepared, block, rngs.run, rows, classes=CLASSES) as settings,
+        progress_bar(progressbar) as progress,
+    ):
+        plan = plan_once(prepared, block, settings, rngs.pilot, report_beta(progress))
         tuned, pilot_work = time.perf_counter(), block.work.done
         results = run_batches(block, plan, batches, settings, rngs.run, progress)
     cost = {
@@ -182,17 +191,25 @@ def marginal_log_likelihood(
         "sampling_time": time.perf_counter() - tuned,
         **block.work.record(pilot_work, block.kernel),
     }
-    return collect(prepared, block, plan, results, settings, cost)
+    return running.noted(collect(prepared, block, plan, results, settings, cost))
 
 
-@dataclass(frozen=True)
-class BatchResult:
-    """What is kept of a batch."""
+def plan_once(
+    prepared: Prepared,
+    block: Block,
+    settings: HaisSettings,
+    rng: np.random.Generator,
+    report: Any = None,
+) -> Plan:
+    """The ladder that all data rows share, or that they shared before, if it was kept."""
 
-    estimates: list[LogZEstimate]
-    """One per data row."""
-    annealed: Annealed
-    """Statistics along the ladder; the rows themselves are dropped."""
+    def made() -> Plan:
+        start = block.path.sample_reference(rng, block.n_rows)
+        check_start(prepared, block, start)
+        return make_plan(block, settings, start, rng, report).plan
+
+    plan: Plan = once(settings.running.keeper, "plan", made, prepared, block, rng)
+    return plan
 
 
 def batches_of(n_data: int, draws: int, width: int) -> np.ndarray:
@@ -250,64 +267,10 @@ def compile_batches(
     path = model_path(prepared.flat, prepared.prior)
     kernel = settings.kernel_for(path.n_dims)
     block = Block(path, kernel, n_pilot, compile_kwargs, data=values[chosen])
+    if (bound := settings.running.max_memory) is not None:
+        block = block.limited(bound // settings.cores)
     block.compile()
     return block, [values[batch] for batch in batches]
-
-
-def run_batches(
-    block: Block,
-    plan: Plan,
-    batches: list[np.ndarray],
-    settings: HaisSettings,
-    rng: np.random.Generator,
-    progress: Any,
-) -> list[BatchResult | None]:
-    """Anneal fresh particles for each batch, with a generator of its own; None if interrupted."""
-    n_parts, k = len(batches), plan.n_temperatures
-    line = f"Annealing: {k} temperatures, {n_parts} batches"
-    report = report_count(progress, line, n_parts * k, f"fewer draws than {settings.draws}")
-
-    lock, generators = threading.Lock(), spawn_generators(rng, len(batches))
-
-    def start(data: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        with lock:  # prior draws share one compiled function
-            return block.path.sample_reference(rng, len(data) * settings.draws)
-
-    def run(data: np.ndarray, rng: np.random.Generator) -> BatchResult:
-        rows = start(data, rng)
-        return reduced(anneal(block.given(data, len(rows)), plan, rows, rng, report), len(data))
-
-    if settings.running.is_plain:
-        tasks = [partial(run, *pair) for pair in zip(batches, generators, strict=True)]
-        return run_tasks(tasks, settings.cores)  # type: ignore[return-value]
-    course, results = AnnealCourse(block, plan), []
-    # no more starts at a time than keep workers busy
-    n_ahead = AHEAD * n_workers(settings.running.executor)
-    for first in range(0, n_parts, n_ahead):
-        part = slice(first, first + n_ahead)
-        jobs = [
-            AnnealJob(start(data, rng), state_of(rng), k, data=data)
-            for data, rng in zip(batches[part], generators[part], strict=True)
-        ]
-        found = settings.how.run(f"batches from {first}", course, jobs, report)
-        results += [
-            None if one is None else reduced(one.job.result(plan), len(data))
-            for one, data in zip(found, batches[part], strict=True)
-        ]
-        if None in results:  # interrupted
-            break
-    return results + [None] * (n_parts - len(results))
-
-
-def reduced(annealed: Annealed, n_data: int) -> BatchResult:
-    """What is kept of a batch of so many data rows."""
-    weights, nothing = annealed.log_weight.reshape(n_data, -1), np.empty(0)
-    return BatchResult(
-        [importance_log_z(log_weight, method="hais") for log_weight in weights],
-        annealed._replace(
-            position=nothing, log_reference=nothing, log_ratio=nothing, log_weight=nothing
-        ),
-    )
 
 
 def collect(

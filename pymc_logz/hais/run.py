@@ -82,7 +82,7 @@ def run_hais(
         target_rows = unconstrain(prepared.flat, posterior_of(posterior_draws, "posterior_draws"))
     compiled = time.perf_counter()
     with (
-        kept(settings, prepared, block, rngs.run, target_rows) as settings,
+        kept(settings, prepared, block, rngs.run, {"posterior_draws": target_rows}) as settings,
         progress_bar(progressbar) as progress,
     ):
         plan = partial(planned_once, prepared, block, settings, rngs.pilot, report_beta(progress))

@@ -19,7 +19,6 @@ from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.energies import check_energy_reference, check_nothing_summed, energy_kernel
 from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.executor import default_cores
-from pymc_logz.runners.running import Running
 from pymc_logz.trees.posterior import checked_draws, checked_reference
 
 if TYPE_CHECKING:
@@ -240,6 +239,10 @@ def sandwich(
     tune: int = 256,
     target_accept: float | None = None,
     executor: Any = None,
+    checkpoint: str | os.PathLike | None = None,
+    time_limit: float | None = None,
+    max_memory: int | str | None = None,
+    check_reproducible: bool = False,
     cores: int | None = None,
     random_seed: Any = None,
     progressbar: bool = True,
@@ -257,8 +260,8 @@ def sandwich(
     model
         PyMC model without potentials; None takes the one on the context stack. Its own data give
         only the shape of the simulated ones.
-    draws, chains, betas, kernel, target_accept, executor, cores, random_seed, progressbar, \
-    compile_kwargs
+    draws, chains, betas, kernel, target_accept, executor, checkpoint, time_limit, max_memory, \
+    check_reproducible, cores, random_seed, progressbar, compile_kwargs
         As in `sample_hais`.
     tune
         Moves of the pilot at each of its stages, and of the reverse rows at beta = 1.
@@ -272,6 +275,8 @@ def sandwich(
     ------
     ModelError
         If data cannot be simulated from the model.
+    CheckpointError
+        If the checkpoint is of another run; the message says what differs.
 
     References
     ----------
@@ -287,6 +292,8 @@ def sandwich(
         tree = lz.sandwich(lz.energies.beta_bernoulli().model, random_seed=1)
         tree["evidence"]["log_z"]  # hais below, hais_reverse above the truth
     """
+    given = executor, checkpoint, time_limit, max_memory, check_reproducible
+    running, random_seed = who_runs(*given, random_seed)
     settings = HaisSettings.asked(
         draws=draws,
         chains=chains,
@@ -295,7 +302,7 @@ def sandwich(
         tune=tune,
         target_accept=target_accept,
         cores=default_cores(cores, chains, executor),
-        running=Running(executor),
+        running=running,
         direction="both",
     )
     return run_hais(

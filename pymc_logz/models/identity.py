@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pymc as pm
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
-from pytensor.graph.traversal import io_toposort
+from pytensor.graph.traversal import graph_inputs, io_toposort
+from pytensor.tensor.sharedvar import TensorSharedVariable
 
-from pymc_logz.models.flat import FlatModel, model_data
+from pymc_logz.models.exact import exact_observations
+from pymc_logz.models.flat import FlatModel, flatten_model, model_data
 
 ADDRESS = re.compile(r"0x[0-9a-f]+|<function [^>]*>|\b(auto_)?\d{6,}\b")
 """What tells objects of one process apart, and is another one in the next."""
@@ -34,6 +37,25 @@ def identity_of_model(flat: FlatModel) -> dict[str, Any]:
     values = {f"input {i}": digest_of(value) for i, value in enumerate(flat.values)}
     known = {key: value for key, value in values.items() if value not in data.values()}
     return {"variables": shapes, "data": data, "log density": density, "further data": known}
+
+
+def identity_of_any(model: pm.Model) -> dict[str, Any]:
+    """The same of a model as it was written, also of one with exact observations.
+
+    Parameters
+    ----------
+    model
+        Any PyMC model.
+    """
+    if not exact_observations(model):
+        return identity_of_model(flatten_model(model, integers=True))
+    outputs = [model.varlogp, model.datalogp]
+    given = [var for var in graph_inputs(outputs) if isinstance(var, TensorSharedVariable)]
+    data = {str(var.name): digest_of(var.get_value(borrow=True)) for var in given}
+    values = model.value_vars
+    variables = {str(var.name): str(var.type) for var in values}
+    density = digest_of_graph([*values, *given], outputs, set())
+    return {"variables": variables, "data": data, "log density": density}
 
 
 def digest_of(array: np.ndarray) -> str:

@@ -77,7 +77,7 @@ def kept[S: RunSettings](
     what: Prepared | BinaryEnergy,
     block: Block,
     rng: np.random.Generator,
-    rows: np.ndarray | None = None,
+    arrays: Mapping[str, np.ndarray | None] | None = None,
     *,
     classes: tuple[type, ...] = CLASSES,
 ) -> Iterator[S]:
@@ -93,8 +93,8 @@ def kept[S: RunSettings](
         Compiled moves.
     rng
         Generator of the run, before it was used.
-    rows
-        Draws that reverse rows start from, shape (n, d), if they are given.
+    arrays
+        What the run is given beside them, by name: draws that reverse rows start from, say.
     classes
         What the records are made of.
 
@@ -108,11 +108,11 @@ def kept[S: RunSettings](
         yield settings
         return
     block.compile()
-    identity = identity_of_run(settings, what, block, rng)
-    if rows is not None:
-        identity["posterior_draws"] = digest_of(rows)
+    given = {name: digest_of(one) for name, one in (arrays or {}).items() if one is not None}
+    identity = {**identity_of_run(settings, what, block, rng), **given}
     codec = Codec((*classes, *KERNELS))
-    begun = {SEED: running.seed, ASKED: asked_for(settings, block.compile_kwargs, codec, rows)}
+    asked = {} if given else asked_for(settings, block.compile_kwargs, codec)
+    begun = {SEED: running.seed, ASKED: asked}
     with keeping(running, codec, identity, begun) as running:
         yield replace(settings, running=running)
 
@@ -145,9 +145,8 @@ def asked_for(
     settings: RunSettings,
     compile_kwargs: Mapping[str, Any] | None,
     codec: Codec,
-    rows: np.ndarray | None,
-) -> dict[str, Any] | None:
-    """What a run was asked for, as a record; None if it is more than numbers and names."""
+) -> dict[str, Any]:
+    """What a run was asked for, as a record; empty if it is more than numbers and names."""
     apart = ("running", "cores")
     given = {
         one.name: getattr(settings, one.name) for one in fields(settings) if one.name not in apart
@@ -156,8 +155,8 @@ def asked_for(
     try:
         codec.encode(record)
     except TypeError:  # a kernel of the user's own, a mode, draws for a reference
-        return None
-    return record if rows is None else None
+        return {}
+    return record
 
 
 def identity_of_run(

@@ -12,6 +12,8 @@ from pymc_logz.runners.checkpoint import header_of
 
 CHAIN = re.compile(r"(?P<name>.+)\.chain-(?P<chain>\d+)\.(?P<state>\d+)")
 """Names of groups that are states of chains."""
+MODEL = re.compile(r"model-\d+")
+"""Names of checkpoints within that of several models."""
 
 
 @dataclass(frozen=True)
@@ -20,13 +22,15 @@ class KeptRun:
 
     path: Path
     method: str
-    """``"hais"`` or ``"tempered"``."""
+    """``"hais"``, ``"tempered"``, ``"per_datum"``, ``"bridge_sampling"`` or
+    ``"evidence_of_models"``."""
     settings: dict[str, Any]
     """What the run was asked for."""
     versions: dict[str, str]
     """Libraries that it was begun with."""
     chains: dict[str, tuple[int, int]]
-    """Moves made and to be made by each chain that was begun, by name."""
+    """Moves made and to be made by each chain that was begun, by name; of several models, those of
+    the models that are under way."""
     records: tuple[str, ...]
     """What else was made: the plan, the warm-up."""
     is_finished: bool
@@ -45,10 +49,10 @@ class KeptRun:
         return done / total if total else 0.0
 
     def __str__(self) -> str:
-        chains = self.settings.get("chains")
+        chains = f" with {self.settings['chains']} chains" if "chains" in self.settings else ""
         ends = "finished" if self.is_finished else "not finished: the same call goes on from here"
         lines = [
-            f"{self.path}: a run of {self.method!r} with {chains} chains, {ends}",
+            f"{self.path}: a run of {self.method!r}{chains}, {ends}",
             f"last written {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(self.written))}",
             f"made: {', '.join(self.records) or 'nothing yet'}",
         ]
@@ -96,17 +100,21 @@ def resume(path: str | os.PathLike) -> KeptRun:
     path = Path(path)
     identity = header_of(path)["identity"]
     newest: dict[str, tuple[int, Path]] = {}
-    records, written = [], path.stat().st_mtime
+    records, within, written = [], dict[str, tuple[int, int]](), path.stat().st_mtime
     for entry in sorted(path.iterdir()):
         written = max(written, entry.stat().st_mtime)
         if entry.name.startswith(".") or not entry.is_dir() or ".part-" in entry.name:
+            continue
+        if MODEL.fullmatch(entry.name):
+            within |= {f"{entry.name}: {name}": n for name, n in resume(entry).chains.items()}
             continue
         if (found := CHAIN.fullmatch(entry.name)) is None:
             records.append(entry.name)
             continue
         name, state = f"{found['name']}.chain-{found['chain']}", int(found["state"])
         newest[name] = max(newest.get(name, (-1, entry)), (state, entry))
-    chains = {name: _counts(entry) for name, (_, entry) in newest.items()}
+    counted = {name: _counts(entry) for name, (_, entry) in newest.items()}
+    chains = within | {name: counts for name, counts in counted.items() if counts is not None}
     made = tuple(name for name in records if name not in ("seed", "asked", "finished"))
     settings = identity["settings"]
     return KeptRun(
@@ -114,9 +122,9 @@ def resume(path: str | os.PathLike) -> KeptRun:
         str(settings["method"]),
         settings,
         identity["versions"],
-        {name: counts for name, counts in chains.items() if counts is not None},
+        chains,
         made,
-        "finished" in records,
+        "finished" in records and all(done == total for done, total in chains.values()),
         written,
     )
 

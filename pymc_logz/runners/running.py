@@ -87,7 +87,12 @@ class Running:
         return tree
 
     def run(
-        self, name: str, course: Course, jobs: Sequence[Any], report: Report | None = None
+        self,
+        name: str,
+        course: Course,
+        jobs: Sequence[Any],
+        report: Report | None = None,
+        names: Sequence[str] | None = None,
     ) -> list["Outcome | None"]:
         """All chains at their ends; None for those that an interrupt has left out.
 
@@ -101,14 +106,21 @@ class Running:
             Where they start.
         report
             Told of moves or iterations made.
+        names
+            Of each, the same in every call, where no one call has all of them.
         """
-        if self.keeper is not None:
-            name = self.keeper.numbered(name)
+        if names is None:
+            if self.keeper is not None:
+                name = self.keeper.numbered(name)
+            names = [f"{name}.chain-{i}" for i in range(len(jobs))]
         if self.is_plain:
-            tasks = [partial(_to_the_end, course, job, report) for job in jobs]
+            tasks = [
+                partial(naming, name, partial(_to_the_end, course, job, report))
+                for name, job in zip(names, jobs, strict=True)
+            ]
             outcomes: list[Any] = run_tasks(tasks, self.cores)
         else:
-            outcomes = _Drive(self, name, course, jobs, report).run()
+            outcomes = _Drive(self, names, course, jobs, report).run()
         if self.keeper is not None and any(one is None for one in outcomes):
             self.keeper.is_whole = False
         if self.check_reproducible and outcomes[0] is not None:
@@ -143,10 +155,26 @@ def _arrays(outcome: Outcome) -> list[np.ndarray]:
     """All that a chain came to, its parts joined."""
     parts = zip(*map(leaves, outcome.parts), strict=True)
     state = fields_of(outcome.job) or {}
-    kept = [
-        np.asarray(leaf) for leaf in leaves([state[k] for k in sorted(state) if k not in APART])
-    ]
-    return [*(np.concatenate(part) for part in parts), *kept]
+    kept = [_arrays_in(state[name]) for name in sorted(state) if name not in APART]
+    return [*(np.concatenate(part) for part in parts), *(one for some in kept for one in some)]
+
+
+def _arrays_in(value: Any) -> list[np.ndarray]:
+    """All numbers of nested records, in their order."""
+    value = list(fields.values()) if (fields := fields_of(value)) is not None else value
+    value = [value[key] for key in sorted(value)] if isinstance(value, Mapping) else value
+    if isinstance(value, tuple | list):
+        return [array for part in value for array in _arrays_in(part)]
+    return [] if value is None else [np.asarray(value)]
+
+
+def naming[Made](name: str, make: Callable[[], Made]) -> Made:
+    """What is made; an error says of what it was."""
+    try:
+        return make()
+    except Exception as error:
+        error.add_note(f"This was {name!r}.")
+        raise
 
 
 def _to_the_end(course: Course, job: Job, report: Report | None) -> Outcome:
@@ -164,12 +192,12 @@ class _Drive:
     def __init__(
         self,
         how: Running,
-        name: str,
+        names: Sequence[str],
         course: Course,
         jobs: Sequence[Any],
         report: Report | None,
     ) -> None:
-        self.how, self.name, self.course, self.report = how, name, Part(course), report
+        self.how, self.names, self.course, self.report = how, names, Part(course), report
         self.outcomes = [self._restored(i, job) for i, job in enumerate(jobs)]
         self.crew = Crew(how.executor, min(how.cores, len(jobs)))
         self.pending: dict[Future, tuple[int, int]] = {}
@@ -228,7 +256,7 @@ class _Drive:
             self._submit(i)
             return
         if error is not None:
-            error.add_note(f"This was chain {i} of {self.name!r}. {self._kept()}")
+            error.add_note(f"This was {self.names[i]!r}. {self._kept()}")
             raise error
         answer = future.result()
         if isinstance(answer, Lacking):
@@ -253,7 +281,7 @@ class _Drive:
             one.parts.append(answer.part)
         self.course.thing.work.add(now.n_evaluations - before.n_evaluations)
         if self.how.keeper is not None:
-            self.how.keeper.store_chain(f"{self.name}.chain-{i}", now, answer.part)
+            self.how.keeper.store_chain(self.names[i], now, answer.part)
         if self.report is not None and now.n_done > before.n_done:
             self.report(now.n_done - before.n_done)
 
@@ -261,7 +289,7 @@ class _Drive:
         """A chain as it was kept, or at its start."""
         if self.how.keeper is None:
             return Outcome(job)
-        kept = self.how.keeper.chain(f"{self.name}.chain-{i}")
+        kept = self.how.keeper.chain(self.names[i])
         if kept is None:
             return Outcome(job)
         self.course.thing.work.add(kept[0].n_evaluations)
@@ -269,7 +297,9 @@ class _Drive:
 
     def _give_up(self) -> None:
         limit = self.how.time_limit
-        sentence = f"no chain of {self.name!r} had an answer within time_limit={limit} seconds"
+        names = [self.names[i] for i, _ in self.pending.values()]
+        told = ", ".join(map(repr, names[:4])) + (", and others" if len(names) > 4 else "")
+        sentence = f"nothing was heard of {told} within time_limit={limit} seconds"
         if not any(is_done(one.job) for one in self.outcomes):
             raise TimeoutError(
                 f"{sentence}, and none is finished: the likelihood hangs, or is slower than that "

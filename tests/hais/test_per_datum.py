@@ -12,8 +12,10 @@ from support.checks import CheckFailedError, assert_detects, check_coverage, mak
 from support.latent_models import PEOPLE, check_rows, exact_people, numbers, survey
 
 import pymc_logz as lz
+from pymc_logz.hais import batches as batches_module
 from pymc_logz.hais import per_datum
-from pymc_logz.hais.per_datum import batches_of, collect, compile_batches, pilot_groups, run_batches
+from pymc_logz.hais.batches import run_batches
+from pymc_logz.hais.per_datum import batches_of, collect, compile_batches, pilot_groups
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import KernelState
 from pymc_logz.models.data_rows import read_data_rows, symbolic_data
@@ -264,7 +266,7 @@ def test_interrupt_keeps_finished_batches(
             raise KeyboardInterrupt
         return anneal(*args)
 
-    monkeypatch.setattr(per_datum, "anneal", stop)
+    monkeypatch.setattr(batches_module, "anneal", stop)
     results = batched(prepared, 4)
     with pytest.warns(lz.EvidenceWarning, match="8 of 12 data rows.*row 4.*'not_run'"):
         tree = collect(*prepared, results, HaisSettings(draws=16), {})

@@ -10,6 +10,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from pytensor.compile.mode import get_mode
 from support.long_runs import METHODS, SHORT, annealed, differing, model, numbers_of, tempered
 
 import pymc_logz as lz
@@ -179,6 +180,11 @@ def test_what_cannot_be_added_to_is_told(kept: xr.DataTree, tmp_path: Path) -> N
         lz.extend(kept, other_data(), draws=8, progressbar=False)
     with pytest.raises(ValueError, match="draws=1 must be a whole number of at least 2"):
         lz.extend(kept, model(), draws=1)
+    path = tmp_path / "own.zarr"
+    given: dict[str, Any] = {"compile_kwargs": {"mode": get_mode("FAST_COMPILE")}, **SHORT}
+    own = lz.sample_hais(16, 2, model=model(), betas=16, checkpoint=path, **given)
+    with pytest.raises(lz.CheckpointError, match="a mode, or draws of your own"):
+        lz.extend(own, model(), draws=8)
     posterior = xr.DataTree.from_dict({"posterior": kept["posterior"].to_dataset()})
     with pytest.raises(ValueError, match="only runs of sample_hais and sample_tempered"):
         lz.extend(posterior, model(), draws=8)

@@ -1,7 +1,6 @@
 """Chains that others carry on with: the same outcome whatever happens to whoever does the work."""
 
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import ProcessPoolExecutor
@@ -278,9 +277,11 @@ def test_executors_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_own_threads_do_not_keep_the_interpreter_alive() -> None:
     """Would catch a thread that hangs, and the process with it."""
+    before = set(threading.enumerate())
     threads, never = crew.Threads(1), threading.Event()
     threads.submit(never.wait)
-    time.sleep(0.01)
-    assert [t for t in threading.enumerate() if t.daemon is False] == [threading.main_thread()]
+    new = set(threading.enumerate()) - before
+    assert len(new) == 1
+    assert all(thread.daemon for thread in new)
     never.set()
     threads.shutdown()

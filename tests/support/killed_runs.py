@@ -19,12 +19,14 @@ from typing import Any
 import numpy as np
 
 from pymc_logz.runners import running
-from support.long_runs import METHODS, numbers_of
+from support.long_runs import METHODS, OTHERS, numbers_of
 
 
 def run(method: str, target: Path, **options: Any) -> None:
     """In a process of its own: run, write, end."""
-    tree = METHODS[method](compile_kwargs={"mode": "FAST_COMPILE"}, cores=1, **options)
+    tree = {**METHODS, **OTHERS}[method](
+        compile_kwargs={"mode": "FAST_COMPILE"}, cores=1, **options
+    )
     part = target.with_suffix(".part.npz")
     np.savez(part, **{name.replace("/", "|"): array for name, array in numbers_of(tree).items()})
     os.rename(part, target)

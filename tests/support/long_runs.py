@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytest
 import xarray as xr
+from arviz_base import from_dict as dict_to_datatree
 
 import pymc_logz as lz
+from pymc_logz.hais import per_datum
 
 N_GROUPS = 4
 SHORT: dict[str, Any] = {"progressbar": False, "random_seed": 7}
@@ -51,6 +54,45 @@ METHODS: dict[str, Callable[..., xr.DataTree]] = {
     "tempered": tempered,
 }
 """Runs by name."""
+
+
+def of_rows(**options: Any) -> xr.DataTree:
+    """Batches of data rows."""
+    with pm.Model() as one_datum:
+        z = pm.Normal("z", 0, 1)
+        pm.Normal("y", z, 0.5, observed=0.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(per_datum, "ROWS_PER_BATCH", 128)
+        data = {"y": np.linspace(-2, 2, 32)}
+        return lz.marginal_log_likelihood(one_datum, data, 32, betas=64, **SHORT, **options)
+
+
+def of_models(**options: Any) -> xr.DataTree:
+    """Two models, one after the other."""
+    models = {}
+    for name, a in (("narrow", 20.0), ("flat", 1.0)):
+        with pm.Model() as models[name]:
+            pm.Binomial("y", n=20, p=pm.Beta("p", a, a), observed=14)
+    given = {"draws": 32, "chains": 2, "betas": 64, **SHORT, **options}
+    return xr.DataTree.from_dict(dict(lz.evidence_of_models(models, **given)))
+
+
+def of_bridge(**options: Any) -> xr.DataTree:
+    """Repetitions of a bridge."""
+    options.pop("cores", None)
+    with pm.Model() as coin:
+        pm.Binomial("y", n=20, p=pm.Beta("p", 1, 1), observed=14)
+    draws = {"p": np.random.default_rng(1).beta(15, 7, size=(4, 500))}
+    given = {"repetitions": 8, "draws": 4096, **SHORT, **options}
+    return lz.bridge_sampling(dict_to_datatree({"posterior": draws}), coin, **given)
+
+
+OTHERS: dict[str, Callable[..., xr.DataTree]] = {
+    "of_rows": of_rows,
+    "of_models": of_models,
+    "of_bridge": of_bridge,
+}
+"""Further runs that are kept, whose units are not chains."""
 
 
 def numbers_of(tree: xr.DataTree) -> dict[str, np.ndarray]:
