@@ -13,7 +13,7 @@ with 12 hidden units (log Z is summed exactly), 100 and 500:
 3. (figure 4) The number of temperatures.
 4. (figure 5) Log likelihood of training and held-out digits while a machine learns.
 
-Run it with ``uv run --extra examples examples/papers/rts_rbm.py``, minutes on two cores; with
+Run it with ``uv run examples/papers/rts_rbm.py``, minutes on two cores; with
 ``--paper`` for the paper's number of sweeps and replicates, hours. Numbers are kept in
 ``rts_rbm.npz``, and what is there is drawn again, not computed: ``--figures 3 4`` chooses.
 It saves ``rts_rbm_1.png`` and so on. docs/theory/rts_paper.md says what comes of it.

@@ -10,8 +10,9 @@ short name        settings                                  what it is
 ``"slice"``       ``Slice()``                               one direction at a time, no gradient
 ================= ========================================= ======================================
 
-`Gibbs` and `IntegerWalk` move discrete variables, and `Compose` gives each variable a kernel of its
-own. Anything that follows `Kernel` can take their place; the rest is for those who write one.
+`Gibbs` and `IntegerWalk` move discrete variables, `Compose` gives each variable a kernel of its
+own, and `OneOf` draws one of several at each step. Anything that follows `Kernel` can take their
+place; the rest is for those who write one.
 """
 
 from pymc_logz.kernels.base import (
@@ -34,6 +35,7 @@ from pymc_logz.kernels.defaults import KernelDefaults
 from pymc_logz.kernels.gibbs import Gibbs
 from pymc_logz.kernels.hamiltonian import Hamiltonian, Langevin
 from pymc_logz.kernels.integer_walk import IntegerWalk
+from pymc_logz.kernels.one_of import OneOf
 from pymc_logz.kernels.random_walk import RandomWalk
 from pymc_logz.kernels.slice import Slice
 from pymc_logz.kernels.tuning import leapfrog_step_size, random_walk_step_size
@@ -54,6 +56,7 @@ __all__ = [
     "Langevin",
     "Move",
     "Noise",
+    "OneOf",
     "RandomWalk",
     "Slice",
     "as_kernel",

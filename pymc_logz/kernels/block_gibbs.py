@@ -46,10 +46,6 @@ class BlockGibbs(KernelDefaults):
     scale: ClassVar[float] = 1.0
     dense: ClassVar[bool] = False
 
-    def resolved(self, n_dims: int) -> "BlockGibbs":
-        """The same: there is nothing to decide."""
-        return self
-
     def draw_noise(
         self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int
     ) -> Uniforms:

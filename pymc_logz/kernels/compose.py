@@ -1,16 +1,17 @@
 """Several kernels in one: each moves variables of its own, one after the other."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import pytensor.tensor as pt
 
 from pymc_logz.kernels.base import Kernel, KernelInfo, KernelState, Move
 from pymc_logz.kernels.gibbs import Gibbs
 from pymc_logz.kernels.hamiltonian import Hamiltonian
 from pymc_logz.kernels.integer_walk import IntegerWalk
+from pymc_logz.kernels.led import Led, moves_integers, width, with_own_settings
+from pymc_logz.kernels.one_of import OneOf
 from pymc_logz.kernels.walls import walls_of
 from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.paths.sites import Site
@@ -31,13 +32,8 @@ class Part(NamedTuple):
         return moves_integers(self.kernel)
 
 
-def moves_integers(kernel: Any) -> bool:
-    """Whether a kernel moves whole numbers, and nothing else."""
-    return getattr(kernel, "moves_integers", False)
-
-
 @dataclass(frozen=True)
-class Compose:
+class Compose(Led):
     """Several kernels in turn, each for some of the variables: PyMC's compound steps in a kernel.
 
     A step applies the kernels in the order given, then those but the last once more in the reverse
@@ -90,26 +86,9 @@ class Compose:
         object.__setattr__(self, "parts", parts)
 
     @property
-    def leader(self) -> Part:
-        """The part whose settings are tuned: the first continuous one that leaves any open."""
-        continuous = [part for part in self.parts if not part.is_discrete]
-        tuned = [part for part in continuous if part.kernel.step_size is None]
-        return (tuned or continuous or list(self.parts))[0]
-
-    @property
-    def step_size(self) -> float | None:
-        """That of the leader."""
-        return self.leader.kernel.step_size
-
-    @property
-    def scale(self) -> Any:
-        """That of the leader."""
-        return self.leader.kernel.scale
-
-    @property
-    def dense(self) -> bool | None:
-        """That of the leader."""
-        return self.leader.kernel.dense
+    def members(self) -> tuple[Kernel, ...]:
+        """Kernels of the parts."""
+        return tuple(part.kernel for part in self.parts)
 
     @property
     def needs_gradient(self) -> bool:
@@ -131,20 +110,6 @@ class Compose:
         own = sum(part.kernel.evaluations_per_move(n_dims) for part in self.order)
         return own + sum(self._stale(i) for i in range(1, len(self.order) + 1))
 
-    def refreshment_for(self, step_size: np.ndarray) -> np.ndarray:
-        """That of the leader."""
-        return self.leader.kernel.refreshment_for(step_size)
-
-    def acceptance_for(self, target_accept: float) -> float:
-        """That of the leader."""
-        return self.leader.kernel.acceptance_for(target_accept)
-
-    def tuned_step_size(
-        self, step_size: float, acceptance_rate: float, target_accept: float
-    ) -> float:
-        """That of the leader."""
-        return self.leader.kernel.tuned_step_size(step_size, acceptance_rate, target_accept)
-
     def draw_noise(self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Any:
         """Noise of each kernel each time that it is applied."""
         return tuple(part.kernel.draw_noise(rng, n_moves, n_rows, n_dims) for part in self.order)
@@ -156,13 +121,13 @@ class Compose:
 
         The acceptance rate is that of the leader.
         """
-        leader, rates = self.leader, []
+        rates = []
         for i, (part, own) in enumerate(zip(self.order, noise, strict=True)):
             if self._stale(i):
                 state = state._replace(evaluation=path.evaluate(state.position))
             walked = path if part.kernel.needs_gradient else path.without_gradients()
             state, info = part.kernel.step(walked, state, self._move_of(part, move), own)
-            if part is leader:
+            if part.kernel is self.leader:
                 rates.append(info.acceptance_rate)
         if self._stale(len(self.order)):
             state = state._replace(evaluation=path.evaluate(state.position))
@@ -180,33 +145,12 @@ class Compose:
         if part.is_discrete:
             return move
         kernel, per_row = part.kernel, move.step_size.ndim
-        if part is not self.leader:
-            move = _with_own_settings(kernel, move)
-        here = np.zeros(_width(move))
+        if kernel is not self.leader:
+            move = with_own_settings(kernel, move)
+        here = np.zeros(width(move))
         here[list(part.columns)] = 1.0
         is_vector = move.scale.ndim == per_row + 1
         return move._replace(scale=move.scale * (here if is_vector else here[:, None]))
-
-
-def _width(move: Move) -> int:
-    """Static d of a move's scale."""
-    return int(move.scale.type.shape[-1])
-
-
-def _with_own_settings(kernel: Kernel, move: Move) -> Move:
-    """A move with what a kernel that is not tuned has set by itself."""
-    if kernel.step_size is not None:
-        # a step of size 0 is one that stays
-        move = move._replace(step_size=pt.switch(move.step_size > 0, kernel.step_size, 0.0))
-    if kernel.scale is not None:
-        scale = pt.ones(_width(move)) * np.asarray(kernel.scale)
-        shape = (move.step_size.shape[0], _width(move)) if move.step_size.ndim else (_width(move),)
-        move = move._replace(scale=pt.broadcast_to(scale, shape))
-    shares = kernel.refreshment_for(np.array([0.1, 1.0]))
-    if shares[0] == shares[1] > 0:
-        share = pt.switch(move.refreshment < 1.0, shares[0], 1.0)
-        move = move._replace(refreshment=share)
-    return move
 
 
 def _as_part(pair: Any) -> Part:
@@ -300,26 +244,42 @@ def _bound(
         return part._replace(columns=columns)
     own = tuple(site for site in sites if site.column in columns)
     unknown = sorted({owners[site.column] for site in own if site.n_values is None})
-    if isinstance(part.kernel, Gibbs) and unknown:
+    scores = any(isinstance(one, Gibbs) for one in getattr(part.kernel, "kernels", [part.kernel]))
+    if scores and unknown:
         raise ValueError(
             f"Gibbs scores each value, but those of {unknown} have no end that is known: use "
             "IntegerWalk() for them"
         )
     tied = sorted({owners[site.column] for site in own if site.tied is not None})
-    if isinstance(part.kernel, Gibbs) and tied:
+    if scores and tied:
         raise ValueError(
             f"Gibbs draws one entry given all others, but those of {tied} have a fixed sum, so "
             "that none can change by itself: use IntegerWalk() for them"
         )
-    kernel: Any = replace(part.kernel, sites=own)  # type: ignore[type-var]
+    return Part(part.names, _for_sites(part.kernel, part.names, own, independent), columns)
+
+
+def _for_sites(
+    kernel: Any, names: Sequence[str], own: tuple[Site, ...], independent: tuple[Site, ...]
+) -> Any:
+    """A kernel of whole numbers with its entries, and all kernels of a mixture with theirs."""
+    if isinstance(kernel, OneOf):
+        bound = tuple(_for_sites(one, names, own, independent) for one in kernel.kernels)
+        return replace(kernel, kernels=bound)
+    if not is_dataclass(kernel) or "sites" not in {field.name for field in fields(kernel)}:
+        raise TypeError(
+            f"{type(kernel).__name__} moves whole numbers, but cannot be told which: a kernel of "
+            "your own that has moves_integers=True is a frozen dataclass with a field sites"
+        )
+    kernel = replace(kernel, sites=own)  # type: ignore[type-var]
     if isinstance(kernel, Gibbs) and kernel.together is not False:
         if kernel.together and own != independent:
             raise ValueError(
-                f"Gibbs(together=True) is given for {list(part.names)}, which the model does not "
+                f"Gibbs(together=True) is given for {list(names)}, which the model does not "
                 "show to be independent given the other variables: leave together out"
             )
         kernel = replace(kernel, together=bool(own) and own == independent)
-    return Part(part.names, kernel, columns)
+    return kernel
 
 
 def _default_parts(

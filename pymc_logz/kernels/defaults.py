@@ -1,6 +1,6 @@
 """What most kernels have in common, so that a new one is little more than its step."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,7 +24,7 @@ class KernelDefaults:
     needs_gradient: ClassVar[bool] = True
 
     def resolved(self, n_dims: int) -> Self:
-        """The same settings with ``dense`` decided for d dimensions."""
+        """The same settings with ``dense``, if it is one, decided for d dimensions."""
         return _with_dense_decided(self, n_dims)
 
     def evaluations_per_move(self, n_dims: int) -> int:
@@ -55,6 +55,8 @@ class KernelDefaults:
 
 def _with_dense_decided[K: Any](kernel: K, n_dims: int) -> K:
     """The kernel with ``dense`` True or False: only the pilot's scales can be matrices."""
+    if "dense" not in {field.name for field in fields(kernel)}:
+        return kernel
     if kernel.scale is not None:
         return replace(kernel, dense=False)
     return replace(kernel, dense=n_dims <= MAX_DENSE if kernel.dense is None else kernel.dense)

@@ -1,7 +1,7 @@
 """Gibbs sampling of whole numbers: each value of an entry is scored, and one of them drawn."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytensor
@@ -63,10 +63,6 @@ class Gibbs(KernelDefaults):
     step_size: ClassVar[float] = 1.0
     scale: ClassVar[None] = None
     dense: ClassVar[bool] = False
-
-    def resolved(self, n_dims: int) -> Self:
-        """The same settings."""
-        return self
 
     def evaluations_per_move(self, n_dims: int) -> int:
         """Evaluations of the path: one for each value of each entry, or of one where all are."""

@@ -1,7 +1,7 @@
 """A walk on whole numbers that have too many values to score each, or no end of them."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
@@ -74,10 +74,6 @@ class IntegerWalk(KernelDefaults):
 
     def __post_init__(self) -> None:
         check_whole(1, MAX_TRIES, n_tries=self.n_tries)
-
-    def resolved(self, n_dims: int) -> Self:
-        """The same settings."""
-        return self
 
     def evaluations_per_move(self, n_dims: int) -> int:
         """Evaluations of the path: one for each proposal."""

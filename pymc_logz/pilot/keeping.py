@@ -18,6 +18,7 @@ from pymc_logz.kernels.compose import Compose
 from pymc_logz.kernels.gibbs import Gibbs
 from pymc_logz.kernels.hamiltonian import Hamiltonian, Langevin
 from pymc_logz.kernels.integer_walk import IntegerWalk
+from pymc_logz.kernels.one_of import OneOf
 from pymc_logz.kernels.random_walk import RandomWalk
 from pymc_logz.kernels.slice import Slice
 from pymc_logz.models.identity import digest_of, identity_of_model
@@ -61,6 +62,7 @@ KERNELS = (
     Hamiltonian,
     IntegerWalk,
     Langevin,
+    OneOf,
     RandomWalk,
     Slice,
 )

@@ -10,15 +10,19 @@ import pytest
 from scipy import stats
 from support import pymc_models as models
 from support.checks import assert_detects
+from support.integer_targets import check_count
 from support.own_kernels import HeavyWalk, page
 from support.paths_with_exact_draws import TARGETS
 
 import pymc_logz as lz
-from pymc_logz.kernels import Hamiltonian, Kernel, KernelDefaults, check_kernel
+from pymc_logz import energies
+from pymc_logz.kernels import Compose, Hamiltonian, Kernel, KernelDefaults, check_kernel
 from pymc_logz.kernels.choice import kernel_record
+from pymc_logz.paths.sites import Site
 from pymc_logz.runners.block import Block
 
 PAGE = "contributing/kernels.md"
+COUNT = (Site(0, 0, None),)
 EXACT = float(stats.norm.logpdf(0.7, 0, np.sqrt(2)))
 """Log Z of `models.normal_normal`."""
 
@@ -56,6 +60,36 @@ def test_contract_detects_a_forgotten_term(name: str) -> None:
     """Catches a contract without power over kernels from outside."""
     check = partial(page(PAGE).check_own_kernel, name=name, betas=(1.0,), step_sizes=(1.0,))
     assert_detects(check, uncorrected())
+
+
+@pytest.mark.parametrize("beta", [0.4, 1.0])
+def test_asymmetric_proposal_of_the_page_is_invariant(
+    beta: float, rng: np.random.Generator
+) -> None:
+    """Catches a page that teaches a decision without the proposal's own density."""
+    check_count(page(PAGE).PoissonProposal(5.0, COUNT), beta, rng)
+
+
+def test_a_forgotten_proposal_density_is_found(rng: np.random.Generator) -> None:
+    """Positive control."""
+
+    @dataclass(frozen=True)
+    class Symmetric(page(PAGE).PoissonProposal):
+        def log_proposal(self, count: Any) -> Any:
+            return 0.0
+
+    assert_detects(lambda kernel: check_count(kernel, 1.0, rng), Symmetric(5.0, COUNT))
+
+
+def test_whole_numbers_need_sites() -> None:
+    """Catches a kernel that would be asked to move entries that it cannot be told of."""
+
+    class Homeless(HeavyWalk):
+        moves_integers = True
+
+    model = energies.thinned_poisson().model
+    with pytest.raises(TypeError, match="Homeless moves whole numbers, but cannot be told which"):
+        models.quick(model, kernel=Compose({"n": Homeless()}))
 
 
 def test_protocol_needs_no_inheritance() -> None:

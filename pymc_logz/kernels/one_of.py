@@ -1,0 +1,151 @@
+"""One of several kernels at each step: a mixture of them."""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pytensor.tensor as pt
+
+from pymc_logz.kernels.base import Kernel, KernelInfo, KernelState, Move, choose
+from pymc_logz.kernels.choice import check_kernel
+from pymc_logz.kernels.led import Led, moves_integers, with_own_settings
+from pymc_logz.kernels.walls import walls_of
+from pymc_logz.paths.geometric import AnnealingPath
+
+
+class Noises(NamedTuple):
+    """The randomness of steps of a mixture."""
+
+    chosen: Any
+    """Uniforms that say which kernel moves a row, shape (n,) in a step."""
+    own: tuple[Any, ...]
+    """Noise of each kernel."""
+
+
+@dataclass(frozen=True)
+class OneOf(Led):
+    """One of several kernels at each step, drawn for each row by itself.
+
+    Bold moves that are rarely accepted, beside small ones that are: what each kernel leaves as it
+    is a mixture of them does too, and it is its own time reversal if they are. A step computes all
+    of them, and costs as much.
+
+    The pilot tunes one step size: that of the first kernel that leaves its own open.
+
+    Parameters
+    ----------
+    kernels
+        Two kernels at least, of the same variables: all for continuous ones, or all for discrete
+        ones.
+    weights
+        How often each is drawn, up to a factor; None draws all alike.
+
+    Raises
+    ------
+    TypeError
+        If an entry of ``kernels`` is no kernel.
+    ValueError
+        If there are fewer than two, weights are not positive, some kernels move whole numbers and
+        others do not, or one has walls.
+
+    References
+    ----------
+    Tierney (1994), Markov chains for exploring posterior distributions, section 2.4,
+    doi 10.1214/aos/1176325750.
+
+    Examples
+    --------
+    Nine small steps, and a jump:
+
+    >>> from pymc_logz.kernels import Compose, Gibbs, Hamiltonian, OneOf, RandomWalk
+    >>> jumps = OneOf((Hamiltonian(), RandomWalk(step_size=5.0)), (0.9, 0.1))
+    >>> kernel = Compose({("early", "late"): jumps, "change": Gibbs()})
+    """
+
+    kernels: tuple[Kernel, ...]
+    weights: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        kernels = tuple(self.kernels)
+        if len(kernels) < 2:
+            raise ValueError(
+                f"kernels={self.kernels!r} must be two kernels at least, such as "
+                "(Hamiltonian(), RandomWalk(step_size=5.0))"
+            )
+        for kernel in kernels:
+            check_kernel(kernel)
+            if walls_of(kernel):
+                raise ValueError("a kernel with walls cannot be mixed with others")
+        if len({moves_integers(kernel) for kernel in kernels}) > 1:
+            names = [type(kernel).__name__ for kernel in kernels]
+            raise ValueError(
+                f"kernels has {names}, of which some move whole numbers and others do not: mix "
+                "kernels of the same variables, and put others beside them with Compose"
+            )
+        weights = np.ones(len(kernels)) if self.weights is None else np.asarray(self.weights, float)
+        if weights.shape != (len(kernels),) or not np.all(np.isfinite(weights) & (weights > 0)):
+            raise ValueError(
+                f"weights={self.weights!r} must be {len(kernels)} positive numbers, one for each "
+                "kernel"
+            )
+        object.__setattr__(self, "kernels", kernels)
+        object.__setattr__(self, "weights", tuple(float(w) for w in weights / weights.sum()))
+
+    @property
+    def members(self) -> tuple[Kernel, ...]:
+        """The kernels."""
+        return self.kernels
+
+    @property
+    def moves_integers(self) -> bool:
+        """Whether it moves whole numbers, and nothing else."""
+        return moves_integers(self.kernels[0])
+
+    def resolved(self, n_dims: int) -> Self:
+        """The same with ``dense`` decided for d dimensions."""
+        return replace(self, kernels=tuple(kernel.resolved(n_dims) for kernel in self.kernels))
+
+    def evaluations_per_move(self, n_dims: int) -> int:
+        """Evaluations of all kernels, and one that brings gradients up to date."""
+        own = sum(kernel.evaluations_per_move(n_dims) for kernel in self.kernels)
+        return own + self._is_stale
+
+    @property
+    def _is_stale(self) -> bool:
+        """Whether some kernels leave gradients as they were, which others need."""
+        return self.needs_gradient and not all(kernel.needs_gradient for kernel in self.kernels)
+
+    def draw_noise(
+        self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int
+    ) -> Noises:
+        """Which kernel moves each row, and the noise of all of them."""
+        chosen = rng.random((n_moves, n_rows))
+        own = (kernel.draw_noise(rng, n_moves, n_rows, n_dims) for kernel in self.kernels)
+        return Noises(chosen, tuple(own))
+
+    def step(
+        self, path: AnnealingPath, state: KernelState, move: Move, noise: Noises
+    ) -> tuple[KernelState, KernelInfo]:
+        """Move each row by one of the kernels; leaves the density at ``move.beta`` invariant.
+
+        The acceptance rate is that of the leader if it is tuned, at all rows, else that of the
+        kernel that moves a row.
+        """
+        assert self.weights is not None
+        new, rate, drawn_rate = state, None, None
+        for i, (kernel, own) in enumerate(zip(self.kernels, noise.own, strict=True)):
+            is_leader = kernel is self.leader
+            walked = path if kernel.needs_gradient else path.without_gradients()
+            own_move = move if is_leader else with_own_settings(kernel, move)
+            moved, info = kernel.step(walked, state, own_move, own)
+            if is_leader:
+                rate = info.acceptance_rate
+            if i == 0:
+                new, drawn_rate = moved, info.acceptance_rate
+                continue
+            is_drawn = pt.ge(noise.chosen, float(np.sum(self.weights[:i])))
+            new = choose(is_drawn, moved, new)
+            drawn_rate = pt.switch(is_drawn, info.acceptance_rate, drawn_rate)
+        if self._is_stale:
+            new = new._replace(evaluation=path.evaluate(new.position))
+        return new, KernelInfo(rate if self.step_size is None else drawn_rate)
