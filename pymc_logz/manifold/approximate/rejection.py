@@ -10,6 +10,7 @@ from pymc_logz.arguments import check_whole
 from pymc_logz.errors import STATUS_SENTENCES, ModelError, warn
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.manifold.approximate.simulator import ROWS, Simulator
+from pymc_logz.models.context import model_from, written_as
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.kinds import ABC
 from pymc_logz.trees.layout import data_datasets, dataset_of, evidence_dataset, make_tree
@@ -21,8 +22,9 @@ FEW = 20
 """Accepted draws below which their number says little of its own error; as of ``few_rows``."""
 
 
+@written_as("abc_rejection(model, epsilon)")
 def abc_rejection(
-    model: "pm.Model",
+    model: "pm.Model | None",
     epsilon: float,
     draws: int = 100_000,
     *,
@@ -39,9 +41,10 @@ def abc_rejection(
     Parameters
     ----------
     model
-        Model with `ExactObservation`, and neither likelihoods nor potentials besides.
+        Model with `ExactObservation`, and neither likelihoods nor potentials besides; None takes
+        the one on the context stack.
     epsilon
-        Distance, in units of the output.
+        Euclidean distance of outputs that counts as none, in their units.
     draws
         Prior draws, each a run of the simulator.
     random_seed
@@ -94,6 +97,7 @@ def abc_rejection(
     """
     check_whole(1, draws=draws)
     rngs = generators_from(random_seed)
+    model = model_from(model, "abc_rejection(model, epsilon)")
     simulator = Simulator(model, epsilon, compile_kwargs)
     kept, distances, nearest = [], [], np.inf
     for start in range(0, draws, ROWS):

@@ -54,8 +54,9 @@ class Simulator:
                 if exact
                 else "the model has no exact observation (lz.ExactObservation) to be near to"
             )
-        # whose log likelihood is half of the squared distance, and a constant
-        self.model, self.epsilon = relax(model, 1.0), epsilon
+        # whose log likelihood is half of the squared distance, and a constant; in units of epsilon,
+        # since small distances would round away beside the constant
+        self.model, self.epsilon = relax(model, epsilon), float(epsilon)
         self.flat = flatten_model(self.model)
         self.prior = PriorDraws(self.model)
         self.n_outputs = sum(int(np.size(value)) for value in self.flat_data.values())
@@ -79,8 +80,9 @@ class Simulator:
         log_prior, log_likelihood = self.density(rows)
         self.n_simulations += len(rows)
         with np.errstate(all="ignore"):
-            square = -2 * log_likelihood - self.n_outputs * np.log(2 * np.pi)
-            found = np.sqrt(np.maximum(square, 0.0))
+            constant = np.log(2 * np.pi) + 2 * np.log(self.epsilon)
+            square = -2 * log_likelihood - self.n_outputs * constant
+            found = self.epsilon * np.sqrt(np.maximum(square, 0.0))
         return np.where(np.isfinite(found), found, np.inf), log_prior
 
     @cached_property

@@ -146,6 +146,41 @@ def test_refusals(simulator: pm.Model) -> None:
         lz.abc_rejection(both, 1.0)
 
 
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-10])
+def test_small_distances_are_seen(simulator: pm.Model, epsilon: float) -> None:
+    """Catches distances that round away beside a constant: below 1e-8 all counted as none."""
+    rate = np.array([[2.5, 3.2]])
+    on_it = {"rate": (("chain", "draw"), rate)}
+    on_it["noise"] = (("chain", "draw", "n"), (OBSERVED - rate)[..., None] / SD)
+    tree = lz.abc_slice(
+        simulator, epsilon, ["rate"], 20, tune=5, chains=16, start=xr.Dataset(on_it), random_seed=1
+    )
+    posterior = tree["posterior"]
+    apart = np.abs(posterior["rate"] + SD * posterior["noise"][..., 0] - OBSERVED).to_numpy()
+    assert 0 < apart.max() < epsilon + 1e-14
+    np.testing.assert_allclose(tree["sample_stats"]["distance"], apart, atol=1e-14)
+
+
+def test_chains_that_stay_where_they_are_are_told(simulator: pm.Model) -> None:
+    """Catches a posterior that is a few starting points many times over."""
+    start = lz.abc_rejection(simulator, 0.01, 20_000, random_seed=1)
+    with pytest.warns(lz.EvidenceWarning, match="of the chains never left where they started"):
+        tree = lz.abc_mcmc(
+            simulator, 0.01, ["rate"], 5, tune=5, chains=64, start=start, step_size=1.0
+        )
+    assert float(tree["sample_stats"]["accepted"].mean()) < 0.1
+
+
+def test_a_model_on_the_context_stack(simulator: pm.Model) -> None:
+    with simulator:
+        tree = lz.abc_rejection(None, EPSILON, 2000, random_seed=1)
+    assert tree["posterior"].sizes["draw"] > 100
+    with pytest.raises(TypeError, match=r"model is missing: write abc_slice\(model, epsilon"):
+        lz.abc_slice(None, EPSILON, ["rate"])
+    with pytest.raises(ValueError, match=r"var_names=\[\] must name"):
+        lz.abc_mcmc(simulator, EPSILON, None)
+
+
 def test_no_start_is_said(simulator: pm.Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pymc_logz.manifold.approximate.simulator.MAX_TRIES", 10_000)
     with pytest.raises(PilotError, match="none of 10000 prior draws"):
