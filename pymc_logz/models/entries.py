@@ -70,7 +70,7 @@ def _made(whole: FlatModel, kept: KeptForModel) -> tuple[FlatModel, DataInputs] 
         # the densities as they were, whose data are to be the same inputs
         whole_pieces = (clone_replace(some, parts, rebuild_strict=False) for some in pieces)
         outputs += [sum((one.sum() for one in some), pt.zeros(())) for some in whole_pieces]
-        made, data = with_data_inputs(outputs, kept)
+        made, data = with_data_inputs([out.astype(point.dtype) for out in outputs], kept)
     except (NotImplementedError, ValueError, TypeError):
         return None
     _, k, m = plan.shape

@@ -170,6 +170,8 @@ def _flat_graph(
     densities = clone_replace(
         densities, split_row(point, model.value_vars, start), rebuild_strict=False
     )
+    # PyTensor keeps 0.5 in single precision, and of a fair coin alone the density is then, too
+    densities = [density.astype(point.dtype) for density in densities]
     (log_prior, log_ratio), containers = with_data_inputs(densities, kept)
     names = tuple(var.name for var in model.value_vars)
     flat = FlatModel(

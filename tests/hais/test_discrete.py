@@ -125,6 +125,19 @@ def test_counts_with_a_fixed_sum() -> None:
     assert (exact["posterior"]["k"].sum("k_dim_0") == 9).all()
 
 
+@pytest.mark.filterwarnings("ignore:the model has potentials")
+@pytest.mark.parametrize("coupled", [True, False], ids=["one by one", "at once"])
+def test_probabilities_in_single_precision(coupled: bool) -> None:
+    """Catches a density of 0.5 alone, which PyTensor keeps in 32 bits, in a loop of 64."""
+    with pm.Model() as model:
+        coin = pm.Bernoulli("coin", 0.5, shape=4)
+        pm.Potential("field", 0.3 * coin.sum() ** 2 if coupled else (0.3 * coin).sum())
+    heads = np.arange(5)
+    fields = 0.3 * heads**2 if coupled else 0.3 * heads
+    log_z = float(np.log(stats.binom.pmf(heads, 4, 0.5) @ np.exp(fields)))
+    models.assert_log_z(models.quick(model, chains=4), log_z, within=0.1)
+
+
 def frozen_spins(n: int = 12, coupling: float = 2.0) -> pm.Model:
     """Spins that only turn round together once the coupling has set in."""
     with pm.Model() as model:
