@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from rivals.methods import METHODS
+from rivals.methods import METHODS, TOGETHER
 from rivals.report import draw, rows_of, summary, table
-from rivals.running import measured
+from rivals.running import Limits, measured
 from rivals.targets import TARGETS
 from side_by_side.processes import Results
 
@@ -26,8 +26,10 @@ KEPT = HERE / "results" / "rivals.jsonl"
 PAGE = HERE.parent / "docs" / "about" / "benchmarks.md"
 PICTURE = HERE.parent / "docs" / "_static" / "benchmarks.png"
 BEGIN, END = "<!-- begin rivals -->", "<!-- end rivals -->"
+ALT = "Mean square error times seconds of each method over that of lz.evidence, by target"
 QUICK = ("ridge", "pine_density", "hierarchical_normal")
-PACKAGES = ("pymc", "pytensor", "jax", "blackjax", "dynesty", "nautilus-sampler", "numpy")
+PACKAGES = ("pymc-logz", "pymc", "pytensor", "jax", "blackjax", "dynesty", "nautilus-sampler")
+PACKAGES += ("nutpie", "mici", "pymbar", "numpy")
 
 
 def asked(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -35,13 +37,23 @@ def asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--targets", nargs="+", choices=TARGETS, default=list(TARGETS))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--repeats", type=int, default=8, help="warm calls of each")
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds for all calls of one")
+    parser.add_argument("--repeats", type=int, default=20, help="warm calls of each at most")
+    enough = "seconds after which three warm calls of one are enough"
+    parser.add_argument("--enough", type=float, default=5.0, help=enough)
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds for all calls of one")
     parser.add_argument("--results", type=Path, default=KEPT)
     parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--report", action="store_true")
     return parser.parse_args(arguments)
+
+
+def processor() -> str:
+    """Name of the processor, where Linux tells it."""
+    file = Path("/proc/cpuinfo")
+    lines = file.read_text().splitlines() if file.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
 
 
 def where() -> str:
@@ -52,7 +64,8 @@ def where() -> str:
             found.append(f"{package} {version(package)}")
         except PackageNotFoundError:
             continue
-    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}; " + ", ".join(found)
+    machine = f"{os.cpu_count()} cores ({processor()}), {platform.system()} {platform.machine()}"
+    return f"{machine}, Python {platform.python_version()}: " + ", ".join(found)
 
 
 def write_page(results: Results, page: Path) -> None:
@@ -61,18 +74,26 @@ def write_page(results: Results, page: Path) -> None:
     failed = [record for record in results.records if "error" in record]
     text = page.read_text(encoding="utf-8")
     head, rest = text.split(BEGIN)
+    places = [record["where"] for record in results.records if "where" in record]
     parts = [
         BEGIN,
-        "![Mean square error times seconds, by target and method](../_static/benchmarks.png)",
+        f"![{ALT}](../_static/benchmarks.png)",
         summary(rows),
         "<details>\n<summary>All numbers</summary>\n",
         table(rows, failed),
         "\n</details>",
-        f"Measured with {where()}.",
+        "Measured on " + "; and on ".join(dict.fromkeys(places)) + ".",
         END,
     ]
     page.write_text(head + "\n\n".join(parts) + rest.split(END)[1], encoding="utf-8")
     draw(rows, PICTURE)
+
+
+def groups(methods: Sequence[str]) -> list[list[str]]:
+    """Methods that run in one process together, and the others one by one."""
+    together = [[name for name in group if name in methods] for group in TOGETHER]
+    alone = [[name] for name in methods if not any(name in group for group in together)]
+    return [group for group in together if group] + alone
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -82,15 +103,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     results = Results(args.results)
     if args.quick:
         args.targets, args.repeats = list(QUICK), 2
+    limits = Limits(args.repeats, args.enough, args.limit)
     # a method after the other on one target, so that a slow hour of the machine is slow for all
     for target in [] if args.report else args.targets:
-        for method in args.methods:
-            if any((r["target"], r["method"]) == (target, method) for r in results.records):
+        for group in groups(args.methods):
+            done = {r["method"] for r in results.records if r["target"] == target}
+            if done >= set(group):
                 continue
-            records = measured(target, method, args.repeats, args.limit)
+            records = measured(target, group, limits)
+            records[0]["where"] = where()
             results.add(records)
-            last = records[-1]
-            print(target, method, last.get("error") or f"{last['log_z']:.3f}", flush=True)
+            for last in {r["method"]: r for r in records}.values():
+                print(target, last["method"], last.get("error") or last["log_z"], flush=True)
     rows = rows_of(results.records)
     print(summary(rows))
     print(table(rows, [record for record in results.records if "error" in record]))

@@ -1,8 +1,9 @@
 """Each method as it is called first: a target and a seed in, log Z and its cost out."""
 
+import os
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,9 @@ class Found:
     status: str = ""
     evaluations: int | None = None
     """Of the likelihood at one point, with its gradient where the method uses gradients."""
+    seconds_before: float = 0.0
+    """What draws took that another method of the same process had made already."""
+    cpu_before: float = 0.0
 
 
 def of_tree(tree: Any) -> Found:
@@ -33,6 +37,11 @@ def of_tree(tree: Any) -> Found:
     return Found(float(first["log_z"]), float(first["mcse"]), status, sum(costs) or None)
 
 
+def by_evidence(target: Target, seed: int) -> Found:
+    """`pymc_logz.evidence`, the one call that chooses."""
+    return of_tree(lz.evidence(target.model, random_seed=seed, progressbar=False))
+
+
 def by_hais(target: Target, seed: int) -> Found:
     """`pymc_logz.sample_hais`."""
     return of_tree(lz.sample_hais(model=target.model, random_seed=seed, progressbar=False))
@@ -43,10 +52,27 @@ def by_tempering(target: Target, seed: int) -> Found:
     return of_tree(lz.sample_tempered(model=target.model, random_seed=seed, progressbar=False))
 
 
+KEPT: dict[tuple[int, int], tuple[Any, float, float]] = {}
+"""Draws of ``pm.sample`` by target and seed, with seconds and processor seconds."""
+
+
+def nuts(target: Target, seed: int) -> tuple[Any, dict[str, float]]:
+    """Draws of ``pm.sample``, and what they took if they were there already."""
+    key = (id(target), seed)
+    if key in KEPT:
+        tree, seconds, cpu = KEPT.pop(key)
+        return tree, {"seconds_before": seconds, "cpu_before": cpu}
+    began, used = time.perf_counter(), sum(os.times()[:4])
+    tree = pm.sample(model=target.model, chains=4, random_seed=seed, progressbar=False)
+    KEPT[key] = tree, time.perf_counter() - began, sum(os.times()[:4]) - used
+    return tree, {}
+
+
 def by_bridge(target: Target, seed: int) -> Found:
     """``pm.sample``, and `pymc_logz.bridge_sampling` of its draws."""
-    tree = pm.sample(model=target.model, chains=4, random_seed=seed, progressbar=False)
-    return of_tree(lz.bridge_sampling(tree, target.model, random_seed=seed, progressbar=False))
+    tree, before = nuts(target, seed)
+    found = lz.bridge_sampling(tree, target.model, random_seed=seed, progressbar=False)
+    return replace(of_tree(found), **before)
 
 
 def by_smc(target: Target, seed: int) -> Found:
@@ -98,40 +124,48 @@ def by_nested_slices(target: Target, seed: int) -> Found:
     return Found(*nested_slices(target, seed))
 
 
-N_PARTICLES, N_TEMPERATURES = 200, 1000
+def by_persistent(target: Target, seed: int) -> Found:
+    """Persistent sampling of blackjax: its adaptive ladder, 1,000 particles, the same walks."""
+    from rivals.with_blackjax import persistent_sampling
+
+    return Found(*persistent_sampling(target, seed))
 
 
-def by_plain_ais(target: Target, seed: int) -> Found:
-    """AIS as in Neal (2001), in NumPy: a linear ladder, Gaussian random walks of three widths."""
-    rng = np.random.default_rng(seed)
-    log_likelihood = np.vectorize(target.log_likelihood, signature="(d)->()")
-    to_x = np.vectorize(target.from_cube, signature="(d)->(d)")
-    # the prior is uniform on the cube, so that a walk there needs its likelihood alone
-    u = rng.random((N_PARTICLES, target.n_dims))
-    ratio, log_weight = log_likelihood(to_x(u)), np.zeros(N_PARTICLES)
-    betas = np.linspace(0, 1, N_TEMPERATURES) ** 4
-    for before, beta in pairwise(betas):
-        log_weight += (beta - before) * np.maximum(ratio, -1e300)
-        width = rng.choice([0.3, 0.1, 0.03]) / np.sqrt(target.n_dims)
-        proposed = (u + width * rng.normal(size=u.shape)) % 1.0
-        new = log_likelihood(to_x(proposed))
-        accepted = np.log(rng.random(N_PARTICLES)) < beta * (new - ratio)
-        u[accepted], ratio[accepted] = proposed[accepted], new[accepted]
-    log_z = float(np.logaddexp.reduce(log_weight) - np.log(N_PARTICLES))
-    weight = np.exp(log_weight - log_weight.max())
-    mcse = float(weight.std() / weight.mean() / np.sqrt(N_PARTICLES))
-    return Found(log_z, mcse, evaluations=N_PARTICLES * N_TEMPERATURES)
+def by_normal_bridge(target: Target, seed: int) -> Found:
+    """``pm.sample``, and the bridge of R's bridgesampling in NumPy."""
+    from rivals.papers import normal_bridge
+
+    tree, before = nuts(target, seed)
+    return replace(Found(*normal_bridge(target, tree, seed)), **before)
+
+
+def by_paper(name: str) -> Callable[[Target, int], Found]:
+    """An algorithm as its paper has it, in NumPy."""
+
+    def run(target: Target, seed: int) -> Found:
+        from rivals import papers
+
+        return Found(*getattr(papers, name)(target, seed))
+
+    return run
 
 
 METHODS: dict[str, Callable[[Target, int], Found]] = {
+    "evidence": by_evidence,
     "sample_hais": by_hais,
     "sample_tempered": by_tempering,
     "bridge": by_bridge,
+    "nuts_normal_bridge": by_normal_bridge,
     "pm.sample_smc": by_smc,
     "blackjax_smc": by_blackjax,
-    "blackjax_nested": by_nested_slices,
+    "blackjax_persistent": by_persistent,
+    "neal_ais": by_paper("neal"),
+    "paper_hais": by_paper("hamiltonian"),
+    "paper_rts": by_paper("rao_blackwell"),
     "dynesty": by_dynesty,
     "nautilus": by_nautilus,
-    "plain_ais": by_plain_ais,
+    "blackjax_nested": by_nested_slices,
 }
-OURS = ("sample_hais", "sample_tempered", "bridge")
+TOGETHER = (("evidence", "sample_hais"), ("bridge", "nuts_normal_bridge"))
+"""Methods of one process, of which the second finds a model compiled, or draws made."""
+OURS = ("evidence", "sample_hais", "sample_tempered", "bridge")

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pymc as pm
 import pytensor
 from pymc.model.transform.conditioning import remove_value_transforms
-from scipy import stats
+from pytensor.graph.traversal import graph_inputs
+from scipy import special, stats
 
 from pymc_logz import energies
 
@@ -43,6 +44,7 @@ class Target:
         terms = model.logp([*model.observed_RVs, *model.potentials], sum=False)
         graph = sum(term.sum() for term in terms)
         function = pytensor.function(model.value_vars, graph, on_unused_input="ignore")
+        function.trust_input = True  # a small model costs less than the look at its arguments
         cuts = np.cumsum([np.prod(shape, dtype=int) for shape in self.shapes])[:-1]
 
         def log_likelihood(x: np.ndarray) -> float:
@@ -63,6 +65,10 @@ class Target:
         for rv in order:
             parameters = model.replace_rvs_by_values(list(rv.owner.op.dist_params(rv.owner)))
             function = pytensor.function(model.value_vars, parameters, on_unused_input="ignore")
+            function.trust_input = True
+            point = [np.zeros(shape) for shape in self.shapes]
+            if not set(model.value_vars) & set(graph_inputs(parameters)):
+                function = partial(lambda known, *_: known, function(*point))
             steps.append((model.free_RVs.index(rv), INVERSE[type(rv.owner.op).__name__], function))
         sizes = [int(np.prod(shape, dtype=int)) for shape in self.shapes]
         starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -79,9 +85,9 @@ class Target:
 
 INVERSE: dict[str, Callable[..., np.ndarray]] = {
     "UniformRV": lambda u, low, high: low + u * (high - low),
-    "NormalRV": lambda u, mu, sigma: stats.norm.ppf(u, mu, sigma),
-    "HalfNormalRV": lambda u, loc, sigma: stats.halfnorm.ppf(u, loc, sigma),
-    "GammaRV": lambda u, shape, scale: stats.gamma.ppf(u, shape, scale=scale),
+    "NormalRV": lambda u, mu, sigma: mu + sigma * special.ndtri(u),
+    "HalfNormalRV": lambda u, loc, sigma: loc + sigma * special.ndtri((1 + u) / 2),
+    "GammaRV": lambda u, shape, scale: scale * special.gammaincinv(shape, u),
 }
 """Inverse of the distribution function by PyMC's name of the distribution."""
 

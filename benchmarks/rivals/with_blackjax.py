@@ -1,4 +1,4 @@
-"""Two samplers of blackjax on the unit cube's image of a target, all in JAX."""
+"""Three samplers of blackjax on the unit cube's image of a target, all in JAX."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -9,6 +9,8 @@ import numpy as np
 from rivals.targets import Target
 
 N_PARTICLES, N_MOVES, TARGET_ESS = 1000, 20, 0.9
+PERSISTENT_ESS, MOST_STAGES = 3, 200
+"""Effective particles of all stages, as a multiple of those of one (blackjax's own default)."""
 N_DELETE, PRECISION = 100, -3.0
 """Points replaced at once, and log of the evidence left at which nested sampling stops."""
 
@@ -59,17 +61,13 @@ def prior_draws(target: Target, seed: int, n: int) -> np.ndarray:
     return np.concatenate(columns, axis=1)
 
 
-@lru_cache(maxsize=1)
-def compiled_smc(target: Target) -> tuple[Any, Callable[..., Any]]:
-    """Tempered SMC of a target, and its compiled step."""
+def walks() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """A random-walk step with the root of its covariance, and that root by particles."""
     import jax
     import jax.numpy as jnp
-    from blackjax import adaptive_tempered_smc as smc
-    from blackjax import additive_step_random_walk, inner_kernel_tuning
     from blackjax.mcmc.random_walk import build_additive_step
-    from blackjax.smc import extend_params, resampling
+    from blackjax.smc import extend_params
 
-    log_prior, log_likelihood, _ = densities(target.model)
     step = build_additive_step()
 
     def shaped(particles: Any) -> dict[str, Any]:
@@ -83,6 +81,20 @@ def compiled_smc(target: Target) -> tuple[Any, Callable[..., Any]]:
 
         return step(key, state, log_density, jump)
 
+    return move, shaped
+
+
+@lru_cache(maxsize=1)
+def compiled_smc(target: Target) -> tuple[Any, Callable[..., Any]]:
+    """Tempered SMC of a target, and its compiled step."""
+    import jax
+    import jax.numpy as jnp
+    from blackjax import adaptive_tempered_smc as smc
+    from blackjax import additive_step_random_walk, inner_kernel_tuning
+    from blackjax.smc import resampling
+
+    log_prior, log_likelihood, _ = densities(target.model)
+    move, shaped = walks()
     algorithm = inner_kernel_tuning(
         smc_algorithm=smc,
         logprior_fn=log_prior,
@@ -111,6 +123,50 @@ def tempered_smc(target: Target, seed: int) -> tuple[float, float, str, int]:
         state, info = advance(one, state)
         log_z += float(info.log_likelihood_increment)
         n_stages += 1
+    return log_z, float("nan"), "", N_PARTICLES * N_MOVES * n_stages
+
+
+@lru_cache(maxsize=1)
+def compiled_persistent(target: Target) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """First state of persistent sampling, and its compiled step."""
+    import jax
+    from blackjax import additive_step_random_walk
+    from blackjax.smc import adaptive_persistent_sampling as persistent
+    from blackjax.smc import resampling
+
+    log_prior, log_likelihood, _ = densities(target.model)
+    move, shaped = walks()
+    kernel = persistent.build_kernel(
+        log_prior,
+        log_likelihood,
+        move,
+        additive_step_random_walk.init,
+        resampling.systematic,
+        target_ess=PERSISTENT_ESS,
+    )
+
+    def advance(key: Any, state: Any) -> Any:
+        return kernel(key, state, N_MOVES, shaped(state.particles))
+
+    def first(particles: Any) -> Any:
+        return persistent.init(particles, log_likelihood, MOST_STAGES)
+
+    return first, jax.jit(advance)
+
+
+def persistent_sampling(target: Target, seed: int) -> tuple[float, float, str, int]:
+    """log Z by persistent sampling, which weighs the particles of all stages."""
+    import jax
+    import jax.numpy as jnp
+
+    first, advance = compiled_persistent(target)
+    key, state = jax.random.key(seed), first(jnp.asarray(prior_draws(target, seed, N_PARTICLES)))
+    n_stages = 0
+    while float(state.tempering_param) < 1 and n_stages < MOST_STAGES:
+        key, one = jax.random.split(key)
+        state, _ = advance(one, state)
+        n_stages += 1
+    log_z = float(state.log_Z) if float(state.tempering_param) == 1 else float("nan")
     return log_z, float("nan"), "", N_PARTICLES * N_MOVES * n_stages
 
 

@@ -1,6 +1,7 @@
-"""Flow chart of the page "Which method?": from what there is to the call, light and dark.
+"""Flow chart of the page "Which method?": from what there is to the call, light and dark,
+wide and narrow.
 
-Run it with ``uv run docs/figures/which_method.py``; it writes two SVG files to ``docs/_static``.
+Run it with ``uv run docs/figures/which_method.py``; it writes four SVG files to ``docs/_static``.
 """
 
 from html import escape
@@ -10,6 +11,8 @@ STATIC = Path(__file__).parents[1] / "_static"
 WIDTH, ROW, TOP = 780, 104, 14
 LEFT, QUESTION, CALL, BOX = 14, 276, 350, 76
 """Left edge and width of questions, left edge of calls, height of both."""
+NARROW, NARROW_ROW, CALL_INDENT = 380, 206, 44
+"""The same on a phone: width, height of a question with its call, left edge of calls."""
 
 STEPS = [
     (
@@ -116,26 +119,58 @@ def step(k: int, colors: dict[str, str]) -> list[str]:
     return drawn
 
 
-def chart(colors: dict[str, str]) -> str:
+def narrow_step(k: int, colors: dict[str, str]) -> list[str]:
+    """One question with its call below it, for phones; "no" goes down the left edge."""
+    question, calls, cost = STEPS[k]
+    y = TOP + k * NARROW_ROW
+    below = y + BOX + 26
+    inner = NARROW - CALL_INDENT - 4
+    drawn = [
+        box(4, y, NARROW - 8, colors["question"], colors["line"]),
+        box(CALL_INDENT, below, inner, colors["call"], colors["edge"]),
+        arrow(CALL_INDENT + 24, y + BOX, CALL_INDENT + 24, below - 3, colors["line"]),
+        text(CALL_INDENT + 34, y + BOX + 18, "yes", colors["soft"], size=14),
+    ]
+    drawn += [
+        text(18, y + 32 + 23 * i, words, colors["text"], size=17)
+        for i, words in enumerate(question)
+    ]
+    first = below + BOX / 2 - 10 * len(calls) + 5
+    drawn += [
+        text(CALL_INDENT + 10, first + 20 * i, call, colors["text"], size=12, mono=True)
+        for i, call in enumerate(calls)
+    ]
+    drawn.append(text(CALL_INDENT + 10, first + 20 * len(calls), cost, colors["soft"], size=13))
+    if k + 1 < len(STEPS):
+        drawn.append(arrow(16, y + BOX, 16, y + NARROW_ROW - 3, colors["line"]))
+        drawn.append(text(22, below + BOX - 4, "no", colors["soft"], size=14))
+    return drawn
+
+
+def chart(colors: dict[str, str], narrow: bool) -> str:
     """The whole picture."""
-    height = TOP + len(STEPS) * ROW - (ROW - BOX) + 14
+    width = NARROW if narrow else WIDTH
+    height = TOP + len(STEPS) * NARROW_ROW if narrow else TOP + len(STEPS) * ROW - (ROW - BOX) + 14
+    one = narrow_step if narrow else step
     head = (
         '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" '
         'markerHeight="8" orient="auto"><path d="M0,0 L8,4 L0,8 z" '
         f'fill="{colors["line"]}"/></marker></defs>'
     )
-    parts = [part for k in range(len(STEPS)) for part in step(k, colors)]
+    parts = [part for k in range(len(STEPS)) for part in one(k, colors)]
     body = "\n".join([head, *parts])
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" '
-        f'width="{WIDTH}" height="{height:.0f}">\n{body}\n</svg>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height:.0f}" '
+        f'width="{width}" height="{height:.0f}">\n{body}\n</svg>\n'
     )
 
 
 def main() -> None:
-    """Write both files."""
+    """Write all four files."""
     for name, colors in PALETTES.items():
-        (STATIC / f"which_method_{name}.svg").write_text(chart(colors), encoding="utf-8")
+        for narrow in (False, True):
+            file = STATIC / f"which_method_{'narrow_' * narrow}{name}.svg"
+            file.write_text(chart(colors, narrow), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -102,7 +102,8 @@ def _draw_bayes_factors(
         label = "best" if k == 0 else f"{x:.2f} ± {error[k]:.2f}"
         if np.isfinite(x):
             text = {"horizontal_align": align, "vertical_align": "bottom"}
-            drawing.text(x, y + 0.12, label, target, **text)
+            aside = 0.15 * margin if align == "left" else -0.15 * margin
+            drawing.text(x + aside, y + 0.12, label, target, **text)
     drawing.xlabel("log Bayes factor against the best model (nats)", target)
     drawing.title(f"Difference of log Z, {ci_prob:.0%} interval", target)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rivals_of_log_z
-from rivals.report import rows_of, summary, table
+from rivals.report import matches, rows_of, summary, table
 from rivals.targets import TARGETS, conjugate, target
 from side_by_side.processes import Results
 from support.checks import make_rng
@@ -76,7 +76,7 @@ def record(method: str, error: float, seconds: float, seed: int) -> dict:
 
 def records() -> list[dict]:
     """Two methods on one target: errors of 0.1 in 2 s, and of 1 in 1 s; one that failed."""
-    ours = [record("sample_hais", 0.1, 2.0, seed) for seed in (1, 2, 3)]
+    ours = [record("evidence", 0.1, 2.0, seed) for seed in (1, 2, 3)]
     theirs = [record("pm.sample_smc", 1.0, 1.0, seed) for seed in (1, 2, 3)]
     failed = {"target": "ridge", "method": "dynesty", "error": "no end within 9 s"}
     return [*ours, *theirs, failed]
@@ -85,11 +85,14 @@ def records() -> list[dict]:
 def test_price_is_mean_square_error_times_seconds() -> None:
     """Would catch the time of compiling in the price of a warm run, and methods exchanged."""
     ours, theirs = rows_of(records())
-    assert (ours.method, theirs.method) == ("sample_hais", "pm.sample_smc")
+    assert (ours.method, theirs.method) == ("evidence", "pm.sample_smc")
     assert (ours.seconds, ours.cold, ours.rmse) == (2.0, 12.0, pytest.approx(0.1))
     assert theirs.price / ours.price == pytest.approx(50)
     said = summary([ours, theirs])
-    assert "Ahead of every peer on 1 of 1 targets" in said
+    assert "is ahead of every peer on 1 of 1 targets, and at least 50 times" in said
+    [match] = matches([ours, theirs])
+    # three errors each: F with 3 and 3 degrees of freedom
+    assert match.ahead(theirs) == pytest.approx((50.0, 50 / 9.2766, 50 * 9.2766), rel=1e-3)
     assert "`dynesty` on ridge: no end within 9 s" in table([ours, theirs], records()[-1:])
 
 
@@ -102,13 +105,13 @@ def test_page_is_made_from_what_is_kept(
     Results(kept).add(records())
     monkeypatch.setattr(rivals_of_log_z, "PICTURE", tmp_path / "picture.png")
     arguments = ["--results", str(kept), "--page", str(page), "--targets", "ridge"]
-    methods = ["--methods", "sample_hais", "pm.sample_smc", "dynesty"]
+    methods = ["--methods", "evidence", "pm.sample_smc", "dynesty"]
     for _ in range(2):
         rivals_of_log_z.main([*arguments, *methods])
     text = page.read_text()
     assert text.startswith("Before.")
     assert text.endswith("After.\n")
     assert "stale" not in text
-    assert text.count("| ridge | 2 | `sample_hais` | 0.1 ") == 1
+    assert text.count("| ridge | 2 | `evidence` | 0.1 ") == 1
     assert (tmp_path / "picture.png").exists()
-    assert "Ahead of every peer" in capsys.readouterr().out
+    assert "ahead of every peer" in capsys.readouterr().out
