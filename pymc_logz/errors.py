@@ -243,6 +243,8 @@ ANCHORS = {
     "is out of reach": "target-out-of-reach",
     "interrupted": "interrupted",
     "nested R-hat": "nested-r-hat",
+    "trajectories diverged": "divergences",
+    "never left where they started": "chains-that-stay",
     "has potentials": "potentials",
     "the priors integrate to one": "unchecked-prior",
     "If one does not, log Z is off": "unchecked-prior",

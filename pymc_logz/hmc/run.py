@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
+from scipy import stats
 
 from pymc_logz.errors import warn
 from pymc_logz.hmc.chains import Chains, Draws
@@ -18,6 +19,7 @@ from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar, report_beta, report_count
 from pymc_logz.seeds import generators_from
+from pymc_logz.trees.doubts import MAX_DIVERGENT_SHARE
 from pymc_logz.trees.kinds import HMC
 from pymc_logz.trees.layout import data_datasets, dataset_of, make_tree, with_units
 
@@ -28,6 +30,11 @@ ROWS_OF_CALL = 256
 """Chains that are evaluated together at most: more no longer gain, and need more memory."""
 STAGE_MOVES = 64
 """Moves of the pilot at a stage, at most."""
+RANKED_DRAWS = 4
+"""Draws of a chain from which on ArviZ ranks them."""
+LEAST_ACCEPTANCE = 1e-304
+"""Acceptance rate, 700 nats, below which a trajectory is said to diverge; 1,000 nats are PyMC's
+limit, which is zero in double precision."""
 RHAT = 1.01
 """Nested R-hat from which on chains are said to disagree, where superchains are large."""
 
@@ -117,26 +124,73 @@ def collect(
     # more chains than draws are what is asked for here
     labels: dict[str, Any] = {"coords": dict(coords), "dims": dims, "check_conventions": False}
     posterior = dataset_of(values, **labels).assign_coords(at)
-    of_draws = {"lp": kept.log_density.T, "acceptance_rate": kept.acceptance_rate.T}
-    stats = with_units(dataset_of(of_draws, check_conventions=False)).assign_coords(at)
+    diverging = ~(kept.acceptance_rate.T >= LEAST_ACCEPTANCE)
+    of_draws = {
+        "lp": kept.log_density.T,
+        "acceptance_rate": kept.acceptance_rate.T,
+        "diverging": diverging,
+    }
+    of_run = with_units(dataset_of(of_draws, check_conventions=False)).assign_coords(at)
     rhat = nested_rhat(posterior, [var.name for var in flat.model.free_RVs], members)
-    stats.attrs |= {"rhat_nested": rhat, **found}
-    # independent draws, one of each chain, would be as far apart
-    limit = max(RHAT, float(np.sqrt(1.0 + 1.0 / settings.members)))
+    of_run.attrs |= {"rhat_nested": rhat, **found}
+    limit = largest_rhat(settings, n_draws, n_dims)
     if not rhat <= limit:
         warn(
             f"nested R-hat is {rhat:.3g}, above {limit:.3g}: chains still depend on where they "
             f"started. Use a larger tune than {settings.tune}, more n_steps than "
             f"{settings.n_steps}, or see whether the posterior has several modes (sample_tempered)"
         )
-    groups = {"posterior": posterior, "sample_stats": stats, **data_datasets(flat)}
+    if diverging.mean() > MAX_DIVERGENT_SHARE:
+        warn(
+            f"{diverging.sum()} of {diverging.size} trajectories diverged: a part of the posterior "
+            "may be missing. Use a larger target_accept, or another parametrisation"
+        )
+    groups = {"posterior": posterior, "sample_stats": of_run, **data_datasets(flat)}
     return make_tree(groups, {**settings.record(), **found}, HMC)
+
+
+def largest_rhat(settings: HmcSettings, n_draws: int, n_dims: int) -> float:
+    """Nested R-hat up to which chains are taken to have forgotten where they started.
+
+    Independent draws, one of each chain, would be as far apart on average; where there are hardly
+    more, one of d variables would be with a probability of 1 in 1,000.
+    """
+    n_points, members, apart = settings.superchains, settings.members, 1.0
+    if n_draws < RANKED_DRAWS and members > 1:
+        of_each = 1e-3 / n_dims
+        apart = float(stats.f.isf(of_each, n_points - 1, n_points * (members - 1)))
+    return max(RHAT, float(np.sqrt(1.0 + apart / members)))
 
 
 def nested_rhat(posterior: xr.Dataset, names: list[str], members: np.ndarray) -> float:
     """The largest nested R-hat of these variables; 1 if none of them varies."""
-    from arviz_stats import rhat_nested
+    if posterior.sizes["draw"] < RANKED_DRAWS:
+        arrays = [posterior[name].transpose("chain", "draw", ...).to_numpy() for name in names]
+        found = [
+            plain_nested_rhat(array.reshape(*array.shape[:2], -1), members) for array in arrays
+        ]
+    else:
+        from arviz_stats import rhat_nested
 
-    found = rhat_nested(posterior[names], superchain_ids=members.tolist())
-    values = np.concatenate([np.ravel(found[name].values) for name in names])
-    return float(np.nanmax(values, initial=1.0))
+        with np.errstate(divide="ignore", invalid="ignore"):  # chains that never moved
+            ranked = rhat_nested(posterior[names], superchain_ids=members.tolist())
+        found = [np.ravel(ranked[name].values) for name in names]
+    return float(np.nanmax(np.concatenate(found), initial=1.0))
+
+
+def plain_nested_rhat(draws: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Nested R-hat of draws (chains, draws, k) as they are, shape (k,).
+
+    Margossian et al. (2024), equations 6 to 8, in which chains may be of one draw.
+    """
+    each = [draws[members == one] for one in np.unique(members)]
+    means = [one.mean(axis=1) for one in each]
+    between = np.var([one.mean(axis=0) for one in means], axis=0, ddof=1)
+    within = np.zeros(draws.shape[2])
+    for one, mean in zip(each, means, strict=True):
+        if len(mean) > 1:
+            within += mean.var(axis=0, ddof=1) / len(each)
+        if draws.shape[1] > 1:
+            within += one.var(axis=1, ddof=1).mean(axis=0) / len(each)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.sqrt(1.0 + between / within)

@@ -84,9 +84,9 @@ def sample_hmc(
     -------
     xarray.DataTree
         ``posterior``; ``sample_stats`` with ``lp`` (log density in the unconstrained space, nats),
-        ``acceptance_rate``, the coordinate ``superchain`` of each chain, and the attributes
-        ``step_size`` and ``rhat_nested`` (the largest, over all variables); the data. Draws are
-        ready for `bridge_sampling`.
+        ``acceptance_rate``, ``diverging`` (an energy error above 700 nats), the coordinate
+        ``superchain`` of each chain, and the attributes ``step_size`` and ``rhat_nested`` (the
+        largest, over all variables); the data. Draws are ready for `bridge_sampling`.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def sample_hmc(
     Warns
     -----
     EvidenceWarning
-        If nested R-hat says that chains depend on where they started.
+        If nested R-hat says that chains depend on where they started, or trajectories diverge.
 
     References
     ----------

@@ -31,16 +31,17 @@ class HmcSettings:
     def __post_init__(self) -> None:
         check_whole(1, draws=self.draws, tune=self.tune)
         check_whole(2, superchains=self.superchains)
-        check_whole(self.superchains, chains=self.chains)
+        check_whole(1, chains=self.chains)
         check_whole(1, MAX_STEPS, n_steps=self.n_steps)
         check_share("of the momentum variance", refreshment=self.refreshment)
         check_probability(target_accept=self.target_accept)
         check_below_one(jitter=self.jitter)
         check_positive(one=True, step_size=self.step_size)
         if self.chains % self.superchains:
+            near = self.superchains * max(1, self.members)
             raise ValueError(
                 f"chains={self.chains} must be a multiple of superchains={self.superchains}, such "
-                f"as {self.superchains * self.members}, since each of these has as many chains"
+                f"as {near}, since each of these has as many chains"
             )
 
     @property

@@ -11,7 +11,7 @@ from support.checks import assert_detects, check_means, check_same_law, make_rng
 
 import pymc_logz as lz
 from pymc_logz.hmc import chains as chains_module
-from pymc_logz.hmc.run import nested_rhat
+from pymc_logz.hmc.run import nested_rhat, plain_nested_rhat
 from pymc_logz.hmc.tuning import StepSize, scale_of_chains
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
@@ -106,7 +106,7 @@ def test_the_tree(run: xr.DataTree) -> None:
     """Catches labels, groups or attributes that are lost, and draws that a bridge refuses."""
     stats_of_run = run["sample_stats"]
     assert dict(run["posterior"].sizes) == {"chain": 320, "draw": 50, "x_dim_0": D}
-    assert set(stats_of_run.data_vars) == {"lp", "acceptance_rate"}
+    assert set(stats_of_run.data_vars) == {"lp", "acceptance_rate", "diverging"}
     assert np.bincount(run["posterior"]["superchain"].values).tolist() == [20] * 16
     assert 0.9 < stats_of_run.attrs["rhat_nested"] < 1.01
     assert stats_of_run.attrs["run_row_gradients"] == 50 * 512 * 8  # two portions of 256 rows
@@ -146,6 +146,7 @@ def test_scales_come_from_the_chains() -> None:
     assert few[0, 1] == few[1, 0] == 0.0
 
 
+@pytest.mark.filterwarnings("ignore:nested R-hat")
 def test_settings_given_are_not_tuned(gaussian: pm.Model) -> None:
     tree = lz.sample_hmc(
         2, 64, model=gaussian, step_size=0.3, scale=0.5, tune=10, random_seed=1, progressbar=False
@@ -175,6 +176,33 @@ def test_nested_rhat_of_independent_draws() -> None:
     assert nested_rhat(shifted, ["x"], members) > 1.1
 
 
+def test_nested_rhat_of_chains_of_one_draw(gaussian: pm.Model) -> None:
+    """Catches the R-hat of 1 that chains too short for ranks had, wherever they were."""
+    draws = make_rng("one draw").standard_normal((320, 3))
+    members = np.repeat(np.arange(16), 20)
+    for n in (1, 2, 3):
+        posterior = xr.Dataset({"x": (("chain", "draw"), draws[:, :n])})
+        assert 1.0 < nested_rhat(posterior, ["x"], members) < 1.08
+        apart = posterior + 2.0 * xr.DataArray(members % 2, dims="chain")
+        assert nested_rhat(apart, ["x"], members) > 1.2
+    four = draws[:, :, None]
+    ranked = nested_rhat(xr.Dataset({"x": (("chain", "draw"), np.tile(draws, 4))}), ["x"], members)
+    plain = plain_nested_rhat(np.tile(four, (1, 4, 1)), members)
+    np.testing.assert_allclose(plain, ranked, atol=0.01)
+    tree = lz.sample_hmc(1, 64, model=gaussian, tune=20, random_seed=1, progressbar=False)
+    assert 1.0 < tree["sample_stats"].attrs["rhat_nested"] < 1.35
+
+
+def test_divergences_are_counted(gaussian: pm.Model) -> None:
+    """Catches a step that is far too long for the posterior, in draws that a bridge then takes."""
+    with pytest.warns(lz.EvidenceWarning) as told:
+        tree = lz.sample_hmc(
+            20, 64, model=gaussian, step_size=50.0, tune=2, random_seed=1, progressbar=False
+        )
+    assert any("trajectories diverged" in str(one.message) for one in told)
+    assert float(tree["sample_stats"]["diverging"].mean()) > 0.9
+
+
 def test_an_interrupt_keeps_the_draws(gaussian: pm.Model, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     move = chains_module.Chains.move
@@ -194,6 +222,7 @@ def test_an_interrupt_keeps_the_draws(gaussian: pm.Model, monkeypatch: pytest.Mo
 WRONG = [
     ({"draws": 0}, ["draws=0"]),
     ({"chains": 100}, ["chains=100", "superchains=16", "96"]),
+    ({"chains": 1}, ["chains=1", "superchains=16", "such as 16"]),
     ({"superchains": 1}, ["superchains=1", "at least 2"]),
     ({"n_steps": 65}, ["n_steps=65", "64"]),
     ({"refreshment": 1.5}, ["refreshment=1.5"]),
