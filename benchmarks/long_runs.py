@@ -1,14 +1,15 @@
 """What long runs cost: workers, checkpoints, and time and memory by the size of the problem.
 
 ``python benchmarks/long_runs.py workers`` runs about 30 s of work by one and by two processes, each
-pool warm, in turn, and prints the ratio of the wall times; ``checkpoint`` the same run with and
-without one; ``law`` seconds of processors against rows, dimensions, temperatures, data, chains.
-Each part prints one JSON line a measurement. Run it on a quiet machine: with other work on it the
-ratios mean nothing.
+pool warm, in turn, and prints the ratio of the wall times, beside what two processes of plain
+Python gain over one at that moment; ``checkpoint`` the same run with and without one; ``law``
+seconds of processors against rows, dimensions, temperatures, data, chains. Each part prints one
+JSON line a measurement. Run it on a quiet machine: with other work on it the ratios mean nothing.
 """
 
 import argparse
 import json
+import os
 import shutil
 import tempfile
 import time
@@ -62,28 +63,69 @@ def run(model: pm.Model, n_temperatures: int, **options: Any) -> xr.DataTree:
     return lz.sample_hais(model=model, betas=n_temperatures, **shared, **given)
 
 
-def temperatures_for(model: pm.Model, wanted: float, executor: Executor) -> int:
-    """So many that one process takes about so many seconds."""
-    run(model, 64, executor=executor)
-    trial = seconds(lambda: run(model, 512, executor=executor))
-    again = seconds(lambda: run(model, 64, executor=executor))
-    return int(64 + (512 - 64) * wanted / max(trial - again, 1e-3))
+def temperatures_for(
+    model: pm.Model, wanted: float, executor: ProcessPoolExecutor, **options: Any
+) -> int:
+    """So many that one process works for about so many seconds."""
+    few, many = (timed(k, model, executor, **options)["workers_cpu"] for k in (64, 512))
+    return int(64 + (512 - 64) * wanted / max(many - few, 1e-3))
 
 
-def workers(wanted: float) -> None:
-    """Two processes against one."""
+def cpu_of(executor: ProcessPoolExecutor) -> float:
+    """Seconds of processors that the processes of a pool have used (Linux)."""
+    ticks = 0
+    for pid in list(executor._processes):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def spin(n: int) -> int:
+    """Arithmetic of Python, which shares nothing with other processes."""
+    total = 0
+    for i in range(n):
+        total += i * i % 7
+    return total
+
+
+def ceiling(one: Executor, two: Executor, n: int = 20_000_000) -> float:
+    """What two processes gain over one on this machine at this moment, with nothing to share."""
+    alone = seconds(lambda: [one.submit(spin, n).result() for _ in range(2)])
+    return alone / seconds(lambda: list(two.map(spin, [n, n])))
+
+
+def timed(k: int, model: pm.Model, executor: ProcessPoolExecutor, **options: Any) -> dict[str, Any]:
+    """Wall time of a run, and seconds of processors of the workers and of this process."""
+    before, own = cpu_of(executor), time.process_time()
+    wall = seconds(lambda: run(model, k, executor=executor, **options))
+    used = {"workers_cpu": cpu_of(executor) - before, "own_cpu": time.process_time() - own}
+    return {"wall": wall, **used}
+
+
+def workers(wanted: float, backend: str) -> None:
+    """Two processes against one, on a backend of which a process uses one processor."""
+    if backend == "jax":  # of which XLA would use all there are
+        os.environ["XLA_FLAGS"] = (
+            "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+        )
     model, spawn = regression(), get_context("spawn")
+    options = {"compile_kwargs": {"mode": backend.upper()}}
     with (
         ProcessPoolExecutor(1, mp_context=spawn) as one,
         ProcessPoolExecutor(2, mp_context=spawn) as two,
     ):
-        k = temperatures_for(model, wanted, one)
-        run(model, 64, executor=two)  # both have the model, compiled, after this
-        run(model, 64, executor=two)
+        compiled = seconds(lambda: run(model, 64, executor=one, **options))
+        k = temperatures_for(model, wanted, one, **options)
+        for _ in range(2):  # both have the model, compiled, after this
+            run(model, 64, executor=two, **options)
         for _ in range(REPEATS):
-            took = [seconds(lambda e=e: run(model, k, executor=e)) for e in (one, two)]
-            line = {"one": took[0], "two": took[1], "ratio": took[0] / took[1]}
-            print(json.dumps({"part": "workers", "temperatures": k, **line}), flush=True)
+            line = {"part": "workers", "backend": backend, "temperatures": k, "first": compiled}
+            line |= {"load": os.getloadavg()[0], "ceiling": ceiling(one, two)}
+            for name, executor in (("one", one), ("two", two)):
+                found = timed(k, model, executor, **options)
+                line |= {f"{name}_{what}": value for what, value in found.items()}
+            line["ratio"] = line["one_wall"] / line["two_wall"]
+            print(json.dumps(line), flush=True)
 
 
 def checkpoint(wanted: float) -> None:
@@ -130,9 +172,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parts = ("workers", "checkpoint", "law")
     parser.add_argument("part", choices=parts, nargs="?", default="law")
+    parser.add_argument("--backend", choices=("numba", "jax"), default="numba")
     parser.add_argument("--seconds", type=float, default=30.0)
     asked = parser.parse_args()
-    {"workers": workers, "checkpoint": checkpoint}.get(asked.part, lambda _: law())(asked.seconds)
+    if asked.part == "workers":
+        workers(asked.seconds, asked.backend)
+    elif asked.part == "checkpoint":
+        checkpoint(asked.seconds)
+    else:
+        law()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,8 +18,8 @@ from pymc_logz.choosing import evidence
 from pymc_logz.errors import warn
 from pymc_logz.models.context import is_model
 from pymc_logz.models.exact import exact_observations
-from pymc_logz.models.identity import digest_of, identity_of_any
-from pymc_logz.pilot.keeping import digest_of_draws, identity_of_call, keeping
+from pymc_logz.models.identity import identity_of_any, told
+from pymc_logz.pilot.keeping import identity_of_call, keeping
 from pymc_logz.runners.asked import SEED, who_runs
 from pymc_logz.runners.checkpoint import Keeper
 from pymc_logz.runners.crew import Crew, is_loss
@@ -247,7 +246,7 @@ def _kept(
     if running.checkpoint is None:
         yield running
         return
-    settings = {"method": "evidence_of_models", **{k: _text(v) for k, v in kwargs.items()}}
+    settings = {"method": "evidence_of_models", **{k: told(v) for k, v in kwargs.items()}}
     of_models = {name: naming(name, partial(identity_of_any, m)) for name, m in models.items()}
     identity = identity_of_call(settings, of_models, rng, "of each model")
     identity["order"] = ", ".join(map(repr, models))
@@ -264,24 +263,6 @@ def _within(
     if running.checkpoint is not None and can_be_kept:
         given["checkpoint"] = running.checkpoint / f"model-{i}"
     return given
-
-
-def _text(value: Any) -> Any:
-    """An argument as something that is the same in every process, if it is the same."""
-    if isinstance(value, bool | int | float | str | None):
-        return value
-    if isinstance(value, xr.DataTree):
-        return digest_of_draws(value)
-    if is_model(value):
-        return str(identity_of_any(value))
-    if isinstance(value, Mapping):
-        return {str(key): _text(part) for key, part in value.items()}
-    if is_dataclass(value) and not isinstance(value, type):
-        parts = {one.name: _text(getattr(value, one.name)) for one in fields(value)}
-        return {"class": type(value).__name__, **parts}
-    if isinstance(value, list | tuple | np.ndarray):
-        return digest_of(np.asarray(value))
-    return str(value)
 
 
 def _by_others(

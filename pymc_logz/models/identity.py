@@ -3,10 +3,12 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 import pymc as pm
+import xarray as xr
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
@@ -56,6 +58,33 @@ def identity_of_any(model: pm.Model) -> dict[str, Any]:
     variables = {str(var.name): str(var.type) for var in values}
     density = digest_of_graph([*values, *given], outputs, set())
     return {"variables": variables, "data": data, "log density": density}
+
+
+def told(value: Any) -> Any:
+    """An argument as text and numbers that are the same in every process, if it is the same."""
+    if isinstance(value, bool | int | float | str | None):
+        return value
+    if isinstance(value, xr.DataTree):
+        return digest_of_draws(value)
+    if isinstance(value, pm.Model):
+        return identity_of_any(value)
+    if isinstance(value, Mapping):
+        return {str(key): told(part) for key, part in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = {one.name: told(getattr(value, one.name)) for one in fields(value)}
+        return {"class": type(value).__name__, **parts}
+    if isinstance(value, list | tuple):
+        return [told(part) for part in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return digest_of(np.asarray(value))
+    return type(value).__qualname__  # what it prints may be another thing in each process
+
+
+def digest_of_draws(tree: xr.DataTree) -> str:
+    """Digest of the group ``posterior`` of a tree."""
+    group = tree["posterior"].to_dataset()
+    parts = [f"{name}{digest_of(group[name].to_numpy())}" for name in sorted(map(str, group))]
+    return hashlib.blake2b("".join(parts).encode(), digest_size=8).hexdigest()
 
 
 def digest_of(array: np.ndarray) -> str:

@@ -21,11 +21,11 @@ from pymc_logz.kernels.integer_walk import IntegerWalk
 from pymc_logz.kernels.one_of import OneOf
 from pymc_logz.kernels.random_walk import RandomWalk
 from pymc_logz.kernels.slice import Slice
-from pymc_logz.models.identity import digest_of, identity_of_model
+from pymc_logz.models.identity import digest_of, identity_of_model, told
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.paths.funnels import Funnel
+from pymc_logz.paths.funnels import Features, Funnel
 from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.paths.mixture import Mixture
 from pymc_logz.pilot.planning import Planned, plan_run
@@ -44,6 +44,7 @@ CLASSES = (
     AnnealJob,
     Elliptical,
     Evaluation,
+    Features,
     Funnel,
     KernelState,
     Mixture,
@@ -167,12 +168,13 @@ def identity_of_run(
     """All that the bits of a run depend on."""
     every = {one.name: getattr(settings, one.name) for one in fields(settings)}
     given = {
-        name: digest_of(np.asarray(value))
+        name: told(np.asarray(value) if isinstance(value, list) else value)
         for name, value in every.items()
-        if isinstance(value, list | np.ndarray)
+        if isinstance(value, list | np.ndarray | xr.DataTree)
     }
-    if isinstance(settings.reference, xr.DataTree):
-        given["reference"] = digest_of_draws(settings.reference)
+    given |= {"kernel": told(settings.kernel), "compile_kwargs": told(block.compile_kwargs or {})}
+    if block.most_rows is not None:
+        given["rows that max_memory has room for"] = block.most_rows
     if isinstance(what, BinaryEnergy):
         of_what = {"name": what.name, "values": [digest_of(value) for value in block.path.values]}
     else:
@@ -206,13 +208,6 @@ def identity_of_call(
         "machine": platform.machine(),
         "versions": versions(),
     }
-
-
-def digest_of_draws(tree: xr.DataTree) -> str:
-    """Digest of the group ``posterior`` of a tree."""
-    group = tree["posterior"].to_dataset()
-    parts = [f"{name}{digest_of(group[name].to_numpy())}" for name in sorted(map(str, group))]
-    return hashlib.blake2b("".join(parts).encode(), digest_size=8).hexdigest()
 
 
 def versions() -> dict[str, str]:

@@ -106,10 +106,16 @@ class Keeper:
         """
         keeper = cls(path, codec)
         identity = json.loads(json.dumps(identity))
-        if not path.exists():
-            keeper._create(identity, begun or {})
-        found = header_of(path)
-        keeper._take_lock()
+        try:
+            if not path.exists():
+                keeper._create(identity, begun or {})
+            found = header_of(path)
+            keeper._take_lock()
+        except OSError as error:  # which comes before any work: nothing is lost by an end here
+            raise CheckpointError(
+                f"checkpoint={str(path)!r} cannot be written to ({error}): give a path where there "
+                "is room, and that may be written to"
+            ) from error
         differs = list(differences(found["identity"], identity))
         if differs:
             keeper.close()

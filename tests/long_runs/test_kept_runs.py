@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pymc as pm
@@ -16,6 +17,7 @@ from support.long_runs import METHODS, SHORT, annealed, differing, model, number
 import pymc_logz as lz
 from pymc_logz.runners import jobs, running
 from pymc_logz.runners.checkpoint import Keeper
+from pymc_logz.tempered.keeping import CLASSES
 
 pytest.importorskip("zarr", reason="checkpoints need Zarr")
 pytestmark = [
@@ -50,8 +52,8 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(method: str, tmp_path: P
     """Would catch a pilot, a chain or a generator that is not where it was."""
     path, run = tmp_path / "run.zarr", METHODS[method]
     whole = numbers_of(run(cores=1))
-    for n_states in (3, 8):
-        with stopped_after(n_states), pytest.raises(KeyboardInterrupt):
+    for n_states in (0, 1):
+        with stopped_after(n_states), suppress(KeyboardInterrupt):  # raised if no chain is done
             run(checkpoint=path)
         kept = lz.resume(path)
         assert not kept.is_finished
@@ -63,6 +65,28 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(method: str, tmp_path: P
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(running, "Errand", lambda *_: pytest.fail("something was run again"))
         assert differing(numbers_of(run(checkpoint=path)), whole) == []
+
+
+def test_all_that_records_are_made_of_may_be_read() -> None:
+    """Would catch a class that a new reference has, and with which a run cannot be kept."""
+    missing, seen = set(), set()
+
+    def look(hint: Any) -> None:
+        for part in get_args(hint):
+            look(part)
+        is_record = is_dataclass(hint) or hasattr(hint, "_fields")
+        if not isinstance(hint, type) or not is_record or hint in seen:
+            return
+        seen.add(hint)
+        if hint not in CLASSES:
+            missing.add(hint.__name__)
+        for part in get_type_hints(hint).values():
+            look(part)
+
+    for one in CLASSES:
+        look(one)
+    assert len(seen) > 15
+    assert not missing
 
 
 def other_model() -> pm.Model:
@@ -105,6 +129,8 @@ def test_another_run_is_refused(kept: xr.DataTree) -> None:
         ({"model": model(), "random_seed": 8}, "random_seed"),
         ({"model": model(), "tune": 9}, "settings 'tune': 8 there, 9 here"),
         ({"model": model(), "betas": np.linspace(0, 1, 97)}, "settings 'betas'"),
+        ({"model": model(), "max_memory": 30_000, "cores": 1}, "rows that max_memory has room"),
+        ({"model": model(), "kernel": lz.kernels.Hamiltonian(n_steps=2)}, "'n_steps': 1 there"),
         ({"model": model(), "compile_kwargs": {"mode": "FAST_COMPILE"}}, "backend: 'jax' there"),
     ]
     for changed, message in cases:

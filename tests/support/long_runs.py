@@ -48,8 +48,14 @@ def tempered(**options: Any) -> xr.DataTree:
     )
 
 
+def learned(**options: Any) -> xr.DataTree:
+    """As by default: from a reference that is learned, which evens out a funnel here."""
+    return lz.sample_hais(32, 2, model=model(), **SHORT, **options)
+
+
 METHODS: dict[str, Callable[..., xr.DataTree]] = {
     "annealed": annealed,
+    "learned": learned,
     "both_ways": both_ways,
     "tempered": tempered,
 }

@@ -1,0 +1,19 @@
+"""A run by worker processes that is interrupted: ``python -m support.interrupted_run PATH FOUND``.
+
+What it comes to is written to ``FOUND``.
+"""
+
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+
+from pymc_logz.runners import running
+from support.long_runs import annealed, numbers_of
+
+if __name__ == "__main__":
+    running.SECONDS = 0.0
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
+        tree = annealed(executor=executor, checkpoint=sys.argv[1])
+    np.savez(sys.argv[2], **numbers_of(tree))
