@@ -10,9 +10,12 @@ use as many threads as OPENBLAS_NUM_THREADS says, JAX as many as there are cores
     OPENBLAS_NUM_THREADS=2 uv run benchmarks/boltzmann.py
 
 Two matrix products of 39 million multiplications each are most of a sweep, whoever computes them;
-their share of NumPy's time is printed, too. log Z by RTS from both sides must agree.
+their share of NumPy's time is printed, too. Processor time, of all threads together, hardly depends
+on what else the machine does; divided by the number of cores it is the least time that a sweep can
+take. log Z by RTS from both sides must agree.
 """
 
+import os
 import sys
 import time
 from dataclasses import replace
@@ -102,20 +105,21 @@ class Plain:
 
 
 def side_by_side(rbm, n_levels, n_chains, n_sweeps, n_repeats):
-    """Sweeps per second of both, log Z of both, and the share of the products in NumPy's time."""
+    """Sweeps a second, processor time of one, log Z, and the share of NumPy's products."""
     first, second = (np.random.Generator(np.random.SFC64(seed)) for seed in (1, 2))
     package = Package(rbm, n_levels, n_chains, first)
     plain = Plain(rbm, package.ladder, second, n_chains)
-    rates, parts = {"package": [], "NumPy": []}, {"package": [], "NumPy": []}
+    rates, work, parts = ({"package": [], "NumPy": []} for _ in range(3))
     sides = {"package": package, "NumPy": plain}
     for side in sides.values():
         side.sweep(n_sweeps)
     plain.products, total = 0.0, 0.0
     for _ in range(n_repeats):
         for name, side in sides.items():
-            started = time.perf_counter()
+            started, worked = time.perf_counter(), time.process_time()
             parts[name].append(side.sweep(n_sweeps))
             taken = time.perf_counter() - started
+            work[name].append((time.process_time() - worked) / n_sweeps)
             rates[name].append(n_sweeps / taken)
             total += taken * (name == "NumPy")
     log_z = {}
@@ -124,17 +128,25 @@ def side_by_side(rbm, n_levels, n_chains, n_sweeps, n_repeats):
         ladder = package.ladder
         draws = TemperedDraws(level, ratio, ladder.betas, ladder.log_prior, ladder.log_z_hat)
         log_z[name] = rts(draws).estimate
-    speed = {name: median(values) for name, values in rates.items()}
-    return speed, log_z, plain.products / total
+    speed, work = (
+        {name: median(values) for name, values in each.items()} for each in (rates, work)
+    )
+    return speed, work, log_z, plain.products / total
 
 
 def main(n_sweeps=N_SWEEPS, n_repeats=N_REPEATS):
     """Time both and print."""
+    before = os.getloadavg()
     rbm = random_machine(N_VISIBLE, N_HIDDEN, np.random.default_rng(0))
-    speed, log_z, share = side_by_side(rbm, N_LEVELS, N_CHAINS, n_sweeps, n_repeats)
+    speed, work, log_z, share = side_by_side(rbm, N_LEVELS, N_CHAINS, n_sweeps, n_repeats)
     for name, rate in speed.items():
-        print(f"{name:8s} {rate:7.1f} sweeps per second of {N_CHAINS} chains, {log_z[name]}")
-    print(f"ratio {speed['package'] / speed['NumPy']:.2f}")
+        print(
+            f"{name:8s} {rate:7.1f} sweeps per second of {N_CHAINS} chains, "
+            f"{1e3 * work[name]:.2f} ms of processor time each, {log_z[name]}"
+        )
+    most = os.cpu_count() * work["NumPy"] / work["package"]
+    print(f"ratio {speed['package'] / speed['NumPy']:.2f}, on an idle machine {most:.2f} at most")
+    print(f"load before and after: {before[0]:.1f}, {os.getloadavg()[0]:.1f}")
     print(f"matrix products take {share:.0%} of NumPy's time")
 
 

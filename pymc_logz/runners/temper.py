@@ -119,6 +119,11 @@ class TemperBlock:
             self.most_rows = n_levels * max(1, self.most_rows // n_levels)
         self.compile()
 
+    @property
+    def is_binary(self) -> bool:
+        """Whether walkers are made of bits."""
+        return isinstance(self.path, BinaryPath)
+
     def compile(self) -> None:
         """Compile now, if it was not done: in another process it was not."""
         self.compiled  # noqa: B018
@@ -182,7 +187,9 @@ class TemperBlock:
         ratio, level = new.evaluation.log_ratio, walkers.level
         known = pt.switch(pt.isnan(ratio), -np.inf, ratio)
         new_level = self.new_levels(known, level, tables, log_uniform, parity)
-        traced = [level, ratio, new.evaluation.log_reference, info.acceptance_rate, new.position]
+        # every position is written down: bits in a byte each are a tenth of a sweep
+        position = pt.cast(new.position, "int8") if self.is_binary else new.position
+        traced = [level, ratio, new.evaluation.log_reference, info.acceptance_rate, position]
         return Step(
             state=leaves(walkers),
             sequences=leaves((noise, parity)),
@@ -278,7 +285,7 @@ class TemperBlock:
         Moves alone take long from one mode of the reference to another, and into tails that have
         a few hundredths of it; where all chains have missed them, none of their errors tells.
         """
-        if isinstance(self.path, BinaryPath):  # a sweep at beta = 0 is a fresh draw of bits
+        if self.is_binary:  # a sweep at beta = 0 is a fresh draw of bits
             return walkers
         level = np.asarray(walkers.level)
         if not tables.betas[0] == 0 < tables.betas[-1]:

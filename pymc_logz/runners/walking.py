@@ -116,4 +116,5 @@ def whole_walk(parts: Sequence[Walk], n_iterations: int | None = None, every: in
 
 def _thinned(part: Walk, first: int, every: int) -> Walk:
     """A part of a walk that begins after ``first`` iterations, with every so many positions."""
-    return part._replace(position=part.position[-(first + 1) % every :: every].copy())
+    kept = part.position[-(first + 1) % every :: every]
+    return part._replace(position=kept.astype(float))

@@ -76,7 +76,7 @@ def test_likelihoods_while_learning(example: ModuleType, monkeypatch, capsys) ->
 def test_the_benchmark_compares_the_same_thing() -> None:
     """Catches a side that draws levels by another log ratio, or moves at another beta."""
     benchmark = load("benchmarks/boltzmann.py")
-    speed, log_z, share = benchmark.side_by_side(KNOWN, 10, 100, 200, 2)
+    speed, _, log_z, share = benchmark.side_by_side(KNOWN, 10, 100, 200, 2)
     for name, estimate in log_z.items():
         assert estimate.status == "ok", name
         assert abs(estimate.log_z - KNOWN.log_z) < 4 * estimate.mcse < 0.1
