@@ -216,7 +216,9 @@ class _Drive:
             hanging = not self._finish()
         except KeyboardInterrupt:
             self._take_what_is_there()
-            if not any(is_done(one.job) for one in self.outcomes):
+            done = [is_done(one.job) for one in self.outcomes]
+            # of a run that is kept nothing is lost by an end here, before what would come next
+            if not any(done) or (all(done) and self.how.keeper is not None):
                 raise
         finally:
             for future in self.pending:
