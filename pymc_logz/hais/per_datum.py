@@ -31,7 +31,7 @@ from pymc_logz.runners.executor import default_cores
 from pymc_logz.runners.progress import progress_bar, report_beta
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.kinds import PER_DATUM
-from pymc_logz.trees.layout import RunRecord, evidence_of_rows, make_tree
+from pymc_logz.trees.layout import RunRecord, evidence_of_rows, make_tree, totals_of_rows
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -106,7 +106,9 @@ def marginal_log_likelihood(
         ``mcse``, ``weight_ess``, ``khat``, ``status``) and ``annealing`` (per temperature, over all
         data rows). The dimension and coordinates of data rows are those of a DataArray's first
         axis; arrays have ``data_row``. The attributes of ``evidence`` hold ``sum_log_z``, the sum
-        over data rows, its error ``sum_mcse``, and its expected error ``sum_bias``: see Notes.
+        over data rows, its error ``sum_mcse``, and its expected error ``sum_bias``: see Notes; and
+        ``mean_log_density``, the mean, ``mean_mcse``, the error that log Z brings to it, and
+        ``mean_standard_error``, that of so few data rows, as of `log_density`.
 
     Raises
     ------
@@ -297,11 +299,9 @@ def collect(
         n_temperatures=plan.n_temperatures, data_rows_per_batch=size
     )
     mcse = np.array([est.mcse for est in estimates])
-    sums = {
-        "sum_log_z": float(sum(est.log_z for est in estimates)),
-        "sum_mcse": float(np.sqrt((mcse**2).sum())),
-        "sum_bias": float(-0.5 * (mcse**2).sum()),
-    }
+    log_p = np.array([est.log_z for est in estimates])
+    squares = float((mcse**2).sum())
+    sums = totals_of_rows(log_p, float(np.sqrt(squares)), -0.5 * squares)
     groups = {
         "evidence": evidence_of_rows(estimates, rows.dim, rows.coords, {**attrs, **sums}),
         "annealing": annealing_dataset([annealed], plan),

@@ -16,7 +16,7 @@ from pymc_logz.models.proposals import as_draws, log_jacobian, natural_shapes
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.doubts import DOUBTS
 from pymc_logz.trees.kinds import PER_DATUM
-from pymc_logz.trees.layout import ESTIMATOR, evidence_of_rows, make_tree
+from pymc_logz.trees.layout import ESTIMATOR, evidence_of_rows, make_tree, totals_of_rows
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -119,25 +119,13 @@ def log_density(
     attrs = {
         "backend": density.compiled.backend,
         "row_evaluations": density.n_evaluated,
-        "mean_log_density": float(log_p.mean()),
-        "mean_mcse": log_z_error,
-        "mean_standard_error": _standard_error(log_p),
-        "sum_log_z": float(log_p.sum()),
-        "sum_mcse": n * log_z_error,
-        "sum_bias": 0.5 * n * log_z_error**2,
+        **totals_of_rows(log_p, n * log_z_error, 0.5 * n * log_z_error**2),
     }
     if DOUBTS in idata["evidence"].attrs:
         attrs[DOUBTS] = idata["evidence"].attrs[DOUBTS]
     estimates = [replace(one, log_z=float(value)) for value in log_p]
     groups = {"evidence": evidence_of_rows(estimates, dim, coords, attrs)}
     return make_tree(groups, {"method": "log_density", **attrs}, PER_DATUM)
-
-
-def _standard_error(values: np.ndarray) -> float:
-    """Standard error of a mean; NaN where there is none."""
-    if values.size < 2 or not np.isfinite(values).all():
-        return np.nan
-    return float(values.std(ddof=1) / np.sqrt(values.size))
 
 
 def _points(

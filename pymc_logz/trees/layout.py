@@ -153,6 +153,28 @@ def data_datasets(flat: FlatModel) -> dict[str, xr.Dataset]:
     }
 
 
+def totals_of_rows(log_p: np.ndarray, sum_mcse: float, sum_bias: float) -> dict[str, float]:
+    """Attributes of a group evidence with log p(x) of n rows: their mean and sum, with errors.
+
+    Parameters
+    ----------
+    log_p
+        Shape (n,).
+    sum_mcse, sum_bias
+        Error of the sum that comes from log Z, and its expectation.
+    """
+    n = log_p.size
+    known = n > 1 and np.isfinite(log_p).all()
+    return {
+        "mean_log_density": float(log_p.mean()),
+        "mean_mcse": sum_mcse / n,
+        "mean_standard_error": float(log_p.std(ddof=1) / np.sqrt(n)) if known else np.nan,
+        "sum_log_z": float(log_p.sum()),
+        "sum_mcse": sum_mcse,
+        "sum_bias": sum_bias,
+    }
+
+
 def make_tree(
     groups: Mapping[str, xr.Dataset], settings: Mapping[str, Any], kind: str
 ) -> xr.DataTree:

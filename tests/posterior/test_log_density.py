@@ -105,3 +105,27 @@ def test_nan_is_refused_and_points_that_are_all_outside_have_no_density(
         lz.log_density(run, experts.model, np.array([[0.0, 1.0], [np.nan, 0.0], [0.0, 0.0]]))
     found = lz.log_density(run, experts.model, np.full((2, 2), np.inf))["evidence"]
     assert np.all(found["log_z"].values == -np.inf)
+
+
+def test_a_table_of_both_kinds_of_models_is_one_loop(
+    experts: lz.energies.Energy, run: xr.DataTree
+) -> None:
+    """Catches a name or a dimension that only one of the two layouts has."""
+    x = make_rng("table").standard_normal((20, 2))
+    model = lz.energies.linear_generative(FILTERS, x[0], noise=0.5).model
+    settings = {"random_seed": 1, "progressbar": False}
+    trees = [
+        lz.log_density(run, experts.model, x),
+        lz.marginal_log_likelihood(model, {"x": x}, **settings),
+    ]
+    covariance = FILTERS @ FILTERS.T + 0.25 * np.eye(2)
+    exact = [
+        -np.abs(x @ FILTERS.T).sum(axis=1) - experts.log_z,
+        stats.multivariate_normal(np.zeros(2), covariance).logpdf(x),
+    ]
+    for tree, log_p in zip(trees, exact, strict=True):
+        group = tree["evidence"].to_dataset()
+        assert group["log_z"].dims == ("estimator", "data_row")
+        assert abs(group.attrs["mean_log_density"] - log_p.mean()) < 4 * group.attrs["mean_mcse"]
+        standard_error = log_p.std(ddof=1) / np.sqrt(20)
+        assert group.attrs["mean_standard_error"] == pytest.approx(standard_error, rel=0.1)
