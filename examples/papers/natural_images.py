@@ -58,7 +58,7 @@ SMALL = {
     "rounds": 60,
     "moves": 3,
     "draws": 16,
-    "replicates": 8,
+    "replicates": 24,
     "temperatures": (100, 300, 1000, 3000),
 }
 PAPER = SMALL | {

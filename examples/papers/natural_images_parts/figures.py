@@ -89,7 +89,7 @@ def table(kept: dict[str, Any]) -> pd.DataFrame:
             "log likelihood": f"{one['mean']:.2f} ± {one['standard_error']:.2f}",
             "by log Z": f"{one['mcse']:.3f}",
             "exact": f"{one['exact']:.3f}" if np.isfinite(one["exact"]) else "",
-            "not ok": f"{one['doubtful']:.0%}",
+            "status": one["status"],
             "seconds": f"{one['seconds']:.0f}",
             "paper, size": size,
             "paper": f"{value:.2f} ± {error:.2f}",
@@ -219,8 +219,10 @@ def draw_sizes(kept: dict[str, Any]) -> Any:
         mean = [one["mean"] for one in found.values()]
         rows |= {(name, n): one for n, one in found.items()}
         ax.plot(list(found), mean, "o-", ms=4, color=colour, label=name)
-    columns = ["mean", "standard_error", "mcse", "exact", "doubtful", "seconds"]
-    print(f"\n{pd.DataFrame(rows).T[columns].astype(float).round(3).to_string()}")
+    columns = ["mean", "standard_error", "mcse", "exact", "seconds"]
+    numbers = pd.DataFrame(rows).T
+    shown = numbers[columns].astype(float).round(3).assign(status=numbers["status"])
+    print(f"\n{shown.to_string()}")
     ax.set(xlabel="experts, hidden units or latent variables", ylabel="log likelihood (nats)")
     ax.legend(frameon=False, fontsize=8)
     plain(ax)

@@ -1,5 +1,6 @@
 """The six models: how each is learned, its energy, and the log likelihood of test patches."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import jax.numpy as jnp
@@ -126,14 +127,21 @@ def likelihood(name: str, parts: Parts, test: np.ndarray) -> Parts:
 
 
 def summary(log_p: np.ndarray, mcse: float, bias: float, status: np.ndarray) -> Parts:
-    """Mean log likelihood of patches, its error by log Z and by so few patches, doubts."""
+    """Mean log likelihood of patches, its error by log Z and by so few patches, the status."""
     return {
         "log_p": log_p,
         "mean": float(log_p.mean() - bias),
         "mcse": float(mcse),
         "standard_error": float(log_p.std(ddof=1) / np.sqrt(log_p.size)),
-        "doubtful": float((status != "ok").mean()),
+        "status": said(status),
     }
+
+
+def said(status: np.ndarray) -> str:
+    """The statuses of patches in a few words: ok, or what is not and how often."""
+    counts = Counter(status[status != "ok"].tolist())
+    most = [name if n == status.size else f"{name} ({n})" for name, n in counts.most_common()]
+    return ", ".join(most) or "ok"
 
 
 def annealed(
