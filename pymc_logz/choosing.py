@@ -1,10 +1,8 @@
 """One call that does the right thing: chooses the method, cross-checks it, says what and why."""
 
 import inspect
-import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +12,7 @@ import xarray as xr
 from pymc_logz.arguments import check_flag
 from pymc_logz.errors import ModelError, warn
 from pymc_logz.estimators import (
-    METHODS,
-    LogZCurve,
     LogZEstimate,
-    TemperedDraws,
     importance_log_z,
 )
 from pymc_logz.hais.sampling import sample_hais
@@ -35,7 +30,7 @@ from pymc_logz.posterior.importance import importance
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import random_generator
 from pymc_logz.step_methods import ConstrainedHMC
-from pymc_logz.tempered.evidence import tempered_evidence
+from pymc_logz.tempered.evidence import of_levels
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.doubts import disagreements, doubted, noted, warn_of_doubts
 from pymc_logz.trees.kinds import (
@@ -50,7 +45,7 @@ from pymc_logz.trees.kinds import (
 )
 from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import check_data, checked_variables
-from pymc_logz.trees.readers import draws_of_group, log_weights, tempering_of
+from pymc_logz.trees.readers import log_weights
 
 logger = logging.getLogger("pymc.pymc_logz")
 UNITS = ("gradients", "evaluations")
@@ -266,35 +261,6 @@ def _attributes(tree: xr.DataTree) -> dict[str, Any]:
     return {str(name): value for name, value in tree["evidence"].attrs.items()}
 
 
-def _of_levels(tree: xr.DataTree, methods: str | Sequence[str] | None) -> xr.DataTree:
-    """The tree with log Z from its levels: what the run made of them, or these methods do.
-
-    A run of ``pm.sample`` has them in its statistics only, and gets the group ``tempering`` too.
-    """
-    levels = tempering_of(tree)
-    curve = _recommended(tree)(draws_of_group(levels))
-    estimate: LogZEstimate | None = curve.estimate
-    attrs: dict[str, Any] = {}
-    if "evidence" in tree.children and "log_z" in levels:
-        stored, top = evidence_of(tree), levels.sortby("beta").isel(stage=-1)
-        attrs = {str(name): value for name, value in tree["evidence"].attrs.items()}
-        # what the error has beside that of the draws: of the constant of the reference
-        beside = np.sqrt(max(float(stored["mcse"]) ** 2 - float(top["mcse"]) ** 2, 0.0))
-        whole = np.isclose(curve.log_z[-1], float(top["log_z"]), rtol=1e-6, equal_nan=True)
-        mcse = float(np.hypot(curve.mcse[-1], beside))
-        estimate = None if whole else replace(curve.estimate, mcse=mcse)
-    if estimate is not None:  # of a step method's statistics, or of a part of a run
-        tree = with_evidence(tree, evidence_dataset([estimate], attrs))
-        tree["tempering"] = xr.DataTree(levels)
-    return tree if methods is None else with_evidence(tree, tempered_evidence(tree, methods))
-
-
-def _recommended(tree: xr.DataTree) -> Callable[[TemperedDraws], LogZCurve]:
-    """The estimator for a tempered run: swaps do not draw the levels that RTS rests on."""
-    settings = json.loads(tree.attrs.get("settings", "{}"))
-    return METHODS["mbar" if settings.get("exchange") == "swap" else "rts"]
-
-
 def _as_stored(tree: xr.DataTree, _: Any) -> xr.DataTree:
     """The tree itself, if it has an evidence, and that of the rows that it holds.
 
@@ -315,7 +281,7 @@ def _as_stored(tree: xr.DataTree, _: Any) -> xr.DataTree:
     return tree
 
 
-_OF_MATERIAL = {LOG_WEIGHTS: _of_weights, LEVELS: _of_levels}
+_OF_MATERIAL = {LOG_WEIGHTS: _of_weights, LEVELS: of_levels}
 """How log Z is made of what a run left, by `pymc_logz.trees.kinds.Kind.material`."""
 
 

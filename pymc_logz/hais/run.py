@@ -12,6 +12,7 @@ import xarray as xr
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.directions import Directions, estimates_of, forward_estimate, of_model
+from pymc_logz.hais.edges import edge_doubts
 from pymc_logz.hais.enumerated import exact_tree
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, finish_groups
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
@@ -308,6 +309,8 @@ def doubts_of_run(
         *tail_doubts(prepared.flat, block.densities, rows, rng),
         *doubts_of(estimate, planned, directions.forward),
     ]
+    if directions.reference.taken != "nested_laplace":  # which was looked at as it was fitted
+        doubts += edge_doubts(prepared, block, rows, rng)
     if directions.reference.taken == "draws":  # no pilot has come from the prior
         log_weight = np.concatenate([run.log_weight for run in runs])
         ends = position[np.unique(resampled(log_weight, rng))]

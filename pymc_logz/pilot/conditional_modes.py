@@ -181,5 +181,7 @@ class Conditionals:
         values = np.maximum(np.abs(values), FLAT * np.abs(values).max(axis=1, keepdims=True))
         vectors = vectors / unit[:, :, None]
         found[whole] = (vectors * values[:, None]) @ vectors.transpose(0, 2, 1)
+        # entries of scales so far apart that rounding makes it singular
+        whole[whole] = np.linalg.slogdet(found[whole])[0] > 0
         found[~whole] = np.nan
         return found

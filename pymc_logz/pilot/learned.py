@@ -117,7 +117,7 @@ def learned_reference(
         return Reference("prior", reason, funnel=funnel, poor_fit=mode is None)
     reason = f"{what} cover the pilot's rows with an effective share of {covered:.2f}"
     taken = "learned" if mode is None else "laplace"
-    return Reference(taken, reason, best, error, funnel, is_local=is_local)
+    return Reference(taken, reason, best, error, funnel, is_local=is_local, covered=covered)
 
 
 def candidates(

@@ -56,6 +56,8 @@ class Reference:
     """Whether it is the prior because a fit was refused, which one to more rows might not be."""
     is_local: bool = False
     """Whether it was fitted to gradients, which tell of the target where the rows are only."""
+    covered: float = np.nan
+    """Effective share of a pilot's rows that it covers, if it was fitted to such."""
 
     def start(self, block: Block) -> Block:
         """The moves of a block whose path starts at the prior, on the path from this reference."""

@@ -7,11 +7,15 @@ from scipy.special import logsumexp
 
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.trees.chains import split_rhat
+from pymc_logz.trees.doubts import Doubt
 
 MAX_PAIRED = 512
 MIN_DRAWS = 4
 MAX_LOOKED_AT = 2**15
 """Draws that an overlap is taken from."""
+MAX_RHAT = 1.15
+"""R-hat of a level's share up to which walkers are of one law: runs off by up to 30 of their errors
+had 1.18 and more, and the slowest of those that were right 1.10 (docs/theory/decisions.md)."""
 
 
 def round_trips(level: np.ndarray, n_levels: int) -> np.ndarray:
@@ -97,3 +101,19 @@ def level_mixing(draws: TemperedDraws) -> tuple[np.ndarray, np.ndarray]:
             if n_walkers > 1:
                 rhat[k] = split_rhat(share[..., None])[0]
     return ess, rhat
+
+
+def walker_doubts(rhat: np.ndarray) -> list[Doubt]:
+    """Whether walkers stay where they are for as long as the run, by R-hat of each level (K,).
+
+    Then hardly any came upon a part of the target that is hard to find, such as a narrow spike, and
+    log Z has the share of it that walkers started with; the error cannot tell.
+    """
+    worst = float(np.nanmax(rhat, initial=-np.inf))
+    if not worst > MAX_RHAT:
+        return []
+    reason = (
+        f"walkers stay in one part of the target for as long as the run: R-hat of the share of "
+        f"level {int(np.nanargmax(rhat))} is {worst:.2f}"
+    )
+    return [Doubt("chains_disagree", reason)]

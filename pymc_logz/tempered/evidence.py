@@ -1,17 +1,27 @@
 """Every estimator on one stored tempered run, and whether they agree."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import warn
-from pymc_logz.estimators import METHODS, LogZCurve, LogZEstimate, check_agreement
+from pymc_logz.estimators import (
+    METHODS,
+    LogZCurve,
+    LogZEstimate,
+    TemperedDraws,
+    check_agreement,
+)
 from pymc_logz.estimators.agreement import joint_covariance
-from pymc_logz.trees.doubts import DOUBTS, STATUSES, Doubt, doubted, noted
-from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset
-from pymc_logz.trees.readers import stored_draws
+from pymc_logz.tempered.diagnostics import level_mixing, walker_doubts
+from pymc_logz.trees.comparison import evidence_of
+from pymc_logz.trees.doubts import DOUBTS, STATUSES, Doubt, doubted, noted, warn_of_doubts
+from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, with_evidence
+from pymc_logz.trees.readers import draws_of_group, stored_draws, tempering_of
 
 MATERIAL = 0.25
 """Difference between methods that matters, in units of the first one's error."""
@@ -36,6 +46,39 @@ def check_methods(methods: str | Sequence[str], recommended: str) -> list[str]:
     if unknown or not names:
         raise ValueError(f"methods={methods!r} must be 'all' or among {sorted(METHODS)}")
     return sorted(set(names), key=lambda name: (name != recommended, list(METHODS).index(name)))
+
+
+def of_levels(tree: xr.DataTree, methods: str | Sequence[str] | None) -> xr.DataTree:
+    """The tree with log Z from its levels: what the run made of them, or these methods do.
+
+    A run of ``pm.sample`` has them in its statistics only, and gets the group ``tempering`` too.
+    """
+    levels = tempering_of(tree)
+    draws = draws_of_group(levels)
+    curve = _recommended(tree)(draws)
+    estimate: LogZEstimate | None = curve.estimate
+    attrs: dict[str, Any] = {}
+    if "evidence" in tree.children and "log_z" in levels:
+        stored, top = evidence_of(tree), levels.sortby("beta").isel(stage=-1)
+        attrs = {str(name): value for name, value in tree["evidence"].attrs.items()}
+        # what the error has beside that of the draws: of the constant of the reference
+        beside = np.sqrt(max(float(stored["mcse"]) ** 2 - float(top["mcse"]) ** 2, 0.0))
+        whole = np.isclose(curve.log_z[-1], float(top["log_z"]), rtol=1e-6, equal_nan=True)
+        mcse = float(np.hypot(curve.mcse[-1], beside))
+        estimate = None if whole else replace(curve.estimate, mcse=mcse)
+    if estimate is not None:  # of a step method's statistics, or of a part of a run
+        doubts = walker_doubts(level_mixing(draws)[1])
+        warn_of_doubts(doubts)
+        group = evidence_dataset(doubted([estimate], doubts), {**attrs, **noted(doubts)})
+        tree = with_evidence(tree, group)
+        tree["tempering"] = xr.DataTree(levels)
+    return tree if methods is None else with_evidence(tree, tempered_evidence(tree, methods))
+
+
+def _recommended(tree: xr.DataTree) -> Callable[[TemperedDraws], LogZCurve]:
+    """The estimator for a tempered run: swaps do not draw the levels that RTS rests on."""
+    settings = json.loads(tree.attrs.get("settings", "{}"))
+    return METHODS["mbar" if settings.get("exchange") == "swap" else "rts"]
 
 
 def tempered_evidence(tree: xr.DataTree, methods: str | Sequence[str]) -> xr.Dataset:

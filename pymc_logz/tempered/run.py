@@ -31,6 +31,7 @@ from pymc_logz.runners.temper import Walk
 from pymc_logz.runners.walking import whole_walk
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walking_block
+from pymc_logz.tempered.diagnostics import walker_doubts
 from pymc_logz.tempered.keeping import CLASSES, placed_once, warmed_once
 from pymc_logz.tempered.results import draws_of, tempered_draws_dataset, tempering_dataset
 from pymc_logz.tempered.settings import TemperedSettings
@@ -58,6 +59,8 @@ MIN_ROUND_TRIPS = 10
 N_OF_COMPONENTS = 2**11
 """Draws of a reference that a mode is looked for beside."""
 LARGE_DEVIATION = 0.5
+WELL_COVERED = 0.5
+"""Effective share of a pilot's rows from which on several components are a hot end."""
 
 
 def run_tempered(
@@ -149,7 +152,7 @@ def place_levels(
     """The path, and betas with the kernel's settings there: given ones, or what a pilot finds."""
     report, ladder = report_beta(progress), settings.ladder()
     pilot, reference = look(prepared, block, settings, rng, report, even=False)
-    reference = with_one_hot_end(reference)
+    reference = without_gaps(reference)
     moved = reference.start(block)
     if ladder is not None and (plan := fixed_plan(moved, ladder)) is not None:
         return moved, plan, reference
@@ -168,14 +171,21 @@ def place_levels(
     return moved, stages.plan(n_levels - 1), reference
 
 
-def with_one_hot_end(reference: Reference) -> Reference:
-    """The reference, or the prior in place of one with several modes that walkers do not cross."""
+def without_gaps(reference: Reference) -> Reference:
+    """The reference, or the prior in place of several components that leave gaps between them.
+
+    Walkers get from one component to the other at level 0, where each is drawn afresh; into a gap,
+    or a bent tail, they get by moves alone, and too seldom.
+    """
     if reference.taken != "learned" or reference.mixture is None:
         return reference
-    if (n_parts := len(reference.mixture.components)) == 1:
+    n_parts = len(reference.mixture.components)
+    if n_parts == 1 or reference.covered >= WELL_COVERED:
         return reference
     return Reference(
-        "prior", f"walkers cross between the modes of the prior, not between {n_parts} components"
+        "prior",
+        f"{n_parts} components cover the pilot's rows with an effective share of "
+        f"{reference.covered:.2f}, and walkers seldom get to what is between them",
     )
 
 
@@ -251,6 +261,7 @@ def collect(
 ) -> xr.DataTree:
     """The DataTree of a run."""
     ladder, draws, curve, tempering = measured(frozen, walks, settings)
+    doubts = [*doubts, *walker_doubts(tempering["rhat"].to_numpy())]
     warn_of_doubts(doubts)
     doubts = [*doubts, *prior_doubts(prepared.prior_doubt)]  # of which the check has warned
     estimates = doubted([with_error(curve.estimate, reference)], doubts)

@@ -182,3 +182,46 @@ def two_volatilities() -> pm.Model:
         h = pm.math.stack([first, second])
         pm.Normal("y", 0, pm.math.exp(h / 2), observed=np.array([0.5, -2.0]))
     return model
+
+
+ONE_EACH = np.array([-0.2, 1.1, 3.2, 1.6])
+MORE_OF_ONE_EACH = np.concatenate([ONE_EACH + 2 * shift for shift in np.linspace(-1, 1, 6)])
+
+
+def _confounded_exact(y: np.ndarray) -> float:
+    """Effects and their mean integrated out, which leaves the sum of both variances."""
+    edges = half_line(1501, -14, 8)
+    n, spread = len(y), ((y - y.mean()) ** 2).sum()
+
+    def log_f(tau: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        var = tau**2 + sigma**2
+        rest = -0.5 * (n * np.log(2 * np.pi * var) + spread / var - np.log(2 * np.pi * var / n))
+        return (
+            rest
+            + _normal(y.mean(), 0.0, 9.0 + var / n)
+            + stats.halfcauchy.logpdf(tau)
+            + stats.halfcauchy.logpdf(sigma)
+        )
+
+    return log_integral(log_f, edges, edges)
+
+
+def _confounded(y: np.ndarray) -> pm.Model:
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 3)
+        tau, sigma = pm.HalfCauchy("tau", 1), pm.HalfCauchy("sigma", 1)
+        z = pm.Normal("z", 0, 1, shape=len(y))
+        pm.Normal("y", mu + tau * z, sigma, observed=y)
+    return model
+
+
+@case(lambda: _confounded_exact(ONE_EACH))
+def confounded_spreads() -> pm.Model:
+    """One observation of each of four effects, whose spread and noise only add up."""
+    return _confounded(ONE_EACH)
+
+
+@case(lambda: _confounded_exact(MORE_OF_ONE_EACH))
+def many_confounded_spreads() -> pm.Model:
+    """The same with 24 effects."""
+    return _confounded(MORE_OF_ONE_EACH)

@@ -23,6 +23,8 @@ QUICK = [
     ("flat_prior", "sample_hais"),
     ("gamma_poisson", "bridge_of_exact_draws"),
     ("two_even_modes", "tempered"),
+    ("spike_of_one_dimension", "tempered"),
+    ("confounded_spreads", "sample_hais"),
     ("cauchy_of_a_cauchy", "both_directions"),
 ]
 """What runs by default: one seed of each."""

@@ -121,7 +121,7 @@ def bimodal():
     """Model and step method."""
     energy = energies.skewed_bimodal()
     with energy.model:
-        return energy, SimulatedTempering(betas=4)
+        return energy, SimulatedTempering(betas=4, reference="prior")
 
 
 def tempered_tree(energy, step, **kwargs) -> xr.DataTree:

@@ -303,6 +303,7 @@ def test_an_interrupt_keeps_finished_chains(
 # --- the tree ----------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:walkers stay in one part")
 def test_tree_of_a_model_with_dims(tmp_path: Any) -> None:
     """Would catch lost coordinates, object dtypes, attributes that files cannot hold."""
     tree = small_run(models.regression(), thin=4)
@@ -341,7 +342,7 @@ def test_tree_holds_what_estimators_take(small: xr.DataTree) -> None:
 # --- warnings ----------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:rts has status")
+@pytest.mark.filterwarnings("ignore:rts has status", "ignore:walkers stay in one part")
 def test_a_run_without_round_trips_says_so() -> None:
     """Would catch walkers that never travel, and nobody is told."""
     with pytest.warns(lz.EvidenceWarning, match="round trips.*swaps are mostly rejected"):

@@ -1,0 +1,127 @@
+"""Whether rows of a run stop short of mass next to them, as Laplace's method finds it there."""
+
+import numpy as np
+
+from pymc_logz.models.normal_parts import normal_columns
+from pymc_logz.models.preparation import Prepared
+from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.paths.fitting import fitted_to_few
+from pymc_logz.pilot.conditional_modes import Conditionals
+from pymc_logz.runners.block import Block
+from pymc_logz.trees.doubts import Doubt
+from pymc_logz.weights import relative, resampled
+
+OUTER = (2, 6)
+"""Entries that are not normal, at least (one alone is confounded with none) and at most."""
+N_PLACES, ROUNDS = 192, 3
+"""Settings of them that are looked at in each round; the last round is of more weight than those
+that led there."""
+MAX_LOOKED_AT = 2**13
+"""Conditional modes times their dimensions in a round, at most: each takes a few gradients."""
+WIDER, DF = 2.0, 5.0
+"""Than the rows: the spread of the first settings, and the degrees of freedom of their tails."""
+N_CENTRES, KERNEL = 48, 0.5
+"""Settings that those of the next round are around, and how far, in standard deviations."""
+EDGE = 0.05
+"""Share of the rows beyond an edge."""
+MORE, ERRORS = 0.1, 3.0
+"""Share of the posterior, and errors, by which Laplace's method may have more there."""
+LEAST_PLACES = 10
+"""Of weight, from which on they tell a share."""
+
+
+def edge_doubts(
+    prepared: Prepared, block: Block, rows: np.ndarray, rng: np.random.Generator
+) -> list[Doubt]:
+    """Whether the density goes on beyond the outermost rows, where hardly any row got to.
+
+    Where a spread goes to zero together with what it scales, steps that suit the rest of the target
+    are rejected, and rows that never come there tell nothing of it. But given such an entry, all
+    that is normal in the prior is nearly so in the posterior, and Laplace's method has the density
+    of the others alone, also where no row is.
+
+    Parameters
+    ----------
+    prepared
+        The model.
+    block
+        On the path from the prior, whose target is looked at.
+    rows
+        Draws of the posterior as the run has it, shape (n, d).
+    rng
+        Generator of the settings that are looked at.
+    """
+    parts = _parts(prepared, block)
+    if parts is None:
+        return []
+    seen, inner = rows[:, parts.outer], rows[:, parts.inner]
+    places, weight = _explored(parts, seen, inner, rng)
+    if not 1 / (weight**2).sum() >= LEAST_PLACES:
+        return []
+    worst, reason = 0.0, ""
+    for column, values, own in zip(parts.outer, places.T, seen.T, strict=True):
+        for side, at in (("below", EDGE), ("above", 1 - EDGE)):
+            edge = np.quantile(own, at)
+            beyond = values < edge if side == "below" else values > edge
+            share = float(weight @ beyond)
+            error = float(np.sqrt(weight**2 @ (beyond - share) ** 2))
+            if share - EDGE > max(MORE, ERRORS * error, worst):
+                worst = share - EDGE
+                reason = (
+                    f"about {share:.0%} of the posterior has {prepared.flat.owners[column]} "
+                    f"{side} {edge:.3g} (as it moves: a spread by its log), by Laplace's method "
+                    f"for the normal variables, where {EDGE:.0%} of the rows are"
+                )
+    return [Doubt("lagging_rows", reason)] if reason else []
+
+
+def _parts(prepared: Prepared, block: Block) -> Conditionals | None:
+    """Normal entries and the others, if there are some of the one and few of the other kind."""
+    flat = prepared.flat
+    if flat.sites or not block.kernel.needs_gradient:
+        return None
+    inner = normal_columns(flat)
+    outer = np.setdiff1d(np.arange(prepared.n_dims), inner)
+    few = OUTER[0] <= outer.size <= OUTER[1]
+    some = 0 < inner.size <= MAX_LOOKED_AT // 32
+    return Conditionals(block, inner, outer) if few and some else None
+
+
+def _explored(
+    parts: Conditionals, seen: np.ndarray, inner: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Settings of the outer entries, shape (k, m), with weights that sum to one.
+
+    By population Monte Carlo: each round is drawn around what had weight in the one before.
+
+    Parameters
+    ----------
+    parts
+        Has the density of the outer entries, by Laplace's method.
+    seen, inner
+        Entries of rows of the run, shapes (n, m) and (n, d - m).
+    rng
+        Generator of the settings.
+    """
+    n_places = min(N_PLACES, MAX_LOOKED_AT // inner.shape[1])
+    scale = np.maximum(inner.std(axis=0), 1e-300)
+    near, known = seen, inner
+    around = fitted_to_few(seen, DF)
+    centres, factor = around.centre[None], WIDER * around.factor
+    for _ in range(ROUNDS):
+        kernel = Elliptical(np.zeros(seen.shape[1]), factor, DF)
+        places = centres[rng.integers(len(centres), size=n_places)] + kernel(rng, n_places)
+        apart = (places[:, None] - centres).reshape(-1, seen.shape[1])
+        log_q = np.logaddexp.reduce(kernel.log_density_of(apart).reshape(n_places, -1), axis=1)
+        spread = np.maximum(near.std(axis=0), 1e-300)
+        distance = np.linalg.norm((places[:, None] - near) / spread, axis=2)
+        found = parts.modes(places, known[np.argmin(distance, axis=1)], scale)
+        log_weight = found.log_marginal - log_q
+        alive = np.isfinite(log_weight)
+        if alive.sum() < 2:
+            return places, np.full(len(places), np.nan)
+        centres = places[resampled(log_weight, rng, N_CENTRES)]
+        factor = KERNEL * fitted_to_few(centres, DF).factor
+        near, known = places[alive], found.inner[alive]
+    weight = relative(log_weight)
+    return places, weight / weight.sum()
