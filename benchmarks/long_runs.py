@@ -13,6 +13,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor
 from functools import partial
@@ -25,6 +26,7 @@ import pymc as pm
 import xarray as xr
 
 import pymc_logz as lz
+from pymc_logz.runners import checkpoint as checkpoint_module
 
 KERNEL = lz.kernels.Hamiltonian(step_size=0.05, scale=1.0)
 """Fixed, so that there is no pilot and all the time is that of the chains."""
@@ -129,18 +131,30 @@ def workers(wanted: float, backend: str) -> None:
 
 
 def checkpoint(wanted: float) -> None:
-    """The same run in threads with and without a checkpoint."""
-    model, folder = regression(), Path(tempfile.mkdtemp())
+    """The same run in threads with and without a checkpoint; seconds of processors beside walls."""
+    model, folder, n_written = regression(), Path(tempfile.mkdtemp()), Counter[str]()
+    write = checkpoint_module.write_record
+
+    def counted(*args: Any) -> None:
+        n_written["records"] += 1
+        write(*args)
+
+    checkpoint_module.write_record = counted
     run(model, 64)
-    k = int(64 + 448 * wanted / max(seconds(lambda: run(model, 512)), 1e-3))
+    k = int(64 + 448 * wanted / max(cpu_seconds(lambda: run(model, 512)), 1e-3))
     for i in range(REPEATS):
-        plain = seconds(lambda: run(model, k))
-        path = folder / f"{i}.zarr"
-        kept = seconds(lambda path=path: run(model, k, checkpoint=path))
-        size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-        again = seconds(lambda path=path: run(model, k, checkpoint=path))
-        line = {"plain": plain, "kept": kept, "read": again, "bytes": size}
-        print(json.dumps({"part": "checkpoint", "temperatures": k, **line}), flush=True)
+        path, line = folder / f"{i}.zarr", {"part": "checkpoint", "temperatures": k}
+        line["load"] = os.getloadavg()[0]
+        for name, options in (("plain", {}), ("kept", {"checkpoint": path})):
+            n_written.clear()
+            cpu, wall = time.process_time(), time.perf_counter()
+            run(model, k, **options)
+            line[f"{name}_cpu"] = time.process_time() - cpu
+            line[f"{name}_wall"] = time.perf_counter() - wall
+            line[f"{name}_records"] = n_written["records"]
+        line["bytes"] = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        line["read"] = seconds(lambda path=path: run(model, k, checkpoint=path))
+        print(json.dumps(line), flush=True)
     shutil.rmtree(folder)
 
 

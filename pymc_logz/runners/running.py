@@ -216,9 +216,9 @@ class _Drive:
             hanging = not self._finish()
         except KeyboardInterrupt:
             self._take_what_is_there()
-            done = [is_done(one.job) for one in self.outcomes]
+            ends = [is_done(one.job) for one in self.outcomes]
             # of a run that is kept nothing is lost by an end here, before what would come next
-            if not any(done) or (all(done) and self.how.keeper is not None):
+            if not any(ends) or (all(ends) and self.how.keeper is not None):
                 raise
         finally:
             for future in self.pending:

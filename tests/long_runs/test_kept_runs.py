@@ -1,6 +1,7 @@
 """Whole runs that are kept: gone on with, refused, added to."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import is_dataclass
@@ -15,6 +16,7 @@ from pytensor.compile.mode import get_mode
 from support.long_runs import METHODS, SHORT, annealed, differing, model, numbers_of, tempered
 
 import pymc_logz as lz
+from pymc_logz.pilot import keeping
 from pymc_logz.runners import jobs, running
 from pymc_logz.runners.checkpoint import Keeper
 from pymc_logz.tempered.keeping import CLASSES
@@ -138,6 +140,24 @@ def test_another_run_is_refused(kept: xr.DataTree) -> None:
             lz.sample_hais(64, 2, **{**given, **changed})
     with pytest.raises(lz.CheckpointError, match="'method': 'hais' there, 'tempered' here"):
         lz.sample_tempered(64, 2, model=model(), checkpoint=path, **SHORT)
+
+
+def test_another_version_is_refused(kept: xr.DataTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Would catch a run that goes on with a library that rounds otherwise."""
+    monkeypatch.setattr(keeping, "version", lambda name: "0.1")
+    with pytest.raises(lz.CheckpointError, match=r"versions 'jax': .* there, '0\.1' here"):
+        annealed(checkpoint=kept.attrs["checkpoint"])
+
+
+def test_the_table_of_faults_names_tests_that_there_are() -> None:
+    """Would catch a row of the documentation that nothing shows."""
+    root = Path(__file__).parents[2]
+    table = (root / "docs" / "learn" / "long_runs.md").read_text().split("## Faults")[1]
+    named = set(re.findall(r"`(test_\w+)`", table))
+    folders = [root / "tests" / name for name in ("long_runs", "runners")]
+    sources = "".join(file.read_text() for folder in folders for file in folder.glob("*.py"))
+    assert len(named) > 20
+    assert not [name for name in named if f"def {name}(" not in sources]
 
 
 def test_a_run_without_a_seed_goes_on_with_its_own(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import os
 from typing import Any, Self
 
+from pymc_logz.step_methods.sources.forks import hush_forks_for
 from pymc_logz.step_methods.sources.server import Asker, Server
 
 
@@ -25,6 +26,7 @@ class Source:
         if self.uses_jax():
             self._server = Server(self)
             self._way = self._server.address, self._server.key
+            hush_forks_for(_answers_by_itself)
         return self
 
     def for_one(self) -> Self:
@@ -61,3 +63,9 @@ class Source:
     def uses_jax(self) -> bool:
         """Whether JAX is what the work is compiled with, whose threads a fork leaves behind."""
         raise NotImplementedError
+
+
+def _answers_by_itself(step: Any) -> bool:
+    """Whether chains of a step method ask this process, and do not call JAX themselves."""
+    source = getattr(step, "source", None)
+    return isinstance(source, Source) and source._way is not None
