@@ -75,3 +75,10 @@ def test_patches_for_testing_are_apart(example: ModuleType) -> None:
     assert data.test.shape == (100, 36)
     np.testing.assert_allclose(np.cov(data.training.T), np.eye(36), atol=1e-8)
     np.testing.assert_allclose(data.whiten @ data.colour, np.eye(36), atol=1e-8)
+
+
+def test_statuses_are_said(example: ModuleType) -> None:
+    """Catches a row of the table that hides what is not ok."""
+    assert example.models.said(np.array(["ok", "ok"])) == "ok"
+    assert example.models.said(np.array(["ok", "high_khat"])) == "high_khat (1)"
+    assert example.models.said(np.array(["high_khat", "high_khat"])) == "high_khat"

@@ -115,17 +115,42 @@ def test_broken_walls_are_detected(
     assert_detects(lambda moved: check(moved, kind.__name__), block)
 
 
-def test_rows_stay_within_and_come_back() -> None:
-    """Catches a row that gets through, energy that is lost, and a way that is not the way back."""
+def level() -> AnnealingPath:
+    """A density that is the same everywhere."""
     point = pt.tensor("point", dtype="float64", shape=(2,))
-    flat = AnnealingPath(
+    return AnnealingPath(
         point,
         0.0 * point.sum(),
         0.0 * point.sum(),
         n_dims=2,
         sample_reference=lambda rng, n: exact_draws(rng, 0.0, n),
     )
-    block = Block(flat, Hamiltonian(walls=CORNER, dense=True), 500)
+
+
+def test_rows_that_start_on_a_wall_and_in_a_corner() -> None:
+    """Catches a row that passes the wall it is on, and one that never gets out of a corner."""
+    normals, bounds = np.array([a for a, _ in CORNER]), np.array([b for _, b in CORNER])
+    corners = [np.linalg.solve(normals[[i, j]], bounds[[i, j]]) for i, j in ((0, 1), (1, 2))]
+    on_wall = np.mean(corners, axis=0)
+    starts = np.repeat([*corners, on_wall], 200, axis=0)
+    # which rounding may have put beyond
+    starts -= 1e-14 * np.abs(starts)
+    block = Block(level(), Hamiltonian(walls=CORNER, dense=True), len(starts))
+    rng = make_rng("corners")
+    start = evaluated_state(block, starts, rng.standard_normal((len(starts), 2)))
+    moves = constant_moves(block, beta=1.0, step_size=0.5, scale=DENSE, refreshment=0.0, n_moves=4)
+    end, _ = block.run(start, moves, rng)
+    assert not walls.outside([(a, b + 1e-9) for a, b in CORNER], end.position).any()
+    apart = np.linalg.norm(end.position - starts, axis=1).reshape(3, 200)
+    assert np.all((apart > 1e-6).mean(axis=1) > 0.9)
+    np.testing.assert_allclose(
+        (end.momentum**2).sum(axis=1), (start.momentum**2).sum(axis=1), rtol=1e-9
+    )
+
+
+def test_rows_stay_within_and_come_back() -> None:
+    """Catches a row that gets through, energy that is lost, and a way that is not the way back."""
+    block = Block(level(), Hamiltonian(walls=CORNER, dense=True), 500)
     rng = make_rng("there and back")
     start = evaluated_state(block, exact_draws(rng, 0.0, 500), rng.standard_normal((500, 2)))
     moves = constant_moves(block, beta=1.0, step_size=0.5, scale=DENSE, refreshment=0.0, n_moves=4)
