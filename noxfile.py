@@ -144,6 +144,8 @@ def examples(session: nox.Session) -> None:
 @nox.session
 def benchmarks(session: nox.Session) -> None:
     """The benchmark page: ours and others on targets whose log Z is known."""
+    for beside in ("rivals_of_estimators", "constrained"):
+        session.run("python", f"benchmarks/{beside}.py", env=ENV)
     session.run("python", "benchmarks/rivals_of_log_z.py", *session.posargs, env=ENV)
 
 

@@ -8,6 +8,7 @@ integration time) and trajectories of six steps of 0.25, with Newton's and with 
 projection. Ours is ``pm.sample(step=lz.ConstrainedHMC())``.
 
 Run it with ``uv run benchmarks/constrained.py``, or with a number of draws of Mici's as argument.
+Lines of JSON go to ``benchmarks/results/constrained.jsonl``, and on to the page of benchmarks.
 Effective draws are of the worst of the four rates (bulk ESS); neither warm-up nor compilation is in
 the seconds of draws. All is of one process; read it as ratios.
 """
@@ -31,6 +32,7 @@ sys.path.append(str(Path(__file__).parent))
 
 from likelihood_free.simulators import START, Simulator
 
+KEPT = Path(__file__).parent / "results" / "constrained.jsonl"
 N_CHAINS = 2
 TUNE = 300
 WARM_UP = 60
@@ -54,7 +56,7 @@ def row(name, log_rates, seconds, seconds_in_all):
         "seconds": seconds,
         "ESS / s": ess / seconds,
         "ESS / s with warm-up": ess / seconds_in_all,
-        "mean of log z": np.round(log_rates.mean(axis=(0, 1)), 3),
+        "mean of log z": np.round(log_rates.mean(axis=(0, 1)), 3).tolist(),
     }
 
 
@@ -168,6 +170,10 @@ def main():
             f"\n{simulator.observed.size} numbers observed\n{table.round(3).to_string(index=False)}"
         )
         print(f"ConstrainedHMC / best of Mici: {table['ESS / s'][0] / best:.1f}", flush=True)
+        table["observed"] = simulator.observed.size
+        KEPT.parent.mkdir(exist_ok=True)
+        with KEPT.open("a") as file:
+            file.write(table.to_json(orient="records", lines=True))
 
 
 if __name__ == "__main__":

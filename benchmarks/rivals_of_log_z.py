@@ -9,6 +9,7 @@ repeats, ``--report`` only makes the page from what is kept.
 """
 
 import argparse
+import json
 import os
 import platform
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from rivals.methods import METHODS, TOGETHER
 from rivals.report import draw, rows_of, summary, table
 from rivals.running import Limits, measured
 from rivals.targets import TARGETS
+from rivals_of_estimators import table as of_estimators
 from side_by_side.processes import Results
 
 HERE = Path(__file__).parent
@@ -26,6 +28,11 @@ KEPT = HERE / "results" / "rivals.jsonl"
 PAGE = HERE.parent / "docs" / "about" / "benchmarks.md"
 PICTURE = HERE.parent / "docs" / "_static" / "benchmarks.png"
 BEGIN, END = "<!-- begin rivals -->", "<!-- end rivals -->"
+ESTIMATORS = """The same reduced potentials of the same tempered draws, thinned to 16,000, given to
+pymbar and to our estimators (`benchmarks/rivals_of_estimators.py`, four seeds each). MBAR has one
+answer, so the numbers agree; errors of ours count autocorrelation."""
+LEVEL_SETS = """Mici has no log Z, so what counts is effective draws per second: a stochastic
+predator-prey simulator of 104 inputs, its output observed exactly (`benchmarks/constrained.py`)."""
 ALT = "Mean square error times seconds of each method over that of lz.evidence, by target"
 QUICK = ("ridge", "pine_density", "hierarchical_normal")
 PACKAGES = ("pymc-logz", "pymc", "pytensor", "jax", "blackjax", "dynesty", "nautilus-sampler")
@@ -68,6 +75,21 @@ def where() -> str:
     return f"{machine}, Python {platform.python_version()}: " + ", ".join(found)
 
 
+def constrained_table(file: Path) -> str:
+    """Effective draws per second on a level set, of ours and of Mici."""
+    rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    lines = [
+        "| numbers observed | sampler | draws | ESS of the worst rate | R-hat | ESS / s |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {r['observed']} | {r['sampler']} | {r['draws']:,} | {r['ESS']:,.0f} | {r['R-hat']:.2f} "
+        f"| {r['ESS / s']:.3g} |"
+        for r in rows
+    ]
+    return "\n".join(lines) if rows else "Not measured in this run."
+
+
 def write_page(results: Results, page: Path) -> None:
     """Put the picture and the tables between the two marks of the page."""
     rows = rows_of(results.records)
@@ -82,6 +104,13 @@ def write_page(results: Results, page: Path) -> None:
         "<details>\n<summary>All numbers</summary>\n",
         table(rows, failed),
         "\n</details>",
+        "## Estimators: pymbar",
+        ESTIMATORS,
+        of_estimators(Results(HERE / "results" / "estimators.jsonl").records),
+        "## Level sets: Mici",
+        LEVEL_SETS,
+        constrained_table(HERE / "results" / "constrained.jsonl"),
+        "## Machine",
         "Measured on " + "; and on ".join(dict.fromkeys(places)) + ".",
         END,
     ]

@@ -9,31 +9,132 @@ PACKAGE = os.path.dirname(__file__) + os.sep
 
 
 class ModelError(ValueError):
-    """The model has no well-defined log Z, or one that this package cannot compute."""
+    """The model has no well-defined log Z, or one that this package cannot compute.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import pymc as pm
+        import pymc_logz as lz
+
+        with pm.Model() as model:
+            pm.Normal("x")  # nothing is observed
+        try:
+            lz.sample_hais(model=model, random_seed=1)
+        except lz.ModelError as error:
+            print(error)
+    """
 
 
 class ImproperPriorError(ModelError):
-    """A prior has no draws or does not integrate to one, so log Z is undefined."""
+    """A prior has no draws or does not integrate to one, so log Z is undefined.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import pymc as pm
+        import pymc_logz as lz
+
+        with pm.Model() as model:
+            pm.Normal("y", pm.Flat("x"), 1, observed=0.0)
+        try:
+            lz.sample_hais(model=model, random_seed=1)
+        except lz.ImproperPriorError as error:
+            print(error)
+    """
 
 
 class DiscreteVariableError(ModelError):
-    """A free variable is discrete where none may be, or its entries are tied to each other."""
+    """A free variable is discrete where none may be, or its entries are tied to each other.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import pymc as pm
+        import pymc_logz as lz
+
+        with pm.Model() as model:
+            pm.Poisson("n", 3)
+        try:
+            lz.sample_hmc(model=model, random_seed=1)
+        except lz.DiscreteVariableError as error:
+            print(error)
+    """
 
 
 class PilotError(RuntimeError):
-    """The pilot run found no usable path from the reference to the target."""
+    """The pilot run found no usable path from the reference to the target.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import pymc as pm
+        import pymc_logz as lz
+
+        energy = lz.energies.beta_bernoulli()
+        try:
+            tree = lz.sample_hais(model=energy.model, random_seed=1)
+        except lz.PilotError:  # draws of the posterior show it the way
+            tree = lz.sample_hais(model=energy.model, reference=pm.sample(model=energy.model))
+    """
 
 
 class WorkersLostError(RuntimeError):
-    """Workers were lost again and again, so that the model itself seems to end them."""
+    """Workers were lost again and again, so that the model itself seems to end them.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        from concurrent.futures import ThreadPoolExecutor
+
+        import pymc_logz as lz
+
+        energy = lz.energies.beta_bernoulli()
+        with ThreadPoolExecutor(2) as executor:
+            try:
+                tree = lz.sample_hais(model=energy.model, executor=executor, random_seed=1)
+            except lz.WorkersLostError:  # here it shows what ends them
+                tree = lz.sample_hais(model=energy.model, random_seed=1)
+    """
 
 
 class CheckpointError(ValueError):
-    """A checkpoint is of another run, or cannot be read."""
+    """A checkpoint is of another run, or cannot be read.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import pymc_logz as lz
+
+        try:
+            lz.resume("not_there.zarr")
+        except lz.CheckpointError as error:
+            print(error)
+    """
 
 
 class EvidenceWarning(UserWarning):
-    """A log Z was computed, but something about it needs the reader's attention."""
+    """A log Z was computed, but something about it needs the reader's attention.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import warnings
+
+        import pymc_logz as lz
+
+        energy = lz.energies.beta_bernoulli()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", lz.EvidenceWarning)  # a doubtful log Z stops the script
+            tree = lz.sample_hais(model=energy.model, random_seed=1)
+    """
 
 
 STATUS_SENTENCES = {

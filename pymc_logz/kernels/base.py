@@ -10,7 +10,16 @@ from pymc_logz.paths.geometric import AnnealingPath, Evaluation
 
 
 class KernelState(NamedTuple):
-    """All that the next step needs, for n rows in d dimensions."""
+    """All that the next step needs, for n rows in d dimensions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_logz.kernels import Evaluation, KernelState
+    >>> at = Evaluation(np.zeros(2), np.ones(2), np.zeros((2, 1)), np.zeros((2, 1)))
+    >>> KernelState(np.zeros((2, 1)), np.ones((2, 1)), at).momentum.shape
+    (2, 1)
+    """
 
     position: Any
     """Shape (n, d)."""
@@ -29,14 +38,30 @@ def take_rows(state: KernelState, chosen: np.ndarray) -> KernelState:
 
 
 class KernelInfo(NamedTuple):
-    """What a reader of the run may want to know of a step; the algorithm never reads it."""
+    """What a reader of the run may want to know of a step; the algorithm never reads it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_logz.kernels import KernelInfo
+    >>> KernelInfo(np.array([1.0, 0.5])).acceptance_rate.mean()
+    np.float64(0.75)
+    """
 
     acceptance_rate: TensorVariable
     """Acceptance probability, shape (n,)."""
 
 
 class Noise(NamedTuple):
-    """The randomness of steps with a proposal and a decision, drawn by the runner."""
+    """The randomness of steps with a proposal and a decision, drawn by the runner.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_logz.kernels import Noise
+    >>> Noise(normal=np.zeros((5, 2)), log_uniform=np.full(5, -0.7)).log_uniform.shape
+    (5,)
+    """
 
     normal: Any
     """Standard normals, shape (n, d) in a step, (m, n, d) for m steps."""
@@ -58,6 +83,14 @@ def draw_noise(rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int)
     -------
     Noise
         Standard normals and finite logarithms of uniforms, each in double precision.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_logz.kernels import draw_noise
+    >>> noise = draw_noise(np.random.default_rng(1), n_moves=3, n_rows=5, n_dims=2)
+    >>> noise.normal.shape, noise.log_uniform.shape
+    ((3, 5, 2), (3, 5))
     """
     normal = rng.standard_normal((n_moves, n_rows, n_dims))
     return Noise(normal, draw_log_uniform(rng, (n_moves, n_rows)))
@@ -77,6 +110,13 @@ def draw_log_uniform(rng: np.random.Generator, shape: tuple[int, ...]) -> np.nda
     -------
     np.ndarray
         In (-inf, 0], of this shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_logz.kernels import draw_log_uniform
+    >>> bool((draw_log_uniform(np.random.default_rng(1), (4,)) <= 0).all())
+    True
     """
     # 1 - random() lies in (0, 1], whose logarithm is finite
     return np.log1p(-rng.random(shape))
@@ -87,6 +127,13 @@ class Move(NamedTuple):
 
     They are either the same for all rows, as the shapes below say, or one for each of n rows: then
     all of them have a leading axis of length n.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_logz.kernels import Move
+    >>> Move(beta=0.5, step_size=0.2, scale=np.ones(3), refreshment=0.1).beta
+    0.5
     """
 
     beta: Any
@@ -103,6 +150,13 @@ class Kernel(Protocol):
     """Frozen settings with a symbolic step: what an object must have to be used as a kernel.
 
     It is open: whatever has these attributes and methods is a kernel, `KernelDefaults` or not.
+
+    Examples
+    --------
+    >>> from pymc_logz.kernels import Hamiltonian, Kernel, check_kernel
+    >>> kernel: Kernel = Hamiltonian(n_steps=2)
+    >>> kernel.evaluations_per_move(n_dims=5)
+    2
     """
 
     @property
@@ -167,6 +221,14 @@ def strides(rows: Any, move: Move, *, back: bool = False) -> TensorVariable:
     -------
     TensorVariable
         Shape (n, d).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_logz.kernels import Move, strides
+    >>> scale, step_size = np.array([1.0, 10.0]), np.array(0.5)
+    >>> strides(np.ones((1, 2)), Move(1.0, step_size, scale, 0.0))
+    array([[0.5, 5. ]])
     """
     scale, per_row = move.scale, move.step_size.ndim
     if scale.ndim == per_row + 1:
@@ -190,6 +252,13 @@ def column(setting: Any) -> Any:
     -------
     TensorVariable
         Scalar, or shape (n, 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_logz.kernels import column
+    >>> column(np.array([0.1, 0.9])).shape
+    (2, 1)
     """
     return setting[:, None] if setting.ndim else setting
 
@@ -216,6 +285,18 @@ def metropolis(
     References
     ----------
     Metropolis et al. (1953), doi 10.1063/1.1699114; Hastings (1970), doi 10.1093/biomet/57.1.97.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pytensor.tensor as pt
+    >>> from pymc_logz.kernels import Evaluation, KernelState, metropolis
+    >>> def at(x):
+    ...     flat = pt.zeros(2)
+    ...     return KernelState(pt.zeros((2, 1)) + x, pt.zeros((2, 1)), Evaluation(*[flat] * 4))
+    >>> state, info = metropolis(pt.as_tensor([0.0, -9.0]), np.log([0.5, 0.5]), at(1.0), at(0.0))
+    >>> state.position.eval().ravel()
+    array([1., 0.])
     """
     # inf - inf: a row outside the support that stays outside
     log_accept = pt.switch(pt.isnan(log_accept), -np.inf, log_accept)
@@ -237,6 +318,17 @@ def choose(chosen: TensorVariable, new: KernelState, old: KernelState) -> Kernel
     -------
     KernelState
         Position, momentum and evaluation of each row from the same one of the two.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pytensor.tensor as pt
+    >>> from pymc_logz.kernels import Evaluation, KernelState, choose
+    >>> def at(x):
+    ...     flat = pt.zeros(2)
+    ...     return KernelState(pt.zeros((2, 1)) + x, pt.zeros((2, 1)), Evaluation(*[flat] * 4))
+    >>> choose(pt.as_tensor([True, False]), at(1.0), at(0.0)).position.eval().ravel()
+    array([1., 0.])
     """
 
     def pick(one: Any, other: Any) -> TensorVariable:

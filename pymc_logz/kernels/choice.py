@@ -66,6 +66,11 @@ def check_kernel(kernel: Any) -> None:
     ------
     TypeError
         If it is no kernel, with the members that it lacks.
+
+    Examples
+    --------
+    >>> from pymc_logz.kernels import RandomWalk, check_kernel
+    >>> check_kernel(RandomWalk())
     """
     hint = ""
     if isinstance(kernel, type):

@@ -19,6 +19,12 @@ class KernelDefaults:
     Inherit from it in a frozen dataclass with the fields ``step_size``, ``scale`` and ``dense``.
     Momentum is carried along, the step size is tuned to the acceptance rate that the user asked for
     (0.8 if not at all), and the noise is one normal per dimension and the log of one uniform.
+
+    Examples
+    --------
+    >>> from pymc_logz.kernels import KernelDefaults
+    >>> KernelDefaults().evaluations_per_move(n_dims=5), KernelDefaults().acceptance_for(0.8)
+    (1, 0.8)
     """
 
     needs_gradient: ClassVar[bool] = True

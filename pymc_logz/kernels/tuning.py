@@ -58,6 +58,12 @@ def leapfrog_step_size(step_size: float, acceptance_rate: float, target_accept: 
     -------
     float
         At most three times longer or shorter.
+
+    Examples
+    --------
+    >>> from pymc_logz.kernels import leapfrog_step_size
+    >>> round(leapfrog_step_size(0.1, acceptance_rate=0.99, target_accept=0.8), 3)
+    0.271
     """
     rejection = np.clip(1.0 - acceptance_rate, 1e-3, 1.0)
     factor = ((1.0 - target_accept) / rejection) ** (1.0 / 3.0)
@@ -84,6 +90,12 @@ def random_walk_step_size(step_size: float, acceptance_rate: float, target_accep
     -------
     float
         At most three times longer or shorter.
+
+    Examples
+    --------
+    >>> from pymc_logz.kernels import random_walk_step_size
+    >>> round(random_walk_step_size(1.0, acceptance_rate=0.5, target_accept=0.234), 3)
+    1.764
     """
     rate = np.clip(acceptance_rate, 1e-3, 1.0 - 1e-3)
     return _corrected(step_size, ndtri(0.5 * target_accept) / ndtri(0.5 * rate))

@@ -21,7 +21,16 @@ from pymc_logz.paths.sites import Entries, Site
 
 
 class Evaluation(NamedTuple):
-    """What the path is worth at a batch of n rows in d dimensions; everything else follows."""
+    """What the path is worth at a batch of n rows in d dimensions; everything else follows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_logz.kernels import Evaluation
+    >>> at = Evaluation(np.zeros(2), np.ones(2), np.zeros((2, 1)), np.zeros((2, 1)))
+    >>> at.log_reference + at.log_ratio  # the log target
+    array([1., 1.])
+    """
 
     log_reference: TensorVariable
     """Log density of the reference, shape (n,)."""
@@ -47,6 +56,14 @@ def log_density(evaluation: Evaluation, beta: TensorVariable) -> TensorVariable:
     -------
     TensorVariable
         ``log_reference + beta * log_ratio``, shape (n,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_logz.kernels import Evaluation, log_density
+    >>> at = Evaluation(np.array([-1.0]), np.array([-4.0]), None, None)
+    >>> log_density(at, np.array(0.5)).eval()
+    array([-3.])
     """
     # at beta = 0 a row outside the target's support still has the reference's density
     tempered = pt.switch(pt.eq(beta, 0), 0.0, beta * evaluation.log_ratio)
@@ -71,6 +88,14 @@ def grad_log_density(evaluation: Evaluation, beta: TensorVariable) -> TensorVari
     -------
     TensorVariable
         By position, shape (n, d).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_logz.kernels import Evaluation, grad_log_density
+    >>> at = Evaluation(None, None, np.array([[-1.0]]), np.array([[-4.0]]))
+    >>> grad_log_density(at, np.array(0.5)).eval()
+    array([[-3.]])
     """
     column = beta if beta.ndim == 0 else beta[:, None]
     tempered = pt.switch(pt.eq(column, 0), 0.0, column * evaluation.grad_log_ratio)

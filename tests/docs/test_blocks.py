@@ -40,8 +40,12 @@ IN_SECONDS = {
 """Pages that take less than ten seconds or so: the others are slow."""
 SLOW_DOCSTRINGS = {
     "pymc_logz.ConstrainedHMC",
+    "pymc_logz.EvidenceWarning",
     "pymc_logz.HAIS",
+    "pymc_logz.ModelError",
+    "pymc_logz.PilotError",
     "pymc_logz.SimulatedTempering",
+    "pymc_logz.WorkersLostError",
     "pymc_logz.bayes_factor",
     "pymc_logz.bridge_sampling",
     "pymc_logz.compare_evidence",

@@ -53,10 +53,14 @@ def test_docstrings_of_functions_are_complete(name: str) -> None:
     signature = inspect.signature(function)
     wanted = {"Parameters"} if signature.parameters else set()
     wanted |= {"Returns"} if signature.return_annotation is not None else set()
-    is_helper = name.startswith("pymc_logz.kernels.")
-    wanted |= set() if is_helper else {"Examples"}
-    assert wanted - sections(text) == set()
+    assert {*wanted, "Examples"} - sections(text) == set()
     assert [one for one in signature.parameters if one not in text] == []
+
+
+@pytest.mark.parametrize("name", [name for name in OBJECTS if name not in FUNCTIONS])
+def test_docstrings_of_classes_show_a_use(name: str) -> None:
+    """Would catch a class, an error or a protocol that nobody is shown how to use."""
+    assert "Examples" in sections(inspect.getdoc(OBJECTS[name]) or "")
 
 
 @pytest.mark.parametrize("name", RECORDS)
