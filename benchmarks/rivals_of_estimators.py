@@ -103,21 +103,29 @@ def table(records: list[Record]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for name in CHOSEN:
-        here = [r for r in records if r["target"] == name]
-        if not here:
-            continue
-        by = {m: [r for r in here if r["method"] == m] for m in ESTIMATORS}
-        errors = [np.sqrt(np.mean([(r["log_z"] - r["exact"]) ** 2 for r in by[m]])) for m in by]
-        stated = [np.median([r["mcse"] for r in by[m]]) for m in by]
-        cost = [1000 * np.median([r["cpu_seconds"] for r in by[m]]) for m in by]
-        pairs = zip(by["mbar"], by["pymbar.MBAR"], strict=True)
-        apart = max(abs(a["log_z"] - b["log_z"]) for a, b in pairs)
-        columns = [", ".join(f"{v:.3f}" for v in values) for values in (errors, stated)]
-        lines.append(
-            f"| {name} | {here[0]['levels']} | {here[0]['draws']:,} | {columns[0]} | {columns[1]} "
-            f"| {apart:.1g} | {', '.join(f'{v:.0f}' for v in cost)} |"
-        )
+        here = [record for record in records if record["target"] == name]
+        lines += [line_of(name, here)] if here else []
     return "\n".join(lines)
+
+
+def line_of(name: str, here: list[Record]) -> str:
+    """Line of a target; where an estimator refused to give a number, over the others."""
+
+    def column(key: str) -> np.ndarray:
+        """Numbers by method and seed."""
+        return np.array([[r[key] for r in here if r["method"] == m] for m in ESTIMATORS])
+
+    log_z = column("log_z")
+    errors = np.sqrt(np.nanmean((log_z - here[0]["exact"]) ** 2, axis=1))
+    stated, cost = (np.nanmedian(column(key), axis=1) for key in ("mcse", "cpu_seconds"))
+    apart = np.nanmax(np.abs(log_z[1] - log_z[2]))
+    counts = zip(ESTIMATORS, np.isnan(log_z).sum(axis=1), strict=True)
+    refused = "".join(f"; {m} gave no number {n} of {log_z.shape[1]} times" for m, n in counts if n)
+    columns = [", ".join(f"{v:.3f}" for v in values) for values in (errors, stated)]
+    return (
+        f"| {name} | {here[0]['levels']} | {here[0]['draws']:,} | {columns[0]}{refused} "
+        f"| {columns[1]} | {apart:.1g} | {', '.join(f'{1000 * v:.0f}' for v in cost)} |"
+    )
 
 
 def main() -> None:
