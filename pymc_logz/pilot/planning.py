@@ -20,6 +20,7 @@ from pymc_logz.pilot.checks import (
     warn_of_lost_part,
     warn_of_stuck,
 )
+from pymc_logz.pilot.exchanges import dealt_out
 from pymc_logz.pilot.ladder import choose_plan
 from pymc_logz.pilot.learned import (
     apart,
@@ -222,6 +223,10 @@ def look(
         evened = Reference("prior", "", funnel=funnel).start(block)
         start = evened.path.sample_reference(rng, len(start))
         stages = walk(evened, settings, start, rng, report, n_rows)
+    if stages.rows:
+        walked = block if funnel is None else evened
+        rows = dealt_out(walked, prepared.flat.shapes, stages.rows, rng)
+        stages = replace(stages, rows=rows)
     reference = learned_reference(prepared, stages, rng, funnel=funnel, local=local)
     poor = reference.poor_fit or (settings.kernel.step_size is None and are_uneven(stages))
     sampled = reference.poor_fit and is_sampled(prepared)

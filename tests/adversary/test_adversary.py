@@ -26,6 +26,8 @@ QUICK = [
     ("spike_of_one_dimension", "tempered"),
     ("confounded_spreads", "sample_hais"),
     ("cauchy_of_a_cauchy", "both_directions"),
+    ("spins_that_only_turn_together", "small_settings"),
+    ("labels_that_switch", "evidence"),
 ]
 """What runs by default: one seed of each."""
 
@@ -70,7 +72,7 @@ def test_the_search_is_wide() -> None:
     assert len(CASES) >= 60
     assert all(any(route.takes(case) for route in ROUTES.values()) for case in CASES.values())
     kinds = Counter(case.kind for case in CASES.values())
-    assert len(kinds) == 10
+    assert len(kinds) == 11
     assert min(kinds.values()) >= 8
 
 
