@@ -183,7 +183,8 @@ def _highest(parts: Conditionals, outer: np.ndarray, seen: Modes, scale: np.ndar
 def _beyond_reach(parts: Conditionals, peak: Peak, funnel: Funnel) -> float:
     """Share of the marginal density beyond the reach of the map, along the axes of the peak.
 
-    Between two places the density is taken to be exponential.
+    Between two places the density is taken to be exponential. It is all of it where a place has no
+    conditional mode, unless that is the last one.
     """
     m, n = len(parts.outer), len(parts.inner)
     if not m:
@@ -196,8 +197,10 @@ def _beyond_reach(parts: Conditionals, peak: Peak, funnel: Funnel) -> float:
     start = funnel.restored(evened)[:, parts.inner]
     found = parts.modes(outer, start, scale_of(peak.precision))
     log_p = found.log_marginal.reshape(len(axes), len(places))
+    if not np.isfinite(log_p[:, :-1]).all():
+        return 1.0
     log_p = log_p[:, 1:] - log_p[:, :1]
-    log_p = np.clip(np.where(np.isnan(log_p), -np.inf, log_p), MIN_LOG_P, None)
+    log_p = np.clip(log_p, MIN_LOG_P, None)
     fall = log_p[:, :-1] - log_p[:, 1:]
     width = np.diff(places[1:])
     mean = np.where(np.abs(fall) > 1e-6, -np.expm1(-fall) / np.where(fall == 0, 1.0, fall), 1.0)

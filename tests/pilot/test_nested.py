@@ -214,6 +214,23 @@ def test_a_tail_beyond_the_map_is_seen() -> None:
     assert made(lz.energies.hierarchical_normal().model, 3) is None
 
 
+@pytest.mark.parametrize(("hidden", "is_refused"), [(1, True), (4, False)])
+def test_a_place_without_a_mode_is_not_one_without_mass(
+    hidden: int, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a density that is not known beyond the map, taken for zero."""
+    modes, n_places = Conditionals.modes, 2 * (1 + len(nested.PLACES))
+
+    def without_one(self: Conditionals, outer: np.ndarray, *rest: np.ndarray) -> object:
+        found = modes(self, outer, *rest)
+        if len(outer) == n_places:
+            found.log_marginal[hidden] = -np.inf
+        return found
+
+    monkeypatch.setattr(Conditionals, "modes", without_one)
+    assert (made(counts(), 1) is None) == is_refused
+
+
 @pytest.mark.filterwarnings("ignore:the model has potentials")
 def test_a_target_of_straight_pieces_has_no_modes() -> None:
     """Catches a step of Newton's method without curvature: 54 Laplace experts ended in an error."""
