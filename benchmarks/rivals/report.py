@@ -125,23 +125,27 @@ def matches(rows: Sequence[Row]) -> list[Match]:
     return found
 
 
+def short(ratio: float) -> str:
+    """Two digits, or a whole number."""
+    return f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.2g}"
+
+
 def summary(rows: Sequence[Row]) -> str:
     """Who is ahead on how many targets, and by how much."""
     lines = [
-        "| target | d | `lz.evidence`: RMSE, CPU s | nearest peer: RMSE, CPU s "
-        "| times ahead (90%) | of `sample_smc` | best of ours, times ahead |",
-        "|---|---|---|---|---|---|---|",
+        "| target (d) | RMSE, CPU s | nearest peer | times ahead (90%) | of `sample_smc` "
+        "| best of ours |",
+        "|---|---|---|---|---|---|",
     ]
     found = matches(rows)
     for match in found:
         measure, peer = match.measure, match.peers[0]
-        ratio, low, high = match.ahead(peer)
+        ratio, low, high = map(short, match.ahead(peer))
         smc = [match.ahead(row)[0] for row in match.peers if row.method == "pm.sample_smc"]
         lines.append(
-            f"| {measure.target} | {measure.dims} | {measure.rmse:.2g}, {measure.seconds:.2g} "
-            f"| `{peer.method}`: {peer.rmse:.2g}, {peer.seconds:.2g} "
-            f"| {ratio:.3g} ({low:.2g} to {high:.2g}) | {f'{smc[0]:.3g}' if smc else ''} "
-            f"| `{match.ours.method}`, {peer.price / match.ours.price:.3g} |"
+            f"| {measure.target} ({measure.dims}) | {measure.rmse:.2g}, {measure.seconds:.2g} "
+            f"| `{peer.method}` | {ratio} ({low} to {high}) | {short(smc[0]) if smc else ''} "
+            f"| `{match.ours.method}`, {short(peer.price / match.ours.price)} |"
         )
     said = []
     for name, ours in (("`lz.evidence`", "measure"), ("The best of our four calls", "ours")):

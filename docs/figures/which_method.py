@@ -140,7 +140,7 @@ def narrow_step(k: int, colors: dict[str, str]) -> list[str]:
         text(CALL_INDENT + 10, first + 20 * i, call, colors["text"], size=12, mono=True)
         for i, call in enumerate(calls)
     ]
-    drawn.append(text(CALL_INDENT + 10, first + 20 * len(calls), cost, colors["soft"], size=13))
+    drawn.append(text(CALL_INDENT + 10, first + 20 * len(calls), cost, colors["soft"], size=12))
     if k + 1 < len(STEPS):
         drawn.append(arrow(16, y + BOX, 16, y + NARROW_ROW - 3, colors["line"]))
         drawn.append(text(22, below + BOX - 4, "no", colors["soft"], size=14))
