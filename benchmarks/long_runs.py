@@ -3,13 +3,15 @@
 ``python benchmarks/long_runs.py workers`` runs about 30 s of work by one and by two processes, each
 pool warm, in turn, and prints the ratio of the wall times, beside what two processes of plain
 Python gain over one at that moment; ``checkpoint`` the same run with and without one; ``law``
-seconds of processors against rows, dimensions, temperatures, data, chains. Each part prints one
-JSON line a measurement. Run it on a quiet machine: with other work on it the ratios mean nothing.
+seconds of processors against rows, dimensions, temperatures, data, chains; ``memory`` the largest
+size of a process against rows, data, and a bound on it. Each part prints one JSON line a
+measurement. Run it on a quiet machine: with other work on it the ratios mean nothing.
 """
 
 import argparse
 import json
 import os
+import resource
 import shutil
 import tempfile
 import time
@@ -181,10 +183,29 @@ def law() -> None:
             print(json.dumps({"part": "law", **line}), flush=True)
 
 
+def peak(n_data: int, draws: int, max_memory: str | None) -> float:
+    """Largest size of this process, MB, after a short run of one chain in it (Linux)."""
+    bound = {} if max_memory is None else {"max_memory": max_memory}
+    run(regression(n_data), 8, draws=draws, chains=1, cores=1, **bound)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def memory() -> None:
+    """Largest size of a process that has done nothing else, one size at a time."""
+    sizes = [(n, 256, None) for n in (1000, 4000, 16_000, 64_000)]
+    sizes += [(16_000, n, None) for n in (512, 1024, 2048)]
+    sizes += [(64_000, 256, bound) for bound in ("100 MB", "400 MB")]
+    for n_data, draws, bound in sizes:
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+            found = fresh.submit(peak, n_data, draws, bound).result()
+        line = {"part": "memory", "n_data": n_data, "draws": draws, "max_memory": bound}
+        print(json.dumps({**line, "peak_mb": round(found)}), flush=True)
+
+
 def main() -> None:
     """The part that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parts = ("workers", "checkpoint", "law")
+    parts = ("workers", "checkpoint", "law", "memory")
     parser.add_argument("part", choices=parts, nargs="?", default="law")
     parser.add_argument("--backend", choices=("numba", "jax"), default="numba")
     parser.add_argument("--seconds", type=float, default=30.0)
@@ -194,7 +215,7 @@ def main() -> None:
     elif asked.part == "checkpoint":
         checkpoint(asked.seconds)
     else:
-        law()
+        {"law": law, "memory": memory}[asked.part]()
 
 
 if __name__ == "__main__":
