@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
-from scipy import stats
 
 from pymc_logz.errors import warn
 from pymc_logz.hmc.chains import Chains, Draws
@@ -158,6 +157,9 @@ def largest_rhat(settings: HmcSettings, n_draws: int, n_dims: int) -> float:
     n_points, members, apart = settings.superchains, settings.members, 1.0
     if n_draws < RANKED_DRAWS and members > 1:
         of_each = 1e-3 / n_dims
+        # takes a third of a second, and most who import this module never get here
+        from scipy import stats
+
         apart = float(stats.f.isf(of_each, n_points - 1, n_points * (members - 1)))
     return max(RHAT, float(np.sqrt(1.0 + apart / members)))
 

@@ -316,7 +316,8 @@ def test_ctrl_c_leaves_a_tree_that_can_be_read_and_added_to(
             signal.raise_signal(signal.SIGINT)
 
     def run(path: Path) -> xr.DataTree:
-        given: dict[str, Any] = {"betas": 33, "tune": 8, "cores": 1, "model": model(), **GIVEN}
+        # so long that the other chains are at work while one is kept
+        given: dict[str, Any] = {"betas": 257, "tune": 8, "cores": 1, "model": model(), **GIVEN}
         return lz.sample_hais(32, 8, checkpoint=path, **given)
 
     monkeypatch.setattr(Keeper, "store_chain", stored)

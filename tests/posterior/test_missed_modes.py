@@ -51,6 +51,7 @@ def test_a_bridge_from_one_mode_says_so(model: pm.Model) -> None:
     assert change == pytest.approx(np.log(4), abs=0.1)
 
 
+@pytest.mark.filterwarnings("ignore:walkers stay in one part")
 def test_a_path_from_one_mode_says_so(model: pm.Model) -> None:
     """Catches a reference fitted to draws of one mode, and methods that do not hear of it."""
     tree = draws_in(ALL[:1])

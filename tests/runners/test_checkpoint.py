@@ -200,6 +200,7 @@ def test_resume_tells_how_far_it_is(path: Path) -> None:
         assert (kept.share_done, kept.is_finished, kept.records) == (0.58, False, ("plan",))
         assert "forward-1.chain-0: 16 of 100 moves (16%)" in str(kept)
         assert "the same call goes on" in str(kept)
+        keeper.store_chain("forward-1.chain-0", job(100), None)
         keeper.finish()
     assert resume(path).is_finished
     with pytest.raises(CheckpointError, match="no checkpoint"):

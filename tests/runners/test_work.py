@@ -138,6 +138,7 @@ def test_both_directions_and_kernels_without_gradients(model: pm.Model) -> None:
     assert "run_row_gradients" not in attrs
 
 
+@pytest.mark.filterwarnings("ignore:walkers stay in one part")
 def test_tempering_counts_climb_warm_up_and_draws(model: pm.Model) -> None:
     """Catches chains that begin to count after their climb."""
     kernel, m = Hamiltonian(step_size=0.5, scale=1.0), MOVES_PER_BLOCK
