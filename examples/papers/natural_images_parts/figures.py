@@ -163,7 +163,8 @@ def draw_convergence(found: dict[str, Any], name: str) -> Any:
             axes[2].loglog(curve.temperatures, curve.rmse, style, ms=4, color=colour, label=label)
         report(name, kind, found[kind])
     axes[2].set(xlabel="temperatures", ylabel="RMSE of log Z (nats)")
-    axes[2].legend(frameon=False, fontsize=7, loc="lower left")
+    # beside the curves, which take all of the axes
+    axes[2].legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
     axes[0].legend(frameon=False, fontsize=8)
     plain(*axes)
     return figure
