@@ -1,6 +1,7 @@
 """Fixtures that all tests share."""
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -21,3 +22,11 @@ def interrupt() -> Callable[[], object]:
         raise KeyboardInterrupt
 
     return task
+
+
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """SIGINT is Ctrl-C, also in a worker of pytest-xdist, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

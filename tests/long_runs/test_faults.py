@@ -304,6 +304,7 @@ def test_any_file_that_was_cut_short(whole: dict[str, np.ndarray], tmp_path: Pat
 
 
 @needs_zarr
+@pytest.mark.usefixtures("interrupts")
 def test_ctrl_c_leaves_a_tree_that_can_be_read_and_added_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,7 +325,6 @@ def test_ctrl_c_leaves_a_tree_that_can_be_read_and_added_to(
     with pytest.warns(lz.EvidenceWarning, match="interrupted: [1-7] of 8 chains are finished"):
         part = run(path)
     assert part["posterior"].sizes["chain"] < 8
-    assert np.isfinite(part["evidence"]["log_z"]).all()
     assert not lz.resume(path).is_finished
     part.to_netcdf(tmp_path / "part.nc")
     with xr.open_datatree(tmp_path / "part.nc") as stored_part:

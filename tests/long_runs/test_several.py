@@ -241,6 +241,7 @@ def test_models_that_were_stopped_end_with_the_same_bits(
             lz.evidence_of_models(other, checkpoint=path, **{**MODELS, **changed})
 
 
+@pytest.mark.usefixtures("interrupts")
 def test_a_model_that_ctrl_c_cuts_short_is_not_kept_as_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
