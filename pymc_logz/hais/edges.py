@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from pymc_logz.models.normal_parts import normal_columns
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_to_few
@@ -18,6 +17,8 @@ N_PLACES, ROUNDS = 192, 3
 that led there."""
 MAX_LOOKED_AT = 2**13
 """Conditional modes times their dimensions in a round, at most: each takes a few gradients."""
+MAX_INNER = 2**8
+"""Dimensions of these modes, up to which a round has settings enough."""
 WIDER, DF = 2.0, 5.0
 """Than the rows: the spread of the first settings, and the degrees of freedom of their tails."""
 N_CENTRES, KERNEL = 48, 0.5
@@ -77,14 +78,12 @@ def edge_doubts(
 
 def _parts(prepared: Prepared, block: Block) -> Conditionals | None:
     """Normal entries and the others, if there are some of the one and few of the other kind."""
-    flat = prepared.flat
-    if flat.sites or not block.kernel.needs_gradient:
+    parts = Conditionals.of_normal_entries(prepared.flat, block)
+    if parts is None:
         return None
-    inner = normal_columns(flat)
-    outer = np.setdiff1d(np.arange(prepared.n_dims), inner)
-    few = OUTER[0] <= outer.size <= OUTER[1]
-    some = 0 < inner.size <= MAX_LOOKED_AT // 32
-    return Conditionals(block, inner, outer) if few and some else None
+    few = OUTER[0] <= parts.outer.size <= OUTER[1]
+    some = 0 < parts.inner.size <= MAX_INNER
+    return parts if few and some else None
 
 
 def _explored(

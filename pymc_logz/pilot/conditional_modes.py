@@ -1,10 +1,12 @@
 """Modes, and curvatures there, of some entries of a row given the others: Newton's method."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
+from pymc_logz.models.flat import FlatModel
+from pymc_logz.models.normal_parts import normal_columns
 from pymc_logz.runners.block import Block
 
 MAX_STEPS = 12
@@ -48,6 +50,22 @@ class Conditionals:
     """Columns, shape (n,)."""
     outer: np.ndarray
     """The others, shape (m,)."""
+
+    @classmethod
+    def of_normal_entries(cls, flat: FlatModel, block: Block) -> Self | None:
+        """Those that are normal in the prior given the others; None where nothing can be climbed.
+
+        Parameters
+        ----------
+        flat
+            The model.
+        block
+            See above.
+        """
+        if flat.sites or not block.kernel.needs_gradient:
+            return None
+        inner = normal_columns(flat)
+        return cls(block, inner, np.setdiff1d(np.arange(len(flat.owners)), inner))
 
     def rows(self, outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
         """Whole rows of both parts, shape (K, d)."""

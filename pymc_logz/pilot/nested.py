@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_logz.models.normal_parts import normal_columns
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.clusters import Clusters, fitted_clusters
 from pymc_logz.paths.elliptical import Elliptical
@@ -136,12 +135,11 @@ def nested_laplace(
 
 def _parts(prepared: Prepared, block: Block) -> Conditionals | None:
     """Normal entries and the others, if there are many of the one and few of the other kind."""
-    flat = prepared.flat
-    if flat.sites or prepared.n_dims <= MANY_DIMENSIONS or not block.kernel.needs_gradient:
+    if prepared.n_dims <= MANY_DIMENSIONS:
         return None
-    inner = normal_columns(flat)
-    outer = np.setdiff1d(np.arange(prepared.n_dims), inner)
-    return Conditionals(block, inner, outer) if inner.size and outer.size <= MAX_OTHERS else None
+    parts = Conditionals.of_normal_entries(prepared.flat, block)
+    fits = parts is not None and parts.inner.size and parts.outer.size <= MAX_OTHERS
+    return parts if fits else None
 
 
 def _highest(parts: Conditionals, outer: np.ndarray, seen: Modes, scale: np.ndarray) -> Peak | None:
