@@ -111,8 +111,8 @@ def raise_log_likelihood(
     visible = _visible(model, data)
     check_whole(2, draws=draws)
     started, rngs = time.perf_counter(), generators_from(random_seed)
-    asked = {"draws": draws, "chains": 1, "betas": betas, "kernel": BlockGibbs()}
-    settings = HaisSettings.asked(**asked, reference="prior")
+    given = {"draws": draws, "chains": 1, "betas": betas, "kernel": BlockGibbs()}
+    settings = HaisSettings.asked(**given, reference="prior")
     ladder = settings.ladder()
     if ladder is None:
         raise ValueError(f"betas={betas!r} must be a whole number or an array: there is no pilot")
@@ -138,7 +138,8 @@ def raise_log_likelihood(
         "evidence": _evidence(model, visible, run, attrs),
         "annealing": annealing_dataset([run], plan),
     }
-    return make_tree(groups, {**settings.record(), "energy": model.name, **attrs}, PER_DATUM)
+    asked = {**settings.record(), "method": "raise_log_likelihood", "energy": model.name}
+    return make_tree(groups, {**asked, **attrs}, PER_DATUM)
 
 
 def _visible(model: BernoulliRBM, data: Any) -> np.ndarray:

@@ -1,7 +1,9 @@
 """How to cite a run: the references of the methods that it used, as BibTeX."""
 
 import json
-from typing import Any, NamedTuple
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import xarray as xr
 
@@ -21,206 +23,63 @@ from pymc_logz.trees.kinds import (
     kind_of,
 )
 from pymc_logz.trees.layout import ESTIMATOR
-
-
-class Source(NamedTuple):
-    """One reference, as far as BibTeX asks for it."""
-
-    kind: str
-    authors: str
-    year: int
-    title: str
-    where: str
-    """Journal or book."""
-    link: str
-    """``doi:...`` or ``arXiv:...``, or none."""
-
-
-SOURCES = {
-    "neal2001": Source(
-        "article",
-        "Neal, Radford M.",
-        2001,
-        "Annealed importance sampling",
-        "Statistics and Computing",
-        "doi:10.1023/A:1008923215028",
-    ),
-    "sohldickstein2012": Source(
-        "article",
-        "Sohl-Dickstein, Jascha and Culpepper, Benjamin J.",
-        2012,
-        "Hamiltonian annealed importance sampling for partition function estimation",
-        "arXiv preprint",
-        "arXiv:1205.1925",
-    ),
-    "zhou2016": Source(
-        "article",
-        "Zhou, Yan and Johansen, Adam M. and Aston, John A. D.",
-        2016,
-        "Toward automatic model comparison: an adaptive sequential {Monte Carlo} approach",
-        "Journal of Computational and Graphical Statistics",
-        "doi:10.1080/10618600.2015.1060885",
-    ),
-    "grosse2015": Source(
-        "article",
-        "Grosse, Roger B. and Ghahramani, Zoubin and Adams, Ryan P.",
-        2015,
-        "Sandwiching the marginal likelihood using bidirectional {Monte Carlo}",
-        "arXiv preprint",
-        "arXiv:1511.02543",
-    ),
-    "bennett1976": Source(
-        "article",
-        "Bennett, Charles H.",
-        1976,
-        "Efficient estimation of free energy differences from {Monte Carlo} data",
-        "Journal of Computational Physics",
-        "doi:10.1016/0021-9991(76)90078-4",
-    ),
-    "carlson2016": Source(
-        "inproceedings",
-        "Carlson, David and Stinson, Patrick and Pakman, Ari and Paninski, Liam",
-        2016,
-        "Partition functions from {Rao-Blackwellized} tempered sampling",
-        "Proceedings of the 33rd International Conference on Machine Learning",
-        "arXiv:1603.01912",
-    ),
-    "marinari1992": Source(
-        "article",
-        "Marinari, Enzo and Parisi, Giorgio",
-        1992,
-        "Simulated tempering: a new {Monte Carlo} scheme",
-        "Europhysics Letters",
-        "doi:10.1209/0295-5075/19/6/002",
-    ),
-    "syed2022": Source(
-        "article",
-        "Syed, Saifuddin and Bouchard-C{\\^o}t{\\'e}, Alexandre and Deligiannidis, George and "
-        "Doucet, Arnaud",
-        2022,
-        "Non-reversible parallel tempering: a scalable highly parallel {MCMC} scheme",
-        "Journal of the Royal Statistical Society Series B",
-        "arXiv:1905.02939",
-    ),
-    "shirts2008": Source(
-        "article",
-        "Shirts, Michael R. and Chodera, John D.",
-        2008,
-        "Statistically optimal analysis of samples from multiple equilibrium states",
-        "Journal of Chemical Physics",
-        "doi:10.1063/1.2978177",
-    ),
-    "xie2011": Source(
-        "article",
-        "Xie, Wangang and Lewis, Paul O. and Fan, Yu and Kuo, Lynn and Chen, Ming-Hui",
-        2011,
-        "Improving marginal likelihood estimation for {Bayesian} phylogenetic model selection",
-        "Systematic Biology",
-        "doi:10.1093/sysbio/syq085",
-    ),
-    "gelman1998": Source(
-        "article",
-        "Gelman, Andrew and Meng, Xiao-Li",
-        1998,
-        "Simulating normalizing constants: from importance sampling to bridge sampling to path "
-        "sampling",
-        "Statistical Science",
-        "doi:10.1214/ss/1028905934",
-    ),
-    "friel2014": Source(
-        "article",
-        "Friel, Nial and Hurn, Merrilee and Wyse, Jason",
-        2014,
-        "Improving power posterior estimation of statistical evidence",
-        "Statistics and Computing",
-        "doi:10.1007/s11222-013-9397-1",
-    ),
-    "meng1996": Source(
-        "article",
-        "Meng, Xiao-Li and Wong, Wing Hung",
-        1996,
-        "Simulating ratios of normalizing constants via a simple identity: a theoretical "
-        "exploration",
-        "Statistica Sinica",
-        "",
-    ),
-    "meng2002": Source(
-        "article",
-        "Meng, Xiao-Li and Schilling, Stephen",
-        2002,
-        "Warp bridge sampling",
-        "Journal of Computational and Graphical Statistics",
-        "doi:10.1198/106186002457",
-    ),
-    "gronau2017": Source(
-        "article",
-        "Gronau, Quentin F. and Sarafoglou, Alexandra and Matzke, Dora and Ly, Alexander and "
-        "Boehm, Udo and Marsman, Maarten and Leslie, David S. and Forster, Jonathan J. and "
-        "Wagenmakers, Eric-Jan and Steingroever, Helen",
-        2017,
-        "A tutorial on bridge sampling",
-        "Journal of Mathematical Psychology",
-        "arXiv:1703.05984",
-    ),
-    "vehtari2024": Source(
-        "article",
-        "Vehtari, Aki and Simpson, Daniel and Gelman, Andrew and Yao, Yuling and Gabry, Jonah",
-        2024,
-        "Pareto smoothed importance sampling",
-        "Journal of Machine Learning Research",
-        "arXiv:1507.02646",
-    ),
-    "graham2017": Source(
-        "article",
-        "Graham, Matthew M. and Storkey, Amos J.",
-        2017,
-        "Asymptotically exact inference in differentiable generative models",
-        "Electronic Journal of Statistics",
-        "arXiv:1605.07826",
-    ),
-    "duane1987": Source(
-        "article",
-        "Duane, Simon and Kennedy, A. D. and Pendleton, Brian J. and Roweth, Duncan",
-        1987,
-        "Hybrid {Monte Carlo}",
-        "Physics Letters B",
-        "doi:10.1016/0370-2693(87)91197-X",
-    ),
-    "margossian2024": Source(
-        "article",
-        "Margossian, Charles C. and Hoffman, Matthew D. and Sountsov, Pavel and "
-        "Riou-Durand, Lionel and Vehtari, Aki and Gelman, Andrew",
-        2024,
-        "Nested {R-hat}: assessing the convergence of {Markov} chain {Monte Carlo} when running "
-        "many short chains",
-        "Bayesian Analysis",
-        "doi:10.1214/24-BA1453",
-    ),
-}
-"""What is cited, by its key."""
+from pymc_logz.trees.sources import SOURCES, Source
 
 OF_KIND = {
-    **dict.fromkeys((HAIS, HAIS_STEP, PER_DATUM), ("sohldickstein2012", "neal2001")),
-    HAIS_BOTH: ("sohldickstein2012", "neal2001", "grosse2015"),
-    **dict.fromkeys(
-        (TEMPERED, TEMPERED_STEP, TRACKED, TRACKED_MOMENT), ("carlson2016", "marinari1992")
-    ),
-    CONSTRAINED_STEP: ("graham2017",),
-    MANIFOLD_BRIDGED: ("graham2017", "meng1996"),
+    **dict.fromkeys((HAIS, PER_DATUM), ("sohldickstein2012", "neal2001", "vehtari2024")),
+    HAIS_STEP: ("sohldickstein2012", "neal2001", "andrieu2010", "vehtari2024"),
+    HAIS_BOTH: ("sohldickstein2012", "neal2001", "grosse2015", "vehtari2024"),
+    **dict.fromkeys((TEMPERED, TEMPERED_STEP), ("carlson2016", "marinari1992")),
+    **dict.fromkeys((TRACKED, TRACKED_MOMENT), ("carlson2016", "marinari1992", "zwanzig1954")),
+    **dict.fromkeys((CONSTRAINED_STEP, MANIFOLD_BRIDGED), ("graham2017",)),
     HMC: ("duane1987", "margossian2024"),
     IMPORTANCE: ("vehtari2024",),
 }
+"""Of what made the draws."""
+OF_METHOD = {
+    "abc_rejection": ("pritchard1999", "graham2017"),
+    "abc_mcmc": ("marjoram2003", "graham2017"),
+    "abc_slice": ("murray2010", "murray2016", "graham2017"),
+    "raise_log_likelihood": ("burda2015",),
+}
+"""Of the setting ``method``, where kinds do not tell."""
+OF_REFERENCE = {
+    "learned": ("peel2000",),
+    "draws": ("peel2000",),
+    "nested_laplace": ("rue2009",),
+    "model": ("gelman1998",),
+    "machines": ("grosse2013",),
+}
+"""Of what a path starts from; Student-t mixtures are fitted to rows."""
+OF_KERNEL = {
+    "Langevin": ("roberts1996",),
+    "RandomWalk": ("metropolis1953",),
+    "IntegerWalk": ("metropolis1953",),
+    "Slice": ("neal2003",),
+    "Gibbs": ("geman1984",),
+    "BlockGibbs": ("geman1984", "salakhutdinov2008"),
+}
+"""Of moves, the parts of composed ones too; Hamiltonian ones are those of the method."""
 OF_ESTIMATOR = {
+    "hais": ("sohldickstein2012", "neal2001"),
+    "rts": ("carlson2016",),
     "bar": ("bennett1976",),
     "bar_chain": ("bennett1976",),
     "mbar": ("shirts2008",),
+    "ts": ("geyer1995",),
     "stepping_stone": ("xie2011",),
     "stepping_stone_reverse": ("xie2011",),
+    **dict.fromkeys(
+        ("ti_trapezoid", "ti_simpson", "ti_rb", "ti_marginal", "ti_left", "ti_right"),
+        ("gelman1998",),
+    ),
     "ti_corrected": ("friel2014", "gelman1998"),
-    "bridge": ("meng1996", "meng2002", "gronau2017"),
-    "manifold_bridge": ("graham2017", "meng1996"),
+    "bridge": ("meng1996", "gronau2017"),
+    "manifold_bridge": ("zappa2018", "meng1996"),
     "importance": ("vehtari2024",),
 }
+WARP = ("meng2002", "gronau2019")
+"""Of bridges whose posterior is mirrored and standardised."""
 
 
 def cite(tree: xr.DataTree) -> str:
@@ -234,7 +93,9 @@ def cite(tree: xr.DataTree) -> str:
     Returns
     -------
     str
-        BibTeX entries, the method's own first; empty where nothing of this package was used.
+        BibTeX entries, the method's own first, and those of what it started from, its moves and
+        its estimators; empty where nothing of this package was used, or where draws do not tell
+        (`PartialMomentumHMC`).
 
     Raises
     ------
@@ -251,18 +112,48 @@ def cite(tree: xr.DataTree) -> str:
     >>> print(lz.cite(lz.sample_hais(model=model, random_seed=1, progressbar=False))[:27])
     @article{sohldickstein2012,
     """
-    keys = [*OF_KIND.get(kind_of(tree), ())]
-    settings = json.loads(tree.attrs.get("settings", "{}"))
-    if settings.get("betas") == "adaptive":
-        keys.append("zhou2016")
-    if settings.get("exchange") == "swap":
-        keys.append("syed2022")
+    own = kind_of(tree)
+    settings = _settings_of(tree)
+    # log p(x) by a log Z that any method may have found: the name of its estimator tells
+    kind = None if settings.get("method") == "log_density" else own
+    keys = [*OF_KIND.get(kind or "", ()), *_of_settings(settings)]
     if "evidence" in tree.children:
         group = tree["evidence"].to_dataset()
+        keys.extend(OF_REFERENCE.get(group.attrs.get("reference", ""), ()))
+        if "summed_out" in group.attrs:
+            keys.append("zhang1996")
+        if " funnel" in group.attrs.get("reference_reason", ""):
+            keys.append("papaspiliopoulos2007")
         names: Any = group[ESTIMATOR].values.ravel() if ESTIMATOR in group.coords else []
         for name in map(str, names):
-            keys.extend(OF_ESTIMATOR.get(name, ("gelman1998",) if name[:3] == "ti_" else ()))
+            keys.extend(OF_ESTIMATOR.get(name, ()))
+        if group.attrs.get("bridge_method") == "warp3":
+            keys.extend(WARP)
     return "\n\n".join(_entry(key, SOURCES[key]) for key in dict.fromkeys(keys))
+
+
+def _settings_of(tree: xr.DataTree) -> Mapping[str, Any]:
+    """Settings at the root; none if a tree of another sampler has something else there."""
+    try:
+        settings = json.loads(tree.attrs.get("settings", "{}"))
+    except (TypeError, ValueError):
+        return {}
+    return settings if isinstance(settings, dict) else {}
+
+
+def _of_settings(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Keys of what settings tell."""
+    yield from OF_METHOD.get(settings.get("method", ""), ())
+    if settings.get("betas") == "adaptive":
+        yield "zhou2016"
+    if settings.get("exchange") == "swap":
+        yield "syed2022"
+    kernel = settings.get("kernel")
+    if isinstance(kernel, dict):
+        # parts of a composed kernel are kept as Python writes them
+        named = {str(kernel.get("name")), *re.findall(r"(\w+)\(", str(kernel))}
+        for name in sorted(named & set(OF_KERNEL)):
+            yield from OF_KERNEL[name]
 
 
 def _entry(key: str, source: Source) -> str:
