@@ -40,6 +40,7 @@ from pymc_logz.trees.kinds import (
     LEVELS,
     LOG_WEIGHTS,
     ROWS,
+    TEMPERED_SUMS,
     kind_of,
     material_of,
 )
@@ -153,6 +154,12 @@ def evidence(
     if kwargs:
         raise TypeError(
             f"{sorted(kwargs)} apply only when a model is given, not a DataTree with a log Z"
+        )
+    if methods is not None and kind_of(idata) == TEMPERED_SUMS:
+        raise ValueError(
+            f"methods={methods!r} needs the draws of a tempered run, and this one kept their sums, "
+            "which are enough for RTS alone, the estimate that the tree has: run "
+            "sample_tempered(keep='draws')"
         )
     if methods is not None and material != LEVELS:
         raise ValueError(f"methods={methods!r} applies to a DataTree of sample_tempered only")

@@ -23,7 +23,7 @@ from pymc_logz.runners.records import Codec
 from pymc_logz.tempered.energies import run_energy as tempered_energy
 from pymc_logz.tempered.run import run_tempered
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, TEMPERED, kind_of
+from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, TEMPERED, TEMPERED_SUMS, kind_of
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -139,7 +139,7 @@ def checkpoint_of(tree: xr.DataTree, given: str | os.PathLike | None) -> str | o
     """
     if not isinstance(tree, xr.DataTree):
         raise TypeError(f"idata is a {type(tree).__name__}, and must be a DataTree of a run")
-    if kind_of(tree) not in (HAIS, HAIS_BOTH, TEMPERED):
+    if kind_of(tree) not in (HAIS, HAIS_BOTH, TEMPERED, TEMPERED_SUMS):
         raise ValueError(
             f"idata is of kind {kind_of(tree)!r}; only runs of sample_hais and sample_tempered can "
             "be added to"

@@ -107,8 +107,7 @@ class TemperedDraws:
     @property
     def block_length(self) -> int:
         """Draws per block, so that the blocks of all walkers fit in little memory."""
-        n_walkers, n = self.level.shape
-        return -(-n // max(1, MAX_BLOCKS // n_walkers))
+        return length_of_blocks(*self.level.shape)
 
     def log_tilt(self, log_ratio: np.ndarray) -> np.ndarray:
         """``beta_k * log_ratio`` of n draws, shape (n, K), where ``0 * -inf = 0``."""
@@ -175,6 +174,11 @@ class TemperedDraws:
         return sums.reshape(n_walkers, n_blocks, self.n_levels)
 
 
+def length_of_blocks(n_walkers: int, n_draws: int) -> int:
+    """Draws per block of walkers with so many draws each."""
+    return -(-n_draws // max(1, MAX_BLOCKS // n_walkers))
+
+
 def shares(log_weight: np.ndarray) -> np.ndarray:
     """Weights of each row as shares of their sum, shape (n, K); overwrites the argument.
 
@@ -187,10 +191,10 @@ def shares(log_weight: np.ndarray) -> np.ndarray:
 
 
 def _check_draws(level: np.ndarray, log_ratio: np.ndarray, n_levels: int) -> None:
-    if level.ndim != 2 or level.shape != log_ratio.shape or level.size < 2:
+    if level.ndim != 2 or level.shape != log_ratio.shape or level.size < 1:
         raise ValueError(
             f"level has shape {level.shape} and log_ratio {log_ratio.shape}; both must be "
-            "(walkers, draws) with at least 2 entries: reshape a single walker to (1, draws)"
+            "(walkers, draws) with at least one entry: reshape a single walker to (1, draws)"
         )
     if level.dtype.kind not in "iu" or level.min() < 0 or level.max() >= n_levels:
         raise ValueError(

@@ -1,13 +1,50 @@
 """RTS while a run goes on: sums of the levels' probabilities, and no draws."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
-from pymc_logz.arguments import check_betas
-from pymc_logz.estimators.curve import LogZCurve
-from pymc_logz.estimators.draws import TemperedDraws
+from pymc_logz.arguments import check_betas, check_whole
+from pymc_logz.estimators.curve import MIN_VISITS, LogZCurve, empty_curve
+from pymc_logz.estimators.draws import CHUNK_ELEMENTS, TemperedDraws
 from pymc_logz.estimators.tempering import effective_size, level_law_curve, rts_bias
+
+
+class LevelSums(NamedTuple):
+    """What is kept of the draws of W walkers: sums over B blocks of consecutive draws."""
+
+    n_draws: int
+    """Of each walker."""
+    share: np.ndarray
+    """Sums of q(k | x), shape (W, B, K)."""
+    square: np.ndarray
+    """Sums of its square, shape (W, B, K)."""
+    visits: np.ndarray | None
+    """Draws at each level, of all walkers, if levels were told; shape (K,)."""
+    n_outside: int
+    """Draws outside the support of the target, of all walkers."""
+    n_infinite: int
+    """Draws whose log ratio is inf."""
+
+    @property
+    def mean_share(self) -> np.ndarray:
+        """Mean of q(k | x) over all draws: c_k of the source, shape (K,)."""
+        return self.share.sum(axis=(0, 1)) / (len(self.share) * self.n_draws)
+
+
+def joined(parts: Sequence[LevelSums]) -> LevelSums:
+    """Sums of several batches of walkers, all with as many draws, as those of one."""
+    visits = [part.visits for part in parts if part.visits is not None]
+    return LevelSums(
+        parts[0].n_draws,
+        np.concatenate([part.share for part in parts]),
+        np.concatenate([part.square for part in parts]),
+        np.sum(visits, axis=0) if visits else None,
+        sum(part.n_outside for part in parts),
+        sum(part.n_infinite for part in parts),
+    )
 
 
 @dataclass(eq=False)
@@ -16,7 +53,9 @@ class RunningRTS:
 
     Memory is K numbers for each walker, however long the run; in `TemperedDraws` it is two for
     each draw. The error is that between walkers, which holds however slowly each of them travels,
-    and is a rough guess for fewer than 30 of them (``"short_run"``).
+    and is a rough guess for fewer than 30 of them (``"short_run"``). Sums over blocks of draws
+    tell autocorrelation, too: then log Z, error and status are those of `rts` on all draws with
+    blocks as long.
 
     Parameters
     ----------
@@ -26,6 +65,8 @@ class RunningRTS:
         Log of the prior weight of each level, up to a constant, shape (K,).
     log_z_hat
         Guess of log Z by which levels are drawn, shape (K,); the same all along.
+    block_length
+        Consecutive draws of a walker that are summed together; None for all of them.
 
     Raises
     ------
@@ -54,41 +95,62 @@ class RunningRTS:
     betas: np.ndarray
     log_prior: np.ndarray
     log_z_hat: np.ndarray
-    n_draws: int = field(default=0, init=False)
-    """Draws of each walker so far."""
-    sums: np.ndarray | None = field(default=None, init=False)
-    """Sums of q(k | x) of each walker, shape (W, K)."""
-    squares: np.ndarray = field(default_factory=lambda: np.zeros(2), init=False)
-    """Sums of the squares of q at the two ends, over all walkers."""
+    block_length: int | None = None
+    seen: LevelSums | None = field(default=None, init=False)
+    """What there is so far; never changed in place."""
 
     def __post_init__(self) -> None:
         self.betas = check_betas(self.betas)
+        if self.block_length is not None:
+            check_whole(1, block_length=self.block_length)
 
-    def add(self, log_ratio: np.ndarray) -> None:
+    def add(self, log_ratio: np.ndarray, level: np.ndarray | None = None) -> None:
         """Count draws of all walkers.
 
         Parameters
         ----------
         log_ratio
             Shape (W, n), -inf outside the support of the target.
+        level
+            Level at which each was made, shape (W, n), the same way each time: visits are counted,
+            and there is no number if an end of the ladder has less than two.
 
         Raises
         ------
         ValueError
-            If there are other walkers than before, or an entry is NaN.
+            If there are other walkers than before, an entry is NaN, or a level is out of range.
         """
         log_ratio = np.asarray(log_ratio, dtype=float)
-        draws = self._draws(log_ratio)
-        q = draws.level_given(draws.log_ratio.ravel(), draws.segment.ravel())
-        new = q.reshape(*log_ratio.shape, -1).sum(axis=1)
-        if self.sums is not None and self.sums.shape != new.shape:
+        draws = self._draws(log_ratio, level)
+        (n_walkers, n), k = log_ratio.shape, self.betas.size
+        nothing = np.zeros((n_walkers, 0, k))
+        seen = self.seen or LevelSums(0, nothing, nothing, None, 0, 0)
+        if len(seen.share) != n_walkers:
             raise ValueError(
-                f"log_ratio has shape {log_ratio.shape}, but there were {len(self.sums)} walkers "
+                f"log_ratio has shape {log_ratio.shape}, but there were {len(seen.share)} walkers "
                 "before; give all walkers each time"
             )
-        self.sums = new if self.sums is None else self.sums + new
-        self.squares = self.squares + (q[:, [0, -1]] ** 2).sum(axis=0)
-        self.n_draws += log_ratio.shape[1]
+        numbers = seen.n_draws + np.arange(n)
+        block = numbers // self.block_length if self.block_length else np.zeros(n, dtype=int)
+        missing = max(0, block[-1] + 1 - seen.share.shape[1])
+        wider = ((0, 0), (0, missing), (0, 0))
+        share, square = np.pad(seen.share, wider), np.pad(seen.square, wider)
+        span = max(1, CHUNK_ELEMENTS // (n_walkers * k))
+        for first in range(0, n, span):
+            some = slice(first, first + span)
+            q = draws.level_given(*draws.flat(slice(None), some)).reshape(n_walkers, -1, k)
+            starts = np.flatnonzero(np.diff(block[some], prepend=-1))
+            into = block[some][starts]
+            share[:, into] += np.add.reduceat(q, starts, axis=1)
+            square[:, into] += np.add.reduceat(q**2, starts, axis=1)
+        self.seen = LevelSums(
+            seen.n_draws + n,
+            share,
+            square,
+            None if level is None else draws.visits + (0 if seen.visits is None else seen.visits),
+            seen.n_outside + int(np.isneginf(log_ratio).sum()),
+            seen.n_infinite + int(np.isposinf(log_ratio).sum()),
+        )
 
     @property
     def level_share(self) -> np.ndarray:
@@ -99,31 +161,44 @@ class RunningRTS:
         ValueError
             If there are no draws yet.
         """
-        return self._sums().sum(axis=0) / (len(self._sums()) * self.n_draws)
+        return self._seen().mean_share
 
     @property
     def curve(self) -> LogZCurve:
-        """Log Z at each level, as of `rts`, with errors from the differences between walkers.
+        """Log Z at each level, as of `rts`, with errors that the sums tell.
 
         Raises
         ------
         ValueError
             If there are no draws yet.
         """
-        sums = self._sums()[:, None, :]
-        total = sums.sum(axis=(0, 1))
+        seen = self._seen()
         # one draw a walker stands for all of them, which are in the sums
-        stand_in = self._draws(np.zeros((len(sums), 1)))
-        details = {"level_share": self.level_share, "bias": rts_bias(sums)}
+        stand_in = self._draws(np.zeros((len(seen.share), 1)))
+        if status := self._obstacle():
+            return empty_curve("rts", stand_in, status)
+        ends = [0, -1]
+        total, squares = (part.sum(axis=(0, 1))[ends] for part in (seen.share, seen.square))
+        details = {"level_share": self.level_share, "bias": rts_bias(seen.share)}
         details["autocorrelation_time"] = np.array(np.nan)  # which sums do not tell
-        ess = effective_size(total[[0, -1]], self.squares)
-        return level_law_curve("rts", stand_in, sums / self.n_draws, ess, details)
+        ess = effective_size(total, squares)
+        return level_law_curve("rts", stand_in, seen.share / seen.n_draws, ess, details)
 
-    def _sums(self) -> np.ndarray:
-        if self.sums is None:
+    def _seen(self) -> LevelSums:
+        if self.seen is None:
             raise ValueError("there are no draws yet; add some")
-        return self.sums
+        return self.seen
 
-    def _draws(self, log_ratio: np.ndarray) -> TemperedDraws:
-        level = np.zeros(log_ratio.shape, dtype=int)
+    def _obstacle(self) -> str | None:
+        """As `pymc_logz.estimators.curve.obstacle`."""
+        seen = self._seen()
+        if seen.n_infinite:
+            return "infinite_weight"
+        if seen.n_outside == len(seen.share) * seen.n_draws:
+            return "no_support"
+        few = seen.visits is not None and seen.visits[[0, -1]].min() < MIN_VISITS
+        return "unvisited_level" if few else None
+
+    def _draws(self, log_ratio: np.ndarray, level: np.ndarray | None = None) -> TemperedDraws:
+        level = np.zeros(log_ratio.shape, dtype=int) if level is None else level
         return TemperedDraws(level, log_ratio, self.betas, self.log_prior, self.log_z_hat)

@@ -1,19 +1,23 @@
 """Tempered chains as jobs: a climb, a walk to forget it, and a walk that is kept."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
 
+from pymc_logz.estimators.draws import length_of_blocks
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
+from pymc_logz.runners.exchange import Tables
 from pymc_logz.runners.jobs import Enough, changed_values, generator_at, state_of, with_changes
 from pymc_logz.runners.packing import mapped
 from pymc_logz.runners.temper import TemperBlock, Walk
-from pymc_logz.runners.walking import Walking, walk_on
+from pymc_logz.runners.walking import Walking, walk_on, whole_walk
 from pymc_logz.runners.work import Work
 from pymc_logz.tempered.settings import TemperedSettings
+from pymc_logz.tempered.sums import N_LOOKS, WalkSums, added, no_sums
 from pymc_logz.tempered.warm_up import (
     Climbing,
     Ladder,
@@ -25,6 +29,8 @@ from pymc_logz.tempered.warm_up import (
 
 MAX_POSITIONS = 2**24
 """Numbers of a chain's positions that are kept to choose the posterior's draws from."""
+BLOCKS_TOGETHER = 16
+"""Blocks of iterations that are summed at a time, while the next one is computed."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,8 @@ class TemperCourse:
     """Iterations that are kept."""
     every: int
     """Positions of every so many of them are kept."""
+    block_length: int | None = None
+    """Draws of a walker whose sums are kept in place of them; None keeps the draws."""
 
     @property
     def work(self) -> Work:
@@ -88,6 +96,10 @@ class TemperJob:
     """After that."""
     keeping: Walking | None = None
     """In the end."""
+    sums: WalkSums | None = None
+    """Of the draws so far, where no draws are kept."""
+    left: Walk | None = None
+    """Iterations of the last block that nobody has asked for yet."""
     n_evaluations: int = 0
     """Evaluations of the model so far."""
 
@@ -144,6 +156,8 @@ class TemperJob:
             # draws that were made for one walk are not those of the next
             job = replace(job, forgetting=None, keeping=Walking(0, forgetting.walkers))
         assert job.keeping is not None
+        if course.block_length is not None:
+            return job._summing(course, tables, rng, enough, report), None
         keeping, part = walk_on(
             block,
             job.keeping,
@@ -155,6 +169,51 @@ class TemperJob:
             enough=enough,
         )
         return replace(job, keeping=_plain(keeping), rng=state_of(rng)), part
+
+    def summed(self, course: TemperCourse) -> "TemperJob":
+        """The same chain with all iterations in its sums that are asked for."""
+        sums, left = self.sums, self.left
+        if left is None or (sums is not None and sums.levels.n_draws == course.draws):
+            return self
+        assert course.block_length is not None
+        if sums is None:
+            sums = no_sums(course.ladder, course.block.n_walkers, course.block.path.n_dims)
+        of_run = course.ladder, course.block_length
+        sums, left = added(sums, *of_run, left, course.every, course.draws)
+        return replace(self, sums=sums, left=left)
+
+    def _summing(
+        self,
+        course: TemperCourse,
+        tables: Tables,
+        rng: np.random.Generator,
+        enough: Enough | None,
+        report: Any,
+    ) -> "TemperJob":
+        """Walkers further on, and sums of what they did, a few blocks at a time."""
+        job = self
+        assert job.keeping is not None
+        while job.keeping.n_made < course.draws:
+            n_blocks = count(1)
+
+            def some(n_blocks: Iterator[int] = n_blocks) -> bool:
+                return next(n_blocks) >= BLOCKS_TOGETHER or (enough is not None and enough())
+
+            keeping, part = walk_on(
+                course.block,
+                job.keeping,
+                tables,
+                course.draws,
+                rng,
+                every=course.every,
+                report=report,
+                enough=some,
+            )
+            left = part if job.left is None else whole_walk([job.left, part])
+            job = replace(job, keeping=_plain(keeping), left=left).summed(course)
+            if enough is not None and enough():
+                break
+        return replace(job, rng=state_of(rng))
 
 
 def _plain(walking: Walking) -> Walking:
@@ -179,9 +238,13 @@ class Frozen:
 
 def course_of(frozen: Frozen, settings: TemperedSettings) -> TemperCourse:
     """What all chains have in common."""
-    numbers = settings.draws * frozen.block.n_walkers * frozen.block.path.n_dims
-    every = min(settings.draws, -(-numbers // MAX_POSITIONS))
-    return TemperCourse(frozen.block, frozen.ladder, settings.tune, settings.n_kept, every)
+    n_walkers, draws, length = frozen.block.n_walkers, settings.draws, None
+    if settings.keep == "sums":
+        every = max(1, draws // N_LOOKS)
+        length = length_of_blocks(settings.chains * n_walkers, draws)
+    else:
+        every = min(draws, -(-draws * n_walkers * frozen.block.path.n_dims // MAX_POSITIONS))
+    return TemperCourse(frozen.block, frozen.ladder, settings.tune, settings.n_kept, every, length)
 
 
 def walking_block(

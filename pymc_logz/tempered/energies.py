@@ -1,7 +1,7 @@
 """Simulated and parallel tempering of an energy made of bits, by block Gibbs moves."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -15,19 +15,12 @@ from pymc_logz.pilot.planning import walk as pilot_walk
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar, report_beta
-from pymc_logz.runners.temper import Walk
 from pymc_logz.seeds import generators_from
 from pymc_logz.tempered.chains import Frozen
 from pymc_logz.tempered.keeping import CLASSES, warmed_once
-from pymc_logz.tempered.run import (
-    LEVELS_PER_STAGE,
-    measured,
-    posterior_datasets,
-    run_chains,
-    warm_up,
-)
+from pymc_logz.tempered.measuring import Chains, measured, posterior_datasets
+from pymc_logz.tempered.run import LEVELS_PER_STAGE, run_chains, warm_up
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.trees.kinds import TEMPERED
 from pymc_logz.trees.layout import RunRecord, evidence_dataset, make_tree
 
 UNLABELLED: dict[str, Any] = {"coords": {}, "dims": None}
@@ -56,14 +49,14 @@ def run_energy(
         warmed = partial(warm_up, block, plan, settings, rngs.pilot, compile_kwargs, progress)
         frozen = warmed_once(warmed, block, plan, settings, rngs.pilot, compile_kwargs)
         tuned, pilot_work = time.perf_counter(), block.work.done
-        walks = run_chains(frozen, settings, rngs.run, progress)
+        chains = run_chains(frozen, settings, rngs.run, progress)
     cost = {
         "compile_time": compiled - started + frozen.compile_time,
         "tuning_time": tuned - compiled - frozen.compile_time,
         "sampling_time": time.perf_counter() - tuned,
         **block.work.record(pilot_work, block.kernel),
     }
-    return _collect(energy, frozen, walks, settings, rngs.run, cost)
+    return _collect(energy, frozen, chains, settings, rngs.run, cost)
 
 
 def energy_levels(
@@ -86,13 +79,13 @@ def energy_levels(
 def _collect(
     energy: BinaryEnergy,
     frozen: Frozen,
-    walks: Sequence[Walk],
+    chains: Chains,
     settings: TemperedSettings,
     rng: np.random.Generator,
     cost: Mapping[str, float],
 ) -> xr.DataTree:
-    ladder, draws, curve, tempering = measured(frozen, walks, settings)
-    block = frozen.block
+    found, block = measured(frozen, chains, settings), frozen.block
+    ladder, curve = found.ladder, found.curve
     attrs = RunRecord(block.compiled, block.path.batching, 1.0, cost).attrs(
         n_levels=ladder.n_levels,
         n_walkers=block.n_walkers,
@@ -101,10 +94,11 @@ def _collect(
         reference_reason="energies start from independent bits",
     )
     groups = {
-        **posterior_datasets(energy.named, UNLABELLED, walks, draws, settings, rng),
-        "tempering": tempering,
+        **posterior_datasets(energy.named, UNLABELLED, found, settings, rng),
+        "tempering": found.tempering,
         "evidence": evidence_dataset([curve.estimate], attrs),
     }
-    groups["posterior"].attrs |= {"weight_ess": curve.weight_ess, **cost}
-    tree = make_tree(groups, {**settings.record(), "energy": energy.name, **attrs}, TEMPERED)
+    if "posterior" in groups:
+        groups["posterior"].attrs |= {"weight_ess": curve.weight_ess, **cost}
+    tree = make_tree(groups, {**settings.record(), "energy": energy.name, **attrs}, found.kind)
     return settings.running.noted(tree)

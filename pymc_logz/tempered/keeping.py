@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_logz.estimators.running import LevelSums
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.keeping import CLASSES as OF_PLANS
 from pymc_logz.pilot.keeping import once
@@ -16,9 +17,22 @@ from pymc_logz.runners.temper import TemperBlock, Walk, Walkers
 from pymc_logz.runners.walking import Walking
 from pymc_logz.tempered.chains import Frozen, TemperJob, walking_block
 from pymc_logz.tempered.settings import TemperedSettings
+from pymc_logz.tempered.sums import WalkSums
 from pymc_logz.tempered.warm_up import Climbing, Ladder, Round, Rounds
 
-CLASSES = (*OF_PLANS, Climbing, Ladder, Round, Rounds, TemperJob, Walk, Walkers, Walking)
+CLASSES = (
+    *OF_PLANS,
+    Climbing,
+    Ladder,
+    LevelSums,
+    Round,
+    Rounds,
+    TemperJob,
+    Walk,
+    Walkers,
+    Walking,
+    WalkSums,
+)
 """What the records of tempered runs are made of."""
 
 Placed = tuple[Block, Plan, Reference]

@@ -16,6 +16,7 @@ from pymc_logz.tempered.diagnostics import (
     rejection_rates,
     round_trips,
 )
+from pymc_logz.tempered.sums import SummedChains, rhat_of_sums
 from pymc_logz.tempered.warm_up import Ladder, Round, level_share
 from pymc_logz.trees.layout import dataset_of, with_units
 
@@ -101,6 +102,58 @@ def tempering_dataset(
         },
     )
     dataset.attrs["barrier"] = float(np.nansum(per_level["rejection_rate"]))
+    return with_units(dataset)
+
+
+def sums_dataset(
+    summed: SummedChains, ladder: Ladder, curve: LogZCurve, history: Sequence[Round] = ()
+) -> xr.Dataset:
+    """Group ``tempering`` of a run of which sums are kept; arguments as of `tempering_dataset`."""
+    chains = summed.parts
+    n_levels, (n_walkers, _, _) = ladder.n_levels, chains[0].levels.share.shape
+    n_draws = chains[0].levels.n_draws
+    trips = np.stack([one.round_trips for one in chains])
+    visits = np.stack([np.asarray(one.levels.visits) for one in chains])
+    with np.errstate(invalid="ignore"):
+        acceptance = np.stack([one.accepted for one in chains]) / visits
+    per_level = {
+        "log_prior": ladder.log_prior,
+        "log_z_hat": ladder.log_z_hat,
+        "log_z": curve.log_z,
+        "mcse": curve.mcse,
+        "log_z_bias": curve.details.get("bias", np.full(n_levels, np.nan)),
+        "step_size": ladder.step_size,
+        "rhat": rhat_of_sums(summed.levels),
+    }
+    per_chain = {
+        "visits": visits,
+        "visit_share": visits / (n_walkers * n_draws),
+        "occupancy": np.stack([one.levels.mean_share for one in chains]),
+        "acceptance_rate": acceptance,
+    }
+    covariance: dict[str, Any] = {}
+    if n_levels <= MAX_MATRIX:
+        covariance = {"log_z_covariance": (("stage", "other_stage"), curve.covariance)}
+    share_sum = np.stack([one.levels.share.sum(axis=1) for one in chains])
+    dataset = xr.Dataset(
+        {
+            "share_sum": (("chain", "walker", "stage"), share_sum),
+            **{name: ("stage", values) for name, values in per_level.items()},
+            **{name: (("chain", "stage"), values) for name, values in per_chain.items()},
+            **covariance,
+            **_by_round(history),
+            "round_trips": (("chain", "walker"), trips),
+            "round_trip_rate": ("chain", trips.mean(axis=1) / n_draws),
+            "n_nan_log_ratio": ("chain", np.array([one.n_nan for one in chains])),
+        },
+        coords={
+            "chain": np.arange(len(chains)),
+            "walker": np.arange(n_walkers),
+            "stage": np.arange(n_levels),
+            "beta": ("stage", ladder.betas),
+        },
+    )
+    dataset.attrs["n_draws"] = n_draws
     return with_units(dataset)
 
 

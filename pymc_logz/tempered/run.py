@@ -1,19 +1,15 @@
 """One tempered run: from a prepared model to frozen levels, chains of walkers, and a DataTree."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
-from pymc_logz.errors import STATUS_SENTENCES, says_if_interrupted, warn
-from pymc_logz.estimators.curve import LogZCurve
-from pymc_logz.estimators.draws import TemperedDraws
-from pymc_logz.estimators.multistate import mbar
-from pymc_logz.estimators.tempering import rao_blackwell_log_weight, rts
+from pymc_logz.errors import says_if_interrupted, warn
 from pymc_logz.models.flat import constrain, model_labels
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
@@ -33,29 +29,31 @@ from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walking_block
 from pymc_logz.tempered.diagnostics import walker_doubts
 from pymc_logz.tempered.keeping import CLASSES, placed_once, warmed_once
-from pymc_logz.tempered.results import draws_of, tempered_draws_dataset, tempering_dataset
+from pymc_logz.tempered.measuring import (
+    Chains,
+    at_the_end,
+    curve_of,
+    measured,
+    posterior_datasets,
+)
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.tempered.warm_up import Ladder, climb, make_ladder, run_rounds
+from pymc_logz.tempered.sums import SummedChains
+from pymc_logz.tempered.warm_up import climb, make_ladder, run_rounds
 from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_doubts
-from pymc_logz.trees.kinds import TEMPERED
 from pymc_logz.trees.layout import (
     RunRecord,
     data_datasets,
-    dataset_of,
     evidence_dataset,
     make_tree,
-    with_units,
 )
 from pymc_logz.trees.modes import mode_doubts
 from pymc_logz.trees.tails import tail_doubts
-from pymc_logz.weights import resampled
 
 if TYPE_CHECKING:
     import pymc as pm
 
 LEVELS_PER_STAGE = 2
 """Levels of an adaptive ladder per stage of the pilot: about one swap in four is rejected."""
-MIN_ROUND_TRIPS = 10
 N_OF_COMPONENTS = 2**11
 """Draws of a reference that a mode is looked for beside."""
 LARGE_DEVIATION = 0.5
@@ -87,7 +85,7 @@ def run_tempered(
         warmed = partial(warm_up, block, plan, settings, rngs.pilot, compile_kwargs, progress)
         frozen = warmed_once(warmed, block, plan, settings, rngs.pilot, compile_kwargs, prepared)
         tuned, pilot_work = time.perf_counter(), block.work.done
-        walks = run_chains(frozen, settings, rngs.run, progress)
+        chains = run_chains(frozen, settings, rngs.run, progress)
     cost = {
         "compile_time": compiled - started + frozen.compile_time,
         "tuning_time": tuned - compiled - frozen.compile_time,
@@ -95,14 +93,14 @@ def run_tempered(
         **block.work.record(pilot_work, block.kernel),
     }
     doubts = []
-    if len(rows := at_the_end(walks)):
+    if len(rows := at_the_end(chains)):
         doubts = tail_doubts(prepared.flat, of_prior.densities, rows, rngs.checks)
         if reference.taken == "draws":  # no pilot has come from the prior
             # few walkers reach what the components lack, and those that do hide it
             of_components = reference.draws_of_components(rngs.checks, N_OF_COMPONENTS)
-            log_z = float(rts(draws_of(frozen.ladder, walks)).log_z[-1])
+            log_z = float(curve_of(frozen.ladder, chains).log_z[-1])
             doubts += mode_doubts(prepared, of_prior.densities, of_components, log_z, rngs.checks)
-    return collect(prepared, frozen, reference, walks, settings, rngs.run, cost, doubts)
+    return collect(prepared, frozen, reference, chains, settings, rngs.run, cost, doubts)
 
 
 @says_if_interrupted("levels were being tuned")
@@ -191,7 +189,7 @@ def without_gaps(reference: Reference) -> Reference:
 
 def run_chains(
     frozen: Frozen, settings: TemperedSettings, rng: np.random.Generator, progress: Any
-) -> list[Walk]:
+) -> Chains:
     """Walk in independent chains from fresh draws of the reference, one generator each."""
     block, generators = frozen.block, spawn_generators(rng, settings.chains)
     # prior draws share one compiled function, so they are made here, chain by chain
@@ -207,6 +205,8 @@ def run_chains(
         for start, rng in zip(starts, generators, strict=True)
     ]
     outcomes = finished(settings.how.run("chains", course, jobs, report))
+    if settings.keep == "sums":
+        return SummedChains([one.job.summed(course).sums for one in outcomes])
     return [whole_walk(one.parts, course.draws, course.every) for one in outcomes]
 
 
@@ -225,42 +225,19 @@ def run_chain(
     return whole_walk([walked], course.draws, course.every)
 
 
-class Measured(NamedTuple):
-    """What the draws of a run say of its levels."""
-
-    ladder: Ladder
-    draws: TemperedDraws
-    curve: LogZCurve
-    tempering: xr.Dataset
-    """Group of that name."""
-
-
-def measured(frozen: Frozen, walks: Sequence[Walk], settings: TemperedSettings) -> Measured:
-    """Log Z at every level, after a warning of what speaks against it."""
-    ladder = frozen.ladder
-    draws = draws_of(ladder, walks)
-    # swaps hold one walker at each level, whatever the constants
-    curve = rts(draws) if settings.exchange == "gibbs" else mbar(draws)
-    if settings.exchange == "swap" and curve.usable:
-        ladder = replace(ladder, log_z_hat=curve.log_z)
-        draws = replace(draws, log_z_hat=curve.log_z)
-    tempering = tempering_dataset(walks, ladder, draws, curve, frozen.rounds.history)
-    warn_of_run(walks, tempering, curve)
-    return Measured(ladder, draws, curve, tempering)
-
-
 def collect(
     prepared: Prepared,
     frozen: Frozen,
     reference: Reference,
-    walks: Sequence[Walk],
+    chains: Chains,
     settings: TemperedSettings,
     rng: np.random.Generator,
     cost: Mapping[str, float],
     doubts: list[Doubt],
 ) -> xr.DataTree:
     """The DataTree of a run."""
-    ladder, draws, curve, tempering = measured(frozen, walks, settings)
+    found = measured(frozen, chains, settings)
+    ladder, curve, tempering = found.ladder, found.curve, found.tempering
     doubts = [*doubts, *walker_doubts(tempering["rhat"].to_numpy())]
     warn_of_doubts(doubts)
     doubts = [*doubts, *prior_doubts(prepared.prior_doubt)]  # of which the check has warned
@@ -275,75 +252,14 @@ def collect(
         **noted(doubts),
     )
     groups = {
-        **posterior_datasets(*_names(prepared), walks, draws, settings, rng),
+        **posterior_datasets(*_names(prepared), found, settings, rng),
         "tempering": tempering,
         "evidence": evidence_dataset(estimates, attrs),
         **data_datasets(prepared.flat),
     }
-    groups["posterior"].attrs |= {"weight_ess": curve.weight_ess, **cost}
-    return settings.running.noted(make_tree(groups, {**settings.record(), **attrs}, TEMPERED))
-
-
-def at_the_end(walks: Sequence[Walk]) -> np.ndarray:
-    """Positions that were kept at beta = 1, shape (n, d)."""
-    found, top = [], max(int(one.level.max()) for one in walks)
-    for one in walks:
-        every = one.level.shape[0] // one.position.shape[0]
-        level = one.level[every - 1 :: every][: len(one.position)]
-        found.append(one.position[level == top])
-    return np.concatenate(found)
-
-
-def posterior_datasets(
-    named: Callable[[np.ndarray], Mapping[str, np.ndarray]],
-    labels: Mapping[str, Any],
-    walks: Sequence[Walk],
-    draws: TemperedDraws,
-    settings: TemperedSettings,
-    rng: np.random.Generator,
-) -> dict[str, xr.Dataset]:
-    """Groups ``posterior``, ``sample_stats`` and ``tempered_posterior``.
-
-    The posterior's draws are those of all levels, resampled with the probability of beta = 1 given
-    the position as their weight. They are in the order of walkers, and in the order of time within
-    a walker, so that ArviZ sees the autocorrelation that they have. ``named`` makes values by name,
-    shape (..., *shape of the variable), of rows (..., d), and ``labels`` are theirs.
-    """
-    n_chains, n_kept = len(walks), walks[0].position.shape[0]
-    every = walks[0].level.shape[0] // n_kept
-    kept = np.arange(1, n_kept + 1) * every - 1
-    log_weight = rao_blackwell_log_weight(draws).reshape(n_chains, -1, settings.n_kept)[..., kept]
-    generators = spawn_generators(rng, settings.chains)
-    chosen = [
-        resampled(weight, rng, settings.n_kept)
-        for weight, rng in zip(log_weight, generators, strict=False)
-    ]
-
-    def of_chosen(arrays: list[np.ndarray]) -> np.ndarray:
-        """Rows of arrays (walkers, kept, ...), one for each chain."""
-        pairs = zip(arrays, chosen, strict=True)
-        return np.stack([array.reshape(-1, *array.shape[2:])[rows] for array, rows in pairs])
-
-    at_kept = {
-        "log_ratio": [walk.log_ratio[kept].T for walk in walks],
-        "lp": [(walk.log_ratio + walk.log_reference)[kept].T for walk in walks],
-        "level": [walk.level[kept].T for walk in walks],
-        "walker": [np.indices(weight.shape)[0] for weight in log_weight],
-    }
-    positions = [walk.position.swapaxes(0, 1) for walk in walks]
-    thin = min(max(1, round(settings.thin / every)), n_kept)
-    thinned = np.stack([position[:, thin - 1 :: thin] for position in positions])
-    stats = {name: of_chosen(arrays) for name, arrays in at_kept.items()}
-    return {
-        "posterior": dataset_of(named(of_chosen(positions)), **labels),
-        "sample_stats": with_units(dataset_of(stats)),
-        "tempered_posterior": tempered_draws_dataset(
-            named(thinned),
-            log_weight[..., thin - 1 :: thin],
-            kept[thin - 1 :: thin],
-            **labels,
-        ),
-    }
+    if "posterior" in groups:
+        groups["posterior"].attrs |= {"weight_ess": curve.weight_ess, **cost}
+    return settings.running.noted(make_tree(groups, {**settings.record(), **attrs}, found.kind))
 
 
 def _names(prepared: Prepared) -> tuple[Callable[[np.ndarray], Any], dict[str, Any]]:
@@ -358,29 +274,3 @@ def _named(prepared: Prepared, rows: np.ndarray) -> dict[str, np.ndarray]:
     return {
         name: value.reshape(*rows.shape[:-1], *value.shape[1:]) for name, value in values.items()
     }
-
-
-def warn_of_run(walks: Sequence[Walk], tempering: xr.Dataset, curve: LogZCurve) -> None:
-    """Warn of what a run's walkers show."""
-    if curve.status != "ok":
-        warn(f"{curve.method} has status {curve.status!r}: {STATUS_SENTENCES[curve.status]}")
-    trips = int(tempering["round_trips"].sum())
-    if trips < MIN_ROUND_TRIPS:
-        worst = float(tempering["rejection_rate"].max())
-        warn(
-            f"all walkers together made {trips} round trips between the ends of the ladder, so "
-            "modes that only the prior connects may be weighted wrongly; use more draws, or more "
-            f"levels (betas=<int>) if swaps are mostly rejected (here up to {worst:.0%})"
-        )
-    n_nan = sum(int(walk.n_nan.sum()) for walk in walks)
-    if n_nan:
-        warn(
-            f"the log likelihood plus potentials was NaN {n_nan} times during tempering, and "
-            "counted as a likelihood of zero"
-        )
-    lost = sum(int((np.isneginf(walk.log_ratio) & (walk.level > 0)).sum()) for walk in walks)
-    if lost:
-        warn(
-            f"{lost} draws were made by walkers that had not found the support of the likelihood "
-            "yet, and count as draws of the prior; use a larger tune"
-        )

@@ -39,6 +39,7 @@ def sample_tempered(
     tune: int = 64,
     target_accept: float | None = None,
     thin: int = 10,
+    keep: str = "draws",
     executor: Any = None,
     checkpoint: str | os.PathLike | None = None,
     time_limit: float | None = None,
@@ -102,6 +103,10 @@ def sample_tempered(
         that have an aim of their own, or no step size to tune, it must be left out.
     thin
         Every so many draws of all levels go to ``tempered_posterior``.
+    keep
+        ``"draws"``, or ``"sums"``: of all iterations only the sums of the levels' probabilities,
+        which log Z and its error by RTS are made of, so that memory does not grow with ``draws``.
+        Such a tree has no posterior and no draws for other estimators.
     executor
         Who runs the chains, in place of threads of this process: any
         ``concurrent.futures.Executor``, such as a pool of processes or dask's
@@ -146,7 +151,8 @@ def sample_tempered(
         ``log_weight`` makes them stand for the posterior), ``tempering`` (``level`` and
         ``log_ratio`` of all draws; for each level log Z with its error, ``occupancy`` against
         ``log_prior``, acceptance, rejected swaps, ESS and R-hat over walkers; round trips),
-        ``evidence``, ``observed_data`` and ``constant_data``.
+        ``evidence``, ``observed_data`` and ``constant_data``. With ``keep="sums"`` no draws, and in
+        ``tempering`` in their place ``share_sum`` and ``visits``.
 
     Raises
     ------
@@ -216,6 +222,7 @@ def sample_tempered(
         tune=tune,
         target_accept=target_accept,
         thin=thin,
+        keep=keep,
         cores=default_cores(cores, chains, executor),
         running=running,
         reference=reference,

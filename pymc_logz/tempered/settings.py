@@ -10,6 +10,7 @@ from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.temper import EXCHANGES
 from pymc_logz.tempered.warm_up import CORRECTIONS
 
+KEPT = ("draws", "sums")
 LEVEL_PRIORS = ("uniform", "exp")
 EXP_RATE = 2.0
 """Prior exp(2 beta), as in Carlson et al. (2016), section 4.4."""
@@ -25,6 +26,7 @@ class TemperedSettings(RunSettings):
     update: str = "rts"
     exchange: str = "gibbs"
     thin: int = 10
+    keep: str = "draws"
     sum_out: bool | None = False
     """Whether discrete variables are summed out; None where that can be done."""
     more: tuple[int, ...] = ()
@@ -38,6 +40,7 @@ class TemperedSettings(RunSettings):
         "update",
         "exchange",
         "thin",
+        "keep",
         "sum_out",
         "more",
     )
@@ -47,6 +50,7 @@ class TemperedSettings(RunSettings):
         check_whole(1, walkers=self.walkers, thin=self.thin)
         check_choice(tuple(CORRECTIONS), update=self.update)
         check_choice(EXCHANGES, exchange=self.exchange)
+        check_choice(KEPT, keep=self.keep)
         check_choice((True, False, None), sum_out=self.sum_out)
         if isinstance(self.level_prior, str) and self.level_prior not in LEVEL_PRIORS:
             raise ValueError(
@@ -57,6 +61,11 @@ class TemperedSettings(RunSettings):
             raise ValueError(
                 "exchange='swap' has as many walkers at each level, so level_prior must be "
                 "'uniform'; use exchange='gibbs' for another"
+            )
+        if self.exchange == "swap" and self.keep == "sums":
+            raise ValueError(
+                "keep='sums' is for RTS, which rests on levels that are drawn: use "
+                "exchange='gibbs', or keep='draws' for exchange='swap', whose log Z is that of MBAR"
             )
         if not isinstance(self.level_prior, str):
             self._check_prior(np.asarray(self.level_prior, dtype=float))

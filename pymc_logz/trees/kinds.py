@@ -16,7 +16,8 @@ LAYOUT_VERSION = 1
 """Raised when a group, a name or a dimension changes its meaning."""
 
 HAIS, HAIS_BOTH, PER_DATUM = "hais", "hais_both", "per_datum"
-TEMPERED, TRACKED, TRACKED_MOMENT = "tempered", "tracked", "tracked_moment"
+TEMPERED, TEMPERED_SUMS = "tempered", "tempered_sums"
+TRACKED, TRACKED_MOMENT = "tracked", "tracked_moment"
 BRIDGED, MANIFOLD_BRIDGED = "bridged", "manifold_bridged"
 HAIS_STEP, TEMPERED_STEP, CONSTRAINED_STEP = "hais_step", "tempered_step", "constrained_step"
 HMC, IMPORTANCE, ABC = "hmc", "importance", "abc"
@@ -50,6 +51,7 @@ KINDS = {
     HAIS_BOTH: Kind("sample_hais(direction='both')", STORED, "evidence", "weighted_posterior"),
     PER_DATUM: Kind("marginal_log_likelihood", STORED, "evidence", None),
     TEMPERED: Kind("sample_tempered", LEVELS, "tempering", "tempered_posterior"),
+    TEMPERED_SUMS: Kind("sample_tempered(keep='sums')", STORED, "evidence", None),
     TRACKED: Kind("LogZTracker.tree", STORED, "evidence", None),
     TRACKED_MOMENT: Kind("LogZTracker.update", STORED, "evidence", "tempered_posterior"),
     BRIDGED: Kind("bridge_sampling", ROWS, "posterior"),

@@ -8,6 +8,7 @@ The root says what a tree is (`pymc_logz.trees.kinds`):
 | ``hais_both`` | the same in both directions, ``sandwich`` | those of ``hais``, reverse_annealing |
 | ``per_datum`` | ``marginal_log_likelihood`` | evidence, annealing |
 | ``tempered`` | ``sample_tempered`` | draws, tempered_posterior, tempering, evidence, data |
+| ``tempered_sums`` | ``sample_tempered(keep="sums")`` | tempering, evidence, data |
 | ``tracked`` | ``LogZTracker.tree`` | evidence, tracking |
 | ``tracked_moment`` | ``LogZTracker.update`` | evidence, tempered_posterior |
 | ``bridged``, ``manifold_bridged`` | ``bridge_sampling`` | those of the posterior, evidence |
@@ -35,6 +36,8 @@ precision where no other type is said.
 | ``reverse_annealing`` | as ``annealing`` | the same from the target back |
 | | chain, draw | ``log_weight`` |
 | ``tempering`` | chain, walker, draw | ``level`` (int), ``log_ratio`` |
+| | | of sums, in place of these: chain, stage: ``visits`` (int); |
+| | | chain, walker, stage: ``share_sum``; no ``ess``, ``rejection_rate``, ``overlap`` |
 | | chain, stage | ``occupancy``, ``visit_share``, ``acceptance_rate`` |
 | | stage | ``log_prior``, ``log_z_hat``, ``log_z``, ``mcse``, coordinate ``beta`` |
 | | stage | ``step_size``, ``ess``, ``rhat``, ``rejection_rate``, ``log_z_bias`` |

@@ -281,6 +281,44 @@ def test_sums_alone_are_enough() -> None:
         RunningRTS(BETAS, np.zeros(5), EXACT).curve  # noqa: B018
 
 
+def test_sums_over_blocks_have_the_error_of_draws() -> None:
+    """Catches a block that is cut in two by a call, and autocorrelation that is not seen."""
+    draws = sticky_draws(
+        PATH, make_rng("blocks"), betas=BETAS, shape=(8, 6001), log_z_hat=BAD_GUESS, stay=0.9
+    )
+    running = RunningRTS(BETAS, draws.log_prior, BAD_GUESS, draws.block_length)
+    assert draws.block_length == 3
+    for first, last in ((0, 1), (1, 700), (700, 6001)):
+        some = slice(first, last)
+        running.add(draws.log_ratio[:, some], draws.level[:, some])
+    kept, found = rts(draws), running.curve
+    for name in ("log_z", "mcse", "contributions", "weight_ess"):
+        np.testing.assert_allclose(getattr(found, name), getattr(kept, name), atol=1e-12)
+    assert found.status == kept.status == "ok"
+    # between walkers alone, eight of them are a rough guess
+    alone = RunningRTS(BETAS, draws.log_prior, BAD_GUESS)
+    alone.add(draws.log_ratio)
+    assert alone.curve.status == "short_run"
+
+
+@pytest.mark.parametrize(
+    ("log_ratio", "level", "status"),
+    [
+        (np.array([[0.0, np.inf], [1.0, 0.0]]), None, "infinite_weight"),
+        (np.full((2, 2), -np.inf), None, "no_support"),
+        (np.zeros((2, 2)), np.array([[0, 0], [4, 0]]), "unvisited_level"),
+    ],
+)
+def test_sums_of_draws_that_have_no_log_z(
+    log_ratio: np.ndarray, level: np.ndarray | None, status: str
+) -> None:
+    """Catches an infinite weight that counts as one, and an end of the ladder that nobody saw."""
+    running = RunningRTS(BETAS, np.zeros(5), EXACT)
+    running.add(log_ratio, level)
+    assert running.curve.status == status
+    assert np.isnan(running.curve.log_z[-1])
+
+
 def test_few_walkers_alone_do_not_tell_their_error() -> None:
     """Catches an error from four numbers that is called ok."""
     draws = sticky_draws(PATH, make_rng("few walkers"), betas=BETAS, shape=(4, 400))

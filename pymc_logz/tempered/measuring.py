@@ -1,0 +1,180 @@
+"""What the chains of a tempered run say: log Z of its levels, draws of the target, and doubts."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from pymc_logz.errors import STATUS_SENTENCES, warn
+from pymc_logz.estimators.curve import LogZCurve
+from pymc_logz.estimators.draws import TemperedDraws
+from pymc_logz.estimators.multistate import mbar
+from pymc_logz.estimators.tempering import rao_blackwell_log_weight, rts
+from pymc_logz.runners.temper import Walk
+from pymc_logz.seeds import spawn_generators
+from pymc_logz.tempered.chains import Frozen
+from pymc_logz.tempered.results import (
+    draws_of,
+    sums_dataset,
+    tempered_draws_dataset,
+    tempering_dataset,
+)
+from pymc_logz.tempered.settings import TemperedSettings
+from pymc_logz.tempered.sums import SummedChains
+from pymc_logz.tempered.warm_up import Ladder
+from pymc_logz.trees.kinds import TEMPERED, TEMPERED_SUMS
+from pymc_logz.trees.layout import dataset_of, with_units
+from pymc_logz.weights import resampled
+
+MIN_ROUND_TRIPS = 10
+Chains = Sequence[Walk] | SummedChains
+"""What walkers of each chain did, or sums of it."""
+
+
+class Measured(NamedTuple):
+    """What the chains of a run say of its levels."""
+
+    ladder: Ladder
+    curve: LogZCurve
+    tempering: xr.Dataset
+    """Group of that name."""
+    walks: Sequence[Walk]
+    """None of a run of sums, as the draws."""
+    draws: TemperedDraws | None
+
+    @property
+    def kind(self) -> str:
+        """Of the tree."""
+        return TEMPERED_SUMS if self.draws is None else TEMPERED
+
+
+def measured(frozen: Frozen, chains: Chains, settings: TemperedSettings) -> Measured:
+    """Log Z at every level, after a warning of what speaks against it."""
+    ladder, history = frozen.ladder, frozen.rounds.history
+    if isinstance(chains, SummedChains):
+        curve = chains.curve(ladder)
+        tempering = sums_dataset(chains, ladder, curve, history)
+        warn_of_run(tempering, curve, sum(one.n_lost for one in chains.parts))
+        return Measured(ladder, curve, tempering, (), None)
+    draws = draws_of(ladder, chains)
+    # swaps hold one walker at each level, whatever the constants
+    curve = rts(draws) if settings.exchange == "gibbs" else mbar(draws)
+    if settings.exchange == "swap" and curve.usable:
+        ladder = replace(ladder, log_z_hat=curve.log_z)
+        draws = replace(draws, log_z_hat=curve.log_z)
+    tempering = tempering_dataset(chains, ladder, draws, curve, history)
+    lost = sum(int((np.isneginf(one.log_ratio) & (one.level > 0)).sum()) for one in chains)
+    warn_of_run(tempering, curve, lost)
+    return Measured(ladder, curve, tempering, chains, draws)
+
+
+def curve_of(ladder: Ladder, chains: Chains) -> LogZCurve:
+    """Log Z of the levels by `rts`."""
+    if isinstance(chains, SummedChains):
+        return chains.curve(ladder)
+    return rts(draws_of(ladder, chains))
+
+
+def at_the_end(chains: Chains) -> np.ndarray:
+    """Positions that were kept at beta = 1, shape (n, d)."""
+    if isinstance(chains, SummedChains):
+        return np.concatenate([one.top for one in chains.parts])
+    found, top = [], max(int(one.level.max()) for one in chains)
+    for one in chains:
+        every = one.level.shape[0] // one.position.shape[0]
+        level = one.level[every - 1 :: every][: len(one.position)]
+        found.append(one.position[level == top])
+    return np.concatenate(found)
+
+
+def posterior_datasets(
+    named: Callable[[np.ndarray], Mapping[str, np.ndarray]],
+    labels: Mapping[str, Any],
+    found: Measured,
+    settings: TemperedSettings,
+    rng: np.random.Generator,
+) -> dict[str, xr.Dataset]:
+    """Groups ``posterior``, ``sample_stats`` and ``tempered_posterior``; none of a run of sums.
+
+    The posterior's draws are those of all levels, resampled with the probability of beta = 1 given
+    the position as their weight. They are in the order of walkers, and in the order of time within
+    a walker, so that ArviZ sees the autocorrelation that they have. ``named`` makes values by name,
+    shape (..., *shape of the variable), of rows (..., d), and ``labels`` are theirs.
+    """
+    if found.draws is None:
+        return {}
+    walks, draws = found.walks, found.draws
+    n_chains, n_kept = len(walks), walks[0].position.shape[0]
+    every = walks[0].level.shape[0] // n_kept
+    kept = np.arange(1, n_kept + 1) * every - 1
+    log_weight = rao_blackwell_log_weight(draws).reshape(n_chains, -1, settings.n_kept)[..., kept]
+    generators = spawn_generators(rng, settings.chains)
+    chosen = [
+        resampled(weight, rng, settings.n_kept)
+        for weight, rng in zip(log_weight, generators, strict=False)
+    ]
+
+    def of_chosen(arrays: list[np.ndarray]) -> np.ndarray:
+        """Rows of arrays (walkers, kept, ...), one for each chain."""
+        pairs = zip(arrays, chosen, strict=True)
+        return np.stack([array.reshape(-1, *array.shape[2:])[rows] for array, rows in pairs])
+
+    at_kept = {
+        "log_ratio": [walk.log_ratio[kept].T for walk in walks],
+        "lp": [(walk.log_ratio + walk.log_reference)[kept].T for walk in walks],
+        "level": [walk.level[kept].T for walk in walks],
+        "walker": [np.indices(weight.shape)[0] for weight in log_weight],
+    }
+    positions = [walk.position.swapaxes(0, 1) for walk in walks]
+    thin = min(max(1, round(settings.thin / every)), n_kept)
+    thinned = np.stack([position[:, thin - 1 :: thin] for position in positions])
+    stats = {name: of_chosen(arrays) for name, arrays in at_kept.items()}
+    return {
+        "posterior": dataset_of(named(of_chosen(positions)), **labels),
+        "sample_stats": with_units(dataset_of(stats)),
+        "tempered_posterior": tempered_draws_dataset(
+            named(thinned),
+            log_weight[..., thin - 1 :: thin],
+            kept[thin - 1 :: thin],
+            **labels,
+        ),
+    }
+
+
+def warn_of_run(tempering: xr.Dataset, curve: LogZCurve, n_lost: int) -> None:
+    """Warn of what a run's walkers show.
+
+    Parameters
+    ----------
+    tempering
+        The group.
+    curve
+        Log Z of the levels.
+    n_lost
+        Draws above the reference by walkers outside the support.
+    """
+    if curve.status != "ok":
+        warn(f"{curve.method} has status {curve.status!r}: {STATUS_SENTENCES[curve.status]}")
+    trips = int(tempering["round_trips"].sum())
+    if trips < MIN_ROUND_TRIPS:
+        told = ""
+        if "rejection_rate" in tempering:
+            told = f" (here up to {float(tempering['rejection_rate'].max()):.0%})"
+        warn(
+            f"all walkers together made {trips} round trips between the ends of the ladder, so "
+            "modes that only the prior connects may be weighted wrongly; use more draws, or more "
+            f"levels (betas=<int>) if swaps are mostly rejected{told}"
+        )
+    n_nan = int(tempering["n_nan_log_ratio"].sum())
+    if n_nan:
+        warn(
+            f"the log likelihood plus potentials was NaN {n_nan} times during tempering, and "
+            "counted as a likelihood of zero"
+        )
+    if n_lost:
+        warn(
+            f"{n_lost} draws were made by walkers that had not found the support of the likelihood "
+            "yet, and count as draws of the prior; use a larger tune"
+        )

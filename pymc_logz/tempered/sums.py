@@ -1,0 +1,142 @@
+"""Tempered chains of which sums are kept in place of draws: memory does not grow with a run."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_logz.estimators.curve import LogZCurve
+from pymc_logz.estimators.running import LevelSums, RunningRTS, joined
+from pymc_logz.runners.packing import mapped
+from pymc_logz.runners.temper import Walk
+from pymc_logz.tempered.warm_up import Ladder
+
+N_LOOKS = 64
+"""Positions of each walker that are looked at, and kept if it is at beta = 1: for tails."""
+
+
+class WalkSums(NamedTuple):
+    """Sums of what the walkers of one chain did."""
+
+    levels: LevelSums
+    accepted: np.ndarray
+    """Sum of the draws' acceptance probabilities at each level, shape (K,)."""
+    end: np.ndarray
+    """End of the ladder that each walker has seen last: a level, or -1, shape (W,)."""
+    crossings: np.ndarray
+    """How often each went from one end to the other, shape (W,)."""
+    n_nan: int
+    n_lost: int
+    """Draws above the reference by walkers that had not found the support yet."""
+    top: np.ndarray
+    """Positions at beta = 1, now and then, shape (n, d)."""
+
+    @property
+    def round_trips(self) -> np.ndarray:
+        """Of each walker, shape (W,)."""
+        return self.crossings // 2
+
+
+def no_sums(ladder: Ladder, n_walkers: int, n_dims: int) -> WalkSums:
+    """Sums of a chain before its first draw."""
+    empty = np.zeros((n_walkers, 0, ladder.n_levels))
+    of_levels, of_walkers = np.zeros(ladder.n_levels), np.zeros(n_walkers, dtype=int)
+    levels = LevelSums(0, empty, empty, of_levels.astype(int), 0, 0)
+    return WalkSums(levels, of_levels, of_walkers - 1, of_walkers, 0, 0, np.zeros((0, n_dims)))
+
+
+def added(
+    sums: WalkSums, ladder: Ladder, block_length: int, part: Walk, every: int, n_draws: int
+) -> tuple[WalkSums, Walk | None]:
+    """Sums with a part of a walk, and what is left of it beyond so many draws in all.
+
+    Parameters
+    ----------
+    sums
+        Of the draws before.
+    ladder
+        Frozen levels.
+    block_length
+        Draws of a walker that are summed together.
+    part
+        What comes next, with the positions of every so many iterations of the chain.
+    every
+        How many.
+    n_draws
+        Draws of each walker that are asked for.
+    """
+    before = sums.levels.n_draws
+    n = min(len(part.level), n_draws - before)
+    n_rows = (before + n) // every - before // every
+    now, left = _split(part, n, n_rows)
+    draws = ladder.draws(now)
+    running = RunningRTS(ladder.betas, ladder.log_prior, ladder.log_z_hat, block_length)
+    running.seen = sums.levels
+    running.add(draws.log_ratio, draws.level)
+    k, top = ladder.n_levels, ladder.n_levels - 1
+    looked_at = np.arange(before + 1, before + n + 1) % every == 0
+    ends = np.concatenate([sums.end[None], draws.level.T])
+    end, crossings = _ends(ends, top)
+    found = sums._replace(
+        levels=running.seen,
+        accepted=sums.accepted + np.bincount(draws.level.ravel(), now.acceptance_rate.T.ravel(), k),
+        end=end,
+        crossings=sums.crossings + crossings,
+        n_nan=sums.n_nan + int(now.n_nan.sum()),
+        n_lost=sums.n_lost + int((np.isneginf(now.log_ratio) & (now.level > 0)).sum()),
+        top=np.concatenate([sums.top, now.position[now.level[looked_at] == top]]),
+    )
+    return found, left if len(left.level) else None
+
+
+def _split(part: Walk, n: int, n_rows: int) -> tuple[Walk, Walk]:
+    """The first n iterations of a walk, with so many positions, and the others."""
+    position = part.position
+    first = mapped(lambda array: array[:n], part)._replace(position=position[:n_rows])
+    return first, mapped(lambda array: array[n:], part)._replace(position=position[n_rows:])
+
+
+def _ends(level: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
+    """Last end of the ladder in each column of levels (T, W), and how often it is another one."""
+    ends = [column[(column == 0) | (column == top)] for column in level.T]
+    last = np.array([column[-1] if column.size else -1 for column in ends])
+    return last, np.array([np.count_nonzero(np.diff(column)) for column in ends])
+
+
+class SummedChains(NamedTuple):
+    """Sums of several chains."""
+
+    parts: Sequence[WalkSums]
+
+    @property
+    def levels(self) -> LevelSums:
+        """Of the walkers of all chains."""
+        return joined([one.levels for one in self.parts])
+
+    def curve(self, ladder: Ladder) -> LogZCurve:
+        """Log Z of the levels, as of `rts` on the draws."""
+        running = RunningRTS(ladder.betas, ladder.log_prior, ladder.log_z_hat)
+        running.seen = self.levels
+        return running.curve
+
+
+def rhat_of_sums(levels: LevelSums) -> np.ndarray:
+    """Split R-hat over walkers of the share of each level, shape (K,).
+
+    As `pymc_logz.tempered.diagnostics.level_mixing` has it of draws: the two halves of each walker
+    are whole blocks.
+    """
+    n_blocks = levels.share.shape[1]
+    if n_blocks == 1:
+        halves = [slice(None)]
+    else:
+        halves = [slice(0, n_blocks // 2), slice(n_blocks - n_blocks // 2, None)]
+    # q sums to one, so that sums over levels are numbers of draws
+    n, total, square = (
+        np.concatenate([part[:, half].sum(axis=1) for half in halves])
+        for part in (levels.share.sum(axis=2, keepdims=True), levels.share, levels.square)
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        within = ((square - total**2 / n) / (n - 1)).mean(axis=0)
+        between = (total / n).var(axis=0, ddof=1)
+        return np.sqrt(1 - 1 / n.mean() + between / within)
