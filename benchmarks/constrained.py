@@ -10,7 +10,7 @@ projection. Ours is ``pm.sample(step=lz.ConstrainedHMC())``.
 Run it with ``uv run benchmarks/constrained.py``, or with a number of draws of Mici's as argument.
 Lines of JSON go to ``benchmarks/results/constrained.jsonl``, and on to the page of benchmarks.
 Effective draws are of the worst of the four rates (bulk ESS); neither warm-up nor compilation is in
-the seconds of draws. All is of one process; read it as ratios.
+the seconds of draws, which are of the processor. All is of one process; read it as ratios.
 """
 
 import os
@@ -67,11 +67,11 @@ def ours(model, n_draws, seed):
         settings = {"tune": TUNE, "chains": N_CHAINS, "cores": 1, "random_seed": seed}
         settings |= {"step": step, "progressbar": False, "compute_convergence_checks": False}
         pm.sample(2, **{**settings, "tune": 2})  # compiles
-        start = time.perf_counter()
+        start = time.process_time()
         pm.sample(2, **settings)
-        warm = time.perf_counter()
+        warm = time.process_time()
         tree = pm.sample(n_draws, **settings)
-        end = time.perf_counter()
+        end = time.process_time()
     posterior = tree["posterior"].to_dataset()
     log_rates = np.log(posterior["z"].to_numpy())
     inputs = np.concatenate(
@@ -131,14 +131,14 @@ def mici_chains(functions, starts, n_draws, seed, dynamic, solver):
     integrator.step_size = 0.25
     sampler.sample_chains(0, 2, list(starts), **settings)  # compiles
     integrator.step_size = None if dynamic else 0.25
-    start = time.perf_counter()
+    start = time.process_time()
     if dynamic:
         adapter = mici.adapters.DualAveragingStepSizeAdapter(0.8)
         ends = sampler.sample_chains(WARM_UP, 1, list(starts), adapters=[adapter], **settings)
         starts = [state.pos for state in ends.final_states]
-    warm = time.perf_counter()
+    warm = time.process_time()
     result = sampler.sample_chains(0, n_draws, list(starts), **settings)
-    end = time.perf_counter()
+    end = time.process_time()
     return np.array(result.traces["log_z"]), end - warm, end - start
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from pymc_logz.errors import ModelError
 from pymc_logz.paths.elliptical import INFLATION, STUDENT_DF, Elliptical
-from pymc_logz.paths.shrinkage import noise_share, shrunk_to_variances
+from pymc_logz.paths.shrinkage import noise_share, shrunk_to_variances, worth_its_cost
 
 ROWS_PER_DIMENSION = 10
 """Fewest draws for each dimension of a fit without shrinkage."""
@@ -20,7 +20,8 @@ def fitted_normal(rows: np.ndarray) -> Elliptical:
     """Normal with the mean and the covariance of draws.
 
     With few draws for the number of dimensions the correlations are shrunk towards zero, by
-    `noise_share`: noise in them would cost more overlap than they bring.
+    `noise_share`: noise in them would cost more overlap than they bring. As much of that is done as
+    is `worth_its_cost`, so that a narrow direction stays narrow.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ def fitted_normal(rows: np.ndarray) -> Elliptical:
         )
     standard = (rows - centre) / scale
     correlation = np.atleast_2d(np.corrcoef(standard.T))
-    share = noise_share(standard, correlation)
+    share = worth_its_cost(correlation, len(rows), noise_share(standard, correlation))
     correlation = (1 - share) * correlation + share * np.eye(len(scale))
     try:
         factor = np.linalg.cholesky(correlation)

@@ -12,6 +12,8 @@ import numpy as np
 
 LEAST_VARIANCE = 1e-6
 """Floor of a variance, in units of the scale that rows were whitened by."""
+SHARES = 10.0 ** -np.arange(0.0, 9.0, 0.5)
+"""Parts of a share that are tried."""
 RIDGE = 1e-12
 """Share of the mean variance added to each one, so that a factor exists."""
 
@@ -46,6 +48,31 @@ def noise_share(standard: np.ndarray, correlation: np.ndarray) -> float:
     off_diagonal = ~np.eye(d, dtype=bool)
     signal = (correlation[off_diagonal] ** 2).sum()
     return float(np.clip(noise[off_diagonal].sum() / signal, 0.0, 1.0)) if signal > 0 else 1.0
+
+
+def worth_its_cost(correlation: np.ndarray, n: float, most: float) -> float:
+    """Share of the identity, at most this one, that brings a normal closest to the rows' law.
+
+    What is closest entry by entry may be far off where rows are nearly on a plane: a thousandth of
+    the identity is ten times the variance across it, if that is 1e-5. So the divergence decides:
+    what the rows lose in log likelihood, and how much more of it other rows would lose, which is
+    ``(d + 1) / (2 n)`` for each direction that the rows, and not the identity, tell the width of.
+
+    Parameters
+    ----------
+    correlation
+        Of n rows, or of rows that are worth n, shape (d, d).
+    most
+        Share by another rule, which is taken where rows are too few to tell.
+    """
+    d = len(correlation)
+    if n <= 2 * d or most == 0:
+        return most
+    variance = np.maximum(np.linalg.eigvalsh(correlation), 0.0)
+    shares = np.append(most * SHARES, 0.0)[:, None]
+    made = np.maximum((1 - shares) * variance + shares, np.finfo(float).tiny)
+    lost = np.log(made) + variance / made + (d + 1) / (n - d - 1) * (1 - shares / made)
+    return float(shares[np.argmin(lost.sum(axis=1)), 0])
 
 
 def shrunk_correlation(covariance: np.ndarray, n_effective: float) -> np.ndarray:

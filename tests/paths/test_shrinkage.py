@@ -10,6 +10,7 @@ from pymc_logz.paths.shrinkage import (
     shrunk_correlation,
     shrunk_covariances,
     shrunk_to_variances,
+    worth_its_cost,
 )
 
 COVARIANCE = np.array([[4.0, 1.8], [1.8, 1.0]])
@@ -51,3 +52,40 @@ def test_noise_is_read_off_the_draws() -> None:
     assert shares[0] > 0.5
     assert shares[1] < 0.05
     assert noise_share(standard[:, :1], np.ones((1, 1))) == 0.0
+
+
+def divergence(made: np.ndarray, true: np.ndarray) -> float:
+    """Of normals with these covariances, in nats."""
+    _, log_made = np.linalg.slogdet(made)
+    _, log_true = np.linalg.slogdet(true)
+    trace = np.trace(np.linalg.solve(made, true))
+    return float(log_made - log_true + trace - len(true)) / 2
+
+
+def test_a_narrow_direction_stays_narrow() -> None:
+    """Would catch a share that is best entry by entry, and ten times too wide across a plane."""
+    rng = make_rng("narrow")
+    basis = np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    true = basis @ np.diag([1.0, 1.0, 1.0, 1.0, 1.0, 1e-5]) @ basis.T
+    rows = rng.multivariate_normal(np.zeros(6), true, size=1000)
+    standard = (rows - rows.mean(axis=0)) / rows.std(axis=0, ddof=1)
+    correlation = np.corrcoef(standard.T)
+    most = noise_share(standard, correlation)
+    share = worth_its_cost(correlation, len(rows), most)
+    sd = rows.std(axis=0, ddof=1)
+    of_rows = true / np.outer(sd, sd)
+    made = [(1 - one) * correlation + one * np.eye(6) for one in (most, share)]
+    assert divergence(made[0], of_rows) > 0.5
+    assert divergence(made[1], of_rows) < 0.02
+
+
+def test_noise_is_still_taken_out() -> None:
+    """Would catch a share that is never worth its cost."""
+    rng = make_rng("noise taken out")
+    for n in (100, 150, 600):
+        rows = rng.normal(size=(n, 40))
+        correlation = np.corrcoef(rows.T)
+        share = worth_its_cost(correlation, n, 0.9)
+        left = divergence((1 - share) * correlation + share * np.eye(40), np.eye(40))
+        assert left < 0.2 * divergence(correlation, np.eye(40))
+    assert worth_its_cost(correlation, 80, 0.7) == 0.7  # too few rows to tell
