@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,12 @@ def by_evidence(target: Target, seed: int) -> Found:
     return of_tree(lz.evidence(target.model, random_seed=seed, progressbar=False))
 
 
+def by_evidence_to(target: Target, seed: int) -> Found:
+    """`pymc_logz.evidence`, asked for an error of 0.01."""
+    tree = lz.evidence(target.model, target_mcse=0.01, random_seed=seed, progressbar=False)
+    return of_tree(tree)
+
+
 def by_hais(target: Target, seed: int) -> Found:
     """`pymc_logz.sample_hais`."""
     return of_tree(lz.sample_hais(model=target.model, random_seed=seed, progressbar=False))
@@ -75,9 +82,9 @@ def by_bridge(target: Target, seed: int) -> Found:
     return replace(of_tree(found), **before)
 
 
-def by_smc(target: Target, seed: int) -> Found:
+def by_smc(target: Target, seed: int, draws: int = 2000) -> Found:
     """``pm.sample_smc``; its error is the spread of its chains."""
-    tree = pm.sample_smc(model=target.model, random_seed=seed, progressbar=False)
+    tree = pm.sample_smc(draws, model=target.model, random_seed=seed, progressbar=False)
     chains = tree["sample_stats"]["log_marginal_likelihood"].values
     last = [[float(value) for value in np.ravel(chain)][-1] for chain in chains]
     log_z = float(np.logaddexp.reduce(last) - np.log(len(last)))
@@ -110,11 +117,11 @@ def by_nautilus(target: Target, seed: int) -> Found:
     return Found(float(sampler.log_z), n_effective**-0.5, evaluations=int(sampler.n_like))
 
 
-def by_blackjax(target: Target, seed: int) -> Found:
+def by_blackjax(target: Target, seed: int, n: int = 1000) -> Found:
     """Adaptive tempered SMC of blackjax: 1,000 particles, random walks shaped by them."""
     from rivals.with_blackjax import tempered_smc
 
-    return Found(*tempered_smc(target, seed))
+    return Found(*tempered_smc(target, seed, n))
 
 
 def by_nested_slices(target: Target, seed: int) -> Found:
@@ -166,6 +173,13 @@ METHODS: dict[str, Callable[[Target, int], Found]] = {
     "nautilus": by_nautilus,
     "blackjax_nested": by_nested_slices,
 }
+LONGER: dict[str, Callable[[Target, int], Found]] = {
+    "evidence to 0.01": by_evidence_to,
+    "blackjax_smc, 16,000": partial(by_blackjax, n=16_000),
+    "pm.sample_smc, 8,000": partial(by_smc, draws=8000),
+}
+"""Settings with an error of about 0.01, for targets on which a call with defaults is mostly fixed
+costs."""
 TOGETHER = (("evidence", "sample_hais"), ("bridge", "nuts_normal_bridge"))
 """Methods of one process, of which the second finds a model compiled, or draws made."""
 OURS = ("evidence", "sample_hais", "sample_tempered", "bridge")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from rivals.methods import METHODS, OURS
+from rivals.methods import LONGER, METHODS, OURS
 from rivals.running import Record
 from rivals.targets import TARGETS
 
@@ -44,7 +44,7 @@ def rows_of(records: Sequence[Record]) -> list[Row]:
     """One row for each method and target that has warm calls with a number."""
     rows = []
     for target in TARGETS:
-        for method in METHODS:
+        for method in (*METHODS, *LONGER):
             runs = [r for r in records if (r["target"], r["method"]) == (target, method)]
             done = [r for r in runs if "error" not in r]
             warm = [r for r in done if r["call"] == "warm" and np.isfinite(r["log_z"])]
@@ -87,8 +87,13 @@ def table(rows: Sequence[Row], failed: Sequence[Record]) -> str:
             f"| {row.target} | {row.dims} | `{row.method}` | {row.rmse:.3g} | {stated} "
             f"| {row.n_runs} | {row.seconds:.3g} | {cold} | {cost} | {row.price:.2g} |"
         )
-    ends = [f"`{r['method']}` on {r['target']}: {r['error'][:90]}" for r in failed]
-    note = "\n\nWithout a result: " + "; ".join(ends) + "." if ends else ""
+    found = {(row.target, row.method) for row in rows}
+    ends: dict[str, list[str]] = {}
+    for r in failed:
+        after = " after the runs in the table" * ((r["target"], r["method"]) in found)
+        ends.setdefault(f"`{r['method']}`: {r['error'][:90]}{after}", []).append(r["target"])
+    said = [f"{what} ({', '.join(targets)})" for what, targets in sorted(ends.items())]
+    note = "\n\nWithout an end: " + "; ".join(said) + "." if said else ""
     return "\n".join(lines) + note
 
 
@@ -116,13 +121,33 @@ def matches(rows: Sequence[Row]) -> list[Match]:
     """One for each target on which the one call and a peer were measured."""
     found = []
     for target in TARGETS:
-        here = sorted((row for row in rows if row.target == target), key=lambda row: row.price)
+        here = [row for row in rows if row.target == target and row.method in METHODS]
+        here.sort(key=lambda row: row.price)
         ours = [row for row in here if row.method in OURS]
         peers = [row for row in here if row.method not in OURS]
         measure = [row for row in ours if row.method == MEASURE]
         if measure and peers:
             found.append(Match(measure[0], ours[0], peers))
     return found
+
+
+def at_an_error(rows: Sequence[Row]) -> str:
+    """Calls with about the same small error, in Markdown; each price over that of ours."""
+    lines = [
+        "| target | method | RMSE of log Z | stated error | runs | warm, CPU s | MSE × s "
+        "| times ours |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    longer = [row for row in rows if row.method in LONGER]
+    for row in longer:
+        ours = [o.price for o in longer if (o.target, o.method) == (row.target, next(iter(LONGER)))]
+        stated = f"{row.claimed:.2g}" if np.isfinite(row.claimed) else ""
+        times = short(row.price / ours[0]) if ours else ""
+        lines.append(
+            f"| {row.target} | `{row.method}` | {row.rmse:.2g} | {stated} | {row.n_runs} "
+            f"| {row.seconds:.2g} | {row.price:.2g} | {times} |"
+        )
+    return "\n".join(lines)
 
 
 def short(ratio: float) -> str:
@@ -182,7 +207,7 @@ def draw(rows: Sequence[Row], file: Path) -> None:
         _, low, high = match.ahead(match.peers[0])
         ax.plot([low, high], [-k, -k], color=COLORS[False], lw=1.5, alpha=0.6, zorder=1.5)
         for row in rows:
-            if row.target == match.measure.target and row.method != MEASURE:
+            if row.target == match.measure.target and row.method in methods:
                 ratio, ours = match.ahead(row)[0], row.method in OURS
                 ax.plot(ratio, -k, markers[row.method], **style(ours))
     names = [f"{match.measure.target} ({match.measure.dims})" for match in found]

@@ -56,7 +56,7 @@ def child(target_name: str, methods: Sequence[str], limits: Limits, lines: Path)
     resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_seconds() + limits.most), -1))
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    from rivals.methods import METHODS
+    from rivals.methods import LONGER, METHODS
     from rivals.targets import target
 
     if any("blackjax" in name for name in methods):
@@ -67,7 +67,7 @@ def child(target_name: str, methods: Sequence[str], limits: Limits, lines: Path)
             spent = 0.0
             for seed in range(1, limits.repeats + 2):
                 began, cpu = time.perf_counter(), cpu_seconds()
-                found = asdict(METHODS[method](made, seed))
+                found = asdict((METHODS | LONGER)[method](made, seed))
                 seconds = time.perf_counter() - began + found.pop("seconds_before")
                 used = cpu_seconds() - cpu + found.pop("cpu_before")
                 first = "first" if k else "cold"

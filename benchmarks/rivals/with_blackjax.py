@@ -110,20 +110,20 @@ def compiled_smc(target: Target) -> tuple[Any, Callable[..., Any]]:
     return algorithm, jax.jit(algorithm.step)
 
 
-def tempered_smc(target: Target, seed: int) -> tuple[float, float, str, int]:
+def tempered_smc(target: Target, seed: int, n: int = N_PARTICLES) -> tuple[float, float, str, int]:
     """log Z by adaptive tempered SMC; random walks with the particles' own covariance."""
     import jax
     import jax.numpy as jnp
 
     algorithm, advance = compiled_smc(target)
     key, log_z, n_stages = jax.random.key(seed), 0.0, 0
-    state = algorithm.init(jnp.asarray(prior_draws(target, seed, N_PARTICLES)))
+    state = algorithm.init(jnp.asarray(prior_draws(target, seed, n)))
     while float(state.sampler_state.tempering_param) < 1:
         key, one = jax.random.split(key)
         state, info = advance(one, state)
         log_z += float(info.log_likelihood_increment)
         n_stages += 1
-    return log_z, float("nan"), "", N_PARTICLES * N_MOVES * n_stages
+    return log_z, float("nan"), "", n * N_MOVES * n_stages
 
 
 @lru_cache(maxsize=1)

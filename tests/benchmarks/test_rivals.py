@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rivals_of_log_z
-from rivals.report import matches, rows_of, summary, table
+from rivals.report import at_an_error, matches, rows_of, summary, table
 from rivals.targets import TARGETS, conjugate, target
 from side_by_side.processes import Results
 from support.checks import make_rng
@@ -93,7 +93,10 @@ def test_price_is_mean_square_error_times_seconds() -> None:
     [match] = matches([ours, theirs])
     # three errors each: F with 3 and 3 degrees of freedom
     assert match.ahead(theirs) == pytest.approx((50.0, 50 / 9.2766, 50 * 9.2766), rel=1e-3)
-    assert "`dynesty` on ridge: no end within 9 s" in table([ours, theirs], records()[-1:])
+    cut = {"target": "ridge", "method": "evidence", "error": "no end within 9 s"}
+    said = table([ours, theirs], [*records()[-1:], cut])
+    assert "`dynesty`: no end within 9 s (ridge)" in said
+    assert "`evidence`: no end within 9 s after the runs in the table (ridge)" in said
 
 
 def test_page_is_made_from_what_is_kept(
@@ -115,3 +118,16 @@ def test_page_is_made_from_what_is_kept(
     assert text.count("| ridge | 2 | `evidence` | 0.1 ") == 1
     assert (tmp_path / "picture.png").exists()
     assert "ahead of every peer" in capsys.readouterr().out
+
+
+def test_calls_to_an_error_are_apart() -> None:
+    """Would catch longer calls that count as peers of a default one, or ratios upside down."""
+    ours, theirs = "evidence to 0.01", "blackjax_smc, 16,000"
+    longer = [record(ours, 0.01, 2.0, seed) for seed in (1, 2, 3)]
+    longer += [record(theirs, 0.01, 8.0, seed) for seed in (1, 2, 3)]
+    rows = rows_of([*records(), *longer])
+    [match] = matches(rows)
+    assert [row.method for row in match.peers] == ["pm.sample_smc"]
+    last = at_an_error(rows).splitlines()[-1]
+    assert f"`{theirs}` | 0.01 |" in last
+    assert last.endswith("| 4 |")
