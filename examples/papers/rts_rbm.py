@@ -13,8 +13,8 @@ with 12 hidden units (log Z is summed exactly), 100 and 500:
 3. (figure 4) The number of temperatures.
 4. (figure 5) Log likelihood of training and held-out digits while a machine learns.
 
-Run it with ``uv run examples/papers/rts_rbm.py``, a quarter of an hour on two idle cores; with
-``--paper`` for the paper's number of sweeps and replicates, about four hours. Numbers are kept in
+Run it with ``uv run examples/papers/rts_rbm.py``, 15 minutes of processor time; with ``--paper``
+for the paper's number of sweeps and replicates, about four hours. Numbers are kept in
 ``rts_rbm.npz``, and what is there is drawn again, not computed: ``--figures 3 4`` chooses.
 It saves ``rts_rbm_1.png`` and so on. docs/theory/rts_paper.md says what comes of it.
 """

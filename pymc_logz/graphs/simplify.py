@@ -2,10 +2,12 @@
 
 The log likelihood of binary data is ``switch(y, log p, log(1 - p))``, of which both branches are
 computed and one is thrown away. Where the branches are the same function, it is applied to the
-switch of their arguments instead. XLA makes slow code of PyTensor's four-branch softplus, so a form
-of equal accuracy without branches takes its place there. A distribution's parameter check becomes
-log density -inf here already: once rows are batched, one check would stand for all of them. And
-what is impossible about data is asked once, not for each row.
+switch of their arguments instead. The mean of a Poisson count after a change point is ``switch(year
+<= change, early, late)``, of which a logarithm is taken for each year; there it is the other way
+round, since each branch is one number. XLA makes slow code of PyTensor's four-branch softplus, so a
+form of equal accuracy without branches takes its place there. A distribution's parameter check
+becomes log density -inf here already: once rows are batched, one check would stand for all of them.
+And what is impossible about data is asked once, not for each row.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +20,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import EquilibriumGraphRewriter, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import graph_inputs
-from pytensor.scalar.basic import GE, LE, Switch, upgrade_to_float
+from pytensor.scalar.basic import GE, LE, Log, Log1p, Switch, upgrade_to_float
 from pytensor.scalar.math import Softplus
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import All, Sum
@@ -31,6 +33,9 @@ class BranchlessSoftplus(Softplus):
     """Softplus whose JAX form has no branches; on other backends it is PyTensor's own."""
 
 
+LOGARITHMS = (Log, Log1p)
+"""Functions that are applied to all that a switch chooses from, if that is few: of those that would
+overflow where nothing chooses them, as exp, the gradient would be NaN."""
 branchless_softplus = Elemwise(BranchlessSoftplus(upgrade_to_float, name="softplus"))
 
 
@@ -53,6 +58,8 @@ def switch_before_function(fgraph: FunctionGraph, node: Apply) -> list[Variable]
     unequal = [i for i, (one, other) in enumerate(pairs) if not _same(one, other)]
     if not isinstance(first.op, Elemwise) or len(unequal) != 1:
         return None
+    if all(_is_smaller(branch, node.outputs[0]) for branch in branches):
+        return None  # few numbers to apply it to, as it is
     inputs = list(first.inputs)
     inputs[unequal[0]] = pt.switch(condition, *pairs[unequal[0]])
     chosen = first.op(*inputs)
@@ -62,6 +69,36 @@ def switch_before_function(fgraph: FunctionGraph, node: Apply) -> list[Variable]
 def _same(one: Variable, other: Variable) -> bool:
     both_constant = isinstance(one, Constant) and isinstance(other, Constant)
     return one is other or (both_constant and one.equals(other))
+
+
+@node_rewriter([Elemwise])
+def logarithm_before_switch(fgraph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """``log(switch(c, a, b))`` is ``switch(c, log(a), log(b))`` where a and b have fewer entries."""
+    if type(node.op.scalar_op) not in LOGARITHMS:
+        return None
+    chosen = _before_switch(node.op, node.inputs[0])
+    return None if chosen is None or not node.outputs[0].type.is_super(chosen.type) else [chosen]
+
+
+def _before_switch(function: Elemwise, value: Variable) -> Variable | None:
+    """The function of a switch, or of switches within it, applied to all that they choose from."""
+    switch = value.owner
+    if switch is None or not isinstance(switch.op, Elemwise):
+        return None
+    if not isinstance(switch.op.scalar_op, Switch):
+        return None
+    condition, *branches = switch.inputs
+    applied = [
+        function(branch) if _is_smaller(branch, value) else _before_switch(function, branch)
+        for branch in branches
+    ]
+    return None if None in applied else pt.switch(condition, *applied)
+
+
+def _is_smaller(part: Variable, whole: Variable) -> bool:
+    """Whether one entry of it stands for many of the whole."""
+    pairs = zip(part.type.shape, whole.type.shape, strict=True)
+    return any(one == 1 and other != 1 for one, other in pairs)
 
 
 @node_rewriter([Elemwise])
@@ -119,7 +156,7 @@ def _widens(condition: Variable, values: Variable) -> bool:
 
 
 FIRST = (switch_before_function, sigmoid_is_a_probability)
-THEN = (softplus_without_branches,)
+THEN = (softplus_without_branches, logarithm_before_switch)
 ALWAYS = ("canonicalize", "stabilize", "specialize")
 """All, and here already: some stable forms are only found among special ones, and not any more
 once axes are added for rows, as log(1 - sigmoid)."""

@@ -1,5 +1,7 @@
 """Simplified graphs are worth the same, gradients too, and really are simpler."""
 
+from typing import Any
+
 import numpy as np
 import pymc as pm
 import pytensor
@@ -7,6 +9,8 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors, applys_between
+from pytensor.scalar.basic import Log, Log1p
+from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Sum
 from support.checks import make_rng
 
@@ -102,6 +106,48 @@ def test_switch_of_two_functions_stays() -> None:
             for g in (graph, simple)
         )
         np.testing.assert_allclose(one, other, rtol=1e-14)
+
+
+def change_points(n_changes: int) -> tuple[list, Any]:
+    """Log density of counts of years whose rate changes once or twice, and what it depends on."""
+    years, counts = np.arange(40), np.arange(40) % 7
+    changes, rates = pt.vector("change", dtype="int64"), pt.vector("rate", dtype="float64")
+    rate = rates[0]
+    for i in range(n_changes):
+        rate = pt.switch(years <= changes[i], rate, rates[i + 1])
+    return [changes, rates], pm.logp(pm.Poisson.dist(rate), counts).sum()
+
+
+@pytest.mark.parametrize("n_changes", [1, 2])
+def test_logarithm_of_few_rates(n_changes: int) -> None:
+    """Catches a logarithm for each year, a branch for the other, and a gradient of no branch."""
+    inputs, total = change_points(n_changes)
+    [simple] = simplify([total])
+    logs = [
+        node.outputs[0].type.shape
+        for node in applys_between(inputs, [simple])
+        if isinstance(node.op, Elemwise) and type(node.op.scalar_op) in (Log, Log1p)
+    ]
+    assert logs
+    assert all(np.prod(shape) == 1 for shape in logs)
+    [again] = simplify([simple])
+    outputs = [[one, pt.grad(one, inputs[1])] for one in (total, simple, again)]
+    functions = [pytensor.function(inputs, one, mode="FAST_COMPILE") for one in outputs]
+    rates = np.array([0.3, 4.0, 1.5])[: n_changes + 1]
+    for changes in ([5, 20], [39, 39], [20, 5], [0, 39]):
+        first, *others = (one(np.array(changes[:n_changes]), rates) for one in functions)
+        for other in others:
+            np.testing.assert_allclose(other[0], first[0], rtol=1e-13)
+            np.testing.assert_allclose(other[1], first[1], rtol=1e-12)
+
+
+def test_what_nothing_chooses_has_no_gradient() -> None:
+    """Catches exp of a branch that overflows where nothing chooses it: its gradient is 0 * inf."""
+    x, years = pt.vector("x", dtype="float64"), np.arange(10)
+    total = pt.exp(pt.switch(years <= 20, x[0], x[1])).sum()
+    [simple] = simplify([total])
+    slope = pytensor.function([x], pt.grad(simple, x), mode="FAST_COMPILE")
+    np.testing.assert_allclose(slope(np.array([1.0, 800.0])), [10 * np.e, 0.0])
 
 
 def test_check_of_other_probabilities_stays() -> None:
