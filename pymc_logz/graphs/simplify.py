@@ -73,7 +73,7 @@ def _same(one: Variable, other: Variable) -> bool:
 
 @node_rewriter([Elemwise])
 def logarithm_before_switch(fgraph: FunctionGraph, node: Apply) -> list[Variable] | None:
-    """``log(switch(c, a, b))`` is ``switch(c, log(a), log(b))`` where a and b have fewer entries."""
+    """``log(switch(c, a, b))`` is ``switch(c, log(a), log(b))`` if a and b have fewer entries."""
     if type(node.op.scalar_op) not in LOGARITHMS:
         return None
     chosen = _before_switch(node.op, node.inputs[0])
