@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from rivals.methods import LONGER, METHODS, TOGETHER
-from rivals.report import at_an_error, draw, rows_of, summary, table
+from rivals.report import at_an_error, draw, rows_of, short, summary, table
 from rivals.running import Limits, measured
 from rivals.targets import TARGETS
 from rivals_of_estimators import table as of_estimators
@@ -31,8 +31,9 @@ BEGIN, END = "<!-- begin rivals -->", "<!-- end rivals -->"
 ESTIMATORS = """The same reduced potentials of the same tempered draws, thinned to 16,000, given to
 pymbar and to our estimators (`benchmarks/rivals_of_estimators.py`, four seeds each). MBAR has one
 answer, so the numbers agree; errors of ours count autocorrelation."""
-LEVEL_SETS = """Mici has no log Z, so what counts is effective draws per second: a stochastic
-predator-prey simulator of 104 inputs, its output observed exactly (`benchmarks/constrained.py`)."""
+LEVEL_SETS = """Mici has no log Z, so what counts is effective draws per second of processor
+time: a stochastic predator-prey simulator of 104 inputs, its output observed exactly
+(`benchmarks/constrained.py`)."""
 AT_AN_ERROR = """On small targets a call with defaults is mostly fixed costs: the ratio says what a
 first look costs. Who wants a small error asks for it: `lz.evidence(model, target_mcse=0.01)`,
 beside SMC with as many particles as take about the same error."""
@@ -93,7 +94,7 @@ def constrained_table(file: Path) -> str:
     ]
     lines += [
         f"| {r['observed']} | {r['sampler']} | {r['draws']:,} | {r['ESS']:,.0f} | {r['R-hat']:.2f} "
-        f"| {r['ESS / s']:.3g} |"
+        f"| {short(r['ESS / s'])} |"
         for r in rows
     ]
     return "\n".join(lines) if rows else NO_LEVEL_SETS

@@ -27,7 +27,7 @@ import pymc_logz as lz
 COUNT = 3
 SHAPES, RATES = np.array([2.0, 40.0]), np.array([2.0, 4.0])
 CUT = 5.5  # between the modes
-COLORS = ["#8c6d31", "#2a7f62", "#7a4b94", "#b0483f"]
+COLORS = ["#E69F00", "#009E73", "#CC79A7", "#D55E00"]
 
 
 def two_explanations():

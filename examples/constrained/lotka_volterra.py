@@ -129,14 +129,14 @@ def draw(data, tree, table):
         1, 6, figsize=(14, 3.2), layout="constrained", width_ratios=[2, 1, 1, 1, 1, 1.2]
     )
     steps = np.arange(N_STEPS + 1)
-    for i, (name, color) in enumerate((("prey", "#2a7f62"), ("predators", "#b0483f"))):
+    for i, (name, color) in enumerate((("prey", "#009E73"), ("predators", "#D55E00"))):
         axes[0].plot(steps, np.r_[START[i], data[:, i]], color=color, label=name)
     axes[0].set(xlabel="step", title="observed exactly")
     axes[0].legend(frameon=False)
     prior = stats.lognorm(1.0, scale=np.exp(-2.0))
     z = tree["posterior"]["z"].to_numpy().reshape(-1, 4)
     for i, ax in enumerate(axes[1:5]):
-        ax.hist(z[:, i], 30, density=True, color="#7a4b94", alpha=0.75)
+        ax.hist(z[:, i], 30, density=True, color="#CC79A7", alpha=0.75)
         ax.axvline(RATES[i], color="0.15", lw=1.2)
         ax.set(title=NAMES[i], yticks=[])
         ax.ticklabel_format(axis="x", style="sci", scilimits=(-2, 2))

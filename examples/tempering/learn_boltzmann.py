@@ -85,7 +85,7 @@ def learn(train, test, n_steps, rng):
 def draw(table, tracker):
     """Likelihoods as tracked and exact; errors of log Z with their interval."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
-    for name, color in (("train", "#2a7f62"), ("test", "#7a4b94")):
+    for name, color in (("train", "#009E73"), ("test", "#CC79A7")):
         left.plot(table[name] - table["log_z"], color=color, lw=1.2, label=f"{name}, tracked")
         left.plot(table[name] - table["exact"], ":", color="0.1", lw=1.2)
     best = (table["test"] - table["log_z"]).idxmax()
@@ -96,9 +96,9 @@ def draw(table, tracker):
     right.fill_between(table.index, -1.96 * table["mcse"], 1.96 * table["mcse"], color="0.87")
     alone = tracker.tree["evidence"].to_dataset().sel({"estimator": "rts"})["log_z"].to_numpy()[2:]
     right.plot(
-        table.index, alone - table["exact"], color="#b0483f", lw=0.6, label="each step alone"
+        table.index, alone - table["exact"], color="#D55E00", lw=0.6, label="each step alone"
     )
-    right.plot(error, color="#2a7f62", lw=1.2, label="tracked, 95% interval grey")
+    right.plot(error, color="#009E73", lw=1.2, label="tracked, 95% interval grey")
     right.axhline(0, color="0.1", lw=0.8)
     right.set(xlabel="step", ylabel="nats", title="error of log Z")
     right.legend(frameon=False)

@@ -31,11 +31,11 @@ BUDGET, N_REPLICATES = 1000, 120
 TEMPERATURES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 MAX_MBAR = 256  # its cost grows with the square of the number of temperatures
 METHODS = {
-    "RTS": "#2a7f62",
-    "TS": "#b0483f",
-    "MBAR": "#7a4b94",
-    "TI": "#3f6fb0",
-    "TI-RB": "#8c6d31",
+    "RTS": "#009E73",
+    "TS": "#D55E00",
+    "MBAR": "#CC79A7",
+    "TI": "#0072B2",
+    "TI-RB": "#E69F00",
 }
 GRID = np.linspace(0, 1, 20_002)[1:-1]
 LOG_RATIO = (
