@@ -29,13 +29,8 @@ from pymc_logz.errors import ModelError
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.graphs.kept import Kept
 from pymc_logz.hais.directions import Directions, forward_estimate, of_model
-from pymc_logz.hais.run import (
-    collect,
-    doubts_of,
-    doubts_of_run,
-    run_chains,
-    run_twice,
-)
+from pymc_logz.hais.judging import doubts_of, doubts_of_run
+from pymc_logz.hais.run import collect, run_chains, run_twice
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.compose import for_variables
 from pymc_logz.models.context import is_model

@@ -12,29 +12,23 @@ import xarray as xr
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.directions import Directions, estimates_of, forward_estimate, of_model
-from pymc_logz.hais.edges import edge_doubts
 from pymc_logz.hais.enumerated import exact_tree
+from pymc_logz.hais.judging import doubts_of, doubts_of_run
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, finish_groups
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
-from pymc_logz.hais.settling import lagging, unsettled
 from pymc_logz.models.flat import constrain, model_labels, unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.keeping import kept, planned_once
-from pymc_logz.pilot.learned import nats_above
 from pymc_logz.pilot.planning import Planned, block_for
-from pymc_logz.pilot.posterior import is_sampled
 from pymc_logz.runners.anneal import Annealed, Plan, merge
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.climb import climbed, spread_out
 from pymc_logz.runners.jobs import AnnealCourse
 from pymc_logz.runners.progress import progress_bar, report_beta, report_count
 from pymc_logz.runners.running import Running, anneal_all
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_doubts
 from pymc_logz.trees.layout import RunRecord, data_datasets, evidence_dataset, make_tree
-from pymc_logz.trees.modes import climb_doubts, is_large, mode_doubts
 from pymc_logz.trees.posterior import posterior_of
-from pymc_logz.trees.tails import tail_doubts
 from pymc_logz.weights import resampled
 
 if TYPE_CHECKING:
@@ -47,8 +41,6 @@ SECOND_TRY, LONGER = 4, 2
 nothing but the size of its error."""
 MOST_MOVES = 2**24
 """Moves of all rows together beyond which no second try is made: minutes for most models."""
-N_LOOKED_AT = 256
-"""Rows of the posterior from which its tails are looked at."""
 MAX_GROWTH = 64
 """Largest factor by which ``target_mcse`` lets a run grow."""
 
@@ -260,84 +252,6 @@ def add_rows(
         back = run_reverse(planned, settings, more, target_rows, rng, progress, f"{name}-reverse")
         if len(back) == len(directions.reverse):
             directions.reverse = list(map(merge, directions.reverse, back))
-
-
-def doubts_of(estimate: LogZEstimate, planned: Planned, runs: list[Annealed]) -> list[Doubt]:
-    """What speaks against an estimate that its own weights have nothing against."""
-    if estimate.status != "ok":
-        return []
-    block = planned.block
-    return [
-        *lagging(block, runs),
-        *unsettled(block, planned.plan, runs),
-        *pilot_disagrees(planned, estimate),
-    ]
-
-
-def pilot_disagrees(planned: Planned, estimate: LogZEstimate) -> list[Doubt]:
-    """Whether the pilot along the same path has another log Z.
-
-    A run from a fitted reference was compared with the pilot from the prior when it was planned.
-    """
-    if planned.stages is None or planned.stages.log_z is None:
-        return []
-    apart = nats_above(planned.stages, estimate.log_z, estimate.mcse)
-    if apart is None:
-        return []
-    reason = f"log Z of the pilot's rows, along the same path, is {apart:+.3g} nats from the run's"
-    return [Doubt("disagrees", reason)]
-
-
-def doubts_of_run(
-    prepared: Prepared,
-    block: Block,
-    planned: Planned,
-    directions: Directions,
-    rng: np.random.Generator,
-) -> list[Doubt]:
-    """What speaks against the estimates of a run; ``block`` moves rows along the path of the prior.
-
-    Rows are looked at where their weights are good enough to stand for the posterior.
-    """
-    estimate = forward_estimate(directions)
-    if not estimate.usable:
-        return []
-    runs = [of_model(run, directions.reference) for run in directions.forward]
-    position = np.concatenate([run.position for run in runs])
-    rows = position[resampled(np.concatenate([run.log_weight for run in runs]), rng, N_LOOKED_AT)]
-    doubts = [
-        *tail_doubts(prepared.flat, block.densities, rows, rng),
-        *doubts_of(estimate, planned, directions.forward),
-    ]
-    if directions.reference.taken != "nested_laplace":  # which was looked at as it was fitted
-        doubts += edge_doubts(prepared, block, rows, rng)
-    if directions.reference.taken == "draws":  # no pilot has come from the prior
-        log_weight = np.concatenate([run.log_weight for run in runs])
-        ends = position[np.unique(resampled(log_weight, rng))]
-        doubts += mode_doubts(prepared, block.densities, ends, estimate.log_z, rng)
-    elif directions.reference.taken != "nested_laplace" and is_sampled(prepared):
-        log_weight = np.concatenate([run.log_weight for run in runs])
-        ends = position[np.unique(resampled(log_weight, rng))]
-        doubts += other_modes_by_climbing(prepared, block, planned, ends, estimate.log_z, rng)
-    return doubts
-
-
-def other_modes_by_climbing(
-    prepared: Prepared,
-    block: Block,
-    planned: Planned,
-    ends: np.ndarray,
-    log_z: float,
-    rng: np.random.Generator,
-) -> list[Doubt]:
-    """Whether rows of a run lack a mode that rows from the prior climb to, in many dimensions."""
-    if prepared.flat.sites or not block.kernel.needs_gradient or is_large(prepared):
-        return []
-    reference = planned.reference
-    start = prepared.prior(rng, block.n_rows)
-    rows = climbed(block, start, ends.std(axis=0))
-    rows = reference.restored(spread_out(planned.block, planned.plan, reference.evened(rows), rng))
-    return climb_doubts(block.densities, rows, ends, log_z, rng)
 
 
 def collect(

@@ -94,7 +94,7 @@ def mode_apart(
     rng: np.random.Generator,
 ) -> OtherMode | None:
     """Mass that draws lack where rows are that came from the prior; see `other_mode`."""
-    far, nearest = _far_rows(walked.rows, draws, rng)
+    far, nearest = far_rows(walked.rows, draws, rng)
     if len(far) < LEAST_SHARE * len(walked.rows):
         return None
     seen = rng.permutation(len(far))[:N_LOOKED_AT]
@@ -220,7 +220,7 @@ def _moved(
     )
 
 
-def _far_rows(
+def far_rows(
     rows: np.ndarray, draws: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Which rows are far from all draws, and draws near each of them, shape (f, N_LINES, d)."""

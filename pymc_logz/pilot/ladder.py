@@ -88,7 +88,7 @@ def choose_plan(
         as its stages: they see the parts of the target that a few rows from the reference do not
         find.
     """
-    n_temperatures = FIRST_CUTS * (stages.betas.size - 1) if target_rows is None else SHORTEST
+    n_temperatures = first_ladder(stages) if target_rows is None else SHORTEST
     if target_rows is not None:
         target_rows = rng.permutation(target_rows)[:ROWS_BACK]
     before = np.inf
@@ -109,6 +109,11 @@ def choose_plan(
             return stages.plan(n_temperatures), trial
         before = variance
         n_temperatures = int(min(n_temperatures * MAX_GROWTH, MAX_TEMPERATURES))
+
+
+def first_ladder(stages: Stages) -> int:
+    """Temperatures of the first ladder that is tried along a pilot's stages."""
+    return FIRST_CUTS * (stages.betas.size - 1)
 
 
 def anneal_back(

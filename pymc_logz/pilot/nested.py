@@ -107,7 +107,7 @@ def nested_laplace(
     scale = np.clip(prior[:, parts.inner].std(axis=0), *FIRST_SCALE)
     first = prior[:N_PRIOR]
     seen = parts.modes(first[:, parts.outer], first[:, parts.inner], scale)
-    peak = _highest(parts, first[:, parts.outer], seen, scale)
+    peak = highest_peak(parts, first[:, parts.outer], seen, scale)
     if peak is None:
         return None
     found = _followed(parts, peak, rng)
@@ -142,7 +142,9 @@ def _parts(prepared: Prepared, block: Block) -> Conditionals | None:
     return parts if fits else None
 
 
-def _highest(parts: Conditionals, outer: np.ndarray, seen: Modes, scale: np.ndarray) -> Peak | None:
+def highest_peak(
+    parts: Conditionals, outer: np.ndarray, seen: Modes, scale: np.ndarray
+) -> Peak | None:
     """Climb to the peak of the marginal density from the best of some settings, by differences."""
     best = int(np.argmax(seen.log_marginal))
     if not np.isfinite(seen.log_marginal[best]):
@@ -219,7 +221,7 @@ def _other_modes(
     beyond = np.any(np.abs(evened[:, parts.outer]) > funnel.reach, axis=1)
     apart = ~beyond & (np.linalg.norm(evened[:, parts.inner], axis=1) > APART)
     suspects = np.concatenate(
-        [_spread_out(np.flatnonzero(kind), ends, value) for kind in (apart, beyond)]
+        [most_apart(np.flatnonzero(kind), ends, value) for kind in (apart, beyond)]
     )
     seen, scale = ends[suspects], scale_of(peak.precision)
     outer, far = seen[:, parts.outer], beyond[suspects]
@@ -236,7 +238,7 @@ def _other_modes(
     return outer[far], found.log_marginal[far]
 
 
-def _spread_out(chosen: np.ndarray, rows: np.ndarray, value: np.ndarray) -> np.ndarray:
+def most_apart(chosen: np.ndarray, rows: np.ndarray, value: np.ndarray) -> np.ndarray:
     """A few of some rows: the highest, and those that are furthest from the ones before."""
     if len(chosen) <= N_FAR:
         return chosen

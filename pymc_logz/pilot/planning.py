@@ -21,7 +21,7 @@ from pymc_logz.pilot.checks import (
     warn_of_stuck,
 )
 from pymc_logz.pilot.exchanges import dealt_out
-from pymc_logz.pilot.ladder import choose_plan
+from pymc_logz.pilot.ladder import MAX_GROWTH, choose_plan, first_ladder
 from pymc_logz.pilot.learned import (
     apart,
     falls_short,
@@ -33,6 +33,8 @@ from pymc_logz.pilot.nested import nested_laplace
 from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.pilot.posterior import is_sampled, sampled_reference
 from pymc_logz.pilot.reference import (
+    ASKED_FOR,
+    OF_INTEGERS,
     Reference,
     at_mode,
     check_start,
@@ -50,10 +52,6 @@ MORE_ROWS = 4
 """Factor in the rows of a pilot that is repeated."""
 KNOTS = 8
 """Parts of a ladder from a learned reference that its temperatures are shared out among."""
-
-
-ASKED_FOR = Reference("prior", "it was asked for")
-OF_INTEGERS = Reference("prior", "a fit has no whole numbers, and some variables are discrete")
 
 
 @dataclass(frozen=True)
@@ -126,16 +124,34 @@ def plan_run(
     local
         Whether the reference may be fitted to gradients; see `learned_reference`.
     """
-    if settings.reference_asked == "learned":
-        nested = plan_nested(prepared, block, settings, rng, report)
-        if nested is not None:
-            return nested
+    learned = settings.reference_asked == "learned"
+    if learned and (nested := plan_nested(prepared, block, settings, rng, report)) is not None:
+        return nested
+    planned, stages = plan_from_pilot(prepared, block, settings, rng, report, local=local)
+    if not learned or stages is None:
+        return planned
+    return shortened(prepared, block, settings, planned, stages, rng, report)
+
+
+def plan_from_pilot(
+    prepared: Prepared,
+    block: Block,
+    settings: RunSettings,
+    rng: np.random.Generator,
+    report: Any = None,
+    *,
+    local: bool = False,
+) -> tuple[Planned, Stages | None]:
+    """Plan from what a pilot's rows, or what was asked for, make the reference; and this pilot.
+
+    It comes without the pilot where there was none, or ``pm.sample`` may have been asked.
+    """
     for more in (1, MORE_ROWS):
         stages, reference = look(prepared, block, settings, rng, report, more=more, local=local)
         moved = reference.start(block)
         if stages is None:
             start = moved.path.sample_reference(rng, n_followed(block))
-            return make_plan(moved, settings, start, rng, report, reference)
+            return make_plan(moved, settings, start, rng, report, reference), None
         if reference.mixture is None:
             break
         rows = apart(stages)[1].position if stages.rows else None
@@ -143,26 +159,58 @@ def plan_run(
         against = None if trial is None else objection(stages, trial)
         if against is None:
             warn_of_stuck(stuck_stages(stages))
-            return planned
+            return planned, stages
         reason = f"a fit to the pilot's rows was dropped, since {against}"
         reference = Reference("prior", reason, funnel=reference.funnel, poor_fit=True)
         if is_sampled(prepared):
             break
     assert stages is not None
-    sampled = sampled_reference(prepared, block, reference, rng)
-    if sampled.mixture is not None:
-        moved = sampled.start(block)
-        start = moved.path.sample_reference(rng, n_followed(block))
-        followed = walk(moved, settings, start, rng, report)
-        if not (against := falls_short(stages, followed)):
-            return from_stages(moved, settings, followed, rng, sampled)
-        reason = f"a fit to draws of pm.sample was dropped, since {against}"
+    moved = reference.start(block)
+    # from the prior hardly any posterior is content with the first ladder that is tried
+    n_moves = settings.aim.n_rows * MAX_GROWTH * first_ladder(stages)
+    sampled = sampled_reference(prepared, block, reference, stages, n_moves, rng)
+    if sampled is not None:
+        found = plan_sampled(sampled, block, settings, stages, rng, report)
+        if isinstance(found, Planned):
+            return found, None
+        reason = f"a fit to draws of pm.sample was dropped, since {found}"
         reference = replace(reference, reason=reason)
         # the path from the prior that is left deserves the pilot that these draws had replaced
-        moved = reference.start(block)
         start = moved.path.sample_reference(rng, MORE_ROWS * block.n_rows)
         stages = walk(moved, settings, start, rng, report)
-    return from_stages(reference.start(block), settings, stages, rng, reference)
+    return from_stages(moved, settings, stages, rng, reference), None
+
+
+def shortened(
+    prepared: Prepared,
+    block: Block,
+    settings: RunSettings,
+    planned: Planned,
+    stages: Stages,
+    rng: np.random.Generator,
+    report: Any = None,
+) -> Planned:
+    """A plan, or where it is long a shorter one from draws of ``pm.sample``, if there is one."""
+    n_moves = settings.aim.n_rows * planned.plan.n_temperatures
+    sampled = sampled_reference(prepared, block, planned.reference, stages, n_moves, rng)
+    found = sampled and plan_sampled(sampled, block, settings, stages, rng, report)
+    both = [planned, found] if isinstance(found, Planned) else [planned]
+    return min(both, key=lambda one: one.plan.n_temperatures)
+
+
+def plan_sampled(
+    sampled: Reference,
+    block: Block,
+    settings: RunSettings,
+    stages: Stages,
+    rng: np.random.Generator,
+    report: Any = None,
+) -> Planned | str:
+    """Plan from a fit to draws of ``pm.sample``, or what speaks against it."""
+    moved = sampled.start(block)
+    start = moved.path.sample_reference(rng, n_followed(block))
+    followed = walk(moved, settings, start, rng, report)
+    return falls_short(stages, followed) or from_stages(moved, settings, followed, rng, sampled)
 
 
 def plan_nested(

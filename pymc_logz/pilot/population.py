@@ -25,8 +25,6 @@ MAX_STAGES = 500
 FIRST_STEP_SIZE = 0.5
 MOVES_BETWEEN_LOOKS = 3
 """Moves after which a population is looked at: more are often more than it needs."""
-MOVES_BETWEEN_ROWS = 4
-"""The same at beta = 1, where a further look is to see other rows."""
 MAX_EXTRA_LOOKS = 16
 ACCEPT_TOLERANCE = 0.1
 """How far below its aim an acceptance rate may stay; above it, rows only move less than they could,
@@ -268,7 +266,7 @@ def target_rows(
     seen = TargetRows.of(population.state)
     while len(seen.position) < n:
         population.correlate(block.kernel, seen.position)
-        move(block, population, 1.0, rng, target_accept, MOVES_BETWEEN_ROWS)
+        move(block, population, 1.0, rng, target_accept)
         seen = TargetRows(
             *map(np.concatenate, zip(seen, TargetRows.of(population.state), strict=True))
         )
@@ -357,10 +355,9 @@ def move(
     beta: float,
     rng: np.random.Generator,
     target_accept: float,
-    n_moves: int = MOVES_BETWEEN_LOOKS,
 ) -> None:
     """A few moves of the population, and a correction of its step size."""
-    n_moves = min(n_moves, block.n_moves)
+    n_moves = min(MOVES_BETWEEN_LOOKS, block.n_moves)
     scale = np.tile(population.full_scale(), (n_moves, *[1] * len(block.scale_shape)))
     step_size = np.full(n_moves, population.step_size)
     refreshment = block.kernel.refreshment_for(step_size)

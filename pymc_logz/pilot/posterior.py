@@ -5,6 +5,8 @@ import numpy as np
 from pymc_logz.models.posterior_draws import draw_posterior
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import fitted_funnel
+from pymc_logz.pilot.learned import COVERED, NEGLIGIBLE, apart, covered_share, left_to_prior
+from pymc_logz.pilot.population import Stages, TargetRows
 from pymc_logz.pilot.reference import Reference, fitted_to_draws, look_at_prior
 from pymc_logz.runners.block import Block
 
@@ -12,6 +14,11 @@ MANY_DIMENSIONS = 16
 """Dimensions from which on a posterior is sampled rather than annealed to from the prior, whose
 ladder has thousands of temperatures there. In fewer it costs less than the sampler's compilation,
 and loses no mode."""
+FEW_DIMENSIONS = 8
+"""Dimensions up to which the sampler is not asked at all."""
+LONG = 2**18
+"""Moves of all rows of a run beyond which it is asked: about as many as it makes itself where a
+posterior is difficult."""
 
 
 def is_sampled(prepared: Prepared) -> bool:
@@ -22,12 +29,16 @@ def is_sampled(prepared: Prepared) -> bool:
 def sampled_reference(
     prepared: Prepared,
     block: Block,
-    refused: Reference,
+    taken: Reference,
+    stages: Stages,
+    n_moves: int,
     rng: np.random.Generator,
-) -> Reference:
-    """Mixture fitted to draws of ``pm.sample``, or the reference that was to be taken before.
+) -> Reference | None:
+    """Mixture fitted to draws of ``pm.sample``, where a run from another reference would be long.
 
-    A mode that all of its chains miss is missing from the mixture.
+    In few dimensions it has to cover the rows that the pilot carried from the prior, as the other
+    one had to. In many these rows are too few to judge it, and a mode that all chains miss may be
+    missing.
 
     Parameters
     ----------
@@ -35,19 +46,55 @@ def sampled_reference(
         The model.
     block
         Moves on the path from the prior, where the sampler's evaluations are counted.
-    refused
-        What is taken if this fit is none: the prior, because a fit to the pilot's rows was refused.
+    taken
+        Where the run would start: at a fit, or at the prior because a fit was refused.
+    stages
+        The pilot, from the prior.
+    n_moves
+        Moves of all rows of that run, at least.
     rng
         Generator of the sampler and of the fit.
+
+    Returns
+    -------
+    Reference or None
+        None where the sampler was not asked, cannot sample the model, or missed rows of the pilot.
     """
-    if not (refused.poor_fit and is_sampled(prepared)):
-        return refused
+    if taken.poor_fit and is_sampled(prepared):
+        return _of_sampler(prepared, block, taken.reason, rng)
+    is_fit = taken.mixture is not None or taken.poor_fit
+    is_long = n_moves > LONG and prepared.n_dims > FEW_DIMENSIONS
+    if not (is_fit and is_long) or prepared.exact_row is not None or stages.rows is None:
+        return None
+    because = f"a run would take {n_moves:,} moves otherwise: {taken.reason}"
+    reference = _of_sampler(prepared, block, because, rng)
+    if reference is None or reference.mixture is None:
+        return None
+    rows, judges = (
+        in_coordinates_of(part, taken, reference) for part in (stages.rows, apart(stages)[1])
+    )
+    covers = left_to_prior(reference.mixture, rows) <= NEGLIGIBLE
+    return reference if covers and covered_share(reference.mixture, judges) >= COVERED else None
+
+
+def in_coordinates_of(rows: TargetRows, one: Reference, other: Reference) -> TargetRows:
+    """Rows in the coordinates of one reference, in those of another; without gradients."""
+    position = other.evened(one.restored(rows.position))
+    volume = other.log_volume(position) - one.log_volume(rows.position)
+    log_reference = rows.log_reference + volume
+    return TargetRows(position, log_reference, rows.log_ratio, np.zeros_like(position))
+
+
+def _of_sampler(
+    prepared: Prepared, block: Block, because: str, rng: np.random.Generator
+) -> Reference | None:
+    """Mixture fitted to draws of ``pm.sample``; None if it cannot sample the model."""
     if (draws := draw_posterior(prepared, rng)) is None:
-        return refused
+        return None
     block.work.add(draws.n_gradients)
     # few rows of a pilot that did not get far look like a funnel where there is none
     funnel = fitted_funnel(draws.rows, look_at_prior(prepared, rng))
     log_mass, error = prepared.prior.log_share(rng)
     mixture, what = fitted_to_draws(prepared, draws.rows, log_mass, rng, funnel)
-    reason = f"{what} of pm.sample, since {refused.reason}"
-    return Reference("learned", reason, mixture, error, funnel)
+    reason = f"{what} of pm.sample, since {because}"
+    return Reference("learned", reason, mixture, error, funnel, is_sampled=True)

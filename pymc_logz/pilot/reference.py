@@ -58,6 +58,8 @@ class Reference:
     """Whether it was fitted to gradients, which tell of the target where the rows are only."""
     covered: float = np.nan
     """Effective share of a pilot's rows that it covers, if it was fitted to such."""
+    is_sampled: bool = False
+    """Whether it was fitted to draws of ``pm.sample``."""
 
     def start(self, block: Block) -> Block:
         """The moves of a block whose path starts at the prior, on the path from this reference."""
@@ -98,6 +100,10 @@ class Reference:
     def record(self) -> dict[str, str]:
         """For the attributes of a result."""
         return {"reference": self.taken, "reference_reason": self.reason}
+
+
+ASKED_FOR = Reference("prior", "it was asked for")
+OF_INTEGERS = Reference("prior", "a fit has no whole numbers, and some variables are discrete")
 
 
 def evened_draws(

@@ -1,5 +1,6 @@
 """A reference fitted to draws of pm.sample: when it is, that it serves, and what refuses it."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -12,11 +13,18 @@ import pymc_logz as lz
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.models.posterior_draws import PosteriorDraws
 from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.paths.funnels import Features, Funnel
 from pymc_logz.pilot import planning, posterior
 from pymc_logz.pilot.learned import falls_short
 from pymc_logz.pilot.planning import block_for, settled
-from pymc_logz.pilot.population import Stages
-from pymc_logz.pilot.posterior import MANY_DIMENSIONS, sampled_reference
+from pymc_logz.pilot.population import Stages, TargetRows
+from pymc_logz.pilot.posterior import (
+    FEW_DIMENSIONS,
+    LONG,
+    MANY_DIMENSIONS,
+    in_coordinates_of,
+    sampled_reference,
+)
 from pymc_logz.pilot.reference import Reference
 from pymc_logz.runners.anneal import anneal
 from pymc_logz.runners.block import Block
@@ -48,6 +56,17 @@ def exact_rows(n: int) -> np.ndarray:
     return OBSERVED * SD**-2 / precision + normal / np.sqrt(precision)
 
 
+def pilot_rows(prepared: Prepared) -> TargetRows:
+    """Exact rows of a model's posterior, as a pilot leaves them."""
+    d = prepared.n_dims
+    precision = 1 + SD[:d] ** -2
+    normal = make_rng("pilot", d).standard_normal((512, d))
+    position = OBSERVED[:d] * SD[:d] ** -2 / precision + normal / np.sqrt(precision)
+    log_prior = stats.norm.logpdf(position).sum(axis=1)
+    log_ratio = stats.norm.logpdf(OBSERVED[:d], position, SD[:d]).sum(axis=1)
+    return TargetRows(position, log_prior, log_ratio, np.zeros_like(position))
+
+
 def drawn(monkeypatch: pytest.MonkeyPatch, rows: np.ndarray | None) -> list[int]:
     """Let draws of the posterior be these; what is returned notes each call."""
     calls: list[int] = []
@@ -65,7 +84,8 @@ def test_rows_from_the_fit_have_the_mean_weight_z(monkeypatch: pytest.MonkeyPatc
     prepared, block = ready()
     drawn(monkeypatch, exact_rows(2000))
     before = block.work.done
-    reference = sampled_reference(prepared, block, REFUSED, make_rng("fit"))
+    reference = sampled_reference(prepared, block, REFUSED, stages_with(0.0), 0, make_rng("fit"))
+    assert reference is not None
     assert reference.taken == "learned"
     assert "2000 draws of pm.sample, since no fit covers the rows" in reference.reason
     assert block.work.done - before == 1234
@@ -87,15 +107,52 @@ def test_rows_from_the_fit_have_the_mean_weight_z(monkeypatch: pytest.MonkeyPatc
 
 def test_when_the_posterior_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a sampler that is called where the path from the prior costs less, or for nothing."""
-    prepared, block = ready()
     calls = drawn(monkeypatch, None)
-    assert sampled_reference(prepared, block, REFUSED, make_rng("none")) is REFUSED
-    assert calls == [D]
-    asked_for = Reference("prior", "it was asked for")
-    assert sampled_reference(prepared, block, asked_for, make_rng("asked")) is asked_for
-    few, small = ready(MANY_DIMENSIONS)
-    assert sampled_reference(few, small, REFUSED, make_rng("few")) is REFUSED
-    assert calls == [D]
+    asked_for, long = Reference("prior", "it was asked for"), LONG + 1
+
+    def asks(d: int, taken: Reference, n_moves: int) -> bool:
+        prepared, block = ready(d)
+        stages = replace(stages_with(0.0), rows=pilot_rows(prepared), end=np.zeros((512, d)))
+        calls.clear()
+        assert sampled_reference(prepared, block, taken, stages, n_moves, make_rng("x")) is None
+        return bool(calls)
+
+    assert asks(D, REFUSED, 0)
+    assert not asks(D, asked_for, long)
+    assert not asks(FEW_DIMENSIONS + 1, REFUSED, LONG)
+    assert asks(FEW_DIMENSIONS + 1, REFUSED, long)
+    assert not asks(FEW_DIMENSIONS + 1, asked_for, long)
+    assert not asks(FEW_DIMENSIONS, REFUSED, long)
+
+
+def test_draws_must_cover_what_the_pilot_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches chains that all miss a mode, or rows compared in the coordinates of another path."""
+    d = FEW_DIMENSIONS + 1
+    prepared, block = ready(d)
+    rows = pilot_rows(prepared)
+    stages = replace(stages_with(0.0), rows=rows, end=np.zeros((512, d)))
+    normal = make_rng("others").standard_normal((2000, d))
+    draws = rows.position.mean(axis=0) + rows.position.std(axis=0) * normal
+
+    def refuses() -> bool:
+        args = (prepared, block, REFUSED, stages, LONG + 1, make_rng("fit"))
+        return sampled_reference(*args) is None
+
+    drawn(monkeypatch, draws)
+    assert not refuses()
+    drawn(monkeypatch, draws + 12 * rows.position.std(axis=0))
+    assert refuses()
+    # the same rows as a funnel has them
+    children = np.arange(d)[:, None] > 0
+    funnel = Funnel(
+        np.full(d, 0.5), np.eye(d)[:1], Features.linear(1), 0.1 * children, 0.3 * children
+    )
+    one, other = replace(REFUSED, funnel=funnel), Reference("prior", "as it is")
+    there = in_coordinates_of(in_coordinates_of(rows, other, one), one, other)
+    np.testing.assert_allclose(there.position, rows.position)
+    np.testing.assert_allclose(there.log_reference, rows.log_reference)
+    evened = in_coordinates_of(rows, other, one)
+    assert np.ptp(evened.log_reference - rows.log_reference) > 1
 
 
 def stages_with(log_z: float) -> Stages:
