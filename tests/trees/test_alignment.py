@@ -178,6 +178,13 @@ def test_a_part_of_a_run_has_a_log_z_of_its_own(runs: dict[str, xr.DataTree]) ->
     with pytest.raises(ValueError, match="other rows than its log Z was made of"):
         lz.evidence(runs["both"].isel(chain=[0]))
     assert models.log_z_of(lz.evidence(runs["both"])) == models.log_z_of(runs["both"])
+    # what the whole run found against its draws is said of its parts too
+    doubted = whole.copy()
+    told = whole["evidence"].to_dataset().assign(status=("estimator", ["missed_mode"]))
+    doubted["evidence"] = xr.DataTree(told.assign_attrs(doubts="a mode that no draw is in"))
+    found = lz.evidence(doubted.isel(chain=[0]))["evidence"]
+    assert found["status"].values[0] == "missed_mode"
+    assert "no draw is in" in found.attrs["doubts"]
 
 
 def test_order_in_a_run_is_by_label(runs: dict[str, xr.DataTree]) -> None:
