@@ -198,6 +198,51 @@ def switch_between_scales() -> pm.Model:
     return model
 
 
+SEEN = (0.2, 1.1, 1.9, 3.2, 2.8)
+
+
+def _ordered_exact() -> float:
+    cut, middle = np.array([-1.0, 0.5, 2.0]), np.linspace(-20, 20, 20_001)
+    below = 1 / (1 + np.exp(middle[:, None] - cut))
+    ends = np.zeros((len(middle), 1)), np.ones((len(middle), 1))
+    share = np.diff(np.concatenate([ends[0], below, ends[1]], axis=1), axis=1)
+    value = stats.norm.pdf(np.array(SEEN)[:, None], np.arange(4), 0.6)
+    log_density = stats.norm.logpdf(middle, 0, 2) + np.log(share @ value.T).sum(axis=1)
+    return float(logsumexp(log_density) + np.log(middle[1] - middle[0]))
+
+
+@case(_ordered_exact, tempered=True)
+def ordered_labels() -> pm.Model:
+    """Labels in an order, whose probabilities have a variable in common."""
+    with pm.Model() as model:
+        middle = pm.Normal("middle", 0.0, 2.0)
+        cut = np.array([-1.0, 0.5, 2.0])
+        label = pm.OrderedLogistic("label", middle, cut, shape=len(SEEN), compute_p=False)
+        pm.Normal("y", label, 0.6, observed=SEEN)
+    return model
+
+
+MOVES = np.array([[0.8, 0.1, 0.1, 0.0], [0.05, 0.05, 0.1, 0.8], [0.25, 0.25, 0.25, 0.25]])
+MEANS = np.array([[0.0, 1, 2, 3], [5, 6, 7, 8], [-5, -3, 10, 12]])
+
+
+def _chain_exact() -> float:
+    with np.errstate(divide="ignore"):
+        log_prior = np.log(np.array([0.6, 0.3, 0.1])[:, None] * MOVES)
+    likelihood = stats.norm.logpdf(np.array([7.5, 7.9])[:, None, None], MEANS, 0.7).sum(axis=0)
+    return float(logsumexp(log_prior + likelihood))
+
+
+@case(_chain_exact, tempered=True)
+def category_that_rules_another_out() -> pm.Model:
+    """A category whose probabilities, one of them zero, another category chooses."""
+    with pm.Model() as model:
+        first = pm.Categorical("first", [0.6, 0.3, 0.1])
+        second = pm.Categorical("second", pm.math.stack(list(MOVES))[first])
+        pm.Normal("y", pm.math.stack(list(MEANS))[first, second], 0.7, observed=[7.5, 7.9])
+    return model
+
+
 def _inflated_exact() -> float:
     n = np.arange(80)
     log_prior = np.log(0.3) + stats.poisson.logpmf(n, 8.0)
