@@ -45,7 +45,7 @@ CASES: dict[str, Callable[[], Any]] = {
 CALLS = {"sample_hais": lz.sample_hais, "sample_tempered": lz.sample_tempered}
 CHAINS = {("coal_mining", "sample_tempered"): 1, ("labelled_mixture", "sample_tempered"): 1}
 """Where a default run of four chains takes too long for a table."""
-RUNS = {"coal_mining": 50}
+RUNS = {"coal_mining": 100}
 """Where 200 of them do."""
 
 

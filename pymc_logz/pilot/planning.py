@@ -374,10 +374,7 @@ def refine(
         return Planned(block, stages.plan_for(ladder), reference), None
     n_rows = n_followed(block) if target_rows is None else block.n_rows
     draw_start = partial(block.path.sample_reference, rng, n_rows)
-    aim = settings.aim
-    if block.path.sites:
-        aim = aim.with_integers(block.cost_of_move)
-    plan, trial = choose_plan(block, stages, draw_start, rng, aim, target_rows)
+    plan, trial = choose_plan(block, stages, draw_start, rng, settings.aim_for(block), target_rows)
     return Planned(block, plan, reference, stages), trial
 
 

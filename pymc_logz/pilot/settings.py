@@ -87,6 +87,10 @@ class RunSettings:
         """Variance of the log weights that a ladder is made for."""
         return Aim(TARGET_VARIANCE, TARGET_VARIANCE)
 
+    def aim_for(self, block: Block) -> Aim:
+        """The same for these moves."""
+        return self.aim.with_integers(block.cost_of_move) if block.path.sites else self.aim
+
     @classmethod
     def asked(cls, **arguments: Any) -> Self:
         """Settings from the arguments of a call, where None stands for those of `OPTIONAL`.
