@@ -64,13 +64,7 @@ def tempering_dataset(
     ess, rhat = level_mixing(draws)
     trips = round_trips(draws.level, n_levels).reshape(shape[:2])
     per_level = {
-        "log_prior": ladder.log_prior,
-        "log_z_hat": ladder.log_z_hat,
-        "log_z": curve.log_z,
-        "mcse": curve.mcse,
-        # of second order, by the delta method: told, not taken off
-        "log_z_bias": curve.details.get("bias", np.full(n_levels, np.nan)),
-        "step_size": ladder.step_size,
+        **_by_level(ladder, curve),
         "ess": ess,
         "rhat": rhat,
         # of swaps with the next level, which the last one has not got
@@ -105,6 +99,19 @@ def tempering_dataset(
     return with_units(dataset)
 
 
+def _by_level(ladder: Ladder, curve: LogZCurve) -> dict[str, Any]:
+    """What there is of each level, whatever is kept of the draws."""
+    return {
+        "log_prior": ladder.log_prior,
+        "log_z_hat": ladder.log_z_hat,
+        "log_z": curve.log_z,
+        "mcse": curve.mcse,
+        # of second order, by the delta method: told, not taken off
+        "log_z_bias": curve.details.get("bias", np.full(ladder.n_levels, np.nan)),
+        "step_size": ladder.step_size,
+    }
+
+
 def sums_dataset(
     summed: SummedChains, ladder: Ladder, curve: LogZCurve, history: Sequence[Round] = ()
 ) -> xr.Dataset:
@@ -117,12 +124,7 @@ def sums_dataset(
     with np.errstate(invalid="ignore"):
         acceptance = np.stack([one.accepted for one in chains]) / visits
     per_level = {
-        "log_prior": ladder.log_prior,
-        "log_z_hat": ladder.log_z_hat,
-        "log_z": curve.log_z,
-        "mcse": curve.mcse,
-        "log_z_bias": curve.details.get("bias", np.full(n_levels, np.nan)),
-        "step_size": ladder.step_size,
+        **_by_level(ladder, curve),
         "rhat": rhat_of_sums(summed.levels),
     }
     per_chain = {
