@@ -45,8 +45,6 @@ CASES: dict[str, Callable[[], Any]] = {
 CALLS = {"sample_hais": lz.sample_hais, "sample_tempered": lz.sample_tempered}
 CHAINS = {("coal_mining", "sample_tempered"): 1, ("labelled_mixture", "sample_tempered"): 1}
 """Where a default run of four chains takes too long for a table."""
-RUNS = {"coal_mining": 100}
-"""Where 200 of them do."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ def replicates(case: str, call: str) -> Replicates:
     chains = {"chains": CHAINS[case, call]} if (case, call) in CHAINS else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lz.EvidenceWarning)
-        for seed in range(RUNS.get(case, N_RUNS)):
+        for seed in range(N_RUNS):
             tree = CALLS[call](model=model, random_seed=5000 + seed, progressbar=False, **chains)
             first = tree["evidence"].to_dataset().isel(estimator=0)
             found.append((float(first["log_z"]), float(first["mcse"]), first["status"] == "ok"))
