@@ -70,6 +70,7 @@ def doubts_of_run(
     doubts = [
         *tail_doubts(prepared.flat, block.densities, rows, rng),
         *doubts_of(estimate, planned, directions.forward),
+        *planned.contradicted,
     ]
     if directions.reference.taken != "nested_laplace":  # which was looked at as it was fitted
         doubts += edge_doubts(prepared, block, rows, rng)

@@ -39,6 +39,7 @@ from pymc_logz.runners.checkpoint import Keeper
 from pymc_logz.runners.jobs import AnnealJob
 from pymc_logz.runners.records import Codec
 from pymc_logz.runners.running import Running
+from pymc_logz.trees.doubts import Doubt
 
 CLASSES = (
     AnnealJob,
@@ -249,7 +250,9 @@ def planned_once(
         return plan()
     made = once(keeper, name, lambda: _written(plan()), prepared, block, rng)
     reference = made["reference"].with_draws(prepared.prior)
-    return Planned(reference.start(block), made["plan"], reference, made["stages"])
+    planned = Planned(reference.start(block), made["plan"], reference, made["stages"])
+    against = made["contradicted"]
+    return planned.doubted(Doubt("disagrees", against)) if against else planned
 
 
 def once(
@@ -306,7 +309,9 @@ def _counts(prepared: Prepared | None) -> list[int]:
 def _written(planned: Planned) -> dict[str, Any]:
     """A plan as a record."""
     reference = planned.reference.without_draws()
-    return {"plan": planned.plan, "stages": planned.stages, "reference": reference}
+    against = "; ".join(doubt.reason for doubt in planned.contradicted)
+    made = {"plan": planned.plan, "stages": planned.stages, "reference": reference}
+    return {**made, "contradicted": against}
 
 
 def _plain(record: Mapping[str, Any]) -> dict[str, Any]:

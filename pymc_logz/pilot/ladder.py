@@ -26,6 +26,8 @@ half a minute at most for a hundred data. Rows lag behind in them, and a ladder 
 leaves skewed weights, whose error is too small: with two change points 41 runs covered 87%."""
 NEGLIGIBLE = 0.01
 """Share of the target's rows that may be missed: that much of the posterior is worth 0.01 nats."""
+KNOTS = 8
+"""Parts of a ladder from a learned reference that its temperatures are shared out among."""
 WORTHWHILE = 1.1
 """Factor in the variance that moving the temperatures must promise, lest it follow noise."""
 
@@ -114,6 +116,19 @@ def choose_plan(
 def first_ladder(stages: Stages) -> int:
     """Temperatures of the first ladder that is tried along a pilot's stages."""
     return FIRST_CUTS * (stages.betas.size - 1)
+
+
+def settled(stages: Stages) -> Stages:
+    """Stages of a path that starts near its end: the settings found there, all along."""
+    ones = np.ones(KNOTS + 1)
+    correlation = stages.correlation
+    return Stages(
+        np.linspace(0.0, 1.0, KNOTS + 1),
+        stages.step_size[-1] * ones,
+        np.outer(ones, stages.scale[-1]),
+        None if correlation is None else np.tile(correlation[-1], (KNOTS + 1, 1, 1)),
+        stages.acceptance_rate[-1] * ones,
+    )
 
 
 def anneal_back(

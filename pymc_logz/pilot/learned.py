@@ -242,6 +242,12 @@ def falls_short(stages: Stages, other: Stages) -> str | None:
     return None
 
 
+def finds_more(stages: Stages, other: Stages) -> bool:
+    """Whether rows from a reference found more than the pilot from the prior, beyond chance."""
+    apart = nats_above(stages, *islands_log_z(other))
+    return apart is not None and apart < 0
+
+
 def nats_above(stages: Stages, log_z: float, error: float) -> float | None:
     """How far the log Z of a pilot is above another one; None if that may be chance."""
     pilot, pilot_error = islands_log_z(stages)

@@ -21,17 +21,17 @@ from pymc_logz.pilot.checks import (
     warn_of_stuck,
 )
 from pymc_logz.pilot.exchanges import dealt_out
-from pymc_logz.pilot.ladder import MAX_GROWTH, choose_plan, first_ladder
+from pymc_logz.pilot.ladder import MAX_GROWTH, choose_plan, first_ladder, settled
 from pymc_logz.pilot.learned import (
+    COVERED,
     apart,
-    falls_short,
     learned_reference,
     n_target_rows,
     objection,
 )
 from pymc_logz.pilot.nested import nested_laplace
 from pymc_logz.pilot.population import Stages, run_pilot
-from pymc_logz.pilot.posterior import is_sampled, sampled_reference
+from pymc_logz.pilot.posterior import is_sampled, objection_to_draws, sampled_reference
 from pymc_logz.pilot.reference import (
     ASKED_FOR,
     OF_INTEGERS,
@@ -44,14 +44,12 @@ from pymc_logz.pilot.reference import (
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.block import Block
+from pymc_logz.trees.doubts import Doubt
 from pymc_logz.trees.posterior import posterior_of
 
-PORTIONS = 2
-"""Portions of rows of a pilot whose stages the run follows: of the others only the end is used."""
-MORE_ROWS = 4
-"""Factor in the rows of a pilot that is repeated."""
-KNOTS = 8
-"""Parts of a ladder from a learned reference that its temperatures are shared out among."""
+PORTIONS, MORE_ROWS = 2, 4
+"""Portions of rows of a pilot whose stages the run follows (of the others only the end is used),
+and factor in the rows of a pilot that is repeated."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +62,12 @@ class Planned:
     reference: Reference
     stages: Stages | None = None
     """What the plan is a refinement of; None where the user fixed the ladder."""
+    contradicted: tuple[Doubt, ...] = ()
+    """That draws of ``pm.sample`` and rows of the pilot are elsewhere, if they are."""
+
+    def doubted(self, doubt: Doubt) -> "Planned":
+        """The same, under a doubt that is more than draws which lack what it has."""
+        return replace(self, contradicted=(doubt,)) if doubt.status == "disagrees" else self
 
     def longer(self, factor: int) -> "Planned":
         """The same with so many times the temperatures."""
@@ -173,11 +177,12 @@ def plan_from_pilot(
         found = plan_sampled(sampled, block, settings, stages, rng, report)
         if isinstance(found, Planned):
             return found, None
-        reason = f"a fit to draws of pm.sample was dropped, since {found}"
+        reason = f"a fit to draws of pm.sample was dropped, since {found.reason}"
         reference = replace(reference, reason=reason)
         # the path from the prior that is left deserves the pilot that these draws had replaced
         start = moved.path.sample_reference(rng, MORE_ROWS * block.n_rows)
         stages = walk(moved, settings, start, rng, report)
+        return from_stages(moved, settings, stages, rng, reference).doubted(found), None
     return from_stages(moved, settings, stages, rng, reference), None
 
 
@@ -193,9 +198,13 @@ def shortened(
     """A plan, or where it is long a shorter one from draws of ``pm.sample``, if there is one."""
     n_moves = settings.aim.n_rows * planned.plan.n_temperatures
     sampled = sampled_reference(prepared, block, planned.reference, stages, n_moves, rng)
-    found = sampled and plan_sampled(sampled, block, settings, stages, rng, report)
-    both = [planned, found] if isinstance(found, Planned) else [planned]
-    return min(both, key=lambda one: one.plan.n_temperatures)
+    if sampled is None:
+        return planned
+    found = plan_sampled(sampled, block, settings, stages, rng, report)
+    if isinstance(found, Doubt):
+        return planned.doubted(found)
+    long = found.plan.n_temperatures >= planned.plan.n_temperatures
+    return planned if long and not found.contradicted else found
 
 
 def plan_sampled(
@@ -205,12 +214,17 @@ def plan_sampled(
     stages: Stages,
     rng: np.random.Generator,
     report: Any = None,
-) -> Planned | str:
+) -> Planned | Doubt:
     """Plan from a fit to draws of ``pm.sample``, or what speaks against it."""
     moved = sampled.start(block)
     start = moved.path.sample_reference(rng, n_followed(block))
     followed = walk(moved, settings, start, rng, report)
-    return falls_short(stages, followed) or from_stages(moved, settings, followed, rng, sampled)
+    if against := objection_to_draws(sampled, stages, followed):
+        return against
+    planned = from_stages(moved, settings, followed, rng, sampled)
+    if sampled.covered < COVERED:  # the pilot got lost, and where it is hard to get draws may lack
+        return planned.doubted(Doubt("disagrees", "pm.sample and the pilot were far apart"))
+    return planned
 
 
 def plan_nested(
@@ -277,10 +291,9 @@ def look(
         stages = replace(stages, rows=rows)
     reference = learned_reference(prepared, stages, rng, funnel=funnel, local=local)
     poor = reference.poor_fit or (settings.kernel.step_size is None and are_uneven(stages))
-    sampled = reference.poor_fit and is_sampled(prepared)
-    if poor and not sampled and more < MORE_ROWS:
-        again = partial(look, prepared, block, settings, rng, report)
-        return again(even=even, more=MORE_ROWS, local=local)
+    if poor and more < MORE_ROWS and not (reference.poor_fit and is_sampled(prepared)):
+        more = MORE_ROWS
+        return look(prepared, block, settings, rng, report, even=even, more=more, local=local)
     return stages, reference
 
 
@@ -376,19 +389,6 @@ def refine(
     draw_start = partial(block.path.sample_reference, rng, n_rows)
     plan, trial = choose_plan(block, stages, draw_start, rng, settings.aim_for(block), target_rows)
     return Planned(block, plan, reference, stages), trial
-
-
-def settled(stages: Stages) -> Stages:
-    """Stages of a path that starts near its end: the settings found there, all along."""
-    ones = np.ones(KNOTS + 1)
-    correlation = stages.correlation
-    return Stages(
-        np.linspace(0.0, 1.0, KNOTS + 1),
-        stages.step_size[-1] * ones,
-        np.outer(ones, stages.scale[-1]),
-        None if correlation is None else np.tile(correlation[-1], (KNOTS + 1, 1, 1)),
-        stages.acceptance_rate[-1] * ones,
-    )
 
 
 def fixed_plan(block: Block, betas: np.ndarray) -> Plan | None:

@@ -1,14 +1,25 @@
 """Draws of PyMC's own sampler, where a population from the prior is too small for the posterior."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from pymc_logz.models.posterior_draws import draw_posterior
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import fitted_funnel
-from pymc_logz.pilot.learned import COVERED, NEGLIGIBLE, apart, covered_share, left_to_prior
+from pymc_logz.pilot.learned import (
+    COVERED,
+    NEGLIGIBLE,
+    apart,
+    covered_share,
+    falls_short,
+    finds_more,
+    left_to_prior,
+)
 from pymc_logz.pilot.population import Stages, TargetRows
 from pymc_logz.pilot.reference import Reference, fitted_to_draws, look_at_prior
 from pymc_logz.runners.block import Block
+from pymc_logz.trees.doubts import Doubt
 
 MANY_DIMENSIONS = 16
 """Dimensions from which on a posterior is sampled rather than annealed to from the prior, whose
@@ -37,8 +48,8 @@ def sampled_reference(
     """Mixture fitted to draws of ``pm.sample``, where a run from another reference would be long.
 
     In few dimensions it has to cover the rows that the pilot carried from the prior, as the other
-    one had to. In many these rows are too few to judge it, and a mode that all chains miss may be
-    missing.
+    one had to, or to find much more than they did: see `objection_to_draws`. In many dimensions
+    these rows are too few to judge it, and a mode that all chains miss may be missing.
 
     Parameters
     ----------
@@ -58,7 +69,7 @@ def sampled_reference(
     Returns
     -------
     Reference or None
-        None where the sampler was not asked, cannot sample the model, or missed rows of the pilot.
+        None where the sampler was not asked, or cannot sample the model.
     """
     if taken.poor_fit and is_sampled(prepared):
         return _of_sampler(prepared, block, taken.reason, rng)
@@ -73,8 +84,35 @@ def sampled_reference(
     rows, judges = (
         in_coordinates_of(part, taken, reference) for part in (stages.rows, apart(stages)[1])
     )
-    covers = left_to_prior(reference.mixture, rows) <= NEGLIGIBLE
-    return reference if covers and covered_share(reference.mixture, judges) >= COVERED else None
+    missed = left_to_prior(reference.mixture, rows) > NEGLIGIBLE
+    return replace(reference, covered=0.0 if missed else covered_share(reference.mixture, judges))
+
+
+def objection_to_draws(sampled: Reference, stages: Stages, followed: Stages) -> Doubt | None:
+    """What speaks against a fit to draws: that it lacks what the pilot found.
+
+    Where rows from it find much more than the pilot did, it is the pilot that got lost, and what it
+    found is no part of the posterior to speak of. Where neither finds more, and the fit has next to
+    no density at the pilot's rows, one of the two is wrong: status ``"disagrees"``.
+
+    Parameters
+    ----------
+    sampled
+        From `sampled_reference`.
+    stages
+        The pilot, from the prior.
+    followed
+        The one from this reference.
+    """
+    if against := falls_short(stages, followed):
+        return Doubt("missed_mode", against)
+    if sampled.covered < COVERED and not finds_more(stages, followed):
+        share = f"{sampled.covered:.1g}"
+        reason = (
+            f"draws of pm.sample cover the pilot's rows with an effective share of {share} only"
+        )
+        return Doubt("disagrees", reason)
+    return None
 
 
 def in_coordinates_of(rows: TargetRows, one: Reference, other: Reference) -> TargetRows:

@@ -68,7 +68,7 @@ def of_levels(tree: xr.DataTree, methods: str | Sequence[str] | None) -> xr.Data
         estimate = None if whole else replace(curve.estimate, mcse=mcse)
     if estimate is not None:  # of a step method's statistics, or of a part of a run
         doubts = walker_doubts(level_mixing(draws)[1])
-        if "evidence" in tree.children:
+        if "evidence" in tree.children and "status" in tree["evidence"]:
             doubts += stored_doubts(tree["evidence"].to_dataset())
         warn_of_doubts(doubts)
         group = evidence_dataset(doubted([estimate], doubts), {**attrs, **noted(doubts)})

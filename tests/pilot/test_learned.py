@@ -17,7 +17,7 @@ from pymc_logz import energies
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.mixture import Mixture
 from pymc_logz.pilot import learned
-from pymc_logz.pilot.ladder import anneal_back, variance_seen_from_target
+from pymc_logz.pilot.ladder import anneal_back, settled, variance_seen_from_target
 from pymc_logz.pilot.learned import (
     COVERED,
     NEGLIGIBLE,
@@ -29,7 +29,6 @@ from pymc_logz.pilot.learned import (
     objection,
     too_far,
 )
-from pymc_logz.pilot.planning import settled
 from pymc_logz.pilot.population import ISLANDS
 from pymc_logz.pilot.reference import Reference
 from pymc_logz.runners.anneal import Annealed, Plan, anneal

@@ -15,19 +15,22 @@ from pymc_logz.models.posterior_draws import PosteriorDraws
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.paths.funnels import Features, Funnel
 from pymc_logz.pilot import planning, posterior
+from pymc_logz.pilot.ladder import settled
 from pymc_logz.pilot.learned import falls_short
-from pymc_logz.pilot.planning import block_for, settled
+from pymc_logz.pilot.planning import block_for
 from pymc_logz.pilot.population import Stages, TargetRows
 from pymc_logz.pilot.posterior import (
     FEW_DIMENSIONS,
     LONG,
     MANY_DIMENSIONS,
     in_coordinates_of,
+    objection_to_draws,
     sampled_reference,
 )
 from pymc_logz.pilot.reference import Reference
 from pymc_logz.runners.anneal import anneal
 from pymc_logz.runners.block import Block
+from pymc_logz.trees.doubts import Doubt
 
 D = MANY_DIMENSIONS + 1
 OBSERVED = np.linspace(-2, 2, D)
@@ -134,14 +137,19 @@ def test_draws_must_cover_what_the_pilot_found(monkeypatch: pytest.MonkeyPatch) 
     normal = make_rng("others").standard_normal((2000, d))
     draws = rows.position.mean(axis=0) + rows.position.std(axis=0) * normal
 
-    def refuses() -> bool:
+    def refused(log_z: float) -> Doubt | None:
         args = (prepared, block, REFUSED, stages, LONG + 1, make_rng("fit"))
-        return sampled_reference(*args) is None
+        sampled = sampled_reference(*args)
+        assert sampled is not None
+        return objection_to_draws(sampled, stages, stages_with(log_z))
 
     drawn(monkeypatch, draws)
-    assert not refuses()
+    assert refused(0.0) is None
+    assert getattr(refused(-2.0), "status", None) == "missed_mode"
     drawn(monkeypatch, draws + 12 * rows.position.std(axis=0))
-    assert refuses()
+    assert getattr(refused(0.0), "status", None) == "disagrees"
+    # the pilot got lost where there is next to nothing of the posterior
+    assert refused(5.0) is None
     # the same rows as a funnel has them
     children = np.arange(d)[:, None] > 0
     funnel = Funnel(
