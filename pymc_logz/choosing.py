@@ -3,6 +3,7 @@
 import inspect
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +53,8 @@ logger = logging.getLogger("pymc.pymc_logz")
 UNITS = ("gradients", "evaluations")
 LEAST_CHAINS = 2
 """Chains of a default ``pm.sample`` at least."""
+OF_TARGET = ("maybe_infinite", "missed_mode", "unchecked_prior")
+"""Statuses of a model, or of draws, that a second estimate from the same draws shares."""
 SECOND_OPINION_DRAWS = 2000
 """Draws of the second estimate: an error of a few hundredths where the fit is fair."""
 
@@ -322,6 +325,8 @@ def _with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.Dat
     except (ModelError, ValueError) as error:
         warn(f"there is no second estimate to check {first.method!r} against: {error}")
         return tree
+    if second.status == "ok" and first.status in OF_TARGET:
+        second = replace(second, status=first.status)
     doubts = disagreements(first, [second]) if first.usable else []
     warn_of_doubts(doubts)
     [first] = doubted([first], doubts)

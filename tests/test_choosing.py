@@ -176,3 +176,13 @@ def test_draws_of_other_data_are_not_compared_with_the_model(
     tree["observed_data"][name] = tree["observed_data"][name] + 0.5
     with pytest.warns(lz.EvidenceWarning, match="no second estimate.*made with other data"):
         lz.evidence(tree, energy.model)
+
+
+def test_a_second_estimate_shares_doubts_about_the_target() -> None:
+    """Catches a number for an infinite Z that is clean because it is the second one."""
+    with pm.Model() as model:
+        scale = pm.HalfNormal("scale", 1)
+        pm.Normal("y", 0, scale, observed=np.zeros(3))
+    with pytest.warns(lz.EvidenceWarning):
+        group = lz.evidence(model, random_seed=0, progressbar=False)["evidence"].to_dataset()
+    assert "ok" not in group["status"].values

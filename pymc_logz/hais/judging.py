@@ -16,12 +16,14 @@ from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.climb import climbed, spread_out
 from pymc_logz.trees.doubts import Doubt
-from pymc_logz.trees.modes import climb_doubts, is_large, mode_doubts
+from pymc_logz.trees.modes import climb_doubts, hit_doubts, is_large, mode_doubts
 from pymc_logz.trees.tails import tail_doubts
 from pymc_logz.weights import resampled
 
 N_LOOKED_AT = 256
 """Rows of the posterior from which its tails are looked at."""
+N_PRIOR, FEW_DIMENSIONS = 1024, 5
+"""Draws of the prior that may hit a mode, and dimensions up to which they have a chance."""
 
 
 def doubts_of(estimate: LogZEstimate, planned: Planned, runs: list[Annealed]) -> list[Doubt]:
@@ -74,15 +76,16 @@ def doubts_of_run(
     ]
     if directions.reference.taken != "nested_laplace":  # which was looked at as it was fitted
         doubts += edge_doubts(prepared, block, rows, rng)
+    log_weight = np.concatenate([run.log_weight for run in runs])
+    ends = position[np.unique(resampled(log_weight, rng))]
+    if not prepared.flat.sites and prepared.n_dims <= FEW_DIMENSIONS and not is_large(prepared):
+        prior = prepared.prior(rng, N_PRIOR)
+        doubts += hit_doubts(block.densities, prior, ends, estimate.log_z, rng)
     if directions.reference.taken == "draws":  # no pilot has come from the prior
-        log_weight = np.concatenate([run.log_weight for run in runs])
-        ends = position[np.unique(resampled(log_weight, rng))]
         doubts += mode_doubts(prepared, block.densities, ends, estimate.log_z, rng)
     elif directions.reference.is_sampled or (
         directions.reference.taken != "nested_laplace" and is_sampled(prepared)
     ):
-        log_weight = np.concatenate([run.log_weight for run in runs])
-        ends = position[np.unique(resampled(log_weight, rng))]
         doubts += other_modes_by_climbing(prepared, block, planned, ends, estimate.log_z, rng)
     return doubts
 

@@ -8,6 +8,7 @@ from pymc_logz.models.other_modes import (
     N_ROWS,
     OtherMode,
     Walked,
+    far_rows,
     in_company,
     mode_apart,
     other_mode,
@@ -15,6 +16,7 @@ from pymc_logz.models.other_modes import (
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.tails import Densities
 from pymc_logz.trees.doubts import Doubt
+from pymc_logz.weights import log_mean
 
 MAX_DATA = 5000
 """Data up to which 10,000 evaluations of the density are nothing beside the posterior's own: 20,000
@@ -22,6 +24,9 @@ data take 5 to 10 seconds."""
 
 LEAST_MASS = 0.05
 """Share of Z, about, from which on a mode counts that has a few draws, but fewer than it should."""
+
+HIT_MASS = 0.25
+"""The same for draws of the prior, of which those in a posterior's tails have up to a tenth."""
 
 
 def mode_doubts(
@@ -76,6 +81,35 @@ def climb_doubts(
     if found is not None and found.log_z < log_z + np.log(LEAST_MASS):
         return []
     return _told(found, len(rows), log_z, "hardly a draw")
+
+
+def hit_doubts(
+    densities: Densities,
+    rows: np.ndarray,
+    draws: np.ndarray,
+    log_z: float,
+    rng: np.random.Generator,
+) -> list[Doubt]:
+    """Whether draws of the prior (n, d) hit a mode that no draw of the posterior is in.
+
+    One that is narrow, but within reach of a thousand draws, as in few dimensions: those that are
+    far from nearly all draws of the posterior weigh their likelihood.
+    """
+    draws = np.unique(draws, axis=0)
+    if len(draws) < 2:
+        return []
+    far = far_rows(rows, in_company(draws), rng)[0]
+    if not far.size:
+        return []
+    log_ratio = densities(rows[far])[1]
+    mass = log_mean(log_ratio[~np.isnan(log_ratio)]) + np.log(far.size / len(rows))
+    if not log_z + np.log(HIT_MASS) < mass < np.inf:
+        return []
+    reason = (
+        f"{far.size} of {len(rows)} draws of the prior are where hardly a row of the run is, and "
+        f"have about {np.exp(mass - log_z):.2g} times the mass of the rows"
+    )
+    return [Doubt("missed_mode", reason)]
 
 
 def is_large(prepared: Prepared) -> bool:

@@ -1,0 +1,38 @@
+"""Draws of the prior that hit what a run has missed, in few dimensions."""
+
+import numpy as np
+from scipy import stats
+from support.checks import make_rng
+
+from pymc_logz.trees.modes import hit_doubts
+
+WIDE, NARROW = stats.norm(-5, 3), stats.norm(8, 0.05)
+PRIOR = stats.norm(0, 10)
+
+
+def densities(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Prior, and a likelihood with half of the posterior in a mode 60 times as narrow."""
+    x = rows[:, 0]
+    log_posterior = np.logaddexp(WIDE.logpdf(x), NARROW.logpdf(x)) + np.log(0.5)
+    return PRIOR.logpdf(x), log_posterior - PRIOR.logpdf(x)
+
+
+def told(n_wide: int, n_narrow: int, log_z: float, seed: int) -> list[str]:
+    """Statuses for so many draws of each mode, and 1,024 of the prior."""
+    rng = make_rng("hit", seed)
+    parts = [law.rvs(n, random_state=rng) for law, n in ((WIDE, n_wide), (NARROW, n_narrow))]
+    draws, prior = np.concatenate(parts)[:, None], PRIOR.rvs((1024, 1), random_state=rng)
+    return [one.status for one in hit_doubts(densities, prior, draws, log_z, rng)]
+
+
+def test_a_narrow_mode_that_a_thousand_draws_hit_is_told() -> None:
+    """Catches a mode that two stray rows hide, and a mass that is not one of the prior's draws."""
+    for seed in range(3):
+        assert told(900, 0, np.log(0.5), seed) == ["missed_mode"]
+        assert told(900, 2, np.log(0.5), seed) == ["missed_mode"]
+
+
+def test_draws_of_both_modes_are_not_accused() -> None:
+    """Catches tails that count as modes."""
+    for seed in range(10):
+        assert told(450, 450, 0.0, seed) == []
