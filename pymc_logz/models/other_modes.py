@@ -228,7 +228,7 @@ def far_rows(
     from scipy.spatial import KDTree
 
     chosen = rng.permutation(len(draws))[: N_DRAWS + N_HELD_OUT]
-    n_held_out = min(N_HELD_OUT, len(chosen) // 4)
+    n_held_out = max(1, min(N_HELD_OUT, len(chosen) // 4))
     held_out, near = draws[chosen[:n_held_out]], draws[chosen[n_held_out:]]
     centre, spread = draws.mean(axis=0), np.maximum(draws.std(axis=0), 1e-300)
     tree = KDTree((near - centre) / spread)

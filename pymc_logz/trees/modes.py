@@ -25,6 +25,8 @@ data take 5 to 10 seconds."""
 LEAST_MASS = 0.05
 """Share of Z, about, from which on a mode counts that has a few draws, but fewer than it should."""
 
+FEW_DRAWS = 32
+"""Draws of which there must be more, lest a mode be no further from them than they are apart."""
 HIT_MASS = 0.25
 """The same for draws of the prior, of which those in a posterior's tails have up to a tenth."""
 
@@ -96,9 +98,9 @@ def hit_doubts(
     far from nearly all draws of the posterior weigh their likelihood.
     """
     draws = np.unique(draws, axis=0)
-    if len(draws) < 2:
+    if len(draws) < FEW_DRAWS or len(draws := in_company(draws)) < FEW_DRAWS:
         return []
-    far = far_rows(rows, in_company(draws), rng)[0]
+    far = far_rows(rows, draws, rng)[0]
     if not far.size:
         return []
     log_ratio = densities(rows[far])[1]

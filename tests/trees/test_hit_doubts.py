@@ -32,6 +32,12 @@ def test_a_narrow_mode_that_a_thousand_draws_hit_is_told() -> None:
         assert told(900, 2, np.log(0.5), seed) == ["missed_mode"]
 
 
+def test_a_handful_of_draws_tells_nothing() -> None:
+    """Catches a crash where there is nothing to measure distances by."""
+    for n in (1, 2, 3, 8):
+        assert told(n, 0, np.log(0.5), n) == []
+
+
 def test_draws_of_both_modes_are_not_accused() -> None:
     """Catches tails that count as modes."""
     for seed in range(10):
