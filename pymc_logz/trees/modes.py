@@ -103,8 +103,10 @@ def hit_doubts(
     far = far_rows(rows, draws, rng)[0]
     if not far.size:
         return []
-    log_ratio = densities(rows[far])[1]
-    mass = log_mean(log_ratio[~np.isnan(log_ratio)]) + np.log(far.size / len(rows))
+    with np.errstate(all="ignore"):
+        log_ratio = densities(rows[far])[1]
+        likelihood = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
+        mass = log_mean(likelihood) + np.log(far.size / len(rows))
     if not log_z + np.log(HIT_MASS) < mass < np.inf:
         return []
     reason = (

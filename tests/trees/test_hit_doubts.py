@@ -32,6 +32,23 @@ def test_a_narrow_mode_that_a_thousand_draws_hit_is_told() -> None:
         assert told(900, 2, np.log(0.5), seed) == ["missed_mode"]
 
 
+def test_where_the_likelihood_is_nan_it_is_zero() -> None:
+    """Catches a mean over what is left of the draws, which makes a mode of a tail."""
+
+    def positive(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        x = rows[:, 0]
+        with np.errstate(invalid="ignore"):
+            return PRIOR.logpdf(x), stats.norm.logpdf(np.log(x), np.log(5), 1)
+
+    rng = make_rng("positive")
+    x = PRIOR.rvs(200_000, random_state=rng)[:, None]
+    weight = np.nan_to_num(np.exp(positive(x)[1]))
+    draws, log_z = x[rng.random(len(x)) < weight / weight.max()][:1000], np.log(weight.mean())
+    for _ in range(10):
+        prior = PRIOR.rvs((1024, 1), random_state=rng)
+        assert hit_doubts(positive, prior, draws, log_z, rng) == []
+
+
 def test_a_handful_of_draws_tells_nothing() -> None:
     """Catches a crash where there is nothing to measure distances by."""
     for n in (1, 2, 3, 8):
