@@ -68,7 +68,8 @@ def doubts_of_run(
         return []
     runs = [of_model(run, directions.reference) for run in directions.forward]
     position = np.concatenate([run.position for run in runs])
-    rows = position[resampled(np.concatenate([run.log_weight for run in runs]), rng, N_LOOKED_AT)]
+    log_weight = np.concatenate([run.log_weight for run in runs])
+    rows = position[resampled(log_weight, rng, N_LOOKED_AT)]
     doubts = [
         *tail_doubts(prepared.flat, block.densities, rows, rng),
         *doubts_of(estimate, planned, directions.forward),
@@ -76,7 +77,6 @@ def doubts_of_run(
     ]
     if directions.reference.taken != "nested_laplace":  # which was looked at as it was fitted
         doubts += edge_doubts(prepared, block, rows, rng)
-    log_weight = np.concatenate([run.log_weight for run in runs])
     ends = position[np.unique(resampled(log_weight, rng))]
     if not prepared.flat.sites and prepared.n_dims <= FEW_DIMENSIONS and not is_large(prepared):
         prior = prepared.prior(rng, N_PRIOR)
