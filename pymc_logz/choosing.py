@@ -25,6 +25,7 @@ from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.models.sum_plan import NotSummed
 from pymc_logz.models.summing import summed_out
+from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.paths.fitting import fitted_normal
 from pymc_logz.posterior.bridging import bridge_sampling
 from pymc_logz.posterior.importance import importance
@@ -61,7 +62,7 @@ SECOND_OPINION_DRAWS = 2000
 
 @written_as("evidence(model), or evidence(idata, model)")
 def evidence(
-    idata: xr.DataTree | pm.Model,
+    idata: xr.DataTree | pm.Model | BinaryEnergy,
     model: pm.Model | None = None,
     *,
     methods: str | Sequence[str] | None = None,
@@ -75,6 +76,7 @@ def evidence(
 
     - A model: `sample_hais`, which tunes itself, sums discrete variables out where it can, and
       calls ``pm.sample`` where a posterior of many dimensions is out of its pilot's reach.
+    - An energy made of bits: `sample_hais`, by block Gibbs moves.
     - A model with exact observations: ``pm.sample`` with step `ConstrainedHMC`, and a bridge.
     - A posterior and its model: `bridge_sampling`.
     - A run of `sample_hais`, of `sample_tempered`, or of ``pm.sample`` with step `HAIS` or
@@ -89,15 +91,15 @@ def evidence(
     Parameters
     ----------
     idata
-        DataTree, or a PyMC model.
+        DataTree, or a PyMC model, or an energy such as ``energies.bernoulli_rbm(...)``.
     model
         The model that a tree's posterior is of. Inside a model's context it may be left out.
     methods
         Estimators of a tempered run: ``"all"``, or names out of ``"rts"``, ``"mbar"``, ``"ts"``,
         ``"bar_chain"``, ``"stepping_stone"``, ``"stepping_stone_reverse"``, ``"ti_trapezoid"``,
-        ``"ti_corrected"``, ``"ti_rb"``, ``"ti_left"``, ``"ti_right"``. The group then has the
-        covariance of their errors, log Z at every beta, and which of them departs from the others.
-        None keeps the recommended one.
+        ``"ti_simpson"``, ``"ti_corrected"``, ``"ti_rb"``, ``"ti_marginal"``, ``"ti_left"``,
+        ``"ti_right"``. The group then has the covariance of their errors, log Z at every beta, and
+        which of them departs from the others. None keeps the recommended one.
     cross_check
         Whether to add the second estimate. It is entry ``"importance"`` of the group, and never
         the first one unless the first has no number.
@@ -142,10 +144,11 @@ def evidence(
     """
     check_flag(cross_check=cross_check)
     how = How(random_seed, progressbar, compile_kwargs)
-    if isinstance(idata, pm.Model):
+    if isinstance(idata, pm.Model | BinaryEnergy):
         if model is not None:
+            name = "a pm.Model" if isinstance(idata, pm.Model) else f"a {type(idata).__name__}"
             raise TypeError(
-                "idata is a pm.Model: write evidence(idata, model), or evidence(model) alone"
+                f"idata is {name}: write evidence(idata, model), or evidence(model) alone"
             )
         return _of_model(idata, methods, cross_check, how, kwargs)
     if model is not None:
@@ -183,7 +186,7 @@ class How(NamedTuple):
 
 
 def _of_model(
-    model: pm.Model,
+    model: pm.Model | BinaryEnergy,
     methods: str | Sequence[str] | None,
     cross_check: bool,
     how: How,
@@ -194,6 +197,9 @@ def _of_model(
         raise ValueError(
             f"methods={methods!r} applies to a tempered run: evidence(sample_tempered(...))"
         )
+    if isinstance(model, BinaryEnergy):
+        found = sample_hais(model=model, **how._asdict(), **kwargs)
+        return _noted(found, "hais", "an energy made of bits was given, which block Gibbs moves")
     if exact_observations(model):
         found = _constrained(model, how, kwargs)
     else:
@@ -203,13 +209,16 @@ def _of_model(
             return _noted(
                 found, "exact", f"{reason}it has discrete variables alone, {_route(found)}"
             )
-        found = _noted(found, "hais", f"{reason}{_integers(found)}{_cost(found)}")
+        found = _noted(found, "hais", f"{reason}{_integers(found, model)}{_cost(found)}")
     return _with_second_opinion(found, model, how) if cross_check else found
 
 
-def _integers(found: xr.DataTree) -> str:
-    """What became of discrete variables, if they were summed out."""
-    return f"discrete variables are {_route(found)}; " if _route(found) else ""
+def _integers(found: xr.DataTree, model: pm.Model) -> str:
+    """What became of discrete variables, if there are any."""
+    names = [var.name for var in model.free_RVs if np.dtype(var.dtype).kind in "biu"]
+    if not names:
+        return ""
+    return f"discrete variables are {_route(found) or f'moved: {names}'}; "
 
 
 def _route(found: xr.DataTree) -> str:

@@ -39,6 +39,16 @@ def test_a_model_is_annealed_and_checked(annealed: xr.DataTree, energy: energies
     assert {"weighted_posterior", "annealing"} <= set(annealed.children)
 
 
+def test_an_energy_of_bits_is_annealed() -> None:
+    """Catches an energy that is refused where `sample_hais` takes it."""
+    torus = energies.ising_torus((4, 4), coupling=0.3)
+    tree = lz.evidence(torus, **SETTINGS)
+    models.assert_log_z(tree, torus.log_z)
+    assert tree["evidence"].attrs["chosen"] == "hais"
+    with pytest.raises(TypeError, match="idata is a BinaryEnergy: write evidence"):
+        lz.evidence(torus, energies.beta_bernoulli().model)
+
+
 def test_a_posterior_with_its_model_is_bridged(
     energy: energies.Energy, caplog: pytest.LogCaptureFixture
 ) -> None:

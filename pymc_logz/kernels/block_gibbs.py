@@ -67,5 +67,10 @@ class BlockGibbs(KernelDefaults):
             at_reference, by_beta = path.log_odds(k, parts)
             drawn = uniforms[k] < pt.sigmoid(at_reference + beta * by_beta)
             parts[k] = pt.switch(moves, pt.cast(drawn, "float64"), parts[k])
-        new = KernelState(pt.concatenate(parts, axis=1), state.momentum, path.evaluated(parts))
-        return new, KernelInfo(pt.ones_like(new.evaluation.log_ratio))
+        found = path.evaluated(parts)
+        # gradients are zero as they were: to write them anew is a twentieth of a sweep
+        evaluation = state.evaluation._replace(
+            log_reference=found.log_reference, log_ratio=found.log_ratio
+        )
+        new = KernelState(pt.concatenate(parts, axis=1), state.momentum, evaluation)
+        return new, KernelInfo(pt.ones_like(found.log_ratio))

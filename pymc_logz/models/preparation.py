@@ -124,12 +124,12 @@ def without_integers(flat: FlatModel, *, must: bool) -> tuple[FlatModel, np.ndar
     found = summed_out(flat)
     names = sorted({flat.owners[site.column] for site in flat.sites})
     if isinstance(found, NotSummed):
-        message = f"the discrete variables {names} are not summed out: {found.reason}"
+        message = f"discrete variables {names} are not summed out: {found.reason}"
         if must:
             raise DiscreteVariableError(
-                f"{message}; use pymc_logz.sample_hais or sample_tempered, which move them"
+                f"the {message}; use pymc_logz.sample_hais or sample_tempered, which move them"
             )
-        logger.info("%s.", message.capitalize())
+        logger.info("The %s.", message)
         return flat, None
     assert found.summed is not None
     logger.info("Discrete variables are summed out: %s.", found.summed.plan.route)

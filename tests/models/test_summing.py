@@ -1,5 +1,6 @@
 """Whole numbers that are summed out: what is independent, exact sums, and what is left alone."""
 
+import logging
 from collections.abc import Callable
 from itertools import product
 
@@ -367,6 +368,16 @@ def test_evidence_sums_out_and_says_so() -> None:
     change = tree["posterior"]["change"].to_numpy().ravel()
     assert change.dtype.kind == "i"
     assert abs(change.mean() - exact.mean()) < 5 * exact.std() / np.sqrt(change.size / 2)
+
+
+def test_names_in_messages_are_those_of_the_model(caplog: pytest.LogCaptureFixture) -> None:
+    """Catches a name in other letters than the model's, and numbers that move without a word."""
+    with pm.Model() as model:
+        pm.Binomial("y", n=pm.Poisson("N_all", 5.0), p=0.5, observed=2)
+    with caplog.at_level(logging.INFO, logger="pymc.pymc_logz"):
+        tree = lz.evidence(model, chains=2, random_seed=1, progressbar=False)
+    assert "The discrete variables ['N_all'] are not summed out: the values" in caplog.text
+    assert "moved: ['N_all']" in tree["evidence"].attrs["reason"]
 
 
 def test_a_bridge_sums_out() -> None:
