@@ -182,9 +182,10 @@ STATUS_SENTENCES = {
         "them (az.rhat), or a method that starts at the prior (pymc_logz.sample_hais)."
     ),
     "uncovered": (
-        "Posterior draws move on to where the proposal has no density or no draw, so log Z lacks "
+        "The posterior goes on where the proposal has no density, or no draw is, so log Z lacks "
         "the mass there and is too low; use a proposal with all of the posterior's support and "
-        "heavier tails, or pymc_logz.sample_hais, which needs none."
+        "heavier tails, chains of the model written non-centred, or pymc_logz.sample_hais, which "
+        "needs neither."
     ),
     "disagrees": (
         "Another estimate differs by more than the errors allow (evidence.attrs['doubts'] says "

@@ -4,11 +4,11 @@ import numpy as np
 
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.directions import Directions, forward_estimate, of_model
-from pymc_logz.hais.edges import edge_doubts
 from pymc_logz.hais.peaks import peak_doubts
 from pymc_logz.hais.settling import lagging, unsettled
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.conditional_modes import Conditionals
+from pymc_logz.pilot.edges import edge_doubts
 from pymc_logz.pilot.learned import nats_above
 from pymc_logz.pilot.planning import Planned
 from pymc_logz.pilot.posterior import is_sampled

@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pymc.pymc_logz")
 
-SECOND_TRY, LONGER = 4, 2
-"""Factors in the temperatures of a run whose first try was not good enough: in its status, and in
-nothing but the size of its error."""
+SECOND_TRY = 4
+"""Factor in the temperatures of a run whose first try was not good enough, at most."""
+SURPLUS = 1.2
+"""Of temperatures, where nothing but the size of the error was not good enough."""
 MOST_MOVES = 2**24
 """Moves of all rows together beyond which no second try is made: minutes for most models."""
 MAX_GROWTH = 64
@@ -135,7 +136,7 @@ def run_twice(
     if planned.reference.is_local and plan_again is not None and whole and not good:
         logger.info("A reference fitted to gradients gave status %r: another.", estimate.status)
         return run_twice(plan_again(), settings, rng, progress)
-    longer = planned.longer(LONGER if sound else SECOND_TRY)
+    longer = planned.longer(_growth(estimate.mcse) if sound else SECOND_TRY)
     n_moves = settings.draws * settings.chains * longer.plan.n_temperatures
     asked = settings.target_mcse is not None or not whole
     if good or asked or longer.plan is planned.plan or n_moves > MOST_MOVES:
@@ -148,6 +149,11 @@ def run_twice(
         longer.plan.n_temperatures,
     )
     return longer, run_until(longer, settings, rng, progress)
+
+
+def _growth(mcse: float) -> int:
+    """Factor in the temperatures of a sound run, whose variance falls as one over their number."""
+    return int(np.clip(np.ceil(SURPLUS * (mcse / DEFAULT_MCSE[1]) ** 2), 2, SECOND_TRY))
 
 
 def run_until(

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 from pymc.distributions import multivariate, timeseries
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random import basic
 
 from pymc_logz.models.flat import FlatModel
@@ -16,10 +17,15 @@ NORMAL = frozenset({basic.NormalRV, basic.MvNormalRV, multivariate.ZeroSumNormal
 def normal_columns(flat: FlatModel) -> np.ndarray:
     """Entries of a row that belong to a normal variable, or to a walk of normal steps, shape (k,).
 
-    Their transform, if they have one, is PyMC's own of a sum that is zero, which is linear.
+    Their transform, if they have one, is PyMC's own of a sum that is zero, which is linear. A
+    normal variable that is more than part of the mean of another free variable, such as the log of
+    its spread, is not normal given that one.
     """
     model = flat.model
     normal = {rv.name for rv in model.free_RVs if _is_normal(model, rv)}
+    for rv in model.free_RVs:
+        parts = _beside_mean(rv) if rv.name in normal else rv.owner.inputs
+        normal -= {one.name for one in ancestors(parts, blockers=model.free_RVs)}
     return np.array([j for j, owner in enumerate(flat.owners) if owner in normal], dtype=int)
 
 
@@ -30,9 +36,21 @@ def _is_normal(model: pm.Model, rv: Any) -> bool:
     if model.rvs_to_transforms[rv] is not None:
         return False
     if type(op) in (timeseries.RandomWalkRV, timeseries.AutoRegressiveRV):
-        parts = rv.owner.inputs
-        laws = [
-            part for part in parts if part.owner and isinstance(part.owner.op, basic.RandomVariable)
-        ]
+        laws = [part for part in rv.owner.inputs if _is_law(part)]
         return bool(laws) and all(type(part.owner.op) in NORMAL for part in laws)
     return type(op) in NORMAL
+
+
+def _beside_mean(rv: Any) -> list[Any]:
+    """All parameters of a normal variable but its mean."""
+    op, node = rv.owner.op, rv.owner
+    if type(op) not in (timeseries.RandomWalkRV, timeseries.AutoRegressiveRV):
+        return list(op.dist_params(node)[1:])
+    others = [part for part in node.inputs if not _is_law(part)]
+    laws = [part.owner for part in node.inputs if _is_law(part)]
+    return others + [one for law in laws for one in law.op.dist_params(law)[1:]]
+
+
+def _is_law(part: Any) -> bool:
+    """Whether a parameter is a distribution of its own."""
+    return bool(part.owner) and isinstance(part.owner.op, basic.RandomVariable)

@@ -70,10 +70,7 @@ def growing_tail(
     for lines, dimension in zip(points, looked_at, strict=True):
         away = steps * rows[:, dimension].std()
         lines[..., dimension] += np.stack([away, -away])[:, None]
-    with np.errstate(all="ignore"):
-        prior, ratio = densities(points.reshape(-1, n_dims))
-        target = (prior + ratio).reshape(points.shape[:-1])
-    ratio = ratio.reshape(target.shape)
+    target, ratio = _along(points, densities)
     for k, dimension in enumerate(looked_at):
         rounds = np.abs(points[k, ..., dimension]) > (ROUNDS if transformed[dimension] else np.inf)
         for sign in (0, 1):
@@ -84,6 +81,31 @@ def growing_tail(
             if np.mean(grows) > SHARE:
                 return int(dimension)
     return None
+
+
+def _along(points: np.ndarray, densities: Densities) -> tuple[np.ndarray, np.ndarray]:
+    """Log target and log likelihood along lines; NaN on lines whose far end settles that they fall.
+
+    The far end of most lines is an eighth of the evaluations.
+    """
+    target = np.full(points.shape[:-1], np.nan)
+    ratio = target.copy()
+
+    def fill(lines: np.ndarray, steps: slice) -> None:
+        at = points[lines][:, steps]
+        if not len(at):
+            return
+        with np.errstate(all="ignore"):
+            prior, likelihood = densities(at.reshape(-1, at.shape[-1]))
+        target[lines, steps] = (prior + likelihood).reshape(at.shape[:-1])
+        ratio[lines, steps] = likelihood.reshape(at.shape[:-1])
+
+    every = np.ones(points.shape[:-2], dtype=bool)
+    fill(every, slice(-3, None, 2))
+    mass = target + np.log(np.concatenate([[1.0], STEPS]))
+    falls = (mass[..., -1] <= mass[..., -3] - FALL) | (ratio[..., -1] <= ratio[..., -3] + GROWTH)
+    fill(~(falls & np.isfinite(target[..., -3]) & np.isfinite(target[..., -1])), slice(None))
+    return target, ratio
 
 
 def _grows(target: np.ndarray, ratio: np.ndarray, rounds: np.ndarray) -> bool:

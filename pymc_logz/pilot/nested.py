@@ -62,7 +62,13 @@ ROWS_OF_OUTER = 10
 """Weight ESS of them for each outer entry, at least."""
 N_TRIAL = 512
 COVERED = 0.05
-"""Weight ESS of draws, as a share, below which the reference is refused."""
+"""Weight ESS of draws, as a share, below which the reference is refused, unless what they lack is
+the sum of small differences: see `_adds_up`."""
+MANY_INNER, EACH = 100, 0.1
+"""Inner entries from which on such sums are taken, since little else gets there, and variance of
+the log weights for each of them up to which the differences are small."""
+LONE = 4.5
+"""Standard deviations of the log weights by which the largest may be above the median."""
 DF, DF_PER_DIMENSION = 20.0, 2.0
 """Degrees of freedom of components: tails that bound the weights, and cost nothing where all
 directions together are nearly normal."""
@@ -74,8 +80,8 @@ INNER_INFLATION = 1.02
 
 def nested_laplace(
     prepared: Prepared, block: Block, rng: np.random.Generator
-) -> tuple[Reference, np.ndarray] | None:
-    """A reference for a latent Gaussian model, and draws of the posterior as it has it.
+) -> tuple[Reference, np.ndarray | None] | None:
+    """A reference for a latent Gaussian model, and draws of the posterior if it is close to it.
 
     Parameters
     ----------
@@ -347,8 +353,11 @@ def _with_inner(parts: Conditionals, fit: Clusters | None) -> Clusters:
 
 def _tried(
     reference: Reference, block: Block, n_inner: int, rng: np.random.Generator
-) -> tuple[Reference, np.ndarray] | None:
-    """The reference if its draws have even weights, and resampled draws as they move."""
+) -> tuple[Reference, np.ndarray | None] | None:
+    """The reference if its draws have even weights, and resampled draws as they move.
+
+    There are none of these where weights are uneven in a way that a path takes care of.
+    """
     moved = reference.start(block)
     rows = moved.path.sample_reference(rng, N_TRIAL)
     log_weight = moved.evaluate(rows)
@@ -358,10 +367,25 @@ def _tried(
     # one row far out among so few says less than it weighs
     capped = np.minimum(log_weight, log_mean(log_weight) + 0.5 * np.log(N_TRIAL))
     share = float(weight_ess(capped)) / N_TRIAL
-    if share < COVERED:
+    even = share >= COVERED
+    if not even and not _adds_up(log_weight, n_inner):
         return None
     reason = (
         f"{n_inner} of {rows.shape[1]} entries are normal given the others, and draws of their "
-        f"nested Laplace approximations have weights with an effective share of {share:.2f}"
+        f"nested Laplace approximations have weights with an effective share of {share:.2g}"
     )
-    return replace(reference, reason=reason), rows[resampled(log_weight, rng)]
+    return replace(reference, reason=reason), rows[resampled(log_weight, rng)] if even else None
+
+
+def _adds_up(log_weight: np.ndarray, n_inner: int) -> bool:
+    """Whether log weights are as uneven as sums of many small differences, nearly normal, are.
+
+    Hundreds of entries of which each is nearly normal given the few others have such weights, and
+    temperatures in proportion to their variance even them out. What the reference misses, such as a
+    tail, has a few weights far above the rest.
+    """
+    low, middle, high = np.quantile(log_weight, [0.1587, 0.5, 0.8413])
+    if n_inner < MANY_INNER or not np.isfinite(low):
+        return False
+    spread = (high - low) / 2
+    return bool(spread**2 <= EACH * n_inner and log_weight.max() <= middle + LONE * spread)

@@ -242,7 +242,7 @@ def plan_nested(
     reference, ends = found
     moved = reference.start(block)
     stages = walk(moved, settings, moved.path.sample_reference(rng, block.n_rows), rng, report)
-    return refine(moved, settings, stages, rng, reference, ends)[0]
+    return refine(moved, settings, stages, rng, reference, stages.end if ends is None else ends)[0]
 
 
 def look(

@@ -20,6 +20,7 @@ from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_normal
 from pymc_logz.posterior.balance import imbalance_of_draws
 from pymc_logz.posterior.importance import importance
+from pymc_logz.posterior.necks import neck_doubts
 from pymc_logz.posterior.repetitions import (
     ONCE,
     Repeated,
@@ -230,6 +231,7 @@ def _bridged(
         if (first := bridged.estimates[0]).usable:
             inside = rows_of(posterior)
             found += mode_doubts(prepared, density, inside, first.log_z, rngs.checks)
+            found += neck_doubts(prepared, inside, rngs.checks, compile_kwargs)
         report(1)
     warn_of_doubts(found)
     doubts = [*posterior.doubts, *found, *prior_doubts(prepared.prior_doubt)]

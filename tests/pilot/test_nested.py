@@ -114,6 +114,27 @@ def test_normal_entries_are_told_by_their_prior() -> None:
     assert owners == {"a", "c", "e", "g", "i"}
 
 
+def test_what_another_narrows_by_is_not_normal_given_it() -> None:
+    """Catches the log of a spread, as in Neal's funnel, taken for normal beside what it scales."""
+    with pm.Model() as model:
+        a, b, c, d = (pm.Normal(name, 0, 1) for name in "abcd")
+        pm.Normal("e", a, pm.math.exp(b), shape=3)
+        pm.GaussianRandomWalk("f", a, pm.math.exp(c), init_dist=pm.Normal.dist(0, 1), shape=3)
+        pm.Gamma("g", pm.math.exp(d), 1)
+        pm.Normal("y", a, 1, observed=0.0)
+    flat = prepare(model, np.random.default_rng(0)).flat
+    assert {flat.owners[j] for j in normal_columns(flat)} == {"a", "e", "f"}
+
+
+def test_sums_of_small_differences_are_no_missing_tail() -> None:
+    """Catches hundreds of entries that are nearly normal refused for the sum of what they lack."""
+    rng = make_rng("sums")
+    small = rng.normal(size=512) * 4.0
+    assert nested._adds_up(small, 200)
+    assert not nested._adds_up(small, 50)  # too few entries for so much
+    assert not nested._adds_up(np.append(small, 30.0), 200)  # a row that alone has all the weight
+
+
 def test_modes_and_curvatures_are_those_of_an_optimiser() -> None:
     """Catches a curvature of the wrong sign, and a climb that stops on its way."""
     rng = make_rng("modes")
@@ -156,6 +177,17 @@ def test_log_z_is_exact_and_cheap(build: object, exact: object) -> None:
     assert np.all(errors < 0.05)
     assert np.all(np.abs(values - log_z) < 4 * errors)
     assert abs(values.mean() - log_z) < 4 * np.sqrt(np.mean(errors**2) / 3)
+
+
+@pytest.mark.slow
+def test_hundreds_of_counts_have_a_log_z() -> None:
+    """Catches a reference refused whose weights 300 small differences make uneven together."""
+    tree = lz.sample_hais(model=counts(300), random_seed=1, progressbar=False)
+    evidence = tree["evidence"].dataset.isel(estimator=0)
+    assert evidence.attrs["reference"] == "nested_laplace"
+    assert evidence["status"].item() == "ok"
+    assert evidence["mcse"] < 0.06
+    assert abs(float(evidence["log_z"]) - counts_log_z(300)) < 4 * float(evidence["mcse"])
 
 
 def test_axes_that_turn_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:

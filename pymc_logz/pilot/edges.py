@@ -1,4 +1,6 @@
-"""Whether rows of a run stop short of mass next to them, as Laplace's method finds it there."""
+"""Whether rows stop short of mass next to them, as Laplace's method finds it there."""
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,8 +12,8 @@ from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import relative, resampled
 
-OUTER = (2, 6)
-"""Entries that are not normal, at least (one alone is confounded with none) and at most."""
+MAX_OUTER = 6
+"""Entries that are not normal, at most."""
 N_PLACES, ROUNDS = 192, 3
 """Settings of them that are looked at in each round; the last round is of more weight than those
 that led there."""
@@ -23,16 +25,29 @@ WIDER, DF = 2.0, 5.0
 """Than the rows: the spread of the first settings, and the degrees of freedom of their tails."""
 N_CENTRES, KERNEL = 48, 0.5
 """Settings that those of the next round are around, and how far, in standard deviations."""
-EDGE = 0.05
-"""Share of the rows beyond an edge."""
-MORE, ERRORS = 0.1, 3.0
-"""Share of the posterior, and errors, by which Laplace's method may have more there."""
+ERRORS = 3.0
+"""Errors by which Laplace's method may have more beyond an edge."""
 LEAST_PLACES = 10
 """Of weight, from which on they tell a share."""
 
 
+class Look(NamedTuple):
+    """What counts as stopping short."""
+
+    least_outer: int = 2
+    """Entries that are not normal, at least: one alone is confounded with none."""
+    edge: float = 0.05
+    """Share of the rows beyond an edge."""
+    more: float = 0.1
+    """Share of the posterior by which Laplace's method may have more there."""
+
+
 def edge_doubts(
-    prepared: Prepared, block: Block, rows: np.ndarray, rng: np.random.Generator
+    prepared: Prepared,
+    block: Block,
+    rows: np.ndarray,
+    rng: np.random.Generator,
+    look: Look = Look(),  # noqa: B008
 ) -> list[Doubt]:
     """Whether the density goes on beyond the outermost rows, where hardly any row got to.
 
@@ -51,8 +66,10 @@ def edge_doubts(
         Draws of the posterior as the run has it, shape (n, d).
     rng
         Generator of the settings that are looked at.
+    look
+        What counts.
     """
-    parts = _parts(prepared, block)
+    parts = _parts(prepared, block, look.least_outer)
     if parts is None:
         return []
     seen, inner = rows[:, parts.outer], rows[:, parts.inner]
@@ -61,27 +78,27 @@ def edge_doubts(
         return []
     worst, reason = 0.0, ""
     for column, values, own in zip(parts.outer, places.T, seen.T, strict=True):
-        for side, at in (("below", EDGE), ("above", 1 - EDGE)):
+        for side, at in (("below", look.edge), ("above", 1 - look.edge)):
             edge = np.quantile(own, at)
             beyond = values < edge if side == "below" else values > edge
             share = float(weight @ beyond)
             error = float(np.sqrt(weight**2 @ (beyond - share) ** 2))
-            if share - EDGE > max(MORE, ERRORS * error, worst):
-                worst = share - EDGE
+            if share - look.edge > max(look.more, ERRORS * error, worst):
+                worst = share - look.edge
                 reason = (
                     f"about {share:.0%} of the posterior has {prepared.flat.owners[column]} "
                     f"{side} {edge:.3g} (as it moves: a spread by its log), by Laplace's method "
-                    f"for the normal variables, where {EDGE:.0%} of the rows are"
+                    f"for the normal variables, where {look.edge:.0%} of the rows are"
                 )
     return [Doubt("lagging_rows", reason)] if reason else []
 
 
-def _parts(prepared: Prepared, block: Block) -> Conditionals | None:
+def _parts(prepared: Prepared, block: Block, least_outer: int) -> Conditionals | None:
     """Normal entries and the others, if there are some of the one and few of the other kind."""
     parts = Conditionals.of_normal_entries(prepared.flat, block)
     if parts is None:
         return None
-    few = OUTER[0] <= parts.outer.size <= OUTER[1]
+    few = least_outer <= parts.outer.size <= MAX_OUTER
     some = 0 < parts.inner.size <= MAX_INNER
     return parts if few and some else None
 
