@@ -97,7 +97,7 @@ def _along(points: np.ndarray, densities: Densities) -> tuple[np.ndarray, np.nda
             return
         with np.errstate(all="ignore"):
             prior, likelihood = densities(at.reshape(-1, at.shape[-1]))
-        target[lines, steps] = (prior + likelihood).reshape(at.shape[:-1])
+            target[lines, steps] = (prior + likelihood).reshape(at.shape[:-1])
         ratio[lines, steps] = likelihood.reshape(at.shape[:-1])
 
     every = np.ones(points.shape[:-2], dtype=bool)
