@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time names load when first used
     from pymc_logz import energies, estimators, kernels
-    from pymc_logz.choosing import evidence
+    from pymc_logz.choosing.evidence import evidence
     from pymc_logz.errors import (
         CheckpointError,
         DiscreteVariableError,
@@ -100,7 +100,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "choosing": ("evidence",),
+    "choosing.evidence": ("evidence",),
     "errors": (
         "CheckpointError",
         "DiscreteVariableError",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from pymc_logz.choosing import evidence
+from pymc_logz.choosing.evidence import evidence
 from pymc_logz.errors import warn
 from pymc_logz.models.context import is_model
 from pymc_logz.models.exact import exact_observations

@@ -9,7 +9,9 @@ import xarray as xr
 from support import pymc_models as models
 
 import pymc_logz as lz
-from pymc_logz import choosing, energies
+from pymc_logz import energies
+from pymc_logz.choosing.second_opinion import _is_restricted
+from pymc_logz.choosing.shared import How
 from pymc_logz.trees.kinds import MANIFOLD_BRIDGED, kind_of
 
 SETTINGS = {"random_seed": 1, "progressbar": False, "cores": 1, "chains": 2}
@@ -164,7 +166,7 @@ def test_a_second_opinion_knows_of_a_restricted_prior() -> None:
     group = found["evidence"].to_dataset()
     group.attrs.clear()
     with pytest.warns(lz.EvidenceWarning, match="restricted to them"):
-        assert choosing._is_restricted(group, model, choosing.How(1, False, None))
+        assert _is_restricted(group, model, How(1, False, None))
 
 
 def test_a_tempered_run_without_its_evidence_has_it_again() -> None:

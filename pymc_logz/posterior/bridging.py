@@ -15,7 +15,7 @@ from pymc_logz.manifold.evidence import manifold_bridge
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
-from pymc_logz.models.preparation import prepare
+from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_normal
 from pymc_logz.posterior.balance import imbalance_of_draws
@@ -228,10 +228,8 @@ def _bridged(
             )
         found = [] if cross_check is None else bridged.doubts
         found += tail_doubts(prepared.flat, density, rows_of(posterior), rngs.checks)
-        if (first := bridged.estimates[0]).usable:
-            inside = rows_of(posterior)
-            found += mode_doubts(prepared, density, inside, first.log_z, rngs.checks)
-            found += neck_doubts(prepared, inside, rngs.checks, compile_kwargs)
+        if bridged.estimates[0].usable:
+            found += _elsewhere(prepared, density, posterior, bridged, rngs.checks)
         report(1)
     warn_of_doubts(found)
     doubts = [*posterior.doubts, *found, *prior_doubts(prepared.prior_doubt)]
@@ -258,6 +256,21 @@ def _bridged(
     group = evidence_dataset(ordered, attrs)
     alone = [one.less(log_share, share_error) for one in bridged.repetitions]
     return with_evidence(idata, group.assign(repetition_variables(alone)), BRIDGED)
+
+
+def _elsewhere(
+    prepared: Prepared,
+    density: RowDensity,
+    posterior: PosteriorRows,
+    bridged: "Bridged",
+    rng: np.random.Generator,
+) -> list[Doubt]:
+    """Whether there is mass where no draw is."""
+    inside, log_z = rows_of(posterior), bridged.estimates[0].log_z
+    return [
+        *mode_doubts(prepared, density, inside, log_z, rng),
+        *neck_doubts(prepared, inside, rng, density.compile_kwargs),
+    ]
 
 
 class Bridged(NamedTuple):

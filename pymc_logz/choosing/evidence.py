@@ -1,40 +1,28 @@
 """One call that does the right thing: chooses the method, cross-checks it, says what and why."""
 
 import inspect
-import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pymc as pm
 import xarray as xr
 
 from pymc_logz.arguments import check_flag
-from pymc_logz.errors import ModelError, warn
+from pymc_logz.choosing.another_route import with_another_route
+from pymc_logz.choosing.second_opinion import with_second_opinion
+from pymc_logz.choosing.shared import How, chosen_by
 from pymc_logz.estimators import (
-    LogZEstimate,
     importance_log_z,
 )
 from pymc_logz.hais.sampling import sample_hais
-from pymc_logz.manifold.forms.likelihood import likelihood_form
 from pymc_logz.models.context import model_from, written_as
-from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
-from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
-from pymc_logz.models.prior import PriorDraws
-from pymc_logz.models.sum_plan import NotSummed
-from pymc_logz.models.summing import summed_out
 from pymc_logz.paths.bits import BinaryEnergy
-from pymc_logz.paths.fitting import fitted_normal
 from pymc_logz.posterior.bridging import bridge_sampling
-from pymc_logz.posterior.importance import importance
-from pymc_logz.runners.progress import progress_bar, report_count
-from pymc_logz.seeds import random_generator
 from pymc_logz.step_methods import ConstrainedHMC
 from pymc_logz.tempered.evidence import of_levels
 from pymc_logz.trees.comparison import evidence_of
-from pymc_logz.trees.doubts import disagreements, doubted, noted, warn_of_doubts
 from pymc_logz.trees.kinds import (
     EXACT,
     HAIS,
@@ -47,17 +35,11 @@ from pymc_logz.trees.kinds import (
     material_of,
 )
 from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, with_evidence
-from pymc_logz.trees.posterior import check_data, checked_variables
 from pymc_logz.trees.readers import log_weights
 
-logger = logging.getLogger("pymc.pymc_logz")
 UNITS = ("gradients", "evaluations")
 LEAST_CHAINS = 2
 """Chains of a default ``pm.sample`` at least."""
-OF_TARGET = ("maybe_infinite", "missed_mode", "unchecked_prior")
-"""Statuses of a model, or of draws, that a second estimate from the same draws shares."""
-SECOND_OPINION_DRAWS = 2000
-"""Draws of the second estimate: an error of a few hundredths where the fit is fair."""
 
 
 @written_as("evidence(model), or evidence(idata, model)")
@@ -75,7 +57,10 @@ def evidence(
     """The same tree with a fresh group ``evidence``, or the evidence of a model.
 
     - A model: `sample_hais`, which tunes itself, sums discrete variables out where it can, and
-      calls ``pm.sample`` where a posterior of many dimensions is out of its pilot's reach.
+      calls ``pm.sample`` where a posterior of many dimensions is out of its pilot's reach. Where
+      its status is not ``"ok"``, and nothing but ``model`` was asked for, another method follows:
+      `sample_tempered` if modes may be missing, else ``pm.sample`` and `bridge_sampling`. Its
+      number comes first if it is ok and not at odds with the other.
     - An energy made of bits: `sample_hais`, by block Gibbs moves.
     - A model with exact observations: ``pm.sample`` with step `ConstrainedHMC`, and a bridge.
     - A posterior and its model: `bridge_sampling`.
@@ -173,16 +158,8 @@ def evidence(
     if model is None or methods is not None or not cross_check:
         return found
     chosen = str(found["evidence"][ESTIMATOR].values[0])
-    found = _noted(found, chosen, "the tree holds what a run left for it")
-    return _with_second_opinion(found, model, how)
-
-
-class How(NamedTuple):
-    """What all methods take, whatever is chosen."""
-
-    random_seed: Any
-    progressbar: bool
-    compile_kwargs: Mapping[str, Any] | None
+    found = chosen_by(found, chosen, "the tree holds what a run left for it")
+    return with_second_opinion(found, model, how)
 
 
 def _of_model(
@@ -199,18 +176,20 @@ def _of_model(
         )
     if isinstance(model, BinaryEnergy):
         found = sample_hais(model=model, **how._asdict(), **kwargs)
-        return _noted(found, "hais", "an energy made of bits was given, which block Gibbs moves")
+        return chosen_by(found, "hais", "an energy made of bits was given, which block Gibbs moves")
     if exact_observations(model):
         found = _constrained(model, how, kwargs)
     else:
         found = sample_hais(model=model, **how._asdict(), **{"sum_out": None, **kwargs})
         reason = "a model was given, and no posterior; "
         if kind_of(found) == EXACT:
-            return _noted(
+            return chosen_by(
                 found, "exact", f"{reason}it has discrete variables alone, {_route(found)}"
             )
-        found = _noted(found, "hais", f"{reason}{_integers(found, model)}{_cost(found)}")
-    return _with_second_opinion(found, model, how) if cross_check else found
+        found = chosen_by(found, "hais", f"{reason}{_integers(found, model)}{_cost(found)}")
+        if cross_check and not kwargs:
+            found = with_another_route(found, model, how)
+    return with_second_opinion(found, model, how) if cross_check else found
 
 
 def _integers(found: xr.DataTree, model: pm.Model) -> str:
@@ -251,9 +230,9 @@ def _of_posterior(
     reason = "a posterior was given with its model, and no weights or levels"
     chosen = "manifold_bridge" if exact_observations(model) else "bridge"
     options = {**({} if cross_check else {"cross_check": None}), **how._asdict(), **kwargs}
-    found = _noted(bridge_sampling(idata, model, **options), chosen, reason)
+    found = chosen_by(bridge_sampling(idata, model, **options), chosen, reason)
     if cross_check and chosen == "manifold_bridge":
-        return _with_second_opinion(found, model, how)
+        return with_second_opinion(found, model, how)
     return found
 
 
@@ -264,7 +243,7 @@ def _constrained(model: pm.Model, how: How, kwargs: Mapping[str, Any]) -> xr.Dat
     seen = {"random_seed": how.random_seed, "progressbar": how.progressbar}
     tree = pm.sample(model=model, step=step, **seen, **kwargs)
     reason = "the model has exact observations, which only constrained moves can sample"
-    return _noted(bridge_sampling(tree, model, **how._asdict()), "manifold_bridge", reason)
+    return chosen_by(bridge_sampling(tree, model, **how._asdict()), "manifold_bridge", reason)
 
 
 def _of_weights(tree: xr.DataTree, _: Any) -> xr.DataTree:
@@ -302,84 +281,3 @@ def _as_stored(tree: xr.DataTree, _: Any) -> xr.DataTree:
 
 _OF_MATERIAL = {LOG_WEIGHTS: _of_weights, LEVELS: of_levels}
 """How log Z is made of what a run left, by `pymc_logz.trees.kinds.Kind.material`."""
-
-
-def _noted(tree: xr.DataTree, chosen: str, reason: str) -> xr.DataTree:
-    """The tree with the choice in the attributes of ``evidence``, after logging it."""
-    logger.info("log Z by %r: %s.", chosen, reason)
-    group = tree["evidence"].to_dataset()
-    return with_evidence(tree, group.assign_attrs(chosen=chosen, reason=reason))
-
-
-def _with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataTree:
-    """The tree with importance sampling from a fit to its posterior as last entry."""
-    group = tree["evidence"].to_dataset()
-    if group[ESTIMATOR].size > 1 or "posterior" not in tree.children:
-        return tree  # it has second estimates of its own, or is of many data rows
-    if _is_restricted(group, model, how):
-        return tree  # the constant of a restricted prior is known to the first method only
-    first = _estimate(group)
-    if exact_observations(model):
-        try:
-            model = likelihood_form(model)
-        except ModelError:
-            return tree  # it has no likelihood that could be written down
-    if isinstance(_continuous(model), NotSummed):
-        return tree  # a fit has no whole numbers
-    try:
-        with progress_bar(how.progressbar) as progress:
-            report = report_count(progress, "Second estimate", 1)
-            second = _second_opinion(tree, model, how)
-            report(1)
-    except (ModelError, ValueError) as error:
-        warn(f"there is no second estimate to check {first.method!r} against: {error}")
-        return tree
-    if second.status == "ok" and first.status in OF_TARGET:
-        second = replace(second, status=first.status)
-    doubts = disagreements(first, [second]) if first.usable else []
-    warn_of_doubts(doubts)
-    [first] = doubted([first], doubts)
-    ordered = [second, first] if second.status == "ok" and not first.usable else [first, second]
-    attrs = {**group.attrs, **noted(doubts)}
-    tree["evidence"] = xr.DataTree(evidence_dataset(ordered, attrs))
-    return tree
-
-
-def _is_restricted(group: xr.Dataset, model: pm.Model, how: How) -> bool:
-    """Whether transforms restrict the prior; step methods do not note it, so it is looked at."""
-    share = group.attrs.get("prior_finite_share")
-    if share is None:
-        prior = PriorDraws(model, needed=False)
-        share = np.exp(prior.log_share(random_generator(how.random_seed))[0])
-    return bool(share < 1.0)
-
-
-def _continuous(model: pm.Model) -> FlatModel | NotSummed:
-    """The model with its discrete variables summed out, if it has any."""
-    flat = flatten_model(model, integers=True)
-    return summed_out(flat) if flat.sites else flat
-
-
-def _second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> LogZEstimate:
-    rng = random_generator(how.random_seed)
-    flat = _continuous(model)
-    assert not isinstance(flat, NotSummed)
-    check_data(tree, flat)
-    rows = unconstrain(flat, checked_variables(tree["posterior"].to_dataset(), model))
-    proposal = fitted_normal(rows[np.all(np.isfinite(rows), axis=1)])
-    density = RowDensity(flat, how.compile_kwargs)
-    [fresh] = rng.spawn(1)
-    return importance(density, proposal, "student", SECOND_OPINION_DRAWS, fresh)
-
-
-def _estimate(group: xr.Dataset) -> LogZEstimate:
-    """First entry of a group ``evidence`` as an estimate."""
-    entry = group.isel({ESTIMATOR: 0})
-    return LogZEstimate(
-        str(entry[ESTIMATOR].item()),
-        log_z=float(entry["log_z"]),
-        mcse=float(entry["mcse"]),
-        weight_ess=float(entry["weight_ess"]),
-        khat=float(entry["khat"]),
-        status=str(entry["status"].item()),
-    )

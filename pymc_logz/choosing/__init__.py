@@ -1,0 +1,1 @@
+"""The one call that chooses a method, and what checks it."""

@@ -1,0 +1,93 @@
+"""Another route to log Z, where annealing was not good enough."""
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from pymc.exceptions import SamplingError
+
+from pymc_logz.choosing.shared import How, chosen_by, estimate_of, logger
+from pymc_logz.errors import ModelError, PilotError
+from pymc_logz.estimators import LogZEstimate
+from pymc_logz.posterior.bridging import bridge_sampling
+from pymc_logz.tempered.sampling import sample_tempered
+from pymc_logz.trees.doubts import DOUBTS, Doubt, doubted, noted, warn_of_doubts
+from pymc_logz.trees.layout import evidence_dataset, with_evidence
+
+OF_MODES = "missed_mode"
+"""Status that tempering may settle: its walkers cross between modes all the time."""
+OF_WEIGHTS = frozenset(
+    {"few_rows", "low_weight_ess", "high_khat", "degenerate", "lagging_rows", "disagrees"}
+)
+"""Statuses of the path and its weights, about which another method knows nothing."""
+APART = 4.0
+"""Joint errors by which two routes disagree."""
+
+
+def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataTree:
+    """The tree of a HAIS run, or where its status is not ok one that another method made of it.
+
+    Posterior draws of ``pm.sample`` and a bridge, which know nothing of a path and its weights; or
+    tempering, where modes are in question, or whole numbers move. Its number comes first if it is
+    ok, and not at odds with what HAIS has found.
+
+    Parameters
+    ----------
+    tree
+        From `sample_hais`, its choice noted.
+    model
+        What it was run on.
+    how
+        What all methods take.
+    """
+    group = tree["evidence"].to_dataset()
+    first = estimate_of(group)
+    if first.status not in {OF_MODES, *OF_WEIGHTS}:
+        return tree
+    name = "tempering" if first.status == OF_MODES or _has_integers(model) else "bridge"
+    logger.info("HAIS has status %r: trying %s.", first.status, name)
+    try:
+        other = _tempered(model, how) if name == "tempering" else _bridged(model, how)
+    except (ModelError, PilotError, SamplingError, RuntimeError, ValueError) as error:
+        logger.info("There is no other route: %s", error)
+        return tree
+    own = estimate_of(other["evidence"].to_dataset())
+    doubts = _at_odds(first, own)
+    warn_of_doubts(doubts)
+    [own] = doubted([own], doubts)
+    why = f"HAIS had status {first.status!r}; {group.attrs['reason']}"
+    if own.status != "ok":
+        attrs = {**group.attrs, "reason": f"{why}; {own.method} had status {own.status!r}"}
+        both = evidence_dataset([first, own], {**attrs, **(noted(doubts) or {})})
+        return with_evidence(tree, both)
+    attrs = {k: v for k, v in other["evidence"].attrs.items() if k != DOUBTS}
+    other = with_evidence(other, evidence_dataset([own, first], attrs))
+    return chosen_by(other, own.method, why)
+
+
+def _has_integers(model: pm.Model) -> bool:
+    return any(np.dtype(var.dtype).kind in "biu" for var in model.free_RVs)
+
+
+def _tempered(model: pm.Model, how: How) -> xr.DataTree:
+    return sample_tempered(model=model, sum_out=None, **how._asdict())
+
+
+def _bridged(model: pm.Model, how: How) -> xr.DataTree:
+    """Draws of PyMC's own sampler, and a bridge."""
+    seen = {"random_seed": how.random_seed, "progressbar": how.progressbar}
+    return bridge_sampling(pm.sample(model=model, **seen), model, cross_check=None, **how._asdict())
+
+
+def _at_odds(first: LogZEstimate, own: LogZEstimate) -> list[Doubt]:
+    """That two routes disagree, unless the first one only lacks what the other has found."""
+    if not (first.usable and own.usable):
+        return []
+    apart, error = own.log_z - first.log_z, float(np.hypot(first.mcse, own.mcse))
+    expected = first.status == OF_MODES and apart > 0
+    if abs(apart) <= APART * error or expected:
+        return []
+    reason = (
+        f"hais ({first.log_z:.3f} ± {first.mcse:.3f}, {first.status}) and {own.method} "
+        f"({own.log_z:.3f} ± {own.mcse:.3f}) disagree by {apart:+.3g} nats"
+    )
+    return [Doubt("disagrees", reason)]

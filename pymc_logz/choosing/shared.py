@@ -1,0 +1,40 @@
+"""What every route to the evidence takes and leaves."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import xarray as xr
+
+from pymc_logz.estimators import LogZEstimate
+from pymc_logz.trees.layout import ESTIMATOR, with_evidence
+
+logger = logging.getLogger("pymc.pymc_logz")
+
+
+class How(NamedTuple):
+    """What all methods take, whatever is chosen."""
+
+    random_seed: Any
+    progressbar: bool
+    compile_kwargs: Mapping[str, Any] | None
+
+
+def chosen_by(tree: xr.DataTree, chosen: str, reason: str) -> xr.DataTree:
+    """The tree with the choice in the attributes of ``evidence``, after logging it."""
+    logger.info("log Z by %r: %s.", chosen, reason)
+    group = tree["evidence"].to_dataset()
+    return with_evidence(tree, group.assign_attrs(chosen=chosen, reason=reason))
+
+
+def estimate_of(group: xr.Dataset) -> LogZEstimate:
+    """First entry of a group ``evidence`` as an estimate."""
+    entry = group.isel({ESTIMATOR: 0})
+    return LogZEstimate(
+        str(entry[ESTIMATOR].item()),
+        log_z=float(entry["log_z"]),
+        mcse=float(entry["mcse"]),
+        weight_ess=float(entry["weight_ess"]),
+        khat=float(entry["khat"]),
+        status=str(entry["status"].item()),
+    )

@@ -1,0 +1,92 @@
+"""What `evidence` does where annealing was not good enough: another method, and who is believed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pymc_logz as lz
+from pymc_logz.choosing import evidence as choosing
+
+pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
+EXACT = -4.61512
+"""Of 50 heads in 100 tosses of a coin about which nothing is known: -log 101."""
+Change = Callable[[xr.Dataset], xr.Dataset]
+
+
+@pytest.fixture(scope="module")
+def model() -> pm.Model:
+    """A coin."""
+    with pm.Model() as model:
+        p = pm.Beta("p", 1, 1)
+        pm.Binomial("y", n=100, p=p, observed=50)
+    return model
+
+
+@pytest.fixture
+def annealed_with(monkeypatch: pytest.MonkeyPatch, model: pm.Model) -> Callable[..., xr.DataTree]:
+    """`evidence` of the coin, as if HAIS had had this status, and been off by so much."""
+    annealed = choosing.sample_hais
+
+    def run(status: str, shift: float = 0.0) -> xr.DataTree:
+        def doubted(**settings: Any) -> xr.DataTree:
+            tree = annealed(**settings)
+            group = tree["evidence"].to_dataset()
+            group["status"] = group["status"].astype("<U20")
+            group["status"][:] = status
+            group["log_z"] += shift
+            tree["evidence"] = xr.DataTree(group)
+            return tree
+
+        monkeypatch.setattr(choosing, "sample_hais", doubted)
+        return lz.evidence(model, random_seed=1, progressbar=False)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "group"),
+    [("high_khat", "bridge", "posterior"), ("missed_mode", "rts", "tempering")],
+)
+def test_another_method_comes_first_if_it_is_sound(
+    annealed_with: Callable[..., xr.DataTree], status: str, method: str, group: str
+) -> None:
+    """Would catch a doubtful number handed over where another method has a sound one."""
+    tree = annealed_with(status)
+    evidence = tree["evidence"].to_dataset()
+    assert list(evidence["estimator"].values) == [method, "hais"]
+    assert list(evidence["status"].values) == ["ok", status]
+    assert evidence.attrs["chosen"] == method
+    assert status in evidence.attrs["reason"]
+    assert group in tree.children
+    first = evidence.isel(estimator=0)
+    assert abs(float(first["log_z"]) - EXACT) < 4 * float(first["mcse"]) < 0.2
+
+
+def test_two_that_are_at_odds_are_both_doubted(annealed_with: Callable[..., xr.DataTree]) -> None:
+    """Would catch the second method believed because it came second."""
+    with pytest.warns(lz.EvidenceWarning, match="disagree"):
+        tree = annealed_with("high_khat", shift=1.0)
+    evidence = tree["evidence"]
+    assert list(evidence["status"].values) == ["high_khat", "disagrees"]
+    assert "disagree" in evidence.attrs["doubts"]
+
+
+def test_what_annealing_lacked_is_not_held_against_tempering(
+    annealed_with: Callable[..., xr.DataTree],
+) -> None:
+    """A mode that HAIS says it has missed is why tempering finds more; less is no reason."""
+    assert annealed_with("missed_mode", shift=-1.0)["evidence"]["status"][0] == "ok"
+    with pytest.warns(lz.EvidenceWarning, match="disagree"):
+        assert annealed_with("missed_mode", shift=1.0)["evidence"]["status"][0] != "ok"
+
+
+def test_what_is_wrong_with_the_target_has_no_other_route(
+    annealed_with: Callable[..., xr.DataTree],
+) -> None:
+    """An infinite Z is infinite for every method."""
+    evidence = annealed_with("maybe_infinite")["evidence"]
+    assert "bridge" not in evidence["estimator"].values
+    assert evidence["status"][0] == "maybe_infinite"
