@@ -251,9 +251,9 @@ STATUS_SENTENCES = {
         "temperatures (betas=<int>), or leave step_size, scale and reference to the pilot."
     ),
     "maybe_infinite": (
-        "The mass of the posterior hardly falls far away from its draws, so log Z is infinite, or "
-        "has most of its mass where no draw is; bound the likelihood and the potentials, for "
-        "instance by a prior that keeps a scale away from zero."
+        "The mass of the posterior hardly falls far away from its draws, or closer to some point "
+        "than they are, so log Z is infinite, or has much of its mass where no draw is; bound the "
+        "likelihood and the potentials, for instance by a prior that keeps a scale away from zero."
     ),
     "unchecked_prior": (
         "Whether the priors integrate to one could not be told (evidence.attrs['doubts'] says of "

@@ -20,7 +20,7 @@ from pymc_logz.trees.modes import climb_doubts, hit_doubts, is_large, mode_doubt
 from pymc_logz.trees.tails import tail_doubts
 from pymc_logz.weights import resampled
 
-N_LOOKED_AT = 256
+N_LOOKED_AT = 1024
 """Rows of the posterior from which its tails are looked at."""
 N_PRIOR, FEW_DIMENSIONS = 1024, 5
 """Draws of the prior that may hit a mode, and dimensions up to which they have a chance."""

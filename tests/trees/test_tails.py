@@ -9,6 +9,7 @@ from support.checks import make_rng
 
 import pymc_logz as lz
 from pymc_logz.models.tails import growing_tail
+from pymc_logz.trees.tails import _pole_doubts
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:the model has potentials"),
@@ -65,3 +66,18 @@ def test_tails(prior: Density, likelihood: Density, infinite: bool) -> None:
 
     found = growing_tail(densities, rows, np.zeros(2, dtype=bool), rng)
     assert found == (0 if infinite else None)
+
+
+@pytest.mark.parametrize(("power", "is_pole"), [(0.8, True), (0.6, True), (0.0, False)])
+def test_a_pole_is_seen_from_afar(power: float, is_pole: bool) -> None:
+    """Would catch `ok` where a fifth of Z is closer to a point than any draw."""
+    rng = make_rng("poles")
+    distance = np.sqrt(2 * rng.gamma((1 - power) / 2, size=2000))
+    rows = (distance * rng.choice([-1, 1], size=2000))[:, None]
+
+    def densities(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return log_normal(rows[:, 0]), -power * np.log(np.abs(rows[:, 0])) - 0.1 * rows[:, 0] ** 2
+
+    assert bool(_pole_doubts(densities, rows)) == is_pole
+    # a prior with the same pole has draws there
+    assert not _pole_doubts(lambda rows: densities(rows)[::-1], rows)

@@ -1,0 +1,106 @@
+"""All that the pages say of coverage, in one table, worst first.
+
+Run it with ``uv run benchmarks/tables/worst_first.py`` after any of the scripts that measure:
+``coverage.py``, ``tempered_coverage.py``, ``bridge_coverage.py`` and ``discrete_coverage.py``. It
+reads their tables and writes one of ``docs/theory/coverage.md``.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder, whose coverage.py numba would take for the package
+
+THEORY = Path(__file__).parents[2] / "docs" / "theory"
+PAGE, TEMPERED = THEORY / "coverage.md", THEORY / "tempered_estimators.md"
+ENDS = "hais_reverse"
+"""An end of a sandwich, never ok: its status says which."""
+CELL = re.compile(
+    r"(?P<covered>[\d.]+)% \((?P<mean>[-+][\d.]+), (?P<sd>[\d.]+)\)(?: ok (?P<ok>\d+)%)?"
+)
+
+
+class Covered(NamedTuple):
+    """Runs of one estimator on one target."""
+
+    covered: float
+    """Share of the intervals of 95% with the exact value, in percent."""
+    estimator: str
+    target: str
+    mean_z: str
+    sd_z: str
+    ok: str
+    """Share of the runs with the status ok, in percent."""
+
+    def row(self) -> str:
+        """Line of the table."""
+        cells = f"{self.covered:.1f}% | `{self.estimator}` | {self.target}"
+        return f"| {cells} | {self.mean_z} | {self.sd_z} | {self.ok} |"
+
+
+def cells(page: Path, mark: str) -> list[list[str]]:
+    """Cells of the lines of a page's tables between marks, headers included."""
+    text = page.read_text().split(f"<!-- begin {mark} -->")[1].split(f"<!-- end {mark} -->")[0]
+    lines = [line for line in text.splitlines() if line.startswith("|") and "|---" not in line]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def of_columns(mark: str) -> Iterator[Covered]:
+    """From a table of `PAGE` that has a line for each target and estimator."""
+    header, *lines = cells(PAGE, mark)
+    at = {name.strip("`"): i for i, name in enumerate(header)}
+    target, estimator = header[0], header[1]
+    for line in lines:
+        covered = line[at["covered"]].rstrip("%")
+        if covered != "–":
+            name, ok = line[at[estimator]].strip("`"), line[at["status `ok"]]
+            found = name, line[at[target]].strip("`"), line[at["mean z"]], line[at["sd z"]], ok
+            yield Covered(float(covered), *found)
+
+
+def of_matrix() -> Iterator[Covered]:
+    """From the tables of tempered runs, which have a line for each estimator."""
+    targets: list[str] = []
+    for method, *line in cells(TEMPERED, "runs"):
+        if method == "method":
+            targets = line
+            continue
+        for target, cell in zip(targets, line, strict=True):
+            if found := CELL.match(cell):
+                name = method.strip("`")
+                ok = f"{found['ok'] or 100}%"
+                about = f"{target}, tempered", found["mean"], found["sd"], ok
+                yield Covered(float(found["covered"]), name, *about)
+
+
+def main() -> None:
+    """Write the table."""
+    known = [*of_columns("runs"), *of_columns("discrete"), *of_columns("bridges"), *of_matrix()]
+    counted = sorted(one for one in known if one.estimator != ENDS)
+    within = sum(93 <= one.covered <= 97 for one in counted)
+    below = sum(one.covered < 93 for one in counted)
+    targets = len({one.target.removesuffix(", tempered") for one in counted})
+    lines = [
+        f"{len(counted)} pairs of an estimator and a target, {targets} targets: {within} within "
+        f"93% to 97%, {below} below, {len(counted) - within - below} above.",
+        "",
+        "<details>",
+        "<summary>The table</summary>",
+        "",
+        "| covered | estimator | target | mean z | sd z | status `ok` |",
+        "|---|---|---|---|---|---|",
+        *(one.row() for one in counted),
+        "",
+        "</details>",
+    ]
+    begin, end = "<!-- begin worst -->\n", "<!-- end worst -->\n"
+    before, rest = PAGE.read_text().split(begin)
+    PAGE.write_text(before + begin + "\n" + "\n".join(lines) + "\n\n" + end + rest.split(end)[1])
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
