@@ -11,8 +11,8 @@ FEW_DIMENSIONS = 5
 """Dimensions in which densities at draws differ by so little that a few hundred tell a tail."""
 FEW_DRAWS, MANY_DRAWS = 256, 1024
 POLE = 0.2
-"""K-hat of these densities, which is -0.2 to -0.8 on ordinary models, and 0.4 to 0.9 in runs whose rows hardly
-come near a pole that has a fifth of Z."""
+"""K-hat of these densities, which is -0.2 to -0.8 on ordinary models, and 0.4 to 0.9 where rows
+hardly come near a pole that has a fifth of Z."""
 
 
 def tail_doubts(
