@@ -80,7 +80,8 @@ def doubts_of_run(
     ends = position[np.unique(resampled(log_weight, rng))]
     if not prepared.flat.sites and prepared.n_dims <= FEW_DIMENSIONS and not is_large(prepared):
         prior = prepared.prior(rng, N_PRIOR)
-        doubts += hit_doubts(block.densities, prior, ends, estimate.log_z, rng)
+        log_share = np.log(prepared.prior.finite_share)
+        doubts += hit_doubts(block.densities, prior, ends, estimate.log_z, log_share, rng)
     if directions.reference.taken == "draws":  # no pilot has come from the prior
         doubts += mode_doubts(prepared, block.densities, ends, estimate.log_z, rng)
     elif directions.reference.is_sampled or (

@@ -98,7 +98,9 @@ def mode_apart(
     if len(far) < LEAST_SHARE * len(walked.rows):
         return None
     seen = rng.permutation(len(far))[:N_LOOKED_AT]
-    apart = seen[_are_apart(densities, walked, far[seen], nearest[seen])]
+    those = far[seen]
+    barred = are_apart(densities, walked.rows[those], walked.log_target[those], nearest[seen])
+    apart = seen[barred]
     share = len(far) * len(apart) / len(seen) / len(walked.rows)
     if share < LEAST_SHARE or len(np.unique(walked.founder[far[apart]])) < 2:
         return None
@@ -239,16 +241,26 @@ def far_rows(
     return far, near[index[far]]
 
 
-def _are_apart(
-    densities: Densities, walked: Walked, far: np.ndarray, nearest: np.ndarray
+def are_apart(
+    densities: Densities, rows: np.ndarray, log_target: np.ndarray, nearest: np.ndarray
 ) -> np.ndarray:
-    """Which far rows are parted from the draws by a barrier, shape (f,)."""
+    """Which rows are parted by a barrier from draws near them, shape (f,).
+
+    Parameters
+    ----------
+    densities
+        Of the model.
+    rows, log_target
+        Shapes (f, d) and (f,).
+    nearest
+        Draws near each, shape (f, N_LINES, d).
+    """
     part = np.linspace(0.0, 1.0, N_POINTS + 2)[1:, None]
-    here = walked.rows[far][:, None, None]
+    here = rows[:, None, None]
     points = here + part * (nearest[:, :, None] - here)
     value = np.add(*_finite(densities, points.reshape(-1, here.shape[-1])))
     value = value.reshape(points.shape[:-1])
-    ends = np.minimum(walked.log_target[far][:, None], value[..., -1])
+    ends = np.minimum(log_target[:, None], value[..., -1])
     falls = ends - value[..., :-1].min(axis=2)
     return np.asarray(falls.min(axis=1) > BARRIER)
 

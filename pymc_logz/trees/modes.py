@@ -5,9 +5,11 @@ import numpy as np
 from pymc_logz.models.flat import model_data
 from pymc_logz.models.other_modes import (
     MAX_DIMS,
+    N_LOOKED_AT,
     N_ROWS,
     OtherMode,
     Walked,
+    are_apart,
     far_rows,
     in_company,
     mode_apart,
@@ -27,8 +29,9 @@ LEAST_MASS = 0.05
 
 FEW_DRAWS = 32
 """Draws of which there must be more, lest a mode be no further from them than they are apart."""
-HIT_MASS = 0.25
-"""The same for draws of the prior, of which those in a posterior's tails have up to a tenth."""
+HIT_MASS, FEW_HITS = 0.25, 2
+"""The same for draws of the prior, of which those in a posterior's tails have up to a tenth, and
+how many of them there have to be: one may be at the end of a ridge that is curved."""
 
 
 def mode_doubts(
@@ -90,28 +93,40 @@ def hit_doubts(
     rows: np.ndarray,
     draws: np.ndarray,
     log_z: float,
+    log_share: float,
     rng: np.random.Generator,
 ) -> list[Doubt]:
     """Whether draws of the prior (n, d) hit a mode that no draw of the posterior is in.
 
     One that is narrow, but within reach of a thousand draws, as in few dimensions: those that are
-    far from nearly all draws of the posterior weigh their likelihood.
+    far from nearly all draws of the posterior, and parted from them by a barrier, weigh their
+    likelihood. ``log_share`` is of the prior that transforms allow.
     """
     draws = np.unique(draws, axis=0)
     if len(draws) < FEW_DRAWS or len(draws := in_company(draws)) < FEW_DRAWS:
         return []
-    far = far_rows(rows, draws, rng)[0]
+    far, nearest = far_rows(rows, draws, rng)
     if not far.size:
         return []
     with np.errstate(all="ignore"):
-        log_ratio = densities(rows[far])[1]
-        likelihood = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
-        mass = log_mean(likelihood) + np.log(far.size / len(rows))
+        log_prior, log_ratio = densities(rows[far])
+        target = log_prior + log_ratio
+    target = np.where(np.isnan(target), -np.inf, target)
+    likelihood = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
+    heavy = np.argsort(-likelihood, kind="stable")[:N_LOOKED_AT]
+    # what is on the flank of a mode with draws belongs to it
+    apart = heavy[are_apart(densities, rows[far[heavy]], target[heavy], nearest[heavy])]
+    if len(apart) < FEW_HITS:
+        return []
+    share = np.exp(log_mean(likelihood[apart]) - log_mean(likelihood[heavy]))
+    share *= len(apart) / len(heavy)
+    mass = log_mean(likelihood) + np.log(share * far.size / len(rows)) + log_share
     if not log_z + np.log(HIT_MASS) < mass < np.inf:
         return []
     reason = (
-        f"{far.size} of {len(rows)} draws of the prior are where hardly a row of the run is, and "
-        f"have about {np.exp(mass - log_z):.2g} times the mass of the rows"
+        f"{share:.0%} of the likelihood at {far.size} of {len(rows)} draws of the prior, where "
+        "hardly a row of the run is, is in other modes, with about "
+        f"{np.exp(mass - log_z):.2g} times the mass of the rows"
     )
     return [Doubt("missed_mode", reason)]
 

@@ -17,12 +17,12 @@ def densities(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return PRIOR.logpdf(x), log_posterior - PRIOR.logpdf(x)
 
 
-def told(n_wide: int, n_narrow: int, log_z: float, seed: int) -> list[str]:
+def told(n_wide: int, n_narrow: int, log_z: float, seed: int, log_share: float = 0.0) -> list[str]:
     """Statuses for so many draws of each mode, and 1,024 of the prior."""
     rng = make_rng("hit", seed)
     parts = [law.rvs(n, random_state=rng) for law, n in ((WIDE, n_wide), (NARROW, n_narrow))]
     draws, prior = np.concatenate(parts)[:, None], PRIOR.rvs((1024, 1), random_state=rng)
-    return [one.status for one in hit_doubts(densities, prior, draws, log_z, rng)]
+    return [one.status for one in hit_doubts(densities, prior, draws, log_z, log_share, rng)]
 
 
 def test_a_narrow_mode_that_a_thousand_draws_hit_is_told() -> None:
@@ -30,6 +30,26 @@ def test_a_narrow_mode_that_a_thousand_draws_hit_is_told() -> None:
     for seed in range(3):
         assert told(900, 0, np.log(0.5), seed) == ["missed_mode"]
         assert told(900, 2, np.log(0.5), seed) == ["missed_mode"]
+
+
+def test_draws_of_a_restricted_prior_weigh_its_share() -> None:
+    """Catches a mode counted as often as orders that a transform rules out: 6 for three places."""
+    for seed in range(3):
+        assert told(900, 0, np.log(0.5), seed, np.log(1 / 24)) == []
+
+
+def test_the_flank_of_a_mode_is_none_of_its_own() -> None:
+    """Catches draws of the prior beside a narrow ridge, of which they find what draws have."""
+
+    def ridge(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return stats.norm.logpdf(rows).sum(axis=1), stats.norm.logpdf(rows[:, 0], 0.2, 0.003)
+
+    for seed in range(5):
+        rng = make_rng("ridge", seed)
+        draws = np.column_stack([rng.normal(0.2, 0.003, 600), rng.normal(size=600)])
+        log_z = stats.norm.logpdf(0.2, 0, np.hypot(1, 0.003))
+        prior = rng.normal(size=(1024, 2))
+        assert hit_doubts(ridge, prior, draws, log_z, 0.0, rng) == []
 
 
 def test_where_the_likelihood_is_nan_it_is_zero() -> None:
@@ -46,7 +66,7 @@ def test_where_the_likelihood_is_nan_it_is_zero() -> None:
     draws, log_z = x[rng.random(len(x)) < weight / weight.max()][:1000], np.log(weight.mean())
     for _ in range(10):
         prior = PRIOR.rvs((1024, 1), random_state=rng)
-        assert hit_doubts(positive, prior, draws, log_z, rng) == []
+        assert hit_doubts(positive, prior, draws, log_z, 0.0, rng) == []
 
 
 def test_a_handful_of_draws_tells_nothing() -> None:
