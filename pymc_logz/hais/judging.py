@@ -22,8 +22,8 @@ from pymc_logz.weights import resampled
 
 N_LOOKED_AT = 1024
 """Rows of the posterior from which its tails are looked at."""
-N_PRIOR, FEW_DIMENSIONS = 1024, 5
-"""Draws of the prior that may hit a mode, and dimensions up to which they have a chance."""
+N_PRIOR = {1: 4096, 2: 4096, 3: 1024, 4: 1024, 5: 1024}
+"""Draws of the prior that may hit a mode, by the dimensions in which they have a chance."""
 
 
 def doubts_of(estimate: LogZEstimate, planned: Planned, runs: list[Annealed]) -> list[Doubt]:
@@ -78,8 +78,8 @@ def doubts_of_run(
     if directions.reference.taken != "nested_laplace":  # which was looked at as it was fitted
         doubts += edge_doubts(prepared, block, rows, rng)
     ends = position[np.unique(resampled(log_weight, rng))]
-    if not prepared.flat.sites and prepared.n_dims <= FEW_DIMENSIONS and not is_large(prepared):
-        prior = prepared.prior(rng, N_PRIOR)
+    if not prepared.flat.sites and prepared.n_dims in N_PRIOR and not is_large(prepared):
+        prior = prepared.prior(rng, N_PRIOR[prepared.n_dims])
         log_share = np.log(prepared.prior.finite_share)
         doubts += hit_doubts(block.densities, prior, ends, estimate.log_z, log_share, rng)
     if directions.reference.taken == "draws":  # no pilot has come from the prior

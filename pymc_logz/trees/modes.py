@@ -32,6 +32,8 @@ FEW_DRAWS = 32
 HIT_MASS, FEW_HITS = 0.25, 2
 """The same for draws of the prior, of which those in a posterior's tails have up to a tenth, and
 how many of them there have to be: one may be at the end of a ridge that is curved."""
+CHANCE = 20.0
+"""Times the share of the posterior that is expected above the highest of its draws."""
 
 
 def mode_doubts(
@@ -98,37 +100,73 @@ def hit_doubts(
 ) -> list[Doubt]:
     """Whether draws of the prior (n, d) hit a mode that no draw of the posterior is in.
 
-    One that is narrow, but within reach of a thousand draws, as in few dimensions: those that are
-    far from nearly all draws of the posterior, and parted from them by a barrier, weigh their
-    likelihood. ``log_share`` is of the prior that transforms allow.
+    One that is narrow, but within reach of a few thousand draws, as in few dimensions. Of m draws
+    of the posterior all have a likelihood above which 1 / (m + 1) of it is, on average, and the
+    mean over the prior of likelihoods above that is as much of Z; more than f of it is a chance of
+    1 / (f m) at most (Markov's inequality). Where the likelihood is no higher, draws count that are
+    far from nearly all of the posterior, and parted from them by a barrier. ``log_share`` is of the
+    prior that transforms allow.
     """
     draws = np.unique(draws, axis=0)
-    if len(draws) < FEW_DRAWS or len(draws := in_company(draws)) < FEW_DRAWS:
-        return []
-    far, nearest = far_rows(rows, draws, rng)
-    if not far.size:
+    if len(draws) < FEW_DRAWS:
         return []
     with np.errstate(all="ignore"):
-        log_prior, log_ratio = densities(rows[far])
-        target = log_prior + log_ratio
-    target = np.where(np.isnan(target), -np.inf, target)
-    likelihood = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
-    heavy = np.argsort(-likelihood, kind="stable")[:N_LOOKED_AT]
+        log_prior, likelihood = (
+            np.where(np.isnan(part), -np.inf, part) for part in densities(rows)
+        )
+        highest = np.nanmax(densities(draws)[1], initial=-np.inf)
+    total = log_mean(likelihood) + log_share
+    if not total < np.inf:
+        return []
+    above = likelihood > highest
+    if above.any():
+        mass = total + np.log(_share_of(likelihood, above))
+        if mass > log_z + np.log(max(HIT_MASS, CHANCE / len(draws))):
+            what = f"{above.sum()} of {len(rows)} draws of the prior have a higher likelihood than"
+            return [_hit(what + " all rows of the run", mass - log_z)]
+    return _far_hits(densities, rows, draws, (log_prior, likelihood), log_z - log_share, rng)
+
+
+def _far_hits(
+    densities: Densities,
+    rows: np.ndarray,
+    draws: np.ndarray,
+    values: tuple[np.ndarray, np.ndarray],
+    log_z: float,
+    rng: np.random.Generator,
+) -> list[Doubt]:
+    """The same of rows (n, d) of these log prior and log likelihood, far from the draws."""
+    log_prior, likelihood = values
+    if len(draws := in_company(draws)) < FEW_DRAWS:
+        return []
+    far, nearest = far_rows(rows, draws, rng)
+    order = np.argsort(-likelihood[far], kind="stable")[:N_LOOKED_AT]
+    heavy, nearest = far[order], nearest[order]
+    if not heavy.size or not np.isfinite(likelihood[heavy[0]]):
+        return []
     # what is on the flank of a mode with draws belongs to it
-    apart = heavy[are_apart(densities, rows[far[heavy]], target[heavy], nearest[heavy])]
+    target = log_prior[heavy] + likelihood[heavy]
+    apart = heavy[are_apart(densities, rows[heavy], target, nearest)]
     if len(apart) < FEW_HITS:
         return []
     share = np.exp(log_mean(likelihood[apart]) - log_mean(likelihood[heavy]))
     share *= len(apart) / len(heavy)
-    mass = log_mean(likelihood) + np.log(share * far.size / len(rows)) + log_share
-    if not log_z + np.log(HIT_MASS) < mass < np.inf:
+    mass = log_mean(likelihood[far]) + np.log(share * far.size / len(rows))
+    if mass <= log_z + np.log(HIT_MASS):
         return []
-    reason = (
-        f"{share:.0%} of the likelihood at {far.size} of {len(rows)} draws of the prior, where "
-        "hardly a row of the run is, is in other modes, with about "
-        f"{np.exp(mass - log_z):.2g} times the mass of the rows"
-    )
-    return [Doubt("missed_mode", reason)]
+    what = f"{share:.0%} of the likelihood at {far.size} of {len(rows)} draws of the prior, where "
+    return [_hit(what + "hardly a row of the run is, is in other modes", mass - log_z)]
+
+
+def _share_of(log_weight: np.ndarray, chosen: np.ndarray) -> float:
+    """Share of the sum of weights that some have."""
+    weight = np.exp(log_weight - log_weight.max())
+    return float(weight[chosen].sum() / weight.sum())
+
+
+def _hit(what: str, log_factor: float) -> Doubt:
+    about = f"with about {np.exp(log_factor):.2g} times the mass of the rows"
+    return Doubt("missed_mode", f"{what}, {about}")
 
 
 def is_large(prepared: Prepared) -> bool:

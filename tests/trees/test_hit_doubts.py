@@ -79,3 +79,22 @@ def test_draws_of_both_modes_are_not_accused() -> None:
     """Catches tails that count as modes."""
     for seed in range(10):
         assert told(450, 450, 0.0, seed) == []
+
+
+def test_a_spike_among_the_rows_is_told_by_its_height() -> None:
+    """Catches a mode that is far from no row, since they fill the plateau that it stands on."""
+
+    def spiked(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        spike = stats.norm.logpdf(rows[:, 0], 0.3, 1e-3) + np.log(0.5)
+        return np.zeros(len(rows)), np.logaddexp(spike, np.log(0.5))
+
+    for seed in range(5):
+        rng = make_rng("spike", seed)
+        plateau = rng.random((900, 1))
+        plateau = plateau[np.abs(plateau[:, 0] - 0.3) > 0.01]
+        spike = rng.normal(0.3, 1e-3, (900, 1))
+        prior = rng.random((4096, 1))
+        found = hit_doubts(spiked, prior, plateau, np.log(0.5), 0.0, rng)
+        assert [one.status for one in found] == ["missed_mode"]
+        both = np.concatenate([plateau, spike])
+        assert hit_doubts(spiked, prior, both, 0.0, 0.0, rng) == []
