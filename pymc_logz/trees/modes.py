@@ -32,6 +32,8 @@ FEW_DRAWS = 32
 HIT_MASS, FEW_HITS = 0.25, 2
 """The same for draws of the prior, of which those in a posterior's tails have up to a tenth, and
 how many of them there have to be: one may be at the end of a ridge that is curved."""
+STRAY = 16
+"""Rows that may have come to a mode of which they are but a small part."""
 CHANCE = 20.0
 """Times the share of the posterior that is expected above the highest of its draws."""
 
@@ -101,9 +103,10 @@ def hit_doubts(
     """Whether draws of the prior (n, d) hit a mode that no draw of the posterior is in.
 
     One that is narrow, but within reach of a few thousand draws, as in few dimensions. Of m draws
-    of the posterior all have a likelihood above which 1 / (m + 1) of it is, on average, and the
-    mean over the prior of likelihoods above that is as much of Z; more than f of it is a chance of
-    1 / (f m) at most (Markov's inequality). Where the likelihood is no higher, draws count that are
+    of the posterior the highest likelihood has 1 / (m + 1) of it above, on average, and the mean
+    over the prior of likelihoods above that is as much of Z; more than f of it is a chance of
+    1 / (f m) at most (Markov's inequality). So it is with the sixteenth, and 16 / m. Where the
+    likelihood is no higher, draws count that are
     far from nearly all of the posterior, and parted from them by a barrier. ``log_share`` is of the
     prior that transforms allow.
     """
@@ -114,16 +117,19 @@ def hit_doubts(
         log_prior, likelihood = (
             np.where(np.isnan(part), -np.inf, part) for part in densities(rows)
         )
-        highest = np.nanmax(densities(draws)[1], initial=-np.inf)
+        of_draws = densities(draws)[1]
     total = log_mean(likelihood) + log_share
     if not total < np.inf:
         return []
-    above = likelihood > highest
-    if above.any():
+    ordered = np.sort(of_draws[~np.isnan(of_draws)])[::-1]
+    for n_beyond, few in ((1, 1), (STRAY, FEW_HITS)):
+        above = likelihood > ordered[min(n_beyond, ordered.size) - 1]
+        if above.sum() < few:
+            continue
         mass = total + np.log(_share_of(likelihood, above))
-        if mass > log_z + np.log(max(HIT_MASS, CHANCE / len(draws))):
+        if mass > log_z + np.log(max(HIT_MASS, CHANCE * n_beyond / len(draws))):
             what = f"{above.sum()} of {len(rows)} draws of the prior have a higher likelihood than"
-            return [_hit(what + " all rows of the run", mass - log_z)]
+            return [_hit(f"{what} all rows of the run but {n_beyond - 1}", mass - log_z)]
     return _far_hits(densities, rows, draws, (log_prior, likelihood), log_z - log_share, rng)
 
 
