@@ -1,6 +1,7 @@
 """What rows that walk from the prior say against draws of a posterior."""
 
 import numpy as np
+from scipy.special import gammainc
 
 from pymc_logz.models.flat import model_data
 from pymc_logz.models.other_modes import (
@@ -18,7 +19,7 @@ from pymc_logz.models.other_modes import (
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.tails import Densities
 from pymc_logz.trees.doubts import Doubt
-from pymc_logz.weights import log_mean
+from pymc_logz.weights import log_mean, weight_ess
 
 MAX_DATA = 5000
 """Data up to which 10,000 evaluations of the density are nothing beside the posterior's own: 20,000
@@ -32,10 +33,10 @@ FEW_DRAWS = 32
 HIT_MASS, FEW_HITS = 0.25, 2
 """The same for draws of the prior, of which those in a posterior's tails have up to a tenth, and
 how many of them there have to be: one may be at the end of a ridge that is curved."""
-STRAY = 16
+STRAYS = (1, 16, 64)
 """Rows that may have come to a mode of which they are but a small part."""
-CHANCE = 20.0
-"""Times the share of the posterior that is expected above the highest of its draws."""
+CHANCE = 0.004
+"""Probability of draws of the prior that are as heavy as they are, where rows are right."""
 
 
 def mode_doubts(
@@ -103,12 +104,12 @@ def hit_doubts(
     """Whether draws of the prior (n, d) hit a mode that no draw of the posterior is in.
 
     One that is narrow, but within reach of a few thousand draws, as in few dimensions. Of m draws
-    of the posterior the highest likelihood has 1 / (m + 1) of it above, on average, and the mean
-    over the prior of likelihoods above that is as much of Z; more than f of it is a chance of
-    1 / (f m) at most (Markov's inequality). So it is with the sixteenth, and 16 / m. Where the
-    likelihood is no higher, draws count that are
-    far from nearly all of the posterior, and parted from them by a barrier. ``log_share`` is of the
-    prior that transforms allow.
+    of the posterior that are right k have a likelihood above which k / m of it is, and the mean
+    over the prior of likelihoods above that is as much of Z. Where it is much more, by more draws
+    than chance brings there (their number is a Poisson variable), they have hit what the others
+    lack. Where the likelihood is no higher, draws count that are far from nearly all of the
+    posterior, and parted from them by a barrier. ``log_share`` is of the prior that transforms
+    allow.
     """
     draws = np.unique(draws, axis=0)
     if len(draws) < FEW_DRAWS:
@@ -118,18 +119,22 @@ def hit_doubts(
             np.where(np.isnan(part), -np.inf, part) for part in densities(rows)
         )
         of_draws = densities(draws)[1]
-    total = log_mean(likelihood) + log_share
-    if not total < np.inf:
+    if not likelihood.max() < np.inf:
         return []
     ordered = np.sort(of_draws[~np.isnan(of_draws)])[::-1]
-    for n_beyond, few in ((1, 1), (STRAY, FEW_HITS)):
-        above = likelihood > ordered[min(n_beyond, ordered.size) - 1]
-        if above.sum() < few:
+    for n_beyond in STRAYS:
+        above = likelihood[likelihood > ordered[min(n_beyond, ordered.size) - 1]]
+        if not above.size:
             continue
-        mass = total + np.log(_share_of(likelihood, above))
-        if mass > log_z + np.log(max(HIT_MASS, CHANCE * n_beyond / len(draws))):
-            what = f"{above.sum()} of {len(rows)} draws of the prior have a higher likelihood than"
-            return [_hit(f"{what} all rows of the run but {n_beyond - 1}", mass - log_z)]
+        mass = log_mean(above) + np.log(above.size / len(rows)) + log_share - log_z
+        # as many as they would be if all were alike
+        n_hits = float(weight_ess(above))
+        if n_hits < min(n_beyond, FEW_HITS):
+            continue
+        chance = gammainc(n_hits, n_hits * n_beyond / len(draws) / np.exp(mass))
+        if mass > np.log(HIT_MASS) and chance < CHANCE:
+            what = f"{above.size} of {len(rows)} draws of the prior have a higher likelihood than"
+            return [_hit(f"{what} all rows of the run but {n_beyond - 1}", mass)]
     return _far_hits(densities, rows, draws, (log_prior, likelihood), log_z - log_share, rng)
 
 
@@ -162,12 +167,6 @@ def _far_hits(
         return []
     what = f"{share:.0%} of the likelihood at {far.size} of {len(rows)} draws of the prior, where "
     return [_hit(what + "hardly a row of the run is, is in other modes", mass - log_z)]
-
-
-def _share_of(log_weight: np.ndarray, chosen: np.ndarray) -> float:
-    """Share of the sum of weights that some have."""
-    weight = np.exp(log_weight - log_weight.max())
-    return float(weight[chosen].sum() / weight.sum())
 
 
 def _hit(what: str, log_factor: float) -> Doubt:

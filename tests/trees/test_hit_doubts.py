@@ -94,7 +94,7 @@ def test_a_spike_among_the_rows_is_told_by_its_height() -> None:
         plateau = plateau[np.abs(plateau[:, 0] - 0.3) > 0.01]
         spike = rng.normal(0.3, 1e-3, (900, 1))
         prior = rng.random((4096, 1))
-        for stray in (0, 1, 5):
+        for stray in (0, 1, 5, 30):
             draws = np.concatenate([plateau, spike[:stray]])
             found = hit_doubts(spiked, prior, draws, np.log(0.5), 0.0, rng)
             assert [one.status for one in found] == ["missed_mode"]
