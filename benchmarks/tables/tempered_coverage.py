@@ -14,6 +14,9 @@ from itertools import batched
 from pathlib import Path
 from typing import Any
 
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder, whose coverage.py numba would take for the package
+
 import numpy as np
 from pymc.progress_bar import create_simple_progress
 

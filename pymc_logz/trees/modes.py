@@ -35,7 +35,7 @@ HIT_MASS, FEW_HITS = 0.25, 2
 how many of them there have to be: one may be at the end of a ridge that is curved."""
 STRAYS = (1, 16, 64)
 """Rows that may have come to a mode of which they are but a small part."""
-CHANCE = 0.004
+CHANCE = 0.001
 """Probability of draws of the prior that are as heavy as they are, where rows are right."""
 
 
