@@ -152,9 +152,10 @@ def _far_hits(
         return []
     far, nearest = far_rows(rows, draws, rng)
     order = np.argsort(-likelihood[far], kind="stable")[:N_LOOKED_AT]
-    heavy, nearest = far[order], nearest[order]
-    if not heavy.size or not np.isfinite(likelihood[heavy[0]]):
+    order = order[np.isfinite(likelihood[far[order]] + log_prior[far[order]])]
+    if not order.size:
         return []
+    heavy, nearest = far[order], nearest[order]
     # what is on the flank of a mode with draws belongs to it
     target = log_prior[heavy] + likelihood[heavy]
     apart = heavy[are_apart(densities, rows[heavy], target, nearest)]
