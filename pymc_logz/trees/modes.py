@@ -35,6 +35,8 @@ HIT_MASS, FEW_HITS = 0.25, 2
 how many of them there have to be: one may be at the end of a ridge that is curved."""
 STRAYS = (1, 16, 64)
 """Rows that may have come to a mode of which they are but a small part."""
+MORE = 3.0
+"""Times as much as is expected above that many rows, which are noisy too."""
 CHANCE = 0.001
 """Probability of draws of the prior that are as heavy as they are, where rows are right."""
 
@@ -132,7 +134,8 @@ def hit_doubts(
         if n_hits < min(n_beyond, FEW_HITS):
             continue
         chance = gammainc(n_hits, n_hits * n_beyond / len(draws) / np.exp(mass))
-        if mass > np.log(HIT_MASS) and chance < CHANCE:
+        least = max(HIT_MASS, MORE * n_beyond / len(draws))
+        if mass > np.log(least) and chance < CHANCE:
             what = f"{above.size} of {len(rows)} draws of the prior have a higher likelihood than"
             return [_hit(f"{what} all rows of the run but {n_beyond - 1}", mass)]
     return _far_hits(densities, rows, draws, (log_prior, likelihood), log_z - log_share, rng)

@@ -100,3 +100,16 @@ def test_a_spike_among_the_rows_is_told_by_its_height() -> None:
             assert [one.status for one in found] == ["missed_mode"]
         both = np.concatenate([plateau, spike])
         assert hit_doubts(spiked, prior, both, 0.0, 0.0, rng) == []
+
+
+def test_what_few_rows_have_above_them_is_no_mode() -> None:
+    """Catches the noise of a hundred rows taken for what they lack."""
+
+    def line(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return stats.norm.logpdf(rows[:, 0]), stats.norm.logpdf(rows[:, 0], 1.0, 1.0)
+
+    log_z = stats.norm.logpdf(1.0, 0, np.sqrt(2))
+    for seed in range(20):
+        rng = make_rng("few", seed)
+        draws = rng.normal(0.5, np.sqrt(0.5), (100, 1))
+        assert hit_doubts(line, rng.normal(size=(4096, 1)), draws, log_z, 0.0, rng) == []
