@@ -15,10 +15,10 @@ from pymc_logz.trees.layout import evidence_dataset, with_evidence
 
 OF_MODES = "missed_mode"
 """Status that tempering may settle: its walkers cross between modes all the time."""
-OF_WEIGHTS = frozenset(
-    {"few_rows", "low_weight_ess", "high_khat", "degenerate", "lagging_rows", "disagrees"}
-)
-"""Statuses of the path and its weights, about which another method knows nothing."""
+LACKING = frozenset({OF_MODES, "lagging_rows"})
+"""Statuses that say that mass is missing, which another method may miss too."""
+OF_WEIGHTS = frozenset({"few_rows", "low_weight_ess", "high_khat", "degenerate"})
+"""Statuses of weights, about which another method knows nothing."""
 APART = 4.0
 """Joint errors by which two routes disagree."""
 
@@ -41,7 +41,7 @@ def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataT
     """
     group = tree["evidence"].to_dataset()
     first = estimate_of(group)
-    if first.status not in {OF_MODES, *OF_WEIGHTS}:
+    if first.status not in LACKING | OF_WEIGHTS:
         return tree
     name = "tempering" if first.status == OF_MODES or _has_integers(model) else "bridge"
     logger.info("HAIS has status %r: trying %s.", first.status, name)
@@ -79,15 +79,23 @@ def _bridged(model: pm.Model, how: How) -> xr.DataTree:
 
 
 def _at_odds(first: LogZEstimate, own: LogZEstimate) -> list[Doubt]:
-    """That two routes disagree, unless the first one only lacks what the other has found."""
-    if not (first.usable and own.usable):
+    """What speaks against the second of two routes, beside what it says itself.
+
+    That it disagrees with the first; or, where that one lacks something, that it has found no
+    more, and may lack the same.
+    """
+    if not own.usable:
         return []
     apart, error = own.log_z - first.log_z, float(np.hypot(first.mcse, own.mcse))
-    expected = first.status == OF_MODES and apart > 0
-    if abs(apart) <= APART * error or expected:
-        return []
-    reason = (
+    both = (
         f"hais ({first.log_z:.3f} ± {first.mcse:.3f}, {first.status}) and {own.method} "
-        f"({own.log_z:.3f} ± {own.mcse:.3f}) disagree by {apart:+.3g} nats"
+        f"({own.log_z:.3f} ± {own.mcse:.3f})"
     )
-    return [Doubt("disagrees", reason)]
+    if first.status in LACKING:
+        if apart > APART * error:
+            return []
+        if apart > -APART * error:
+            return [Doubt(first.status, f"{both} agree, so that neither has what is in question")]
+    if not first.usable or abs(apart) <= APART * error:
+        return []
+    return [Doubt("disagrees", f"{both} disagree by {apart:+.3g} nats")]

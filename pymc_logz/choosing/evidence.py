@@ -60,7 +60,8 @@ def evidence(
       calls ``pm.sample`` where a posterior of many dimensions is out of its pilot's reach. Where
       its status is not ``"ok"``, and nothing but ``model`` was asked for, another method follows:
       `sample_tempered` if modes may be missing, else ``pm.sample`` and `bridge_sampling`. Its
-      number comes first if it is ok and not at odds with the other.
+      number comes first if it is ok and not at odds with the other, or if it has found more
+      where the other says that mass is missing.
     - An energy made of bits: `sample_hais`, by block Gibbs moves.
     - A model with exact observations: ``pm.sample`` with step `ConstrainedHMC`, and a bridge.
     - A posterior and its model: `bridge_sampling`.
