@@ -13,14 +13,16 @@ from pymc_logz.manifold.forms.likelihood import likelihood_form
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
+from pymc_logz.models.normal_parts import normal_columns
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.models.sum_plan import NotSummed
 from pymc_logz.models.summing import summed_out
 from pymc_logz.paths.fitting import fitted_normal
 from pymc_logz.posterior.importance import importance
+from pymc_logz.posterior.necks import is_funnel
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import random_generator
-from pymc_logz.trees.doubts import disagreements, doubted, noted, warn_of_doubts
+from pymc_logz.trees.doubts import disagreements, doubted, noted, second_opinions, warn_of_doubts
 from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset
 from pymc_logz.trees.posterior import check_data, checked_variables
 
@@ -56,6 +58,8 @@ def with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.Data
     if second.status == "ok" and first.status in OF_TARGET:
         second = replace(second, status=first.status)
     doubts = disagreements(first, [second]) if first.usable else []
+    if not doubts:  # too close to accuse the first one, and maybe too far to be right itself
+        [second] = second_opinions(first, [second], [])
     warn_of_doubts(doubts)
     [first] = doubted([first], doubts)
     ordered = [second, first] if second.status == "ok" and not first.usable else [first, second]
@@ -85,7 +89,10 @@ def _second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> LogZEstimat
     assert not isinstance(flat, NotSummed)
     check_data(tree, flat)
     rows = unconstrain(flat, checked_variables(tree["posterior"].to_dataset(), model))
-    proposal = fitted_normal(rows[np.all(np.isfinite(rows), axis=1)])
+    rows = rows[np.all(np.isfinite(rows), axis=1)]
     density = RowDensity(flat, how.compile_kwargs)
     [fresh] = rng.spawn(1)
-    return importance(density, proposal, "student", SECOND_OPINION_DRAWS, fresh)
+    found = importance(density, fitted_normal(rows), "student", SECOND_OPINION_DRAWS, fresh)
+    # what is fitted to a funnel has few draws in its neck, and their weights do not tell
+    narrow = found.status == "ok" and is_funnel(rows, normal_columns(flat))
+    return replace(found, status="uncovered") if narrow else found

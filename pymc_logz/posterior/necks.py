@@ -47,7 +47,7 @@ def neck_doubts(
     """
     if prepared.flat.sites or prepared.prior.obstacle is not None:
         return []
-    if not _is_funnel(rows, normal_columns(prepared.flat)):
+    if not is_funnel(rows, normal_columns(prepared.flat)):
         return []
     block = block_for(prepared, RunSettings(reference="prior"), compile_kwargs)
     chosen = rows[rng.permutation(len(rows))[:MAX_DRAWS]]
@@ -55,7 +55,7 @@ def neck_doubts(
     return [Doubt("uncovered", one.reason) for one in found]
 
 
-def _is_funnel(rows: np.ndarray, inner: np.ndarray) -> bool:
+def is_funnel(rows: np.ndarray, inner: np.ndarray) -> bool:
     """Whether the widths of some entries follow one of the others."""
     outer = np.setdiff1d(np.arange(rows.shape[1]), inner)
     if not inner.size or not outer.size:

@@ -35,6 +35,8 @@ TRUSTED_KHAT = 0.5
 """k-hat of the weights up to which their error is one: docs/theory/decisions.md."""
 MAX_DISAGREEMENT = (4.0, 10.0)
 """Joint errors by which another estimate may differ: up to that k-hat, and up to the usual one."""
+SECOND_APART = 3.0
+"""Joint errors from which on a second opinion is doubted that is four of its own away."""
 ABOVE = 7.0
 """Nats by which a mean weight is above the true one with a probability below 1 in 1,000, whatever
 its status: its expectation is one (Markov's inequality)."""
@@ -142,8 +144,7 @@ def second_opinions(
         return others
     return [
         replace(one, status="disagrees")
-        if one.status == "ok"
-        and abs(one.log_z - first.log_z) > MAX_DISAGREEMENT[0] * np.hypot(one.mcse, first.mcse)
+        if one.status == "ok" and abs(one.log_z - first.log_z) > _apart(one, first)
         else one
         for one in others
     ]
@@ -154,3 +155,9 @@ def _limit(other: LogZEstimate) -> float:
     if not other.usable or other.khat > MAX_KHAT or other.weight_ess < LOW_ESS:
         return np.inf
     return MAX_DISAGREEMENT[int(other.khat > TRUSTED_KHAT)] ** 2
+
+
+def _apart(second: LogZEstimate, first: LogZEstimate) -> float:
+    """Nats by which a second opinion is doubted, though that is too few to doubt the first one."""
+    joint = float(np.hypot(second.mcse, first.mcse))
+    return max(MAX_DISAGREEMENT[0] * second.mcse, SECOND_APART * joint)
