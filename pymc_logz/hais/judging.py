@@ -77,11 +77,14 @@ def doubts_of_run(
     ]
     if directions.reference.taken != "nested_laplace":  # which was looked at as it was fitted
         doubts += edge_doubts(prepared, block, rows, rng)
-    ends = position[np.unique(resampled(log_weight, rng))]
+    drawn = resampled(log_weight, rng)
+    ends = position[np.unique(drawn)]
     if not prepared.flat.sites and prepared.n_dims in N_PRIOR and not is_large(prepared):
         prior = prepared.prior(rng, N_PRIOR[prepared.n_dims])
         log_share = np.log(prepared.prior.finite_share)
-        doubts += hit_doubts(block.densities, prior, ends, estimate.log_z, log_share, rng)
+        doubts += hit_doubts(
+            block.densities, prior, position[drawn], estimate.log_z, log_share, rng
+        )
     if directions.reference.taken == "draws":  # no pilot has come from the prior
         doubts += mode_doubts(prepared, block.densities, ends, estimate.log_z, rng)
     elif directions.reference.is_sampled or (

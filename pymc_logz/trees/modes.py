@@ -113,8 +113,7 @@ def hit_doubts(
     posterior, and parted from them by a barrier. ``log_share`` is of the prior that transforms
     allow.
     """
-    draws = np.unique(draws, axis=0)
-    if len(draws) < FEW_DRAWS:
+    if len(distinct := np.unique(draws, axis=0)) < FEW_DRAWS:
         return []
     with np.errstate(all="ignore"):
         log_prior, likelihood = (
@@ -138,7 +137,7 @@ def hit_doubts(
         if mass > np.log(least) and chance < CHANCE:
             what = f"{above.size} of {len(rows)} draws of the prior have a higher likelihood than"
             return [_hit(f"{what} all rows of the run but {n_beyond - 1}", mass)]
-    return _far_hits(densities, rows, draws, (log_prior, likelihood), log_z - log_share, rng)
+    return _far_hits(densities, rows, distinct, (log_prior, likelihood), log_z - log_share, rng)
 
 
 def _far_hits(
