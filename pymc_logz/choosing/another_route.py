@@ -8,6 +8,7 @@ from pymc.exceptions import SamplingError
 from pymc_logz.choosing.shared import How, chosen_by, estimate_of, logger
 from pymc_logz.errors import ModelError, PilotError
 from pymc_logz.estimators import LogZEstimate
+from pymc_logz.models.discrete import discrete_names
 from pymc_logz.posterior.bridging import bridge_sampling
 from pymc_logz.tempered.sampling import sample_tempered
 from pymc_logz.trees.doubts import DOUBTS, Doubt, doubted, noted, warn_of_doubts
@@ -43,7 +44,7 @@ def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataT
     first = estimate_of(group)
     if first.status not in LACKING | OF_WEIGHTS:
         return tree
-    name = "tempering" if first.status == OF_MODES or _has_integers(model) else "bridge"
+    name = "tempering" if first.status == OF_MODES or discrete_names(model) else "bridge"
     logger.info("HAIS has status %r: trying %s.", first.status, name)
     try:
         other = _tempered(model, how) if name == "tempering" else _bridged(model, how)
@@ -57,15 +58,11 @@ def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataT
     why = f"HAIS had status {first.status!r}; {group.attrs['reason']}"
     if own.status != "ok":
         attrs = {**group.attrs, "reason": f"{why}; {own.method} had status {own.status!r}"}
-        both = evidence_dataset([first, own], {**attrs, **(noted(doubts) or {})})
+        both = evidence_dataset([first, own], {**attrs, **noted(doubts)})
         return with_evidence(tree, both)
     attrs = {k: v for k, v in other["evidence"].attrs.items() if k != DOUBTS}
     other = with_evidence(other, evidence_dataset([own, first], attrs))
     return chosen_by(other, own.method, why)
-
-
-def _has_integers(model: pm.Model) -> bool:
-    return any(np.dtype(var.dtype).kind in "biu" for var in model.free_RVs)
 
 
 def _tempered(model: pm.Model, how: How) -> xr.DataTree:

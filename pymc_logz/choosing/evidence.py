@@ -12,11 +12,10 @@ from pymc_logz.arguments import check_flag
 from pymc_logz.choosing.another_route import with_another_route
 from pymc_logz.choosing.second_opinion import with_second_opinion
 from pymc_logz.choosing.shared import How, chosen_by
-from pymc_logz.estimators import (
-    importance_log_z,
-)
+from pymc_logz.estimators import importance_log_z
 from pymc_logz.hais.sampling import sample_hais
 from pymc_logz.models.context import model_from, written_as
+from pymc_logz.models.discrete import discrete_names
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.posterior.bridging import bridge_sampling
@@ -195,7 +194,7 @@ def _of_model(
 
 def _integers(found: xr.DataTree, model: pm.Model) -> str:
     """What became of discrete variables, if there are any."""
-    names = [var.name for var in model.free_RVs if np.dtype(var.dtype).kind in "biu"]
+    names = discrete_names(model)
     if not names:
         return ""
     return f"discrete variables are {_route(found) or f'moved: {names}'}; "

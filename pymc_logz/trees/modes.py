@@ -113,13 +113,14 @@ def hit_doubts(
     posterior, and parted from them by a barrier. ``log_share`` is of the prior that transforms
     allow.
     """
-    if len(distinct := np.unique(draws, axis=0)) < FEW_DRAWS:
+    distinct, which = np.unique(draws, axis=0, return_inverse=True)
+    if len(distinct) < FEW_DRAWS:
         return []
     with np.errstate(all="ignore"):
         log_prior, likelihood = (
             np.where(np.isnan(part), -np.inf, part) for part in densities(rows)
         )
-        of_draws = densities(draws)[1]
+        of_draws = densities(distinct)[1][which.ravel()]
     if not likelihood.max() < np.inf:
         return []
     ordered = np.sort(of_draws[~np.isnan(of_draws)])[::-1]
