@@ -36,7 +36,8 @@ from pymc_logz.kernels.compose import for_variables
 from pymc_logz.models.context import is_model
 from pymc_logz.models.flat import FlatModel, model_path
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.pilot.planning import Planned, block_for, n_followed, plan_run, refine, walk
+from pymc_logz.pilot.frozen import Planned, n_followed, refine, walk
+from pymc_logz.pilot.planning import block_for, plan_run
 from pymc_logz.pilot.reference import Reference
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.block import Block
@@ -202,7 +203,7 @@ def _anneal_other(
     plan = partial(plan_run, prepared, block, own, rngs.pilot, report_beta(progress))
     planned, runs = run_twice(plan(local=True), own, rngs.run, progress, plan)
     n_rows = max(own.draws, n_followed(block))
-    [apart] = run_chains(planned.block, planned.plan, [rngs.pilot], n_rows, Running(), None)
+    [apart] = run_chains(planned, [rngs.pilot], n_rows, Running(), None)
     directions = Directions(runs, planned.reference)
     doubts = doubts_of_run(prepared, block, planned, directions, rngs.checks)
     return Other(prepared, planned, runs, apart, doubts)

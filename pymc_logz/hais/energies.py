@@ -20,8 +20,8 @@ from pymc_logz.hais.run import (
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.energies import energy_block, energy_draws, energy_start, even_plan
+from pymc_logz.pilot.frozen import Planned, refine, walk
 from pymc_logz.pilot.keeping import kept, once
-from pymc_logz.pilot.planning import Planned, refine, walk
 from pymc_logz.pilot.reference import ASKED_FOR
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar, report_beta

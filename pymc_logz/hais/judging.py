@@ -9,8 +9,8 @@ from pymc_logz.hais.settling import lagging, unsettled
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.conditional_modes import Conditionals
 from pymc_logz.pilot.edges import edge_doubts
+from pymc_logz.pilot.frozen import Planned
 from pymc_logz.pilot.learned import nats_above
-from pymc_logz.pilot.planning import Planned
 from pymc_logz.pilot.posterior import is_sampled
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.block import Block

@@ -18,10 +18,10 @@ from pymc_logz.hais.results import annealing_dataset, draw_datasets, finish_grou
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
 from pymc_logz.models.flat import constrain, model_labels, unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.pilot.frozen import Planned
 from pymc_logz.pilot.keeping import kept, planned_once
-from pymc_logz.pilot.planning import Planned, block_for
+from pymc_logz.pilot.planning import block_for
 from pymc_logz.runners.anneal import Annealed, Plan, merge
-from pymc_logz.runners.block import Block
 from pymc_logz.runners.jobs import AnnealCourse
 from pymc_logz.runners.progress import progress_bar, report_beta, report_count
 from pymc_logz.runners.running import Running, anneal_all
@@ -102,15 +102,17 @@ def run_hais(
 
 
 def run_chains(
-    block: Block,
-    plan: Plan,
+    planned: Planned,
     generators: list[np.random.Generator],
     draws: int,
     running: Running,
     report: Any,
     name: str = "forward",
 ) -> list[Annealed]:
-    """Anneal fresh rows in independent chains, one generator each, which it moves on."""
+    """Fresh rows in independent chains, one generator each, annealed unless they need no path."""
+    if planned.proposal is not None:
+        return [planned.proposal.weighted(rng, draws) for rng in generators]
+    block, plan = planned.block, planned.plan
     # prior draws share one compiled function, so they are made here, chain by chain
     starts = [block.path.sample_reference(rng, draws) for rng in generators]
     return anneal_all(name, AnnealCourse(block, plan), starts, generators, running, report)
@@ -126,15 +128,16 @@ def run_twice(
     """Chains, run again along a longer ladder if they are not good enough, and what they ran on.
 
     The second run has fresh rows, and is the one that counts. Where the reference was fitted to
-    gradients, it is not what it seemed, and all is planned anew without such a fit.
+    gradients, or rows had no path, that is not what it seemed, and all is planned anew without.
     """
     runs = run_until(planned, settings, rng, progress)
     estimate = forward_estimate(Directions(runs, planned.reference))
     sound = estimate.status == "ok" and not doubts_of(estimate, planned, runs)
     good = sound and estimate.mcse <= max(*DEFAULT_MCSE, settings.target_mcse or 0.0)
     whole = len(runs) == settings.chains
-    if planned.reference.is_local and plan_again is not None and whole and not good:
-        logger.info("A reference fitted to gradients gave status %r: another.", estimate.status)
+    tried = planned.reference.is_local or planned.proposal is not None
+    if tried and plan_again is not None and whole and not good:
+        logger.info("A reference that was tried gave status %r: another.", estimate.status)
         return run_twice(plan_again(), settings, rng, progress)
     longer = planned.longer(_growth(estimate.mcse) if sound else SECOND_TRY)
     n_moves = settings.draws * settings.chains * longer.plan.n_temperatures
@@ -160,14 +163,14 @@ def run_until(
     planned: Planned, settings: HaisSettings, rng: np.random.Generator, progress: Any
 ) -> list[Annealed]:
     """Chains that grow until the error of log Z is met, or until that is out of reach."""
-    block, plan = planned.block, planned.plan
+    plan = planned.plan
     draws, target_mcse = settings.draws, settings.target_mcse
     generators = spawn_generators(rng, settings.chains)
     runs: list[Annealed] = []
     n_next = draws
     while True:
         report = report_chains(progress, "Annealing", plan, settings, runs)
-        more = run_chains(block, plan, generators, n_next, settings.how, report)
+        more = run_chains(planned, generators, n_next, settings.how, report)
         interrupted = len(more) < len(generators)
         if not runs:
             runs = more
@@ -244,12 +247,11 @@ def add_rows(
     progress: Any,
 ) -> None:
     """Give the chains of a run that is at its end the rows that were asked for since."""
-    block, plan = planned.block, planned.plan
     for draws in settings.more:
         generators = spawn_generators(rng, settings.chains)
-        report = report_chains(progress, "More rows", plan, settings)
+        report = report_chains(progress, "More rows", planned.plan, settings)
         name = f"more-{draws}"
-        more = run_chains(block, plan, generators, draws, settings.how, report, name)
+        more = run_chains(planned, generators, draws, settings.how, report, name)
         if len(more) < len(directions.forward):
             return
         directions.forward = list(map(merge, directions.forward, more))

@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.arguments import check_choice, check_positive, is_whole
+from pymc_logz.kernels.hamiltonian import Hamiltonian
 from pymc_logz.paths.schedules import linear_betas
 from pymc_logz.pilot.ladder import Aim
 from pymc_logz.pilot.settings import RunSettings
@@ -70,6 +71,15 @@ class HaisSettings(RunSettings):
             for mcse in ((self.target_mcse,) * 2 if self.target_mcse else DEFAULT_MCSE)
         )
         return Aim(fine, coarse, n_rows)
+
+    @property
+    def mcse_at_once(self) -> float | None:
+        """The larger error where nothing that was asked for needs a path, and nothing is kept."""
+        plain = self.running.is_plain and self.running.checkpoint is None
+        plain = plain and not self.running.check_reproducible and self.kernel == Hamiltonian()
+        if not plain or self.direction != "forward" or self.target_variance is not None:
+            return None
+        return max(DEFAULT_MCSE[1], self.target_mcse or 0.0)
 
     def cheaper(self) -> list[str]:
         """What would take less time than these settings."""

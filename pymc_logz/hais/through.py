@@ -27,7 +27,7 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.paths.binary import path_between
 from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.energies import energy_start, even_plan
-from pymc_logz.pilot.planning import Planned, refine, walk
+from pymc_logz.pilot.frozen import Planned, refine, walk
 from pymc_logz.pilot.reference import Reference
 from pymc_logz.runners.anneal import Annealed, anneal
 from pymc_logz.runners.block import Block

@@ -27,6 +27,7 @@ def draw_posterior(prepared: Prepared, rng: np.random.Generator) -> PosteriorDra
             progressbar=False,
             quiet=True,
             compute_convergence_checks=False,
+            discard_tuned_samples=False,  # whose evaluations count, too
         )
     except (pm.exceptions.SamplingError, RuntimeError, ValueError):
         return None

@@ -28,7 +28,8 @@ from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.funnels import Features, Funnel
 from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.paths.mixture import Mixture
-from pymc_logz.pilot.planning import Planned, plan_run
+from pymc_logz.pilot.frozen import Planned
+from pymc_logz.pilot.planning import plan_run
 from pymc_logz.pilot.population import Stages, TargetRows
 from pymc_logz.pilot.reference import Reference
 from pymc_logz.pilot.settings import RunSettings

@@ -44,6 +44,8 @@ class Aim:
     """Rows that the run will have."""
     n_moves: int = CHEAP
     """Moves of all rows up to which it is cheap."""
+    limit: float = np.inf
+    """The same, beyond which no longer ladder is tried: there may be a better reference."""
 
     def with_integers(self, cost_of_move: int) -> "Aim":
         """The same where whole numbers move, unless one error is asked for whatever it takes."""
@@ -109,6 +111,8 @@ def choose_plan(
         if growth <= MAX_GROWTH:
             n_temperatures = int(min(n_temperatures * growth, MAX_TEMPERATURES)) + 1
             return stages.plan(n_temperatures), trial
+        if MAX_GROWTH * n_temperatures * aim.n_rows > aim.limit:
+            return stages.plan(MAX_GROWTH * n_temperatures), trial
         before = variance
         n_temperatures = int(min(n_temperatures * MAX_GROWTH, MAX_TEMPERATURES))
 

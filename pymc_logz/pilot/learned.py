@@ -226,25 +226,25 @@ def too_far(stages: Stages, log_z: float, error: float) -> str | None:
     return None
 
 
-def falls_short(stages: Stages, other: Stages) -> str | None:
+def falls_short(stages: Stages, log_z: float, error: float) -> str | None:
     """What speaks against a reference: that the pilot found more than one which starts there.
 
     Parameters
     ----------
     stages
         The pilot, from the prior.
-    other
-        The one from the reference.
+    log_z, error
+        Of rows from the reference, in nats.
     """
-    apart = nats_above(stages, *islands_log_z(other))
+    apart = nats_above(stages, log_z, error)
     if apart is not None and apart > 0:
         return f"log Z of rows from it is {apart:.2f} nats below the pilot's"
     return None
 
 
-def finds_more(stages: Stages, other: Stages) -> bool:
+def finds_more(stages: Stages, log_z: float, error: float) -> bool:
     """Whether rows from a reference found more than the pilot from the prior, beyond chance."""
-    apart = nats_above(stages, *islands_log_z(other))
+    apart = nats_above(stages, log_z, error)
     return apart is not None and apart < 0
 
 

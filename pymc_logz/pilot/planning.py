@@ -1,8 +1,7 @@
 """From a prepared model to a frozen plan: pilot, reference, ladder, checks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,25 +12,36 @@ from pymc_logz.kernels.compose import for_variables
 from pymc_logz.models.flat import FlatModel, open_path, unconstrain
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import fitted_funnel
-from pymc_logz.pilot.checks import (
-    are_uneven,
-    lost_part,
-    stuck_stages,
-    warn_of_lost_part,
-    warn_of_stuck,
-)
+from pymc_logz.pilot.at_once import plan_of_one_step, weighed_at_once
+from pymc_logz.pilot.checks import are_uneven, stuck_stages, warn_of_stuck
 from pymc_logz.pilot.exchanges import dealt_out
-from pymc_logz.pilot.ladder import MAX_GROWTH, choose_plan, first_ladder, settled
+from pymc_logz.pilot.frozen import (
+    MORE_ROWS,
+    Planned,
+    from_stages,
+    make_plan,
+    n_followed,
+    refine,
+    walk,
+)
+from pymc_logz.pilot.ladder import MAX_GROWTH, first_ladder, settled
 from pymc_logz.pilot.learned import (
     COVERED,
     apart,
+    islands_log_z,
     learned_reference,
     n_target_rows,
     objection,
 )
 from pymc_logz.pilot.nested import nested_laplace
-from pymc_logz.pilot.population import Stages, run_pilot
-from pymc_logz.pilot.posterior import is_sampled, objection_to_draws, sampled_reference
+from pymc_logz.pilot.population import Stages
+from pymc_logz.pilot.posterior import (
+    LONG,
+    is_asked_if_long,
+    is_sampled,
+    objection_to_draws,
+    sampled_reference,
+)
 from pymc_logz.pilot.reference import (
     ASKED_FOR,
     OF_INTEGERS,
@@ -42,38 +52,9 @@ from pymc_logz.pilot.reference import (
     reference_of_draws,
 )
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.trees.posterior import posterior_of
-
-PORTIONS, MORE_ROWS = 2, 4
-"""Portions of rows of a pilot whose stages the run follows (of the others only the end is used),
-and factor in the rows of a pilot that is repeated."""
-
-
-@dataclass(frozen=True)
-class Planned:
-    """What a run is made of, frozen."""
-
-    block: Block
-    """Compiled moves on the path from the reference that is taken."""
-    plan: Plan
-    reference: Reference
-    stages: Stages | None = None
-    """What the plan is a refinement of; None where the user fixed the ladder."""
-    contradicted: tuple[Doubt, ...] = ()
-    """That draws of ``pm.sample`` and rows of the pilot are elsewhere, if they are."""
-
-    def doubted(self, doubt: Doubt) -> "Planned":
-        """The same, under a doubt that is more than draws which lack what it has."""
-        return replace(self, contradicted=(doubt,)) if doubt.status == "disagrees" else self
-
-    def longer(self, factor: int) -> "Planned":
-        """The same with so many times the temperatures."""
-        if self.stages is None:
-            return self
-        return replace(self, plan=self.stages.plan(factor * self.plan.n_temperatures))
 
 
 def block_for(
@@ -126,7 +107,8 @@ def plan_run(
     report
         Told of each beta that the pilot reaches.
     local
-        Whether the reference may be fitted to gradients; see `learned_reference`.
+        Whether what only rows of the run itself can judge may be tried: a reference fitted to
+        gradients (see `learned_reference`), and rows that are weighted at once.
     """
     learned = settings.reference_asked == "learned"
     if learned and (nested := plan_nested(prepared, block, settings, rng, report)) is not None:
@@ -134,7 +116,7 @@ def plan_run(
     planned, stages = plan_from_pilot(prepared, block, settings, rng, report, local=local)
     if not learned or stages is None:
         return planned
-    return shortened(prepared, block, settings, planned, stages, rng, report)
+    return shortened(prepared, block, settings, planned, stages, rng, report, local=local)
 
 
 def plan_from_pilot(
@@ -159,7 +141,9 @@ def plan_from_pilot(
         if reference.mixture is None:
             break
         rows = apart(stages)[1].position if stages.rows else None
-        planned, trial = refine(moved, settings, settled(stages), rng, reference, rows)
+        asked = settings.reference_asked == "learned" and rows is not None
+        limit = LONG if asked and is_asked_if_long(prepared) else np.inf
+        planned, trial = refine(moved, settings, settled(stages), rng, reference, rows, limit)
         against = None if trial is None else objection(stages, trial)
         if against is None:
             warn_of_stuck(stuck_stages(stages))
@@ -174,7 +158,7 @@ def plan_from_pilot(
     n_moves = settings.aim.n_rows * MAX_GROWTH * first_ladder(stages)
     sampled = sampled_reference(prepared, block, reference, stages, n_moves, rng)
     if sampled is not None:
-        found = plan_sampled(sampled, block, settings, stages, rng, report)
+        found = plan_sampled(prepared, sampled, block, settings, stages, rng, report, local=local)
         if isinstance(found, Planned):
             return found, None
         reason = f"a fit to draws of pm.sample was dropped, since {found.reason}"
@@ -194,37 +178,77 @@ def shortened(
     stages: Stages,
     rng: np.random.Generator,
     report: Any = None,
+    *,
+    local: bool = False,
 ) -> Planned:
     """A plan, or where it is long a shorter one from draws of ``pm.sample``, if there is one."""
     n_moves = settings.aim.n_rows * planned.plan.n_temperatures
     sampled = sampled_reference(prepared, block, planned.reference, stages, n_moves, rng)
-    if sampled is None:
+    if sampled is not None:
+        found = plan_sampled(prepared, sampled, block, settings, stages, rng, report, local=local)
+        if isinstance(found, Doubt):
+            planned = planned.doubted(found)
+        elif found.contradicted or found.plan.n_temperatures < planned.plan.n_temperatures:
+            return found
+    if n_moves <= LONG or not is_asked_if_long(prepared):
         return planned
-    found = plan_sampled(sampled, block, settings, stages, rng, report)
-    if isinstance(found, Doubt):
-        return planned.doubted(found)
-    long = found.plan.n_temperatures >= planned.plan.n_temperatures
-    return planned if long and not found.contradicted else found
+    # the ladder was not tried at its length, since these draws might have made it needless
+    rows, doubts = apart(stages)[1].position, planned.contradicted
+    ladder = planned.stages or settled(stages)
+    planned, trial = refine(planned.block, settings, ladder, rng, planned.reference, rows)
+    against = None if trial is None else objection(stages, trial)
+    doubts += (Doubt("disagrees", against),) if against else ()
+    return replace(planned, contradicted=doubts)
 
 
 def plan_sampled(
+    prepared: Prepared,
     sampled: Reference,
     block: Block,
     settings: RunSettings,
     stages: Stages,
     rng: np.random.Generator,
     report: Any = None,
+    *,
+    local: bool = False,
 ) -> Planned | Doubt:
     """Plan from a fit to draws of ``pm.sample``, or what speaks against it."""
-    moved = sampled.start(block)
-    start = moved.path.sample_reference(rng, n_followed(block))
-    followed = walk(moved, settings, start, rng, report)
-    if against := objection_to_draws(sampled, stages, followed):
-        return against
-    planned = from_stages(moved, settings, followed, rng, sampled)
+    at_once = planned_at_once(prepared, sampled, block, settings, rng) if local else None
+    if at_once is not None:
+        planned, *seen = at_once
+        if against := objection_to_draws(sampled, stages, *seen):
+            return against
+    else:
+        reference = replace(sampled, draws=None)
+        moved = reference.start(block)
+        start = moved.path.sample_reference(rng, n_followed(block))
+        followed = walk(moved, settings, start, rng, report)
+        if against := objection_to_draws(sampled, stages, *islands_log_z(followed)):
+            return against
+        planned = from_stages(moved, settings, followed, rng, reference)
     if sampled.covered < COVERED:  # the pilot got lost, and where it is hard to get draws may lack
         return planned.doubted(Doubt("disagrees", "pm.sample and the pilot were far apart"))
     return planned
+
+
+def planned_at_once(
+    prepared: Prepared,
+    sampled: Reference,
+    block: Block,
+    settings: RunSettings,
+    rng: np.random.Generator,
+) -> tuple[Planned, float, float] | None:
+    """Plan of rows that need no path, log Z of such rows and its error; None if there is none."""
+    aim = settings.mcse_at_once
+    n_rows = settings.draws * settings.chains
+    found = aim and weighed_at_once(prepared, block, sampled, n_rows, aim, rng)
+    if not found or sampled.draws is None:
+        return None
+    proposal, estimate, reason = found
+    reference = Reference("learned", reason, mcse=sampled.mcse, is_sampled=True)
+    plan = plan_of_one_step(block, sampled.draws)
+    planned = Planned(block, plan, reference, proposal=proposal)
+    return planned, estimate.log_z, estimate.mcse
 
 
 def plan_nested(
@@ -295,106 +319,3 @@ def look(
         more = MORE_ROWS
         return look(prepared, block, settings, rng, report, even=even, more=more, local=local)
     return stages, reference
-
-
-def n_followed(block: Block) -> int:
-    """Rows of a pilot whose stages a run follows; those that bring data along are one portion."""
-    return block.n_rows if block.row_data else PORTIONS * block.n_rows
-
-
-def make_plan(
-    block: Block,
-    settings: RunSettings,
-    start: np.ndarray,
-    rng: np.random.Generator,
-    report: Any = None,
-    reference: Reference = ASKED_FOR,
-) -> Planned:
-    """Freeze the temperatures and the kernel's settings on a path whose reference is given.
-
-    Parameters
-    ----------
-    block
-        Compiled moves.
-    settings
-        What the user asked for, and left open.
-    start
-        Rows of the reference for the pilot, shape (n, d).
-    rng
-        Generator of the pilot and of trial rows.
-    report
-        Told of each beta that the pilot reaches.
-    reference
-        Where the path starts.
-    """
-    ladder = settings.ladder()
-    if ladder is not None and (plan := fixed_plan(block, ladder)) is not None:
-        return Planned(block, plan, reference)
-    stages = walk(block, settings, start, rng, report)
-    return from_stages(block, settings, stages, rng, reference)
-
-
-def walk(
-    block: Block,
-    settings: RunSettings,
-    start: np.ndarray,
-    rng: np.random.Generator,
-    report: Any = None,
-    n_target_rows: int = 0,
-) -> Stages:
-    """The pilot; see `run_pilot`."""
-    return run_pilot(
-        block,
-        start,
-        rng,
-        target_accept=settings.target_accept,
-        tune=settings.tune,
-        report=report,
-        n_target_rows=n_target_rows,
-    )
-
-
-def from_stages(
-    block: Block,
-    settings: RunSettings,
-    stages: Stages,
-    rng: np.random.Generator,
-    reference: Reference,
-) -> Planned:
-    """Plan along the path that the pilot walked, which walks again if it lost something."""
-    planned, trial = refine(block, settings, stages, rng, reference)
-    if trial is not None and block.n_groups == 1 and lost_part(stages, trial):
-        # a mode died out by chance, which is less likely among more rows
-        rows = block.path.sample_reference(rng, MORE_ROWS * n_followed(block))
-        stages = walk(block, settings, rows, rng)
-        planned, trial = refine(block, settings, stages, rng, reference)
-        warn_of_lost_part(0.0 if trial is None else lost_part(stages, trial))
-    warn_of_stuck(stuck_stages(stages))
-    return planned
-
-
-def refine(
-    block: Block,
-    settings: RunSettings,
-    stages: Stages,
-    rng: np.random.Generator,
-    reference: Reference,
-    target_rows: np.ndarray | None = None,
-) -> tuple[Planned, Annealed | None]:
-    """Plan along stages, and the trial rows that it was read from if it was not given."""
-    ladder = settings.ladder()
-    if ladder is not None:
-        return Planned(block, stages.plan_for(ladder), reference), None
-    n_rows = n_followed(block) if target_rows is None else block.n_rows
-    draw_start = partial(block.path.sample_reference, rng, n_rows)
-    plan, trial = choose_plan(block, stages, draw_start, rng, settings.aim_for(block), target_rows)
-    return Planned(block, plan, reference, stages), trial
-
-
-def fixed_plan(block: Block, betas: np.ndarray) -> Plan | None:
-    """Plan of a kernel that leaves nothing to the pilot; None if it leaves something."""
-    step_size, scale = block.kernel.step_size, block.kernel.scale
-    if step_size is None or scale is None:
-        return None
-    scale = np.broadcast_to(scale, (betas.size, block.path.n_dims)).astype(float)
-    return Plan(betas, np.full(betas.size, float(step_size)), scale)

@@ -37,6 +37,11 @@ def is_sampled(prepared: Prepared) -> bool:
     return prepared.n_dims > MANY_DIMENSIONS and prepared.exact_row is None
 
 
+def is_asked_if_long(prepared: Prepared) -> bool:
+    """Whether ``pm.sample`` is called where a run would make more than `LONG` moves."""
+    return prepared.n_dims > FEW_DIMENSIONS and prepared.exact_row is None
+
+
 def sampled_reference(
     prepared: Prepared,
     block: Block,
@@ -74,8 +79,7 @@ def sampled_reference(
     if taken.poor_fit and is_sampled(prepared):
         return _of_sampler(prepared, block, taken.reason, rng)
     is_fit = taken.mixture is not None or taken.poor_fit
-    is_long = n_moves > LONG and prepared.n_dims > FEW_DIMENSIONS
-    if not (is_fit and is_long) or prepared.exact_row is not None or stages.rows is None:
+    if not is_fit or n_moves <= LONG or stages.rows is None or not is_asked_if_long(prepared):
         return None
     because = f"a run would take {n_moves:,} moves otherwise: {taken.reason}"
     reference = _of_sampler(prepared, block, because, rng)
@@ -88,7 +92,9 @@ def sampled_reference(
     return replace(reference, covered=0.0 if missed else covered_share(reference.mixture, judges))
 
 
-def objection_to_draws(sampled: Reference, stages: Stages, followed: Stages) -> Doubt | None:
+def objection_to_draws(
+    sampled: Reference, stages: Stages, log_z: float, error: float
+) -> Doubt | None:
     """What speaks against a fit to draws: that it lacks what the pilot found.
 
     Where rows from it find much more than the pilot did, it is the pilot that got lost, and what it
@@ -101,12 +107,12 @@ def objection_to_draws(sampled: Reference, stages: Stages, followed: Stages) -> 
         From `sampled_reference`.
     stages
         The pilot, from the prior.
-    followed
-        The one from this reference.
+    log_z, error
+        Of rows from this reference, in nats.
     """
-    if against := falls_short(stages, followed):
+    if against := falls_short(stages, log_z, error):
         return Doubt("missed_mode", against)
-    if sampled.covered < COVERED and not finds_more(stages, followed):
+    if sampled.covered < COVERED and not finds_more(stages, log_z, error):
         share = f"{sampled.covered:.1g}"
         reason = (
             f"draws of pm.sample cover the pilot's rows with an effective share of {share} only"
@@ -135,4 +141,4 @@ def _of_sampler(
     log_mass, error = prepared.prior.log_share(rng)
     mixture, what = fitted_to_draws(prepared, draws.rows, log_mass, rng, funnel)
     reason = f"{what} of pm.sample, since {because}"
-    return Reference("learned", reason, mixture, error, funnel, is_sampled=True)
+    return Reference("learned", reason, mixture, error, funnel, is_sampled=True, draws=draws.rows)

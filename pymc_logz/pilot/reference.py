@@ -63,6 +63,8 @@ class Reference:
     """Effective share of a pilot's rows that it covers, if it was fitted to such."""
     is_sampled: bool = False
     """Whether it was fitted to draws of ``pm.sample``."""
+    draws: np.ndarray | None = None
+    """These draws, as rows of the model (n, d), while a run is being planned."""
 
     def start(self, block: Block) -> Block:
         """The moves of a block whose path starts at the prior, on the path from this reference."""
@@ -93,7 +95,7 @@ class Reference:
     def without_draws(self) -> "Reference":
         """The same for another process, where draws of the prior are compiled anew."""
         mixture = self.mixture and replace(self.mixture, sample_prior=None)
-        return replace(self, mixture=mixture)
+        return replace(self, mixture=mixture, draws=None)
 
     def with_draws(self, draw: Callable[[np.random.Generator, int], np.ndarray]) -> "Reference":
         """The same with these draws of the prior."""

@@ -87,6 +87,11 @@ class RunSettings:
         """Variance of the log weights that a ladder is made for."""
         return Aim(TARGET_VARIANCE, TARGET_VARIANCE)
 
+    @property
+    def mcse_at_once(self) -> float | None:
+        """Error of log Z up to which rows may be weighted without a path; None: they may not."""
+        return None
+
     def aim_for(self, block: Block) -> Aim:
         """The same for these moves."""
         return self.aim.with_integers(block.cost_of_move) if block.path.sites else self.aim

@@ -13,10 +13,11 @@ from pymc_logz.errors import says_if_interrupted, warn
 from pymc_logz.models.flat import constrain, model_labels
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
+from pymc_logz.pilot.frozen import fixed_plan, n_followed
+from pymc_logz.pilot.frozen import walk as pilot_walk
 from pymc_logz.pilot.keeping import kept
 from pymc_logz.pilot.learned import islands_log_z, too_far
-from pymc_logz.pilot.planning import block_for, fixed_plan, look, n_followed
-from pymc_logz.pilot.planning import walk as pilot_walk
+from pymc_logz.pilot.planning import block_for, look
 from pymc_logz.pilot.reference import Reference, with_error
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block

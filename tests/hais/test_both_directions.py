@@ -18,7 +18,7 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.models.flat import constrain, flatten_model, unconstrain
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.pilot.planning import Planned
+from pymc_logz.pilot.frozen import Planned
 from pymc_logz.pilot.reference import ASKED_FOR
 
 mpl.use("Agg")

@@ -23,8 +23,8 @@ from pymc_logz.models.flat import flatten_model, model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.geometric import Evaluation
+from pymc_logz.pilot.frozen import make_plan
 from pymc_logz.pilot.ladder import variance_of_most
-from pymc_logz.pilot.planning import make_plan
 from pymc_logz.pilot.population import Population, resample
 from pymc_logz.pilot.scales import centred, population_scale
 from pymc_logz.runners import block as block_module

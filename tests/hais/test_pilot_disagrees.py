@@ -7,8 +7,8 @@ import pytest
 
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.judging import pilot_disagrees
+from pymc_logz.pilot.frozen import Planned
 from pymc_logz.pilot.ladder import settled
-from pymc_logz.pilot.planning import Planned
 from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.reference import Reference
 

@@ -13,7 +13,7 @@ from support import pymc_models as models
 
 import pymc_logz as lz
 from pymc_logz.energies import two_gaussians
-from pymc_logz.pilot import planning
+from pymc_logz.pilot import frozen
 from pymc_logz.runners import jobs
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
@@ -107,7 +107,7 @@ def test_fixed_kernel_and_ladder_need_no_pilot(monkeypatch: pytest.MonkeyPatch) 
     def fail(*_: Any, **__: Any) -> None:
         raise AssertionError("the pilot was run")
 
-    monkeypatch.setattr(planning, "run_pilot", fail)
+    monkeypatch.setattr(frozen, "run_pilot", fail)
     tree = models.quick(models.normal_normal(), **SMALL)
     assert np.all(tree["annealing"]["step_size"].to_numpy()[1:-1] == 0.2)
     with pytest.raises(AssertionError, match="pilot"):

@@ -11,8 +11,8 @@ from support.pilot_runs import find_stages
 
 from pymc_logz.hais import run as hais
 from pymc_logz.hais.settings import VARIANCES, HaisSettings
+from pymc_logz.pilot.frozen import Planned
 from pymc_logz.pilot.ladder import CHEAP, Aim
-from pymc_logz.pilot.planning import Planned
 from pymc_logz.pilot.reference import ASKED_FOR
 from pymc_logz.trees.doubts import Doubt
 

@@ -16,7 +16,7 @@ from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.paths.funnels import Features, Funnel
 from pymc_logz.pilot import planning, posterior
 from pymc_logz.pilot.ladder import settled
-from pymc_logz.pilot.learned import falls_short
+from pymc_logz.pilot.learned import falls_short, islands_log_z
 from pymc_logz.pilot.planning import block_for
 from pymc_logz.pilot.population import Stages, TargetRows
 from pymc_logz.pilot.posterior import (
@@ -141,7 +141,7 @@ def test_draws_must_cover_what_the_pilot_found(monkeypatch: pytest.MonkeyPatch) 
         args = (prepared, block, REFUSED, stages, LONG + 1, make_rng("fit"))
         sampled = sampled_reference(*args)
         assert sampled is not None
-        return objection_to_draws(sampled, stages, stages_with(log_z))
+        return objection_to_draws(sampled, stages, *islands_log_z(stages_with(log_z)))
 
     drawn(monkeypatch, draws)
     assert refused(0.0) is None
@@ -171,9 +171,11 @@ def stages_with(log_z: float) -> Stages:
 
 def test_rows_that_fall_short_of_the_pilot_refuse() -> None:
     """Catches half of the posterior that is missing, and a pilot that itself lost it."""
-    assert falls_short(stages_with(0.0), stages_with(-0.2)) is None
-    assert "0.70 nats below" in str(falls_short(stages_with(0.0), stages_with(-0.7)))
-    assert falls_short(stages_with(-0.7), stages_with(0.0)) is None
+    assert falls_short(stages_with(0.0), *islands_log_z(stages_with(-0.2))) is None
+    assert "0.70 nats below" in str(
+        falls_short(stages_with(0.0), *islands_log_z(stages_with(-0.7)))
+    )
+    assert falls_short(stages_with(-0.7), *islands_log_z(stages_with(0.0))) is None
 
 
 def test_a_run_that_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,8 @@ from support.checks import make_rng
 
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.models.preparation import prepare
-from pymc_logz.pilot.planning import block_for, walk
+from pymc_logz.pilot.frozen import walk
+from pymc_logz.pilot.planning import block_for
 from pymc_logz.runners.climb import climbed, spread_out
 from pymc_logz.trees.modes import climb_doubts
 

@@ -15,7 +15,7 @@ from support.compiled_once import compiled_once
 import pymc_logz as lz
 from pymc_logz.energies import gaussian_shells, ridge, skewed_bimodal, two_gaussians
 from pymc_logz.estimators.tempering import rts
-from pymc_logz.pilot import planning
+from pymc_logz.pilot import frozen
 from pymc_logz.tempered import run as runs
 from pymc_logz.tempered.chains import TemperJob
 from pymc_logz.trees.readers import stored_draws
@@ -220,7 +220,7 @@ def test_model_from_the_context_without_a_pilot(
     def fail(*_: Any, **__: Any) -> None:
         raise AssertionError("the pilot was run")
 
-    monkeypatch.setattr(planning, "run_pilot", fail)
+    monkeypatch.setattr(frozen, "run_pilot", fail)
     with models.normal_normal():
         tree = lz.sample_tempered(**{**SMALL, "chains": 3, "random_seed": 1})
     xr.testing.assert_equal(tree["posterior"], small["posterior"])

@@ -1,0 +1,155 @@
+"""A frozen plan along a path whose reference is chosen, and what it was read from."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pymc_logz.pilot.at_once import Proposal
+from pymc_logz.pilot.checks import lost_part, stuck_stages, warn_of_lost_part, warn_of_stuck
+from pymc_logz.pilot.ladder import choose_plan
+from pymc_logz.pilot.population import Stages, run_pilot
+from pymc_logz.pilot.reference import ASKED_FOR, Reference
+from pymc_logz.pilot.settings import RunSettings
+from pymc_logz.runners.anneal import Annealed, Plan
+from pymc_logz.runners.block import Block
+from pymc_logz.trees.doubts import Doubt
+
+PORTIONS, MORE_ROWS = 2, 4
+"""Portions of rows of a pilot whose stages the run follows (of the others only the end is used),
+and factor in the rows of a pilot that is repeated."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a run is made of, frozen."""
+
+    block: Block
+    """Compiled moves on the path from the reference that is taken."""
+    plan: Plan
+    reference: Reference
+    stages: Stages | None = None
+    """What the plan is a refinement of; None where the user fixed the ladder."""
+    contradicted: tuple[Doubt, ...] = ()
+    """That draws of ``pm.sample`` and rows of the pilot are elsewhere, if they are."""
+    proposal: Proposal | None = None
+    """What rows are drawn from, and weighted at once, where no path is needed."""
+
+    def doubted(self, doubt: Doubt) -> "Planned":
+        """The same, under a doubt that is more than draws which lack what it has."""
+        return replace(self, contradicted=(doubt,)) if doubt.status == "disagrees" else self
+
+    def longer(self, factor: int) -> "Planned":
+        """The same with so many times the temperatures."""
+        if self.stages is None:
+            return self
+        return replace(self, plan=self.stages.plan(factor * self.plan.n_temperatures))
+
+
+def n_followed(block: Block) -> int:
+    """Rows of a pilot whose stages a run follows; those that bring data along are one portion."""
+    return block.n_rows if block.row_data else PORTIONS * block.n_rows
+
+
+def make_plan(
+    block: Block,
+    settings: RunSettings,
+    start: np.ndarray,
+    rng: np.random.Generator,
+    report: Any = None,
+    reference: Reference = ASKED_FOR,
+) -> Planned:
+    """Freeze the temperatures and the kernel's settings on a path whose reference is given.
+
+    Parameters
+    ----------
+    block
+        Compiled moves.
+    settings
+        What the user asked for, and left open.
+    start
+        Rows of the reference for the pilot, shape (n, d).
+    rng
+        Generator of the pilot and of trial rows.
+    report
+        Told of each beta that the pilot reaches.
+    reference
+        Where the path starts.
+    """
+    ladder = settings.ladder()
+    if ladder is not None and (plan := fixed_plan(block, ladder)) is not None:
+        return Planned(block, plan, reference)
+    stages = walk(block, settings, start, rng, report)
+    return from_stages(block, settings, stages, rng, reference)
+
+
+def walk(
+    block: Block,
+    settings: RunSettings,
+    start: np.ndarray,
+    rng: np.random.Generator,
+    report: Any = None,
+    n_target_rows: int = 0,
+) -> Stages:
+    """The pilot; see `run_pilot`."""
+    return run_pilot(
+        block,
+        start,
+        rng,
+        target_accept=settings.target_accept,
+        tune=settings.tune,
+        report=report,
+        n_target_rows=n_target_rows,
+    )
+
+
+def from_stages(
+    block: Block,
+    settings: RunSettings,
+    stages: Stages,
+    rng: np.random.Generator,
+    reference: Reference,
+) -> Planned:
+    """Plan along the path that the pilot walked, which walks again if it lost something."""
+    planned, trial = refine(block, settings, stages, rng, reference)
+    if trial is not None and block.n_groups == 1 and lost_part(stages, trial):
+        # a mode died out by chance, which is less likely among more rows
+        rows = block.path.sample_reference(rng, MORE_ROWS * n_followed(block))
+        stages = walk(block, settings, rows, rng)
+        planned, trial = refine(block, settings, stages, rng, reference)
+        warn_of_lost_part(0.0 if trial is None else lost_part(stages, trial))
+    warn_of_stuck(stuck_stages(stages))
+    return planned
+
+
+def refine(
+    block: Block,
+    settings: RunSettings,
+    stages: Stages,
+    rng: np.random.Generator,
+    reference: Reference,
+    target_rows: np.ndarray | None = None,
+    limit: float = np.inf,
+) -> tuple[Planned, Annealed | None]:
+    """Plan along stages, and the trial rows that it was read from if it was not given.
+
+    Where a run would make more moves than a limit, no longer ladder is tried.
+    """
+    ladder = settings.ladder()
+    if ladder is not None:
+        return Planned(block, stages.plan_for(ladder), reference), None
+    n_rows = n_followed(block) if target_rows is None else block.n_rows
+    draw_start = partial(block.path.sample_reference, rng, n_rows)
+    aim = replace(settings.aim_for(block), limit=limit)
+    plan, trial = choose_plan(block, stages, draw_start, rng, aim, target_rows)
+    return Planned(block, plan, reference, stages), trial
+
+
+def fixed_plan(block: Block, betas: np.ndarray) -> Plan | None:
+    """Plan of a kernel that leaves nothing to the pilot; None if it leaves something."""
+    step_size, scale = block.kernel.step_size, block.kernel.scale
+    if step_size is None or scale is None:
+        return None
+    scale = np.broadcast_to(scale, (betas.size, block.path.n_dims)).astype(float)
+    return Plan(betas, np.full(betas.size, float(step_size)), scale)
