@@ -135,21 +135,22 @@ def run_twice(
     sound = estimate.status == "ok" and not doubts_of(estimate, planned, runs)
     good = sound and estimate.mcse <= max(*DEFAULT_MCSE, settings.target_mcse or 0.0)
     whole = len(runs) == settings.chains
-    tried = planned.reference.is_local or planned.proposal is not None
+    tried = planned.reference.is_local or (planned.proposal is not None and not sound)
     if tried and plan_again is not None and whole and not good:
         logger.info("A reference that was tried gave status %r: another.", estimate.status)
         return run_twice(plan_again(), settings, rng, progress)
     longer = planned.longer(_growth(estimate.mcse) if sound else SECOND_TRY)
     n_moves = settings.draws * settings.chains * longer.plan.n_temperatures
     asked = settings.target_mcse is not None or not whole
-    if good or asked or longer.plan is planned.plan or n_moves > MOST_MOVES:
+    if good or asked or longer is planned or n_moves > MOST_MOVES:
         return planned, runs
+    before, after = planned.plan.n_temperatures, longer.plan.n_temperatures
     logger.info(
-        "The error is %.2g with status %r after %d temperatures: trying %d.",
+        "The error is %.2g with status %r after %d temperatures: trying %s.",
         estimate.mcse,
         estimate.status,
-        planned.plan.n_temperatures,
-        longer.plan.n_temperatures,
+        before,
+        after if after > before else "more rows",
     )
     return longer, run_until(longer, settings, rng, progress)
 

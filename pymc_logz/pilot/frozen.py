@@ -41,7 +41,10 @@ class Planned:
         return replace(self, contradicted=(doubt,)) if doubt.status == "disagrees" else self
 
     def longer(self, factor: int) -> "Planned":
-        """The same with so many times the temperatures."""
+        """The same with so many times the temperatures, or rows to choose one from."""
+        if self.proposal is not None:
+            more = replace(self.proposal, tries=factor * self.proposal.tries)
+            return replace(self, proposal=more)
         if self.stages is None:
             return self
         return replace(self, plan=self.stages.plan(factor * self.plan.n_temperatures))
