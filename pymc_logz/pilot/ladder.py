@@ -12,7 +12,7 @@ from pymc_logz.weights import log_mean, weight_ess
 
 MAX_TEMPERATURES = 2**14
 FIRST_CUTS = 16
-SHORTEST = 2
+SHORTEST = 1
 """Temperatures of the first ladder that is tried where rows of the target can be annealed back."""
 ROWS_BACK = 256
 """Most of them that are: a mode that a fit misses is worth 0.01 nats if none of them is in it."""

@@ -1,11 +1,13 @@
 """Monotone maps from standard normal scores to single entries of a row, fitted to draws."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
+
+if TYPE_CHECKING:
+    from scipy.interpolate import PchipInterpolator
 
 SHARES = np.array(
     [0.002, 0.01, 0.03, 0.08, 0.15, 0.25, 0.35, 0.5, 0.65, 0.75, 0.85, 0.92, 0.97, 0.99, 0.998]
@@ -21,7 +23,7 @@ DRAWS = 1000
 class _Curve:
     """Piecewise cubic between quantiles of draws, straight beyond them; it rises everywhere."""
 
-    inner: PchipInterpolator
+    inner: "PchipInterpolator"
     scores: np.ndarray
     """Of the knots, shape (k,)."""
     slopes: tuple[float, float]
@@ -29,6 +31,8 @@ class _Curve:
 
     @classmethod
     def through(cls, quantiles: np.ndarray) -> "_Curve":
+        from scipy.interpolate import PchipInterpolator  # takes long to import
+
         scores = ndtri(SHARES)
         inner = PchipInterpolator(scores, quantiles)
         secant = np.diff(quantiles)[[0, -1]] / np.diff(scores)[[0, -1]]

@@ -54,8 +54,8 @@ ABOVE = 3.0
 """Nats by which a draw of the prior may be more likely than the fit says, relative to its peak."""
 LIKELY = 5.0
 """Nats below the peak down to which that matters."""
-N_OUTER = (256, 1024)
-"""Values of the outer entries to fit their density to: for each of them, and at most."""
+N_OUTER = 1024
+"""Values of the outer entries to fit their density to."""
 OUTER_WIDTH, OUTER_DF = 1.4, 5.0
 """Of the Student-t that they are drawn from."""
 ROWS_OF_OUTER = 10
@@ -269,7 +269,7 @@ def _outer_draws(parts: Conditionals, funnel: Funnel, rng: np.random.Generator) 
     """Weighted draws of the outer entries, the inner ones integrated out by Laplace's method."""
     m, n = len(parts.outer), len(parts.inner)
     proposal = Elliptical(np.zeros(m), OUTER_WIDTH * np.eye(m), OUTER_DF)
-    rows = proposal(rng, min(N_OUTER[0] * m, N_OUTER[1]) if m else 1)
+    rows = proposal(rng, N_OUTER if m else 1)
     evened = np.zeros((len(rows), m + n))
     evened[:, parts.outer] = rows
     value, _ = parts.at(funnel.restored(evened))

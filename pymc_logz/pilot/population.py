@@ -23,9 +23,8 @@ from pymc_logz.weights import log_mean, normalise, systematic_resample
 
 MAX_STAGES = 500
 FIRST_STEP_SIZE = 0.5
-MOVES_BETWEEN_LOOKS, MOVES_AT_TARGET = 2, 3
-"""Moves after which a population is looked at, on its way and at beta = 1, where more of them are
-kept: more are often more than it needs."""
+MOVES_BETWEEN_LOOKS = 3
+"""Moves after which a population is looked at: more are often more than it needs."""
 MAX_EXTRA_LOOKS = 16
 ACCEPT_TOLERANCE = 0.1
 """How far below its aim an acceptance rate may stay; above it, rows only move less than they could,
@@ -267,7 +266,7 @@ def target_rows(
     seen = TargetRows.of(population.state)
     while len(seen.position) < n:
         population.correlate(block.kernel, seen.position)
-        move(block, population, 1.0, rng, target_accept, MOVES_AT_TARGET)
+        move(block, population, 1.0, rng, target_accept)
         seen = TargetRows(
             *map(np.concatenate, zip(seen, TargetRows.of(population.state), strict=True))
         )
@@ -329,12 +328,11 @@ def settle(
     than that only if the step size is still much too long. Draws of the reference need no moves
     but to find a step size.
     """
-    n_moves = MOVES_AT_TARGET if beta == 1 else MOVES_BETWEEN_LOOKS
-    n_looks, aim = -(-tune // n_moves), block.kernel.acceptance_for(target_accept)
+    n_looks, aim = -(-tune // MOVES_BETWEEN_LOOKS), block.kernel.acceptance_for(target_accept)
     start, is_reference = np.asarray(population.state.position), population.log_ratio.size == 0
     correlation = [1.0]
     for i in range(n_looks + MAX_EXTRA_LOOKS):
-        move(block, population, beta, rng, target_accept, n_moves)
+        move(block, population, beta, rng, target_accept)
         correlation.append(correlation_with(start, population))
         # nothing may have moved yet: see `move`
         good = population.acceptance_rate >= aim - ACCEPT_TOLERANCE
@@ -357,10 +355,9 @@ def move(
     beta: float,
     rng: np.random.Generator,
     target_accept: float,
-    n_moves: int,
 ) -> None:
     """A few moves of the population, and a correction of its step size."""
-    n_moves = min(n_moves, block.n_moves)
+    n_moves = min(MOVES_BETWEEN_LOOKS, block.n_moves)
     scale = np.tile(population.full_scale(), (n_moves, *[1] * len(block.scale_shape)))
     step_size = np.full(n_moves, population.step_size)
     refreshment = block.kernel.refreshment_for(step_size)
