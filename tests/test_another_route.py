@@ -37,6 +37,7 @@ def annealed_with(monkeypatch: pytest.MonkeyPatch, model: pm.Model) -> Callable[
             group["status"] = group["status"].astype("<U20")
             group["status"][:] = status
             group["log_z"] += shift
+            group.attrs["doubts"] = "said before"
             tree["evidence"] = xr.DataTree(group)
             return tree
 
@@ -71,6 +72,7 @@ def test_two_that_are_at_odds_are_both_doubted(annealed_with: Callable[..., xr.D
         tree = annealed_with("high_khat", shift=1.0)
     evidence = tree["evidence"]
     assert list(evidence["status"].values) == ["high_khat", "disagrees"]
+    assert evidence.attrs["doubts"].startswith("said before; hais (")
     assert "disagree" in evidence.attrs["doubts"]
 
 

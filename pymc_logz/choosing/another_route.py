@@ -58,7 +58,7 @@ def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataT
     why = f"HAIS had status {first.status!r}; {group.attrs['reason']}"
     if own.status != "ok":
         attrs = {**group.attrs, "reason": f"{why}; {own.method} had status {own.status!r}"}
-        both = evidence_dataset([first, own], {**attrs, **noted(doubts)})
+        both = evidence_dataset([first, own], {**attrs, **noted(doubts, attrs)})
         return with_evidence(tree, both)
     attrs = {k: v for k, v in other["evidence"].attrs.items() if k != DOUBTS}
     other = with_evidence(other, evidence_dataset([own, first], attrs))

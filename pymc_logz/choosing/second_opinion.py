@@ -63,7 +63,7 @@ def with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.Data
     warn_of_doubts(doubts)
     [first] = doubted([first], doubts)
     ordered = [second, first] if second.status == "ok" and not first.usable else [first, second]
-    attrs = {**group.attrs, **noted(doubts)}
+    attrs = {**group.attrs, **noted(doubts, group.attrs)}
     tree["evidence"] = xr.DataTree(evidence_dataset(ordered, attrs))
     return tree
 

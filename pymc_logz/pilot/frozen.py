@@ -40,6 +40,11 @@ class Planned:
         """The same, under a doubt that is more than draws which lack what it has."""
         return replace(self, contradicted=(doubt,)) if doubt.status == "disagrees" else self
 
+    def is_before(self, other: "Planned") -> bool:
+        """Whether it is taken rather than another one: it is shorter, or contradicts it."""
+        shorter = self.plan.n_temperatures < other.plan.n_temperatures
+        return shorter or bool(self.contradicted)
+
     def longer(self, factor: int) -> "Planned":
         """The same with so many times the temperatures, or rows to choose one from."""
         if self.proposal is not None:

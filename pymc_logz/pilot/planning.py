@@ -184,21 +184,26 @@ def shortened(
     """A plan, or where it is long a shorter one from draws of ``pm.sample``, if there is one."""
     n_moves = settings.aim.n_rows * planned.plan.n_temperatures
     sampled = sampled_reference(prepared, block, planned.reference, stages, n_moves, rng)
-    if sampled is not None:
-        found = plan_sampled(prepared, sampled, block, settings, stages, rng, report, local=local)
-        if isinstance(found, Doubt):
-            planned = planned.doubted(found)
-        elif found.contradicted or found.plan.n_temperatures < planned.plan.n_temperatures:
-            return found
-    if n_moves <= LONG or not is_asked_if_long(prepared):
-        return planned
-    # the ladder was not tried at its length, since these draws might have made it needless
-    rows, doubts = apart(stages)[1].position, planned.contradicted
-    ladder = planned.stages or settled(stages)
+    found = sampled and plan_sampled(
+        prepared, sampled, block, settings, stages, rng, report, local=local
+    )
+    if isinstance(found, Planned) and found.is_before(planned):
+        return found
+    if n_moves > LONG and is_asked_if_long(prepared) and stages.rows is not None:
+        planned = _at_its_length(planned, settings, stages, rng)
+    if isinstance(found, Planned) and found.is_before(planned):
+        return found
+    return planned.doubted(found) if isinstance(found, Doubt) else planned
+
+
+def _at_its_length(
+    planned: Planned, settings: RunSettings, stages: Stages, rng: np.random.Generator
+) -> Planned:
+    """A plan whose ladder was not tried as long as it is, in case that draws make it needless."""
+    rows, ladder = apart(stages)[1].position, planned.stages or settled(stages)
     planned, trial = refine(planned.block, settings, ladder, rng, planned.reference, rows)
     against = None if trial is None else objection(stages, trial)
-    doubts += (Doubt("disagrees", against),) if against else ()
-    return replace(planned, contradicted=doubts)
+    return planned.doubted(Doubt("disagrees", against)) if against else planned
 
 
 def plan_sampled(

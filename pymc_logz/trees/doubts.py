@@ -1,8 +1,9 @@
 """What speaks against a log Z beside its own error, and how it reaches the stored status."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -64,9 +65,13 @@ def prior_doubts(reason: str | None) -> list[Doubt]:
     return [Doubt("unchecked_prior", reason)] if reason else []
 
 
-def noted(doubts: Collection[Doubt]) -> dict[str, str]:
-    """Attributes of a group ``evidence``."""
-    return {DOUBTS: "; ".join(doubt.reason for doubt in doubts)} if doubts else {}
+def noted(
+    doubts: Collection[Doubt], attrs: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, str]:
+    """Attributes of a group ``evidence``, after what its own attributes note already."""
+    reasons = [str(attrs[DOUBTS])] if DOUBTS in attrs else []
+    reasons += [doubt.reason for doubt in doubts]
+    return {DOUBTS: "; ".join(reasons)} if reasons else {}
 
 
 def warn_of_doubts(doubts: Collection[Doubt]) -> None:

@@ -48,6 +48,26 @@ def test_plan_has_the_target_variance(target_variance: float) -> None:
     assert shortest or variance > target_variance / 2
 
 
+def test_a_ladder_beyond_the_limit_is_not_tried() -> None:
+    """Catches trial rows on ladders that a better reference may make needless."""
+    stages, block, rng = find_stages(), narrow_block(Hamiltonian()), make_rng("limit")
+    stages = replace(stages, scale=30 * stages.scale)  # so that hardly a move is accepted
+    aim = Aim(1e-6, 1e-6, n_rows=1000)
+
+    def cost(limit: float) -> tuple[int, int]:
+        before = block.work.done
+        plan, _ = choose_plan(
+            block, stages, lambda: rng.standard_normal((N, 3)), rng, replace(aim, limit=limit)
+        )
+        return block.work.done - before, plan.n_temperatures
+
+    first = FIRST_CUTS * (stages.betas.size - 1)
+    evaluations, n_temperatures = cost(1000 * first)
+    assert evaluations <= N * first
+    assert n_temperatures == 4 * first
+    assert cost(1000 * 4 * first)[0] > 4 * N * first
+
+
 def test_temperatures_follow_the_root_of_the_cost() -> None:
     """Catches temperatures put where they are not needed, or in proportion to the cost itself."""
     n_stages, cuts = 12, 8

@@ -195,3 +195,24 @@ def test_a_run_that_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     tree = lz.sample_hais(model=normals(), random_seed=1, progressbar=False)
     entry = tree["evidence"].to_dataset().isel(estimator=0)
     assert abs(float(entry["log_z"]) - LOG_Z) < 4 * float(entry["mcse"])
+
+
+def test_a_ladder_that_was_cut_short_is_tried_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a ladder of a guessed length where the sampler cannot sample the model."""
+    monkeypatch.setattr(planning, "LONG", 0)
+    monkeypatch.setattr(posterior, "LONG", 0)
+    monkeypatch.setattr(planning, "nested_laplace", lambda prepared, block, rng: None)
+    calls, limits = drawn(monkeypatch, None), []
+    refine = planning.refine
+
+    def noted(*args: object) -> object:
+        limits.append(args[6] if len(args) > 6 else np.inf)
+        return refine(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(planning, "refine", noted)
+    prepared, block = ready(FEW_DIMENSIONS + 1)
+    planned = planning.plan_run(prepared, block, HaisSettings(), make_rng("cut"))
+    assert calls
+    assert limits == [0, np.inf]
+    assert planned.stages is not None
+    assert planned.contradicted == ()
