@@ -115,8 +115,9 @@ def disagreements(first: LogZEstimate, others: Sequence[LogZEstimate]) -> list[D
     first
         An estimate with a number.
     others
-        By importance sampling. One with too few or too heavy weights accuses only if it is far
-        above: a mean weight is rarely larger than its expectation, and often smaller.
+        By importance sampling. One with too few or too heavy weights, or of a proposal that lacks
+        something, accuses only if it is far above: a mean weight is rarely larger than its
+        expectation, and often smaller.
     """
     found = []
     for other in others:
@@ -157,7 +158,8 @@ def second_opinions(
 
 def _limit(other: LogZEstimate) -> float:
     """Square of the joint errors beyond which an estimate convicts; infinite if it cannot."""
-    if not other.usable or other.khat > MAX_KHAT or other.weight_ess < LOW_ESS:
+    lacks = other.status == "uncovered"  # and is too low by that, whatever its weights say
+    if lacks or not other.usable or other.khat > MAX_KHAT or other.weight_ess < LOW_ESS:
         return np.inf
     return MAX_DISAGREEMENT[int(other.khat > TRUSTED_KHAT)] ** 2
 

@@ -15,7 +15,7 @@ from support.checks import make_rng
 import pymc_logz as lz
 from pymc_logz.errors import STATUS_SENTENCES, USABLE_STATUSES
 from pymc_logz.estimators import LogZEstimate
-from pymc_logz.trees.doubts import STATUSES, Doubt, second_opinions
+from pymc_logz.trees.doubts import STATUSES, Doubt, disagreements, second_opinions
 
 N_DATA = 20
 SPREAD = 1 / np.sqrt(N_DATA + 1)
@@ -152,3 +152,14 @@ def test_the_second_opinion_hears_of_the_first() -> None:
         second_opinions(bridge, [near], [Doubt("divergences", "some")])[0].status == "divergences"
     )
     assert second_opinions(bridge, [near], [Doubt("disagrees", "by 5")])[0].status == "ok"
+
+
+@pytest.mark.parametrize(("above", "accuses"), [(-0.5, False), (-8.0, False), (8.0, True)])
+def test_an_estimate_that_lacks_mass_accuses_none_that_is_higher(
+    above: float, accuses: bool
+) -> None:
+    """Catches centred eight schools told to disagree with what misses their neck (11 of 60)."""
+    first = LogZEstimate("hais", -31.3, 0.03, 500.0, 0.4, "ok")
+    other = LogZEstimate("importance", -31.3 + above, 0.06, 250.0, 0.4, "uncovered")
+    assert bool(disagreements(first, [other])) == accuses
+    assert bool(disagreements(first, [replace(other, status="ok")]))
