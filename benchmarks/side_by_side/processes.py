@@ -13,9 +13,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from side_by_side.tables import OURS
+
 Record = dict[str, Any]
 EXACT = "exact"
 CALLS = ("cold", "warm")
+MORE = 8
+"""Further calls of ours, for evaluations and errors: their seconds are not compared."""
 
 
 class Results:
@@ -39,7 +43,7 @@ class Results:
 
 
 def measured(model: str, method: str, limit: float) -> list[Record]:
-    """Records of a cold and a warm call, of as many as came to an end within the limit (s)."""
+    """Records of all calls, of as many as came to an end within the limit (s)."""
     command = [sys.executable, "-m", "side_by_side.processes", model, method]
     places = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     env = {"OPENBLAS_NUM_THREADS": "1", **os.environ, "PYTHONPATH": os.pathsep.join(places)}
@@ -67,7 +71,7 @@ def measured(model: str, method: str, limit: float) -> list[Record]:
 
 
 def child(model_name: str, method: str) -> None:
-    """Call a method on a model twice; print a record for each as soon as it is there."""
+    """Call a method on a model again and again; print a record of each as soon as it is there."""
     # only here: the parent needs no PyMC
     from gallery import MODELS
 
@@ -82,7 +86,8 @@ def child(model_name: str, method: str) -> None:
         print(json.dumps({**found, "seconds": time.perf_counter() - began}), flush=True)
         return
     model = entry.build()
-    for seed, name in enumerate(CALLS):
+    names = [*CALLS, *["more"] * MORE] if method in OURS else CALLS
+    for seed, name in enumerate(names):
         for call in METHODS[method](model, seed):
             print(json.dumps({**call.record(), "call": name}), flush=True)
 
