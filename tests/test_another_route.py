@@ -64,6 +64,22 @@ def test_another_method_comes_first_if_it_is_sound(
     assert group in tree.children
     first = evidence.isel(estimator=0)
     assert abs(float(first["log_z"]) - EXACT) < 4 * float(first["mcse"]) < 0.2
+    assert not any(name.startswith("warmup") for name in tree.children)
+
+
+@pytest.mark.parametrize(("status", "shift"), [("high_khat", 0.0), ("high_khat", 1.0)])
+@pytest.mark.filterwarnings("ignore::pymc_logz.EvidenceWarning")
+def test_evaluations_of_both_routes_count(
+    annealed_with: Callable[..., xr.DataTree], status: str, shift: float, model: pm.Model
+) -> None:
+    """Would catch a cost without draws of `pm.sample`, some 10,000 gradients, or without HAIS."""
+    found = annealed_with(status, shift)["evidence"].attrs
+    alone = lz.sample_hais(model=model, random_seed=1, progressbar=False)["evidence"].attrs
+    cost = {
+        name: sum(attrs.get(f"{part}_row_gradients", 0) for part in ("pilot", "run"))
+        for name, attrs in (("both", found), ("hais", alone))
+    }
+    assert cost["both"] > cost["hais"] + 4000
 
 
 def test_two_that_are_at_odds_are_both_doubted(annealed_with: Callable[..., xr.DataTree]) -> None:

@@ -5,10 +5,18 @@ import pymc as pm
 import xarray as xr
 from pymc.exceptions import SamplingError
 
-from pymc_logz.choosing.shared import How, chosen_by, estimate_of, logger
+from pymc_logz.choosing.shared import (
+    How,
+    chosen_by,
+    estimate_of,
+    logger,
+    spent_before,
+    spent_on,
+)
 from pymc_logz.errors import ModelError, PilotError
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.models.discrete import discrete_names
+from pymc_logz.models.posterior_draws import n_gradients_of
 from pymc_logz.posterior.bridging import bridge_sampling
 from pymc_logz.tempered.sampling import sample_tempered
 from pymc_logz.trees.doubts import DOUBTS, Doubt, doubted, noted, warn_of_doubts
@@ -29,7 +37,7 @@ def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataT
 
     Posterior draws of ``pm.sample`` and a bridge, which know nothing of a path and its weights; or
     tempering, where modes are in question, or whole numbers move. Its number comes first if it is
-    ok, and not at odds with what HAIS has found.
+    ok, and not at odds with what HAIS has found. Evaluations of both count.
 
     Parameters
     ----------
@@ -59,10 +67,10 @@ def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataT
     if own.status != "ok":
         attrs = {**group.attrs, "reason": f"{why}; {own.method} had status {own.status!r}"}
         both = evidence_dataset([first, own], {**attrs, **noted(doubts, attrs)})
-        return with_evidence(tree, both)
+        return spent_before(with_evidence(tree, both), spent_on(other))
     attrs = {k: v for k, v in other["evidence"].attrs.items() if k != DOUBTS}
     other = with_evidence(other, evidence_dataset([own, first], attrs))
-    return chosen_by(other, own.method, why)
+    return chosen_by(spent_before(other, spent_on(tree)), own.method, why)
 
 
 def _tempered(model: pm.Model, how: How) -> xr.DataTree:
@@ -72,7 +80,11 @@ def _tempered(model: pm.Model, how: How) -> xr.DataTree:
 def _bridged(model: pm.Model, how: How) -> xr.DataTree:
     """Draws of PyMC's own sampler, and a bridge."""
     seen = {"random_seed": how.random_seed, "progressbar": how.progressbar}
-    return bridge_sampling(pm.sample(model=model, **seen), model, cross_check=None, **how._asdict())
+    sampled = pm.sample(model=model, discard_tuned_samples=False, **seen)
+    spent = {"row_gradients": n_gradients_of(sampled)}
+    drawn = sampled.filter(lambda group: not group.path.startswith("/warmup"))
+    bridged = bridge_sampling(drawn, model, cross_check=None, **how._asdict())
+    return spent_before(bridged, spent)
 
 
 def _at_odds(first: LogZEstimate, own: LogZEstimate) -> list[Doubt]:

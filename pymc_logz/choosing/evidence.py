@@ -11,7 +11,7 @@ import xarray as xr
 from pymc_logz.arguments import check_flag
 from pymc_logz.choosing.another_route import with_another_route
 from pymc_logz.choosing.second_opinion import with_second_opinion
-from pymc_logz.choosing.shared import How, chosen_by
+from pymc_logz.choosing.shared import How, chosen_by, spent_on
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.hais.sampling import sample_hais
 from pymc_logz.models.context import model_from, written_as
@@ -36,7 +36,6 @@ from pymc_logz.trees.kinds import (
 from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, with_evidence
 from pymc_logz.trees.readers import log_weights
 
-UNITS = ("gradients", "evaluations")
 LEAST_CHAINS = 2
 """Chains of a default ``pm.sample`` at least."""
 
@@ -208,9 +207,7 @@ def _route(found: xr.DataTree) -> str:
 
 def _cost(found: xr.DataTree) -> str:
     """What HAIS took, beside what the draws that a bridge needs take at least."""
-    attrs = found["evidence"].attrs
-    names = [f"{part}_row_{unit}" for part in ("pilot", "run") for unit in UNITS]
-    n_evaluations = sum(int(attrs.get(name, 0)) for name in names)
+    n_evaluations = sum(spent_on(found).values())
     defaults = inspect.signature(pm.sample).parameters
     n_moves = LEAST_CHAINS * defaults["draws"].default
     return (

@@ -10,6 +10,8 @@ from pymc_logz.estimators import LogZEstimate
 from pymc_logz.trees.layout import ESTIMATOR, with_evidence
 
 logger = logging.getLogger("pymc.pymc_logz")
+UNITS = ("row_gradients", "row_evaluations")
+"""Of what a run cost, in the attributes of ``evidence``."""
 
 
 class How(NamedTuple):
@@ -25,6 +27,22 @@ def chosen_by(tree: xr.DataTree, chosen: str, reason: str) -> xr.DataTree:
     logger.info("log Z by %r: %s.", chosen, reason)
     group = tree["evidence"].to_dataset()
     return with_evidence(tree, group.assign_attrs(chosen=chosen, reason=reason))
+
+
+def spent_on(tree: xr.DataTree) -> dict[str, int]:
+    """Evaluations of a run by their unit, those of its pilot among them."""
+    attrs = tree["evidence"].attrs
+    parts = {unit: [f"{part}_{unit}" for part in ("pilot", "run")] for unit in UNITS}
+    return {unit: sum(int(attrs.get(name, 0)) for name in names) for unit, names in parts.items()}
+
+
+def spent_before(tree: xr.DataTree, spent: Mapping[str, int]) -> xr.DataTree:
+    """The tree, evaluations of what ran before it counted among those of its pilot."""
+    group = tree["evidence"].to_dataset()
+    sums = {
+        f"pilot_{unit}": n + int(group.attrs.get(f"pilot_{unit}", 0)) for unit, n in spent.items()
+    }
+    return with_evidence(tree, group.assign_attrs({name: n for name, n in sums.items() if n}))
 
 
 def estimate_of(group: xr.Dataset) -> LogZEstimate:

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pymc as pm
+import xarray as xr
 
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.models.preparation import Prepared
@@ -31,7 +32,11 @@ def draw_posterior(prepared: Prepared, rng: np.random.Generator) -> PosteriorDra
         )
     except (pm.exceptions.SamplingError, RuntimeError, ValueError):
         return None
-    groups = [tree[name] for name in ("sample_stats", "warmup_sample_stats") if name in tree]
-    n_gradients = sum(int(group["n_steps"].sum()) for group in groups if "n_steps" in group)
     rows = unconstrain(prepared.flat, tree["posterior"].to_dataset())
-    return PosteriorDraws(rows[np.isfinite(rows).all(axis=1)], n_gradients)
+    return PosteriorDraws(rows[np.isfinite(rows).all(axis=1)], n_gradients_of(tree))
+
+
+def n_gradients_of(tree: xr.DataTree) -> int:
+    """Evaluations that made a tree of ``pm.sample``, tuning included if the tree has kept it."""
+    groups = [tree[name] for name in ("sample_stats", "warmup_sample_stats") if name in tree]
+    return sum(int(group["n_steps"].sum()) for group in groups if "n_steps" in group)
