@@ -23,6 +23,10 @@ LOW_ESS_SHARE = 0.05
 SHORT_TAIL = 1.5
 """Largest weight, where the mean is one, up to which the shape of the tail says nothing: of 1,000
 rows less than 0.002 of the sum is above, and with a shape of 0.8 less than 0.01 is unseen."""
+TEN_TIMES = np.log(10)
+"""Of the largest weight, what nine times as many rows again add beyond it with a shape of one."""
+UNSEEN = 0.01
+"""Share of the sum that this may be, at most, if the shape is to say nothing; and one error."""
 MAX_KHAT = 0.7
 """k-hat beyond which no number of rows helps: Vehtari et al. (2024), arXiv 1507.02646."""
 
@@ -157,7 +161,9 @@ def pareto_khat(log_weight: np.ndarray) -> float:
     """Pareto shape of the upper tail of ``exp(log_weight)``; NaN where there is none to fit.
 
     That is so where all are alike, or the largest is not much larger than the mean: whatever the
-    shape of so short a tail, nearly none of the sum is in it.
+    shape of so short a tail, nearly none of the sum is in it. Nor is a shape told that is beyond
+    `khat_threshold`, where ten times as many rows would with a shape of one add less beyond the
+    largest weight than the error of the mean.
 
     Parameters
     ----------
@@ -168,9 +174,18 @@ def pareto_khat(log_weight: np.ndarray) -> float:
     if counted.size < MIN_ROWS_FOR_KHAT or counted.max() - log_mean(counted) < np.log(SHORT_TAIL):
         return np.nan
     try:
-        return float(_smoothed_tail(counted)[2])
+        khat = float(_smoothed_tail(counted)[2])
     except ValueError:  # a tail of equal values
         return np.nan
+    return np.nan if khat > khat_threshold(counted.size) and _is_short(counted) else khat
+
+
+def _is_short(log_weight: np.ndarray) -> bool:
+    """Whether what a tail of any shape up to one has not shown yet is less than the error."""
+    n = log_weight.size
+    error = np.sqrt((n / weight_ess(log_weight) - 1) / n)
+    unseen = TEN_TIMES * np.exp(log_weight.max() - log_mean(log_weight)) / n
+    return bool(unseen < min(error, UNSEEN))
 
 
 def smoothed(log_weight: np.ndarray) -> np.ndarray:

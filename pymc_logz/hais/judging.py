@@ -1,5 +1,7 @@
 """What speaks against a HAIS run that its own weights have nothing against."""
 
+from functools import partial
+
 import numpy as np
 
 from pymc_logz.estimators import LogZEstimate
@@ -24,6 +26,8 @@ N_LOOKED_AT = 1024
 """Rows of the posterior from which its tails are looked at."""
 N_PRIOR = {1: 4096, 2: 4096, 3: 1024, 4: 1024, 5: 1024}
 """Draws of the prior that may hit a mode, by the dimensions in which they have a chance."""
+N_MORE = 8192
+"""The same where one of them has, and may have by chance."""
 
 
 def doubts_of(estimate: LogZEstimate, planned: Planned, runs: list[Annealed]) -> list[Doubt]:
@@ -81,9 +85,9 @@ def doubts_of_run(
     ends = position[np.unique(drawn)]
     if not prepared.flat.sites and prepared.n_dims in N_PRIOR and not is_large(prepared):
         prior = prepared.prior(rng, N_PRIOR[prepared.n_dims])
-        log_share = np.log(prepared.prior.finite_share)
+        log_share, more = np.log(prepared.prior.finite_share), partial(prepared.prior, rng, N_MORE)
         doubts += hit_doubts(
-            block.densities, prior, position[drawn], estimate.log_z, log_share, rng
+            block.densities, prior, position[drawn], estimate.log_z, log_share, rng, more
         )
     if directions.reference.taken == "draws":  # no pilot has come from the prior
         doubts += mode_doubts(prepared, block.densities, ends, estimate.log_z, rng)

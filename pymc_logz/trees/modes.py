@@ -1,5 +1,7 @@
 """What rows that walk from the prior say against draws of a posterior."""
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.special import gammainc
 
@@ -33,6 +35,8 @@ FEW_DRAWS = 32
 HIT_MASS, FEW_HITS = 0.25, 2
 """The same for draws of the prior, of which those in a posterior's tails have up to a tenth, and
 how many of them there have to be: one may be at the end of a ridge that is curved."""
+FEW_ARE_ENOUGH = 8
+"""Draws of the prior likelier than all rows from which on no more are asked for."""
 STRAYS = (1, 16, 64)
 """Rows that may have come to a mode of which they are but a small part."""
 MORE = 3.0
@@ -102,6 +106,7 @@ def hit_doubts(
     log_z: float,
     log_share: float,
     rng: np.random.Generator,
+    more: Callable[[], np.ndarray] | None = None,
 ) -> list[Doubt]:
     """Whether draws of the prior (n, d) hit a mode that no draw of the posterior is in.
 
@@ -111,7 +116,8 @@ def hit_doubts(
     than chance brings there (their number is a Poisson variable), they have hit what the others
     lack. Where the likelihood is no higher, draws count that are far from nearly all of the
     posterior, and parted from them by a barrier. ``log_share`` is of the prior that transforms
-    allow.
+    allow. One hit alone tells nothing, but that it is worth ``more`` draws, which are then judged
+    in place of the first ones.
     """
     distinct, which = np.unique(draws, axis=0, return_inverse=True)
     if len(distinct) < FEW_DRAWS:
@@ -124,6 +130,8 @@ def hit_doubts(
     if not likelihood.max() < np.inf:
         return []
     ordered = np.sort(of_draws[~np.isnan(of_draws)])[::-1]
+    if more is not None and 0 < np.sum(likelihood > ordered[0]) < FEW_ARE_ENOUGH:
+        return hit_doubts(densities, more(), draws, log_z, log_share, rng)
     for n_beyond in STRAYS:
         above = likelihood[likelihood > ordered[min(n_beyond, ordered.size) - 1]]
         if not above.size:

@@ -132,3 +132,24 @@ def test_a_funnel_that_the_data_closed_is_left_alone() -> None:
     rng = make_rng("closed")
     rows = np.column_stack([rng.normal(size=(768, 2)), 0.1 * rng.normal(size=(768, 6))])
     assert fitted_funnel(rows, hierarchy("prior", 2048)) is None
+
+
+def test_what_is_noise_of_a_location_does_not_leave_the_narrow_end() -> None:
+    """Would catch locations that follow five scales by chance: off by hundreds of spreads."""
+    rng = make_rng("narrow ends")
+    scale = np.abs(rng.standard_cauchy((4000, 5)))
+    prior = np.concatenate([np.log(scale), scale * rng.normal(size=scale.shape)], axis=1)
+    funnel = fitted_funnel(prior[:512], prior[512:])
+    assert funnel is not None
+    log_scale, noise = rng.uniform(-7, -2, (1000, 5)), rng.normal(size=(1000, 5))
+    narrow = np.concatenate([log_scale, np.exp(log_scale) * noise], axis=1)
+    assert np.quantile(np.abs(funnel.evened(narrow)[:, 5:]), 0.99) < 50
+
+
+def test_a_location_that_follows_a_parent_is_kept() -> None:
+    """Would catch groups that no longer follow their common location."""
+    rows = hierarchy("kept", 3000)
+    funnel = fitted_funnel(rows[:600], rows)
+    assert funnel is not None
+    evened = funnel.evened(hierarchy("fresh", 2000))
+    assert np.abs(np.corrcoef(evened.T)[0, 2:]).max() < 0.1

@@ -113,3 +113,30 @@ def test_what_few_rows_have_above_them_is_no_mode() -> None:
         rng = make_rng("few", seed)
         draws = rng.normal(0.5, np.sqrt(0.5), (100, 1))
         assert hit_doubts(line, rng.normal(size=(4096, 1)), draws, log_z, 0.0, rng) == []
+
+
+def test_one_hit_is_worth_more_draws() -> None:
+    """Would catch a spike of which 1,024 draws have but one hit, and a hit that is chance taken."""
+
+    def spiked(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        spike = stats.norm.logpdf(rows, 0.3, 0.05).sum(axis=1) + np.log(0.5)
+        return np.zeros(len(rows)), np.logaddexp(spike, np.log(0.5))
+
+    rng = make_rng("one hit")
+    plateau = rng.random((1024, 3))
+    plateau = plateau[np.abs(plateau - 0.3).max(axis=1) > 0.25]
+    first = np.concatenate([plateau, [[0.3, 0.3, 0.35]]])
+    args = first, plateau, np.log(0.5), 0.0, rng
+    assert hit_doubts(spiked, *args) == []
+    asked = []
+
+    def more() -> np.ndarray:
+        asked.append(True)
+        return rng.random((8192, 3))
+
+    assert [one.status for one in hit_doubts(spiked, *args, more)] == ["missed_mode"]
+    # none of the others hits anything
+    assert hit_doubts(spiked, *args, lambda: plateau) == []
+    whole = np.concatenate([plateau, rng.normal(0.3, 0.05, (1000, 3))])
+    assert hit_doubts(spiked, plateau, whole, 0.0, 0.0, rng, more) == []
+    assert len(asked) == 1
