@@ -85,7 +85,9 @@ def doubts_of_run(
     ends = position[np.unique(drawn)]
     if not prepared.flat.sites and prepared.n_dims in N_PRIOR and not is_large(prepared):
         prior = prepared.prior(rng, N_PRIOR[prepared.n_dims])
-        log_share, more = np.log(prepared.prior.finite_share), partial(prepared.prior, rng, N_MORE)
+        log_share = np.log(prepared.prior.finite_share)
+        # weights that have been judged already need no more
+        more = partial(prepared.prior, rng, N_MORE) if estimate.status == "ok" else None
         doubts += hit_doubts(
             block.densities, prior, position[drawn], estimate.log_z, log_share, rng, more
         )
