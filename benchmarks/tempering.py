@@ -35,7 +35,7 @@ from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.tempered import run as runs
 
 N_RUNS, BUDGET = 6, 500_000
-LEAPFROG_STEPS, PARTICLES, LEAST_ROWS = 5, 1024, 64
+LEAPFROG_STEPS, PARTICLES, LOOKS = 5, 1024, 3
 TARGETS = {
     "ridge (2-d)": energies.ridge,
     "radiata_pine (3-d)": energies.radiata_pine,
@@ -97,13 +97,26 @@ def sampled(sample, energy, seed, **settings):
     return tree, counter
 
 
+def affordable(run, draws, budget, least):
+    """How many draws of one chain the budget allows, from trials that begin with so many.
+
+    What a draw costs follows the number of draws, so it is looked at more than once.
+    """
+    for _ in range(LOOKS):
+        _, used = run(draws, 1)
+        draws = int(np.clip(draws * budget / used, max(least, draws / 8), 8 * draws))
+    return draws
+
+
 def by_rts(energy, n_runs, budget, seed):
     """Estimates of simulated tempering, as many draws as the budget allows."""
-    few, walkers = 64, 64
-    _, counter = sampled(lz.sample_tempered, energy, seed, draws=few, chains=1, walkers=walkers)
-    draws = max(few, few + int((budget - counter.rows) / walkers))
-    settings = {"draws": draws, "chains": n_runs, "walkers": walkers, "thin": draws}
-    tree, counter = sampled(lz.sample_tempered, energy, seed, **settings)
+
+    def run(draws, chains):
+        settings = {"draws": draws, "chains": chains, "walkers": 64, "thin": draws}
+        tree, counter = sampled(lz.sample_tempered, energy, seed, **settings)
+        return tree, counter.used(chains)
+
+    tree, used = run(affordable(run, 512, budget, 64), n_runs)
     group, names = tree["tempering"].to_dataset(), ("level", "log_ratio", "beta")
     stored = [
         TemperedDraws(
@@ -113,23 +126,20 @@ def by_rts(energy, n_runs, budget, seed):
         )
         for chain in range(n_runs)
     ]
-    return np.array([rts(run).log_z[-1] for run in stored]), counter.used(n_runs)
+    return np.array([rts(run).log_z[-1] for run in stored]), used
 
 
 def by_hais(energy, n_runs, budget, seed):
     """Estimates of Hamiltonian annealed importance sampling, as many rows as the budget allows."""
-    few = 128
-    _, counter = sampled(lz.sample_hais, energy, seed, draws=few, chains=1)
-    per_row = (counter.rows - counter.tuning) / few
-    settings = {"draws": int((budget - counter.tuning) / per_row), "chains": n_runs}
-    if settings["draws"] < LEAST_ROWS:
-        # the ladder that HAIS asks for is beyond the budget: a shorter one, denser near the prior
-        n_temperatures = max(16, int(0.7 * budget / LEAST_ROWS))
-        settings |= {"draws": LEAST_ROWS, "betas": np.linspace(0, 1, n_temperatures) ** 4}
-    tree, counter = sampled(lz.sample_hais, energy, seed, **settings)
+
+    def run(draws, chains):
+        settings = {"draws": draws, "chains": chains}
+        tree, counter = sampled(lz.sample_hais, energy, seed, **settings)
+        return tree, counter.used(chains)
+
+    tree, used = run(affordable(run, 512, budget, 64), n_runs)
     weights = tree["weighted_posterior"]["log_weight"].to_numpy()
-    log_z = np.logaddexp.reduce(weights, axis=1) - np.log(weights.shape[1])
-    return log_z, counter.used(n_runs)
+    return np.logaddexp.reduce(weights, axis=1) - np.log(weights.shape[1]), used
 
 
 class CountedIMH(IMH):
@@ -162,12 +172,7 @@ def by_pymc(energy, n_runs, budget, seed):
         )
         return tree, CountedIMH.rows / chains
 
-    # the number of moves is adapted and grows with the number of draws
-    draws = 500
-    for _ in range(3):
-        _, used = sample(draws, 2)
-        draws = max(50, int(draws * budget / used))
-    tree, used = sample(draws, n_runs)
+    tree, used = sample(affordable(sample, 500, budget, 50), n_runs)
     values = tree["sample_stats"]["log_marginal_likelihood"].values
     chains = values if values.dtype == object else [values.ravel()]
     return np.array([np.asarray(chain, dtype=float)[-1] for chain in chains]), used

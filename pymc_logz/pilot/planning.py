@@ -9,7 +9,7 @@ import xarray as xr
 
 from pymc_logz.errors import says_if_interrupted
 from pymc_logz.kernels.compose import for_variables
-from pymc_logz.models.flat import FlatModel, open_path, unconstrain
+from pymc_logz.models.flat import FlatModel, model_path, open_path, unconstrain
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import fitted_funnel
 from pymc_logz.pilot.at_once import plan_of_one_step, weighed_at_once
@@ -63,7 +63,9 @@ def block_for(
     """Moves of a model, compiled once for the prior and for whatever is learned."""
     flat = prepared.flat
     check_reference_of(flat, settings)
-    path = open_path(flat, prepared.prior)
+    # what may yet become a mixture costs a cheap model half as much again
+    start = model_path if settings.asks_for("prior") else open_path
+    path = start(flat, prepared.prior)
     independent = flat.entries.sites if flat.entries else ()
     asked = settings.kernel_for(path.n_dims)
     kernel = for_variables(asked, flat.owners, flat.sites, independent)
@@ -73,7 +75,7 @@ def block_for(
 def check_reference_of(flat: FlatModel, settings: RunSettings) -> None:
     """Raise a ValueError if a reference is asked for that has no whole numbers."""
     asked = settings.reference
-    if flat.sites and asked not in (None, "prior"):
+    if flat.sites and asked is not None and not settings.asks_for("prior"):
         names = sorted({flat.owners[site.column] for site in flat.sites})
         what = repr(asked) if isinstance(asked, str) else "a DataTree"
         raise ValueError(
@@ -110,7 +112,7 @@ def plan_run(
         Whether what only rows of the run itself can judge may be tried: a reference fitted to
         gradients (see `learned_reference`), and rows that are weighted at once.
     """
-    learned = settings.reference_asked == "learned"
+    learned = settings.asks_for("learned")
     if learned and (nested := plan_nested(prepared, block, settings, rng, report)) is not None:
         return nested
     planned, stages = plan_from_pilot(prepared, block, settings, rng, report, local=local)
@@ -141,7 +143,7 @@ def plan_from_pilot(
         if reference.mixture is None:
             break
         rows = apart(stages)[1].position if stages.rows else None
-        asked = settings.reference_asked == "learned" and rows is not None
+        asked = settings.asks_for("learned") and rows is not None
         limit = LONG if asked and is_asked_if_long(prepared) else np.inf
         planned, trial = refine(moved, settings, settled(stages), rng, reference, rows, limit)
         against = None if trial is None else objection(stages, trial)

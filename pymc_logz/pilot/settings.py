@@ -54,7 +54,7 @@ class RunSettings:
         check_kernel(self.kernel)
         if not isinstance(self.reference, xr.DataTree):
             check_choice((None, *REFERENCES), reference=self.reference)
-        if self.walls and self.reference not in (None, "prior"):
+        if self.walls and not self.asks_for("prior"):
             raise ValueError(
                 "reference must be None or 'prior' where the kernel has walls, since a fit has "
                 "rows beyond them"
@@ -76,6 +76,11 @@ class RunSettings:
         if self.reference is None:
             return "learned" if self.ladder() is None and not self.walls else "prior"
         return self.reference
+
+    def asks_for(self, reference: str) -> bool:
+        """Whether the path is to start from what has this name, and not from draws."""
+        asked = self.reference_asked
+        return isinstance(asked, str) and asked == reference
 
     @property
     def walls(self) -> Sequence[Wall]:
@@ -170,7 +175,7 @@ class RunSettings:
             ways.append("a kernel that evaluates the model less often for a move")
         if not isinstance(self.betas, str):
             ways.append("fewer betas")
-        elif self.reference_asked == "prior":
+        elif self.asks_for("prior"):
             ways.append(
                 "a reference that is learned, or draws of the posterior for it, which as a rule "
                 "need fewer temperatures than the prior"

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_logz.kernels.base import Kernel, KernelState, Move
-from pymc_logz.runners.block import Block, Trace, joined, launch_all
-from pymc_logz.runners.packing import mapped
+from pymc_logz.runners.block import Block, Trace, launch_all
+from pymc_logz.runners.packing import joined, rows_of, trimmed
 from pymc_logz.weights import weight_ess, weighted_mean
 
 Report = Callable[[int], None]
@@ -63,13 +63,18 @@ class Plan:
 
     def moves(self, kernel: Kernel, part: slice) -> Move:
         """Part of the K moves: one that evaluates the start, then one at each inner beta."""
-        betas, step_size = self.betas[:-1].copy(), self.step_size[:-1].copy()
-        betas[0] = step_size[0] = 0.0
-        between = 0.5 * (self.step_size[:-1] + self.step_size[1:])
-        refreshment = kernel.refreshment_for(np.roll(between, 1))
+        # of these moves only: there may be very many
+        made = np.array(range(self.n_temperatures)[part])
+        before = np.maximum(made - 1, 0)
+        refreshment = kernel.refreshment_for(
+            0.5 * (self.step_size[before] + self.step_size[before + 1])
+        )
+        betas, step_size = self.betas[made], self.step_size[made]
+        first = made == 0
+        betas[first] = step_size[first] = 0.0
         # the start has no momentum yet; the first move gives it one, whatever beta it is made at
-        refreshment[0] = 1.0
-        return Move(betas[part], step_size[part], self._scales(part), refreshment[part])
+        refreshment[first] = 1.0
+        return Move(betas, step_size, self._scales(part), refreshment)
 
     def _scales(self, part: slice) -> np.ndarray:
         """Scales of a part of the moves, shape (m, d) or (m, d, d)."""
@@ -206,13 +211,14 @@ def go_on(
     tally = tally._replace(stage=tally.stage.copy())
     count = _Count(np.diff(plan.betas), block.n_groups)
     states: Sequence[KernelState] = underway.states
+    sizes = rows_of(states)
     waiting: tuple[slice, Callable[[], Trace]] | None = None
     done = underway.n_moves
     while done < n_moves and not (waiting is not None and enough is not None and enough()):
         part = slice(done, min(done + block.n_moves, n_moves))
         # the noise of this block is drawn while the one before is still being computed
         moves = plan.moves(block.kernel, part)
-        states, trace = launch_all(block, states, moves, rng)
+        states, trace = launch_all(block, states, sizes, moves, rng)
         if waiting is not None:
             tally = count(tally, waiting[0], waiting[1]())
         waiting, done = (part, trace), part.stop
@@ -220,7 +226,7 @@ def go_on(
             report(part.stop - part.start)
     if waiting is not None:
         tally = count(tally, waiting[0], waiting[1]())
-    return Underway(done, tuple(mapped(np.asarray, state) for state in states), tally)
+    return Underway(done, tuple(trimmed(states, sizes)), tally)
 
 
 def arrived(plan: Plan, underway: Underway) -> Annealed:

@@ -18,13 +18,16 @@ from pymc_logz.kernels.base import Kernel, KernelState, Move
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation
 from pymc_logz.runners.packing import (
     filled,
+    joined,
     largest_of,
     leaves,
     lengthened,
     mapped,
     noise_of_row,
+    rows_of,
     symbolic_noise,
     symbolic_state,
+    trimmed,
 )
 from pymc_logz.runners.portions import along_rows, call_by_rows, rows_together
 from pymc_logz.runners.work import Work
@@ -300,13 +303,24 @@ class Block:
         KernelState, Trace
             Where the rows are, and what happened on the way, over the moves asked for.
         """
-        states, trace = launch_all(self, self._split(state), moves, rng)
-        return joined(states), trace()
+        portions = self._split(state)
+        sizes = rows_of(portions)
+        states, trace = launch_all(self, portions, sizes, moves, rng)
+        return joined(trimmed(states, sizes)), trace()
 
     def launch(
-        self, state: KernelState, moves: Move, rng: np.random.Generator
+        self, state: KernelState, moves: Move, rng: np.random.Generator, n_rows: int
     ) -> tuple[KernelState, Callable[[], Trace]]:
         """As `run`, without waiting where the backend computes in the background, as JAX does.
+
+        Parameters
+        ----------
+        state
+            Rows, after which the last of them may be repeated, as in what is returned.
+        moves, rng
+            As in `run`.
+        n_rows
+            Number of rows.
 
         Returns
         -------
@@ -314,12 +328,12 @@ class Block:
             A state that can be launched from, and a function that waits for the trace.
         """
         n_asked = len(moves.beta)
-        n_rows = len(state.position)
-        noise = self.kernel.draw_noise(rng, self.n_moves, *np.shape(state.position))
         n_computed = self._rows_of_call(n_rows)
+        noise = self.kernel.draw_noise(rng, self.n_moves, n_rows, self.asked.n_dims)
         if n_computed > n_rows:
-            state = mapped(lambda part: lengthened(part, n_computed, axis=0), state)
             noise = mapped(lambda part: lengthened(part, n_computed, axis=1), noise)
+        if n_computed > len(state.position):
+            state = mapped(lambda part: lengthened(part, n_computed, axis=0), state)
         moves = Move(*(lengthened(part, self.n_moves, axis=0) for part in moves))
         arguments = [
             *along_rows(state, 0),
@@ -334,8 +348,6 @@ class Block:
         )
         self.work.add(n_asked * n_computed * self.cost_of_move)
         state, traced = filled(state, outputs[:n_state]), outputs[n_state:]
-        if n_computed > n_rows:
-            state = mapped(lambda part: np.asarray(part)[:n_rows], state)
 
         def trace() -> Trace:
             return Trace(*(np.asarray(out)[:n_asked, :n_rows] for out in traced))
@@ -354,25 +366,22 @@ def no_draws(rng: np.random.Generator, n: int) -> np.ndarray:
 
 
 def launch_all(
-    block: Block, states: Sequence[KernelState], moves: Move, rng: np.random.Generator
+    block: Block,
+    states: Sequence[KernelState],
+    sizes: Sequence[int],
+    moves: Move,
+    rng: np.random.Generator,
 ) -> tuple[list[KernelState], Callable[[], Trace]]:
     """As `Block.launch` for each of several portions of rows, with one trace of them all."""
-    launched = [block.launch(state, moves, rng) for state in states]
+    launched = [
+        block.launch(state, moves, rng, size) for state, size in zip(states, sizes, strict=True)
+    ]
 
     def trace() -> Trace:
         parts = zip(*(wait() for _, wait in launched), strict=True)
         return Trace(*(np.concatenate(part, axis=1) for part in parts))
 
     return [state for state, _ in launched], trace
-
-
-def joined(states: Sequence[KernelState]) -> KernelState:
-    """Portions of rows as one, in NumPy arrays."""
-    parts = (leaves(state) for state in states)
-    columns = (
-        np.concatenate([np.asarray(part) for part in same]) for same in zip(*parts, strict=True)
-    )
-    return filled(states[0], columns)
 
 
 def _per_row(data: np.ndarray | None, n_rows: int) -> tuple[int, list[np.ndarray]]:

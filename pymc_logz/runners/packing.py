@@ -1,6 +1,6 @@
 """Records of arrays as the flat lists that scans and compiled functions take, and back by name."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,28 @@ def lengthened(array: Any, length: int, axis: int) -> np.ndarray:
         return array
     last = np.take(array, [-1], axis=axis)
     return np.concatenate([array, np.repeat(last, missing, axis=axis)], axis=axis)
+
+
+def rows_of(states: Sequence[KernelState]) -> list[int]:
+    """Number of rows of each portion."""
+    return [len(state.position) for state in states]
+
+
+def trimmed(states: Sequence[KernelState], sizes: Sequence[int]) -> list[KernelState]:
+    """Portions of rows without what they were filled up by, in NumPy arrays: waits for them."""
+    return [
+        filled(state, [np.asarray(part)[:size] for part in leaves(state)])
+        for state, size in zip(states, sizes, strict=True)
+    ]
+
+
+def joined(states: Sequence[KernelState]) -> KernelState:
+    """Portions of rows as one, in NumPy arrays."""
+    parts = (leaves(state) for state in states)
+    columns = (
+        np.concatenate([np.asarray(part) for part in same]) for same in zip(*parts, strict=True)
+    )
+    return filled(states[0], columns)
 
 
 def noise_of_row(kernel: Kernel, n_dims: int) -> Any:

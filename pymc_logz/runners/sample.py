@@ -4,7 +4,8 @@ import numpy as np
 
 from pymc_logz.kernels.base import Move
 from pymc_logz.runners.anneal import Plan
-from pymc_logz.runners.block import Block, joined, launch_all
+from pymc_logz.runners.block import Block, launch_all
+from pymc_logz.runners.packing import joined, rows_of, trimmed
 
 
 def stay_at_end(
@@ -41,7 +42,8 @@ def stay_at_end(
         refreshment=np.concatenate([[1.0], move.refreshment[1:]]),
     )
     states = block.portions(start)
+    sizes = rows_of(states)
     for i in range(max(1, -(-n_moves // m))):
-        states, wait = launch_all(block, states, first if i == 0 else move, rng)
+        states, wait = launch_all(block, states, sizes, first if i == 0 else move, rng)
         wait()
-    return joined(states).position
+    return joined(trimmed(states, sizes)).position

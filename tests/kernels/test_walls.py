@@ -7,6 +7,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+import xarray as xr
 from scipy import stats
 from support.checks import assert_detects, make_rng
 from support.kernel_contracts import check_invariant, constant_moves, evaluated_state
@@ -209,8 +210,11 @@ def test_models_that_do_not_fit_the_walls() -> None:
         lz.sample_hais(
             model=model, kernel=Hamiltonian(walls=(((1.0, 0.0), 0.0),)), progressbar=False
         )
-    with pytest.raises(ValueError, match="reference must be None"):
-        lz.sample_hais(model=model, kernel=Hamiltonian(walls=(((1.0,), 9.0),)), reference="learned")
+    kernel = Hamiltonian(walls=(((1.0,), 9.0),))
+    draws = xr.Dataset({"x": (("chain", "draw"), np.linspace(-1, 1, 40).reshape(2, 20))})
+    for reference in ("learned", xr.DataTree.from_dict({"posterior": draws})):
+        with pytest.raises(ValueError, match="reference must be None"):
+            lz.sample_hais(model=model, kernel=kernel, reference=reference)
 
 
 def test_walls_are_of_whole_rows() -> None:

@@ -180,6 +180,15 @@ def test_log_z_is_exact_and_cheap(build: object, exact: object) -> None:
 
 
 @pytest.mark.slow
+def test_draws_that_are_given_come_first() -> None:
+    """Catches an approximation in place of the draws that were asked for."""
+    settings = {"model": counts(12), "draws": 128, "chains": 1, "progressbar": False}
+    tree = lz.sample_hais(**settings, random_seed=1)
+    assert tree["evidence"].attrs["reference"] == "nested_laplace"
+    given = lz.sample_hais(**settings, random_seed=2, reference=tree)
+    assert given["evidence"].attrs["reference"] == "draws"
+
+
 def test_hundreds_of_counts_have_a_log_z() -> None:
     """Catches a reference refused whose weights 300 small differences make uneven together."""
     tree = lz.sample_hais(model=counts(300), random_seed=1, progressbar=False)
