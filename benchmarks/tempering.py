@@ -17,7 +17,6 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import pymc as pm
@@ -27,12 +26,8 @@ from pymc.smc.kernels import IMH
 import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.estimators import TemperedDraws, rts
-from pymc_logz.hais import run as hais
 from pymc_logz.models.flat import flatten_model
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.runners.block import Block
-from pymc_logz.runners.temper import TemperBlock
-from pymc_logz.tempered import run as runs
 
 N_RUNS, BUDGET = 6, 500_000
 LEAPFROG_STEPS, PARTICLES, LOOKS = 5, 1024, 3
@@ -46,55 +41,12 @@ TARGETS = {
 }
 
 
-@dataclass
-class Counter:
-    """Evaluations of one row by all compiled moves, while it is in use; tuning apart."""
-
-    rows: int = 0
-    tuning: int = 0
-
-    def __enter__(self):
-        self.saved = [
-            (owner, name, getattr(owner, name))
-            for owner, name in (
-                (Block, "launch"),
-                (TemperBlock, "launch"),
-                (runs, "run_chains"),
-                (hais, "run_until"),
-            )
-        ]
-        for owner, name, function in self.saved:
-            setattr(owner, name, self.counted(name, function))
-        return self
-
-    def counted(self, name, function):
-        """The same function, which counts rows, or marks the end of tuning."""
-
-        def call(first, *args, **kwargs):
-            if name != "launch":
-                self.tuning = self.rows
-            elif isinstance(first, Block):
-                self.rows += first.n_moves * len(args[0].position)
-            else:
-                self.rows += first.n_moves * len(args[0].level)
-            return function(first, *args, **kwargs)
-
-        return call
-
-    def __exit__(self, *_):
-        for saved in self.saved:
-            setattr(*saved)
-
-    def used(self, chains):
-        """What one chain takes, tuning included."""
-        return self.tuning + (self.rows - self.tuning) / chains
-
-
-def sampled(sample, energy, seed, **settings):
-    """A run of the package, and its count."""
-    with Counter() as counter:
-        tree = sample(model=energy.model, cores=1, random_seed=seed, progressbar=False, **settings)
-    return tree, counter
+def sampled(sample, energy, seed, draws, chains, **settings):
+    """A run of the package, and what one chain of it takes, tuning included."""
+    settings |= {"cores": 1, "random_seed": seed, "progressbar": False}
+    tree = sample(draws, chains, model=energy.model, **settings)
+    used = tree["evidence"].attrs
+    return tree, used["pilot_row_gradients"] + used["run_row_gradients"] / chains
 
 
 def affordable(run, draws, budget, least):
@@ -112,9 +64,8 @@ def by_rts(energy, n_runs, budget, seed):
     """Estimates of simulated tempering, as many draws as the budget allows."""
 
     def run(draws, chains):
-        settings = {"draws": draws, "chains": chains, "walkers": 64, "thin": draws}
-        tree, counter = sampled(lz.sample_tempered, energy, seed, **settings)
-        return tree, counter.used(chains)
+        settings = {"walkers": 64, "thin": draws}
+        return sampled(lz.sample_tempered, energy, seed, draws, chains, **settings)
 
     tree, used = run(affordable(run, 512, budget, 64), n_runs)
     group, names = tree["tempering"].to_dataset(), ("level", "log_ratio", "beta")
@@ -133,9 +84,7 @@ def by_hais(energy, n_runs, budget, seed):
     """Estimates of Hamiltonian annealed importance sampling, as many rows as the budget allows."""
 
     def run(draws, chains):
-        settings = {"draws": draws, "chains": chains}
-        tree, counter = sampled(lz.sample_hais, energy, seed, **settings)
-        return tree, counter.used(chains)
+        return sampled(lz.sample_hais, energy, seed, draws, chains)
 
     tree, used = run(affordable(run, 512, budget, 64), n_runs)
     weights = tree["weighted_posterior"]["log_weight"].to_numpy()
