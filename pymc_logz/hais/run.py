@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pymc.pymc_logz")
 
+MCSE_OF_NESTED = 0.03
+"""Error, in nats, up to which a run from nested Laplace approximations is good enough: their tails
+are those of normal laws, so that few temperatures leave weights whose errors are too small."""
 SECOND_TRY = 4
 """Factor in the temperatures of a run whose first try was not good enough, at most."""
 SURPLUS = 1.2
@@ -133,13 +136,15 @@ def run_twice(
     runs = run_until(planned, settings, rng, progress)
     estimate = forward_estimate(Directions(runs, planned.reference))
     sound = estimate.status == "ok" and not doubts_of(estimate, planned, runs)
-    good = sound and estimate.mcse <= max(*DEFAULT_MCSE, settings.target_mcse or 0.0)
+    is_nested = planned.reference.taken == "nested_laplace"
+    most = MCSE_OF_NESTED if is_nested else DEFAULT_MCSE[1]
+    good = sound and estimate.mcse <= max(most, settings.target_mcse or 0.0)
     whole = len(runs) == settings.chains
     tried = planned.reference.is_local or (planned.proposal is not None and not sound)
     if tried and plan_again is not None and whole and not good:
         logger.info("A reference that was tried gave status %r: another.", estimate.status)
         return run_twice(plan_again(), settings, rng, progress)
-    longer = planned.longer(_growth(estimate.mcse) if sound else SECOND_TRY)
+    longer = planned.longer(_growth(estimate.mcse / most) if sound else SECOND_TRY)
     n_moves = settings.draws * settings.chains * longer.plan.n_temperatures
     asked = settings.target_mcse is not None or not whole
     if good or asked or longer is planned or n_moves > MOST_MOVES:
@@ -155,9 +160,12 @@ def run_twice(
     return longer, run_until(longer, settings, rng, progress)
 
 
-def _growth(mcse: float) -> int:
-    """Factor in the temperatures of a sound run, whose variance falls as one over their number."""
-    return int(np.clip(np.ceil(SURPLUS * (mcse / DEFAULT_MCSE[1]) ** 2), 2, SECOND_TRY))
+def _growth(excess: float) -> int:
+    """Factor in the temperatures of a sound run with so many times the error that is wanted.
+
+    The variance falls as one over their number.
+    """
+    return int(np.clip(np.ceil(SURPLUS * excess**2), 2, SECOND_TRY))
 
 
 def run_until(
