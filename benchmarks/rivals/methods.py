@@ -32,7 +32,7 @@ def of_tree(tree: Any) -> Found:
     """The recommended estimate of a tree."""
     group = tree["evidence"].to_dataset()
     first = group.isel(estimator=0)
-    names = ("pilot_row_gradients", "run_row_gradients", "row_evaluations")
+    names = ("pilot_row_gradients", "run_row_gradients", "check_row_gradients", "row_evaluations")
     costs = [int(group.attrs[name]) for name in names if name in group.attrs]
     status = str(first["status"].item())
     return Found(float(first["log_z"]), float(first["mcse"]), status, sum(costs) or None)

@@ -57,7 +57,7 @@ def read_evidence(call: Call, tree: xr.DataTree) -> None:
     first = group.isel(estimator=0)
     call.log_z, call.mcse = float(first["log_z"]), float(first["mcse"])
     call.status = str(first["status"].item())
-    costs = [group.attrs.get(f"{stage}_row_gradients") for stage in ("pilot", "run")]
+    costs = [group.attrs.get(f"{stage}_row_gradients") for stage in ("pilot", "run", "check")]
     if any(cost is not None for cost in costs):
         call.evaluations = int(sum(cost for cost in costs if cost is not None))
     call.detail = str(first["estimator"].item())

@@ -30,10 +30,12 @@ def chosen_by(tree: xr.DataTree, chosen: str, reason: str) -> xr.DataTree:
 
 
 def spent_on(tree: xr.DataTree) -> dict[str, int]:
-    """Evaluations of a run by their unit, those of its pilot among them."""
+    """Evaluations of a run by their unit, those of its pilot and its checks among them."""
     attrs = tree["evidence"].attrs
-    parts = {unit: [f"{part}_{unit}" for part in ("pilot", "run")] for unit in UNITS}
-    return {unit: sum(int(attrs.get(name, 0)) for name in names) for unit, names in parts.items()}
+    return {
+        unit: sum(int(attrs.get(f"{part}_{unit}", 0)) for part in ("pilot", "run", "check"))
+        for unit in UNITS
+    }
 
 
 def spent_before(tree: xr.DataTree, spent: Mapping[str, int]) -> xr.DataTree:

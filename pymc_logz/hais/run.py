@@ -100,7 +100,12 @@ def run_hais(
         "sampling_time": time.perf_counter() - tuned,
         **block.work.record(pilot_work, block.kernel),
     }
+    ended, run_work = time.perf_counter(), block.work.done
     doubts = doubts_of_run(prepared, block, planned, directions, rngs.checks)
+    cost |= {
+        "checking_time": time.perf_counter() - ended,
+        **block.work.record_checks(run_work, block.kernel),
+    }
     return collect(prepared, planned, directions, settings, rngs.run, cost, doubts)
 
 

@@ -107,16 +107,17 @@ def sample_hais(
         that a pilot carried from the prior, with a small share of the prior, and takes it if it
         covers those rows. In more than 16 dimensions, of which most are normal given at most six
         others, it takes nested Laplace approximations. ``"laplace"`` does the same as the first
-        with one component that has the curvature at the posterior's mode; otherwise the path
-        starts from the prior. ``"prior"`` is the paper's
-        path. A DataTree with a group ``posterior`` has its draws fitted, unchecked. None is
-        ``"learned"``, or ``"prior"`` where ``betas`` are given or rows go in both directions. log Z
-        is the same number, its error is not. Another PyMC model of the same variables, whose
-        density is nowhere zero where this one's is not, is where rows are annealed to first: the
-        path leads from its posterior to this one, and the tree has the group ``bayes_factor``, with
-        ``log_bayes_factor`` of this model against the other one, and its error. Where ``model`` is
-        an energy made of bits, another one of the same blocks, or a sequence of them that the path
-        leads through (`energies.moment_averaged`); ``log_bayes_factor`` is that against the last.
+        with one component that has the curvature at the posterior's mode, and takes what is
+        fitted to the rows where that does not cover them; otherwise the path starts from the prior.
+        ``"prior"`` is the paper's path. A DataTree with a group ``posterior`` has its draws fitted,
+        unchecked. None is ``"learned"``, or ``"prior"`` where ``betas`` are given or rows go in
+        both directions. log Z is the same number, its error is not. Another PyMC model of the same
+        variables, whose density is nowhere zero where this one's is not, is where rows are annealed
+        to first: the path leads from its posterior to this one, and the tree has the group
+        ``bayes_factor``, with ``log_bayes_factor`` of this model against the other one, and its
+        error. Where ``model`` is an energy made of bits, another one of the same blocks, or a
+        sequence of them that the path leads through (`energies.moment_averaged`);
+        ``log_bayes_factor`` is that against the last.
     direction
         ``"forward"``, or ``"both"`` to anneal back from the posterior too: the forward estimate is
         low on average and the reverse one high, and Bennett's acceptance ratio joins the two.

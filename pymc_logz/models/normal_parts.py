@@ -21,12 +21,25 @@ def normal_columns(flat: FlatModel) -> np.ndarray:
     normal variable that is more than part of the mean of another free variable, such as the log of
     its spread, is not normal given that one.
     """
+    normal = _normal_names(flat.model)
+    return np.array([j for j, owner in enumerate(flat.owners) if owner in normal], dtype=int)
+
+
+def is_centred_hierarchy(flat: FlatModel) -> bool:
+    """Whether the spread of some normal variable depends on another free variable."""
     model = flat.model
+    normal = _normal_names(model)
+    spreads = [part for rv in model.free_RVs if rv.name in normal for part in _beside_mean(rv)]
+    return not set(model.free_RVs).isdisjoint(ancestors(spreads, blockers=model.free_RVs))
+
+
+def _normal_names(model: pm.Model) -> set[str]:
+    """Free variables that are normal given the others."""
     normal = {rv.name for rv in model.free_RVs if _is_normal(model, rv)}
     for rv in model.free_RVs:
         parts = _beside_mean(rv) if rv.name in normal else rv.owner.inputs
         normal -= {one.name for one in ancestors(parts, blockers=model.free_RVs)}
-    return np.array([j for j, owner in enumerate(flat.owners) if owner in normal], dtype=int)
+    return normal
 
 
 def _is_normal(model: pm.Model, rv: Any) -> bool:

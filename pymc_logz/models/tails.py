@@ -121,7 +121,7 @@ def _grows(target: np.ndarray, ratio: np.ndarray, rounds: np.ndarray) -> bool:
     finite = np.isfinite(target)
     n = finite.size if finite.all() else int(np.argmin(finite))
     if n < 5 or (n < finite.size and not rounds[n]):
-        return False
+        return bool(n < finite.size and rounds[0])  # the draws themselves are at the end
     mass = target[1:n] + np.log(STEPS[: n - 1])
     return bool(
         mass[-1] > mass[-3] - FALL

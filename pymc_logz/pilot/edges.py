@@ -1,9 +1,11 @@
 """Whether rows stop short of mass next to them, as Laplace's method finds it there."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from pymc_logz.models.normal_parts import is_centred_hierarchy
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_to_few
@@ -14,9 +16,9 @@ from pymc_logz.weights import relative, resampled
 
 MAX_OUTER = 6
 """Entries that are not normal, at most."""
-N_PLACES, ROUNDS = 192, 3
-"""Settings of them that are looked at in each round; the last round is of more weight than those
-that led there."""
+N_PLACES = (96, 192, 192)
+"""Settings of them that are looked at in each round. The first is often enough; where it is not,
+the last is of more weight than those that led there."""
 MAX_LOOKED_AT = 2**13
 """Conditional modes times their dimensions in a round, at most: each takes a few gradients."""
 MAX_INNER = 2**8
@@ -25,8 +27,9 @@ WIDER, DF = 2.0, 5.0
 """Than the rows: the spread of the first settings, and the degrees of freedom of their tails."""
 N_CENTRES, KERNEL = 48, 0.5
 """Settings that those of the next round are around, and how far, in standard deviations."""
-ERRORS = 3.0
-"""Errors by which Laplace's method may have more beyond an edge."""
+ERRORS, SURE = 3.0, 2.0
+"""Errors by which Laplace's method may have more beyond an edge, and within which there is so
+little that further rounds are needless."""
 LEAST_PLACES = 10
 """Of weight, from which on they tell a share."""
 
@@ -34,8 +37,6 @@ LEAST_PLACES = 10
 class Look(NamedTuple):
     """What counts as stopping short."""
 
-    least_outer: int = 2
-    """Entries that are not normal, at least: one alone is confounded with none."""
     edge: float = 0.05
     """Share of the rows beyond an edge."""
     more: float = 0.1
@@ -54,7 +55,8 @@ def edge_doubts(
     Where a spread goes to zero together with what it scales, steps that suit the rest of the target
     are rejected, and rows that never come there tell nothing of it. But given such an entry, all
     that is normal in the prior is nearly so in the posterior, and Laplace's method has the density
-    of the others alone, also where no row is.
+    of the others alone, also where no row is. One entry that scales nothing is not looked at: it is
+    confounded with no other.
 
     Parameters
     ----------
@@ -69,44 +71,54 @@ def edge_doubts(
     look
         What counts.
     """
-    parts = _parts(prepared, block, look.least_outer)
-    if parts is None:
+    parts = _parts(prepared, block)
+    if parts is None or (parts.outer.size == 1 and not is_centred_hierarchy(prepared.flat)):
         return []
     seen, inner = rows[:, parts.outer], rows[:, parts.inner]
-    places, weight = _explored(parts, seen, inner, rng)
-    if not 1 / (weight**2).sum() >= LEAST_PLACES:
+    for places, weight in _explored(parts, seen, inner, rng):
+        beyond, edges = _beyond(places, seen, look)
+        share = beyond @ weight
+        error = np.sqrt((beyond - share[:, None]) ** 2 @ weight**2)
+        enough = 1 / (weight**2).sum() >= LEAST_PLACES
+        if enough and np.all(share + SURE * error < look.edge + look.more):
+            return []
+    over = np.where(share - look.edge > np.maximum(look.more, ERRORS * error), share, 0.0)
+    worst = int(np.argmax(over))
+    if not enough or not over[worst]:
         return []
-    worst, reason = 0.0, ""
-    for column, values, own in zip(parts.outer, places.T, seen.T, strict=True):
-        for side, at in (("below", look.edge), ("above", 1 - look.edge)):
-            edge = np.quantile(own, at)
-            beyond = values < edge if side == "below" else values > edge
-            share = float(weight @ beyond)
-            error = float(np.sqrt(weight**2 @ (beyond - share) ** 2))
-            if share - look.edge > max(look.more, ERRORS * error, worst):
-                worst = share - look.edge
-                reason = (
-                    f"about {share:.0%} of the posterior has {prepared.flat.owners[column]} "
-                    f"{side} {edge:.3g} (as it moves: a spread by its log), by Laplace's method "
-                    f"for the normal variables, where {look.edge:.0%} of the rows are"
-                )
-    return [Doubt("lagging_rows", reason)] if reason else []
+    name, side = prepared.flat.owners[parts.outer[worst // 2]], ("below", "above")[worst % 2]
+    reason = (
+        f"about {over[worst]:.0%} of the posterior has {name} {side} "
+        f"{edges[worst]:.3g} (as it moves: a spread by its log), by Laplace's method for the "
+        f"normal variables, where {look.edge:.0%} of the rows are"
+    )
+    return [Doubt("lagging_rows", reason)]
 
 
-def _parts(prepared: Prepared, block: Block, least_outer: int) -> Conditionals | None:
+def _beyond(places: np.ndarray, seen: np.ndarray, look: Look) -> tuple[np.ndarray, np.ndarray]:
+    """Which places (k, m) are below and above the edges of rows (n, m), and these, (2m, k), (2m,).
+
+    Two of an entry follow each other.
+    """
+    low, high = np.quantile(seen, [look.edge, 1 - look.edge], axis=0)
+    beyond = np.stack([places < low, places > high], axis=-1).reshape(len(places), -1).T
+    return beyond.astype(float), np.stack([low, high], axis=-1).ravel()
+
+
+def _parts(prepared: Prepared, block: Block) -> Conditionals | None:
     """Normal entries and the others, if there are some of the one and few of the other kind."""
     parts = Conditionals.of_normal_entries(prepared.flat, block)
     if parts is None:
         return None
-    few = least_outer <= parts.outer.size <= MAX_OUTER
+    few = 1 <= parts.outer.size <= MAX_OUTER
     some = 0 < parts.inner.size <= MAX_INNER
     return parts if few and some else None
 
 
 def _explored(
     parts: Conditionals, seen: np.ndarray, inner: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Settings of the outer entries, shape (k, m), with weights that sum to one.
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Settings of the outer entries, shape (k, m), with weights that sum to one, of each round.
 
     By population Monte Carlo: each round is drawn around what had weight in the one before.
 
@@ -119,12 +131,12 @@ def _explored(
     rng
         Generator of the settings.
     """
-    n_places = min(N_PLACES, MAX_LOOKED_AT // inner.shape[1])
     scale = np.maximum(inner.std(axis=0), 1e-300)
     near, known = seen, inner
     around = fitted_to_few(seen, DF)
     centres, factor = around.centre[None], WIDER * around.factor
-    for _ in range(ROUNDS):
+    for n_wanted in N_PLACES:
+        n_places = min(n_wanted, MAX_LOOKED_AT // inner.shape[1])
         kernel = Elliptical(np.zeros(seen.shape[1]), factor, DF)
         places = centres[rng.integers(len(centres), size=n_places)] + kernel(rng, n_places)
         apart = (places[:, None] - centres).reshape(-1, seen.shape[1])
@@ -135,9 +147,10 @@ def _explored(
         log_weight = found.log_marginal - log_q
         alive = np.isfinite(log_weight)
         if alive.sum() < 2:
-            return places, np.full(len(places), np.nan)
+            yield places, np.full(len(places), np.nan)
+            return
+        weight = relative(log_weight)
+        yield places, weight / weight.sum()
         centres = places[resampled(log_weight, rng, N_CENTRES)]
         factor = KERNEL * fitted_to_few(centres, DF).factor
         near, known = places[alive], found.inner[alive]
-    weight = relative(log_weight)
-    return places, weight / weight.sum()

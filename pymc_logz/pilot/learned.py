@@ -1,6 +1,7 @@
 """A reference fitted to the rows that a pilot carried from the prior; taken if it covers them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -118,6 +119,17 @@ def learned_reference(
     reason = f"{what} cover the pilot's rows with an effective share of {covered:.2f}"
     taken = "learned" if mode is None else "laplace"
     return Reference(taken, reason, best, error, funnel, is_local=is_local, covered=covered)
+
+
+def mode_or_rows(
+    prepared: Prepared, stages: Stages, mode: Elliptical, rng: np.random.Generator
+) -> Reference:
+    """The curvature at the mode if it covers a pilot's rows, else what is fitted to them."""
+    of_mode = learned_reference(prepared, stages, rng, mode=mode)
+    if of_mode.mixture is not None:
+        return of_mode
+    of_rows = learned_reference(prepared, stages, rng)
+    return replace(of_rows, reason=f"{of_mode.reason}; {of_rows.reason}")
 
 
 def candidates(

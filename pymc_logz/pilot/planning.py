@@ -30,6 +30,7 @@ from pymc_logz.pilot.learned import (
     apart,
     islands_log_z,
     learned_reference,
+    mode_or_rows,
     n_target_rows,
     objection,
 )
@@ -293,11 +294,13 @@ def look(
     ``even`` is false. The pilot has ``more`` times the rows of a portion, or as many as
     `MORE_ROWS` where no fit to fewer rows covers them, or they needed steps of very uneven length.
     """
+    asked = settings.reference_asked
+    # one mode is more easily wrong than what is fitted to rows
+    more = MORE_ROWS if settings.asks_for("laplace") else more
     start = prepared.prior(rng, more * block.n_rows)
     check_start(prepared, block, start)
     if prepared.flat.sites:
         return None, OF_INTEGERS
-    asked = settings.reference_asked
     if isinstance(asked, xr.DataTree):
         draws = unconstrain(prepared.flat, posterior_of(asked, "reference"))
         given = fitted_funnel(draws, look_at_prior(prepared, rng)) if even else None
@@ -308,7 +311,7 @@ def look(
     stages = walk(block, settings, start, rng, report, n_rows)
     if asked == "laplace":
         mode = at_mode(prepared, start, block.compile_kwargs)
-        return stages, learned_reference(prepared, stages, rng, mode=mode)
+        return stages, mode_or_rows(prepared, stages, mode, rng)
     if even and stages.rows:
         funnel = fitted_funnel(stages.rows.position, look_at_prior(prepared, rng))
     if funnel is not None:

@@ -14,11 +14,11 @@ from pymc_logz.trees.doubts import Doubt
 
 ONE_NARROWS, ALL_NARROW = 0.25, 0.09
 """Correlation of an entry with the log of how far normal ones are from their middle, of one of them
-or on average, from which on draws are looked at as those of a funnel: up to 0.19 and 0.08 in
-hierarchies that are not centred, 0.18 and 0.10 at least in eight schools that are."""
+or on average, from which on rows are those of a funnel: up to 0.19 and 0.08 in hierarchies that are
+not centred, 0.18 and 0.10 at least in eight schools that are."""
 MAX_DRAWS = 2048
 """Draws that the edge is read from."""
-LOOK = Look(least_outer=1, edge=0.02, more=0.05)
+LOOK = Look(edge=0.02, more=0.05)
 """Of many draws, unlike a few hundred rows with weights, and a bridge has nothing else to tell."""
 
 
@@ -56,7 +56,7 @@ def neck_doubts(
 
 
 def is_funnel(rows: np.ndarray, inner: np.ndarray) -> bool:
-    """Whether the widths of some entries follow one of the others."""
+    """Whether the widths of some entries of rows (n, d) follow one of the others."""
     outer = np.setdiff1d(np.arange(rows.shape[1]), inner)
     if not inner.size or not outer.size:
         return False

@@ -41,5 +41,21 @@ class Work:
             What moved the rows: if it needs gradients an evaluation is of both value and gradient
             (``row_gradients``), else of the value alone (``row_evaluations``).
         """
-        unit = "row_gradients" if kernel.needs_gradient else "row_evaluations"
+        unit = _unit(kernel)
         return {f"pilot_{unit}": pilot, f"run_{unit}": self.done - pilot}
+
+    def record_checks(self, before: int, kernel: Kernel) -> dict[str, int]:
+        """Attribute of a result: evaluations by which its numbers were checked.
+
+        Parameters
+        ----------
+        before
+            What was `done` when they began.
+        kernel
+            See `record`.
+        """
+        return {f"check_{_unit(kernel)}": self.done - before}
+
+
+def _unit(kernel: Kernel) -> str:
+    return "row_gradients" if kernel.needs_gradient else "row_evaluations"

@@ -93,7 +93,7 @@ def run_tempered(
         "sampling_time": time.perf_counter() - tuned,
         **block.work.record(pilot_work, block.kernel),
     }
-    doubts = []
+    ended, run_work, doubts = time.perf_counter(), block.work.done, []
     if len(rows := at_the_end(chains)):
         doubts = tail_doubts(prepared.flat, of_prior.densities, rows, rngs.checks)
         if reference.taken == "draws":  # no pilot has come from the prior
@@ -101,6 +101,10 @@ def run_tempered(
             of_components = reference.draws_of_components(rngs.checks, N_OF_COMPONENTS)
             log_z = float(curve_of(frozen.ladder, chains).log_z[-1])
             doubts += mode_doubts(prepared, of_prior.densities, of_components, log_z, rngs.checks)
+    cost |= {
+        "checking_time": time.perf_counter() - ended,
+        **block.work.record_checks(run_work, block.kernel),
+    }
     return collect(prepared, frozen, reference, chains, settings, rngs.run, cost, doubts)
 
 

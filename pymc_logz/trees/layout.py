@@ -68,10 +68,13 @@ tried out does not.
 | ``compile_time`` | annealed, tempered, bridged | seconds of preparing and compiling the model |
 | ``tuning_time`` | annealed, tempered | seconds until everything was frozen |
 | ``sampling_time`` | annealed, tempered, bridged | seconds after that |
+| ``checking_time`` | annealed, tempered | seconds in which the numbers were checked |
 | ``pilot_row_gradients`` | annealed, tempered, tracked | value and gradient, until then |
 | ``run_row_gradients`` | annealed, tempered, tracked | after that, all chains and directions |
-| ``pilot_row_evaluations`` | annealed, tempered, tracked | in place of the two above, if the |
+| ``check_row_gradients`` | annealed, tempered | to check the numbers, after the run |
+| ``pilot_row_evaluations`` | annealed, tempered, tracked | in place of the three above, if the |
 | ``run_row_evaluations`` | | kernel needs no gradient: the value alone |
+| ``check_row_evaluations`` | annealed, tempered | |
 | ``row_evaluations`` | bridged | the value alone |
 
 What `pymc_logz.evidence` spent on one route before it took another is in ``pilot_row_gradients``.

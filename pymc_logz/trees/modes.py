@@ -162,6 +162,9 @@ def _far_hits(
     if len(draws := in_company(draws)) < FEW_DRAWS:
         return []
     far, nearest = far_rows(rows, draws, rng)
+    worth = log_mean(likelihood[far]) + np.log(far.size / len(rows)) if far.size else -np.inf
+    if worth <= log_z + np.log(HIT_MASS):
+        return []
     order = np.argsort(-likelihood[far], kind="stable")[:N_LOOKED_AT]
     order = order[np.isfinite(likelihood[far[order]] + log_prior[far[order]])]
     if not order.size:
@@ -174,7 +177,7 @@ def _far_hits(
         return []
     share = np.exp(log_mean(likelihood[apart]) - log_mean(likelihood[heavy]))
     share *= len(apart) / len(heavy)
-    mass = log_mean(likelihood[far]) + np.log(share * far.size / len(rows))
+    mass = worth + np.log(share)
     if mass <= log_z + np.log(HIT_MASS):
         return []
     what = f"{share:.0%} of the likelihood at {far.size} of {len(rows)} draws of the prior, where "

@@ -10,10 +10,10 @@ from pymc_logz.weights import pareto_khat
 FEW_DIMENSIONS = 2
 """Dimensions in which densities at draws differ by so little that a few hundred tell a tail: with
 cusps in four of them k-hat is 0.2."""
-FEW_DRAWS, MANY_DRAWS = 256, 1024
-POLE = 0.3
+FEW_DRAWS, ENOUGH_DRAWS, MANY_DRAWS = 64, 256, 1024
+POLE, POLE_OF_FEW = 0.3, 0.5
 """K-hat of these densities, which is -0.2 to -0.8 on ordinary models, and 0.4 to 0.9 where rows
-hardly come near a pole that has a fifth of Z."""
+hardly come near a pole that has a fifth of Z; of 128 draws below 0.4, and 0.6 to 1.4."""
 
 
 def tail_doubts(
@@ -70,7 +70,7 @@ def _pole_doubts(densities: Densities, rows: np.ndarray) -> list[Doubt]:
         log_prior, log_ratio = densities(rows)
         values = log_ratio, log_prior + log_ratio
     khat = float(np.min([pareto_khat(one[np.isfinite(one)]) for one in values]))
-    if not khat > POLE:
+    if not khat > (POLE if len(rows) >= ENOUGH_DRAWS else POLE_OF_FEW):
         return []
     reason = (
         f"densities at draws of the posterior have a tail with a k-hat of {khat:.2g}, as if they "

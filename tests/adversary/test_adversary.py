@@ -25,6 +25,7 @@ QUICK = [
     ("two_even_modes", "tempered"),
     ("spike_of_one_dimension", "tempered"),
     ("confounded_spreads", "sample_hais"),
+    ("spread_far_below_its_prior", "sample_hais"),
     ("cauchy_of_a_cauchy", "both_directions"),
     ("spins_that_only_turn_together", "small_settings"),
     ("labels_that_switch", "evidence"),

@@ -125,6 +125,9 @@ def test_annealing_of_a_given_ladder_costs_draws_times_temperatures(
     # no pilot: one look at the likelihood of the pilot's rows
     assert attrs["pilot_row_gradients"] == RunSettings.pilot_rows * 2
     assert isinstance(attrs["run_row_gradients"], int)
+    # tails along a line from some draws at least, in seconds of their own
+    assert attrs["check_row_gradients"] > 0
+    assert attrs["checking_time"] > 0
 
 
 def test_both_directions_and_kernels_without_gradients(model: pm.Model) -> None:

@@ -81,3 +81,33 @@ def test_a_pole_is_seen_from_afar(power: float, is_pole: bool) -> None:
     assert bool(_pole_doubts(densities, rows)) == is_pole
     # a prior with the same pole has draws there
     assert not _pole_doubts(lambda rows: densities(rows)[::-1], rows)
+
+
+@pytest.mark.parametrize(("power", "least", "most"), [(0.8, 18, 20), (0.0, 0, 0)])
+def test_a_pole_is_seen_by_few_draws(power: float, least: int, most: int) -> None:
+    """Would catch a run of 128 rows that is 5 errors off with `ok`, and one accused by chance."""
+    rng, found = make_rng("few-poles", power), 0
+
+    def densities(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return log_normal(rows[:, 0]), -power * np.log(np.abs(rows[:, 0])) - 0.1 * rows[:, 0] ** 2
+
+    for _ in range(20):
+        distance = np.sqrt(2 * rng.gamma((1 - power) / 2, size=128))
+        rows = (distance * rng.choice([-1, 1], size=128))[:, None]
+        found += bool(_pole_doubts(densities, rows))
+    assert least <= found <= most
+
+
+@pytest.mark.parametrize(("transformed", "dimension"), [(True, 0), (False, None)])
+def test_draws_that_are_all_where_a_scale_rounds_to_zero(
+    transformed: bool, dimension: int | None
+) -> None:
+    """Would catch `ok` where no line from a draw leads on, since nothing is left there."""
+    rng = make_rng("rounds")
+    log_scale = -745.0 + rng.exponential(0.5, size=(500, 1))
+
+    def densities(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        u = rows[:, 0]
+        return u, np.where(u < -745.0, -np.inf, -3 * u)
+
+    assert growing_tail(densities, log_scale, np.array([transformed]), rng) == dimension
