@@ -13,7 +13,7 @@ from pymc_logz.weights import log_mean
 
 MAX_OUTER = 6
 """Entries that are not normal, at most."""
-N_ROWS = 24
+N_ROWS = 8
 """Rows of the run whose density others are compared with."""
 BELOW = 10.0
 """Nats below the highest of these down to which another place may be a peak."""
@@ -66,13 +66,12 @@ def peak_doubts(
             continue
         around = Elliptical(peak.outer, WIDER * peak.factor, DF)
         places = around(rng, N_PLACES)
-        inner = np.tile(peak.inner, (N_PLACES, 1))
-        found = parts.modes(places, inner, scale_of(peak.precision)).log_marginal
         apart = far_rows(places, seen, rng)[0]
-        log_mass = (
-            log_mean((found - around.log_density_of(places))[apart]) if apart.size else -np.inf
-        )
-        log_mass += np.log(max(apart.size, 1) / N_PLACES)
+        if not apart.size:
+            continue
+        places, inner = places[apart], np.tile(peak.inner, (apart.size, 1))
+        found = parts.modes(places, inner, scale_of(peak.precision)).log_marginal
+        log_mass = log_mean(found - around.log_density_of(places)) + np.log(apart.size / N_PLACES)
         if log_mass > log_z + np.log(LEAST_MASS):
             reason = (
                 f"a row that climbed from the prior ended in a peak with about "
