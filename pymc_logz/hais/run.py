@@ -94,17 +94,14 @@ def run_hais(
                 planned, settings, directions.forward, target_rows, rngs.run, progress
             )
         add_rows(directions, planned, settings, target_rows, rngs.run, progress)
+    ended, run_work = time.perf_counter(), block.work.done
+    doubts = doubts_of_run(prepared, block, planned, directions, rngs.checks)
     cost = {
         "compile_time": compiled - started,
         "tuning_time": tuned - compiled,
-        "sampling_time": time.perf_counter() - tuned,
-        **block.work.record(pilot_work, block.kernel),
-    }
-    ended, run_work = time.perf_counter(), block.work.done
-    doubts = doubts_of_run(prepared, block, planned, directions, rngs.checks)
-    cost |= {
+        "sampling_time": ended - tuned,
         "checking_time": time.perf_counter() - ended,
-        **block.work.record_checks(run_work, block.kernel),
+        **block.work.record(pilot_work, block.kernel, run_work),
     }
     return collect(prepared, planned, directions, settings, rngs.run, cost, doubts)
 

@@ -72,11 +72,12 @@ def edge_doubts(
         What counts.
     """
     parts = _parts(prepared, block)
-    if parts is None or (parts.outer.size == 1 and not is_centred_hierarchy(prepared.flat)):
+    if parts is None:
         return []
     seen, inner = rows[:, parts.outer], rows[:, parts.inner]
+    edges = np.quantile(seen, [look.edge, 1 - look.edge], axis=0)
     for places, weight in _explored(parts, seen, inner, rng):
-        beyond, edges = _beyond(places, seen, look)
+        beyond = np.concatenate([places < edges[0], places > edges[1]], axis=1).T.astype(float)
         share = beyond @ weight
         error = np.sqrt((beyond - share[:, None]) ** 2 @ weight**2)
         enough = 1 / (weight**2).sum() >= LEAST_PLACES
@@ -86,33 +87,27 @@ def edge_doubts(
     worst = int(np.argmax(over))
     if not enough or not over[worst]:
         return []
-    name, side = prepared.flat.owners[parts.outer[worst // 2]], ("below", "above")[worst % 2]
+    side, entry = divmod(worst, parts.outer.size)
+    name = prepared.flat.owners[parts.outer[entry]]
     reason = (
-        f"about {over[worst]:.0%} of the posterior has {name} {side} "
-        f"{edges[worst]:.3g} (as it moves: a spread by its log), by Laplace's method for the "
+        f"about {over[worst]:.0%} of the posterior has {name} {('below', 'above')[side]} "
+        f"{edges[side, entry]:.3g} (as it moves: a spread by its log), by Laplace's method for the "
         f"normal variables, where {look.edge:.0%} of the rows are"
     )
     return [Doubt("lagging_rows", reason)]
 
 
-def _beyond(places: np.ndarray, seen: np.ndarray, look: Look) -> tuple[np.ndarray, np.ndarray]:
-    """Which places (k, m) are below and above the edges of rows (n, m), and these, (2m, k), (2m,).
-
-    Two of an entry follow each other.
-    """
-    low, high = np.quantile(seen, [look.edge, 1 - look.edge], axis=0)
-    beyond = np.stack([places < low, places > high], axis=-1).reshape(len(places), -1).T
-    return beyond.astype(float), np.stack([low, high], axis=-1).ravel()
-
-
 def _parts(prepared: Prepared, block: Block) -> Conditionals | None:
-    """Normal entries and the others, if there are some of the one and few of the other kind."""
+    """Normal entries and the others, if there are some of the one and few of the other kind.
+
+    One other entry is taken if the spread of a normal one depends on it.
+    """
     parts = Conditionals.of_normal_entries(prepared.flat, block)
     if parts is None:
         return None
-    few = 1 <= parts.outer.size <= MAX_OUTER
-    some = 0 < parts.inner.size <= MAX_INNER
-    return parts if few and some else None
+    some = parts.outer.size > 1 or is_centred_hierarchy(prepared.flat)
+    few = parts.outer.size <= MAX_OUTER and 0 < parts.inner.size <= MAX_INNER
+    return parts if some and few else None
 
 
 def _explored(

@@ -292,7 +292,8 @@ def look(
 
     There is no such pilot where the reference was given. Rows of a funnel are evened out, unless
     ``even`` is false. The pilot has ``more`` times the rows of a portion, or as many as
-    `MORE_ROWS` where no fit to fewer rows covers them, or they needed steps of very uneven length.
+    `MORE_ROWS` where no fit to fewer rows covers them, they needed steps of very uneven length, or
+    the curvature at the mode is asked for.
     """
     asked = settings.reference_asked
     # one mode is more easily wrong than what is fitted to rows

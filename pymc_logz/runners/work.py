@@ -30,7 +30,7 @@ class Work:
         with self._lock:
             self._done += n_evaluations
 
-    def record(self, pilot: int, kernel: Kernel) -> dict[str, int]:
+    def record(self, pilot: int, kernel: Kernel, run: int | None = None) -> dict[str, int]:
         """Attributes of a result: evaluations until everything was frozen, and those since then.
 
         Parameters
@@ -40,22 +40,11 @@ class Work:
         kernel
             What moved the rows: if it needs gradients an evaluation is of both value and gradient
             (``row_gradients``), else of the value alone (``row_evaluations``).
+        run
+            What was `done` at the end of the run, if its numbers were checked after that.
         """
-        unit = _unit(kernel)
-        return {f"pilot_{unit}": pilot, f"run_{unit}": self.done - pilot}
-
-    def record_checks(self, before: int, kernel: Kernel) -> dict[str, int]:
-        """Attribute of a result: evaluations by which its numbers were checked.
-
-        Parameters
-        ----------
-        before
-            What was `done` when they began.
-        kernel
-            See `record`.
-        """
-        return {f"check_{_unit(kernel)}": self.done - before}
-
-
-def _unit(kernel: Kernel) -> str:
-    return "row_gradients" if kernel.needs_gradient else "row_evaluations"
+        unit = "row_gradients" if kernel.needs_gradient else "row_evaluations"
+        if run is None:
+            return {f"pilot_{unit}": pilot, f"run_{unit}": self.done - pilot}
+        checks = {f"check_{unit}": self.done - run}
+        return {f"pilot_{unit}": pilot, f"run_{unit}": run - pilot, **checks}

@@ -87,13 +87,8 @@ def run_tempered(
         frozen = warmed_once(warmed, block, plan, settings, rngs.pilot, compile_kwargs, prepared)
         tuned, pilot_work = time.perf_counter(), block.work.done
         chains = run_chains(frozen, settings, rngs.run, progress)
-    cost = {
-        "compile_time": compiled - started + frozen.compile_time,
-        "tuning_time": tuned - compiled - frozen.compile_time,
-        "sampling_time": time.perf_counter() - tuned,
-        **block.work.record(pilot_work, block.kernel),
-    }
-    ended, run_work, doubts = time.perf_counter(), block.work.done, []
+    ended, run_work = time.perf_counter(), block.work.done
+    doubts = []
     if len(rows := at_the_end(chains)):
         doubts = tail_doubts(prepared.flat, of_prior.densities, rows, rngs.checks)
         if reference.taken == "draws":  # no pilot has come from the prior
@@ -101,9 +96,12 @@ def run_tempered(
             of_components = reference.draws_of_components(rngs.checks, N_OF_COMPONENTS)
             log_z = float(curve_of(frozen.ladder, chains).log_z[-1])
             doubts += mode_doubts(prepared, of_prior.densities, of_components, log_z, rngs.checks)
-    cost |= {
+    cost = {
+        "compile_time": compiled - started + frozen.compile_time,
+        "tuning_time": tuned - compiled - frozen.compile_time,
+        "sampling_time": ended - tuned,
         "checking_time": time.perf_counter() - ended,
-        **block.work.record_checks(run_work, block.kernel),
+        **block.work.record(pilot_work, block.kernel, run_work),
     }
     return collect(prepared, frozen, reference, chains, settings, rngs.run, cost, doubts)
 

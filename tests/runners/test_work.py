@@ -155,6 +155,7 @@ def test_tempering_counts_climb_warm_up_and_draws(model: pm.Model) -> None:
     extra = attrs["run_row_gradients"] - 2 * 6 * (m * (3 + 1 + 2) + 2)
     assert extra in range(0, 2 * 6 * 3 + 1, 6)
     assert attrs["pilot_row_gradients"] > RunSettings.pilot_rows
+    assert attrs["check_row_gradients"] > 0
 
 
 def test_a_bridge_counts_rows(model: pm.Model) -> None:
