@@ -83,6 +83,27 @@ def test_a_run_with_weights_keeps_its_own_estimate(
     xr.testing.assert_equal(alone["evidence"].to_dataset(), plain["evidence"].to_dataset())
 
 
+def test_doubts_of_a_run_stay_when_it_is_read_again(energy: energies.Energy) -> None:
+    """Would catch a status that is made of the weights alone: `ok` where the run had a doubt."""
+    tree = lz.sample_hais(model=energy.model, draws=64, **SETTINGS)
+    group = tree["evidence"].to_dataset()
+    group["status"] = ("estimator", ["missed_mode"])
+    reasons = {"doubts": "there is another one", "error_factor": 1.15, "reference_mcse": 0.3}
+    group = group.assign_attrs(reasons)
+    tree["evidence"] = xr.DataTree(group)
+    xr.testing.assert_identical(lz.evidence(tree)["evidence"].to_dataset(), group)
+    part = tree.copy()
+    rows = tree["weighted_posterior"].to_dataset().isel(chain=[0])
+    part["weighted_posterior"] = xr.DataTree(rows)
+    with pytest.warns(lz.EvidenceWarning, match="there is another one"):
+        found = lz.evidence(part)["evidence"].to_dataset().squeeze("estimator")
+    assert found["status"] == "missed_mode"
+    assert found.attrs["doubts"] == "there is another one"
+    own = lz.estimators.importance_log_z(rows["log_weight"].to_numpy())
+    assert float(found["log_z"]) == own.log_z
+    assert float(found["mcse"]) == pytest.approx(np.hypot(1.15 * own.mcse, 0.3))
+
+
 def test_estimates_that_disagree_are_reported(
     annealed: xr.DataTree, energy: energies.Energy
 ) -> None:

@@ -13,6 +13,7 @@ from pymc_logz.choosing.another_route import with_another_route
 from pymc_logz.choosing.second_opinion import with_second_opinion
 from pymc_logz.choosing.shared import How, chosen_by, spent_on
 from pymc_logz.estimators import importance_log_z
+from pymc_logz.hais.evidence import of_weights
 from pymc_logz.hais.sampling import sample_hais
 from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.discrete import discrete_names
@@ -24,7 +25,6 @@ from pymc_logz.tempered.evidence import of_levels
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.kinds import (
     EXACT,
-    HAIS,
     HAIS_BOTH,
     LEVELS,
     LOG_WEIGHTS,
@@ -33,7 +33,7 @@ from pymc_logz.trees.kinds import (
     kind_of,
     material_of,
 )
-from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, with_evidence
+from pymc_logz.trees.layout import ESTIMATOR
 from pymc_logz.trees.readers import log_weights
 
 LEAST_CHAINS = 2
@@ -243,19 +243,6 @@ def _constrained(model: pm.Model, how: How, kwargs: Mapping[str, Any]) -> xr.Dat
     return chosen_by(bridge_sampling(tree, model, **how._asdict()), "manifold_bridge", reason)
 
 
-def _of_weights(tree: xr.DataTree, _: Any) -> xr.DataTree:
-    """The tree with log Z from the log weights that it holds."""
-    estimate = importance_log_z(log_weights(tree), method="hais")
-    return with_evidence(tree, evidence_dataset([estimate], _attributes(tree)))
-
-
-def _attributes(tree: xr.DataTree) -> dict[str, Any]:
-    """What a run noted beside its log Z, such as the share of the prior that counts."""
-    if kind_of(tree) != HAIS or "evidence" not in tree.children:
-        return {}
-    return {str(name): value for name, value in tree["evidence"].attrs.items()}
-
-
 def _as_stored(tree: xr.DataTree, _: Any) -> xr.DataTree:
     """The tree itself, if it has an evidence, and that of the rows that it holds.
 
@@ -276,5 +263,5 @@ def _as_stored(tree: xr.DataTree, _: Any) -> xr.DataTree:
     return tree
 
 
-_OF_MATERIAL = {LOG_WEIGHTS: _of_weights, LEVELS: of_levels}
+_OF_MATERIAL = {LOG_WEIGHTS: lambda tree, _: of_weights(tree), LEVELS: of_levels}
 """How log Z is made of what a run left, by `pymc_logz.trees.kinds.Kind.material`."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pymc_logz.estimators import LogZEstimate, bar_log_z, importance_log_z, reverse_log_z
-from pymc_logz.pilot.reference import Reference, with_error
+from pymc_logz.pilot.reference import Reference
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH
 
@@ -30,7 +30,13 @@ class Directions:
 def forward_estimate(directions: Directions) -> LogZEstimate:
     """Log Z from all forward rows."""
     log_weight = np.concatenate([run.log_weight for run in directions.forward])
-    return with_error(importance_log_z(log_weight, method="hais"), directions.reference)
+    estimate, reference = importance_log_z(log_weight, method="hais"), directions.reference
+    return with_error(estimate, reference.error_factor, reference.mcse)
+
+
+def with_error(estimate: LogZEstimate, factor: float, reference_mcse: float) -> LogZEstimate:
+    """The estimate with a factor in its error, and that of the reference's own constant."""
+    return replace(estimate, mcse=float(np.hypot(factor * estimate.mcse, reference_mcse)))
 
 
 def estimates_of(directions: Directions) -> list[LogZEstimate]:
@@ -43,7 +49,8 @@ def estimates_of(directions: Directions) -> list[LogZEstimate]:
         for runs in (directions.forward, directions.reverse)
     ]
     found = (reverse_log_z(weights[1]), bar_log_z(*weights))
-    reverse, bar = (with_error(one, directions.reference) for one in found)
+    factor, reference_mcse = directions.reference.error_factor, directions.reference.mcse
+    reverse, bar = (with_error(one, factor, reference_mcse) for one in found)
     if directions.exact_starts:
         if reverse.status == "ok":
             reverse = replace(reverse, status="upper_end")

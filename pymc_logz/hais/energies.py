@@ -121,7 +121,9 @@ def collect_energy(
     estimates = estimates_of(directions)
     warn_of_estimates(estimates, runs, [])
     attrs = RunRecord(block.compiled, block.path.batching, 1.0, cost).attrs(
-        n_temperatures=n_temperatures or plan.n_temperatures, **planned.reference.record()
+        n_temperatures=n_temperatures or plan.n_temperatures,
+        **planned.reference.record(),
+        **planned.reference.record_of_errors(),
     )
     values = energy.named(np.concatenate([run.position for run in runs]))
     chosen = resampled(np.concatenate([run.log_weight for run in runs]), rng, shuffled=True)

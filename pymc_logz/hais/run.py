@@ -296,6 +296,7 @@ def collect(
     attrs = RunRecord(block.compiled, block.path.batching, share, cost).attrs(
         n_temperatures=plan.n_temperatures,
         **planned.reference.record(),
+        **planned.reference.record_of_errors(),
         **prepared.record(),
         **noted(doubts),
     )

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from pymc_logz.errors import ModelError, says_if_interrupted, warn
-from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.graphs.kept import settings_key
 from pymc_logz.kernels.walls import outside, walls_of
@@ -32,6 +31,11 @@ PRIOR_SHARE_OF_SEVERAL = 0.1
 PRIOR_SHARE_OF_FUNNELS = 0.15
 """The same where rows move in a funnel's coordinates: its narrow end, to which few rows of a pilot
 get, is the prior's own."""
+SEVERAL_ERROR = 1.15
+"""Factor in the error of weights from several components: a run sees some of the rows that such
+places bring, and has too low a log Z beside too small an error if it sees none."""
+ERROR_FACTOR, REFERENCE_MCSE = "error_factor", "reference_mcse"
+"""Attributes of a result: what its error has beside that of its weights."""
 INFLATION = 1.2
 """Factor in a component's covariance: too narrow costs more than too wide."""
 MAX_SHARE_ERROR = 0.01
@@ -102,6 +106,16 @@ class Reference:
         evened = draw if self.funnel is None else evened_draws(draw, self.funnel)
         return replace(self, mixture=self.mixture and replace(self.mixture, sample_prior=evened))
 
+    @property
+    def error_factor(self) -> float:
+        """Factor in the error of weights of rows that start from it."""
+        several = self.mixture is not None and len(self.mixture.components) > 1
+        return SEVERAL_ERROR if several else 1.0
+
+    def record_of_errors(self) -> dict[str, float]:
+        """For the attributes of a result that is made of weights: what their error lacks."""
+        return {ERROR_FACTOR: self.error_factor, REFERENCE_MCSE: self.mcse}
+
     def record(self) -> dict[str, str]:
         """For the attributes of a result."""
         return {"reference": self.taken, "reference_reason": self.reason}
@@ -116,11 +130,6 @@ def evened_draws(
 ) -> Callable[[np.random.Generator, int], np.ndarray]:
     """Draws that are evened out."""
     return lambda rng, n: funnel.evened(draw(rng, n))
-
-
-def with_error(estimate: LogZEstimate, reference: Reference) -> LogZEstimate:
-    """The estimate with the error of the reference's own constant."""
-    return replace(estimate, mcse=float(np.hypot(estimate.mcse, reference.mcse)))
 
 
 def with_prior(

@@ -19,7 +19,14 @@ from pymc_logz.estimators import (
 from pymc_logz.estimators.agreement import joint_covariance
 from pymc_logz.tempered.diagnostics import level_mixing, walker_doubts
 from pymc_logz.trees.comparison import evidence_of
-from pymc_logz.trees.doubts import DOUBTS, STATUSES, Doubt, doubted, noted, warn_of_doubts
+from pymc_logz.trees.doubts import (
+    STATUSES,
+    Doubt,
+    doubted,
+    noted,
+    stored_doubts,
+    warn_of_doubts,
+)
 from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, with_evidence
 from pymc_logz.trees.readers import draws_of_group, stored_draws, tempering_of
 
@@ -69,7 +76,7 @@ def of_levels(tree: xr.DataTree, methods: str | Sequence[str] | None) -> xr.Data
     if estimate is not None:  # of a step method's statistics, or of a part of a run
         doubts = walker_doubts(level_mixing(draws)[1])
         if "evidence" in tree.children and "status" in tree["evidence"]:
-            doubts += stored_doubts(tree["evidence"].to_dataset())
+            doubts += stored_doubts(tree["evidence"].to_dataset(), OF_DRAWS)
         warn_of_doubts(doubts)
         group = evidence_dataset(doubted([estimate], doubts), {**attrs, **noted(doubts)})
         tree = with_evidence(tree, group)
@@ -107,7 +114,7 @@ def tempered_evidence(tree: xr.DataTree, methods: str | Sequence[str]) -> xr.Dat
     recommended = str(np.asarray(stored[ESTIMATOR])[0])
     curves = [METHODS[name](draws) for name in check_methods(methods, recommended)]
     departing, seen = departing_methods(curves)
-    doubts = stored_doubts(stored)
+    doubts = stored_doubts(stored, OF_DRAWS)
     told = _told([curve.estimate for curve in curves], departing)
     dataset = evidence_dataset(doubted(told, doubts), {})
     dataset.attrs = {**stored.attrs, **noted([*doubts, *seen])}
@@ -143,12 +150,6 @@ def _covariance(curves: Sequence[LogZCurve]) -> np.ndarray:
         chosen = [curve for curve in curves if curve.usable]
         covariance[np.ix_(usable, usable)] = joint_covariance(chosen)
     return covariance
-
-
-def stored_doubts(stored: xr.Dataset) -> list[Doubt]:
-    """What the run itself found against its draws, which every method has to hear."""
-    status = str(np.asarray(stored["status"])[0])
-    return [Doubt(status, str(stored.attrs.get(DOUBTS, "")))] if status in OF_DRAWS else []
 
 
 def departing_methods(curves: Sequence[LogZCurve]) -> tuple[tuple[str, ...], list[Doubt]]:

@@ -18,7 +18,7 @@ from pymc_logz.pilot.frozen import walk as pilot_walk
 from pymc_logz.pilot.keeping import kept
 from pymc_logz.pilot.learned import islands_log_z, too_far
 from pymc_logz.pilot.planning import block_for, look
-from pymc_logz.pilot.reference import Reference, with_error
+from pymc_logz.pilot.reference import Reference
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import finished
@@ -244,7 +244,7 @@ def collect(
     doubts = [*doubts, *walker_doubts(tempering["rhat"].to_numpy())]
     warn_of_doubts(doubts)
     doubts = [*doubts, *prior_doubts(prepared.prior_doubt)]  # of which the check has warned
-    estimates = doubted([with_error(curve.estimate, reference)], doubts)
+    estimates = doubted([curve.estimate.less(0.0, reference.mcse)], doubts)
     block, share = frozen.block, prepared.prior.finite_share
     attrs = RunRecord(block.compiled, block.path.batching, share, cost).attrs(
         n_levels=ladder.n_levels,

@@ -74,6 +74,12 @@ def noted(
     return {DOUBTS: "; ".join(reasons)} if reasons else {}
 
 
+def stored_doubts(stored: xr.Dataset, statuses: Collection[str] = STATUSES) -> list[Doubt]:
+    """What a group ``evidence`` has against its first estimate, if that is one of the statuses."""
+    status = str(np.asarray(stored["status"])[0])
+    return [Doubt(status, str(stored.attrs.get(DOUBTS, "")))] if status in statuses else []
+
+
 def warn_of_doubts(doubts: Collection[Doubt]) -> None:
     """One warning for each."""
     for doubt in doubts:
