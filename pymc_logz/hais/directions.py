@@ -35,8 +35,15 @@ def forward_estimate(directions: Directions) -> LogZEstimate:
 
 
 def with_error(estimate: LogZEstimate, factor: float, reference_mcse: float) -> LogZEstimate:
-    """The estimate with a factor in its error, and that of the reference's own constant."""
-    return replace(estimate, mcse=float(np.hypot(factor * estimate.mcse, reference_mcse)))
+    """The estimate with a factor in its error, and that of the reference's own constant.
+
+    Of n rows that are not all alike none may have come to where a share of 1 / n of the reference
+    has hardly any weight, or none, so the error is that at least.
+    """
+    n_rows = estimate.details.get("n_rows", np.inf)
+    unseen = 1 / n_rows if estimate.mcse > 0 else 0.0
+    mcse = np.hypot(max(factor * estimate.mcse, unseen), reference_mcse)
+    return replace(estimate, mcse=float(mcse))
 
 
 def estimates_of(directions: Directions) -> list[LogZEstimate]:

@@ -1,6 +1,6 @@
 """Whether rows stop short of mass next to them, as Laplace's method finds it there."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,17 +30,21 @@ N_CENTRES, KERNEL = 48, 0.5
 ERRORS, SURE = 3.0, 2.0
 """Errors by which Laplace's method may have more beyond an edge, and within which there is so
 little that further rounds are needless."""
-LEAST_PLACES = 10
-"""Of weight, from which on they tell a share."""
 
 
 class Look(NamedTuple):
     """What counts as stopping short."""
 
-    edge: float = 0.05
+    edge: float
     """Share of the rows beyond an edge."""
-    more: float = 0.1
+    more: float
     """Share of the posterior by which Laplace's method may have more there."""
+    n_places: int = 10
+    """Settings of weight, from which on they tell a share."""
+
+
+LOOKS = Look(edge=0.05, more=0.1), Look(edge=0.01, more=0.06, n_places=30)
+"""The second has fewer rows and more settings to tell by: it sees where a twentieth is missing."""
 
 
 def edge_doubts(
@@ -48,7 +52,7 @@ def edge_doubts(
     block: Block,
     rows: np.ndarray,
     rng: np.random.Generator,
-    look: Look = Look(),  # noqa: B008
+    looks: Sequence[Look] = LOOKS,
 ) -> list[Doubt]:
     """Whether the density goes on beyond the outermost rows, where hardly any row got to.
 
@@ -68,33 +72,48 @@ def edge_doubts(
         Draws of the posterior as the run has it, shape (n, d).
     rng
         Generator of the settings that are looked at.
-    look
-        What counts.
+    looks
+        What counts, the first of them as to whether further rounds are needed too.
     """
     parts = _parts(prepared, block)
     if parts is None:
         return []
     seen, inner = rows[:, parts.outer], rows[:, parts.inner]
-    edges = np.quantile(seen, [look.edge, 1 - look.edge], axis=0)
     for places, weight in _explored(parts, seen, inner, rng):
-        beyond = np.concatenate([places < edges[0], places > edges[1]], axis=1).T.astype(float)
-        share = beyond @ weight
-        error = np.sqrt((beyond - share[:, None]) ** 2 @ weight**2)
-        enough = 1 / (weight**2).sum() >= LEAST_PLACES
-        if enough and np.all(share + SURE * error < look.edge + look.more):
+        share, error = _beyond(places, weight, _edges(seen, looks[0]))
+        n_effective, most = 1 / (weight**2).sum(), looks[0].edge + looks[0].more
+        if n_effective >= looks[0].n_places and np.all(share + SURE * error < most):
             return []
-    over = np.where(share - look.edge > np.maximum(look.more, ERRORS * error), share, 0.0)
-    worst = int(np.argmax(over))
-    if not enough or not over[worst]:
-        return []
-    side, entry = divmod(worst, parts.outer.size)
-    name = prepared.flat.owners[parts.outer[entry]]
-    reason = (
-        f"about {over[worst]:.0%} of the posterior has {name} {('below', 'above')[side]} "
-        f"{edges[side, entry]:.3g} (as it moves: a spread by its log), by Laplace's method for the "
-        f"normal variables, where {look.edge:.0%} of the rows are"
-    )
-    return [Doubt("lagging_rows", reason)]
+    for look in looks:
+        edges = _edges(seen, look)
+        share, error = _beyond(places, weight, edges)
+        over = np.where(share - look.edge > np.maximum(look.more, ERRORS * error), share, 0.0)
+        worst = int(np.argmax(over))
+        if not over[worst] or n_effective < look.n_places:
+            continue
+        side, entry = divmod(worst, parts.outer.size)
+        name = prepared.flat.owners[parts.outer[entry]]
+        reason = (
+            f"about {over[worst]:.0%} of the posterior has {name} {('below', 'above')[side]} "
+            f"{edges[side, entry]:.3g} (as it moves: a spread by its log), by Laplace's method for "
+            f"the normal variables, where {look.edge:.0%} of the rows are"
+        )
+        return [Doubt("lagging_rows", reason)]
+    return []
+
+
+def _edges(seen: np.ndarray, look: Look) -> np.ndarray:
+    """Lower and upper edge of each entry of rows (n, m), shape (2, m)."""
+    return np.quantile(seen, [look.edge, 1 - look.edge], axis=0)
+
+
+def _beyond(
+    places: np.ndarray, weight: np.ndarray, edges: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Share of the weight of settings (k, m) beyond each of the edges (2, m), and its error."""
+    beyond = np.concatenate([places < edges[0], places > edges[1]], axis=1).T.astype(float)
+    share = beyond @ weight
+    return share, np.sqrt((beyond - share[:, None]) ** 2 @ weight**2)
 
 
 def _parts(prepared: Prepared, block: Block) -> Conditionals | None:

@@ -18,7 +18,7 @@ or on average, from which on rows are those of a funnel: up to 0.19 and 0.08 in 
 not centred, 0.18 and 0.10 at least in eight schools that are."""
 MAX_DRAWS = 2048
 """Draws that the edge is read from."""
-LOOK = Look(edge=0.02, more=0.05)
+LOOKS = (Look(edge=0.02, more=0.05),)
 """Of many draws, unlike a few hundred rows with weights, and a bridge has nothing else to tell."""
 
 
@@ -51,7 +51,7 @@ def neck_doubts(
         return []
     block = block_for(prepared, RunSettings(reference="prior"), compile_kwargs)
     chosen = rows[rng.permutation(len(rows))[:MAX_DRAWS]]
-    found = edge_doubts(prepared, block, chosen, rng, LOOK)
+    found = edge_doubts(prepared, block, chosen, rng, LOOKS)
     return [Doubt("uncovered", one.reason) for one in found]
 
 
