@@ -70,10 +70,15 @@ def make_panels(
     return drawing, collection, list(collection.viz["plot"].to_numpy())
 
 
-def level_axis(drawing: Any, panel: Any, n_levels: int) -> None:
-    """An axis of levels, which are whole numbers."""
+def level_ticks(n_levels: int) -> tuple[np.ndarray, list[str]]:
+    """Places and labels of an axis of levels, which are whole numbers."""
     ticks = np.arange(0, n_levels, -(-n_levels // 8))
-    drawing.xticks(ticks, [str(tick) for tick in ticks], panel)
+    return ticks, [str(tick) for tick in ticks]
+
+
+def level_axis(drawing: Any, panel: Any, n_levels: int) -> None:
+    """A horizontal axis of levels."""
+    drawing.xticks(*level_ticks(n_levels), panel)
     drawing.xlabel("level", panel)
 
 

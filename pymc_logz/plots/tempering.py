@@ -8,7 +8,7 @@ from arviz_plots import PlotCollection
 from scipy.special import softmax
 
 from pymc_logz.estimators import TemperedDraws, rts_log_z
-from pymc_logz.plots.panels import BLUE, GREY, color, level_axis, make_panels
+from pymc_logz.plots.panels import BLUE, GREY, color, level_axis, level_ticks, make_panels
 from pymc_logz.tempered.diagnostics import rejection_rates, round_trips
 from pymc_logz.trees.readers import draws_of_group, tempering_of
 
@@ -79,6 +79,7 @@ def _draw_levels(drawing: Any, panel: Any, draws: TemperedDraws) -> None:
     for k, walker in enumerate(np.unique(chosen)):
         trace = draws.level[walker, :TRACE_LENGTH]
         drawing.line(np.arange(trace.size), trace, panel, color=color(k), alpha=0.8)
+    drawing.yticks(*level_ticks(draws.n_levels), panel)
     drawing.xlabel("iteration", panel)
     drawing.ylabel("level", panel)
     drawing.title("Level of some walkers", panel)

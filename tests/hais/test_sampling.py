@@ -244,6 +244,23 @@ def test_degenerate_run_reports_no_number() -> None:
     assert np.isfinite(tree["weighted_posterior"]["log_weight"]).all()
 
 
+def test_an_error_is_not_smaller_than_what_no_row_may_have_seen() -> None:
+    """Catches 100 rows of weight 1, none of which came to the hundredth where it is 0: |z| 20."""
+    with pm.Model() as model:
+        rate = pm.Gamma("rate", 0.01, 2.0)
+        pm.Poisson("y", rate, observed=0)
+    settings = {"draws": 25, "chains": 4, "betas": 30, "tune": 8, "model": model, "cores": 1}
+    found = []
+    for seed in range(2, 8):
+        tree = models.quick(**settings, random_seed=seed)
+        found.append(tree["evidence"].to_dataset().squeeze("estimator"))
+    log_z, mcse = (np.array([float(one[name]) for one in found]) for name in ("log_z", "mcse"))
+    assert np.all(mcse >= 1 / 100)
+    own = lz.estimators.importance_log_z(tree["weighted_posterior"]["log_weight"].to_numpy())
+    assert mcse[-1] == max(own.mcse, 1 / 100)
+    assert np.all(np.abs(log_z + 0.01 * np.log(1.5)) < 4 * mcse)
+
+
 def test_rows_outside_the_support_raise_no_warning_of_numpy() -> None:
     """Would catch NumPy warnings for a log ratio of -inf, which is legal."""
     with pm.Model() as model:

@@ -8,7 +8,7 @@ from support.checks import make_rng
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.models.normal_parts import is_centred_hierarchy
 from pymc_logz.models.preparation import prepare
-from pymc_logz.pilot.edges import edge_doubts
+from pymc_logz.pilot.edges import LOOKS, Look, edge_doubts
 from pymc_logz.pilot.planning import block_for
 
 N_EFFECTS = 9
@@ -29,11 +29,22 @@ def draws_of_the_funnel(n: int, rng: np.random.Generator) -> np.ndarray:
     return np.column_stack([v, np.exp(v)[:, None] * rng.standard_normal((n, N_EFFECTS))])
 
 
-@pytest.mark.parametrize(("least", "is_short"), [(-np.inf, False), (-0.5, True)])
-def test_a_neck_that_one_spread_leads_to(least: float, is_short: bool) -> None:
+@pytest.mark.parametrize(
+    ("least", "looks", "is_short"),
+    [
+        (-np.inf, LOOKS, False),
+        (-0.5, LOOKS, True),
+        (-np.inf, LOOKS[1:], False),
+        (-2.2, LOOKS[1:], True),
+    ],
+)
+def test_a_neck_that_one_spread_leads_to(
+    least: float, looks: tuple[Look, ...], is_short: bool
+) -> None:
     """Catches rows without the neck that pass where the spread is alone: 1 nat off with ok.
 
-    Rows that have all of it are told by the first look, and cost no more.
+    Rows that have all of it are told by the first look, and cost no more. The second one tells
+    those that lack a tenth.
     """
     rng = make_rng("neck", least)
     prepared = prepare(neals_funnel(), rng)
@@ -41,11 +52,11 @@ def test_a_neck_that_one_spread_leads_to(least: float, is_short: bool) -> None:
     rows = draws_of_the_funnel(4000, rng)
     rows = rows[rows[:, 0] > least][:1024]
     before = block.work.done
-    found = edge_doubts(prepared, block, rows, rng)
+    found = edge_doubts(prepared, block, rows, rng, looks)
     assert [one.status for one in found] == ["lagging_rows"] * is_short
     if is_short:
-        assert "has v below -0." in found[0].reason
-    else:
+        assert "of the posterior has v below -" in found[0].reason
+    elif looks is LOOKS:
         assert block.work.done - before < 10_000
 
 
