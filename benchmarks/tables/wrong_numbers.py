@@ -33,7 +33,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", choices=[[], *CASES], metavar="name")
     parser.add_argument("--routes", nargs="+", choices=[*ROUTES], default=[*ROUTES])
-    parser.add_argument("--seeds", type=int, help="at most so many seeds of each route")
+    parser.add_argument("--seeds", type=int, help="of each route; else as many as it has")
     parser.add_argument("--part", default="0/1", help="which of how many parts of the models")
     parser.add_argument("--results", type=Path, help="file of JSON lines to continue")
     parser.add_argument("--page", action="store_true", help=f"write the tables into {PAGE.name}")

@@ -349,7 +349,7 @@ def searched(
     cases, routes
         Which of them.
     seeds
-        At most so many seeds of each route.
+        Of each route; None for as many as it has, the fewer the dearer it is.
     done
         Case, route and seed of calls to leave out.
     """
@@ -358,7 +358,7 @@ def searched(
             (one, seed)
             for one in routes.values()
             if one.takes(case)
-            for seed in range(one.seeds if seeds is None else min(seeds, one.seeds))
+            for seed in range(one.seeds if seeds is None else seeds)
             if (case.name, one.name, seed) not in done
         ]
         if calls:
