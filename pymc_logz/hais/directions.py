@@ -34,7 +34,9 @@ def forward_estimate(directions: Directions) -> LogZEstimate:
     return with_error(estimate, reference.error_factor, reference.mcse)
 
 
-def with_error(estimate: LogZEstimate, factor: float, reference_mcse: float) -> LogZEstimate:
+def with_error(
+    estimate: LogZEstimate, factor: float = 1.0, reference_mcse: float = 0.0
+) -> LogZEstimate:
     """The estimate with a factor in its error, and that of the reference's own constant.
 
     Of n rows that are not all alike none may have come to where a share of 1 / n of the reference

@@ -20,7 +20,7 @@ def of_weights(tree: xr.DataTree) -> xr.DataTree:
     """
     estimate = importance_log_z(log_weights(tree), method="hais")
     if kind_of(tree) != HAIS or "evidence" not in tree.children:
-        return with_evidence(tree, evidence_dataset([estimate], {}))
+        return with_evidence(tree, evidence_dataset([with_error(estimate)], {}))
     stored = tree["evidence"].to_dataset()
     if estimate.method in stored[ESTIMATOR]:
         of_run = stored.sel({ESTIMATOR: [estimate.method]})
