@@ -164,7 +164,6 @@ def test_a_restricted_prior_has_its_true_constant(monkeypatch: pytest.MonkeyPatc
     assert reference.mixture is not None
     assert abs(reference.mixture.log_prior_mass - np.log(0.5)) < 4 * reference.mcse
     assert 0 < reference.mcse < models.log_z_of(tree)[1]
-    monkeypatch.setattr("pymc_logz.pilot.reference.with_error", lambda estimate, _: estimate)
     monkeypatch.setattr(learned, "MAX_SHARE_ERROR", 0.0)
     monkeypatch.setattr("pymc_logz.pilot.planning.learned_reference", learned_reference)
     unsure = models.quick(model)
