@@ -207,7 +207,7 @@ def test_intervals_cover(layout: str) -> None:
     """Catches an error for independent draws, or of one method for that of another."""
     maker, settings = LAYOUTS[layout]
     betas = ladder(5)
-    replicates = replicates_of(maker, 120, betas=betas, **settings)
+    replicates = replicates_of(maker, 60, betas=betas, **settings)
     for name, estimates in replicates.items():
         z = z_scores(name, estimates, betas)
         try:
