@@ -78,6 +78,9 @@ tried out does not.
 | ``row_evaluations`` | bridged | the value alone |
 
 What `pymc_logz.evidence` spent on one route before it took another is in ``pilot_row_gradients``.
+
+Attributes of ``evidence`` of annealed rows say what their ``mcse`` has beside the error of the
+weights: a factor in it, ``error_factor``, and that of the reference, ``reference_mcse``, in nats.
 """
 
 import json
