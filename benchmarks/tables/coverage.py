@@ -137,9 +137,7 @@ def replicates(name: str) -> list[Replicates]:
         block = block_for(prepared, settings, None)
         planned = plan_run(prepared, block, settings, rngs.pilot)
         generators = spawn_generators(make_rng("rows", name), n)
-        forward = run_chains(
-            planned.block, planned.plan, generators, N_ROWS, settings.how, report=None
-        )
+        forward = run_chains(planned, generators, N_ROWS, settings.how, report=None)
         if settings.direction == "both":
             starts = exact_rows(prepared, energy, n)
             runs = [
