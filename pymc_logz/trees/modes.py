@@ -41,6 +41,8 @@ STRAYS = (1, 16, 64)
 """Rows that may have come to a mode of which they are but a small part."""
 MORE = 3.0
 """Times as much as is expected above that many rows, which are noisy too."""
+HIGHEST_MASS, MUCH_MORE = 0.1, 15.0
+"""Less than `HIT_MASS` counts too, if it is so many times what is expected."""
 CHANCE = 0.001
 """Probability of draws of the prior that are as heavy as they are, where rows are right."""
 
@@ -142,7 +144,8 @@ def hit_doubts(
         if n_hits < min(n_beyond, FEW_HITS):
             continue
         chance = gammainc(n_hits, n_hits * n_beyond / len(draws) / np.exp(mass))
-        least = max(HIT_MASS, MORE * n_beyond / len(draws))
+        least = min(HIT_MASS, max(HIGHEST_MASS, MUCH_MORE * n_beyond / len(distinct)))
+        least = max(least, MORE * n_beyond / len(draws))
         if mass > np.log(least) and chance < CHANCE:
             what = f"{above.size} of {len(rows)} draws of the prior have a higher likelihood than"
             return [_hit(f"{what} all rows of the run but {n_beyond - 1}", mass)]
