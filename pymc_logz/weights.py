@@ -123,6 +123,30 @@ def ess_of_sums(
     return np.divide(total**2, total_squares, out=size, where=np.greater(total_squares, 0))
 
 
+def shares_beyond(
+    places: np.ndarray, weight: np.ndarray, edges: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Share of the weight that is beyond each edge, and its error.
+
+    Parameters
+    ----------
+    places
+        Shape (k, m).
+    weight
+        Of the places, with the sum one, shape (k,).
+    edges
+        Lower and upper one of each entry, shape (2, m).
+
+    Returns
+    -------
+    tuple of np.ndarray
+        Shape (2 m,) each, the lower edges first.
+    """
+    beyond = np.concatenate([places < edges[0], places > edges[1]], axis=1).T.astype(float)
+    share = beyond @ weight
+    return share, np.sqrt((beyond - share[:, None]) ** 2 @ weight**2)
+
+
 def weight_ess(log_weight: np.ndarray) -> np.ndarray:
     """Effective number of rows, (sum w)^2 / sum w^2, over the last axis; 0 where all are zero.
 

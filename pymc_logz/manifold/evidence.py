@@ -13,7 +13,7 @@ from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.manifold.charts import Atlas, Chart, fitted_charts
 from pymc_logz.manifold.draws import MAX_CORRECTION, on_level_set
-from pymc_logz.manifold.missed_modes import misses_a_mode
+from pymc_logz.manifold.missed_modes import misses_a_mode, share_unvisited
 from pymc_logz.manifold.model import make_constrained_model, one_blas_thread
 from pymc_logz.models.context import model_from
 from pymc_logz.models.prior_check import check_priors
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 STEPS = ("compile", "posterior draws", "proposals", "missed modes")
 """What the progress bar of a bridge counts."""
 MISSED = "searches from prior draws lead to mass where no chain has been"
+UNVISITED = "{:.0%} of the weight of the proposal is where hardly a draw of the chains is"
 
 
 class ManifoldBridge(NamedTuple):
@@ -40,6 +41,8 @@ class ManifoldBridge(NamedTuple):
     charts: list[Chart]
     share_reached: float
     """Share of the draws of the first halves that the charts reach."""
+    share_unvisited: float
+    """Share of the posterior that is beyond nearly all draws, by proposals."""
 
 
 def manifold_bridge(
@@ -138,7 +141,9 @@ def manifold_bridge(
             estimate = replace(estimate, mcse=float(np.hypot(estimate.mcse, share_error)))
             report(1)
             missed = []
-            if estimate.usable and misses_a_mode(atlas, bridged.charts, position, rng):
+            if estimate.usable and bridged.share_unvisited:
+                missed = [Doubt("missed_mode", UNVISITED.format(bridged.share_unvisited))]
+            elif estimate.usable and misses_a_mode(atlas, bridged.charts, position, rng):
                 missed = [Doubt("missed_mode", MISSED)]
             report(1)
     doubts = [*posterior.doubts, *prior_doubts(prior_doubt)]  # of which there have been warnings
@@ -202,4 +207,6 @@ def bridge_charts(
         log_z_reference=float(np.log(atlas.model.scale).sum()) - log_share,
         method="manifold_bridge",
     )
-    return ManifoldBridge(estimate, charts, reached)
+    log_weight = np.where(confirmed, target_at_proposal - q_at_proposal, -np.inf)
+    unvisited = share_unvisited(position.reshape(-1, n_dims), proposed, log_weight)
+    return ManifoldBridge(estimate, charts, reached, unvisited)

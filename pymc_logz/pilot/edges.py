@@ -12,7 +12,7 @@ from pymc_logz.paths.fitting import fitted_to_few
 from pymc_logz.pilot.conditional_modes import Conditionals
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt
-from pymc_logz.weights import relative, resampled
+from pymc_logz.weights import relative, resampled, shares_beyond
 
 MAX_OUTER = 6
 """Entries that are not normal, at most."""
@@ -80,13 +80,13 @@ def edge_doubts(
         return []
     seen, inner = rows[:, parts.outer], rows[:, parts.inner]
     for places, weight in _explored(parts, seen, inner, rng):
-        share, error = _beyond(places, weight, _edges(seen, looks[0]))
+        share, error = shares_beyond(places, weight, _edges(seen, looks[0]))
         n_effective, most = 1 / (weight**2).sum(), looks[0].edge + looks[0].more
         if n_effective >= looks[0].n_places and np.all(share + SURE * error < most):
             return []
     for look in looks:
         edges = _edges(seen, look)
-        share, error = _beyond(places, weight, edges)
+        share, error = shares_beyond(places, weight, edges)
         over = np.where(share - look.edge > np.maximum(look.more, ERRORS * error), share, 0.0)
         worst = int(np.argmax(over))
         if not over[worst] or n_effective < look.n_places:
@@ -105,15 +105,6 @@ def edge_doubts(
 def _edges(seen: np.ndarray, look: Look) -> np.ndarray:
     """Lower and upper edge of each entry of rows (n, m), shape (2, m)."""
     return np.quantile(seen, [look.edge, 1 - look.edge], axis=0)
-
-
-def _beyond(
-    places: np.ndarray, weight: np.ndarray, edges: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Share of the weight of settings (k, m) beyond each of the edges (2, m), and its error."""
-    beyond = np.concatenate([places < edges[0], places > edges[1]], axis=1).T.astype(float)
-    share = beyond @ weight
-    return share, np.sqrt((beyond - share[:, None]) ** 2 @ weight**2)
 
 
 def _parts(prepared: Prepared, block: Block) -> Conditionals | None:
