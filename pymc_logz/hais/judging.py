@@ -18,7 +18,14 @@ from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.climb import climbed, spread_out
 from pymc_logz.trees.doubts import Doubt
-from pymc_logz.trees.modes import climb_doubts, hit_doubts, is_large, mode_doubts
+from pymc_logz.trees.modes import (
+    HIT_MASS,
+    LEAST_HIT,
+    climb_doubts,
+    hit_doubts,
+    is_large,
+    mode_doubts,
+)
 from pymc_logz.trees.tails import tail_doubts
 from pymc_logz.weights import resampled
 
@@ -86,10 +93,13 @@ def doubts_of_run(
     if not prepared.flat.sites and prepared.n_dims in N_PRIOR and not is_large(prepared):
         prior = prepared.prior(rng, N_PRIOR[prepared.n_dims])
         log_share = np.log(prepared.prior.finite_share)
-        # weights that have been judged already need no more
-        more = partial(prepared.prior, rng, N_MORE) if estimate.status == "ok" else None
+        # weights that have been judged already need no more, and may lack a little above all rows
+        sound = estimate.status == "ok"
+        more, least = (
+            (partial(prepared.prior, rng, N_MORE), LEAST_HIT) if sound else (None, HIT_MASS)
+        )
         doubts += hit_doubts(
-            block.densities, prior, position[drawn], estimate.log_z, log_share, rng, more
+            block.densities, prior, position[drawn], estimate.log_z, log_share, rng, more, least
         )
     if directions.reference.taken == "draws":  # no pilot has come from the prior
         doubts += mode_doubts(prepared, block.densities, ends, estimate.log_z, rng)

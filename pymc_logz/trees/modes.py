@@ -41,8 +41,9 @@ STRAYS = (1, 16, 64)
 """Rows that may have come to a mode of which they are but a small part."""
 MORE = 3.0
 """Times as much as is expected above that many rows, which are noisy too."""
-HIGHEST_MASS, MUCH_MORE = 0.1, 15.0
-"""Less than `HIT_MASS` counts too, if it is so many times what is expected."""
+LEAST_HIT, MUCH_MORE = 0.1, 15.0
+"""Less than `HIT_MASS` counts too, if it is so many times what is expected of draws that are right.
+"""
 CHANCE = 0.001
 """Probability of draws of the prior that are as heavy as they are, where rows are right."""
 
@@ -109,6 +110,7 @@ def hit_doubts(
     log_share: float,
     rng: np.random.Generator,
     more: Callable[[], np.ndarray] | None = None,
+    least_mass: float = LEAST_HIT,
 ) -> list[Doubt]:
     """Whether draws of the prior (n, d) hit a mode that no draw of the posterior is in.
 
@@ -119,7 +121,8 @@ def hit_doubts(
     lack. Where the likelihood is no higher, draws count that are far from nearly all of the
     posterior, and parted from them by a barrier. ``log_share`` is of the prior that transforms
     allow. One hit alone tells nothing, but that it is worth ``more`` draws, which are then judged
-    in place of the first ones.
+    in place of the first ones. ``least_mass`` is that of a mode above all draws, in units of Z, if
+    it is far more than is expected.
     """
     distinct, which = np.unique(draws, axis=0, return_inverse=True)
     if len(distinct) < FEW_DRAWS:
@@ -133,7 +136,7 @@ def hit_doubts(
         return []
     ordered = np.sort(of_draws[~np.isnan(of_draws)])[::-1]
     if more is not None and 0 < np.sum(likelihood > ordered[0]) < FEW_ARE_ENOUGH:
-        return hit_doubts(densities, more(), draws, log_z, log_share, rng)
+        return hit_doubts(densities, more(), draws, log_z, log_share, rng, None, least_mass)
     for n_beyond in STRAYS:
         above = likelihood[likelihood > ordered[min(n_beyond, ordered.size) - 1]]
         if not above.size:
@@ -144,7 +147,7 @@ def hit_doubts(
         if n_hits < min(n_beyond, FEW_HITS):
             continue
         chance = gammainc(n_hits, n_hits * n_beyond / len(draws) / np.exp(mass))
-        least = min(HIT_MASS, max(HIGHEST_MASS, MUCH_MORE * n_beyond / len(distinct)))
+        least = min(HIT_MASS, max(least_mass, MUCH_MORE * n_beyond / len(distinct)))
         least = max(least, MORE * n_beyond / len(draws))
         if mass > np.log(least) and chance < CHANCE:
             what = f"{above.size} of {len(rows)} draws of the prior have a higher likelihood than"
