@@ -4,7 +4,7 @@ import numpy as np
 from scipy import stats
 from support.checks import make_rng
 
-from pymc_logz.trees.modes import hit_doubts
+from pymc_logz.trees.modes import HIT_MASS, hit_doubts
 
 WIDE, NARROW = stats.norm(-5, 3), stats.norm(8, 0.05)
 PRIOR = stats.norm(0, 10)
@@ -140,3 +140,21 @@ def test_one_hit_is_worth_more_draws() -> None:
     whole = np.concatenate([plateau, rng.normal(0.3, 0.05, (1000, 3))])
     assert hit_doubts(spiked, plateau, whole, 0.0, 0.0, rng, more) == []
     assert len(asked) == 1
+
+
+def test_a_sixth_of_z_above_all_rows_is_a_mode_if_weights_are_good() -> None:
+    """Would catch a pole whose rows stop short of it, `ok`; a heavy tail is told by its weights."""
+
+    def bumped(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        bump = stats.norm.logpdf(rows[:, 0], 0.3, 0.004) + np.log(0.15)
+        return np.zeros(len(rows)), np.logaddexp(bump, np.log(0.85))
+
+    for seed in range(5):
+        rng = make_rng("a sixth", seed)
+        plateau = rng.random((600, 1))
+        plateau = plateau[np.abs(plateau[:, 0] - 0.3) > 0.02]
+        args = bumped, rng.random((4096, 1)), plateau, np.log(0.85), 0.0, rng
+        assert [one.status for one in hit_doubts(*args)] == ["missed_mode"]
+        assert hit_doubts(*args, least_mass=HIT_MASS) == []
+        whole = np.concatenate([plateau, rng.normal(0.3, 0.004, (106, 1))])
+        assert hit_doubts(*args[:2], whole, 0.0, 0.0, rng) == []
