@@ -123,7 +123,7 @@ def other_modes_by_climbing(
         return []
     reference = planned.reference
     start = prepared.prior(rng, block.n_rows)
-    rows = climbed(block, start, ends.std(axis=0))
+    rows, _ = climbed(block, start, ends.std(axis=0))
     parts = Conditionals.of_normal_entries(prepared.flat, block)
     if parts is not None and (found := peak_doubts(parts, rows, ends, log_z, rng)):
         return found

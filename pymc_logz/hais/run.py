@@ -83,7 +83,7 @@ def run_hais(
         progress_bar(progressbar) as progress,
     ):
         plan = partial(planned_once, prepared, block, settings, rngs.pilot, report_beta(progress))
-        planned = plan("plan", local=True)
+        planned = plan("plan", direct=True)
         tuned, pilot_work = time.perf_counter(), block.work.done
         again = partial(plan, "plan-again")
         planned, forward = run_twice(planned, settings, rngs.run, progress, again)
@@ -142,7 +142,7 @@ def run_twice(
     most = MCSE_OF_NESTED if is_nested else DEFAULT_MCSE[1]
     good = sound and estimate.mcse <= max(most, settings.target_mcse or 0.0)
     whole = len(runs) == settings.chains
-    tried = planned.reference.is_local or (planned.proposal is not None and not sound)
+    tried = planned.proposal is not None and not sound
     if tried and plan_again is not None and whole and not good:
         logger.info("A reference that was tried gave status %r: another.", estimate.status)
         return run_twice(plan_again(), settings, rng, progress)

@@ -23,6 +23,9 @@ MAX_PADDED_DIMS = 64
 nothing, as dense scales do, where XLA's compilation for another number of them takes as long as the
 whole pilot of a small model."""
 
+LEAST_LOG_DENSITY = -1e10
+"""Log density of a mixture below which differences from another one are rounding: of 1e-6 there."""
+
 
 class MixtureTerms(NamedTuple):
     """A mixture of K Student-t components and the prior as arrays, or as symbolic variables.
@@ -220,8 +223,10 @@ def _mixed(terms: MixtureTerms, rows: TensorVariable, of_prior: Evaluation) -> E
     top = pt.switch(pt.eq(top, -np.inf), 0.0, top)
     log_mixture = top + pt.log(pt.exp(parts - top[:, None]).sum(axis=1))
     log_target = log_prior + of_prior.log_ratio
-    # a row outside the target's support, rather than a NaN where it is outside the prior's too
-    log_ratio = pt.switch(pt.eq(log_target, -np.inf), -np.inf, log_target - log_mixture)
+    # a row outside the target's support, rather than a NaN where it is outside the prior's too;
+    # so far out that the difference is rounding, no row of the mixture can be
+    lost = pt.or_(pt.eq(log_target, -np.inf), log_mixture < LEAST_LOG_DENSITY)
+    log_ratio = pt.switch(lost, -np.inf, log_target - log_mixture)
     belongs = pt.exp(parts - log_mixture[:, None])
     pull = belongs[:, 1:] * (terms.df + d) / (terms.df + square)
     of_parts = ((pull @ terms.owner) * white) @ terms.whitening

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_logz.pilot.at_once import Proposal
 from pymc_logz.pilot.checks import lost_part, stuck_stages, warn_of_lost_part, warn_of_stuck
+from pymc_logz.pilot.conditional import Proposal
 from pymc_logz.pilot.ladder import choose_plan
 from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.pilot.reference import ASKED_FOR, Reference

@@ -231,20 +231,20 @@ def planned_once(
     report: Any,
     name: str,
     *,
-    local: bool = False,
+    direct: bool = False,
 ) -> Planned:
     """What `plan_run` plans, or has planned before, if it was kept under this name.
 
     Parameters
     ----------
-    prepared, block, settings, rng, report, local
+    prepared, block, settings, rng, report, direct
         As in `plan_run`.
     name
         Of the record.
     """
 
     def plan() -> Planned:
-        return plan_run(prepared, block, settings, rng, report, local=local)
+        return plan_run(prepared, block, settings, rng, report, direct=direct)
 
     keeper = settings.running.keeper
     if keeper is None:

@@ -1,6 +1,6 @@
 """A reference fitted to the rows that a pilot carried from the prior; taken if it covers them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +10,8 @@ from pymc_logz.paths.clusters import MAX_COMPONENTS, Clusters, best_tails, fitte
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.mixture import Mixture
-from pymc_logz.paths.scores import fitted_to_scores
 from pymc_logz.pilot.checks import lost_part
+from pymc_logz.pilot.modes import MAX_DIMS, Mode, modes_of
 from pymc_logz.pilot.population import ISLANDS, Stages, TargetRows
 from pymc_logz.pilot.reference import (
     MAX_SHARE_ERROR,
@@ -21,6 +21,8 @@ from pymc_logz.pilot.reference import (
     with_prior,
 )
 from pymc_logz.runners.anneal import Annealed
+from pymc_logz.runners.block import Block
+from pymc_logz.runners.climb import climbed
 from pymc_logz.weights import log_mean, relative, weight_ess
 
 ROWS_PER_DIMENSION = 8
@@ -31,8 +33,6 @@ LOOK_WORTH = 0.5
 """Share of a further look at a population, one block of moves later, that is new."""
 WELL_COVERED = 0.2
 """Effective share of the rows up to which further components are tried."""
-HALF_COVERED = 0.5
-"""The same, up to which a fit to their gradients is tried: in tens of dimensions rows are few."""
 NEGLIGIBLE = 0.01
 """Share of the rows that a fit may miss: as much of the posterior is worth 0.01 nats."""
 GIVE_UP = 2
@@ -53,6 +53,16 @@ LOG_Z_SLACK = (0.3, 0.1)
 all of the one before: on a regression with 50 coefficients and 31 stages it is off by 2."""
 
 
+LEAST_SHARE, SMALL_SHARE, MOST_SHARE = 0.002, 0.02, 0.5
+"""Share of Z from which on a mode counts, and bounds of that of its component."""
+N_CLIMB = 4096
+"""Rows of the prior that climb: of a basin with a thousandth of it all miss one time in sixty."""
+LACKS, LACKS_PER_DIMENSION = 1.5, 0.2
+"""Nats by which the density at the end of a climb may be too low: a fit is wider than the target."""
+MODE_ROWS, LARGE = 256, 20.0
+"""Rows by which the mass of a mode is measured, and bound of the log of a share."""
+
+
 def n_target_rows(n_dims: int) -> int:
     """Rows that a fit in d dimensions is made of."""
     return int(np.clip(ROWS_PER_DIMENSION * n_dims, *TARGET_ROWS))
@@ -65,7 +75,7 @@ def learned_reference(
     *,
     funnel: Funnel | None = None,
     mode: Elliptical | None = None,
-    local: bool = False,
+    walked: Block | None = None,
 ) -> Reference:
     """Mixture fitted to a pilot's rows at beta = 1, with a share of the prior; or the prior.
 
@@ -81,9 +91,9 @@ def learned_reference(
         What these rows are evened out by.
     mode
         What to take in place of a fit to the rows, if it covers them.
-    local
-        Whether a fit to gradients may be taken. Where the pilot's rows miss a part of the target,
-        such as the end of a funnel, gradients tell nothing of it: a run from it must be looked at.
+    walked
+        Moves in the coordinates of the pilot, by which rows of the prior climb to modes that the
+        fit lacks; None looks for none.
     """
     rows = stages.rows
     assert rows is not None
@@ -95,30 +105,92 @@ def learned_reference(
             "from anywhere else"
         )
         return Reference("prior", reason, funnel=funnel)
-    best, covered, worse, is_local = None, -np.inf, 0, False
+    best, covered, worse = None, -np.inf, 0
     at_mode = [] if mode is None else [Clusters((mode,), np.ones(1), np.nan)]
-    for i, fit in enumerate(at_mode or candidates(stages, rng, local=local)):
+    for i, fit in enumerate(at_mode or candidates(stages, rng)):
         mixture = fit and with_prior(prepared, fit, log_mass, funnel)
         share = 0.0
         if mixture is not None and left_to_prior(mixture, rows) <= NEGLIGIBLE:
             share = covered_share(mixture, judges)
         if share > covered:
-            best, covered, worse, is_local = mixture, share, 0, local and i == 1
-        elif i > local:
+            best, covered, worse = mixture, share, 0
+        elif i:
             worse += 1
-        if covered > (HALF_COVERED if local and i == 0 else WELL_COVERED) or worse == GIVE_UP:
+        if covered > WELL_COVERED or worse == GIVE_UP:
             break
     assert best is not None
+    n_modes = 0
+    if walked is not None:
+        scale = rows.position.std(axis=0)
+        best, n_modes = with_modes(best, walked, islands_log_z(stages)[0], scale, rng)
     shape = " evened out by a funnel" if funnel else ""
     origin = "with the curvature at the mode" if mode else f"fitted to {len(rows.position)} rows"
-    origin += " and their gradients" * is_local
+    origin += f" and {n_modes} modes that rows climbed to" * bool(n_modes)
     what = f"{components_in_words(len(best.components))} {origin}{shape}"
     if covered < COVERED:
         reason = f"{what} cover the pilot's rows with an effective share of {covered:.1g} only"
         return Reference("prior", reason, funnel=funnel, poor_fit=mode is None)
     reason = f"{what} cover the pilot's rows with an effective share of {covered:.2f}"
     taken = "learned" if mode is None else "laplace"
-    return Reference(taken, reason, best, error, funnel, is_local=is_local, covered=covered)
+    return Reference(taken, reason, best, error, funnel, covered=covered)
+
+
+def with_modes(
+    mixture: Mixture, block: Block, log_z: float, scale: np.ndarray, rng: np.random.Generator
+) -> tuple[Mixture, int]:
+    """A mixture with the modes that it lacks, in shares of their mass, and how many there are.
+
+    Rows of the prior climb, and those whose ends it has too little density for are followed. The
+    mass around a component k of share s_k and density q_k is the mean of s_k f / q over its draws,
+    where q is the whole mixture.
+
+    Parameters
+    ----------
+    mixture
+        A fit to rows.
+    block
+        Moves in its coordinates, from the prior.
+    log_z
+        Log Z by these rows.
+    scale
+        Standard deviations of these rows, shape (d,).
+    rng
+        Generator of rows of the prior, and of those that measure a mass.
+    """
+    if not block.kernel.needs_gradient or block.path.n_dims > MAX_DIMS:
+        return mixture, 0
+    ends, height = climbed(block, block.path.sample_reference(rng, N_CLIMB), scale)
+    log_prior = block.densities(ends)[0]
+    too_low = height - log_z - mixture.log_density_of(ends, log_prior)
+    lacking = np.isfinite(height) & (too_low > LACKS + LACKS_PER_DIMENSION * ends.shape[1])
+    if not lacking.any():
+        return mixture, 0
+    modes = modes_of(block, ends[lacking], height[lacking], scale)
+    modes = [one for one in modes if one.log_mass > log_z + np.log(LEAST_SHARE)]
+    if not modes:
+        return mixture, 0
+    own = np.array([min(np.exp(one.log_mass - log_z), MOST_SHARE) for one in modes])
+    trial = _joined(mixture, modes, own)
+    rows = np.concatenate([one.component(rng, MODE_ROWS) for one in modes])
+    log_prior, log_ratio = block.densities(rows)
+    with np.errstate(invalid="ignore"):
+        log_weight = log_prior + log_ratio - log_z - trial.log_density_of(rows, log_prior)
+    log_weight = np.where(np.isnan(log_weight), -np.inf, log_weight).reshape(len(modes), -1)
+    log_share = np.array([log_mean(part) for part in log_weight])
+    share = trial.shares[-len(modes) :] * np.exp(np.minimum(log_share, LARGE))
+    kept = share > LEAST_SHARE
+    if not kept.any():
+        return mixture, 0
+    chosen = [one for one, keep in zip(modes, kept, strict=True) if keep]
+    return _joined(mixture, chosen, np.clip(share[kept], SMALL_SHARE, MOST_SHARE)), len(chosen)
+
+
+def _joined(mixture: Mixture, modes: Sequence[Mode], own: np.ndarray) -> Mixture:
+    """A mixture with components at modes in these shares, beside 1 for those that it has."""
+    of_components = 1 - mixture.prior_share
+    shares = np.append(mixture.shares / of_components, own)
+    components = (*mixture.components, *(one.component for one in modes))
+    return replace(mixture, components=components, shares=shares / shares.sum() * of_components)
 
 
 def mode_or_rows(
@@ -132,13 +204,8 @@ def mode_or_rows(
     return replace(of_rows, reason=f"{of_mode.reason}; {of_rows.reason}")
 
 
-def candidates(
-    stages: Stages, rng: np.random.Generator, *, local: bool = False
-) -> Iterator[Clusters | None]:
-    """Fits to a pilot's rows: the best by its criterion, one to gradients, more components.
-
-    The one to gradients comes if ``local``, and is None where there is none.
-    """
+def candidates(stages: Stages, rng: np.random.Generator) -> Iterator[Clusters | None]:
+    """Fits to a pilot's rows: the best by its criterion, and those with more components."""
     assert stages.end is not None
     fitted, _ = apart(stages)
     rows = fitted.position
@@ -146,9 +213,6 @@ def candidates(
     n_effective = len(rows) / n_looks * (1 + LOOK_WORTH * (n_looks - 1))
     best = fitted_clusters(rows, n_effective, rng)
     yield widened(best)
-    if local:
-        one = fitted_to_scores(rows, fitted.gradient)
-        yield None if one is None else Clusters((one,), np.ones(1), np.nan)
     for k in range(len(best.components) + 1, MAX_COMPONENTS + 1):
         yield widened(best_tails(rows, k, n_effective, rng))
 

@@ -12,8 +12,8 @@ from pymc_logz.kernels.compose import for_variables
 from pymc_logz.models.flat import FlatModel, model_path, open_path, unconstrain
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import fitted_funnel
-from pymc_logz.pilot.at_once import plan_of_one_step, weighed_at_once
-from pymc_logz.pilot.checks import are_uneven, stuck_stages, warn_of_stuck
+from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
+from pymc_logz.pilot.conditional import plan_of_one_step, weighted_at_once
 from pymc_logz.pilot.exchanges import dealt_out
 from pymc_logz.pilot.frozen import (
     MORE_ROWS,
@@ -28,6 +28,7 @@ from pymc_logz.pilot.ladder import MAX_GROWTH, first_ladder, settled
 from pymc_logz.pilot.learned import (
     COVERED,
     apart,
+    falls_short,
     islands_log_z,
     learned_reference,
     mode_or_rows,
@@ -56,6 +57,10 @@ from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.trees.posterior import posterior_of
+
+
+N_LOOK = 1024
+"""Rows of the prior that are carried to the posterior."""
 
 
 def block_for(
@@ -93,7 +98,7 @@ def plan_run(
     rng: np.random.Generator,
     report: Any = None,
     *,
-    local: bool = False,
+    direct: bool = False,
 ) -> Planned:
     """Choose the reference, and freeze the temperatures and the kernel's settings.
 
@@ -109,17 +114,16 @@ def plan_run(
         Generator of the pilot, of fits, and of trial rows.
     report
         Told of each beta that the pilot reaches.
-    local
-        Whether what only rows of the run itself can judge may be tried: a reference fitted to
-        gradients (see `learned_reference`), and rows that are weighted at once.
+    direct
+        Whether rows may be weighted at once, without a path.
     """
     learned = settings.asks_for("learned")
     if learned and (nested := plan_nested(prepared, block, settings, rng, report)) is not None:
         return nested
-    planned, stages = plan_from_pilot(prepared, block, settings, rng, report, local=local)
+    planned, stages = plan_from_pilot(prepared, block, settings, rng, report, direct=direct)
     if not learned or stages is None:
         return planned
-    return shortened(prepared, block, settings, planned, stages, rng, report, local=local)
+    return shortened(prepared, block, settings, planned, stages, rng, report, direct=direct)
 
 
 def plan_from_pilot(
@@ -129,18 +133,23 @@ def plan_from_pilot(
     rng: np.random.Generator,
     report: Any = None,
     *,
-    local: bool = False,
+    direct: bool = False,
 ) -> tuple[Planned, Stages | None]:
     """Plan from what a pilot's rows, or what was asked for, make the reference; and this pilot.
 
     It comes without the pilot where there was none, or ``pm.sample`` may have been asked.
     """
     for more in (1, MORE_ROWS):
-        stages, reference = look(prepared, block, settings, rng, report, more=more, local=local)
+        stages, reference = look(prepared, block, settings, rng, report, more=more)
         moved = reference.start(block)
         if stages is None:
             start = moved.path.sample_reference(rng, n_followed(block))
             return make_plan(moved, settings, start, rng, report, reference), None
+        if direct and settings.asks_for("learned") and stages.rows is not None:
+            known = reference.restored(stages.rows.position)
+            found = planned_at_once(prepared, known, reference, block, settings, rng)
+            if found is not None and not falls_short(stages, *found[1:]):
+                return found[0], None
         if reference.mixture is None:
             break
         rows = apart(stages)[1].position if stages.rows else None
@@ -161,15 +170,14 @@ def plan_from_pilot(
     n_moves = settings.aim.n_rows * MAX_GROWTH * first_ladder(stages)
     sampled = sampled_reference(prepared, block, reference, stages, n_moves, rng)
     if sampled is not None:
-        found = plan_sampled(prepared, sampled, block, settings, stages, rng, report, local=local)
-        if isinstance(found, Planned):
-            return found, None
-        reason = f"a fit to draws of pm.sample was dropped, since {found.reason}"
+        planned_or_doubt = plan_sampled(
+            prepared, sampled, block, settings, stages, rng, report, direct=direct
+        )
+        if isinstance(planned_or_doubt, Planned):
+            return planned_or_doubt, None
+        reason = f"a fit to draws of pm.sample was dropped, since {planned_or_doubt.reason}"
         reference = replace(reference, reason=reason)
-        # the path from the prior that is left deserves the pilot that these draws had replaced
-        start = moved.path.sample_reference(rng, MORE_ROWS * block.n_rows)
-        stages = walk(moved, settings, start, rng, report)
-        return from_stages(moved, settings, stages, rng, reference).doubted(found), None
+        return from_stages(moved, settings, stages, rng, reference).doubted(planned_or_doubt), None
     return from_stages(moved, settings, stages, rng, reference), None
 
 
@@ -182,13 +190,13 @@ def shortened(
     rng: np.random.Generator,
     report: Any = None,
     *,
-    local: bool = False,
+    direct: bool = False,
 ) -> Planned:
     """A plan, or where it is long a shorter one from draws of ``pm.sample``, if there is one."""
     n_moves = settings.aim.n_rows * planned.plan.n_temperatures
     sampled = sampled_reference(prepared, block, planned.reference, stages, n_moves, rng)
     found = sampled and plan_sampled(
-        prepared, sampled, block, settings, stages, rng, report, local=local
+        prepared, sampled, block, settings, stages, rng, report, direct=direct
     )
     if isinstance(found, Planned) and found.is_before(planned):
         return found
@@ -218,16 +226,18 @@ def plan_sampled(
     rng: np.random.Generator,
     report: Any = None,
     *,
-    local: bool = False,
+    direct: bool = False,
 ) -> Planned | Doubt:
     """Plan from a fit to draws of ``pm.sample``, or what speaks against it."""
-    at_once = planned_at_once(prepared, sampled, block, settings, rng) if local else None
+    reference = replace(sampled, draws=None)
+    at_once = None
+    if direct and sampled.draws is not None:
+        at_once = planned_at_once(prepared, sampled.draws, reference, block, settings, rng)
     if at_once is not None:
         planned, *seen = at_once
         if against := objection_to_draws(sampled, stages, *seen):
             return against
     else:
-        reference = replace(sampled, draws=None)
         moved = reference.start(block)
         start = moved.path.sample_reference(rng, n_followed(block))
         followed = walk(moved, settings, start, rng, report)
@@ -241,21 +251,31 @@ def plan_sampled(
 
 def planned_at_once(
     prepared: Prepared,
-    sampled: Reference,
+    known: np.ndarray,
+    beside: Reference,
     block: Block,
     settings: RunSettings,
     rng: np.random.Generator,
 ) -> tuple[Planned, float, float] | None:
-    """Plan of rows that need no path, log Z of such rows and its error; None if there is none."""
+    """Plan of rows that need no path, log Z of such rows and its error; None if there is none.
+
+    Parameters
+    ----------
+    prepared, block, settings, rng
+        As in `plan_run`.
+    known
+        Rows of the posterior, as far as it is known, shape (n, d).
+    beside
+        What was fitted to them.
+    """
     aim = settings.mcse_at_once
     n_rows = settings.draws * settings.chains
-    found = aim and weighed_at_once(prepared, block, sampled, n_rows, aim, rng)
-    if not found or sampled.draws is None:
+    found = aim and weighted_at_once(prepared, block, known, beside, n_rows, aim, rng)
+    if not found:
         return None
     proposal, estimate, reason = found
-    reference = Reference("learned", reason, mcse=sampled.mcse, is_sampled=True)
-    plan = plan_of_one_step(block, sampled.draws)
-    planned = Planned(block, plan, reference, proposal=proposal)
+    reference = Reference("learned", reason, mcse=beside.mcse, is_sampled=beside.is_sampled)
+    planned = Planned(block, plan_of_one_step(block, known), reference, proposal=proposal)
     return planned, estimate.log_z, estimate.mcse
 
 
@@ -286,19 +306,15 @@ def look(
     *,
     even: bool = True,
     more: int = 1,
-    local: bool = False,
 ) -> tuple[Stages | None, Reference]:
     """What the path is to start from, and the pilot from the prior that this was learned from.
 
     There is no such pilot where the reference was given. Rows of a funnel are evened out, unless
-    ``even`` is false. The pilot has ``more`` times the rows of a portion, or as many as
-    `MORE_ROWS` where no fit to fewer rows covers them, they needed steps of very uneven length, or
-    the curvature at the mode is asked for.
+    ``even`` is false. The pilot has ``more`` times the rows, or `MORE_ROWS` times where no fit to
+    fewer rows covers them.
     """
     asked = settings.reference_asked
-    # one mode is more easily wrong than what is fitted to rows
-    more = MORE_ROWS if settings.asks_for("laplace") else more
-    start = prepared.prior(rng, more * block.n_rows)
+    start = prepared.prior(rng, more * N_LOOK)
     check_start(prepared, block, start)
     if prepared.flat.sites:
         return None, OF_INTEGERS
@@ -308,7 +324,7 @@ def look(
         return None, reference_of_draws(prepared, draws, rng, given)
     if asked == "prior":
         return None, ASKED_FOR
-    n_rows, funnel = n_target_rows(prepared.n_dims), None
+    n_rows, funnel, walked = n_target_rows(prepared.n_dims), None, block
     stages = walk(block, settings, start, rng, report, n_rows)
     if asked == "laplace":
         mode = at_mode(prepared, start, block.compile_kwargs)
@@ -317,16 +333,13 @@ def look(
         funnel = fitted_funnel(stages.rows.position, look_at_prior(prepared, rng))
     if funnel is not None:
         # the narrow end of a funnel is where rows that move in it as it is do not get
-        evened = Reference("prior", "", funnel=funnel).start(block)
-        start = evened.path.sample_reference(rng, len(start))
-        stages = walk(evened, settings, start, rng, report, n_rows)
+        walked = Reference("prior", "", funnel=funnel).start(block)
+        start = walked.path.sample_reference(rng, len(start))
+        stages = walk(walked, settings, start, rng, report, n_rows)
     if stages.rows:
-        walked = block if funnel is None else evened
         rows = dealt_out(walked, prepared.flat.shapes, stages.rows, rng)
         stages = replace(stages, rows=rows)
-    reference = learned_reference(prepared, stages, rng, funnel=funnel, local=local)
-    poor = reference.poor_fit or (settings.kernel.step_size is None and are_uneven(stages))
-    if poor and more < MORE_ROWS and not (reference.poor_fit and is_sampled(prepared)):
-        more = MORE_ROWS
-        return look(prepared, block, settings, rng, report, even=even, more=more, local=local)
+    reference = learned_reference(prepared, stages, rng, funnel=funnel, walked=walked)
+    if reference.poor_fit and more < MORE_ROWS and not is_sampled(prepared):
+        return look(prepared, block, settings, rng, report, even=even, more=MORE_ROWS)
     return stages, reference

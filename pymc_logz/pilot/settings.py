@@ -26,7 +26,7 @@ TARGET_VARIANCE = 0.1
 class RunSettings:
     """What a user asked for, checked at construction; see the public functions for each."""
 
-    pilot_rows: ClassVar[int] = 128
+    pilot_rows: ClassVar[int] = 256
     """Rows of a pilot, and of a portion of a chain, whatever ``draws`` is: numbers of rows are
     compiled for, and at 128 the fixed cost of a call is small beside that of its rows."""
     draws: int = 256

@@ -82,6 +82,8 @@ class Block:
     work: Work = field(default_factory=Work)
     most_moves: int = MOVES_PER_BLOCK
     most_rows: int | None = None
+    at_rest: dict[int, Any] = field(default_factory=dict, repr=False)
+    """Noise of moves that are not made, by the number of rows."""
 
     def __post_init__(self) -> None:
         if not self.kernel.needs_gradient:
@@ -290,13 +292,14 @@ class Block:
 
     def looked_at(self, position: np.ndarray) -> tuple[KernelState, Trace]:
         """Rows that have been evaluated, and stayed where they are."""
-        state, still = self.initial_state(position), self._still_moves(1)
-        return self.run(state, still, np.random.default_rng(0))
+        return self.run(self.initial_state(position), self._still_moves(1), None)
 
     def run(
-        self, state: KernelState, moves: Move, rng: np.random.Generator
+        self, state: KernelState, moves: Move, rng: np.random.Generator | None
     ) -> tuple[KernelState, Trace]:
         """Make at most ``n_moves`` moves with fresh noise, rows in portions.
+
+        Without a generator the noise is the same each time, for moves that are not made.
 
         Returns
         -------
@@ -309,7 +312,7 @@ class Block:
         return joined(trimmed(states, sizes)), trace()
 
     def launch(
-        self, state: KernelState, moves: Move, rng: np.random.Generator, n_rows: int
+        self, state: KernelState, moves: Move, rng: np.random.Generator | None, n_rows: int
     ) -> tuple[KernelState, Callable[[], Trace]]:
         """As `run`, without waiting where the backend computes in the background, as JAX does.
 
@@ -329,7 +332,7 @@ class Block:
         """
         n_asked = len(moves.beta)
         n_computed = self._rows_of_call(n_rows)
-        noise = self.kernel.draw_noise(rng, self.n_moves, n_rows, self.asked.n_dims)
+        noise = self._noise_at_rest(n_rows) if rng is None else self._noise(rng, n_rows)
         if n_computed > n_rows:
             noise = mapped(lambda part: lengthened(part, n_computed, axis=1), noise)
         if n_computed > len(state.position):
@@ -354,6 +357,15 @@ class Block:
 
         return state, trace
 
+    def _noise(self, rng: np.random.Generator, n_rows: int) -> Any:
+        return self.kernel.draw_noise(rng, self.n_moves, n_rows, self.asked.n_dims)
+
+    def _noise_at_rest(self, n_rows: int) -> Any:
+        if n_rows not in self.at_rest:
+            self.at_rest.clear()
+            self.at_rest[n_rows] = self._noise(np.random.default_rng(0), n_rows)
+        return self.at_rest[n_rows]
+
     def _rows_of_call(self, n_rows: int) -> int:
         """Rows to compute: JAX would compile anew for fewer than usual."""
         usual = self.compiled.backend == "jax" and not self.row_data
@@ -370,7 +382,7 @@ def launch_all(
     states: Sequence[KernelState],
     sizes: Sequence[int],
     moves: Move,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None,
 ) -> tuple[list[KernelState], Callable[[], Trace]]:
     """As `Block.launch` for each of several portions of rows, with one trace of them all."""
     launched = [

@@ -14,12 +14,16 @@ LONGEST = 0.25
 FIRST, LONGER, SHORTER = 0.5, 2.0, 0.25
 """First length of a step, in units of what would reach the mode of a normal of the given scale, and
 factors after one that went up and one that did not."""
+SMALL, PATIENCE = 0.02, 4
+"""Nats that a step has to gain, and steps in a row that do not after which a row stays."""
 STEP_SIZES, N_MOVES = (1.0, 0.3, 0.1), 8
 """Parts of the plan's step size at which rows then move, since another mode may be narrower."""
 
 
-def climbed(block: Block, start: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Rows (n, d) after steps uphill from their start, each of a length of its own.
+def climbed(
+    block: Block, start: np.ndarray, scale: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (n, d) after steps uphill, each of a length of its own, and their log target (n,).
 
     Parameters
     ----------
@@ -33,17 +37,24 @@ def climbed(block: Block, start: np.ndarray, scale: np.ndarray) -> np.ndarray:
     rows, length = start.copy(), np.full(len(start), FIRST)
     farthest = LONGEST * np.maximum(start.std(axis=0), scale)
     value, slope = _at(block, rows)
+    n_small, (going,) = np.zeros(len(start), dtype=int), np.nonzero(np.isfinite(value))
     for _ in range(N_STEPS):
-        step = length[:, None] * slope * scale**2
+        if not going.size:
+            break
+        step = length[going, None] * slope[going] * scale**2
         step /= np.maximum(np.max(np.abs(step) / farthest, axis=1, keepdims=True), 1.0)
-        tried = rows + np.where(np.isfinite(step), step, 0.0)
+        tried = rows[going] + np.where(np.isfinite(step), step, 0.0)
         new_value, new_slope = _at(block, tried)
-        better = new_value > value
-        rows[better], value[better], slope[better] = (
+        gain = new_value - value[going]
+        better = gain > 0
+        n_small[going] = np.where(better & (gain > SMALL), 0, n_small[going] + 1)
+        risen = going[better]
+        rows[risen], value[risen], slope[risen] = (
             part[better] for part in (tried, new_value, new_slope)
         )
-        length *= np.where(better, LONGER, SHORTER)
-    return rows
+        length[going] *= np.where(better, LONGER, SHORTER)
+        going = going[n_small[going] < PATIENCE]
+    return rows, value
 
 
 def spread_out(block: Block, plan: Plan, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:

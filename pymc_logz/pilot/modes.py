@@ -1,0 +1,152 @@
+"""Modes of a posterior: where rows of the prior climb to by gradients, and how wide they are there.
+
+A resampled population loses a mode whose share is small on the way, however large it is in the end.
+Rows that climb are never resampled: whichever basin holds a row of the prior is found.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_logz.paths.elliptical import INFLATION, STUDENT_DF, Elliptical
+from pymc_logz.runners.block import Block
+
+MAX_DIMS = 64
+"""Dimensions up to which curvatures are dense matrices."""
+TOGETHER, N_ROUNDS = 8, 3
+"""Rows that are followed to their modes together, and how often, if rows are left."""
+N_POLISH, SETTLED = 8, 1e-2
+"""Steps of Newton's method at most, and nats that a step promises where one has ended."""
+LENGTHS = 0.5 ** np.arange(6)
+"""Parts of a step that are tried together."""
+RELATIVE_STEP = 1e-4
+"""Step of the differences of gradients, in units of the scale of the rows."""
+FLAT = 1e-8
+"""Least curvature of a direction, in units of the largest."""
+BARRIER, N_POINTS = 1.0, 12
+"""Nats by which the density falls on the line between two rows in different modes, and points that
+are looked at on it."""
+
+
+class Mode(NamedTuple):
+    """A maximum of the target, and Laplace's approximation of what is around it."""
+
+    component: Elliptical
+    """Student-t with the curvature there."""
+    log_mass: float
+    """Log of the mass around it by Laplace's method, relative to the reference's."""
+
+
+def modes_of(
+    block: Block, rows: np.ndarray, height: np.ndarray, scale: np.ndarray
+) -> list[Mode]:
+    """Modes that rows (n, d) are near, or on the way to, each once.
+
+    Parameters
+    ----------
+    block
+        On a path to the target.
+    rows, height
+        Rows that climbed, and their log targets, shapes (n, d) and (n,).
+    scale
+        Standard deviations of the target as far as they are known, shape (d,).
+    """
+    left, found = np.arange(len(rows)), list[Mode]()
+    for _ in range(N_ROUNDS):
+        if not left.size:
+            break
+        chosen = left[_apart(rows[left], height[left], scale)]
+        left = np.setdiff1d(left, chosen)
+        for mode in _followed(block, rows[chosen], scale):
+            if any(_same(mode, one) for one in found):
+                continue
+            found.append(mode)
+            left = left[~_joined(block, mode.component, rows[left], height[left])]
+    return found
+
+
+def _apart(rows: np.ndarray, height: np.ndarray, scale: np.ndarray) -> list[int]:
+    """A few of the rows: the highest, and those that are furthest from the ones before."""
+    chosen = [int(np.argmax(height))]
+    nearest = np.full(len(rows), np.inf)
+    while len(chosen) < min(TOGETHER, len(rows)):
+        apart = np.linalg.norm((rows - rows[chosen[-1]]) / scale, axis=1)
+        nearest = np.minimum(nearest, apart)
+        nearest[chosen] = -np.inf
+        chosen.append(int(np.argmax(nearest)))
+    return chosen
+
+
+def _same(one: Mode, other: Mode) -> bool:
+    """Whether each is within the other."""
+    d = len(one.component.centre)
+    pairs = ((one.component, other.component), (other.component, one.component))
+    return any(a.square_distance(b.centre[None])[0] < 0.1 * d for a, b in pairs)
+
+
+def _followed(block: Block, rows: np.ndarray, scale: np.ndarray) -> list[Mode]:
+    """Modes that Newton's method finds from rows (k, d)."""
+    rows, d = rows.copy(), rows.shape[1]
+    going = np.arange(len(rows))
+    value, precision = np.full(len(rows), -np.inf), np.tile(np.eye(d), (len(rows), 1, 1))
+    for _ in range(N_POLISH):
+        value[going], slope, precision[going] = _curvature(block, rows[going], scale)
+        alive = np.isfinite(value[going])
+        step = np.zeros_like(slope)
+        step[alive] = np.linalg.solve(precision[going[alive]], slope[alive][..., None])[..., 0]
+        promising = (slope * step).sum(axis=1) > SETTLED
+        going, step = going[promising], step[promising]
+        if not going.size:
+            break
+        tried = rows[going, None] + LENGTHS[:, None] * step[:, None]
+        heights = block.log_target(tried.reshape(-1, d)).reshape(going.size, -1)
+        best = np.argmax(heights, axis=1)
+        each = np.arange(going.size)
+        better = heights[each, best] > value[going]
+        rows[going[better]] = tried[each, best][better]
+        going = going[better]
+    order = [int(k) for k in np.argsort(-value) if np.isfinite(value[k])]
+    return [_mode(rows[k], float(value[k]), precision[k]) for k in order]
+
+
+def _mode(row: np.ndarray, value: float, precision: np.ndarray) -> Mode:
+    factor = np.linalg.cholesky(np.linalg.inv(precision))
+    log_mass = value + np.log(np.diag(factor)).sum() + 0.5 * len(row) * np.log(2 * np.pi)
+    return Mode(Elliptical(row, factor * np.sqrt(INFLATION), STUDENT_DF), float(log_mass))
+
+
+def _joined(block: Block, mode: Elliptical, rows: np.ndarray, height: np.ndarray) -> np.ndarray:
+    """Which rows (n, d) of these log targets belong to a mode: no barrier lies between."""
+    d = rows.shape[1]
+    joined = mode.square_distance(rows) < d + 4 * np.sqrt(2 * d)
+    (apart,) = np.nonzero(~joined)
+    if apart.size:
+        part = np.arange(1, N_POINTS + 1)[:, None] / (N_POINTS + 1)
+        points = rows[apart, None] + part * (mode.centre - rows[apart, None])
+        value = block.log_target(points.reshape(-1, d)).reshape(apart.size, N_POINTS)
+        joined[apart] = value.min(axis=1) > height[apart] - BARRIER
+    return joined
+
+
+def _curvature(
+    block: Block, rows: np.ndarray, scale: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Log targets of rows (k, d), gradients, and minus the second derivatives, made positive.
+
+    The first are -inf where the others are not finite.
+    """
+    k, d = rows.shape
+    step = RELATIVE_STEP * scale
+    moves = np.concatenate([np.zeros((1, d)), np.diag(step), -np.diag(step)])
+    values, slopes = block.target_and_gradient((rows[:, None] + moves).reshape(-1, d))
+    values, slopes = values.reshape(k, -1), slopes.reshape(k, -1, d)
+    whole = np.isfinite(slopes).all(axis=(1, 2)) & np.isfinite(values).all(axis=1)
+    slopes = np.where(whole[:, None, None], slopes, 0.0)
+    second = (slopes[:, d + 1 :] - slopes[:, 1 : d + 1]) / (2 * step[:, None])
+    scaled = 0.5 * (second + second.transpose(0, 2, 1)) * scale * scale[:, None]
+    curvature, axes = np.linalg.eigh(scaled)
+    curvature = np.abs(curvature)
+    least = np.maximum(FLAT * curvature.max(axis=1, keepdims=True), 1e-12)
+    axes = axes / scale[:, None]
+    precision = (axes * np.maximum(curvature, least)[:, None]) @ axes.transpose(0, 2, 1)
+    return np.where(whole, values[:, 0], -np.inf), slopes[:, 0], precision
