@@ -15,8 +15,9 @@ from pymc.initial_point import make_initial_point_expression
 from pymc.pytensorf import collect_default_updates, find_rng_nodes, replace_rng_nodes, rvs_in_graph
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import vectorize_graph
-from pytensor.graph.traversal import ancestors, general_toposort
+from pytensor.graph.traversal import ancestors, general_toposort, toposort
 from pytensor.graph.utils import MissingInputError
+from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import ImproperPriorError, warn
@@ -241,7 +242,7 @@ def _compile(inputs: Sequence[Variable], outputs: list[Any]) -> tuple[Any, list[
 
 def _vectorized_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], list[Any]]:
     """Function from n to n rows in one call; raises where a distribution cannot be resized."""
-    outputs = prior_values(model)
+    outputs = _with_equal_parameters(prior_values(model))
     size = pt.scalar("size", dtype="int64")
     random = rvs_in_graph(outputs)
     order = general_toposort(outputs, lambda var: var.owner.inputs if var.owner else None)
@@ -266,6 +267,25 @@ def _vectorized_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], lis
         return np.concatenate([value.reshape(n, -1) for value in values], axis=1, dtype=float)
 
     return draw, rngs
+
+
+def _with_equal_parameters(outputs: list[Any]) -> list[Any]:
+    """The same graphs, each distribution of scalars with a first parameter as large as all of them.
+
+    PyTensor counts the dimensions that a batch adds by the first parameter alone, so that
+    ``Normal(0, sigma, shape=4)`` would not be batched along with its ``sigma``.
+    """
+    made: dict[Variable, Variable] = {}
+    for node in toposort(outputs):
+        inputs = [made.get(var, var) for var in node.inputs]
+        new = node.clone_with_new_inputs(inputs)
+        if isinstance(node.op, RandomVariable) and not any(node.op.ndims_params):
+            rng, size, first, *others = inputs
+            if any(one.owner is not None for one in others):
+                first = first + sum(pt.zeros_like(one) for one in others)
+                new = node.op.make_node(rng, size, first, *others)
+        made.update(zip(node.outputs, new.outputs, strict=True))
+    return [made.get(var, var) for var in outputs]
 
 
 def _looped_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], list[Any]]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
+from typing import Protocol
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
@@ -21,6 +22,7 @@ from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_to_few
 from pymc_logz.paths.shrinkage import RIDGE
 from pymc_logz.pilot.conditional_modes import Conditionals
+from pymc_logz.pilot.directions import independent_directions
 from pymc_logz.pilot.reference import Reference, widened
 from pymc_logz.runners.anneal import Annealed, Plan, merge
 from pymc_logz.runners.block import Block
@@ -84,6 +86,11 @@ class ConditionalNormal:
         apart = (rows[:, self.parts.inner] - mode)[:, None]
         return self._of_outer(outer) + self._of_inner((apart @ factor)[:, 0], factor)
 
+    def in_words(self) -> str:
+        """What it is, for a reason."""
+        n_inner, n_outer = self.parts.inner.size, self.parts.outer.size
+        return f"{n_inner} of {n_inner + n_outer} entries are drawn as normal given the others"
+
     @property
     def _df(self) -> float:
         return max(INNER_DF, 2.0 * len(self.start))
@@ -110,11 +117,27 @@ class ConditionalNormal:
         return mode, np.linalg.cholesky(precision / INNER_INFLATION)
 
 
+class Part(Protocol):
+    """A normalised density that can be drawn from and evaluated anywhere."""
+
+    def __call__(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rows (n, d), and their log density (n,)."""
+        ...
+
+    def log_density_of(self, rows: np.ndarray) -> np.ndarray:
+        """Log density of rows (n, d), shape (n,)."""
+        ...
+
+    def in_words(self) -> str:
+        """What it is, for a reason."""
+        ...
+
+
 @dataclass(frozen=True)
 class Proposal:
-    """Conditional normals with a share of what was fitted to rows; draws are weighted at once."""
+    """A part with a share of what was fitted to rows; draws are weighted at once."""
 
-    own: ConditionalNormal
+    own: Part
     block: Block
     """On the path from the prior, whose target is evaluated."""
     beside: Callable[[np.random.Generator, int], np.ndarray]
@@ -309,25 +332,27 @@ def weighted_at_once(
     tuple or None
         None where weights of trial rows are too uneven for this error.
     """
-    own = conditional_normal(prepared, block, known, rng)
-    if own is None:
-        return None
     log_mass, _ = prepared.prior.log_share(rng)
-    proposal = Proposal(own, block, *beside.as_density(prepared), log_mass)
-    for n in N_TRIAL:
-        log_weight = proposal.weighted(rng, n).log_weight
-        estimate = importance_log_z(log_weight, method="hais")
-        share = estimate.weight_ess / n
-        if not share > HOPELESS:
-            return None
-    tries = int(np.ceil((1 / share - 1) / (n_rows * (mcse / SLACK) ** 2)))
-    if estimate.status != "ok" or tries > MOST_TRIES:
+    found: list[tuple[float, Proposal]] = []
+    for own in (
+        conditional_normal(prepared, block, known, rng),
+        independent_directions(block, known, rng),
+    ):
+        if own is not None:
+            proposal = Proposal(own, block, *beside.as_density(prepared), log_mass)
+            log_weight = proposal.weighted(rng, N_TRIAL[0]).log_weight
+            found.append((float(weight_ess(log_weight)) / N_TRIAL[0], proposal))
+    if not found or max(share for share, _ in found) <= HOPELESS:
         return None
-    n_inner, n_outer = own.parts.inner.size, own.parts.outer.size
-    reason = (
-        f"{n_inner} of {n_inner + n_outer} entries are drawn as normal given the others, and "
-        f"weights have an effective share of {share:.2g}"
-    )
+    _, proposal = max(found, key=lambda one: one[0])
+    estimate = importance_log_z(proposal.weighted(rng, N_TRIAL[1]).log_weight, method="hais")
+    share = estimate.weight_ess / N_TRIAL[1]
+    if estimate.status != "ok" or not share > HOPELESS:
+        return None
+    tries = int(np.ceil((1 / share - 1) / (n_rows * (mcse / SLACK) ** 2)))
+    if tries > MOST_TRIES:
+        return None
+    reason = f"{proposal.own.in_words()}, and weights have an effective share of {share:.2g}"
     reason += f"; each row is one of {tries}" if tries > 1 else ""
     return replace(proposal, tries=max(tries, 1)), estimate, reason
 

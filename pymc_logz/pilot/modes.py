@@ -15,7 +15,7 @@ MAX_DIMS = 64
 """Dimensions up to which curvatures are dense matrices."""
 TOGETHER, N_ROUNDS = 8, 3
 """Rows that are followed to their modes together, and how often, if rows are left."""
-N_POLISH, SETTLED = 8, 1e-2
+N_POLISH, SETTLED = 12, 1e-2
 """Steps of Newton's method at most, and nats that a step promises where one has ended."""
 LENGTHS = 0.5 ** np.arange(6)
 """Parts of a step that are tried together."""
@@ -35,6 +35,13 @@ class Mode(NamedTuple):
     """Student-t with the curvature there."""
     log_mass: float
     """Log of the mass around it by Laplace's method, relative to the reference's."""
+    precision: np.ndarray
+    """Minus the second derivatives there, made positive, shape (d, d)."""
+
+    @property
+    def row(self) -> np.ndarray:
+        """Where it is, shape (d,)."""
+        return self.component.centre
 
 
 def modes_of(
@@ -112,7 +119,7 @@ def _followed(block: Block, rows: np.ndarray, scale: np.ndarray) -> list[Mode]:
 def _mode(row: np.ndarray, value: float, precision: np.ndarray) -> Mode:
     factor = np.linalg.cholesky(np.linalg.inv(precision))
     log_mass = value + np.log(np.diag(factor)).sum() + 0.5 * len(row) * np.log(2 * np.pi)
-    return Mode(Elliptical(row, factor * np.sqrt(INFLATION), STUDENT_DF), float(log_mass))
+    return Mode(Elliptical(row, factor * np.sqrt(INFLATION), STUDENT_DF), float(log_mass), precision)
 
 
 def _joined(block: Block, mode: Elliptical, rows: np.ndarray, height: np.ndarray) -> np.ndarray:
@@ -135,18 +142,35 @@ def _curvature(
 
     The first are -inf where the others are not finite.
     """
+    values, slopes, second = second_derivatives(block, rows, scale)
+    whole = np.isfinite(second).all(axis=(1, 2)) & np.isfinite(values)
+    second = np.where(whole[:, None, None], second, 0.0)
+    curvature, axes = np.linalg.eigh(-second * scale * scale[:, None])
+    curvature = np.abs(curvature)
+    least = np.maximum(FLAT * curvature.max(axis=1, keepdims=True), 1e-12)
+    axes = axes / scale[:, None]
+    precision = (axes * np.maximum(curvature, least)[:, None]) @ axes.transpose(0, 2, 1)
+    return np.where(whole, values, -np.inf), np.where(whole[:, None], slopes, 0.0), precision
+
+
+def second_derivatives(
+    block: Block, rows: np.ndarray, scale: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Log targets of rows (k, d), gradients (k, d), and second derivatives (k, d, d).
+
+    The last are differences of gradients, at steps in units of a scale (d,).
+    """
     k, d = rows.shape
     step = RELATIVE_STEP * scale
     moves = np.concatenate([np.zeros((1, d)), np.diag(step), -np.diag(step)])
     values, slopes = block.target_and_gradient((rows[:, None] + moves).reshape(-1, d))
     values, slopes = values.reshape(k, -1), slopes.reshape(k, -1, d)
-    whole = np.isfinite(slopes).all(axis=(1, 2)) & np.isfinite(values).all(axis=1)
-    slopes = np.where(whole[:, None, None], slopes, 0.0)
-    second = (slopes[:, d + 1 :] - slopes[:, 1 : d + 1]) / (2 * step[:, None])
-    scaled = 0.5 * (second + second.transpose(0, 2, 1)) * scale * scale[:, None]
-    curvature, axes = np.linalg.eigh(scaled)
-    curvature = np.abs(curvature)
-    least = np.maximum(FLAT * curvature.max(axis=1, keepdims=True), 1e-12)
-    axes = axes / scale[:, None]
-    precision = (axes * np.maximum(curvature, least)[:, None]) @ axes.transpose(0, 2, 1)
-    return np.where(whole, values[:, 0], -np.inf), slopes[:, 0], precision
+    with np.errstate(invalid="ignore"):
+        second = (slopes[:, 1 : d + 1] - slopes[:, d + 1 :]) / (2 * step[:, None])
+    return values[:, 0], slopes[:, 0], 0.5 * (second + second.transpose(0, 2, 1))
+
+
+def most_likely_mode(block: Block, rows: np.ndarray, scale: np.ndarray) -> Mode | None:
+    """The highest mode that Newton's method finds from rows (k, d); None if there is none."""
+    found = _followed(block, rows, scale)
+    return found[0] if found else None
