@@ -12,17 +12,6 @@ STUCK = 0.1
 SIGNIFICANT = 1.8
 """Kolmogorov-Smirnov distance, in units of its scale, exceeded by chance in one of 300 tests."""
 
-UNEVEN_STEP, UNEVEN_STAGES = 0.05, 2
-"""Step size, in units of the rows' spread, below which they are in parts of very different width,
-and stages with such steps from which on it counts. The least of 13 ordinary models have one at
-most; a spike of a hundredth in a slab has three and more, and lost parts of a tenth among 128 rows.
-"""
-
-
-def are_uneven(stages: Stages) -> bool:
-    """Whether parts of the target are so much narrower than others that few rows may lose some."""
-    return int((stages.step_size < UNEVEN_STEP).sum()) >= UNEVEN_STAGES
-
 
 def stuck_stages(stages: Stages) -> np.ndarray:
     """Inverse temperatures at which the rows hardly moved."""

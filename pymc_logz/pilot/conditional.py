@@ -1,9 +1,10 @@
 """Rows that need no path: the few entries that are not normal first, then the others given those.
 
-Where entries of a row are normal in the prior given the others, they are nearly so in the posterior,
-whose conditional mode and curvature are found for each row by Newton's method. That also gives the
-density of the others alone, by Laplace's method, wherever it is asked for: at spreads that go to
-zero too, where rows that move hardly get. So the others are explored in their own few dimensions.
+Where entries of a row are normal in the prior given the others, they are nearly so in the
+posterior, whose conditional mode and curvature are found for each row by Newton's method. That also
+gives the density of the others alone, by Laplace's method, wherever it is asked for: at spreads
+that go to zero too, where rows that move hardly get. So the others are explored in their own few
+dimensions.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,6 @@ from scipy.special import gammaln, logsumexp
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.clusters import Clusters, fitted_clusters
-from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_to_few
 from pymc_logz.paths.shrinkage import RIDGE
 from pymc_logz.pilot.conditional_modes import Conditionals
@@ -32,7 +32,7 @@ MAX_INNER, MAX_OUTER = 64, 16
 """Normal entries, and others, at most: each row takes more gradients than there are of the first,
 and weights of too many others tell nothing."""
 INNER_INFLATION, INNER_DF = 1.02, 20.0
-"""Factor in a conditional covariance, and degrees of freedom, or two for each entry if that is more:
+"""Factor in a conditional covariance, and degrees of freedom, two for each entry if that is more:
 tails that bound the weights, and cost nothing where all directions together are nearly normal."""
 N_ROUNDS, MODES_PER_ROUND, N_PLACES = 3, 2**14, (64, 512)
 """Rounds in which the others are explored, conditional modes times their dimensions in each, and
@@ -58,7 +58,7 @@ Density = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class ConditionalNormal:
-    """A density of rows: Student-t components of the others, and nearly normal entries given them."""
+    """A density of rows: Student-t components of the others, nearly normal entries given them."""
 
     parts: Conditionals
     """Normal entries, and the others."""

@@ -58,7 +58,7 @@ LEAST_SHARE, SMALL_SHARE, MOST_SHARE = 0.002, 0.02, 0.5
 N_CLIMB = 4096
 """Rows of the prior that climb: of a basin with a thousandth of it all miss one time in sixty."""
 LACKS, LACKS_PER_DIMENSION = 1.5, 0.2
-"""Nats by which the density at the end of a climb may be too low: a fit is wider than the target."""
+"""Nats by which a density may be too low at the end of a climb: fits are wider than targets."""
 MODE_ROWS, LARGE = 256, 20.0
 """Rows by which the mass of a mode is measured, and bound of the log of a share."""
 

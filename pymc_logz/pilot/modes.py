@@ -44,9 +44,7 @@ class Mode(NamedTuple):
         return self.component.centre
 
 
-def modes_of(
-    block: Block, rows: np.ndarray, height: np.ndarray, scale: np.ndarray
-) -> list[Mode]:
+def modes_of(block: Block, rows: np.ndarray, height: np.ndarray, scale: np.ndarray) -> list[Mode]:
     """Modes that rows (n, d) are near, or on the way to, each once.
 
     Parameters
@@ -119,7 +117,9 @@ def _followed(block: Block, rows: np.ndarray, scale: np.ndarray) -> list[Mode]:
 def _mode(row: np.ndarray, value: float, precision: np.ndarray) -> Mode:
     factor = np.linalg.cholesky(np.linalg.inv(precision))
     log_mass = value + np.log(np.diag(factor)).sum() + 0.5 * len(row) * np.log(2 * np.pi)
-    return Mode(Elliptical(row, factor * np.sqrt(INFLATION), STUDENT_DF), float(log_mass), precision)
+    return Mode(
+        Elliptical(row, factor * np.sqrt(INFLATION), STUDENT_DF), float(log_mass), precision
+    )
 
 
 def _joined(block: Block, mode: Elliptical, rows: np.ndarray, height: np.ndarray) -> np.ndarray:

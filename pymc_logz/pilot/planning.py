@@ -58,7 +58,6 @@ from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.trees.posterior import posterior_of
 
-
 N_LOOK = 1024
 """Rows of the prior that are carried to the posterior."""
 
@@ -314,7 +313,8 @@ def look(
     fewer rows covers them.
     """
     asked = settings.reference_asked
-    start = prepared.prior(rng, more * N_LOOK)
+    is_walked = isinstance(asked, str) and asked != "prior" and not prepared.flat.sites
+    start = prepared.prior(rng, more * N_LOOK if is_walked else block.n_rows)
     check_start(prepared, block, start)
     if prepared.flat.sites:
         return None, OF_INTEGERS

@@ -20,9 +20,7 @@ STEP_SIZES, N_MOVES = (1.0, 0.3, 0.1), 8
 """Parts of the plan's step size at which rows then move, since another mode may be narrower."""
 
 
-def climbed(
-    block: Block, start: np.ndarray, scale: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def climbed(block: Block, start: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows (n, d) after steps uphill, each of a length of its own, and their log target (n,).
 
     Parameters

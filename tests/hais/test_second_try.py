@@ -1,6 +1,5 @@
 """How much a run spends: the error it aims at, and the one second try of a poor run."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -113,12 +112,11 @@ def test_the_finer_aim_is_for_cheap_runs() -> None:
     assert aim.growth(CHEAP // N // 2, 0.4) == pytest.approx(2.0)
 
 
-def test_a_fit_to_gradients_that_is_not_good_is_planned_anew(
+def test_rows_without_a_path_that_are_not_good_are_planned_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Catches a reference that holds where the pilot's rows are only, kept for a longer ladder."""
-    local = replace(ASKED_FOR, is_local=True)
-    first = Planned(None, find_stages().plan(16), local, find_stages())
+    """Catches rows that were weighted at once, and badly, kept for more of them."""
+    first = Planned(None, find_stages().plan(16), ASKED_FOR, proposal=SimpleNamespace())
     other = Planned(None, find_stages().plan(40), ASKED_FOR, find_stages())
     spreads = {16: POOR, 40: GOOD}
 

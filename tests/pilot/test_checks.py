@@ -1,6 +1,5 @@
 """A pilot that lost a mode or stood still is found out, and a good one is not accused."""
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -12,7 +11,7 @@ from support.pilot_runs import find_stages
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.pilot import population as pilot
-from pymc_logz.pilot.checks import UNEVEN_STEP, are_uneven, lost_part, stuck_stages
+from pymc_logz.pilot.checks import lost_part, stuck_stages
 from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.runners.anneal import anneal
 from pymc_logz.runners.block import Block
@@ -78,14 +77,3 @@ def test_stuck_stages_are_named() -> None:
     stages = Stages(np.array([0, 0.25, 1.0]), ones, ones[:, None], None, acceptance)
     np.testing.assert_array_equal(stuck_stages(stages), [0.25])
     assert stuck_stages(find_stages()).size == 0
-
-
-def test_steps_of_uneven_length_are_told() -> None:
-    """Catches one short step on the way that is taken for parts of different width."""
-    stages = find_stages()
-    assert not are_uneven(stages)
-    short = stages.step_size.copy()
-    short[1] = 0.9 * UNEVEN_STEP
-    assert not are_uneven(replace(stages, step_size=short))
-    short[2] = 0.9 * UNEVEN_STEP
-    assert are_uneven(replace(stages, step_size=short))

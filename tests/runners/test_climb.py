@@ -33,7 +33,7 @@ def test_a_mode_with_too_few_draws_is_found() -> None:
     whole = draws.copy()
     draws[:4, 0] += 6.0
     whole[::2, 0] += 6.0
-    rows = climbed(block, prepared.prior(rng, 128), draws.std(axis=0))
+    rows, _ = climbed(block, prepared.prior(rng, 128), draws.std(axis=0))
     ends = np.abs(rows[:, 0])
     assert np.mean(np.abs(ends - 3) < 0.1) > 0.9
     assert 0.2 < np.mean(rows[:, 0] > 0) < 0.8
