@@ -18,7 +18,7 @@ def _log_normaliser(exponent: np.ndarray) -> np.ndarray:
 
 
 def experts_model(rows, exponents, centre, prior_sd: float, constant: float) -> pm.Model:
-    """Prior ``N(0, prior_sd)``, posterior a product of ``(1 + (rows @ x - centre)**2)**-exponents``.
+    """Normal prior; the posterior is a product of ``(1 + (rows @ x - centre)^2)^-exponents``.
 
     Parameters
     ----------
