@@ -15,7 +15,9 @@ NEGLIGIBLE = 30.0
 """Nats below the top at which the integrand no longer counts."""
 
 
-def box_log_integral(log_f: LogDensity, *bounds: Bounds) -> tuple[float, float]:
+def box_log_integral(
+    log_f: LogDensity, *bounds: Bounds, nodes: int | None = None
+) -> tuple[float, float]:
     """Log of the integral of ``exp(log_f(x, ...))``, and how far fewer nodes are from it.
 
     Parameters
@@ -24,8 +26,10 @@ def box_log_integral(log_f: LogDensity, *bounds: Bounds) -> tuple[float, float]:
         Vectorised function of one array for each variable; smooth inside the box.
     bounds
         Ends of each variable.
+    nodes
+        Of each variable; None for `NODES`.
     """
-    n = NODES[len(bounds)]
+    n = nodes or NODES[len(bounds)]
     box = list(bounds)
     for _ in range(3):
         axes, profiles = profiled(log_f, box, n)
