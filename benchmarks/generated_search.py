@@ -51,7 +51,7 @@ def version() -> str:
 def read(path: Path) -> tuple[dict, list[Outcome], int]:
     """Settings of a search, its outcomes, and the index of the next model."""
     settings, *lines = [json.loads(line) for line in path.read_text().splitlines()]
-    last = max((line["index"] for line in lines), default=-1)
+    last = max((line["index"] for line in lines), default=0)
     # of a model that was cut between its calls the file has some: it is run again
     whole = sum(line["index"] == last for line in lines) == len(settings["calls"])
     kept = [line for line in lines if whole or line["index"] < last]
