@@ -153,3 +153,10 @@ def benchmarks(session: nox.Session) -> None:
 def all_benchmarks(session: nox.Session) -> None:
     """Every benchmark, as a script."""
     run_scripts(session, "benchmarks/*.py")
+
+
+@nox.session
+def search(session: nox.Session) -> None:
+    """Default calls on models drawn anew, for a night: ``nox -s search -- --minutes 480``."""
+    command = ["python", "benchmarks/generated_search.py"]
+    session.run(*command, *(session.posargs or ["--n", "100000", "--minutes", "480"]), env=ENV)

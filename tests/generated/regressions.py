@@ -1,0 +1,141 @@
+"""Regressions: coefficients in closed form given the noise, and noise with heavy tails."""
+
+import numpy as np
+import pymc as pm
+from adversary.integrals import log_integral
+from scipy.special import gammaln
+
+from generated import scales
+from generated.cases import Drawn, family, one_of
+from generated.quadrature import box_log_integral, pieces
+from generated.scales import ScalePrior
+
+LOG_2PI = float(np.log(2 * np.pi))
+
+
+def regression_log_density(y, design, prior_sds: np.ndarray, sigma) -> np.ndarray:
+    """Log density of ``y ~ Normal(design @ b, sigma)`` with ``b ~ Normal(0, prior_sds)``."""
+    u, singular, _ = np.linalg.svd(design * prior_sds, full_matrices=False)
+    along = u.T @ y
+    rest = float(((y - u @ along) ** 2).sum())
+    variance = sigma**2
+    value = -0.5 * ((y.size - singular.size) * (LOG_2PI + np.log(variance)) + rest / variance)
+    for s, moment in zip(singular, along, strict=True):
+        total = variance + s**2
+        value = value - 0.5 * (LOG_2PI + np.log(total) + moment**2 / total)
+    return value
+
+
+def _regression(rng, p: int, n: int, prior_sds: np.ndarray, noise: ScalePrior) -> Drawn:
+    """A regression whose coefficients have independent normal priors."""
+    x = np.column_stack([np.ones(n), rng.normal(size=(n, p - 1))])
+    if rng.random() < 0.3 and p > 2:  # two covariates that are nearly the same
+        x[:, 2] = x[:, 1] + rng.normal(0, 0.05, n)
+    y = rng.normal(x @ rng.normal(0, 1.5, p), np.exp(rng.normal(0, 0.7)))
+
+    def build() -> pm.Model:
+        with pm.Model() as model:
+            design, data, sds = pm.Data("design", x), pm.Data("data", y), pm.Data("sds", prior_sds)
+            b = pm.Normal("b", 0, sds, shape=p)
+            pm.Normal("y", design @ b, noise.add("sigma"), observed=data)
+        return model
+
+    def log_f(t):
+        return noise.log_density(t) + regression_log_density(y, x, prior_sds, np.exp(t))
+
+    log_z, accuracy = box_log_integral(log_f, noise.bounds)
+    about = {"n": n, "sds": prior_sds.round(3).tolist(), "noise": noise.about}
+    return Drawn(build, p + 1, log_z, accuracy, about)
+
+
+@family
+def linear_regression(rng: np.random.Generator) -> Drawn:
+    """Priors as one would choose them; as many coefficients as data at times."""
+    p = int(rng.integers(2, 13))
+    n = p if rng.random() < 0.2 else p + int(rng.integers(2, 40))
+    prior_sds = np.exp(rng.normal(0.7, 0.4, p))
+    return _regression(rng, p, n, prior_sds, scales.proper(rng))
+
+
+@family
+def vague_regression(rng: np.random.Generator) -> Drawn:
+    """Coefficients ``Normal(0, 1000)``, and noise with a prior of the BUGS age."""
+    p = int(rng.integers(2, 8))
+    n = p + int(rng.integers(4, 40))
+    prior_sds = np.full(p, one_of(rng, 100.0, 1000.0))
+    return _regression(rng, p, n, prior_sds, scales.vague(rng))
+
+
+def student_log_density(x, df: float, scale=1.0):
+    """Log density of Student's t around zero."""
+    constant = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * np.log(np.pi * df)
+    return constant - np.log(scale) - 0.5 * (df + 1) * np.log1p((x / scale) ** 2 / df)
+
+
+@family
+def robust_regression(rng: np.random.Generator) -> Drawn:
+    """One or two coefficients, noise with heavy tails, outliers."""
+    p, n, df = int(rng.integers(1, 3)), int(rng.integers(3, 16)), one_of(rng, 1.0, 2.0, 4.0)
+    prior_sd, scale = one_of(rng, 2.0, 5.0), one_of(rng, 0.3, 1.0)
+    x = np.column_stack([np.ones(n), rng.normal(size=(n, p - 1))])
+    outliers = rng.normal(0, 5, n) * (rng.random(n) < 0.3)
+    y = x @ rng.normal(0, 1.5, p) + scale * rng.standard_t(df, n) + outliers
+    unknown = p == 1 and rng.random() < 0.5
+    noise = scales.half_normal(2.0)
+
+    def build() -> pm.Model:
+        with pm.Model() as model:
+            design, data = pm.Data("design", x), pm.Data("data", y)
+            b = pm.Normal("b", 0, prior_sd, shape=p)
+            sigma = noise.add("sigma") if unknown else scale
+            pm.StudentT("y", nu=df, mu=design @ b, sigma=sigma, observed=data)
+        return model
+
+    def log_f(b, other=None):
+        log_sd = other if unknown else np.log(scale)
+        value = -0.5 * (b / prior_sd) ** 2 - np.log(prior_sd) - 0.5 * LOG_2PI
+        if p == 2:
+            value = value - 0.5 * (other / prior_sd) ** 2 - np.log(prior_sd) - 0.5 * LOG_2PI
+        if unknown:
+            value = value + noise.log_density(other)
+        for row, one in zip(x, y, strict=True):
+            mean = b + (row[1] * other if p == 2 else 0.0)
+            value = value + student_log_density(one - mean, df, np.exp(log_sd))
+        return value
+
+    reach = (-9.5 * prior_sd, 9.5 * prior_sd)
+    second = [reach] if p == 2 else [noise.bounds] if unknown else []
+    log_z, accuracy = box_log_integral(log_f, reach, *second)
+    about = {"n": n, "df": df, "scale": None if unknown else scale, "prior_sd": prior_sd}
+    return Drawn(build, p + unknown, log_z, accuracy, about)
+
+
+@family
+def rotated_noise(rng: np.random.Generator) -> Drawn:
+    """As many coefficients as data, an orthogonal design, and noise with heavy tails."""
+    d, df = one_of(rng, 2, 4, 8, 16, 24, 40), one_of(rng, 1.0, 2.0, 3.0)
+    prior_sd, scale = one_of(rng, 1.0, 3.0), one_of(rng, 0.3, 1.0)
+    design = np.eye(d) if rng.random() < 0.3 else np.linalg.qr(rng.normal(size=(d, d)))[0]
+    y = rng.normal(0, prior_sd, d) + scale * rng.standard_t(df, d)
+
+    def build() -> pm.Model:
+        with pm.Model() as model:
+            rows, data = pm.Data("rows", design), pm.Data("data", y)
+            b = pm.Normal("b", 0, prior_sd, shape=d)
+            pm.StudentT("y", nu=df, mu=rows @ b, sigma=scale, observed=data)
+        return model
+
+    log_z = noisy_log_z(y, prior_sd, df, scale)
+    about = {"df": df, "prior_sd": prior_sd, "scale": scale}
+    return Drawn(build, d, log_z, 1e-6, about)
+
+
+def noisy_log_z(y: np.ndarray, prior_sd: float, df: float, scale: float) -> float:
+    """Log density of independent sums of a normal and a scaled t."""
+    x, log_weights = pieces(-12 * prior_sd, 12 * prior_sd, 6_000)
+    log_prior = -0.5 * (x / prior_sd) ** 2 - np.log(prior_sd) - 0.5 * LOG_2PI
+    return sum(
+        log_integral(lambda u, one=one: student_log_density(one - u, df, scale), (x, own))
+        for own in [log_weights + log_prior]
+        for one in y
+    )

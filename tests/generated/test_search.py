@@ -1,0 +1,70 @@
+"""A small sample of the generated search with fixed seeds, and the rule that it is held to."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from generated import FAMILIES, generate
+from generated.search import Outcome, plan, table, tried
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
+]
+SAMPLE = ["gamma_poisson", "two_levels", "sign_modes", "spike_and_slab", "quadratic_potential"]
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_default_call_of_a_sample(name: str) -> None:
+    """Would catch a wrong number with a clean status on a model that is not of the catalogue."""
+    case = generate(name, 20)
+    model = case.build()
+    found = [tried(case, model, "sample_hais", seed, limit=60) for seed in (1, 2)]
+    assert [one for one in found if one.is_wrong or one.status.startswith("crashed")] == []
+    assert any(np.isfinite(one.log_z) for one in found)
+
+
+ONE = Outcome("squares", 1, 2, "evidence", 3, -1.0, 0.1, "ok", -1.1, 1e-9, 0.5, {})
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong", "covered", "alarm"),
+    [
+        ({}, False, True, False),
+        ({"exact": -1.41}, True, False, False),
+        ({"exact": -1.39}, False, False, False),
+        ({"exact": -1.41, "accuracy": 0.02}, False, False, False),
+        ({"mcse": 0.001, "exact": -1.015}, False, False, False),
+        ({"mcse": 0.001, "exact": -1.021}, True, False, False),
+        ({"status": "high_khat"}, False, True, True),
+        ({"status": "high_khat", "exact": -1.31}, False, False, False),
+        ({"log_z": np.nan, "mcse": np.nan, "status": "degenerate"}, False, False, False),
+        ({"log_z": np.nan, "mcse": np.nan}, True, False, False),
+    ],
+)
+def test_the_rule(change: dict, wrong: bool, covered: bool, alarm: bool) -> None:
+    """Would catch a rule that lets a wrong number pass, or that calls a right one wrong."""
+    one = replace(ONE, **change)
+    assert (one.is_wrong, one.is_covered, one.is_false_alarm) == (wrong, covered, alarm)
+
+
+def test_a_search_is_repeated_by_its_seed() -> None:
+    """Would catch models that depend on what ran before, and families that are left out."""
+    families = list(FAMILIES)
+    first = [plan(7, families, index) for index in range(2 * len(families))]
+    assert first[5] == plan(7, families, 5)
+    assert first != [plan(8, families, index) for index in range(2 * len(families))]
+    assert sorted(name for name, *_ in first) == sorted(2 * families)
+    assert len({seed for _, seed, _ in first}) == len(first)
+
+
+def test_the_table_counts() -> None:
+    """Would catch columns that are mixed up."""
+    slow = replace(ONE, log_z=np.nan, mcse=np.nan, status="slow")
+    found = [ONE, replace(ONE, exact=-2.0), replace(ONE, status="high_khat"), slow]
+    row = next(line for line in table(found) if "`squares`" in line)
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[1:5] == ["4", "2", "1", "50%"]
+    assert cells[7:10] == ["1", "0", "1"]
