@@ -40,7 +40,6 @@ from pymc_logz.estimators import (
     bar_chain,
     importance_log_z,
     mbar,
-    rao_blackwell_log_weight,
     rts,
     rts_log_z,
 )
@@ -95,17 +94,11 @@ def learn(data, n_hidden, rng, n_updates, rate=0.1):
 class Tempered:
     """The paper's procedure: rounds that correct rough log Z, then a run with all frozen."""
 
-    def __init__(self, rbm, n_levels=N_LEVELS, n_chains=N_CHAINS, log_prior=None):
+    def __init__(self, rbm, n_levels=N_LEVELS, n_chains=N_CHAINS):
         self.block = TemperBlock(Block(rbm.path, BlockGibbs(), 128), n_levels, n_chains)
         betas = np.linspace(0, 1, n_levels)
-        prior = np.zeros(n_levels) if log_prior is None else log_prior(betas)
-        self.ladder = make_ladder(even_plan(betas, rbm.n_sites), BlockGibbs(), prior)
+        self.ladder = make_ladder(even_plan(betas, rbm.n_sites), BlockGibbs(), np.zeros(n_levels))
         self.walkers = None
-
-    def at(self, rbm):
-        """Go on with a machine of other parameters."""
-        path = rbm.path
-        self.block = self.block.along(path.values, sample_reference=path.sample_reference)
 
     def sweep(self, n, rng, every=None):
         """Levels and log ratios of so many sweeps, and what the walkers did."""
@@ -295,32 +288,39 @@ def gradient(rbm, visible, weight):
 
 def tracking_study(train, test, n_hidden, n_updates, rng):
     """Figure 5: log likelihoods tracked while a machine learns, and AIS now and then."""
-    few, rate, alpha = train[: SIZES["data"]], SIZES["rate"], SIZES["alpha"]
+    few, rate = train[: SIZES["data"]], SIZES["rate"]
     rbm = learn(few, n_hidden, rng, 300)
-    run = Tempered(rbm, n_chains=SIZES["walkers"], log_prior=lambda betas: 2 * betas)
-    run.rounds(rng)
-    even, rows, checks = np.full(len(few), 1 / len(few)), [], []
+    tracker = lz.LogZTracker(
+        rbm,
+        betas=N_LEVELS,
+        level_prior="exp",
+        walkers=SIZES["walkers"],
+        draws=SIZES["between"],
+        alpha=SIZES["alpha"],
+        tune=5,
+        thin=5,
+        random_seed=rng,
+        progressbar=False,
+    )
+    even, rows, checks, theta = np.full(len(few), 1 / len(few)), [], [], None
     for update in range(n_updates + 1):
-        draws, done = run.sweep(SIZES["between"], rng, every=5)
-        log_z_hat = run.ladder.log_z_hat
-        tracked = log_z_hat + alpha * (rts_log_z(draws) - log_z_hat)
-        run.ladder = replace(run.ladder, log_z_hat=tracked)
+        draws = tracker.update(theta)["tempered_posterior"].to_dataset()
+        rbm, log_z = tracker.model, tracker.log_z
         fits = [rbm.log_visible(data).mean() for data in (few, test)]
-        rows.append([*(fit - tracked[-1] for fit in fits), tracked[-1]])
+        rows.append([*(fit - log_z for fit in fits), log_z])
         if update % max(1, n_updates // 8) == 0:
             tree = lz.sample_hais(
                 N_CHAINS, 1, model=rbm, betas=3000, random_seed=rng, progressbar=False
             )
             log_z = float(tree["evidence"]["log_z"][0])
             checks.append([update, *(fit - log_z for fit in fits), log_z])
-        log_weight = rao_blackwell_log_weight(draws)[:, 4::5].T.ravel()
+        log_weight = draws["log_weight"].to_numpy().ravel()
         weight = np.exp(log_weight - logsumexp(log_weight))
-        visible = done.position.reshape(-1, rbm.n_sites)[:, : train.shape[1]]
+        visible = draws["visible"].to_numpy().reshape(-1, train.shape[1]).astype(float)
         pairs = zip(gradient(rbm, few, even), gradient(rbm, visible, weight), strict=True)
         step = [rate * (of_data - of_model) for of_data, of_model in pairs]
-        parts = (rbm.weights, rbm.visible_bias, rbm.hidden_bias)
-        rbm = rbm.at(*(part + change for part, change in zip(parts, step, strict=True)))
-        run.at(rbm)
+        names = ("weights", "visible_bias", "hidden_bias")
+        theta = {name: getattr(rbm, name) + part for name, part in zip(names, step, strict=True)}
     return {"tracked": np.array(rows), "checks": np.array(checks)}
 
 
