@@ -15,7 +15,8 @@ with 12 hidden units (log Z is summed exactly), 100 and 500:
 
 Run it with ``uv run examples/papers/rts_rbm.py``, 15 minutes of processor time; with ``--paper``
 for the paper's number of sweeps and replicates, about four hours. Numbers are kept in
-``rts_rbm.npz``, and what is there is drawn again, not computed: ``--figures 3 4`` chooses.
+``rts_rbm.npz`` (``rts_rbm_paper.npz``), of figure 3 after each replicate, so that a run that is
+stopped goes on; what is there is drawn again, not computed: ``--figures 3 4`` chooses.
 It saves ``rts_rbm_1.png`` and so on. docs/theory/rts_paper.md says what comes of it.
 """
 
@@ -324,8 +325,31 @@ def tracking_study(train, test, n_hidden, n_updates, rng):
     return {"tracked": np.array(rows), "checks": np.array(checks)}
 
 
-def study(kept, chosen, sizes, rng):
-    """Whatever the figures need and is not kept yet."""
+def rng_of(part):
+    """Random numbers of a part, the same whether the parts before it were kept or made now."""
+    return np.random.default_rng(list(part.encode()))
+
+
+def both(kept, part, rbm, data, sizes):
+    """Figure 3 of a machine: annealing, and tempered runs, kept one replicate after the other."""
+    found = {}
+    for i in range(sizes["replicates"]):
+        for method in ("annealed", "tempered"):
+            key = f"{part}, {method} {i}"
+            if key not in kept:
+                one, rng = sizes | {"replicates": 1}, rng_of(key)
+                kept[key] = (
+                    annealed(rbm, data, one, rng)
+                    if method == "annealed"
+                    else tempered(rbm, one, rng)
+                )
+            for name, values in kept[key].items():
+                found.setdefault(name, []).extend(values)
+    return found
+
+
+def study(kept, chosen, sizes):
+    """Whatever the figures need and is not kept yet; each part has a seed of its own."""
     train, test = digits(np.random.default_rng(0))
     machines = {}
     for n, n_updates in HIDDEN.items():
@@ -334,24 +358,24 @@ def study(kept, chosen, sizes, rng):
             kept[f"machine {n}"] = (rbm.weights, rbm.visible_bias, rbm.hidden_bias, rbm.base_bias)
         machines[n] = bernoulli_rbm(*kept[f"machine {n}"])
     if 1 in chosen and "1" not in kept:
-        kept["1"] = rounds_study(machines[12], rng)
+        kept["1"] = rounds_study(machines[12], rng_of("1"))
     for n, rbm in machines.items():
         if chosen & {3, 4} and f"truth {n}" not in kept:
-            kept[f"truth {n}"] = truth(rbm, sizes, rng)
+            kept[f"truth {n}"] = truth(rbm, sizes, rng_of(f"truth {n}"))
             print(f"{n} hidden units: {kept[f'truth {n}']}")
         if 3 in chosen and f"3 {n}" not in kept:
-            kept[f"3 {n}"] = annealed(rbm, test, sizes, rng) | tempered(rbm, sizes, rng)
+            kept[f"3 {n}"] = both(kept, f"3 {n}", rbm, test, sizes)
     if 3 in chosen and "3 hard" not in kept:
         *parts, base = kept["machine 12"]
         hard = bernoulli_rbm(*(HARDER * part for part in parts), base)
-        kept["truth hard"] = truth(hard, sizes, rng)
-        kept["3 hard"] = annealed(hard, test, sizes, rng) | tempered(hard, sizes, rng)
+        kept["truth hard"] = truth(hard, sizes, rng_of("truth hard"))
+        kept["3 hard"] = both(kept, "3 hard", hard, test, sizes)
     if 4 in chosen and "4" not in kept:
         large = max(HIDDEN)
-        kept["4"] = temperatures_study(machines[large], kept[f"truth {large}"]["log_z"], sizes, rng)
+        log_z = kept[f"truth {large}"]["log_z"]
+        kept["4"] = temperatures_study(machines[large], log_z, sizes, rng_of("4"))
     if 5 in chosen and "5" not in kept:
-        kept["5"] = tracking_study(train, test, 100, sizes["updates"], rng)
-    return kept
+        kept["5"] = tracking_study(train, test, 100, sizes["updates"], rng_of("5"))
 
 
 def main(arguments=None):
@@ -363,11 +387,10 @@ def main(arguments=None):
     # too few sweeps for a weight or a level to be trusted is what is being looked at
     warnings.simplefilter("ignore", lz.EvidenceWarning)
     store = Path("rts_rbm_paper.npz" if given.paper else "rts_rbm.npz")
-    kept = figures.load(store)
+    kept = figures.Kept(store)
     print(f"numbers are kept in {store}")
     for number in given.figures:
-        kept = study(kept, {number}, PAPER if given.paper else SMALL, np.random.default_rng(number))
-        figures.save(store, kept)
+        study(kept, {number}, PAPER if given.paper else SMALL)
         figures.show(number, kept, list(HIDDEN))
 
 
