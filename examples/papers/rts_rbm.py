@@ -15,7 +15,8 @@ with 12 hidden units (log Z is summed exactly), 100 and 500:
 
 Run it with ``uv run examples/papers/rts_rbm.py``, 15 minutes of processor time; with ``--paper``
 for the paper's number of sweeps and replicates, about four hours. Numbers are kept in
-``rts_rbm.npz``, and what is there is drawn again, not computed: ``--figures 3 4`` chooses.
+``rts_rbm.npz`` (``rts_rbm_paper.npz``), of figure 3 after each replicate, so that a run that is
+stopped goes on; what is there is drawn again, not computed: ``--figures 3 4`` chooses.
 It saves ``rts_rbm_1.png`` and so on. docs/theory/rts_paper.md says what comes of it.
 """
 
@@ -40,7 +41,6 @@ from pymc_logz.estimators import (
     bar_chain,
     importance_log_z,
     mbar,
-    rao_blackwell_log_weight,
     rts,
     rts_log_z,
 )
@@ -95,17 +95,11 @@ def learn(data, n_hidden, rng, n_updates, rate=0.1):
 class Tempered:
     """The paper's procedure: rounds that correct rough log Z, then a run with all frozen."""
 
-    def __init__(self, rbm, n_levels=N_LEVELS, n_chains=N_CHAINS, log_prior=None):
+    def __init__(self, rbm, n_levels=N_LEVELS, n_chains=N_CHAINS):
         self.block = TemperBlock(Block(rbm.path, BlockGibbs(), 128), n_levels, n_chains)
         betas = np.linspace(0, 1, n_levels)
-        prior = np.zeros(n_levels) if log_prior is None else log_prior(betas)
-        self.ladder = make_ladder(even_plan(betas, rbm.n_sites), BlockGibbs(), prior)
+        self.ladder = make_ladder(even_plan(betas, rbm.n_sites), BlockGibbs(), np.zeros(n_levels))
         self.walkers = None
-
-    def at(self, rbm):
-        """Go on with a machine of other parameters."""
-        path = rbm.path
-        self.block = self.block.along(path.values, sample_reference=path.sample_reference)
 
     def sweep(self, n, rng, every=None):
         """Levels and log ratios of so many sweeps, and what the walkers did."""
@@ -295,37 +289,67 @@ def gradient(rbm, visible, weight):
 
 def tracking_study(train, test, n_hidden, n_updates, rng):
     """Figure 5: log likelihoods tracked while a machine learns, and AIS now and then."""
-    few, rate, alpha = train[: SIZES["data"]], SIZES["rate"], SIZES["alpha"]
+    few, rate = train[: SIZES["data"]], SIZES["rate"]
     rbm = learn(few, n_hidden, rng, 300)
-    run = Tempered(rbm, n_chains=SIZES["walkers"], log_prior=lambda betas: 2 * betas)
-    run.rounds(rng)
-    even, rows, checks = np.full(len(few), 1 / len(few)), [], []
+    tracker = lz.LogZTracker(
+        rbm,
+        betas=N_LEVELS,
+        level_prior="exp",
+        walkers=SIZES["walkers"],
+        draws=SIZES["between"],
+        alpha=SIZES["alpha"],
+        tune=5,
+        thin=5,
+        random_seed=rng,
+        progressbar=False,
+    )
+    even, rows, checks, theta = np.full(len(few), 1 / len(few)), [], [], None
     for update in range(n_updates + 1):
-        draws, done = run.sweep(SIZES["between"], rng, every=5)
-        log_z_hat = run.ladder.log_z_hat
-        tracked = log_z_hat + alpha * (rts_log_z(draws) - log_z_hat)
-        run.ladder = replace(run.ladder, log_z_hat=tracked)
+        draws = tracker.update(theta)["tempered_posterior"].to_dataset()
+        rbm, log_z = tracker.model, tracker.log_z
         fits = [rbm.log_visible(data).mean() for data in (few, test)]
-        rows.append([*(fit - tracked[-1] for fit in fits), tracked[-1]])
+        rows.append([*(fit - log_z for fit in fits), log_z])
         if update % max(1, n_updates // 8) == 0:
             tree = lz.sample_hais(
                 N_CHAINS, 1, model=rbm, betas=3000, random_seed=rng, progressbar=False
             )
             log_z = float(tree["evidence"]["log_z"][0])
             checks.append([update, *(fit - log_z for fit in fits), log_z])
-        log_weight = rao_blackwell_log_weight(draws)[:, 4::5].T.ravel()
+        log_weight = draws["log_weight"].to_numpy().ravel()
         weight = np.exp(log_weight - logsumexp(log_weight))
-        visible = done.position.reshape(-1, rbm.n_sites)[:, : train.shape[1]]
+        visible = draws["visible"].to_numpy().reshape(-1, train.shape[1]).astype(float)
         pairs = zip(gradient(rbm, few, even), gradient(rbm, visible, weight), strict=True)
         step = [rate * (of_data - of_model) for of_data, of_model in pairs]
-        parts = (rbm.weights, rbm.visible_bias, rbm.hidden_bias)
-        rbm = rbm.at(*(part + change for part, change in zip(parts, step, strict=True)))
-        run.at(rbm)
+        names = ("weights", "visible_bias", "hidden_bias")
+        theta = {name: getattr(rbm, name) + part for name, part in zip(names, step, strict=True)}
     return {"tracked": np.array(rows), "checks": np.array(checks)}
 
 
-def study(kept, chosen, sizes, rng):
-    """Whatever the figures need and is not kept yet."""
+def rng_of(part):
+    """Random numbers of a part, the same whether the parts before it were kept or made now."""
+    return np.random.default_rng(list(part.encode()))
+
+
+def both(kept, part, rbm, data, sizes):
+    """Figure 3 of a machine: annealing, and tempered runs, kept one replicate after the other."""
+    found = {}
+    for i in range(sizes["replicates"]):
+        for method in ("annealed", "tempered"):
+            key = f"{part}, {method} {i}"
+            if key not in kept:
+                one, rng = sizes | {"replicates": 1}, rng_of(key)
+                kept[key] = (
+                    annealed(rbm, data, one, rng)
+                    if method == "annealed"
+                    else tempered(rbm, one, rng)
+                )
+            for name, values in kept[key].items():
+                found.setdefault(name, []).extend(values)
+    return found
+
+
+def study(kept, chosen, sizes):
+    """Whatever the figures need and is not kept yet; each part has a seed of its own."""
     train, test = digits(np.random.default_rng(0))
     machines = {}
     for n, n_updates in HIDDEN.items():
@@ -334,24 +358,24 @@ def study(kept, chosen, sizes, rng):
             kept[f"machine {n}"] = (rbm.weights, rbm.visible_bias, rbm.hidden_bias, rbm.base_bias)
         machines[n] = bernoulli_rbm(*kept[f"machine {n}"])
     if 1 in chosen and "1" not in kept:
-        kept["1"] = rounds_study(machines[12], rng)
+        kept["1"] = rounds_study(machines[12], rng_of("1"))
     for n, rbm in machines.items():
         if chosen & {3, 4} and f"truth {n}" not in kept:
-            kept[f"truth {n}"] = truth(rbm, sizes, rng)
+            kept[f"truth {n}"] = truth(rbm, sizes, rng_of(f"truth {n}"))
             print(f"{n} hidden units: {kept[f'truth {n}']}")
         if 3 in chosen and f"3 {n}" not in kept:
-            kept[f"3 {n}"] = annealed(rbm, test, sizes, rng) | tempered(rbm, sizes, rng)
+            kept[f"3 {n}"] = both(kept, f"3 {n}", rbm, test, sizes)
     if 3 in chosen and "3 hard" not in kept:
         *parts, base = kept["machine 12"]
         hard = bernoulli_rbm(*(HARDER * part for part in parts), base)
-        kept["truth hard"] = truth(hard, sizes, rng)
-        kept["3 hard"] = annealed(hard, test, sizes, rng) | tempered(hard, sizes, rng)
+        kept["truth hard"] = truth(hard, sizes, rng_of("truth hard"))
+        kept["3 hard"] = both(kept, "3 hard", hard, test, sizes)
     if 4 in chosen and "4" not in kept:
         large = max(HIDDEN)
-        kept["4"] = temperatures_study(machines[large], kept[f"truth {large}"]["log_z"], sizes, rng)
+        log_z = kept[f"truth {large}"]["log_z"]
+        kept["4"] = temperatures_study(machines[large], log_z, sizes, rng_of("4"))
     if 5 in chosen and "5" not in kept:
-        kept["5"] = tracking_study(train, test, 100, sizes["updates"], rng)
-    return kept
+        kept["5"] = tracking_study(train, test, 100, sizes["updates"], rng_of("5"))
 
 
 def main(arguments=None):
@@ -363,11 +387,10 @@ def main(arguments=None):
     # too few sweeps for a weight or a level to be trusted is what is being looked at
     warnings.simplefilter("ignore", lz.EvidenceWarning)
     store = Path("rts_rbm_paper.npz" if given.paper else "rts_rbm.npz")
-    kept = figures.load(store)
+    kept = figures.Kept(store)
     print(f"numbers are kept in {store}")
     for number in given.figures:
-        kept = study(kept, {number}, PAPER if given.paper else SMALL, np.random.default_rng(number))
-        figures.save(store, kept)
+        study(kept, {number}, PAPER if given.paper else SMALL)
         figures.show(number, kept, list(HIDDEN))
 
 

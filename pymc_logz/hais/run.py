@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pymc.pymc_logz")
 
+ONE_TEMPERATURE = "plain importance sampling: one temperature, so nothing is annealed"
 MCSE_OF_NESTED = 0.03
 """Error, in nats, up to which a run from nested Laplace approximations is good enough: their tails
 are those of normal laws, so that few temperatures leave weights whose errors are too small."""
@@ -295,6 +296,7 @@ def collect(
     share = prepared.prior.finite_share
     attrs = RunRecord(block.compiled, block.path.batching, share, cost).attrs(
         n_temperatures=plan.n_temperatures,
+        **({"weights": ONE_TEMPERATURE} if plan.n_temperatures == 1 else {}),
         **planned.reference.record(),
         **planned.reference.record_of_errors(),
         **prepared.record(),

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pytensor.tensor as pt
 import xarray as xr
 
 from pymc_logz.errors import warn
@@ -18,22 +17,18 @@ from pymc_logz.estimators.tempering import (
     rts,
     rts_log_z,
 )
-from pymc_logz.graphs.compiling import compile_function
-from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel, KernelState
-from pymc_logz.models.context import model_from, written_as
-from pymc_logz.models.data_rows import container_names, read_data_rows
-from pymc_logz.models.flat import constrainer, model_labels, model_path
-from pymc_logz.models.preparation import prepare
+from pymc_logz.models.context import written_as
+from pymc_logz.paths.bits import BernoulliRBM
 from pymc_logz.paths.geometric import Evaluation
-from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar
 from pymc_logz.runners.temper import TemperBlock, Walk, Walkers
 from pymc_logz.runners.walking import walk
 from pymc_logz.seeds import generators_from
 from pymc_logz.tempered.results import tempered_draws_dataset
-from pymc_logz.tempered.run import place_levels, warm_up
+from pymc_logz.tempered.run import warm_up
 from pymc_logz.tempered.settings import TemperedSettings
+from pymc_logz.tempered.tracked_models import evaluator, follow, kernel_of
 from pymc_logz.tempered.tracked_results import Moment, moment_datasets
 from pymc_logz.tempered.warm_up import climb, level_share, with_tuned_steps
 from pymc_logz.trees.kinds import TRACKED, TRACKED_MOMENT
@@ -42,7 +37,7 @@ from pymc_logz.trees.layout import evidence_dataset, make_tree
 if TYPE_CHECKING:
     import pymc as pm
 
-N_PILOT, LEAST_CARRIED = 256, 0.2
+LEAST_CARRIED = 0.2
 
 
 class LogZTracker:
@@ -63,8 +58,10 @@ class LogZTracker:
     model
         PyMC model; None takes the one on the context stack. What changes is in ``pm.Data``
         containers, which enter the likelihood or potentials, not the priors. Their shapes stay.
+        Or a machine of bits, `pymc_logz.energies.bernoulli_rbm`, whose ``weights``,
+        ``visible_bias`` and ``hidden_bias`` change.
     data
-        Names of these containers; None means all of the model.
+        Names of what changes; None means all containers of the model, or all three.
     draws
         Iterations of each walker per update, at least 2.
     walkers
@@ -74,7 +71,8 @@ class LogZTracker:
         Share of each new estimate, in (0, 1]. Errors of about ``2 / alpha`` updates are averaged.
     betas, level_prior, kernel, tune, target_accept
         As in `sample_tempered`. ``level_prior="exp"`` spends more time near beta = 1, where the
-        gradient of a learning step comes from.
+        gradient of a learning step comes from. Levels stay, so that a machine which is to learn
+        needs those that it will need when it has learned: give their number, say ``betas=100``.
     thin
         Every so many draws are returned by `update`.
     random_seed
@@ -91,6 +89,8 @@ class LogZTracker:
         If log Z of the model is undefined or out of reach, or data enter a prior.
     PilotError
         If the pilot cannot get from the prior to the target.
+    TypeError
+        If it is neither a model nor a restricted Boltzmann machine of bits.
     ValueError
         If an argument is outside its range.
 
@@ -107,6 +107,10 @@ class LogZTracker:
     walkers need time to settle in a new model: change slowly.
 
     Step sizes are corrected between updates; levels and length scales stay.
+
+    A machine of bits moves by `pymc_logz.kernels.BlockGibbs`, a sweep per iteration: those that
+    persistent contrastive divergence makes anyway. The draws of `update`, with their weights, are
+    the negative phase of its gradient.
 
     References
     ----------
@@ -127,12 +131,18 @@ class LogZTracker:
         for step in range(10):
             now = tracker.update({"w": np.full(6, 0.02 * step)})  # walkers for the next step
         tracker.tree["evidence"]["log_z"]  # dims estimator, time
+
+        rbm = lz.energies.bernoulli_rbm(np.zeros((6, 3)), np.zeros(6), np.zeros(3))
+        tracker = lz.LogZTracker(rbm, betas=20, random_seed=1)
+        for step in range(10):
+            now = tracker.update({"weights": np.full((6, 3), 0.05 * step)})
+        tracker.log_z, tracker.mcse, now["tempered_posterior"]["visible"]
     """
 
     @written_as("LogZTracker(model)")
     def __init__(
         self,
-        model: "pm.Model | None" = None,
+        model: "pm.Model | BernoulliRBM | None" = None,
         data: Sequence[str] | None = None,
         *,
         draws: int = 32,
@@ -158,27 +168,20 @@ class LogZTracker:
             walkers=walkers,
             betas=betas,
             level_prior=level_prior,
-            kernel=as_kernel(kernel),
+            kernel=kernel_of(model, kernel),
             tune=tune,
             target_accept=target_accept,
             thin=thin,
             reference="prior",
         )
-        self.model, self.alpha = model_from(model, "LogZTracker(model)"), alpha
-        self.names = container_names(self.model, data)
+        self.alpha, rngs = alpha, generators_from(random_seed)
+        self._followed = follow(model, data, rngs)
         self.shapes = {name: np.shape(value) for name, value in self.data.items()}
-        now = {name: value[None] for name, value in self.data.items()}
-        rngs = generators_from(random_seed)
-        prepared = prepare(self.model, rngs.checks, rows=read_data_rows(self.model, now))
-        path = model_path(prepared.flat, prepared.prior)
-        kernel, values = self.settings.kernel_for(path.n_dims), prepared.data_rows.values
-        block = Block(path, kernel, N_PILOT, compile_kwargs, data=values)
         with progress_bar(progressbar) as progress:
-            _, plan, _ = place_levels(prepared, block, self.settings, rngs.pilot, progress)
+            block, plan = self._followed.placed(self.settings, rngs.pilot, compile_kwargs, progress)
             frozen = warm_up(block, plan, self.settings, rngs.pilot, compile_kwargs, progress)
         self._block, self.ladder = frozen.block, frozen.ladder
-        self._evaluate = _evaluator(frozen.block, compile_kwargs)
-        self._constrain = constrainer(prepared.flat, [rv.name for rv in self.model.free_RVs])
+        self._evaluate = evaluator(frozen.block, compile_kwargs)
         self._attrs = {"backend": frozen.block.compiled.backend, "n_levels": self.ladder.n_levels}
         self._pilot_work = self._block.work.done
         self._begin(rngs.run)
@@ -194,9 +197,14 @@ class LogZTracker:
         self._record(part, self.ladder.log_z_hat, 1.0, 1.0)
 
     @property
+    def model(self) -> Any:
+        """The model, or the machine as it is now."""
+        return self._followed.model
+
+    @property
     def data(self) -> dict[str, np.ndarray]:
-        """What the containers hold now, by name."""
-        return {name: np.asarray(self.model[name].get_value()) for name in self.names}
+        """What may change, as it is now, by name."""
+        return self._followed.data
 
     @property
     def log_z(self) -> float:
@@ -214,8 +222,8 @@ class LogZTracker:
         Parameters
         ----------
         data
-            New values of the containers by name, set by ``pm.set_data``; None means that this has
-            been done.
+            New values of what changes, by name. Those of a PyMC model are set by ``pm.set_data``;
+            None means that this has been done.
 
         Returns
         -------
@@ -230,13 +238,12 @@ class LogZTracker:
         """
         if data:
             self._check(data)
-            for name, value in data.items():
-                self.model.set_data(name, value)
+            self._followed = self._followed.changed(data)
         self._check(self.data)
-        before, old_data = self.ladder.log_z_hat, self._block.row_data
+        before, old = self.ladder.log_z_hat, self._block
         share = self._carry()
         part = self._walk(self.settings.draws)
-        step_back, share_back = self._change_back(old_data)
+        step_back, share_back = self._change_back(old)
         return self._record(part, before - step_back, self.alpha, min(share, share_back))
 
     def _check(self, data: Mapping[str, Any]) -> None:
@@ -257,9 +264,8 @@ class LogZTracker:
         Returns the share of the effective number of walkers that is left.
         """
         ladder, (old, level) = self.ladder, self._walkers
-        values = np.concatenate([np.ravel(value) for value in self.data.values()]).astype(float)
-        self._block = self._block.given(values)
-        new = self._evaluated(self._block.row_data)
+        self._block = self._followed.moved(self._block)
+        new = self._evaluated(self._block)
         step, _, share = self._change(old.evaluation, new)
         self.ladder = replace(ladder, log_z_hat=ladder.log_z_hat + step)
         self._walkers = Walkers(KernelState(old.position, old.momentum, new), level)
@@ -270,14 +276,14 @@ class LogZTracker:
             )
         return share
 
-    def _change_back(self, old_data: Sequence[np.ndarray]) -> tuple[np.ndarray, float]:
+    def _change_back(self, old: TemperBlock) -> tuple[np.ndarray, float]:
         """By how much log Z of the model before is above the present one, from walkers of this one.
 
         Not from walkers of the one before: those that told where to go fit the model they led to
         better than others do.
         """
-        now, old = self._walkers.state.evaluation, self._evaluated(old_data)
-        step, contributions, share = self._change(now, old)
+        now, then = self._walkers.state.evaluation, self._evaluated(old)
+        step, contributions, share = self._change(now, then)
         self._influence -= contributions
         return step, share
 
@@ -293,11 +299,11 @@ class LogZTracker:
         )
         return change_of_log_z(draws, then)
 
-    def _evaluated(self, row_data: Sequence[np.ndarray]) -> Evaluation:
-        """What the path with these data is worth where the walkers are."""
-        self._block.work.add(self._block.n_walkers)
-        position, values = np.asarray(self._walkers.state.position), self._block.path.values
-        outputs = self._evaluate.call(position, *row_data, *values)
+    def _evaluated(self, block: TemperBlock) -> Evaluation:
+        """What the path of a block, with its data, is worth where the walkers are."""
+        block.work.add(block.n_walkers)
+        position = np.asarray(self._walkers.state.position)
+        outputs = self._evaluate.call(position, *block.row_data, *block.path.values)
         return Evaluation(*(np.asarray(out) for out in outputs))
 
     def _walk(self, n_iterations: int) -> Walk:
@@ -368,12 +374,11 @@ class LogZTracker:
     def _draws(self, part: Walk, draws: TemperedDraws) -> xr.Dataset:
         """Group ``tempered_posterior``, as of `sample_tempered` with one chain."""
         rows = part.position.swapaxes(0, 1)
-        values = self._constrain(rows.reshape(-1, rows.shape[-1]))
+        values = self._followed.named(rows.reshape(-1, rows.shape[-1]))
         named = {name: v.reshape(1, *rows.shape[:-1], *v.shape[1:]) for name, v in values.items()}
         kept = np.arange(1, rows.shape[1] + 1) * (len(part.level) // rows.shape[1]) - 1
         log_weight = rao_blackwell_log_weight(draws)[None][..., kept]
-        coords, dims = model_labels(self.model)
-        return tempered_draws_dataset(named, log_weight, kept, coords=coords, dims=dims)
+        return tempered_draws_dataset(named, log_weight, kept, **self._followed.labels())
 
     def _settings(self) -> dict[str, Any]:
         return {**self.settings.record(), "method": "tracking", "alpha": self.alpha, **self._attrs}
@@ -389,12 +394,3 @@ class LogZTracker:
         """
         groups = moment_datasets(self.moments, self.ladder.betas, self._attrs)
         return make_tree(groups, self._settings(), TRACKED)
-
-
-def _evaluator(block: TemperBlock, compile_kwargs: Mapping[str, Any] | None) -> Any:
-    """Function of rows (n, d), their data (n, D) and parameters: what the path is worth there."""
-    rows, data = (pt.matrix(name, dtype="float64", shape=(None, None)) for name in ("rows", "data"))
-    outputs = block.path.given(data).evaluate(rows)
-    trial = [np.zeros((block.n_walkers, block.path.n_dims)), *block.row_data, *block.path.values]
-    inputs = [rows, data, *block.path.parameters]
-    return compile_function(inputs, list(outputs), compile_kwargs, trial)

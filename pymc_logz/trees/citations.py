@@ -79,6 +79,9 @@ OF_ESTIMATOR = {
     "manifold_bridge": ("zappa2018", "meng1996"),
     "importance": ("vehtari2024",),
 }
+OF_ANNEALING = ("sohldickstein2012", "neal2001")
+OF_ONE_TEMPERATURE = ("kloek1978", "vehtari2024")
+"""Of nested Laplace approximations without a path: no population of a pilot was annealed either."""
 WARP = ("meng2002", "gronau2019")
 """Of bridges whose posterior is mirrored and standardised."""
 
@@ -130,6 +133,9 @@ def cite(tree: xr.DataTree) -> str:
             keys.extend(OF_ESTIMATOR.get(name, ()))
         if group.attrs.get("bridge_method") == "warp3":
             keys.extend(WARP)
+        one = group.attrs.get("n_temperatures") == 1
+        if one and group.attrs.get("reference") == "nested_laplace":
+            keys = [*OF_ONE_TEMPERATURE, *(key for key in keys if key not in OF_ANNEALING)]
     return "\n\n".join(_entry(key, SOURCES[key]) for key in dict.fromkeys(keys))
 
 

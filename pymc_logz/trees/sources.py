@@ -142,6 +142,15 @@ SOURCES = {
         "Journal of Mathematical Psychology",
         "arXiv:1703.05984",
     ),
+    "kloek1978": Source(
+        "article",
+        "Kloek, Teun and van Dijk, Herman K.",
+        1978,
+        "Bayesian estimates of equation system parameters: an application of integration by "
+        "{Monte} {Carlo}",
+        "Econometrica",
+        "doi:10.2307/1913641",
+    ),
     "vehtari2024": Source(
         "article",
         "Vehtari, Aki and Simpson, Daniel and Gelman, Andrew and Yao, Yuling and Gabry, Jonah",

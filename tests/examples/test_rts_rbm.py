@@ -82,3 +82,20 @@ def test_the_benchmark_compares_the_same_thing() -> None:
         assert abs(estimate.log_z - KNOWN.log_z) < 4 * estimate.mcse < 0.1
         assert speed[name] > 0
     assert 0 < share < 1
+
+
+@pytest.mark.filterwarnings("ignore::pymc_logz.EvidenceWarning")
+def test_a_stopped_study_goes_on(example: ModuleType, tmp_path) -> None:
+    """Catches replicates that are made again, or otherwise, after a stop between two of them."""
+    sizes = {"sweeps": (650,), "replicates": 2, "truth": 100, "updates": 1}
+    data = KNOWN.sample(make_rng("stopped"), 200)["visible"]
+    whole = example.both({}, "3 8", KNOWN, data, sizes)
+    kept = example.figures.Kept(tmp_path / "kept.npz")
+    example.both(kept, "3 8", KNOWN, data, sizes | {"replicates": 1})
+    again = example.figures.Kept(tmp_path / "kept.npz")
+    assert set(again) == {"3 8, annealed 0", "3 8, tempered 0"}
+    found = example.both(again, "3 8", KNOWN, data, sizes)
+    assert found.keys() == whole.keys()
+    for name, values in whole.items():
+        np.testing.assert_array_equal(found[name], values)
+    assert len(found["RTS", 650]) == 2

@@ -75,6 +75,15 @@ def test_what_a_path_starts_from_and_moves_by() -> None:
     assert keys(kernel=parts) == {"geman1984", "metropolis1953"}
 
 
+def test_one_temperature_is_importance_sampling() -> None:
+    """Catches a run without annealing that cites annealing, and one with it that does not."""
+    for n, own in ((1, {"kloek1978", "vehtari2024"}), (2, HAIS)):
+        tree = tree_of(
+            kinds.HAIS, {}, reference="nested_laplace", n_temperatures=n, estimator=["hais"]
+        )
+        assert keys_of(tree) == own | {"rue2009"}
+
+
 def test_swaps_and_every_estimator_of_a_tempered_run() -> None:
     tree = tree_of(kinds.TEMPERED, {"exchange": "swap"}, estimator=list(METHODS))
     assert keys_of(tree) == CARLSON | {
@@ -109,7 +118,8 @@ def test_the_tables_name_what_there_is() -> None:
     assert set(citations.OF_KERNEL) <= set(lz.kernels.__all__)
     tables = ("OF_KIND", "OF_METHOD", "OF_REFERENCE", "OF_KERNEL", "OF_ESTIMATOR")
     cited = {key for table in tables for keys in getattr(citations, table).values() for key in keys}
-    cited |= {"zhou2016", "syed2022", "zhang1996", "papaspiliopoulos2007", *citations.WARP}
+    cited |= {"zhou2016", "syed2022", "zhang1996", "papaspiliopoulos2007", "kloek1978"}
+    cited |= {*citations.WARP}
     assert cited == set(SOURCES)
 
 

@@ -20,20 +20,24 @@ COLOURS = {
 }
 
 
-def load(store: Path) -> dict[str, Any]:
-    """What is kept in a file, by name."""
-    if not store.exists():
-        return {}
-    with np.load(store, allow_pickle=True) as file:
-        return {name: file[name][0] for name in file.files}
+class Kept(dict[str, Any]):
+    """Numbers by name, written to a file as they come."""
 
+    def __init__(self, store: Path) -> None:
+        self.store = store
+        if store.exists():
+            with np.load(store, allow_pickle=True) as file:
+                self.update({name: file[name][0] for name in file.files})
 
-def save(store: Path, kept: dict[str, Any]) -> None:
-    """Keep it."""
-    arrays = {name: np.empty(1, dtype=object) for name in kept}
-    for name, value in kept.items():
-        arrays[name][0] = value
-    np.savez_compressed(store, **arrays)
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, value)
+        arrays = {each: np.empty(1, dtype=object) for each in self}
+        for each, array in arrays.items():
+            array[0] = self[each]
+        # a run that is stopped while it writes leaves the file as it was
+        unfinished = self.store.with_suffix(".unfinished.npz")
+        np.savez_compressed(unfinished, **arrays)
+        unfinished.replace(self.store)
 
 
 def show(number: int, kept: dict[str, Any], hidden: list[int]) -> None:

@@ -1,0 +1,300 @@
+"""Tempered sampling against annealing on a machine of 784 visible and 500 hidden units.
+
+Carlson, Stinson, Pakman & Paninski (2016, arXiv 1603.01912), figure 3: how far log Z is off after
+so many Gibbs sweeps of each of 100 chains. The paper's machine has learned MNIST; this one learns
+scikit-learn's digits, scaled to 28 by 28 pixels, by contrastive divergence and then persistent
+chains. What stands for the truth is a long tempered run, and annealing in both directions, whose
+two ends are a lower and an upper bound on average.
+
+Each run is one unit of work with a seed of its own, written to a file as soon as it is done: a
+script that is stopped goes on where it was, and more replicates are added by asking for more.
+
+    uv run examples/papers/rts_at_size.py                 # what the page shows: an hour and more
+    uv run examples/papers/rts_at_size.py --replicates 50 --sweeps 1000 10000 100000
+
+Numbers are in ``results/rts_at_size.json`` beside the script, the picture in
+``rts_at_size.png``. docs/theory/rts_paper.md says what comes of it.
+"""
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy.ndimage import zoom
+from scipy.special import logsumexp
+from sklearn.datasets import load_digits
+
+import pymc_logz as lz
+
+sys.path.append(str(Path(__file__).parent))
+
+import rts_rbm as paper
+from rts_figures import COLOURS, errors, plain
+
+SIDE, N_CHAINS = 28, paper.N_CHAINS
+SIZES = {"hidden": 500, "updates": 5000, "truth": 10_000, "truth_rows": 200}
+RESULTS = Path(__file__).parent / "results" / "rts_at_size.json"
+
+
+def digits(rng, side=SIDE):
+    """Binarised digits scaled to so many pixels a side, training and held-out, shape (n, side²)."""
+    images = load_digits().images / 16
+    data = np.array([zoom(image, side / 8, order=1).ravel() for image in images]) > 0.5
+    data = rng.permutation(data.astype(float))
+    return data[:1500], data[1500:]
+
+
+def settled(rbm, sizes, seed):
+    """Log Z of a long tempered run, and of long annealing in both directions."""
+    settings = {"model": rbm, "progressbar": False, "random_seed": seed}
+    tree = lz.sample_tempered(
+        sizes["truth"], 1, walkers=N_CHAINS, betas=paper.N_LEVELS, tune=10, thin=50, **settings
+    )
+    found = {"RTS": estimate(tree, "rts")}
+    both = lz.sample_hais(
+        sizes["truth_rows"],
+        1,
+        betas=sizes["truth"],
+        direction="both",
+        posterior_draws=tree,
+        **settings,
+    )
+    evidence = both["evidence"].to_dataset()
+    for name in map(str, evidence["estimator"].values):
+        found[name] = estimate(both, name)
+    for name in ("log_z_lower", "log_z_upper"):
+        if name in evidence.attrs:
+            found[name] = float(evidence.attrs[name])
+    return found
+
+
+def estimate(tree, name):
+    """Log Z, its error and its status by one estimator of a tree."""
+    one = tree["evidence"].to_dataset().sel(estimator=name)
+    return {
+        "log_z": float(one["log_z"]),
+        "mcse": float(one["mcse"]),
+        "status": one["status"].item(),
+    }
+
+
+def annealed(rbm, data, sweeps, seed):
+    """Log of the mean weight of annealing with so many temperatures, whatever its status."""
+    settings = {"betas": sweeps, "random_seed": seed, "progressbar": False}
+    tree = lz.sample_hais(N_CHAINS, 1, model=rbm, **settings)
+    log_weight = tree["weighted_posterior"]["log_weight"].to_numpy().ravel()
+    return float(logsumexp(log_weight) - np.log(N_CHAINS))
+
+
+def raised(rbm, data, sweeps, seed):
+    """Log Z that goes with annealing back from held-out digits."""
+    rng = np.random.default_rng(seed)
+    rows = data[rng.choice(len(data), N_CHAINS // 2, replace=False)]
+    tree = lz.raise_log_likelihood(
+        rbm, rows, draws=2, betas=sweeps, random_seed=rng, progressbar=False
+    )
+    return float(tree["evidence"].attrs["log_z_upper"])
+
+
+def tempered(rbm, sweeps, seed):
+    """Log Z by RTS, counts and BAR after each number of sweeps, those of the rounds included."""
+    rng = np.random.default_rng(seed)
+    run = paper.Tempered(rbm)
+    started = time.process_time()
+    run.rounds(rng)
+    draws, _ = run.sweep(max(sweeps) - paper.BEFORE, rng)
+    seconds, found = time.process_time() - started, {}
+    for n in sweeps:
+        some = paper.part(draws, n - paper.BEFORE)
+        started = time.process_time()
+        values = {"RTS": paper.rts_log_z(some)[-1]}
+        estimating = time.process_time() - started
+        values |= {"TS": paper.counted(some)[-1], "BAR": paper.bar_chain(some).log_z[-1]}
+        share = n / max(sweeps)
+        for name, value in values.items():
+            found[name, n] = {"log_z": float(value), "seconds": share * seconds + estimating}
+    return found
+
+
+class Results(dict):
+    """Numbers by name, written to a file as they come."""
+
+    def __init__(self, store, settings):
+        super().__init__(settings=settings, units={})
+        self.store = store
+        if store.exists():
+            kept = json.loads(store.read_text())
+            if kept["settings"] != settings:
+                raise SystemExit(
+                    f"{store} was made with {kept['settings']}, not with {settings}: move it away"
+                )
+            self.update(kept)
+
+    def write(self):
+        """Keep what there is."""
+        self.store.parent.mkdir(exist_ok=True, parents=True)
+        self.store.write_text(json.dumps(self, indent=1) + "\n")
+
+    def keep(self, name, sweeps, replicate, found):
+        """Keep the outcome of a unit."""
+        self["units"][f"{name} {sweeps} {replicate}"] = found
+        self.write()
+
+    def table(self):
+        """As `errors` of rts_figures takes it: log Z by method and number of sweeps."""
+        found = {}
+        for key, unit in self["units"].items():
+            name, sweeps, _ = key.rsplit(" ", 2)
+            found.setdefault((name, int(sweeps)), []).append(unit["log_z"])
+        return found
+
+    def seconds(self):
+        """Median seconds of processor time of a unit, by method and number of sweeps."""
+        found = {}
+        for key, unit in self["units"].items():
+            name, sweeps, _ = key.rsplit(" ", 2)
+            found.setdefault((name, int(sweeps)), []).append(unit["seconds"])
+        return {key: float(np.median(values)) for key, values in found.items()}
+
+
+def machine(sizes, store):
+    """The machine, learned if it is not kept beside the numbers, with held-out digits."""
+    train, test = digits(np.random.default_rng(0))
+    if not store.exists():
+        started = time.process_time()
+        rbm = paper.learn(train, sizes["hidden"], np.random.default_rng(784), sizes["updates"])
+        print(f"learned in {time.process_time() - started:.0f} s", flush=True)
+        parts = (rbm.weights, rbm.visible_bias, rbm.hidden_bias, rbm.base_bias)
+        np.savez_compressed(store, *(np.asarray(part, dtype=np.float32) for part in parts))
+    with np.load(store) as file:
+        rbm = lz.energies.bernoulli_rbm(*(file[name].astype(float) for name in file.files))
+    return rbm, train, test
+
+
+def study(results, rbm, test, sweeps, n_replicates, methods):
+    """Whatever is missing, one unit of work after the other, so that it can be stopped any time."""
+    units = results["units"]
+    for i in range(n_replicates):
+        if "RTS" in methods and any(f"RTS {n} {i}" not in units for n in sweeps):
+            for (name, n), found in tempered(rbm, sweeps, [1 + i]).items():
+                results.keep(name, n, i, found)
+    for name, method in (("AIS", annealed), ("RAISE", raised)):
+        for n in sweeps if name in methods else ():
+            for i in range(n_replicates):
+                if f"{name} {n} {i}" not in units:
+                    started = time.process_time()
+                    log_z = method(rbm, test, n, [1 + i, n, len(name)])
+                    seconds = time.process_time() - started
+                    results.keep(name, n, i, {"log_z": log_z, "seconds": seconds})
+            print(f"{name}, {n} sweeps: done", flush=True)
+
+
+def ratio_of_sweeps(table, slow="AIS", fast="RTS"):
+    """How many times the sweeps of the fast method the slow one needs for the same error.
+
+    At each number of sweeps of the fast one, on the line through the two nearest points of the slow
+    one in logarithms; NaN where the slow one never gets there, or is there at its first point.
+    """
+    curves = {name: table.xs(name, level="method")["rmse"].sort_index() for name in (slow, fast)}
+    at, error = np.log(curves[slow].index.to_numpy()), np.log(curves[slow].to_numpy())
+    found = {}
+    for sweeps, rmse in curves[fast].items():
+        wanted = np.log(rmse)
+        if wanted > error.max() or wanted < error.min():
+            found[int(sweeps)] = np.nan
+        else:
+            order = np.argsort(error)
+            found[int(sweeps)] = float(np.exp(np.interp(wanted, error[order], at[order])) / sweeps)
+    return found
+
+
+def draw(table, seconds):
+    """Root mean square error against sweeps and against seconds."""
+    figure, axes = plt.subplots(1, 3, figsize=(12.5, 3.9), layout="constrained")
+    for name in table.index.unique("method"):
+        of_one = table.xs(name, level="method").sort_index()
+        style = {"color": COLOURS[name], "marker": "o", "ms": 4, "lw": 1.2, "label": name}
+        sweeps = of_one.index.to_numpy()
+        axes[0].errorbar(sweeps, of_one["mean"], 1.96 * of_one["sd_of_mean"], capsize=2, **style)
+        axes[1].loglog(sweeps, of_one["rmse"].to_numpy(), **style)
+        axes[2].loglog([seconds[name, int(n)] for n in sweeps], of_one["rmse"].to_numpy(), **style)
+    axes[0].axhline(0, color="0.1", lw=0.8)
+    axes[0].set(xscale="log", ylabel="mean error of log Z, nats")
+    axes[1].set_ylabel("root mean square error, nats")
+    for ax in axes[:2]:
+        ax.set_xlabel("Gibbs sweeps of each of 100 chains")
+    axes[2].set_xlabel("seconds of processor time, all threads")
+    axes[1].legend(frameon=False, fontsize=8)
+    plain(*axes)
+    return figure
+
+
+def main(arguments=None):
+    """Compute what is missing, keep it, print a table, draw."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--replicates", type=int, default=10)
+    parser.add_argument("--sweeps", type=int, nargs="*", default=[1000, 3000, 10_000])
+    parser.add_argument("--methods", nargs="*", default=["RTS", "AIS", "RAISE"])
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--machine", type=Path, default=Path("rts_at_size_machine.npz"))
+    parser.add_argument("--shown", action="store_true", help="compute nothing, show what is kept")
+    given = parser.parse_args(arguments)
+    warnings.simplefilter("ignore", lz.EvidenceWarning)  # short runs are what is looked at
+    results = Results(given.results, SIZES)
+    if not given.shown:
+        rbm, train, test = machine(SIZES, given.machine)
+        if "truth" not in results:
+            results["truth"] = settled(rbm, SIZES, 1)
+            fits = [
+                rbm.log_visible(data).mean() - results["truth"]["RTS"]["log_z"]
+                for data in (train, test)
+            ]
+            results["log_likelihood"] = dict(zip(("training", "held out"), fits, strict=True))
+            results.write()
+            print(results["truth"], results["log_likelihood"], flush=True)
+        study(results, rbm, test, given.sweeps, given.replicates, given.methods)
+    table, seconds = errors(results.table(), true_log_z(results)), results.seconds()
+    shown = table.assign(seconds=[seconds[name, int(n)] for name, n in table.index])
+    print(f"\nlog Z = {results['truth']}\n{shown.round(3).to_string()}")
+    if abs(z := apart(results)) > 3:
+        print(f"the two long runs differ by {z:.1f} errors: there is no truth to measure errors by")
+    if {"AIS", "RTS"} <= set(table.index.unique("method")):
+        print(f"sweeps of AIS for those of RTS, at the same error: {ratio_of_sweeps(table)}")
+    figure = draw(table, seconds)
+    figure.savefig("rts_at_size.png", dpi=130)
+    plt.close(figure)
+
+
+def long_runs(results):
+    """Log Z and errors of the long tempered run, and of annealing in both directions."""
+    pair = [results["truth"][name] for name in ("RTS", "bar")]
+    return np.array([(one["log_z"], one["mcse"]) for one in pair]).T
+
+
+def apart(results):
+    """By how many of their errors the long runs differ."""
+    value, error = long_runs(results)
+    return float((value[1] - value[0]) / np.hypot(*error))
+
+
+def true_log_z(results):
+    """Mean of the long runs of two methods, by their errors."""
+    value, error = long_runs(results)
+    return float(value @ error**-2 / (error**-2).sum())
+
+
+if __name__ == "__main__":
+    main()

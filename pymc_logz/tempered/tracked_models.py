@@ -1,0 +1,212 @@
+"""What a tracker follows: a PyMC model whose data change, or a machine whose parameters do."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+import pytensor.tensor as pt
+
+from pymc_logz.graphs.compiling import compile_function
+from pymc_logz.kernels import as_kernel
+from pymc_logz.kernels.base import Kernel
+from pymc_logz.models.context import model_from
+from pymc_logz.models.data_rows import container_names, read_data_rows
+from pymc_logz.models.flat import constrainer, model_labels, model_path
+from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.paths.bits import BernoulliRBM, BinaryEnergy
+from pymc_logz.pilot.energies import energy_block, energy_kernel
+from pymc_logz.runners.anneal import Plan
+from pymc_logz.runners.block import Block
+from pymc_logz.runners.temper import TemperBlock
+from pymc_logz.seeds import Generators
+from pymc_logz.tempered.energies import energy_levels
+from pymc_logz.tempered.run import place_levels
+from pymc_logz.tempered.settings import TemperedSettings
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+N_PILOT = 256
+PARAMETERS = ("weights", "visible_bias", "hidden_bias")
+
+
+class Followed(Protocol):
+    """What changes, by name, and how walkers are told of it."""
+
+    @property
+    def model(self) -> Any:
+        """As it is now."""
+
+    @property
+    def data(self) -> dict[str, np.ndarray]:
+        """What may change, as it is now, by name."""
+
+    def changed(self, data: Mapping[str, Any]) -> Self:
+        """With other values by name."""
+
+    def moved(self, block: TemperBlock) -> TemperBlock:
+        """The same compiled iterations at the present values."""
+
+    def named(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """Values by name, shape (n, ...), of rows (n, d)."""
+
+    def labels(self) -> dict[str, Any]:
+        """``coords`` and ``dims`` of these values."""
+
+    def placed(
+        self,
+        settings: TemperedSettings,
+        rng: np.random.Generator,
+        compile_kwargs: Mapping[str, Any] | None,
+        progress: Any,
+    ) -> tuple[Block, Plan]:
+        """Compiled moves, and levels with the kernel's settings there."""
+
+
+@dataclass(frozen=True)
+class FollowedModel:
+    """A PyMC model whose ``pm.Data`` containers change."""
+
+    model: "pm.Model"
+    names: Sequence[str]
+    prepared: Prepared
+    named: Callable[[np.ndarray], dict[str, np.ndarray]]
+
+    @classmethod
+    def of(cls, model: "pm.Model", data: Sequence[str] | None, rngs: Generators) -> Self:
+        """With the containers of these names, or all of them."""
+        names = container_names(model, data)
+        now = {name: np.asarray(model[name].get_value())[None] for name in names}
+        prepared = prepare(model, rngs.checks, rows=read_data_rows(model, now))
+        named = constrainer(prepared.flat, [rv.name for rv in model.free_RVs])
+        return cls(model, names, prepared, named)
+
+    @property
+    def data(self) -> dict[str, np.ndarray]:
+        """What the containers hold now."""
+        return {name: np.asarray(self.model[name].get_value()) for name in self.names}
+
+    def changed(self, data: Mapping[str, Any]) -> Self:
+        """The same model, whose containers hold other values."""
+        for name, value in data.items():
+            self.model.set_data(name, value)
+        return self
+
+    def moved(self, block: TemperBlock) -> TemperBlock:
+        """Walkers that bring the present values along."""
+        values = [np.ravel(value) for value in self.data.values()]
+        return block.given(np.concatenate(values).astype(float))
+
+    def labels(self) -> dict[str, Any]:
+        """Of the model."""
+        coords, dims = model_labels(self.model)
+        return {"coords": coords, "dims": dims}
+
+    def placed(
+        self,
+        settings: TemperedSettings,
+        rng: np.random.Generator,
+        compile_kwargs: Mapping[str, Any] | None,
+        progress: Any,
+    ) -> tuple[Block, Plan]:
+        """As a tempered run places them."""
+        path = model_path(self.prepared.flat, self.prepared.prior)
+        kernel, values = settings.kernel_for(path.n_dims), self.prepared.data_rows.values
+        block = Block(path, kernel, N_PILOT, compile_kwargs, data=values)
+        _, plan, _ = place_levels(self.prepared, block, settings, rng, progress)
+        return block, plan
+
+
+@dataclass(frozen=True)
+class FollowedMachine:
+    """A restricted Boltzmann machine of bits whose weights and biases change."""
+
+    model: BernoulliRBM
+    names: Sequence[str]
+
+    @classmethod
+    def of(cls, machine: BernoulliRBM, data: Sequence[str] | None) -> Self:
+        """With the parameters of these names, or all of them."""
+        names = PARAMETERS if data is None else tuple(data)
+        if not names or not set(names) <= set(PARAMETERS):
+            raise ValueError(f"data={data!r} must name what changes, among {list(PARAMETERS)}")
+        return cls(machine, names)
+
+    @property
+    def data(self) -> dict[str, np.ndarray]:
+        """The parameters."""
+        return {name: getattr(self.model, name) for name in self.names}
+
+    def changed(self, data: Mapping[str, Any]) -> Self:
+        """A machine with other parameters."""
+        now = {name: getattr(self.model, name) for name in PARAMETERS}
+        return replace(self, model=self.model.at(**{**now, **data}))
+
+    def moved(self, block: TemperBlock) -> TemperBlock:
+        """Walkers on the path of the present machine."""
+        path = self.model.path
+        return block.along(path.values, sample_reference=path.sample_reference)
+
+    def named(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """Bits of both layers."""
+        return self.model.named(rows)
+
+    def labels(self) -> dict[str, Any]:
+        """None."""
+        return {"coords": {}, "dims": None}
+
+    def placed(
+        self,
+        settings: TemperedSettings,
+        rng: np.random.Generator,
+        compile_kwargs: Mapping[str, Any] | None,
+        progress: Any,
+    ) -> tuple[Block, Plan]:
+        """As a tempered run places them."""
+        block = energy_block(self.model, settings, compile_kwargs)
+        return block, energy_levels(self.model, block, settings, rng, progress)
+
+
+def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> Followed:
+    """What a tracker is to follow, of what it was given.
+
+    Parameters
+    ----------
+    model
+        A PyMC model, None for the one on the context stack, or a machine.
+    data
+        Names of what changes; None means all there are.
+    rngs
+        Generators of the call.
+
+    Raises
+    ------
+    TypeError
+        If it is neither a model nor a machine with parameters by name.
+    """
+    if isinstance(model, BernoulliRBM):
+        return FollowedMachine.of(model, data)
+    if isinstance(model, BinaryEnergy):
+        raise TypeError(
+            f"model is the energy {model.name!r}, whose parameters have no names: LogZTracker "
+            "follows a pm.Model, or pymc_logz.energies.bernoulli_rbm(...)"
+        )
+    return FollowedModel.of(model_from(model, "LogZTracker(model)"), data, rngs)
+
+
+def kernel_of(model: Any, kernel: Any) -> Kernel | None:
+    """What was asked for to move a model or a machine; a TypeError if it cannot."""
+    return energy_kernel(model, kernel) if isinstance(model, BinaryEnergy) else as_kernel(kernel)
+
+
+def evaluator(block: TemperBlock, compile_kwargs: Mapping[str, Any] | None) -> Any:
+    """Function of rows (n, d), their data (n, D) and parameters: what the path is worth there."""
+    rows, data = pt.matrix("rows", dtype="float64", shape=(None, block.path.n_dims)), []
+    path = block.path
+    if path.data is not None:
+        data = [pt.matrix("data", dtype="float64", shape=(None, None))]
+        path = path.given(*data)
+    trial = [np.zeros((block.n_walkers, path.n_dims)), *block.row_data, *path.values]
+    inputs = [rows, *data, *path.parameters]
+    return compile_function(inputs, list(path.evaluate(rows)), compile_kwargs, trial)

@@ -1,0 +1,63 @@
+"""The script for the RTS paper's own size: data, what is kept, and ratios of sweeps."""
+
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.scripts import load
+
+
+@pytest.fixture(scope="module")
+def example() -> ModuleType:
+    """The script."""
+    return load("examples/papers/rts_at_size.py")
+
+
+def test_digits_are_bits_of_the_size(example: ModuleType) -> None:
+    """Catches pixels out of order: neighbours in a row are alike."""
+    train, test = example.digits(np.random.default_rng(0))
+    assert train.shape == (1500, 784)
+    assert test.shape == (297, 784)
+    assert set(np.unique(train)) == {0.0, 1.0}
+    image = train.reshape(-1, 28, 28)
+    assert np.mean(image[:, :, 1:] == image[:, :, :-1]) > 0.9
+    assert np.mean(image[:, 1:] == image[:, :-1]) > 0.9
+
+
+def test_what_is_kept_is_read_and_held_to_its_settings(example: ModuleType, tmp_path: Path) -> None:
+    """Catches units that are lost, and numbers of other settings among them."""
+    store = tmp_path / "results" / "kept.json"
+    results = example.Results(store, {"hidden": 5})
+    results.keep("AIS, summed", 1000, 0, {"log_z": 1.0, "seconds": 2.0})
+    results.keep("AIS, summed", 1000, 1, {"log_z": 3.0, "seconds": 4.0})
+    again = example.Results(store, {"hidden": 5})
+    assert again.table() == {("AIS, summed", 1000): [1.0, 3.0]}
+    assert again.seconds() == {("AIS, summed", 1000): 3.0}
+    with pytest.raises(SystemExit, match="move it away"):
+        example.Results(store, {"hidden": 6})
+
+
+def test_ratio_of_sweeps(example: ModuleType) -> None:
+    """Catches a ratio upside down: errors of one that needs four times the sweeps."""
+    rows = {
+        (name, n): {"rmse": scale / np.sqrt(n)}
+        for name, scale in (("RTS", 1.0), ("AIS", 2.0))
+        for n in (1000, 4000, 16000)
+    }
+    table = pd.DataFrame(rows).T
+    table.index.names = ["method", "sweeps"]
+    found = example.ratio_of_sweeps(table)
+    assert found[1000] == pytest.approx(4.0)
+    assert found[4000] == pytest.approx(4.0)
+    assert np.isnan(found[16000])
+
+
+def test_the_long_runs_of_the_page(example: ModuleType) -> None:
+    """Catches numbers that were made again without the page: the long runs do not agree."""
+    results = example.Results(example.RESULTS, example.SIZES)
+    assert abs(example.apart(results)) > 3
+    page = (example.RESULTS.parents[3] / "docs" / "theory" / "rts_paper.md").read_text()
+    for value in example.long_runs(results)[0]:
+        assert f"{value:.2f}" in page
