@@ -4,8 +4,8 @@ import numpy as np
 import xarray as xr
 from arviz_plots import PlotCollection
 
-from pymc_logz.plots.panels import beta_axis, color, make_panels
 from pymc_logz.plots.one_temperature import plot_one_temperature
+from pymc_logz.plots.panels import beta_axis, color, make_panels
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, PER_DATUM, check_kind, group_of
 
 MAX_POINTS = 120

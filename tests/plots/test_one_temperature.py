@@ -24,7 +24,9 @@ def test_nothing_that_moved_has_an_acceptance_rate(tree: xr.DataTree) -> None:
 def test_each_panel_says_something(tree: xr.DataTree) -> None:
     """Would catch the empty panels of a path."""
     collection = lz.plot_path(tree, backend="matplotlib")
-    panels = dict(zip(["weights", "coverage", "checks"], collection.viz["plot"].values, strict=True))
+    panels = dict(
+        zip(["weights", "coverage", "checks"], collection.viz["plot"].values, strict=True)
+    )
     assert list(collection.viz["plot"]["panel"].values) == list(panels)
     assert all(panel.has_data() for panel in panels.values())
     estimators = tree["evidence"]["estimator"].values
