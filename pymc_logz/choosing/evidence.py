@@ -159,8 +159,8 @@ def evidence(
     if material == ROWS and "evidence" not in idata.children:
         raise ValueError(
             f"idata has no group 'evidence' (its groups are {sorted(idata.children)}): give the "
-            "model that its draws are of, evidence(idata, model), or call it inside `with model:`; "
-            "without draws, pymc_logz.sample_hais(model=model)"
+            "model that its draws are of, evidence(idata, model), or call it inside `with model:` "
+            "(the same as bridge_sampling(tree, model)); without draws, sample_hais(model=model)"
         )
     found = _OF_MATERIAL.get(material, _as_stored)(idata, methods)
     if model is None or methods is not None or not cross_check:

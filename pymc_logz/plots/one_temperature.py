@@ -57,15 +57,18 @@ def _draw_checks(drawing: Any, panel: Any, evidence: xr.Dataset) -> None:
     log_z, mcse = evidence["log_z"].to_numpy(), evidence["mcse"].to_numpy()
     heights = np.arange(len(names), 0, -1.0)
     half = norm.ppf(0.975) * mcse
-    for x, width, one, y in zip(log_z, half, status, heights, strict=True):
+    finite = np.isfinite(log_z)
+    # differences, since a log Z may have more digits than an axis has room for
+    centre = int(np.argmax(finite))
+    for x, width, one, y in zip(log_z - log_z[centre], half, status, heights, strict=True):
         if np.isfinite(x):
             colour = BLUE if one == "ok" else RED
             drawing.line(np.array([x - width, x + width]), np.full(2, y), panel, color=colour)
             drawing.scatter(x, y, panel, color=colour)
-    if np.isfinite(log_z[0]):
-        drawing.vline(log_z[0], panel, color=GREY, alpha=0.5)
+    if finite.any():
+        drawing.vline(0.0, panel, color=GREY, alpha=0.5)
     labels = [f"{name}: {one}" for name, one in zip(names, status, strict=True)]
     drawing.yticks(heights, labels, panel)
     drawing.ylim((0.4, len(names) + 0.6), panel)
-    drawing.xlabel("log Z (nats), 95% intervals", panel)
+    drawing.xlabel(f"log Z minus {log_z[centre]:.2f} (nats), 95% intervals", panel)
     drawing.title("Doubts, see attrs" if DOUBTS in evidence.attrs else "Checks: no doubt", panel)
