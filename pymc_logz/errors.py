@@ -235,9 +235,8 @@ STATUS_SENTENCES = {
         "hais for log Z (reference='laplace' or more temperatures bring it closer)."
     ),
     "lower_end": (
-        "This log likelihood is low on average for the law that annealing leads to, which is the "
-        "machine's own only with enough temperatures: read it as a lower end, and compare it with "
-        "more of them (betas=<int>)."
+        "This log likelihood is too low on average, by less the more temperatures there are: read "
+        "it as a lower end, and compare it with one of more temperatures (betas=<int>)."
     ),
     "tolerance": (
         "Outputs count as observed within a tolerance, so log Z is that of a simulator with more "

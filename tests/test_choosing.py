@@ -1,6 +1,7 @@
 """`evidence` with nothing else: what it chooses, what it says about it, and its second opinion."""
 
 import logging
+import re
 
 import numpy as np
 import pymc as pm
@@ -58,7 +59,10 @@ def test_a_posterior_with_its_model_is_bridged(
     tree = models.exact_draws(energy, np.random.default_rng(4), 500, 4)
     with caplog.at_level(logging.INFO, logger="pymc.pymc_logz"):
         found = lz.evidence(tree, energy.model, random_seed=2, draws=700)
-    assert "log Z by 'bridge': a posterior was given with its model" in caplog.text
+    said = [record.message for record in caplog.records if record.message.startswith("log Z")]
+    assert len(said) == 1, "one sentence of result for one call"
+    assert re.fullmatch(r"log Z \S+ ± \S+ \(ok\), \S+ s; bridge of 4 x 500 draws", said[0])
+    assert found["evidence"].attrs["reason"].startswith("a posterior was given with its model")
     models.assert_log_z(found, energy.log_z)
     assert found["evidence"].attrs["n_proposal"] == 700
     direct = lz.bridge_sampling(tree, energy.model, random_seed=2, draws=700)

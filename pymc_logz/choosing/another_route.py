@@ -53,7 +53,12 @@ def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataT
     if first.status not in LACKING | OF_WEIGHTS:
         return tree
     name = "tempering" if first.status == OF_MODES or discrete_names(model) else "bridge"
-    logger.info("HAIS has status %r: trying %s.", first.status, name)
+    logger.info(
+        "HAIS ended with status %r, so %s follows, which takes longer (cross_check=False leaves it "
+        "out).",
+        first.status,
+        "simulated tempering" if name == "tempering" else "pm.sample with a bridge",
+    )
     try:
         other = _tempered(model, how) if name == "tempering" else _bridged(model, how)
     except (ModelError, PilotError, SamplingError, RuntimeError, ValueError) as error:

@@ -15,7 +15,7 @@ from pymc_logz.choosing.shared import How, chosen_by, spent_on
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.hais.evidence import of_weights
 from pymc_logz.hais.sampling import sample_hais
-from pymc_logz.models.context import model_from, written_as
+from pymc_logz.models.context import model_from, pymc_model_of, written_as
 from pymc_logz.models.discrete import discrete_names
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.paths.bits import BinaryEnergy
@@ -35,12 +35,14 @@ from pymc_logz.trees.kinds import (
 )
 from pymc_logz.trees.layout import ESTIMATOR
 from pymc_logz.trees.readers import log_weights
+from pymc_logz.trees.sentence import says_result
 
 LEAST_CHAINS = 2
 """Chains of a default ``pm.sample`` at least."""
 
 
 @written_as("evidence(model), or evidence(idata, model)")
+@says_result
 def evidence(
     idata: xr.DataTree | pm.Model | BinaryEnergy,
     model: pm.Model | None = None,
@@ -52,7 +54,7 @@ def evidence(
     compile_kwargs: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> xr.DataTree:
-    """The same tree with a fresh group ``evidence``, or the evidence of a model.
+    """Log Z of a model, or of a posterior and its model, by the method that fits.
 
     - A model: `sample_hais`, which tunes itself, sums discrete variables out where it can, and
       calls ``pm.sample`` where a posterior of many dimensions is out of its pilot's reach. Where
@@ -67,10 +69,10 @@ def evidence(
       `SimulatedTempering`: log Z from the weights or levels that it holds.
     - A tree that has an ``evidence`` already, and nothing to make a better one of: that one.
 
-    What was chosen and why is logged, and noted in the attributes ``chosen`` and ``reason`` of the
-    group. Where a model is at hand, a second estimate that is independent of the first and cheap
-    (importance sampling from a Student-t fitted to the draws) checks it; for a simulator, where
-    `likelihood_form` exists.
+    What came of it is logged in one sentence; what was chosen and why is noted in the attributes
+    ``chosen`` and ``reason`` of the group. Where a model is at hand, a second estimate that is
+    independent of the first and cheap (importance sampling from a Student-t fitted to the draws)
+    checks it; for a simulator, where `likelihood_form` exists.
 
     Parameters
     ----------
@@ -128,6 +130,7 @@ def evidence(
     """
     check_flag(cross_check=cross_check)
     how = How(random_seed, progressbar, compile_kwargs)
+    idata, model = pymc_model_of(idata), pymc_model_of(model)
     if isinstance(idata, pm.Model | BinaryEnergy):
         if model is not None:
             name = "a pm.Model" if isinstance(idata, pm.Model) else f"a {type(idata).__name__}"
@@ -153,6 +156,12 @@ def evidence(
         )
     if methods is not None and material != LEVELS:
         raise ValueError(f"methods={methods!r} applies to a DataTree of sample_tempered only")
+    if material == ROWS and "evidence" not in idata.children:
+        raise ValueError(
+            f"idata has no group 'evidence' (its groups are {sorted(idata.children)}): give the "
+            "model that its draws are of, evidence(idata, model), or call it inside `with model:` "
+            "(the same as bridge_sampling(tree, model)); without draws, sample_hais(model=model)"
+        )
     found = _OF_MATERIAL.get(material, _as_stored)(idata, methods)
     if model is None or methods is not None or not cross_check:
         return found

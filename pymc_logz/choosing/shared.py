@@ -23,8 +23,7 @@ class How(NamedTuple):
 
 
 def chosen_by(tree: xr.DataTree, chosen: str, reason: str) -> xr.DataTree:
-    """The tree with the choice in the attributes of ``evidence``, after logging it."""
-    logger.info("log Z by %r: %s.", chosen, reason)
+    """The tree with the choice in the attributes of ``evidence``."""
     group = tree["evidence"].to_dataset()
     return with_evidence(tree, group.assign_attrs(chosen=chosen, reason=reason))
 

@@ -82,7 +82,7 @@ def run_batches(
 ) -> list[BatchResult | None]:
     """Anneal fresh particles for each batch, with a generator of its own; None if interrupted."""
     n_parts, k = len(batches), plan.n_temperatures
-    line = f"Annealing: {k} temperatures, {n_parts} batches"
+    line = f"Annealing: {k} temperature{'s' if k > 1 else ''}, {n_parts} batches"
     report = report_count(progress, line, n_parts * k, f"fewer draws than {settings.draws}")
 
     lock, generators = threading.Lock(), spawn_generators(rng, len(batches))

@@ -74,11 +74,13 @@ def draw_datasets(
         }
         return with_units(dataset_of(chains, coords=dict(coords), dims=dims))
 
-    log_ratio = stacked("log_ratio")
+    log_ratio, acceptance_rate = stacked("log_ratio"), stacked("acceptance_rate")
+    if all(np.isnan(run.stage_acceptance_rate).all() for run in runs):
+        acceptance_rate = np.full_like(acceptance_rate, np.nan)  # one temperature: nothing moved
     stats = {
         "lp": stacked("log_reference") + log_ratio,
         "log_ratio": log_ratio,
-        "acceptance_rate": stacked("acceptance_rate"),
+        "acceptance_rate": acceptance_rate,
     }
     everything = slice(None)
     return {

@@ -212,7 +212,7 @@ def report_chains(
     """A line of the progress bar for all chains; ``before`` are rows that grow by these."""
     chains, k = settings.chains, plan.n_temperatures
     grows = f" to meet target_mcse={settings.target_mcse}" if before else ""
-    line = f"{what}{grows}: {k} temperatures, {chains} chains"
+    line = f"{what}{grows}: {k} temperature{'s' if k > 1 else ''}, {chains} chains"
     return report_count(progress, line, chains * k, "; ".join(settings.cheaper()))
 
 

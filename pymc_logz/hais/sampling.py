@@ -20,12 +20,14 @@ from pymc_logz.pilot.energies import check_energy_reference, check_nothing_summe
 from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.trees.posterior import checked_draws, checked_reference
+from pymc_logz.trees.sentence import says_result
 
 if TYPE_CHECKING:
     import pymc as pm
 
 
 @written_as("sample_hais(model=model)")
+@says_result
 def sample_hais(
     draws: int = 256,
     chains: int = 4,
@@ -230,6 +232,7 @@ def sample_hais(
 
 
 @written_as("sandwich(model)")
+@says_result
 def sandwich(
     model: "pm.Model | None" = None,
     draws: int = 256,

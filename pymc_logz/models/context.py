@@ -1,6 +1,7 @@
 """The model that a user means, and messages for arguments that changed places."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
+from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
 from typing import Any
@@ -29,9 +30,26 @@ def model_from(model: Any, call: str) -> pm.Model:
         model = pm.Model.get_context(error_if_none=False)
         if model is None:
             raise TypeError(f"model is missing: write {call}, or call it inside `with model:`")
+    model = pymc_model_of(model)
     if not isinstance(model, pm.Model):
         raise TypeError(f"model is a {_kind(model)}, but must be a pm.Model: write {call}")
     return model
+
+
+def pymc_model_of(given: Any) -> Any:
+    """The PyMC model inside a model of Bambi; anything else as it is.
+
+    Raises
+    ------
+    TypeError
+        If it has not been built yet, so that there is none.
+    """
+    if type(given).__module__.partition(".")[0] != "bambi":
+        return given
+    built = getattr(getattr(given, "backend", None), "model", None)
+    if built is None:
+        raise TypeError("this Bambi model has no PyMC model yet: call its method build() first")
+    return built
 
 
 def is_model(argument: Any) -> bool:
@@ -56,7 +74,8 @@ def written_as[**P, R](call: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             try:
                 given = parameters.bind(*args, **kwargs).arguments
             except TypeError as error:
-                raise TypeError(f"{error}: write {call}") from None
+                meant = _meant(kwargs, parameters.parameters)
+                raise TypeError(f"{error}{meant}: write {call}") from None
             check_compile_kwargs(given.get("compile_kwargs"))
             return function(*args, **kwargs)
 
@@ -70,6 +89,14 @@ def check_no_model(call: str, **given: Any) -> None:
     for name, value in given.items():
         if isinstance(value, pm.Model):
             raise TypeError(f"{name} is a pm.Model: write {call}")
+
+
+def _meant(given: Iterable[str], known: Collection[str]) -> str:
+    """A question about the first name that is not known, if one that is known is close to it."""
+    for name in given:
+        if name not in known and (close := get_close_matches(name, known, 1)):
+            return f" (did you mean {close[0]!r}?)"
+    return ""
 
 
 def _kind(value: Any) -> str:

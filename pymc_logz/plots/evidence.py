@@ -105,7 +105,7 @@ def _draw_bayes_factors(
             aside = 0.15 * margin if align == "left" else -0.15 * margin
             drawing.text(x + aside, y + 0.12, label, target, **text)
     drawing.xlabel("log Bayes factor against the best model (nats)", target)
-    drawing.title(f"Difference of log Z, {ci_prob:.0%} interval", target)
+    drawing.title(f"Difference of log Z ± error; bar: {ci_prob:.0%}", target)
 
 
 def _draw_probabilities(

@@ -1,6 +1,7 @@
 """Panels of a figure in the style of arviz-plots, and the colours of all figures."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,16 @@ import xarray as xr
 from arviz_base import rcParams
 from arviz_plots import PlotCollection
 
+from pymc_logz.arguments import check_choice
+
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 """Told apart by readers who do not see red or green: Okabe & Ito (2008), Color universal design."""
 BLUE, RED = COLORS[:2]
 GREY = "#767676"
 WIDTHS = {1: 6.0, 2: 8.4, 3: 11.4}
 """Inches of figures with so many columns: text stays readable at the width of a page."""
+LIBRARIES = ("matplotlib", "bokeh", "plotly")
+"""What figures can be drawn with."""
 DOTS = 100
 """Dots per inch of backends that have no other measure."""
 
@@ -21,6 +26,29 @@ DOTS = 100
 def color(k: int) -> str:
     """Colour of the line number k."""
     return COLORS[k % len(COLORS)]
+
+
+def drawn_by(backend: str | None) -> str:
+    """The plotting library asked for, or the one that ArviZ has found.
+
+    Raises
+    ------
+    ValueError
+        If it is none that arviz-plots knows.
+    ImportError
+        If it is not installed, or none is. ArviZ then takes its backend "none", which draws nothing
+        and says nothing.
+    """
+    found = rcParams["plot.backend"] if backend is None else backend
+    if backend is None and found == "none":
+        raise ImportError(
+            "there is no plotting library to draw with: python -m pip install matplotlib (or "
+            "plotly, or bokeh), and start Python again"
+        )
+    check_choice(("none", *LIBRARIES), backend=found)
+    if found in LIBRARIES and find_spec(found) is None:
+        raise ImportError(f"backend={found!r} is not installed: python -m pip install {found}")
+    return str(found)
 
 
 def make_panels(
@@ -47,7 +75,7 @@ def make_panels(
     sharey
         Whether they share their y axis.
     """
-    backend = rcParams["plot.backend"] if backend is None else backend
+    backend = drawn_by(backend)
     drawing = import_module(f"arviz_plots.backend.{backend}")
     size = np.array((WIDTHS[n_columns], height) if figsize is None else figsize, dtype=float)
     dots, layout = DOTS, {}

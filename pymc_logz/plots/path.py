@@ -4,6 +4,7 @@ import numpy as np
 import xarray as xr
 from arviz_plots import PlotCollection
 
+from pymc_logz.plots.one_temperature import plot_one_temperature
 from pymc_logz.plots.panels import beta_axis, color, make_panels
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, PER_DATUM, check_kind, group_of
 
@@ -28,6 +29,10 @@ def plot_path(
     ESS as a share of the rows. One line per chain. Of more than 120 stages, means of stages that
     are next to each other are drawn.
 
+    A run of one temperature, as of a reference that was fitted to the posterior, has no path: its
+    three panels are the weights, how well the reference covers the posterior (weight ESS of each
+    chain as a share of its rows), and every estimate of log Z with its status.
+
     Parameters
     ----------
     idata
@@ -41,7 +46,8 @@ def plot_path(
     -------
     arviz_plots.PlotCollection
         Its ``viz`` tree holds the figure and the panels ``"mean_log_ratio"``,
-        ``"acceptance_rate"``, ``"step_size"`` and ``"weight_ess"``.
+        ``"acceptance_rate"``, ``"step_size"`` and ``"weight_ess"``; of one temperature
+        ``"weights"``, ``"coverage"`` and ``"checks"``.
 
     Raises
     ------
@@ -59,10 +65,12 @@ def plot_path(
         import pymc_logz as lz
 
         model = lz.energies.radiata_pine("density").model
-        lz.plot_path(lz.sample_hais(model=model, random_seed=1))
+        lz.plot_path(lz.sample_hais(model=model, reference="prior", random_seed=1))
     """
-    check_kind(idata, "annealing", (HAIS, HAIS_BOTH, PER_DATUM))
+    kind = check_kind(idata, "annealing", (HAIS, HAIS_BOTH, PER_DATUM))
     stages = group_of(idata, "annealing")
+    if kind != PER_DATUM and stages.sizes["stage"] == 2:
+        return plot_one_temperature(idata, backend, figsize)
     names = ["mean_log_ratio", "acceptance_rate", "step_size", "weight_ess"]
     drawing, collection, panels = make_panels(names, 5.2, backend, figsize)
     place = stages["beta"].to_numpy() ** 0.25

@@ -1,5 +1,7 @@
 """Log weights, and how much of the estimate the largest ones carry."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from arviz_plots import PlotCollection
@@ -55,7 +57,6 @@ def plot_weights(
         lz.plot_weights(lz.sample_hais(model=model, random_seed=1))
     """
     log_weight = log_weights(idata).ravel()
-    estimate = importance_log_z(log_weight)
     finite = log_weight[np.isfinite(log_weight)]
     if finite.size == 0:
         raise ValueError(
@@ -63,22 +64,40 @@ def plot_weights(
         )
     names = ["histogram", "share"]
     drawing, collection, (left, right) = make_panels(names, 3.0, backend, figsize)
-    # log Z is that of all rows, those of weight zero included
-    log_z = log_mean(np.where(np.isfinite(log_weight), log_weight, -np.inf))
-    shown = finite[finite > log_z - LOG_WEIGHTS_SHOWN]
-    bins = np.histogram_bin_edges(shown - log_z, bins="fd")
-    counts, edges = np.histogram(shown - log_z, bins=min(bins.size - 1, MAX_BINS))
-    drawing.hist(counts, edges[:-1], edges[1:], left, color=BLUE, alpha=0.7)
-    drawing.vline(0.0, left, color=GREY)
-    drawing.xlabel("log weight - log Z (nats)", left)
-    drawing.ylabel("rows", left)
-    n, ess = log_weight.size, estimate.weight_ess
-    drawing.title(f"weight ESS {ess:.0f} of {n}, k-hat {estimate.khat:.2f}", left)
+    draw_histogram(drawing, left, log_weight)
     share = np.concatenate([[0.0], np.cumsum(np.sort(normalise(finite))[::-1])])
-    count = np.arange(share.size) / n
+    count = np.arange(share.size) / log_weight.size
     drawing.line(count, share, right, color=BLUE, width=2)
     drawing.line(np.array([0.0, 1.0]), np.array([0.0, 1.0]), right, color=GREY, alpha=0.7)
     drawing.xlabel("share of the rows, largest weights first", right)
     drawing.ylabel("share of Z", right)
     drawing.title("What the largest weights make up", right)
     return collection
+
+
+def draw_histogram(drawing: Any, panel: Any, log_weight: np.ndarray) -> None:
+    """Log weights around log Z, those that count.
+
+    Parameters
+    ----------
+    drawing, panel
+        Of `pymc_logz.plots.panels.make_panels`.
+    log_weight
+        Of all rows, shape (n,).
+    """
+    estimate = importance_log_z(log_weight)
+    finite = log_weight[np.isfinite(log_weight)]
+    if finite.size == 0:
+        drawing.title("No row has any weight", panel)
+        return
+    # log Z is that of all rows, those of weight zero included
+    log_z = log_mean(np.where(np.isfinite(log_weight), log_weight, -np.inf))
+    shown = finite[finite > log_z - LOG_WEIGHTS_SHOWN]
+    bins = np.histogram_bin_edges(shown - log_z, bins="fd")
+    counts, edges = np.histogram(shown - log_z, bins=min(bins.size - 1, MAX_BINS))
+    drawing.hist(counts, edges[:-1], edges[1:], panel, color=BLUE, alpha=0.7)
+    drawing.vline(0.0, panel, color=GREY)
+    drawing.xlabel("log weight - log Z (nats)", panel)
+    drawing.ylabel("rows", panel)
+    n, ess = log_weight.size, estimate.weight_ess
+    drawing.title(f"weight ESS {ess:.0f} of {n}, k-hat {estimate.khat:.2f}", panel)

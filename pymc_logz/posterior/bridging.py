@@ -45,6 +45,7 @@ from pymc_logz.trees.kinds import BRIDGED
 from pymc_logz.trees.layout import RunRecord, evidence_dataset, with_evidence
 from pymc_logz.trees.modes import mode_doubts
 from pymc_logz.trees.posterior import PosteriorRows, posterior_of, posterior_rows
+from pymc_logz.trees.sentence import says_result
 from pymc_logz.trees.tails import tail_doubts
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ STEPS = ("check", "compile", "posterior draws", "proposals")
 
 
 @written_as("bridge_sampling(idata, model)")
+@says_result
 def bridge_sampling(
     idata: xr.DataTree,
     model: "pm.Model | None" = None,

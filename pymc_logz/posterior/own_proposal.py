@@ -30,6 +30,7 @@ from pymc_logz.trees.layout import (
     with_units,
 )
 from pymc_logz.trees.modes import mode_doubts
+from pymc_logz.trees.sentence import says_result
 from pymc_logz.trees.tails import tail_doubts
 from pymc_logz.weights import MIN_ROWS_FOR_KHAT, resampled
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 
 @written_as("importance_sampling(proposal, model)")
+@says_result
 def importance_sampling(
     proposal: Any,
     model: "pm.Model | None" = None,

@@ -42,7 +42,7 @@ def check_path(path: Any) -> Path | None:
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"checkpoint={path!r} must be a path, such as 'run.zarr'")
     if find_spec("zarr") is None:
-        raise ImportError("checkpoint= needs Zarr: pip install pymc-logz[checkpoint]")
+        raise ImportError("checkpoint= needs Zarr: python -m pip install zarr")
     return Path(path)
 
 

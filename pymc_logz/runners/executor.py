@@ -1,20 +1,34 @@
 """Independent chains, each one unit of work, on as many threads as asked for."""
 
+import logging
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from typing import Any
 
 from pymc_logz.errors import warn
 
 Task = Callable[[], object]
+logger = logging.getLogger("pymc.pymc_logz")
 
 
-def run_tasks(tasks: Sequence[Task], cores: int) -> list[object | None]:
+def run_tasks(
+    tasks: Sequence[Task], cores: int, drop: Callable[[], None] | None = None
+) -> list[object | None]:
     """Results of the tasks in their order, whatever the order they end in.
 
     An interrupt (Ctrl-C) stops the run and keeps what is finished: unfinished tasks have the
-    result None. It is raised again if nothing is finished.
+    result None. It is raised again if nothing is finished. On threads, tasks that have begun are
+    finished first, unless there is a second interrupt.
+
+    Parameters
+    ----------
+    tasks
+        Of no arguments.
+    cores
+        How many threads.
+    drop
+        Makes tasks that have begun end soon, with an error; None where they cannot.
     """
     if cores == 1 or len(tasks) == 1:
         return _run_here(tasks)
@@ -25,7 +39,7 @@ def run_tasks(tasks: Sequence[Task], cores: int) -> list[object | None]:
             for future in as_completed(futures):
                 results[futures[future]] = future.result()
         except KeyboardInterrupt:
-            _stop(executor, list(futures))
+            _finish(list(futures), drop)
             for future, i in futures.items():
                 # also those that ended while the others were being stopped
                 if not future.cancelled() and future.exception() is None:
@@ -74,7 +88,17 @@ def _run_here(tasks: Sequence[Task]) -> list[object | None]:
     return results
 
 
-def _stop(executor: Executor, futures: list[Future]) -> None:
-    for future in futures:
-        future.cancel()
-    executor.shutdown(wait=True, cancel_futures=True)
+def _finish(futures: Sequence[Future], drop: Callable[[], None] | None) -> None:
+    """Wait for tasks that have begun, and start no other; a second interrupt drops them."""
+    begun = [future for future in futures if not future.cancel()]
+    n_left = sum(not future.done() for future in begun)
+    if n_left:
+        again = "" if drop is None else "; press Ctrl-C again to drop them"
+        logger.warning("Interrupted: finishing %d of %d chains%s.", n_left, len(futures), again)
+    try:
+        wait(begun)
+    except KeyboardInterrupt:
+        if drop is None:
+            raise
+        drop()
+        wait(begun)

@@ -5,6 +5,7 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -114,11 +115,12 @@ class Running:
                 name = self.keeper.numbered(name)
             names = [f"{name}.chain-{i}" for i in range(len(jobs))]
         if self.is_plain:
+            told = _UntilDropped(report)
             tasks = [
-                partial(naming, name, partial(_to_the_end, course, job, report))
+                partial(naming, name, partial(_to_the_end, course, job, told))
                 for name, job in zip(names, jobs, strict=True)
             ]
-            outcomes: list[Any] = run_tasks(tasks, self.cores)
+            outcomes: list[Any] = run_tasks(tasks, self.cores, told.dropped.set)
         else:
             outcomes = _Drive(self, names, course, jobs, report).run()
         if self.keeper is not None and any(one is None for one in outcomes):
@@ -126,6 +128,24 @@ class Running:
         if self.check_reproducible and outcomes[0] is not None:
             check_same(name, outcomes[0], _to_the_end(course.counted(Work()), jobs[0], None))
         return outcomes
+
+
+class _Dropped(Exception):
+    """Ends a chain that is not wanted any more."""
+
+
+@dataclass(frozen=True)
+class _UntilDropped:
+    """Report of chains on threads, which ends them after the block that they are in."""
+
+    report: Report | None
+    dropped: Event = field(default_factory=Event)
+
+    def __call__(self, n_done: int) -> None:
+        if self.dropped.is_set():
+            raise _Dropped
+        if self.report is not None:
+            self.report(n_done)
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """What the package's step methods have in common towards ``pm.sample``."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ class ChosenStep(BlockedStep):
 
     shown: ClassVar[Mapping[str, tuple[str, str]]] = {}
     """Statistics on the progress bar: heading and format of each."""
+    __signature__: ClassVar[inspect.Signature]
     failing: ClassVar[str | None] = None
     """Statistic that counts failures, which turn the bar red."""
 
@@ -26,6 +28,12 @@ class ChosenStep(BlockedStep):
         check_no_model(f"{cls.__name__}(model=model)", vars=args[0] if args else None)
         check_compile_kwargs(kwargs.get("compile_kwargs"))
         return super().__new__(cls, *args, **kwargs)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Each has the signature of its own ``__init__``, where PyMC's ``__new__`` shows none."""
+        super().__init_subclass__(**kwargs)
+        own = list(inspect.signature(cls.__init__).parameters.values())
+        cls.__signature__ = inspect.Signature(own[1:])
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:

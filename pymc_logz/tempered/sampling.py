@@ -19,12 +19,14 @@ from pymc_logz.tempered.energies import run_energy
 from pymc_logz.tempered.run import run_tempered
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.trees.posterior import checked_reference
+from pymc_logz.trees.sentence import says_result
 
 if TYPE_CHECKING:
     import pymc as pm
 
 
 @written_as("sample_tempered(model=model)")
+@says_result
 def sample_tempered(
     draws: int = 1000,
     chains: int = 4,

@@ -95,6 +95,11 @@ def compare_evidence(
         trees = {name: lz.sample_hais(model=model, random_seed=1) for name, model in models.items()}
         lz.compare_evidence(trees)
     """
+    if isinstance(trees, xr.DataTree):
+        raise ValueError(
+            "trees is one DataTree, and a comparison is of two or more: give them in a dictionary, "
+            "such as {'a': tree_a, 'b': tree_b}"
+        )
     if not isinstance(trees, Mapping) or len(trees) < 2:
         raise ValueError(
             "trees must be a dictionary of at least two DataTrees, such as "
@@ -288,7 +293,7 @@ def _warn_of_table(table: pd.DataFrame) -> None:
     for name, row in table.iloc[1:].iterrows():
         if abs(row["log_bayes_factor"]) <= row["log_bayes_factor_mcse"]:
             message = _too_close(
-                str(best), str(name), -row["log_bayes_factor"], row["log_bayes_factor_mcse"]
+                str(best), str(name), abs(row["log_bayes_factor"]), row["log_bayes_factor_mcse"]
             )
             warn(message)
 

@@ -1,5 +1,8 @@
 """Independent tasks: their order, the same bits on any number of cores, interrupts."""
 
+import logging
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -125,3 +128,34 @@ def test_an_error_in_a_task_is_raised(cores: int) -> None:
 
     with pytest.raises(ArithmeticError, match="a chain failed"):
         run_tasks([lambda: 1, fail], cores)
+
+
+def press_after(seconds: float) -> threading.Timer:
+    """Ctrl-C, as from a keyboard, in a while."""
+    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    return timer
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_a_second_interrupt_drops_what_runs(caplog: pytest.LogCaptureFixture) -> None:
+    """Catches seconds of silence after Ctrl-C, and a second one that loses finished chains."""
+    dropped = threading.Event()
+
+    def long() -> int:
+        if dropped.wait(20.0):
+            raise RuntimeError("dropped")
+        return 2
+
+    timers = [press_after(0.3), press_after(0.9)]
+    begun, started = time.time(), time.monotonic()
+    with caplog.at_level(logging.WARNING, logger="pymc.pymc_logz"):
+        assert run_tasks([lambda: 1, long, long], 3, dropped.set) == [1, None, None]
+    assert time.monotonic() - started < 10.0
+    [said] = caplog.records
+    assert said.message == (
+        "Interrupted: finishing 2 of 3 chains; press Ctrl-C again to drop them."
+    )
+    assert said.created - begun < 0.3 + 1.0, "it answers within a second"
+    for timer in timers:
+        timer.join()
