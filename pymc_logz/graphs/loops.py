@@ -23,6 +23,7 @@ from pymc_logz.graphs.compiling import (
     compile_graph,
     function_of,
 )
+from pymc_logz.graphs.host_calls import calls_host, raising_as_called
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,14 @@ def _jax_loop(step: Step, n_steps: int, choice: Choice) -> Compiled:
         return [*state, *traces]
 
     # the jitted function keeps nothing between calls, so threads may share it
-    return Compiled(jax.jit(loop), backend, choice.reason)
+    jitted = jax.jit(loop)
+    if not calls_host(step.outputs):
+        return Compiled(jitted, backend, choice.reason)
+
+    def no_steps(n_asked: Any, *values: Any) -> Any:
+        return jitted(np.zeros_like(n_asked), *values)
+
+    return Compiled(raising_as_called(jitted), backend, choice.reason, dry=no_steps)
 
 
 def _scan(step: Step, n_steps: int) -> tuple[list[Any], list[Any]]:

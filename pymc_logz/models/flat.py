@@ -17,6 +17,7 @@ from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_logz.graphs.host_calls import with_host_calls
 from pymc_logz.graphs.kept import Kept, one_at_a_time
 from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.models.data_inputs import starting_point, with_data_inputs
@@ -172,6 +173,8 @@ def _flat_graph(
     )
     # PyTensor keeps 0.5 in single precision, and of a fair coin alone the density is then, too
     densities = [density.astype(point.dtype) for density in densities]
+    row = np.concatenate([np.ravel(start[var.name]) for var in model.value_vars])
+    densities = with_host_calls(densities, {point: row.astype(point.dtype)})
     (log_prior, log_ratio), containers = with_data_inputs(densities, kept)
     names = tuple(var.name for var in model.value_vars)
     flat = FlatModel(

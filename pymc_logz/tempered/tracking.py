@@ -19,7 +19,6 @@ from pymc_logz.estimators.tempering import (
     rts_log_z,
 )
 from pymc_logz.graphs.compiling import compile_function
-from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel, KernelState
 from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.data_rows import container_names, read_data_rows
@@ -27,6 +26,7 @@ from pymc_logz.models.flat import constrainer, model_labels, model_path
 from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.runners.block import Block
+from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.progress import progress_bar
 from pymc_logz.runners.temper import TemperBlock, Walk, Walkers
 from pymc_logz.runners.walking import walk
@@ -152,19 +152,19 @@ class LogZTracker:
             raise ValueError(f"alpha={alpha!r} must lie in (0, 1]: the share of a new estimate")
         if walkers < 2:
             raise ValueError(f"walkers={walkers!r} must be at least 2: errors are between walkers")
+        self.model, self.alpha = model_from(model, "LogZTracker(model)"), alpha
         self.settings = TemperedSettings.asked(
             draws=draws,
             chains=1,
             walkers=walkers,
             betas=betas,
             level_prior=level_prior,
-            kernel=as_kernel(kernel),
+            kernel=kernel_for(kernel, self.model),
             tune=tune,
             target_accept=target_accept,
             thin=thin,
             reference="prior",
         )
-        self.model, self.alpha = model_from(model, "LogZTracker(model)"), alpha
         self.names = container_names(self.model, data)
         self.shapes = {name: np.shape(value) for name, value in self.data.items()}
         now = {name: value[None] for name, value in self.data.items()}
