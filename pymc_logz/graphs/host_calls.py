@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import cache
 from typing import Any
 
@@ -78,7 +79,11 @@ class HostCall(Op):
 
     def own_node(self, node: Apply) -> Apply:
         """The node as the Op itself has it."""
-        return Apply(self.op, node.inputs, [out.type() for out in node.outputs])
+        own: Apply | None = getattr(node.tag, "own_node", None)
+        if own is None:
+            own = Apply(self.op, node.inputs, [out.type() for out in node.outputs])
+            node.tag.own_node = own  # building one takes as long as many an Op
+        return own
 
     def pullback(
         self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Any]
@@ -89,7 +94,7 @@ class HostCall(Op):
         known = [*inputs, *own.outputs, *cotangents]
         values: list[Any] = []
         if self.examples is not None:
-            called = self.called(own, self.examples)
+            called = self.called(outputs[0].owner, self.examples)
             values = [*self.examples, *called, *map(np.ones_like, called)]
         tensors = [var for var in found if isinstance(var.type, TensorType)]
         by_call = dict(zip(own.outputs, outputs, strict=True))
@@ -127,15 +132,12 @@ class HostCall(Op):
         arrays = [np.array(value, dtype=var.type.dtype) for value, var in given]
         storage: list[list[Any]] = [[None] for _ in node.outputs]
         try:
-            if is_thread_safe(self.op):
+            with nullcontext() if is_thread_safe(self.op) else _one_at_a_time:
                 self.op.perform(self.own_node(node), arrays, storage)
-            else:
-                with _one_at_a_time:
-                    self.op.perform(self.own_node(node), arrays, storage)
         except Exception as error:
             error.add_note(f"raised by {self.op}, an Op of the model, at {list(inputs)}")
             raise
-        seen = self._shapes.get(tuple(array.shape for array in arrays))
+        seen = self._shapes and self._shapes.get(tuple(array.shape for array in arrays))
         shapes = seen or [out.type.shape for out in node.outputs]
         return [
             self._checked(value, out.type.dtype, shape)
@@ -145,8 +147,9 @@ class HostCall(Op):
     def _checked(self, value: Any, dtype: str, shape: Sequence[int | None]) -> np.ndarray:
         """A value as an array, if it has the shape that was declared."""
         array = np.asarray(value)
-        fits = len(shape) == array.ndim and all(
-            want is None or want == n for want, n in zip(shape, array.shape, strict=True)
+        fits = array.shape == shape or (
+            len(shape) == array.ndim
+            and all(want in (None, n) for want, n in zip(shape, array.shape, strict=True))
         )
         if value is None or not fits:
             found = "nothing" if value is None else f"an array of shape {array.shape}"
@@ -194,20 +197,31 @@ class HostCall(Op):
         arrays = [np.asarray(batch) for batch in batches]
         n_axes = arrays[0].ndim - node.inputs[0].type.ndim
         lead = np.broadcast_shapes(*(array.shape[:n_axes] for array in arrays))
-        differ = [i for i, array in enumerate(arrays) if array.shape[:n_axes] == lead]
-        arrays = [np.broadcast_to(array, (*lead, *array.shape[n_axes:])) for array in arrays]
-        rows = [[array[index] for array in arrays] for index in np.ndindex(lead)]
-
-        def is_new(i: int) -> bool:
-            return i == 0 or any(not np.array_equal(rows[i][j], rows[i - 1][j]) for j in differ)
-
+        n = int(np.prod(lead, dtype=int))
+        new = np.arange(n) == 0
         # a block of too few rows is filled up with the last one, which need not be computed again
-        new = [i for i in range(len(rows)) if is_new(i)]
-        run = _threads().map if is_thread_safe(self.op) and len(new) > 1 else map
-        found = list(run(lambda i: self.called(node, rows[i]), new))
-        of_rows = np.searchsorted(new, np.arange(len(rows)), side="right") - 1
-        columns = [np.stack(column)[of_rows] for column in zip(*found, strict=True)]
+        for array in arrays:
+            if array.shape[:n_axes] == lead:
+                flat = array.reshape(n, -1)
+                new[1:] |= np.any(flat[1:] != flat[:-1], axis=1)
+        shapes = [array.shape[n_axes:] for array in arrays]
+        wide = [
+            np.broadcast_to(array, (*lead, *shape)).reshape(n, *shape)
+            if array.shape[:n_axes] == lead
+            else np.broadcast_to(array.reshape(shape), (n, *shape))
+            for array, shape in zip(arrays, shapes, strict=True)
+        ]
+        rows = [[array[i] for array in wide] for i in np.flatnonzero(new)]
+        found = self._called_for_each(node, rows)
+        columns = [np.stack(column)[np.cumsum(new) - 1] for column in zip(*found, strict=True)]
         return tuple(column.reshape((*lead, *column.shape[1:])) for column in columns)
+
+    def _called_for_each(self, node: Apply, rows: list[list[Any]]) -> list[list[np.ndarray]]:
+        """Outputs for each of several rows."""
+        if is_thread_safe(self.op) and len(rows) > 1:
+            return list(_threads().map(lambda row: self.called(node, row), rows))
+        with _one_at_a_time:
+            return [self.called(node, row) for row in rows]
 
 
 def is_thread_safe(op: Op) -> bool:
@@ -217,7 +231,7 @@ def is_thread_safe(op: Op) -> bool:
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.process_cpu_count())
+    return ThreadPoolExecutor(os.cpu_count())
 
 
 def is_foreign(node: Apply) -> bool:
@@ -301,9 +315,9 @@ def calls_host(outputs: Sequence[Variable]) -> bool:
 
 def _is_host(node: Apply) -> bool:
     op: Any = node.op
-    inner = op.inner_graphs() if isinstance(op, HasMultipleInnerGraph) else {}
+    inner = list(op.inner_graphs.values()) if isinstance(op, HasMultipleInnerGraph) else []
     graph = getattr(op, "fgraph", None)  # as of a RowMap
-    graphs = [*inner.values(), *([] if graph is None else [graph])]
+    graphs = [*inner, *([] if graph is None else [graph])]
     at_core = isinstance(getattr(op, "core_op", None), HostCall)
     return isinstance(op, HostCall) or at_core or any(calls_host(g.outputs) for g in graphs)
 
