@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytensor.compile.mode import Mode, get_mode, optdb
+from pytensor.link.vm import VMLinker
 
 
 def parameter_checks() -> tuple[str, ...]:
@@ -19,3 +20,8 @@ def compile_kwargs_for(mode: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     mode = get_mode(mode)
     optimizer = mode.provided_optimizer.including(*parameter_checks())
     return {**kwargs, "mode": Mode(linker=mode.linker, optimizer=optimizer)}
+
+
+def in_python() -> Mode:
+    """Mode that compiles nothing at all, for what calls Python again and again anyway."""
+    return Mode(linker=VMLinker(c_thunks=False), optimizer="fast_compile")
