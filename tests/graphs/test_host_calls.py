@@ -7,7 +7,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
-from pytensor.compile.ops import as_op
+from pytensor.compile.ops import wrap_py
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.graph.replace import _vectorize_node
@@ -133,10 +133,10 @@ def test_reference_at_the_mode_steps_aside():
     assert near_truth(lz.sample_hais(model=model_of(Line()), reference="laplace", **FAST))
 
 
-def test_as_op_of_an_open_shape():
+def test_a_function_of_an_open_shape():
     """Would catch shapes that are only asked of the type: most simulators do not declare them."""
 
-    @as_op(itypes=[pt.dvector], otypes=[pt.dvector])
+    @wrap_py(itypes=[pt.dvector], otypes=[pt.dvector])
     def line(t):
         return t[0] + t[1] * X
 
