@@ -16,7 +16,7 @@ from pytensor.graph.basic import Variable
 from pytensor.link.jax.linker import JAXLinker
 
 from pymc_logz.graphs.host_calls import calls_host, raising_as_called
-from pymc_logz.graphs.modes import compile_kwargs_for, in_python
+from pymc_logz.graphs.modes import compile_kwargs_for, python_mode
 from pymc_logz.graphs.row_map import teach_row_maps
 
 Graph = Callable[[], tuple[Sequence[Variable], Sequence[Variable]]]
@@ -176,7 +176,7 @@ def compile_graph(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: 
     """Compile the inputs and outputs of a function for a backend."""
     has_boxes = calls_host(graph[1])
     if has_boxes and choice.mode is None:
-        choice = choice._replace(mode=in_python(), reason=f"{choice.reason}; {IN_PYTHON}")
+        choice = choice._replace(mode=python_mode(), reason=f"{choice.reason}; {IN_PYTHON}")
     function, backend = function_of(*graph, choice)
     if backend == "jax":
         # the jitted function keeps nothing between calls, so threads may share it

@@ -22,6 +22,11 @@ def compile_kwargs_for(mode: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return {**kwargs, "mode": Mode(linker=mode.linker, optimizer=optimizer)}
 
 
-def in_python() -> Mode:
+def python_mode() -> Mode:
     """Mode that compiles nothing at all, for what calls Python again and again anyway."""
     return Mode(linker=VMLinker(c_thunks=False), optimizer="fast_compile")
+
+
+def runs_python(mode: Any) -> bool:
+    """Whether what is compiled for a mode may call Python at no cost; None is no mode asked for."""
+    return mode is None or isinstance(get_mode(mode).linker, VMLinker)

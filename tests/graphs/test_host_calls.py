@@ -15,7 +15,7 @@ from scipy.stats import multivariate_normal
 
 import pymc_logz as lz
 from pymc_logz.graphs.host_calls import HostCall, with_host_calls
-from pymc_logz.graphs.modes import in_python
+from pymc_logz.graphs.modes import python_mode
 from pymc_logz.models.flat import flatten_model
 from pymc_logz.models.gradients import lacks_gradient
 
@@ -98,7 +98,7 @@ def near_truth(tree):
 pytestmark = pytest.mark.filterwarnings("ignore:the model has potentials")
 
 
-@pytest.mark.parametrize("mode", [None, in_python()])
+@pytest.mark.parametrize("mode", [None, python_mode()])
 def test_a_black_box_works_by_default_and_says_how(mode, caplog):
     """Would catch a default kernel that follows gradients, or a box that JAX gives up for."""
     with caplog.at_level(logging.INFO, "pymc.pymc_logz"):
@@ -147,7 +147,7 @@ def test_a_function_of_an_open_shape():
     assert tree["evidence"].attrs["backend"] == "jax"
 
 
-@pytest.mark.parametrize("mode", [None, in_python()])
+@pytest.mark.parametrize("mode", [None, python_mode()])
 def test_what_it_raises_comes_as_it_was(mode):
     kwargs = {} if mode is None else {"compile_kwargs": {"mode": mode}}
     with pytest.raises(ArithmeticError, match="did not converge") as raised:
