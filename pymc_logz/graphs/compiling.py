@@ -15,11 +15,15 @@ from pytensor.compile.mode import get_mode
 from pytensor.graph.basic import Variable
 from pytensor.link.jax.linker import JAXLinker
 
-from pymc_logz.graphs.modes import compile_kwargs_for
+from pymc_logz.graphs.host_calls import calls_host, raising_as_called
+from pymc_logz.graphs.modes import compile_kwargs_for, python_mode
 from pymc_logz.graphs.row_map import teach_row_maps
 
 Graph = Callable[[], tuple[Sequence[Variable], Sequence[Variable]]]
 """Makes the inputs and outputs of a function."""
+
+IN_PYTHON = "a black box takes the time, so nothing else is compiled for speed"
+"""Why a model that calls Python is not compiled by NUMBA, which takes a minute."""
 
 logger = logging.getLogger("pymc.pymc_logz")
 
@@ -35,6 +39,8 @@ class Compiled:
     """Why this backend, in a sentence."""
     is_alternative: bool = False
     """Whether it was the alternative graph that compiled."""
+    dry: Callable[..., Any] | None = None
+    """What tries it in place of a call, where that would call black boxes of a model in vain."""
 
 
 Maker = Callable[["Choice"], Compiled]
@@ -143,7 +149,7 @@ def _first_that_runs(
         try:
             compiled = make(choice)
             if trial_inputs is not None:
-                compiled.call(*trial_inputs)
+                (compiled.dry or compiled.call)(*trial_inputs)
             return replace(compiled, is_alternative=i > 0)
         except Exception as error:  # JAX and PyTensor fail with exceptions of any kind
             if i == 0:
@@ -168,10 +174,18 @@ def function_of(
 
 def compile_graph(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: Choice) -> Compiled:
     """Compile the inputs and outputs of a function for a backend."""
+    has_boxes = calls_host(graph[1])
+    if has_boxes and choice.mode is None:
+        choice = choice._replace(mode=python_mode(), reason=f"{choice.reason}; {IN_PYTHON}")
     function, backend = function_of(*graph, choice)
     if backend == "jax":
         # the jitted function keeps nothing between calls, so threads may share it
-        return Compiled(function.vm.jit_fn, backend, choice.reason)
+        jitted = function.vm.jit_fn
+        if not has_boxes:
+            return Compiled(jitted, backend, choice.reason)
+        return Compiled(
+            raising_as_called(jitted), backend, choice.reason, dry=partial(traced, jitted)
+        )
     lock = threading.Lock()
 
     def call(*values: Any) -> Sequence[Any]:
@@ -179,4 +193,11 @@ def compile_graph(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: 
         with lock:
             return [np.array(out) for out in function(*values)]
 
-    return Compiled(call, backend, choice.reason)
+    return Compiled(call, backend, choice.reason, dry=(lambda *_: None) if has_boxes else None)
+
+
+def traced(function: Callable[..., Any], *values: Any) -> Any:
+    """Shapes of what a function of JAX's computes, which finds out whether it can."""
+    import jax
+
+    return jax.eval_shape(function, *values)

@@ -4,6 +4,7 @@ JAX compiles the step, and loops over it by itself: building a ``pytensor.scan``
 is in it takes longer than all the rest. Other backends loop by ``pytensor.scan``.
 """
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +24,8 @@ from pymc_logz.graphs.compiling import (
     compile_graph,
     function_of,
 )
+from pymc_logz.graphs.host_calls import calls_host, raising_as_called
+from pymc_logz.graphs.modes import runs_python
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,8 @@ def compile_loop(
 def _compile(step: Step, n_steps: int, choice: Choice) -> Compiled:
     if choice.is_jax:
         return _jax_loop(step, n_steps, choice)
-    return compile_graph(_scan(step, n_steps), choice)
+    in_python = calls_host(step.outputs) and runs_python(choice.mode)
+    return compile_graph(_scan(step, n_steps, "FAST_COMPILE" if in_python else None), choice)
 
 
 def _jax_loop(step: Step, n_steps: int, choice: Choice) -> Compiled:
@@ -119,11 +123,18 @@ def _jax_loop(step: Step, n_steps: int, choice: Choice) -> Compiled:
         return [*state, *traces]
 
     # the jitted function keeps nothing between calls, so threads may share it
-    return Compiled(jax.jit(loop), backend, choice.reason)
+    jitted = jax.jit(loop)
+    if not calls_host(step.outputs):
+        return Compiled(jitted, backend, choice.reason)
+
+    def no_steps(n_asked: Any, *values: Any) -> Any:
+        return jitted(np.zeros_like(n_asked), *values)
+
+    return Compiled(raising_as_called(jitted), backend, choice.reason, dry=no_steps)
 
 
-def _scan(step: Step, n_steps: int) -> tuple[list[Any], list[Any]]:
-    """Inputs and outputs of the loop as a graph."""
+def _scan(step: Step, n_steps: int, mode: str | None) -> tuple[list[Any], list[Any]]:
+    """Inputs and outputs of the loop as a graph, and the mode of what is in it."""
     sequences = [
         pt.tensor(var.name, dtype=var.dtype, shape=(n_steps, *var.type.shape))
         for var in step.sequences
@@ -135,15 +146,19 @@ def _scan(step: Step, n_steps: int) -> tuple[list[Any], list[Any]]:
         values = dict(zip(in_order, args, strict=True))
         return clone_replace(step.outputs, values, rebuild_strict=False)
 
-    traces = pytensor.scan(
-        one_step,
-        sequences=sequences,
-        outputs_info=[*step.state, *[None] * len(step.traced)],
-        non_sequences=list(step.constants),
-        n_steps=n_asked,
-        return_updates=False,
-        strict=True,
-    )
+    with warnings.catch_warnings():
+        # deprecated, and the only way to keep PyTensor from compiling C for it
+        warnings.filterwarnings("ignore", message="The `mode` argument", category=FutureWarning)
+        traces = pytensor.scan(
+            one_step,
+            sequences=sequences,
+            outputs_info=[*step.state, *[None] * len(step.traced)],
+            non_sequences=list(step.constants),
+            n_steps=n_asked,
+            return_updates=False,
+            strict=True,
+            mode=mode,
+        )
     n_state = len(step.state)
     looped = replace(step, sequences=sequences)
     inputs = [n_asked, *looped.inputs]

@@ -14,6 +14,7 @@ from pytensor.link.jax.linker import JAXLinker
 from pytensor.link.numba.linker import NumbaLinker
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_logz.graphs.host_calls import HostCall, jax_host_call
 from pymc_logz.graphs.modes import compile_kwargs_for
 
 
@@ -66,7 +67,10 @@ class RowMap(Op):
 
 
 def teach_row_maps(linker: Any) -> None:
-    """Tell a backend what to do with a `RowMap`; only one, since importing NUMBA takes a second."""
+    """Tell a backend of a `RowMap`, and JAX of a `HostCall`, which others call by themselves.
+
+    Only one backend, since importing NUMBA takes a second.
+    """
     if isinstance(linker, NumbaLinker):
         from pytensor.link.numba.dispatch import numba_funcify
 
@@ -75,6 +79,7 @@ def teach_row_maps(linker: Any) -> None:
         from pytensor.link.jax.dispatch import jax_funcify
 
         jax_funcify.register(RowMap)(_jax_row_map)
+        jax_funcify.register(HostCall)(jax_host_call)
 
 
 def _jax_row_map(op: RowMap, **_: Any) -> Callable:

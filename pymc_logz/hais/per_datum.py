@@ -14,7 +14,6 @@ from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.batches import BatchJob, BatchResult, PerDatumSettings, run_batches
 from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
-from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.data_rows import read_data_rows
@@ -28,6 +27,7 @@ from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import default_cores
+from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.progress import progress_bar, report_beta
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.kinds import PER_DATUM
@@ -160,13 +160,14 @@ def marginal_log_likelihood(
         tree["evidence"]["log_z"]  # dims estimator, data_row
     """
     started = time.perf_counter()
+    model = model_from(model, "marginal_log_likelihood(model, data)")
     given = executor, checkpoint, time_limit, max_memory, check_reproducible
     running, random_seed = who_runs(*given, random_seed)
     settings = PerDatumSettings.asked(
         draws=draws,
         chains=1,
         betas=betas,
-        kernel=as_kernel(kernel),
+        kernel=kernel_for(kernel, model),
         tune=tune,
         target_accept=target_accept,
         cores=default_cores(cores, os.cpu_count() or 1, executor),
@@ -174,7 +175,6 @@ def marginal_log_likelihood(
         reference="prior",
         target_variance=TARGET_VARIANCE,
     )
-    model = model_from(model, "marginal_log_likelihood(model, data)")
     rngs = generators_from(random_seed)
     prepared = prepare(model, rngs.checks, rows=read_data_rows(model, data))
     block, batches = compile_batches(prepared, settings, rngs.pilot, compile_kwargs)

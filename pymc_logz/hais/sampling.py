@@ -12,13 +12,13 @@ from pymc_logz.hais.energies import run_energy
 from pymc_logz.hais.run import run_hais
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.hais.through import onward_run
-from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.energies import check_energy_reference, check_nothing_summed, energy_kernel
 from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.executor import default_cores
+from pymc_logz.runners.moves import kernel_for
 from pymc_logz.trees.posterior import checked_draws, checked_reference
 from pymc_logz.trees.sentence import says_result
 
@@ -200,7 +200,8 @@ def sample_hais(
     asked = "prior" if onward else cast("str | xr.DataTree | None", reference)
     if energy is None:
         model = model_from(model, "sample_hais(model=model)")
-        kernel, asked = as_kernel(kernel), checked_reference(asked, model)
+        kernel = kernel_for(kernel, model, *([reference] if onward else []))
+        asked = checked_reference(asked, model)
     else:
         kernel, asked = energy_kernel(energy, kernel), check_energy_reference(energy, asked)
         check_nothing_summed(energy, sum_out)
@@ -296,13 +297,14 @@ def sandwich(
         tree = lz.sandwich(lz.energies.beta_bernoulli().model, random_seed=1)
         tree["evidence"]["log_z"]  # hais below, hais_reverse above the truth
     """
+    model = model_from(model, "sandwich(model)")
     given = executor, checkpoint, time_limit, max_memory, check_reproducible
     running, random_seed = who_runs(*given, random_seed)
     settings = HaisSettings.asked(
         draws=draws,
         chains=chains,
         betas=betas,
-        kernel=as_kernel(kernel),
+        kernel=kernel_for(kernel, model),
         tune=tune,
         target_accept=target_accept,
         cores=default_cores(cores, chains, executor),
@@ -310,7 +312,7 @@ def sandwich(
         direction="both",
     )
     return run_hais(
-        model_from(model, "sandwich(model)"),
+        model,
         settings,
         simulate_data=True,
         random_seed=random_seed,

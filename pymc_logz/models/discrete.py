@@ -123,6 +123,11 @@ def row_variable(name: str, model: pm.Model, shapes: Sequence[tuple[int, ...]]) 
     return pt.tensor(name, dtype=dtype, shape=(n_dims,))
 
 
+def joined(values: Mapping[str, np.ndarray], variables: Sequence[Any], dtype: str) -> np.ndarray:
+    """Values of variables by name as one row (d,)."""
+    return np.concatenate([np.ravel(values[var.name]) for var in variables]).astype(dtype)
+
+
 def split_row(
     row: TensorVariable, variables: Sequence[Any], start: Mapping[str, np.ndarray]
 ) -> dict[Any, Any]:

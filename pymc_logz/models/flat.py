@@ -17,11 +17,12 @@ from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_logz.graphs.host_calls import with_host_calls
 from pymc_logz.graphs.kept import Kept, one_at_a_time
 from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.models.data_inputs import starting_point, with_data_inputs
 from pymc_logz.models.data_rows import SymbolicData
-from pymc_logz.models.discrete import row_variable, sites_of, split_row
+from pymc_logz.models.discrete import joined, row_variable, sites_of, split_row
 from pymc_logz.models.exact import refuse_exact
 from pymc_logz.models.guards import check_entries, check_model, refuse_discrete
 from pymc_logz.models.keeping import KeptForModel, kept_for
@@ -172,15 +173,13 @@ def _flat_graph(
     )
     # PyTensor keeps 0.5 in single precision, and of a fair coin alone the density is then, too
     densities = [density.astype(point.dtype) for density in densities]
+    densities = with_host_calls(densities, {point: joined(start, model.value_vars, point.dtype)})
     (log_prior, log_ratio), containers = with_data_inputs(densities, kept)
     names = tuple(var.name for var in model.value_vars)
+    of_rows = names, shapes, point, log_prior, log_ratio
     flat = FlatModel(
         model,
-        names,
-        shapes,
-        point,
-        log_prior,
-        log_ratio,
+        *of_rows,
         data=data and data.vector,
         sites=sites_of(model, start, kept),
         inputs=(*containers.inputs, *given.values()),

@@ -10,6 +10,7 @@ import xarray as xr
 from pymc_logz.errors import says_if_interrupted
 from pymc_logz.kernels.compose import for_variables
 from pymc_logz.models.flat import FlatModel, model_path, open_path, unconstrain
+from pymc_logz.models.gradients import lacks_gradient
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import fitted_funnel
 from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
@@ -326,7 +327,8 @@ def look(
         return None, ASKED_FOR
     n_rows, funnel, walked = n_target_rows(prepared.n_dims), None, block
     stages = walk(block, settings, start, rng, report, n_rows)
-    if asked == "laplace":
+    # without a gradient a mode is not looked for, and what is fitted to the rows is taken
+    if asked == "laplace" and lacks_gradient(prepared.flat) is None:
         mode = at_mode(prepared, start, block.compile_kwargs)
         return stages, mode_or_rows(prepared, stages, mode, rng)
     if even and stages.rows:

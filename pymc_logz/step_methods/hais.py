@@ -12,11 +12,11 @@ from pymc.step_methods.state import dataclass_state
 
 from pymc_logz.arguments import check_whole
 from pymc_logz.hais.settings import HaisSettings
-from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.preparation import prepare
 from pymc_logz.pilot.planning import block_for, plan_run
 from pymc_logz.pilot.settings import TARGET_VARIANCE
+from pymc_logz.runners.moves import kernel_for
 from pymc_logz.seeds import generators_from, random_generator
 from pymc_logz.step_methods.base import ChosenStep
 from pymc_logz.step_methods.sources.annealed import Proposals, ProposalSource
@@ -156,7 +156,7 @@ class HAIS(ChosenStep):
         settings = HaisSettings.asked(
             draws=batch_size,
             betas=betas,
-            kernel=as_kernel(kernel),
+            kernel=kernel_for(kernel, model),
             tune=pilot_tune,
             target_accept=target_accept,
             reference=checked_reference(reference, model),

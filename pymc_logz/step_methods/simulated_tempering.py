@@ -11,10 +11,10 @@ from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 
 from pymc_logz.arguments import check_whole
-from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.preparation import prepare
 from pymc_logz.pilot.planning import block_for
+from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.progress import progress_bar
 from pymc_logz.seeds import generators_from, random_generator
 from pymc_logz.step_methods.base import ChosenStep
@@ -161,7 +161,7 @@ class SimulatedTempering(ChosenStep):
             betas=betas,
             level_prior=level_prior,
             update=update,
-            kernel=as_kernel(kernel),
+            kernel=kernel_for(kernel, model),
             tune=pilot_tune,
             target_accept=target_accept,
             reference=checked_reference(reference, model),

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.energies import check_energy_reference, check_nothing_summed, energy_kernel
 from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.executor import default_cores
+from pymc_logz.runners.moves import kernel_for
 from pymc_logz.tempered.energies import run_energy
 from pymc_logz.tempered.run import run_tempered
 from pymc_logz.tempered.settings import TemperedSettings
@@ -205,7 +205,7 @@ def sample_tempered(
     energy = model if isinstance(model, BinaryEnergy) else None
     if energy is None:
         model = model_from(model, call)
-        kernel, reference = as_kernel(kernel), checked_reference(reference, model)
+        kernel, reference = kernel_for(kernel, model), checked_reference(reference, model)
     else:
         kernel = energy_kernel(energy, kernel)
         reference = check_energy_reference(energy, reference)

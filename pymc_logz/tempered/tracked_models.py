@@ -8,7 +8,6 @@ import numpy as np
 import pytensor.tensor as pt
 
 from pymc_logz.graphs.compiling import compile_function
-from pymc_logz.kernels import as_kernel
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import model_from
 from pymc_logz.models.data_rows import container_names, read_data_rows
@@ -18,6 +17,7 @@ from pymc_logz.paths.bits import BernoulliRBM, BinaryEnergy
 from pymc_logz.pilot.energies import energy_block, energy_kernel
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
+from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import Generators
 from pymc_logz.tempered.energies import energy_levels
@@ -195,9 +195,13 @@ def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> Followed
     return FollowedModel.of(model_from(model, "LogZTracker(model)"), data, rngs)
 
 
-def kernel_of(model: Any, kernel: Any) -> Kernel | None:
+def kernel_of(model: Any, kernel: Any) -> Kernel:
     """What was asked for to move a model or a machine; a TypeError if it cannot."""
-    return energy_kernel(model, kernel) if isinstance(model, BinaryEnergy) else as_kernel(kernel)
+    return (
+        energy_kernel(model, kernel)
+        if isinstance(model, BinaryEnergy)
+        else kernel_for(kernel, model)
+    )
 
 
 def evaluator(block: TemperBlock, compile_kwargs: Mapping[str, Any] | None) -> Any:

@@ -1,0 +1,391 @@
+"""Black boxes: operations that compute in Python, called from whatever a model is compiled for.
+
+A user's own Op is known to PyTensor by its ``perform`` alone. A `HostCall` takes its place, which
+every backend can call: JAX by one callback for all rows of a batch, the others row by row.
+"""
+
+import itertools
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytensor
+from pytensor.compile.ops import FromFunctionOp
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.op import HasMultipleInnerGraph, Op, _NoPythonOp
+from pytensor.graph.replace import _vectorize_node
+from pytensor.graph.traversal import graph_inputs, io_toposort
+from pytensor.tensor.type import TensorType
+
+from pymc_logz.graphs.modes import compile_kwargs_for
+
+KNOWN_PACKAGES = frozenset({"pytensor", "pymc", "pymc_extras", "pymc_logz"})
+"""Packages whose operations backends know, or do not without being told."""
+DISPATCHES = {
+    "pytensor.link.jax.dispatch.basic": "jax_funcify",
+    "pytensor.link.numba.dispatch.basic": "numba_funcify",
+}
+"""Where a user may have told a backend how to compute an Op of their own."""
+Shape = tuple[int, ...]
+
+_one_at_a_time = threading.RLock()
+_tokens = itertools.count()
+_raised: dict[str, Exception] = {}
+
+
+class HostCall(Op):
+    """Computes another Op by its ``perform``, and checks the shapes of what it computes.
+
+    Calls are made one at a time, whatever threads a run has, as few libraries allow more. An Op
+    that says ``thread_safe = True`` is called for several rows at once, by as many threads as there
+    are processors.
+
+    Parameters
+    ----------
+    op
+        What is computed.
+    examples
+        Value of each of its inputs, to find the shapes of its outputs with where it does not
+        declare them.
+    core
+        Of an Op that takes batches: the node of a single row.
+    """
+
+    __props__ = ("op",)
+
+    def __init__(
+        self,
+        op: Op,
+        examples: Sequence[np.ndarray] | None = None,
+        core: Apply | None = None,
+    ) -> None:
+        self.op, self.examples, self.core = op, examples, core
+        self._shapes: dict[tuple[Shape, ...], tuple[Shape, ...]] = {}
+
+    def __str__(self) -> str:
+        return str(self.op)
+
+    def make_node(self, *inputs: Any) -> Apply:
+        """Node of the Op's own inputs and types."""
+        node = self.op.make_node(*inputs)
+        return Apply(self, node.inputs, [out.type() for out in node.outputs])
+
+    def own_node(self, node: Apply) -> Apply:
+        """The node as the Op itself has it."""
+        own: Apply | None = getattr(node.tag, "own_node", None)
+        if own is None:
+            own = Apply(self.op, node.inputs, [out.type() for out in node.outputs])
+            node.tag.own_node = own  # building one takes as long as many an Op
+        return own
+
+    def pullback(
+        self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Any]
+    ) -> list[Variable]:
+        """The Op's own, whose operations may be black boxes too."""
+        own = self.own_node(outputs[0].owner)
+        found = self.op.pullback(inputs, own.outputs, cotangents)
+        known = [*inputs, *own.outputs, *cotangents]
+        values: list[Any] = []
+        if self.examples is not None:
+            with suppress(Exception):  # what it raises is told of when a run calls it
+                called = self.called(outputs[0].owner, self.examples)
+                values = [*self.examples, *called, *map(np.ones_like, called)]
+        tensors = [var for var in found if isinstance(var.type, TensorType)]
+        by_call = dict(zip(own.outputs, outputs, strict=True))
+        examples = dict(zip(known, values, strict=False))
+        made = iter(with_host_calls(tensors, examples, known, by_call))
+        return [next(made) if isinstance(var.type, TensorType) else var for var in found]
+
+    def connection_pattern(self, node: Apply) -> list[list[bool]]:
+        """Which outputs depend on which inputs: as the Op says, or all on all."""
+        pattern: Callable[[Apply], list[list[bool]]] | None
+        pattern = getattr(self.op, "connection_pattern", None)
+        if pattern is None:
+            return [[True] * len(node.outputs) for _ in node.inputs]
+        return pattern(self.own_node(node))
+
+    def do_constant_folding(self, fgraph: Any, node: Apply) -> bool:
+        """As the Op says."""
+        return self.op.do_constant_folding(fgraph, self.own_node(node))
+
+    def perform(self, node: Apply, inputs: Sequence[Any], outputs: Any) -> None:
+        """One call."""
+        for storage, value in zip(outputs, self.called(node, inputs), strict=True):
+            storage[0] = value
+
+    def called(self, node: Apply, inputs: Sequence[Any]) -> list[np.ndarray]:
+        """Outputs as arrays of the types that the Op declares.
+
+        Raises
+        ------
+        ValueError
+            If they have other shapes.
+        """
+        # copies, since an Op may write into its inputs, and those of JAX are read-only
+        given = zip(inputs, node.inputs, strict=True)
+        arrays = [np.array(value, dtype=var.type.dtype) for value, var in given]
+        storage: list[list[Any]] = [[None] for _ in node.outputs]
+        try:
+            with nullcontext() if is_thread_safe(self.op) else _one_at_a_time:
+                self.op.perform(self.own_node(node), arrays, storage)
+        except Exception as error:
+            error.add_note(f"raised by {self.op}, an Op of the model, at {list(inputs)}")
+            raise
+        seen = self._shapes and self._shapes.get(tuple(array.shape for array in arrays))
+        shapes = seen or [out.type.shape for out in node.outputs]
+        return [
+            self._checked(value, out.type.dtype, shape)
+            for (value,), out, shape in zip(storage, node.outputs, shapes, strict=True)
+        ]
+
+    def _checked(self, value: Any, dtype: str, shape: Sequence[int | None]) -> np.ndarray:
+        """A value as an array, if it has the shape that was declared."""
+        array = np.asarray(value)
+        fits = array.shape == shape or (
+            len(shape) == array.ndim
+            and all(want in (None, n) for want, n in zip(shape, array.shape, strict=True))
+        )
+        if value is None or not fits:
+            found = "nothing" if value is None else f"an array of shape {array.shape}"
+            wanted = ", ".join("any" if n is None else str(n) for n in shape)
+            raise ValueError(
+                f"{self.op}, an Op of the model, computed {found}; by its output type, or what it "
+                f"computed before, it must have shape ({wanted})"
+            )
+        return array.astype(dtype, copy=False)
+
+    def output_shapes(self, node: Apply, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+        """Shapes of the outputs for inputs of these shapes; by a call where nothing says them.
+
+        Raises
+        ------
+        NotImplementedError
+            If there is no way to know.
+        """
+        if self.core is not None:
+            core: Any = self.core.op
+            n_axes = [
+                len(shape) - var.type.ndim
+                for shape, var in zip(shapes, self.core.inputs, strict=True)
+            ]
+            lead = np.broadcast_shapes(
+                *(shape[:n] for shape, n in zip(shapes, n_axes, strict=True))
+            )
+            single = tuple(shape[n:] for shape, n in zip(shapes, n_axes, strict=True))
+            return tuple((*lead, *shape) for shape in core.output_shapes(self.core, single))
+        declared = tuple(out.type.shape for out in node.outputs)
+        if not any(None in shape for shape in declared):
+            return declared
+        if shapes not in self._shapes:
+            if self.examples is None:
+                raise NotImplementedError(
+                    f"{self.op} does not say what shape it computes: declare it, as in "
+                    'otypes=[pt.TensorType("float64", shape=(10,))]'
+                )
+            inputs = list(map(np.resize, self.examples, shapes))
+            self._shapes[shapes] = tuple(out.shape for out in self.called(node, inputs))
+        return self._shapes[shapes]
+
+    def called_for_rows(self, node: Apply, *batches: Any) -> tuple[np.ndarray, ...]:
+        """Outputs for inputs with the axes of a batch in front, of length 1 where all share it."""
+        arrays = [np.asarray(batch) for batch in batches]
+        n_axes = arrays[0].ndim - node.inputs[0].type.ndim
+        lead = np.broadcast_shapes(*(array.shape[:n_axes] for array in arrays))
+        n = int(np.prod(lead, dtype=int))
+        new = np.arange(n) == 0
+        # a block of too few rows is filled up with the last one, which need not be computed again
+        for array in arrays:
+            if array.shape[:n_axes] == lead:
+                flat = array.reshape(n, -1)
+                new[1:] |= np.any(flat[1:] != flat[:-1], axis=1)
+        shapes = [array.shape[n_axes:] for array in arrays]
+        wide = [
+            np.broadcast_to(array, (*lead, *shape)).reshape(n, *shape)
+            if array.shape[:n_axes] == lead
+            else np.broadcast_to(array.reshape(shape), (n, *shape))
+            for array, shape in zip(arrays, shapes, strict=True)
+        ]
+        rows = [[array[i] for array in wide] for i in np.flatnonzero(new)]
+        found = self._called_for_each(node, rows)
+        columns = [np.stack(column)[np.cumsum(new) - 1] for column in zip(*found, strict=True)]
+        return tuple(column.reshape((*lead, *column.shape[1:])) for column in columns)
+
+    def _called_for_each(self, node: Apply, rows: list[list[Any]]) -> list[list[np.ndarray]]:
+        """Outputs for each of several rows."""
+        if is_thread_safe(self.op) and len(rows) > 1:
+            return list(_threads().map(lambda row: self.called(node, row), rows))
+        with _one_at_a_time:
+            return [self.called(node, row) for row in rows]
+
+
+def is_thread_safe(op: Op) -> bool:
+    """Whether an Op says that several threads may call it at once."""
+    return bool(getattr(op, "thread_safe", False))
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count())
+
+
+def has_gradient(op: Op) -> bool:
+    """Whether an Op has a gradient of its own, by whichever of PyTensor's names."""
+    names = "pullback", "L_op", "grad"
+    return any(getattr(type(op), name) is not getattr(Op, name) for name in names)
+
+
+def is_foreign(node: Apply) -> bool:
+    """Whether a node computes arrays in Python, and no backend was told how else."""
+    op = node.op
+    if isinstance(op, HostCall | HasMultipleInnerGraph | _NoPythonOp):
+        return False
+    known = type(op).__module__.split(".")[0] in KNOWN_PACKAGES
+    if known and not isinstance(op, FromFunctionOp):
+        return False
+    if not all(isinstance(var.type, TensorType) for var in (*node.inputs, *node.outputs)):
+        return False
+    for module, name in DISPATCHES.items():  # what was not imported was told nothing
+        dispatch = getattr(sys.modules.get(module), name, None)
+        if dispatch is not None and dispatch.dispatch(type(op)) is not dispatch.dispatch(object):
+            return False
+    return bool(node.inputs)
+
+
+def with_host_calls(
+    outputs: Sequence[Variable],
+    values: Mapping[Variable, Any],
+    inputs: Sequence[Variable] = (),
+    replaced: Mapping[Variable, Variable] | None = None,
+) -> list[Variable]:
+    """The same graphs with a `HostCall` in the place of each Op that no backend knows.
+
+    Parameters
+    ----------
+    outputs
+        Ends of the graphs.
+    values
+        Of the inputs of the graphs, to find shapes with.
+    inputs
+        Where to stop looking, besides at what has no owner.
+    replaced
+        What else takes the place of other variables.
+    """
+    ends = [*inputs, *graph_inputs(outputs, inputs)]
+    nodes = list(io_toposort(ends, outputs))
+    made: dict[Variable, Variable] = dict(replaced or {})
+    for node in nodes:
+        given = [made.get(var, var) for var in node.inputs]
+        if is_foreign(node):
+            wanted = _has_open_shape(node.outputs) or has_gradient(node.op)
+            examples = _examples(node, values) if wanted else None
+            new = Apply(HostCall(node.op, examples), given, [v.type() for v in node.outputs])
+        elif given != node.inputs:
+            new = node.clone_with_new_inputs(given)
+        else:
+            continue
+        made.update(zip(node.outputs, new.outputs, strict=True))
+    return [made.get(var, var) for var in outputs]
+
+
+def _has_open_shape(variables: Iterable[Variable]) -> bool:
+    return any(None in var.type.shape for var in variables)
+
+
+def _examples(node: Apply, values: Mapping[Variable, Any]) -> list[np.ndarray] | None:
+    """Values of the inputs of a node; None if they are not to be had."""
+    stops = list(values)
+    missing = [
+        var
+        for var in graph_inputs(node.inputs, stops)
+        if var not in values and not hasattr(var, "data") and not hasattr(var, "get_value")
+    ]
+    if missing:
+        return None
+    kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
+    try:
+        found = pytensor.function(stops, node.inputs, **kwargs)(*values.values())
+    except Exception:  # of the Ops before it, which tell of it when a run calls them
+        return None
+    return list(map(np.asarray, found))
+
+
+def calls_host(outputs: Sequence[Variable]) -> bool:
+    """Whether graphs have a `HostCall`, in inner graphs too."""
+    return any(map(_is_host, io_toposort(list(graph_inputs(outputs)), outputs)))
+
+
+def _is_host(node: Apply) -> bool:
+    op: Any = node.op
+    inner = list(op.inner_graphs.values()) if isinstance(op, HasMultipleInnerGraph) else []
+    graph = getattr(op, "fgraph", None)  # as of a RowMap
+    graphs = [*inner, *([] if graph is None else [graph])]
+    at_core = isinstance(getattr(op, "core_op", None), HostCall)
+    return isinstance(op, HostCall) or at_core or any(calls_host(g.outputs) for g in graphs)
+
+
+@_vectorize_node.register(HostCall)
+def _vectorized(op: HostCall, node: Apply, *batched: Variable) -> Any:
+    """As PyTensor was told for the Op, which then takes whole batches; or one row at a time."""
+    told = _vectorize_node.dispatch(type(op.op))
+    if told is _vectorize_node.dispatch(Op):
+        return told(op, node, *batched)
+    made = told(op.op, op.own_node(node), *batched)
+    [whole] = [made] if isinstance(made, Apply) else {out.owner for out in made}
+    types = [out.type() for out in whole.outputs]
+    return Apply(HostCall(whole.op, core=node), whole.inputs, types)
+
+
+def jax_host_call(op: HostCall, node: Apply, **_: Any) -> Callable:
+    """A function of JAX's that calls an Op in Python, once for all rows that it is mapped over."""
+    import jax
+
+    def call(*args: Any) -> Any:
+        shapes = op.output_shapes(node, tuple(arg.shape for arg in map(jax.numpy.asarray, args)))
+        types = [
+            jax.ShapeDtypeStruct(shape, out.type.dtype)
+            for shape, out in zip(shapes, node.outputs, strict=True)
+        ]
+
+        def of_rows(*batches: Any) -> tuple[np.ndarray, ...]:
+            try:
+                return op.called_for_rows(node, *batches)
+            except Exception as error:
+                raise _Token(error) from error
+
+        found = jax.pure_callback(of_rows, tuple(types), *args, vmap_method="expand_dims")
+        return found[0] if len(types) == 1 else found
+
+    return call
+
+
+class _Token(RuntimeError):
+    """Stands for what an Op raised, of which JAX hands on no more than text."""
+
+    def __init__(self, error: Exception) -> None:
+        self.name = f"pymc_logz call {next(_tokens)} of an Op failed"
+        _raised[self.name] = error
+        super().__init__(self.name)
+
+
+def raising_as_called(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of JAX's that waits for its results, and raises what an Op raised, as it was."""
+    import jax
+
+    def call(*values: Any) -> Any:
+        try:
+            return jax.block_until_ready(function(*values))
+        except Exception as error:  # of several classes, as it fails at once or in the background
+            name = re.search(r"pymc_logz call \d+ of an Op failed", str(error))
+            raised = None if name is None else _raised.pop(name.group(), None)
+            if raised is None:
+                raise
+            raise raised from None
+
+    return call

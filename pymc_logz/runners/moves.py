@@ -1,0 +1,41 @@
+"""Which kernel moves the rows of a model, where a user leaves that open."""
+
+import logging
+from typing import TYPE_CHECKING
+
+from pymc_logz.kernels.base import Kernel
+from pymc_logz.kernels.choice import as_kernel
+from pymc_logz.kernels.random_walk import RandomWalk
+from pymc_logz.models.flat import flatten_model
+from pymc_logz.models.gradients import lacks_gradient
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+logger = logging.getLogger("pymc.pymc_logz")
+
+
+def kernel_for(kernel: Kernel | str | None, *models: "pm.Model") -> Kernel:
+    """The kernel that was asked for, or the default for a model with or without gradients.
+
+    Parameters
+    ----------
+    kernel
+        As of `pymc_logz.kernels.as_kernel`; None leaves the choice to the model.
+    models
+        PyMC models, of which it is to move the rows.
+
+    Raises
+    ------
+    TypeError
+        If it is neither a name nor a kernel.
+    ModelError
+        If log Z of the model is undefined or out of reach.
+    """
+    if kernel is None:
+        flat = (flatten_model(model, integers=True) for model in models)
+        lacking = next((reason for of_model in flat if (reason := lacks_gradient(of_model))), None)
+        if lacking is not None:
+            logger.info("The model has no gradient (%s): rows move by a random walk.", lacking)
+            return RandomWalk()
+    return as_kernel(kernel)

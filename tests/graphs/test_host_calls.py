@@ -1,0 +1,211 @@
+"""Black boxes: what they compute, with and without a gradient, and what becomes of their faults."""
+
+import logging
+from typing import ClassVar
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from pytensor.compile.ops import wrap_py
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.graph.replace import _vectorize_node
+from scipy.stats import multivariate_normal
+
+import pymc_logz as lz
+from pymc_logz.graphs.host_calls import HostCall, with_host_calls
+from pymc_logz.graphs.modes import python_mode
+from pymc_logz.models.flat import flatten_model
+from pymc_logz.models.gradients import lacks_gradient
+
+X = np.linspace(-1, 1, 10)
+Y = 1 + 2 * X + 0.5 * np.random.default_rng(1).normal(size=10)
+TRUTH = multivariate_normal(np.zeros(10), 0.25 * np.eye(10) + 4 * (1 + np.outer(X, X))).logpdf(Y)
+FAST = {"random_seed": 1, "progressbar": False}
+
+
+def log_likelihood(a, b):
+    return -0.5 * np.sum(((Y - a - b * X) / 0.5) ** 2) - 10 * np.log(0.5 * np.sqrt(2 * np.pi))
+
+
+class Line(Op):
+    """Log likelihood of a straight line, known to Python alone."""
+
+    itypes: ClassVar = [pt.dvector]
+    otypes: ClassVar = [pt.dscalar]
+
+    def __init__(self):
+        self.n_calls = 0
+
+    def perform(self, node, inputs, outputs):
+        self.n_calls += 1
+        outputs[0][0] = np.asarray(self.value(*inputs[0]))
+
+    def value(self, a, b):
+        return log_likelihood(a, b)
+
+
+class Slope(Line):
+    """Gradient of the log likelihood, of a shape that is not declared."""
+
+    otypes: ClassVar = [pt.dvector]
+
+    def value(self, a, b):
+        residual = (Y - a - b * X) / 0.25
+        return [residual.sum(), (residual * X).sum()]
+
+
+class LineWithSlope(Line):
+    """The same with a gradient of its own."""
+
+    def pullback(self, inputs, outputs, cotangents):
+        return [cotangents[0] * Slope()(*inputs)]
+
+
+class Raises(Line):
+    """A solver that fails."""
+
+    def value(self, a, b):
+        raise ArithmeticError("the solver did not converge")
+
+
+class IsNaN(Line):
+    """A likelihood that is NaN in a part of the prior."""
+
+    def value(self, a, b):
+        return np.nan if a < -1 else log_likelihood(a, b)
+
+
+class WrongShape(Line):
+    """A likelihood of two numbers in place of one."""
+
+    def value(self, a, b):
+        return [0.0, 0.0]
+
+
+def model_of(op):
+    with pm.Model() as model:
+        pm.Potential("likelihood", op(pm.Normal("t", 0, 2, shape=2)))
+    return model
+
+
+def near_truth(tree):
+    entry = tree["evidence"].isel(estimator=0)
+    return abs(entry["log_z"].item() - TRUTH) < 4 * entry["mcse"].item() + 1e-3
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:the model has potentials")
+
+
+@pytest.mark.parametrize("mode", [None, python_mode()])
+def test_a_black_box_works_by_default_and_says_how(mode, caplog):
+    """Would catch a default kernel that follows gradients, or a box that JAX gives up for."""
+    with caplog.at_level(logging.INFO, "pymc.pymc_logz"):
+        tree = lz.evidence(
+            model_of(Line()), compile_kwargs=None if mode is None else {"mode": mode}, **FAST
+        )
+    assert near_truth(tree)
+    assert tree["evidence"].attrs["backend"] == ("jax" if mode is None else "vm")
+    said = [record.message for record in caplog.records if "random walk" in record.message]
+    assert len(said) == 1
+
+
+def test_without_jax_nothing_is_compiled_for_speed(monkeypatch):
+    monkeypatch.setattr("pymc_logz.graphs.compiling.find_spec", lambda name: None)
+    tree = lz.sample_hais(model=model_of(Line()), **FAST)
+    assert near_truth(tree)
+    assert "black box" in tree["evidence"].attrs["backend_reason"]
+    assert tree["evidence"].attrs["compile_time"] < 20
+
+
+def test_a_gradient_of_its_own_is_followed():
+    model = model_of(LineWithSlope())
+    assert lacks_gradient(flatten_model(model)) is None
+    assert lacks_gradient(flatten_model(model_of(Line()))) is not None
+    tree = lz.sample_hais(model=model, **FAST)
+    assert near_truth(tree)
+    assert tree["evidence"].attrs["run_row_gradients"] > 0
+    assert tree["evidence"].attrs["backend"] == "jax"
+
+
+def test_reference_at_the_mode_steps_aside():
+    assert near_truth(lz.sample_hais(model=model_of(Line()), reference="laplace", **FAST))
+
+
+def test_a_function_of_an_open_shape():
+    """Would catch shapes that are only asked of the type: most simulators do not declare them."""
+
+    @wrap_py(itypes=[pt.dvector], otypes=[pt.dvector])
+    def line(t):
+        return t[0] + t[1] * X
+
+    with pm.Model() as model:
+        pm.Normal("y", line(pm.Normal("t", 0, 2, shape=2)), 0.5, observed=Y)
+    tree = lz.sample_hais(model=model, **FAST)
+    assert near_truth(tree)
+    assert tree["evidence"].attrs["backend"] == "jax"
+
+
+@pytest.mark.parametrize("mode", [None, python_mode()])
+def test_what_it_raises_comes_as_it_was(mode):
+    kwargs = {} if mode is None else {"compile_kwargs": {"mode": mode}}
+    with pytest.raises(ArithmeticError, match="did not converge") as raised:
+        lz.sample_hais(model=model_of(Raises()), **kwargs, **FAST)
+    assert any(entry.name == "value" for entry in raised.traceback)
+    assert any("Raises" in note for note in raised.value.__notes__)
+
+
+def test_a_wrong_shape_is_named():
+    with pytest.raises(ValueError, match=r"WrongShape.*computed an array of shape \(2,\)"):
+        lz.sample_hais(model=model_of(WrongShape()), **FAST)
+
+
+def test_nan_counts_as_a_likelihood_of_zero():
+    with pytest.warns(lz.EvidenceWarning, match="NaN"):
+        tree = lz.sample_hais(model=model_of(IsNaN()), **FAST)
+    assert near_truth(tree)
+
+
+def test_rows_that_are_repeated_are_called_once():
+    op = Line()
+    node = with_host_calls([op(pt.tensor("x", shape=(2,), dtype="float64"))], {})[0].owner
+    rows = np.repeat([[1.0, 2.0], [0.0, 1.0]], [3, 2], axis=0)
+    [values] = node.op.called_for_rows(node, rows)
+    assert op.n_calls == 2
+    np.testing.assert_allclose(values, [log_likelihood(*row) for row in rows])
+
+
+def test_an_op_that_takes_batches_is_handed_them():
+    """Would catch a call per row of an Op that PyTensor was told how to vectorise."""
+
+    class Many(Op):
+        """Log likelihood of a straight line, or of several."""
+
+        __props__ = ()
+        sizes: ClassVar[list[int]] = []
+
+        def make_node(self, t):
+            t = pt.as_tensor(t)
+            return Apply(self, [t], [pt.tensor(dtype="float64", shape=t.type.shape[:-1])])
+
+        def perform(self, node, inputs, outputs):
+            self.sizes.append(inputs[0].size // 2)
+            a, b = np.moveaxis(inputs[0], -1, 0)[..., None]
+            outputs[0][0] = np.asarray(
+                -0.5 * np.sum(((Y - a - b * X) / 0.5) ** 2, axis=-1)
+                - 10 * np.log(0.5 * np.sqrt(2 * np.pi))
+            )
+
+    _vectorize_node.register(Many)(lambda op, node, batch: op.make_node(batch))
+    tree = lz.sample_hais(model=model_of(Many()), **FAST)
+    assert near_truth(tree)
+    assert np.median(Many.sizes) > 100
+    assert tree["evidence"].attrs["batching"] == "vector"
+
+
+def test_ops_of_pytensor_stay_as_they_are():
+    x = pt.dvector("x")
+    outputs = [pt.sum(x**2)]
+    assert with_host_calls(outputs, {}) == outputs
+    assert isinstance(with_host_calls([Line()(x)], {})[0].owner.op, HostCall)
