@@ -162,7 +162,6 @@ class LogZTracker:
             raise ValueError(f"alpha={alpha!r} must lie in (0, 1]: the share of a new estimate")
         if walkers < 2:
             raise ValueError(f"walkers={walkers!r} must be at least 2: errors are between walkers")
-        self.model, self.alpha = model_from(model, "LogZTracker(model)"), alpha
         self.settings = TemperedSettings.asked(
             draws=draws,
             chains=1,
