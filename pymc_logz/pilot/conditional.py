@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from pymc_logz.estimators import LogZEstimate, importance_log_z
+from pymc_logz.models.normal_parts import normal_columns
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.clusters import Clusters, fitted_clusters
 from pymc_logz.paths.fitting import fitted_to_few
@@ -194,6 +195,12 @@ class Proposal:
         )
 
 
+def has_conditional_normals(prepared: Prepared) -> bool:
+    """Whether a model has normal entries, and of these and of others no more than are drawn."""
+    n_inner = normal_columns(prepared.flat).size
+    return 0 < n_inner <= MAX_INNER and prepared.n_dims - n_inner <= MAX_OUTER
+
+
 def conditional_normal(
     prepared: Prepared, block: Block, rows: np.ndarray, rng: np.random.Generator
 ) -> ConditionalNormal | None:
@@ -208,7 +215,7 @@ def conditional_normal(
     all rounds together.
     """
     parts = Conditionals.of_normal_entries(prepared.flat, block)
-    if parts is None or not 0 < parts.inner.size <= MAX_INNER or parts.outer.size > MAX_OUTER:
+    if parts is None or not has_conditional_normals(prepared):
         return None
     outer, inner = rows[:, parts.outer], rows[:, parts.inner]
     start, scale = np.median(inner, axis=0), np.maximum(inner.std(axis=0), 1e-300)

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from pymc_logz.pilot.modes import MAX_DIMS, most_likely_mode, second_derivatives
+from pymc_logz.pilot.scales import population_scale
 from pymc_logz.runners.block import Block
 
 N_POINTS = 8
@@ -87,7 +88,7 @@ def independent_directions(
     d = rows.shape[1]
     if not block.kernel.needs_gradient or block.path.sites or not 1 < d <= MAX_DIMS:
         return None
-    scale = np.maximum(rows.std(axis=0), 1e-300)
+    scale = population_scale(rows, np.full(len(rows), 1 / len(rows)), np.ones(d))
     chosen = rows[rng.permutation(len(rows))[:N_POINTS]]
     mode = most_likely_mode(block, chosen, scale)
     if mode is None:

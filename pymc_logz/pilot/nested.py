@@ -17,9 +17,9 @@ from pymc_logz.paths.clusters import Clusters, fitted_clusters
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.mixture import Mixture
-from pymc_logz.pilot.conditional import MAX_INNER
 from pymc_logz.pilot.conditional_modes import Conditionals, Modes
 from pymc_logz.pilot.nested_map import Peak, fitted_map, scale_of
+from pymc_logz.pilot.posterior import MANY_DIMENSIONS
 from pymc_logz.pilot.reference import (
     MAX_SHARE_ERROR,
     PRIOR_SHARE,
@@ -141,8 +141,10 @@ def nested_laplace(
 
 def _parts(prepared: Prepared, block: Block) -> Conditionals | None:
     """Normal entries and the others, if there are many of the one and few of the other kind."""
+    if prepared.n_dims <= MANY_DIMENSIONS:
+        return None
     parts = Conditionals.of_normal_entries(prepared.flat, block)
-    fits = parts is not None and parts.inner.size > MAX_INNER and parts.outer.size <= MAX_OTHERS
+    fits = parts is not None and parts.inner.size and parts.outer.size <= MAX_OTHERS
     return parts if fits else None
 
 

@@ -14,7 +14,11 @@ from pymc_logz.models.gradients import lacks_gradient
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import fitted_funnel
 from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
-from pymc_logz.pilot.conditional import plan_of_one_step, weighted_at_once
+from pymc_logz.pilot.conditional import (
+    has_conditional_normals,
+    plan_of_one_step,
+    weighted_at_once,
+)
 from pymc_logz.pilot.exchanges import dealt_out
 from pymc_logz.pilot.frozen import (
     MORE_ROWS,
@@ -118,8 +122,11 @@ def plan_run(
         Whether rows may be weighted at once, without a path.
     """
     learned = settings.asks_for("learned")
-    if learned and (nested := plan_nested(prepared, block, settings, rng, report)) is not None:
-        return nested
+    at_once = direct and settings.mcse_at_once is not None and has_conditional_normals(prepared)
+    if learned and not at_once:
+        nested = plan_nested(prepared, block, settings, rng, report)
+        if nested is not None:
+            return nested
     planned, stages = plan_from_pilot(prepared, block, settings, rng, report, direct=direct)
     if not learned or stages is None:
         return planned

@@ -332,7 +332,7 @@ class Block:
         """
         n_asked = len(moves.beta)
         n_computed = self._rows_of_call(n_rows)
-        noise = self._noise_at_rest(n_rows) if rng is None else self._noise(rng, n_rows)
+        noise = self._noise(rng, n_rows)
         if n_computed > n_rows:
             noise = mapped(lambda part: lengthened(part, n_computed, axis=1), noise)
         if n_computed > len(state.position):
@@ -357,10 +357,9 @@ class Block:
 
         return state, trace
 
-    def _noise(self, rng: np.random.Generator, n_rows: int) -> Any:
-        return self.kernel.draw_noise(rng, self.n_moves, n_rows, self.asked.n_dims)
-
-    def _noise_at_rest(self, n_rows: int) -> Any:
+    def _noise(self, rng: np.random.Generator | None, n_rows: int) -> Any:
+        if rng is not None:
+            return self.kernel.draw_noise(rng, self.n_moves, n_rows, self.asked.n_dims)
         if n_rows not in self.at_rest:
             self.at_rest.clear()
             self.at_rest[n_rows] = self._noise(np.random.default_rng(0), n_rows)

@@ -14,8 +14,9 @@ LONGEST = 0.25
 FIRST, LONGER, SHORTER = 0.5, 2.0, 0.25
 """First length of a step, in units of what would reach the mode of a normal of the given scale, and
 factors after one that went up and one that did not."""
-SMALL, PATIENCE = 0.02, 4
-"""Nats that a step has to gain, and steps in a row that do not after which a row stays."""
+SMALL, PATIENCE, SHORTEST = 0.02, 4, 1e-8
+"""Nats that a step has to gain, steps in a row that gain less after which a row stays, and length
+of a step that does not go up."""
 STEP_SIZES, N_MOVES = (1.0, 0.3, 0.1), 8
 """Parts of the plan's step size at which rows then move, since another mode may be narrower."""
 
@@ -45,13 +46,13 @@ def climbed(block: Block, start: np.ndarray, scale: np.ndarray) -> tuple[np.ndar
         new_value, new_slope = _at(block, tried)
         gain = new_value - value[going]
         better = gain > 0
-        n_small[going] = np.where(better & (gain > SMALL), 0, n_small[going] + 1)
+        n_small[going] = np.where(gain > SMALL, 0, n_small[going] + better)
         risen = going[better]
         rows[risen], value[risen], slope[risen] = (
             part[better] for part in (tried, new_value, new_slope)
         )
         length[going] *= np.where(better, LONGER, SHORTER)
-        going = going[n_small[going] < PATIENCE]
+        going = going[(n_small[going] < PATIENCE) & (length[going] > SHORTEST)]
     return rows, value
 
 

@@ -22,8 +22,8 @@ def found(energy: lz.energies.Energy = ENERGY) -> IndependentDirections:
     rng = make_rng("directions")
     prepared = prepare(energy.model, rng)
     block = block_for(prepared, HaisSettings(), None)
-    assert energy.sample is not None
-    found = independent_directions(block, energy.sample(rng, 200)["x"], rng)
+    assert energy.sample_posterior is not None
+    found = independent_directions(block, energy.sample_posterior(rng, 200)["x"], rng)
     assert found is not None
     return found
 
@@ -76,7 +76,7 @@ def test_one_dimension_and_bits_have_none() -> None:
     """Catches an error where there is nothing to turn."""
     rng = make_rng("one")
     with pm.Model() as model:
-        pm.Normal("x")
+        pm.Normal("y", pm.Normal("x"), observed=0.5)
     prepared = prepare(model, rng)
     block = block_for(prepared, HaisSettings(), None)
     assert independent_directions(block, prepared.prior(rng, 50), rng) is None

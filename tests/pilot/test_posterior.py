@@ -184,6 +184,7 @@ def test_a_run_that_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
         planning, "learned_reference", lambda prepared, stages, rng, **kwargs: REFUSED
     )
     monkeypatch.setattr(planning, "nested_laplace", lambda prepared, block, rng: None)
+    monkeypatch.setattr(planning, "planned_at_once", lambda *_: None)
     rows = exact_rows(2000)
     drawn(monkeypatch, rows)
     tree = lz.sample_hais(model=normals(), random_seed=1, progressbar=False)
