@@ -59,6 +59,9 @@ N_CLIMB = 4096
 """Rows of the prior that climb: of a basin with a thousandth of it all miss one time in sixty."""
 LACKS, LACKS_PER_DIMENSION = 1.5, 0.2
 """Nats by which a density may be too low at the end of a climb: fits are wider than targets."""
+SHARE_ROWS, ENOUGH, LEAST_PART = 512, 50.0, 4.0
+"""Rows by which shares are measured, the effective number of them that it takes, and factor by
+which a share may fall."""
 MODE_ROWS, LARGE = 256, 20.0
 """Rows by which the mass of a mode is measured, and bound of the log of a share."""
 
@@ -123,6 +126,7 @@ def learned_reference(
     if walked is not None:
         scale = rows.position.std(axis=0)
         best, n_modes = with_modes(best, walked, islands_log_z(stages)[0], scale, rng)
+        best = with_shares(best, walked, rng)
     shape = " evened out by a funnel" if funnel else ""
     origin = "with the curvature at the mode" if mode else f"fitted to {len(rows.position)} rows"
     origin += f" and {n_modes} modes that rows climbed to" * bool(n_modes)
@@ -183,6 +187,35 @@ def with_modes(
         return mixture, 0
     chosen = [one for one, keep in zip(modes, kept, strict=True) if keep]
     return _joined(mixture, chosen, np.clip(share[kept], SMALL_SHARE, MOST_SHARE)), len(chosen)
+
+
+def with_shares(mixture: Mixture, block: Block, rng: np.random.Generator) -> Mixture:
+    """A mixture whose components have the shares that weighted draws of it give them.
+
+    Rows of a pilot are relatives, and have too few or too many of a mode. No share falls to less
+    than a part of what it was, as weights may not tell it well.
+
+    References
+    ----------
+    Cappe, Douc, Guillin, Marin & Robert (2008), Adaptive importance sampling in general mixture
+    classes, doi 10.1007/s11222-008-9059-x.
+    """
+    if len(mixture.components) == 1:
+        return mixture
+    rows = mixture(rng, SHARE_ROWS)
+    log_prior, log_ratio = block.densities(rows)
+    log_q = mixture.log_density_of(rows, log_prior)
+    with np.errstate(invalid="ignore"):
+        log_weight = log_prior + log_ratio - log_q
+    log_weight = np.where(np.isnan(log_weight), -np.inf, log_weight)
+    if float(weight_ess(log_weight)) < ENOUGH:
+        return mixture
+    pairs = zip(mixture.components, mixture.shares, strict=True)
+    belongs = [np.exp(one.log_density_of(rows) + np.log(share) - log_q) for one, share in pairs]
+    mass = np.array(belongs) @ relative(log_weight)
+    of_components = 1 - mixture.prior_share
+    shares = np.maximum(mass / mass.sum() * of_components, mixture.shares / LEAST_PART)
+    return replace(mixture, shares=shares / shares.sum() * of_components)
 
 
 def _joined(mixture: Mixture, modes: Sequence[Mode], own: np.ndarray) -> Mixture:
