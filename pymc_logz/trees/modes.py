@@ -21,6 +21,7 @@ from pymc_logz.models.other_modes import (
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.tails import Densities
 from pymc_logz.trees.doubts import Doubt
+from pymc_logz.trees.symmetry import symmetry_doubts
 from pymc_logz.weights import log_mean, weight_ess
 
 MAX_DATA = 5000
@@ -57,7 +58,8 @@ def mode_doubts(
 ) -> list[Doubt]:
     """Whether draws lack a mode, as far as rows from the prior find one.
 
-    Nothing is looked for in more than 16 dimensions, and where there are more than 5,000 data.
+    A symmetry of the density that draws are on one side of tells at once. No other mode is looked
+    for in more than 16 dimensions, and where there are more than 5,000 data.
 
     Parameters
     ----------
@@ -72,6 +74,8 @@ def mode_doubts(
     rng
         Generator of the rows.
     """
+    if one_sided := symmetry_doubts(prepared.flat, densities, draws):
+        return one_sided
     draws = np.unique(draws, axis=0)
     if draws.shape[1] > MAX_DIMS or is_large(prepared) or len(draws) < 2:
         return []

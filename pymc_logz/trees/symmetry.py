@@ -1,0 +1,121 @@
+"""Draws that keep to one side of a symmetry of their density: of two equal halves one is missing.
+
+Draws relabelled by their order, or made positive by ``abs``, are in one of several copies of the
+same mode, and whatever is fitted to them has that one. No row has to be found elsewhere to tell:
+where a reflection or an exchange leaves the density as it is, draws are on both sides of it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_logz.models.flat import FlatModel
+from pymc_logz.models.tails import Densities
+from pymc_logz.trees.doubts import Doubt
+
+MAX_TRIED = 64
+"""Symmetries that are tried, at most."""
+N_ROWS = 4
+"""Draws at which the density is compared: any one of them tells as a rule."""
+ROUNDING = 1e-9
+"""Largest relative difference that is rounding."""
+LEAST_DRAWS, FEW = 100, 0.02
+"""Draws that tell a side, and share of them on one up to which it is missing: half is expected."""
+
+
+class Symmetry(NamedTuple):
+    """A map of rows that is its own inverse."""
+
+    what: str
+    """In words, for a reason."""
+    source: np.ndarray
+    """Column that each column is taken from, shape (d,)."""
+    sign: np.ndarray
+    """Factor of each, shape (d,)."""
+    side: np.ndarray
+    """Contrast whose sign is the side of a row, shape (d,)."""
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (n, d) on the other side."""
+        return rows[:, self.source] * self.sign
+
+
+def symmetry_doubts(flat: FlatModel, densities: Densities, draws: np.ndarray) -> list[Doubt]:
+    """Whether draws lack one side of a symmetry of the density.
+
+    Parameters
+    ----------
+    flat
+        The model.
+    densities
+        Log prior and log likelihood of rows (n, d).
+    draws
+        Draws of the posterior, shape (m, d).
+    """
+    if len(draws) < LEAST_DRAWS or flat.sites:
+        return []
+    one_sided = [
+        one
+        for one in _symmetries(flat)
+        if min(share := float(np.mean(draws @ one.side > 0)), 1 - share) <= FEW
+    ][:MAX_TRIED]
+    if not one_sided:
+        return []
+    rows = draws[np.linspace(0, len(draws) - 1, N_ROWS).astype(int)]
+    every = np.concatenate([rows, *(one(rows) for one in one_sided)])
+    with np.errstate(all="ignore"):
+        value = np.add(*densities(every)).reshape(-1, N_ROWS)
+        apart = np.abs(value[1:] - value[0]) <= ROUNDING * (1 + np.abs(value[0]))
+    found = [one.what for one, same in zip(one_sided, apart.all(axis=1), strict=True) if same]
+    if not found:
+        return []
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    reason = (
+        f"the density is the same after {found[0]}{more}, but hardly a draw is on the other side: "
+        "half of the posterior, or more, is missing"
+    )
+    return [Doubt("missed_mode", reason)]
+
+
+def _symmetries(flat: FlatModel) -> Iterator[Symmetry]:
+    """Reflections of entries and of variables, and exchanges of neighbours."""
+    d = flat.n_dims
+    identity, ends = np.arange(d), np.cumsum([int(np.prod(shape)) for shape in flat.shapes])
+    columns = [
+        np.arange(end - int(np.prod(s)), end) for s, end in zip(flat.shapes, ends, strict=True)
+    ]
+    for name, own in zip(flat.value_names, columns, strict=True):
+        yield _reflected(f"a change of the sign of {name}", own, d)
+        if own.size > 1:
+            for j in own:
+                yield _reflected(f"a change of the sign of an entry of {name}", np.array([j]), d)
+    yield _reflected("a change of all signs", identity, d)
+    for names, blocks in _groups(flat.value_names, flat.shapes, columns):
+        for i in range(len(blocks[0]) - 1):
+            source, side = identity.copy(), np.zeros(d)
+            for block in blocks:
+                source[block[i]], source[block[i + 1]] = block[i + 1], block[i]
+            side[blocks[0][i][0]], side[blocks[0][i + 1][0]] = 1.0, -1.0
+            yield Symmetry(f"an exchange of entries of {names}", source, np.ones(d), side)
+
+
+def _reflected(what: str, columns: np.ndarray, d: int) -> Symmetry:
+    sign, side = np.ones(d), np.zeros(d)
+    sign[columns], side[columns[0]] = -1.0, 1.0
+    return Symmetry(what, np.arange(d), sign, side)
+
+
+def _groups(
+    names: Sequence[str], shapes: Sequence[tuple[int, ...]], columns: Sequence[np.ndarray]
+) -> Iterator[tuple[str, list[np.ndarray]]]:
+    """Variables that may be exchanged along their first axis: all of one length, and each alone."""
+    by_length: dict[int, list[tuple[str, np.ndarray]]] = {}
+    for name, shape, own in zip(names, shapes, columns, strict=True):
+        if shape and shape[0] > 1:
+            block = own.reshape(shape[0], -1)
+            by_length.setdefault(shape[0], []).append((name, block))
+    for group in by_length.values():
+        yield ", ".join(name for name, _ in group), [block for _, block in group]
+        if len(group) > 1:
+            yield from ((name, [block]) for name, block in group)

@@ -1,0 +1,77 @@
+"""Draws on one side of a symmetry: told, whether by sign or by order, and no others."""
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from support.checks import make_rng
+
+import pymc_logz as lz
+
+N = 500
+DATA = np.array([1.9, -2.2, 2.1, -1.8, 2.0])
+
+
+def products(k: int = 3) -> pm.Model:
+    """Only squares of the entries count, so that each sign is as good as the other."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1, shape=k)
+        pm.Normal("y", (x**2).sum(), 0.5, observed=2.0)
+    return model
+
+
+def means() -> pm.Model:
+    """Two means without names."""
+    with pm.Model() as model:
+        mean = pm.Normal("mean", 0, 3, shape=2)
+        parts = [pm.Normal.dist(mean[i], 1.0) for i in range(2)]
+        pm.Mixture("y", [0.5, 0.5], parts, observed=DATA)
+    return model
+
+
+def tree_of(name: str, values: np.ndarray) -> xr.DataTree:
+    """Draws of four chains."""
+    dims = ("chain", "draw", f"{name}_dim_0")
+    posterior = xr.Dataset({name: (dims, values.reshape(4, -1, values.shape[-1]))})
+    return xr.DataTree.from_dict({"posterior": posterior})
+
+
+def status(tree: xr.DataTree, model: pm.Model) -> Any:
+    evidence = lz.evidence(tree, model, random_seed=1, progressbar=False)["evidence"]
+    return evidence["status"].to_numpy()[0], evidence.attrs.get("doubts", "")
+
+
+def draws_of(model: pm.Model, name: str) -> np.ndarray:
+    """Draws of a posterior, by a run of the model."""
+    run = lz.sample_hais(N, 4, model=model, random_seed=2, progressbar=False)
+    return make_rng("order").permutation(run["posterior"][name].to_numpy().reshape(4 * N, -1))
+
+
+@pytest.mark.filterwarnings("ignore::pymc_logz.errors.EvidenceWarning")
+def test_signs_and_order() -> None:
+    """Catches draws made positive by abs, or put in order, whose log Z lacks log 2 and more."""
+    signs = draws_of(products(), "x")
+    found, why = status(tree_of("x", np.abs(signs)), products())
+    assert found == "missed_mode"
+    assert "sign" in why
+    assert "sign" not in status(tree_of("x", signs), products())[1]
+    order = draws_of(means(), "mean")
+    found, why = status(tree_of("mean", np.sort(order, axis=1)), means())
+    assert found == "missed_mode"
+    assert "exchange of entries of mean" in why
+    assert "exchange" not in status(tree_of("mean", order), means())[1]
+
+
+def test_no_symmetry_no_doubt() -> None:
+    """Catches positive draws of a density that is not the same on the other side."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1, shape=2)
+        pm.Normal("y", x, 0.1, observed=np.array([2.0, 1.0]))
+    draws = np.array([2.0, 1.0]) / 1.01 + np.sqrt(1 / 101) * make_rng("plain").normal(
+        size=(2000, 2)
+    )
+    found, why = status(tree_of("x", draws), model)
+    assert found == "ok"
+    assert "side" not in why
