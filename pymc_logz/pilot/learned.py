@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pymc_logz.models.flat import model_data
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.clusters import MAX_COMPONENTS, Clusters, best_tails, fitted_clusters
 from pymc_logz.paths.elliptical import Elliptical
@@ -55,8 +56,9 @@ all of the one before: on a regression with 50 coefficients and 31 stages it is 
 
 LEAST_SHARE, SMALL_SHARE, MOST_SHARE = 0.002, 0.02, 0.5
 """Share of Z from which on a mode counts, and bounds of that of its component."""
-N_CLIMB = 4096
-"""Rows of the prior that climb: of a basin with a thousandth of it all miss one time in sixty."""
+N_CLIMB, NUMBERS = (512, 4096), 2**17
+"""Fewest and most rows of the prior that climb, and data times rows where there are more data: of a
+basin with a hundredth of the prior 512 miss one time in 170, 4,096 a thousandth one in sixty."""
 LACKS, LACKS_PER_DIMENSION = 1.5, 0.2
 """Nats by which a density may be too low at the end of a climb: fits are wider than targets."""
 SHARE_ROWS, ENOUGH, LEAST_PART = 512, 50.0, 4.0
@@ -64,6 +66,12 @@ SHARE_ROWS, ENOUGH, LEAST_PART = 512, 50.0, 4.0
 which a share may fall."""
 MODE_ROWS, LARGE = 256, 20.0
 """Rows by which the mass of a mode is measured, and bound of the log of a share."""
+
+
+def n_climbing(prepared: Prepared) -> int:
+    """Rows of the prior that climb to the modes of a model: fewer, the more data it has."""
+    n_data = sum(np.size(data) for data in model_data(prepared.flat)[0].values())
+    return int(np.clip(NUMBERS // (n_data + prepared.n_dims), *N_CLIMB))
 
 
 def n_target_rows(n_dims: int) -> int:
@@ -125,7 +133,8 @@ def learned_reference(
     n_modes = 0
     if walked is not None:
         scale = rows.position.std(axis=0)
-        best, n_modes = with_modes(best, walked, islands_log_z(stages)[0], scale, rng)
+        start = walked.path.sample_reference(rng, n_climbing(prepared))
+        best, n_modes = with_modes(best, walked, start, islands_log_z(stages)[0], scale, rng)
         best = with_shares(best, walked, rng)
     shape = " evened out by a funnel" if funnel else ""
     origin = "with the curvature at the mode" if mode else f"fitted to {len(rows.position)} rows"
@@ -140,7 +149,12 @@ def learned_reference(
 
 
 def with_modes(
-    mixture: Mixture, block: Block, log_z: float, scale: np.ndarray, rng: np.random.Generator
+    mixture: Mixture,
+    block: Block,
+    start: np.ndarray,
+    log_z: float,
+    scale: np.ndarray,
+    rng: np.random.Generator,
 ) -> tuple[Mixture, int]:
     """A mixture with the modes that it lacks, in shares of their mass, and how many there are.
 
@@ -154,16 +168,18 @@ def with_modes(
         A fit to rows.
     block
         Moves in its coordinates, from the prior.
+    start
+        Rows of the prior that climb, shape (n, d).
     log_z
         Log Z by these rows.
     scale
         Standard deviations of these rows, shape (d,).
     rng
-        Generator of rows of the prior, and of those that measure a mass.
+        Generator of rows that measure a mass.
     """
     if not block.kernel.needs_gradient or block.path.n_dims > MAX_DIMS:
         return mixture, 0
-    ends, height = climbed(block, block.path.sample_reference(rng, N_CLIMB), scale)
+    ends, height = climbed(block, start, scale)
     log_prior = block.densities(ends)[0]
     too_low = height - log_z - mixture.log_density_of(ends, log_prior)
     lacking = np.isfinite(height) & (too_low > LACKS + LACKS_PER_DIMENSION * ends.shape[1])
