@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from pymc_logz.estimators import LogZEstimate, importance_log_z
-from pymc_logz.models.normal_parts import normal_columns
+from pymc_logz.models.normal_parts import is_centred_hierarchy, normal_columns
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.clusters import Clusters, fitted_clusters
 from pymc_logz.paths.fitting import fitted_to_few
@@ -46,8 +46,9 @@ PER_ENTRY = 10
 BESIDE = 0.1
 """Share of rows that come from what was fitted to rows: it costs a tenth, and has what conditional
 normals may lack."""
-N_TRIAL, HOPELESS = (64, 512), 0.05
-"""Rows of a first look and of a second, and effective share up to which there is none."""
+N_TRIAL, HOPELESS, GOOD = (64, 512), 0.05, 0.5
+"""Rows of a first look and of a second, effective share up to which there is none, and share from
+which on no other way is tried."""
 SLACK = 1.25
 """Factor by which rows that were looked at may flatter."""
 MOST_TRIES, PORTION = 8, 1024
@@ -341,14 +342,19 @@ def weighted_at_once(
     """
     log_mass, _ = prepared.prior.log_share(rng)
     found: list[tuple[float, Proposal]] = []
-    for own in (
-        conditional_normal(prepared, block, known, rng),
-        independent_directions(block, known, rng),
-    ):
-        if own is not None:
-            proposal = Proposal(own, block, *beside.as_density(prepared), log_mass)
-            log_weight = proposal.weighted(rng, N_TRIAL[0]).log_weight
-            found.append((float(weight_ess(log_weight)) / N_TRIAL[0], proposal))
+    ways: list[Callable[[], Part | None]] = [
+        lambda: conditional_normal(prepared, block, known, rng),
+        lambda: independent_directions(block, known, rng),
+    ]
+    # what is fitted at a mode says nothing of the narrow end of a funnel
+    for make in ways if is_centred_hierarchy(prepared.flat) else ways[::-1]:
+        if (own := make()) is None:
+            continue
+        proposal = Proposal(own, block, *beside.as_density(prepared), log_mass)
+        log_weight = proposal.weighted(rng, N_TRIAL[0]).log_weight
+        found.append((float(weight_ess(log_weight)) / N_TRIAL[0], proposal))
+        if found[-1][0] > GOOD:
+            break
     if not found or max(share for share, _ in found) <= HOPELESS:
         return None
     _, proposal = max(found, key=lambda one: one[0])
