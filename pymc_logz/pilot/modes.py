@@ -95,6 +95,8 @@ def _followed(block: Block, rows: np.ndarray, scale: np.ndarray) -> list[Mode]:
     going = np.arange(len(rows))
     value, precision = np.full(len(rows), -np.inf), np.tile(np.eye(d), (len(rows), 1, 1))
     for _ in range(N_POLISH):
+        if not going.size:
+            break
         value[going], slope, precision[going] = _curvature(block, rows[going], scale)
         alive = np.isfinite(value[going])
         step = np.zeros_like(slope)
@@ -111,11 +113,16 @@ def _followed(block: Block, rows: np.ndarray, scale: np.ndarray) -> list[Mode]:
         rows[going[better]] = tried[each, best][better]
         going = going[better]
     order = [int(k) for k in np.argsort(-value) if np.isfinite(value[k])]
-    return [_mode(rows[k], float(value[k]), precision[k]) for k in order]
+    modes = (_mode(rows[k], float(value[k]), precision[k]) for k in order)
+    return [one for one in modes if one is not None]
 
 
-def _mode(row: np.ndarray, value: float, precision: np.ndarray) -> Mode:
-    factor = np.linalg.cholesky(np.linalg.inv(precision))
+def _mode(row: np.ndarray, value: float, precision: np.ndarray) -> Mode | None:
+    """The mode at a row; None where its curvatures are too far apart for a matrix of floats."""
+    try:
+        factor = np.linalg.cholesky(np.linalg.inv(precision))
+    except np.linalg.LinAlgError:
+        return None
     log_mass = value + np.log(np.diag(factor)).sum() + 0.5 * len(row) * np.log(2 * np.pi)
     return Mode(
         Elliptical(row, factor * np.sqrt(INFLATION), STUDENT_DF), float(log_mass), precision
