@@ -51,11 +51,24 @@ N_TRIAL, HOPELESS, GOOD = (64, 512), 0.05, 0.5
 which on no other way is tried."""
 SLACK = 1.25
 """Factor by which rows that were looked at may flatter."""
+ROUNDING = 1e-13
+"""Least curvature, in units of the largest, that rounding leaves."""
 MOST_TRIES, PORTION = 8, 1024
 """Rows to choose one from, at most, and rows whose curvatures are held at a time."""
 
 Density = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """From rows (n, d) and their log prior (n,) to a log density (n,)."""
+
+
+def _are_positive(matrices: np.ndarray) -> np.ndarray:
+    """Which of some matrices (n, k, k) have a Cholesky factor in floating-point numbers."""
+    whole = np.isfinite(matrices).all(axis=(1, 2))
+    try:
+        np.linalg.cholesky(matrices[whole])
+    except np.linalg.LinAlgError:
+        values = np.linalg.eigvalsh(matrices[whole])
+        whole[whole] = values[:, 0] > ROUNDING * values[:, -1]
+    return np.asarray(whole)
 
 
 @dataclass(frozen=True)
@@ -113,7 +126,8 @@ class ConditionalNormal:
         They depend on the other entries alone, each row for itself.
         """
         found = self.parts.modes(outer, np.tile(self.start, (len(outer), 1)), self.scale)
-        lost = ~np.isfinite(found.log_marginal)  # any density will do that the others determine
+        # any density will do that the others determine
+        lost = ~np.isfinite(found.log_marginal) | ~_are_positive(found.precision)
         mode = np.where(lost[:, None], self.start, found.inner)
         precision = np.where(lost[:, None, None], np.diag(self.scale**-2.0), found.precision)
         return mode, np.linalg.cholesky(precision / INNER_INFLATION)

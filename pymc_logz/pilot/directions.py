@@ -94,7 +94,10 @@ def independent_directions(
     if mode is None:
         return None
     _, _, second = second_derivatives(block, chosen, scale)
-    factor = np.linalg.cholesky(mode.precision)
+    try:
+        factor = np.linalg.cholesky(mode.precision)
+    except np.linalg.LinAlgError:
+        return None
     inverse = np.linalg.inv(factor)
     parts = inverse @ second @ inverse.T
     size = np.sqrt((parts**2).sum(axis=(1, 2)))
