@@ -297,9 +297,7 @@ class Block:
     def run(
         self, state: KernelState, moves: Move, rng: np.random.Generator | None
     ) -> tuple[KernelState, Trace]:
-        """Make at most ``n_moves`` moves with fresh noise, rows in portions.
-
-        Without a generator the noise is the same each time, for moves that are not made.
+        """Make at most ``n_moves`` moves, rows in portions; the noise is fresh with a generator.
 
         Returns
         -------
@@ -361,8 +359,7 @@ class Block:
         if rng is not None:
             return self.kernel.draw_noise(rng, self.n_moves, n_rows, self.asked.n_dims)
         if n_rows not in self.at_rest:
-            self.at_rest.clear()
-            self.at_rest[n_rows] = self._noise(np.random.default_rng(0), n_rows)
+            self.at_rest = {n_rows: self._noise(np.random.default_rng(0), n_rows)}
         return self.at_rest[n_rows]
 
     def _rows_of_call(self, n_rows: int) -> int:
