@@ -73,6 +73,11 @@ def written(page):
     return before + START + table() + END + rest.split(END)[1]
 
 
-if __name__ == "__main__":
+def main():
+    """Write the page anew, and show its table."""
     PAGE.write_text(written(PAGE.read_text()))
     print(table())
+
+
+if __name__ == "__main__":
+    main()

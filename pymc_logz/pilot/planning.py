@@ -153,10 +153,9 @@ def plan_from_pilot(
             start = moved.path.sample_reference(rng, n_followed(block))
             return make_plan(moved, settings, start, rng, report, reference), None
         if direct and settings.asks_for("learned") and stages.rows is not None:
-            known = reference.restored(stages.rows.position)
-            found = planned_at_once(prepared, known, reference, block, settings, rng)
-            if found is not None and not falls_short(stages, *found[1:]):
-                return found[0], None
+            short = plan_without_path(prepared, block, settings, stages, reference, rng, report)
+            if short is not None:
+                return short, None
         if reference.mixture is None:
             break
         rows = apart(stages)[1].position if stages.rows else None
@@ -186,6 +185,26 @@ def plan_from_pilot(
         reference = replace(reference, reason=reason)
         return from_stages(moved, settings, stages, rng, reference).doubted(planned_or_doubt), None
     return from_stages(moved, settings, stages, rng, reference), None
+
+
+def plan_without_path(
+    prepared: Prepared,
+    block: Block,
+    settings: RunSettings,
+    stages: Stages,
+    reference: Reference,
+    rng: np.random.Generator,
+    report: Any = None,
+) -> Planned | None:
+    """Plan of rows that are weighted at once, or nearly so; None where none has what was seen."""
+    assert stages.rows is not None
+    known = reference.restored(stages.rows.position)
+    found = planned_at_once(prepared, known, reference, block, settings, rng)
+    if found is not None and not falls_short(stages, *found[1:]):
+        return found[0]
+    if settings.mcse_at_once is None or not has_conditional_normals(prepared):
+        return None  # nested Laplace approximations were tried before
+    return plan_nested(prepared, block, settings, rng, report)
 
 
 def shortened(

@@ -18,7 +18,12 @@ CALLS: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
     (lz.bridge_sampling, (), {"model": MODEL}, r"'idata'.*write bridge_sampling\(idata, model\)"),
     (lz.evidence_sensitivity, (MODEL,), {}, r"write evidence_sensitivity\(idata, model, alt"),
     (lz.marginal_log_likelihood, (MODEL,), {}, r"'data': write marginal_log_likelihood\(model, d"),
-    (lz.LogZTracker, (), {"date": ["x"]}, r"'date': write LogZTracker\(model\)"),
+    (
+        lz.LogZTracker,
+        (),
+        {"date": ["x"]},
+        r"'date' \(did you mean 'data'\?\): write LogZTr",
+    ),
 ]
 STEPS = [lz.HAIS, lz.SimulatedTempering, lz.PartialMomentumHMC, lz.ConstrainedHMC]
 
