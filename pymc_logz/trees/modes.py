@@ -74,15 +74,12 @@ def mode_doubts(
     rng
         Generator of the rows.
     """
-    if one_sided := symmetry_doubts(prepared.flat, densities, draws):
-        return one_sided
-    draws = np.unique(draws, axis=0)
-    if draws.shape[1] > MAX_DIMS or is_large(prepared) or len(draws) < 2:
-        return []
-    if prepared.prior.obstacle is not None:
-        return []
-    found = other_mode(densities, prepared.prior(rng, N_ROWS), draws, log_z, rng)
-    return _told(found, N_ROWS, log_z)
+    distinct, told = np.unique(draws, axis=0), list[Doubt]()
+    few = draws.shape[1] <= MAX_DIMS and not is_large(prepared) and len(distinct) > 1
+    if few and prepared.prior.obstacle is None:
+        found = other_mode(densities, prepared.prior(rng, N_ROWS), distinct, log_z, rng)
+        told = _told(found, N_ROWS, log_z)
+    return told or symmetry_doubts(prepared.flat, densities, draws)
 
 
 def climb_doubts(

@@ -46,7 +46,7 @@ def test_both_modes_with_their_masses() -> None:
     np.testing.assert_allclose(modes[0].precision, np.eye(D) / 0.35**2, atol=0.1)
 
 
-@pytest.mark.filterwarnings("ignore:the model has potentials")
+@pytest.mark.filterwarnings("ignore::pymc_logz.errors.EvidenceWarning")
 def test_a_mode_is_not_lost_by_default() -> None:
     """Catches default runs without a narrow mode: by 128 rows 4 of 12 were 0.2 nats too low, ok."""
     model = two_modes()
