@@ -116,8 +116,8 @@ def run_chains(
     name: str = "forward",
 ) -> list[Annealed]:
     """Fresh rows in independent chains, one generator each, annealed unless they need no path."""
-    if planned.proposal is not None:
-        return [planned.proposal.weighted(rng, draws) for rng in generators]
+    if planned.blend is not None and planned.target is not None:
+        return [planned.blend.weighted(planned.target, rng, draws) for rng in generators]
     block, plan = planned.block, planned.plan
     # prior draws share one compiled function, so they are made here, chain by chain
     starts = [block.path.sample_reference(rng, draws) for rng in generators]
@@ -143,7 +143,7 @@ def run_twice(
     most = MCSE_OF_NESTED if is_nested else DEFAULT_MCSE[1]
     good = sound and estimate.mcse <= max(most, settings.target_mcse or 0.0)
     whole = len(runs) == settings.chains
-    tried = planned.proposal is not None and not sound
+    tried = planned.blend is not None and not sound
     if tried and plan_again is not None and whole and not good:
         logger.info("A reference that was tried gave status %r: another.", estimate.status)
         return run_twice(plan_again(), settings, rng, progress)

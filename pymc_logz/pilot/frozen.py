@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from pymc_logz.paths.shrinkage import RIDGE
 from pymc_logz.pilot.checks import lost_part, stuck_stages, warn_of_lost_part, warn_of_stuck
-from pymc_logz.pilot.conditional import Proposal
 from pymc_logz.pilot.ladder import choose_plan
 from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.pilot.reference import ASKED_FOR, Reference
 from pymc_logz.pilot.settings import RunSettings
+from pymc_logz.references.blend import Blend, Target
 from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt
@@ -33,8 +34,10 @@ class Planned:
     """What the plan is a refinement of; None where the user fixed the ladder."""
     contradicted: tuple[Doubt, ...] = ()
     """That draws of ``pm.sample`` and rows of the pilot are elsewhere, if they are."""
-    proposal: Proposal | None = None
-    """What rows are drawn from, and weighted at once, where no path is needed."""
+    blend: Blend | None = None
+    """What rows are drawn from, and weighted by, where no path is needed."""
+    target: Target | None = None
+    """What these are weighted for."""
 
     def doubted(self, doubt: Doubt) -> "Planned":
         """The same, under a doubt that is more than draws which lack what it has."""
@@ -47,9 +50,9 @@ class Planned:
 
     def longer(self, factor: int) -> "Planned":
         """The same with so many times the temperatures, or rows to choose one from."""
-        if self.proposal is not None:
-            more = replace(self.proposal, tries=factor * self.proposal.tries)
-            return replace(self, proposal=more)
+        if self.blend is not None:
+            more = replace(self.blend, tries=factor * self.blend.tries)
+            return replace(self, blend=more)
         if self.stages is None:
             return self
         return replace(self, plan=self.stages.plan(factor * self.plan.n_temperatures))
@@ -161,3 +164,14 @@ def fixed_plan(block: Block, betas: np.ndarray) -> Plan | None:
         return None
     scale = np.broadcast_to(scale, (betas.size, block.path.n_dims)).astype(float)
     return Plan(betas, np.full(betas.size, float(step_size)), scale)
+
+
+def plan_of_one_step(block: Block, rows: np.ndarray) -> Plan:
+    """From 0 to 1 in one step; moves at its end, if there are any, are as wide as rows (n, d)."""
+    ends, d = np.array([0.0, 1.0]), rows.shape[1]
+    scale = np.broadcast_to(np.maximum(rows.std(axis=0), 1e-300), (2, d))
+    dense: list[np.ndarray] = []
+    if len(block.scale_shape) == 2:
+        correlation = np.corrcoef(rows.T) + RIDGE * np.eye(d)
+        dense = [np.tile(np.linalg.cholesky(correlation), (2, 1, 1)), ends]
+    return Plan(ends, np.full(2, d**-0.25), scale, *dense)

@@ -1,70 +1,100 @@
-"""From a prepared model to a frozen plan: pilot, reference, ladder, checks."""
+"""From a prepared model to a frozen plan: one loop that looks, proposes, blends, tries and widens.
 
-from collections.abc import Mapping
-from dataclasses import replace
+1. Look: rows of the prior walk to the posterior as a resampled population, and others climb.
+2. Propose: each way of making a density sees all rows so far, and hands over parts of a blend.
+3. Blend: shares of all parts, the prior among them, by which the variance of the weights is least.
+4. Try: fresh rows of the blend are weighted by all parts.
+5. Widen: rows that the parts do not explain become parts of the next blend.
+
+Where the weights are even enough the run is fresh rows of the blend; else it is annealed from the
+components that explain the most.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from scipy.stats import t as student_t
 
 from pymc_logz.errors import says_if_interrupted
+from pymc_logz.estimators import importance_log_z
 from pymc_logz.kernels.compose import for_variables
 from pymc_logz.models.flat import FlatModel, model_path, open_path, unconstrain
 from pymc_logz.models.gradients import lacks_gradient
+from pymc_logz.models.normal_parts import is_centred_hierarchy
+from pymc_logz.models.posterior_draws import draw_posterior
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.paths.funnels import fitted_funnel
+from pymc_logz.paths.funnels import Funnel, fitted_funnel
+from pymc_logz.paths.mixture import Mixture
 from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
-from pymc_logz.pilot.conditional import (
-    has_conditional_normals,
-    plan_of_one_step,
-    weighted_at_once,
-)
 from pymc_logz.pilot.exchanges import dealt_out
 from pymc_logz.pilot.frozen import (
-    MORE_ROWS,
     Planned,
     from_stages,
     make_plan,
     n_followed,
+    plan_of_one_step,
     refine,
     walk,
 )
 from pymc_logz.pilot.ladder import MAX_GROWTH, first_ladder, settled
-from pymc_logz.pilot.learned import (
-    COVERED,
-    apart,
-    falls_short,
-    islands_log_z,
-    learned_reference,
-    mode_or_rows,
-    n_target_rows,
-    objection,
-)
 from pymc_logz.pilot.nested import nested_laplace
 from pymc_logz.pilot.population import Stages
-from pymc_logz.pilot.posterior import (
-    LONG,
-    is_asked_if_long,
-    is_sampled,
-    objection_to_draws,
-    sampled_reference,
-)
 from pymc_logz.pilot.reference import (
     ASKED_FOR,
+    MAX_SHARE_ERROR,
     OF_INTEGERS,
     Reference,
     at_mode,
     check_start,
+    components_in_words,
+    evened_draws,
     look_at_prior,
     reference_of_draws,
 )
 from pymc_logz.pilot.settings import RunSettings
+from pymc_logz.references.blend import Component, Part, Prior, Target
+from pymc_logz.references.conditional import conditional_normal, has_conditional_normals
+from pymc_logz.references.directions import independent_directions
+from pymc_logz.references.lacking_modes import lacking_modes
+from pymc_logz.references.search import Search, fitted_components
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.trees.posterior import posterior_of
+from pymc_logz.weights import log_mean, relative
 
 N_LOOK = 1024
 """Rows of the prior that are carried to the posterior."""
+N_TRIED = 512
+"""Rows of a blend in each round."""
+N_ROUNDS = 6
+"""Rounds in which a blend is widened, at most."""
+EVEN = 0.5
+"""Effective share of the rows from which on weights are even: nothing more is proposed."""
+LEAST = 0.01
+"""The same of components, below which rows are annealed from the prior: their ends of a path would
+be further apart than the prior's as a rule."""
+MOST_TRIES = 8
+"""Rows that each row of a run is chosen from, at most."""
+GAIN = 1.2
+"""Factor in the effective share by which components fitted anew have to raise it, to go on."""
+ROWS_PER_DIMENSION, TARGET_ROWS = 8, (512, 4096)
+"""Rows of a pilot to fit to, for each dimension, and fewest and most of them."""
+LOOK_WORTH = 0.5
+"""Share of a further look at a population, one block of moves later, that is new."""
+OF_MODE = "a Student-t with the curvature at the mode"
+SLACK = 1.25
+"""Factor by which rows that were looked at may flatter."""
+MANY_DIMENSIONS, FEW_DIMENSIONS = 16, 8
+"""Dimensions from which on ``pm.sample`` is asked where components do not explain the rows, and up
+to which it is never asked: there it costs more than the path from the prior, whose rows lose no
+mode."""
+LONG = 2**18
+"""Moves of all rows of a run beyond which it is asked: about as many as it makes itself where a
+posterior is difficult."""
 
 
 def block_for(
@@ -94,6 +124,23 @@ def check_reference_of(flat: FlatModel, settings: RunSettings) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Look:
+    """Rows of the prior that walked to the posterior."""
+
+    stages: Stages
+    walked: Block
+    """What they moved by."""
+    funnel: Funnel | None
+    """Coordinates that they moved in; None are the model's own."""
+
+    @property
+    def scale(self) -> np.ndarray:
+        """Standard deviations of the rows in these coordinates, shape (d,)."""
+        assert self.stages.rows is not None
+        return self.stages.rows.position.std(axis=0)
+
+
 @says_if_interrupted("the pilot was choosing temperatures and step sizes")
 def plan_run(
     prepared: Prepared,
@@ -119,190 +166,326 @@ def plan_run(
     report
         Told of each beta that the pilot reaches.
     direct
-        Whether rows may be weighted at once, without a path.
+        Whether rows may be weighted without a path.
     """
-    learned = settings.asks_for("learned")
-    at_once = direct and settings.mcse_at_once is not None and has_conditional_normals(prepared)
-    if learned and not at_once:
+    given = given_reference(prepared, block, settings, rng)
+    if given is not None:
+        moved = given.start(block)
+        start = moved.path.sample_reference(rng, n_followed(block))
+        return make_plan(moved, settings, start, rng, report, given)
+    if settings.asks_for("learned") and not has_conditional_normals(prepared):
         nested = plan_nested(prepared, block, settings, rng, report)
         if nested is not None:
             return nested
-    planned, stages = plan_from_pilot(prepared, block, settings, rng, report, direct=direct)
-    if not learned or stages is None:
+    look = look_around(prepared, block, settings, rng, report)
+    search = searched(prepared, block, look, settings, rng)
+    return plan_searched(search, look, settings, rng, report, direct=direct)
+
+
+def plan_searched(
+    search: Search,
+    look: Look,
+    settings: RunSettings,
+    rng: np.random.Generator,
+    report: Any,
+    *,
+    direct: bool,
+) -> Planned:
+    """Rows of the blend where their weights are even; else a path, or what draws of NUTS add."""
+    prepared = search.target.prepared
+    if direct and (found := plan_at_once(search, look, settings, rng)) is not None:
+        return found
+    may_ask = prepared.n_dims > FEW_DIMENSIONS and prepared.exact_row is None
+    may_ask = may_ask and settings.asks_for("learned")
+    planned = plan_path(search, look, settings, rng, report, LONG if may_ask else np.inf)
+    if not may_ask or settings.aim.n_rows * planned.plan.n_temperatures <= LONG:
         return planned
-    return shortened(prepared, block, settings, planned, stages, rng, report, direct=direct)
+    if add_draws(search, rng):
+        if direct and (found := plan_at_once(search, look, settings, rng)) is not None:
+            return found
+        shorter = plan_path(search, look, settings, rng, report, LONG)
+        if settings.aim.n_rows * shorter.plan.n_temperatures <= LONG:
+            return shorter
+    return plan_path(search, look, settings, rng, report)
 
 
-def plan_from_pilot(
-    prepared: Prepared,
-    block: Block,
-    settings: RunSettings,
-    rng: np.random.Generator,
-    report: Any = None,
-    *,
-    direct: bool = False,
-) -> tuple[Planned, Stages | None]:
-    """Plan from what a pilot's rows, or what was asked for, make the reference; and this pilot.
-
-    It comes without the pilot where there was none, or ``pm.sample`` may have been asked.
-    """
-    for more in (1, MORE_ROWS):
-        stages, reference = look(prepared, block, settings, rng, report, more=more)
-        moved = reference.start(block)
-        if stages is None:
-            start = moved.path.sample_reference(rng, n_followed(block))
-            return make_plan(moved, settings, start, rng, report, reference), None
-        if direct and settings.asks_for("learned") and stages.rows is not None:
-            short = plan_without_path(prepared, block, settings, stages, reference, rng, report)
-            if short is not None:
-                return short, None
-        if reference.mixture is None:
-            break
-        rows = apart(stages)[1].position if stages.rows else None
-        asked = settings.asks_for("learned") and rows is not None
-        limit = LONG if asked and is_asked_if_long(prepared) else np.inf
-        planned, trial = refine(moved, settings, settled(stages), rng, reference, rows, limit)
-        against = None if trial is None else objection(stages, trial)
-        if against is None:
-            warn_of_stuck(stuck_stages(stages))
-            return planned, stages
-        reason = f"a fit to the pilot's rows was dropped, since {against}"
-        reference = Reference("prior", reason, funnel=reference.funnel, poor_fit=True)
-        if is_sampled(prepared):
-            break
-    assert stages is not None
-    moved = reference.start(block)
-    # from the prior hardly any posterior is content with the first ladder that is tried
-    n_moves = settings.aim.n_rows * MAX_GROWTH * first_ladder(stages)
-    sampled = sampled_reference(prepared, block, reference, stages, n_moves, rng)
-    if sampled is not None:
-        planned_or_doubt = plan_sampled(
-            prepared, sampled, block, settings, stages, rng, report, direct=direct
+def given_reference(
+    prepared: Prepared, block: Block, settings: RunSettings, rng: np.random.Generator
+) -> Reference | None:
+    """What the path starts from, where that is not to be learned; None where it is."""
+    asked = settings.reference_asked
+    check_start(prepared, block, prepared.prior(rng, block.n_rows))
+    if prepared.flat.sites:
+        return OF_INTEGERS
+    if isinstance(asked, xr.DataTree):
+        draws = unconstrain(prepared.flat, posterior_of(asked, "reference"))
+        return reference_of_draws(prepared, draws, rng, fitted_funnel(draws, look_at_prior(prepared, rng)))
+    if asked == "prior":
+        return ASKED_FOR
+    error = prepared.prior.log_share(rng)[1]
+    if error > MAX_SHARE_ERROR:
+        reason = (
+            f"a transform restricts the prior, whose constant is known to {error:.2g} nats only "
+            "from anywhere else"
         )
-        if isinstance(planned_or_doubt, Planned):
-            return planned_or_doubt, None
-        reason = f"a fit to draws of pm.sample was dropped, since {planned_or_doubt.reason}"
-        reference = replace(reference, reason=reason)
-        return from_stages(moved, settings, stages, rng, reference).doubted(planned_or_doubt), None
-    return from_stages(moved, settings, stages, rng, reference), None
+        return Reference("prior", reason)
+    return None
 
 
-def plan_without_path(
+def look_around(
     prepared: Prepared,
     block: Block,
     settings: RunSettings,
-    stages: Stages,
-    reference: Reference,
     rng: np.random.Generator,
     report: Any = None,
-) -> Planned | None:
-    """Plan of rows that are weighted at once, or nearly so; None where none has what was seen."""
+    *,
+    even: bool = True,
+) -> Look:
+    """Rows of the prior that walk to the posterior, once more where they are in a funnel.
+
+    The narrow end of a funnel is where rows that move in it as it is do not get; ``even`` false
+    leaves them there.
+    """
+    start = prepared.prior(rng, N_LOOK)
+    n_rows = n_target_rows(prepared.n_dims)
+    stages, funnel, walked = walk(block, settings, start, rng, report, n_rows), None, block
+    if even and stages.rows is not None:
+        funnel = fitted_funnel(stages.rows.position, look_at_prior(prepared, rng))
+    if funnel is not None:
+        walked = Reference("prior", "", funnel=funnel).start(block)
+        start = walked.path.sample_reference(rng, len(start))
+        stages = walk(walked, settings, start, rng, report, n_rows)
     assert stages.rows is not None
-    known = reference.restored(stages.rows.position)
-    found = planned_at_once(prepared, known, reference, block, settings, rng)
-    if found is not None and not falls_short(stages, *found[1:]):
-        return found[0]
-    if settings.mcse_at_once is None or not has_conditional_normals(prepared):
-        return None  # nested Laplace approximations were tried before
-    return plan_nested(prepared, block, settings, rng, report)
+    rows = dealt_out(walked, prepared.flat.shapes, stages.rows, rng)
+    return Look(replace(stages, rows=rows), walked, funnel)
 
 
-def shortened(
+def searched(
     prepared: Prepared,
     block: Block,
+    look: Look,
     settings: RunSettings,
-    planned: Planned,
-    stages: Stages,
     rng: np.random.Generator,
-    report: Any = None,
     *,
-    direct: bool = False,
-) -> Planned:
-    """A plan, or where it is long a shorter one from draws of ``pm.sample``, if there is one."""
-    n_moves = settings.aim.n_rows * planned.plan.n_temperatures
-    sampled = sampled_reference(prepared, block, planned.reference, stages, n_moves, rng)
-    found = sampled and plan_sampled(
-        prepared, sampled, block, settings, stages, rng, report, direct=direct
-    )
-    if isinstance(found, Planned) and found.is_before(planned):
-        return found
-    if n_moves > LONG and is_asked_if_long(prepared) and stages.rows is not None:
-        planned = _at_its_length(planned, settings, stages, rng)
-    if isinstance(found, Planned) and found.is_before(planned):
-        return found
-    return planned.doubted(found) if isinstance(found, Doubt) else planned
-
-
-def _at_its_length(
-    planned: Planned, settings: RunSettings, stages: Stages, rng: np.random.Generator
-) -> Planned:
-    """A plan whose ladder was not tried as long as it is, in case that draws make it needless."""
-    rows, ladder = apart(stages)[1].position, planned.stages or settled(stages)
-    planned, trial = refine(planned.block, settings, ladder, rng, planned.reference, rows)
-    against = None if trial is None else objection(stages, trial)
-    return planned.doubted(Doubt("disagrees", against)) if against else planned
-
-
-def plan_sampled(
-    prepared: Prepared,
-    sampled: Reference,
-    block: Block,
-    settings: RunSettings,
-    stages: Stages,
-    rng: np.random.Generator,
-    report: Any = None,
-    *,
-    direct: bool = False,
-) -> Planned | Doubt:
-    """Plan from a fit to draws of ``pm.sample``, or what speaks against it."""
-    reference = replace(sampled, draws=None)
-    at_once = None
-    if direct and sampled.draws is not None:
-        at_once = planned_at_once(prepared, sampled.draws, reference, block, settings, rng)
-    if at_once is not None:
-        planned, *seen = at_once
-        if against := objection_to_draws(sampled, stages, *seen):
-            return against
-    else:
-        moved = reference.start(block)
-        start = moved.path.sample_reference(rng, n_followed(block))
-        followed = walk(moved, settings, start, rng, report)
-        if against := objection_to_draws(sampled, stages, *islands_log_z(followed)):
-            return against
-        planned = from_stages(moved, settings, followed, rng, reference)
-    if sampled.covered < COVERED:  # the pilot got lost, and where it is hard to get draws may lack
-        return planned.doubted(Doubt("disagrees", "pm.sample and the pilot were far apart"))
-    return planned
-
-
-def planned_at_once(
-    prepared: Prepared,
-    known: np.ndarray,
-    beside: Reference,
-    block: Block,
-    settings: RunSettings,
-    rng: np.random.Generator,
-) -> tuple[Planned, float, float] | None:
-    """Plan of rows that need no path, log Z of such rows and its error; None if there is none.
+    alone: bool = False,
+) -> Search:
+    """A blend of all that was proposed, widened until it explains the rows or nothing is gained.
 
     Parameters
     ----------
     prepared, block, settings, rng
         As in `plan_run`.
-    known
-        Rows of the posterior, as far as it is known, shape (n, d).
-    beside
-        What was fitted to them.
+    look
+        Rows of the posterior, as far as it is known.
+    alone
+        Whether nothing but components in the coordinates of the look is proposed.
     """
-    aim = settings.mcse_at_once
-    n_rows = settings.draws * settings.chains
-    found = aim and weighted_at_once(prepared, block, known, beside, n_rows, aim, rng)
-    if not found:
+    target = Target(prepared, block, prepared.prior.log_share(rng)[0])
+    search, rows = Search(target), look.stages.rows
+    assert rows is not None
+    known = rows.position if look.funnel is None else look.funnel.restored(rows.position)
+    search.add_parts([Prior(), *first_components(search, look, known, settings, rng)])
+    search.add_witnesses(target(known[rng.permutation(len(known))[:N_LOOK]]))
+    search.draw(rng, N_TRIED)
+    search.add_parts(lacking_modes(search, look.walked, look.funnel, look.scale, rng))
+    proposers = iter(() if alone else proposed(target, known, rng))
+    widen(search, proposers, look.funnel, rng)
+    return search
+
+
+def widen(
+    search: Search, proposers: Iterator[Part], funnel: Funnel | None, rng: np.random.Generator
+) -> None:
+    """Rounds of fresh rows, after each of which what they do not explain becomes a part."""
+    refitted_at = 0.0
+    for _ in range(N_ROUNDS):
+        search.draw(rng, N_TRIED)
+        shares = search.shares()
+        even = search.effective_share(shares)
+        left = search.unexplained(shares)
+        if len(left):
+            more: list[Part] = [*fitted_components(left, len(left), funnel, rng)]
+        elif even > EVEN:
+            return
+        elif (part := next(proposers, None)) is not None:
+            more = [part]
+        elif even > GAIN * refitted_at:
+            more, refitted_at = [*search.refitted(funnel, rng)], even
+        else:
+            return
+        search.add_parts(more)
+    search.draw(rng, N_TRIED)
+
+
+def first_components(
+    search: Search,
+    look: Look,
+    known: np.ndarray,
+    settings: RunSettings,
+    rng: np.random.Generator,
+) -> list[Component]:
+    """Components that are fitted to rows of the look, or have the curvature at the mode."""
+    target = search.target
+    # without a gradient a mode is not looked for, and what is fitted to the rows is taken
+    if settings.asks_for("laplace") and lacks_gradient(target.prepared.flat) is None:
+        start = target.prepared.prior(rng, target.block.n_rows)
+        mode = at_mode(target.prepared, start, target.block.compile_kwargs)
+        return [Component(mode, None, OF_MODE)]
+    return fitted_components(known, n_effective(look.stages), look.funnel, rng)
+
+
+def n_effective(stages: Stages) -> float:
+    """Independent rows that the rows of a pilot are worth."""
+    assert stages.rows is not None and stages.end is not None
+    n_looks = len(stages.rows.position) / len(stages.end)
+    return len(stages.end) * (1 + LOOK_WORTH * (n_looks - 1))
+
+
+def proposed(
+    target: Target, known: np.ndarray, rng: np.random.Generator
+) -> Iterator[Part]:
+    """Further densities, from rows (n, d) of the posterior as far as it is known, when asked for."""
+    conditional = partial(conditional_normal, target, known, rng)
+    directions = partial(independent_directions, target, known, rng)
+    # what is fitted at a mode says nothing of the narrow end of a funnel
+    centred = is_centred_hierarchy(target.prepared.flat)
+    ways = [conditional, directions] if centred else [directions, conditional]
+    return (part for way in ways if (part := way()) is not None)
+
+
+def plan_at_once(
+    search: Search, look: Look, settings: RunSettings, rng: np.random.Generator
+) -> Planned | None:
+    """Rows of the blend that need no path; None where their weights are too uneven."""
+    aim, target = settings.mcse_at_once, search.target
+    if aim is None:
         return None
-    proposal, estimate, reason = found
-    reference = Reference("learned", reason, mcse=beside.mcse, is_sampled=beside.is_sampled)
-    planned = Planned(block, plan_of_one_step(block, known), reference, proposal=proposal)
-    return planned, estimate.log_z, estimate.mcse
+    shares = search.shares()
+    blend = search.blend(shares)
+    trial = importance_log_z(blend.weighted(target, rng, N_TRIED).log_weight, method="hais")
+    if trial.status != "ok" or exceeds(look, trial.log_z, trial.mcse, search.policy.alpha):
+        return None
+    even = min(search.effective_share(shares), trial.weight_ess / N_TRIED)
+    n_rows = settings.draws * settings.chains
+    tries = max(1, int(np.ceil((1 / even - 1) / (n_rows * (aim / SLACK) ** 2))))
+    if tries > MOST_TRIES:
+        return None
+    reason = f"{blend.in_words()}: weights have an effective share of {even:.2g}"
+    reason += f"; each row is one of {tries}" if tries > 1 else ""
+    plan = plan_of_one_step(target.block, search.witnesses.position)
+    return Planned(
+        target.block, plan, Reference("learned", reason), target=target, blend=replace(blend, tries=tries)
+    )
+
+
+def plan_path(
+    search: Search,
+    look: Look,
+    settings: RunSettings,
+    rng: np.random.Generator,
+    report: Any = None,
+    limit: float = np.inf,
+) -> Planned:
+    """A path from the components that explain the most in coordinates of their own; or the prior.
+
+    Where a run would make more moves than a limit, no longer ladder is tried.
+    """
+    block, alpha = search.target.block, search.policy.alpha
+    reference = components_of(search, settings)
+    if reference.mixture is not None:
+        moved = reference.start(block)
+        rows = reference.evened(search.witnesses.position)
+        if reference.funnel is look.funnel:
+            stages = settled(look.stages)
+        else:
+            start = moved.path.sample_reference(rng, n_followed(block))
+            stages = walk(moved, settings, start, rng, report)
+        planned, trial = refine(moved, settings, stages, rng, reference, rows, limit)
+        if trial is None:
+            return planned
+        found = importance_log_z(trial.log_weight, method="hais")
+        if not exceeds(look, log_mean(trial.log_weight), found.mcse, alpha):
+            warn_of_stuck(stuck_stages(look.stages))
+            return planned
+        reason = "log Z of rows from components is below that of rows that walked from the prior"
+        reference = Reference("prior", reason, funnel=look.funnel)
+    moved = reference.start(block)
+    if settings.aim.n_rows * MAX_GROWTH * first_ladder(look.stages) > limit:
+        # hardly any posterior is content with the first ladder that is tried from the prior
+        return Planned(moved, look.stages.plan(MAX_GROWTH * first_ladder(look.stages)), reference)
+    return from_stages(moved, settings, look.stages, rng, reference)
+
+
+def components_of(search: Search, settings: RunSettings) -> Reference:
+    """Components of the coordinates whose blend with the prior has the most even weights."""
+    best = Reference("prior", "nothing was found that explains rows from the prior")
+    most = LEAST
+    is_prior = np.array([isinstance(part, Prior) for part in search.parts])
+    funnels = {id(one.funnel): one.funnel for one in search.parts if isinstance(one, Component)}
+    for funnel in funnels.values():
+        own = [isinstance(one, Component) and one.funnel is funnel for one in search.parts]
+        shares = search.shares(is_prior | np.array(own))
+        even = search.effective_share(shares)
+        best = replace(best, funnel=best.funnel or funnel)
+        if even <= most:
+            continue
+        most = even
+        kept = [k for k, mine in enumerate(own) if mine and shares[k]]
+        best = learned(search, kept, shares, funnel, even)
+    return best
+
+
+def learned(
+    search: Search, kept: list[int], shares: np.ndarray, funnel: Funnel | None, even: float
+) -> Reference:
+    """Components of a search as a reference."""
+    prepared = search.target.prepared
+    log_mass, error = prepared.prior.log_share(np.random.default_rng(0))
+    draw = prepared.prior if funnel is None else evened_draws(prepared.prior, funnel)
+    parts = [search.parts[k] for k in kept]
+    components = tuple(part.density for part in parts if isinstance(part, Component))
+    own = shares[kept]
+    mixture = Mixture(components, own, 1 - float(own.sum()), draw, log_mass)
+    is_mode = all(part.in_words() == OF_MODE for part in parts)
+    shape = " in the coordinates of a funnel" if funnel else ""
+    reason = (
+        f"{components_in_words(len(components))}{shape} explain the rows that walked from the "
+        f"prior with an effective share of {even:.2g}"
+    )
+    taken = "laplace" if is_mode else "learned"
+    return Reference(taken, reason, mixture, error, funnel, covered=even)
+
+
+def add_draws(search: Search, rng: np.random.Generator) -> bool:
+    """Draws of ``pm.sample``, and what is fitted to them; whether there are any."""
+    target = search.target
+    if (draws := draw_posterior(target.prepared, rng)) is None:
+        return False
+    target.block.work.add(draws.n_gradients)
+    rows = draws.rows
+    # few rows of a pilot that did not get far look like a funnel where there is none
+    funnel = fitted_funnel(rows, look_at_prior(target.prepared, rng))
+    search.add_parts([*fitted_components(rows, len(rows), funnel, rng)])
+    search.add_witnesses(target(rows[rng.permutation(len(rows))[:N_LOOK]]))
+    widen(search, iter(proposed(target, rows, rng)), funnel, rng)
+    return True
+
+
+def exceeds(look: Look, log_z: float, error: float, alpha: float) -> bool:
+    """Whether rows that walked from the prior found more than a log Z, beyond chance.
+
+    They are resampled in islands, each of which has an unbiased Z of its own, however badly its
+    rows move; so their mean is above Z by chance only, which a t-test bounds. That it is below says
+    nothing.
+    """
+    island = look.stages.log_z
+    if island is None or island.size < 2:
+        return False
+    weight = relative(island)
+    own_error = weight.std(ddof=1) / weight.mean() / np.sqrt(island.size)
+    apart = log_mean(island) - log_z
+    limit = student_t.ppf(1 - alpha, island.size - 1)
+    return bool(apart > limit * np.hypot(own_error, error))
 
 
 def plan_nested(
@@ -316,11 +499,15 @@ def plan_nested(
     found = nested_laplace(prepared, block, rng)
     if found is None:
         return None
-    check_start(prepared, block, prepared.prior(rng, block.n_rows))
     reference, ends = found
     moved = reference.start(block)
     stages = walk(moved, settings, moved.path.sample_reference(rng, block.n_rows), rng, report)
     return refine(moved, settings, stages, rng, reference, stages.end if ends is None else ends)[0]
+
+
+def n_target_rows(n_dims: int) -> int:
+    """Rows that a fit in d dimensions is made of."""
+    return int(np.clip(ROWS_PER_DIMENSION * n_dims, *TARGET_ROWS))
 
 
 def look(
@@ -329,45 +516,11 @@ def look(
     settings: RunSettings,
     rng: np.random.Generator,
     report: Any = None,
-    *,
-    even: bool = True,
-    more: int = 1,
 ) -> tuple[Stages | None, Reference]:
-    """What the path is to start from, and the pilot from the prior that this was learned from.
-
-    There is no such pilot where the reference was given. Rows of a funnel are evened out, unless
-    ``even`` is false. The pilot has ``more`` times the rows, or `MORE_ROWS` times where no fit to
-    fewer rows covers them.
-    """
-    asked = settings.reference_asked
-    is_walked = isinstance(asked, str) and asked != "prior" and not prepared.flat.sites
-    start = prepared.prior(rng, more * N_LOOK if is_walked else block.n_rows)
-    check_start(prepared, block, start)
-    if prepared.flat.sites:
-        return None, OF_INTEGERS
-    if isinstance(asked, xr.DataTree):
-        draws = unconstrain(prepared.flat, posterior_of(asked, "reference"))
-        given = fitted_funnel(draws, look_at_prior(prepared, rng)) if even else None
-        return None, reference_of_draws(prepared, draws, rng, given)
-    if asked == "prior":
-        return None, ASKED_FOR
-    n_rows, funnel, walked = n_target_rows(prepared.n_dims), None, block
-    stages = walk(block, settings, start, rng, report, n_rows)
-    # without a gradient a mode is not looked for, and what is fitted to the rows is taken
-    if asked == "laplace" and lacks_gradient(prepared.flat) is None:
-        mode = at_mode(prepared, start, block.compile_kwargs)
-        return stages, mode_or_rows(prepared, stages, mode, rng)
-    if even and stages.rows:
-        funnel = fitted_funnel(stages.rows.position, look_at_prior(prepared, rng))
-    if funnel is not None:
-        # the narrow end of a funnel is where rows that move in it as it is do not get
-        walked = Reference("prior", "", funnel=funnel).start(block)
-        start = walked.path.sample_reference(rng, len(start))
-        stages = walk(walked, settings, start, rng, report, n_rows)
-    if stages.rows:
-        rows = dealt_out(walked, prepared.flat.shapes, stages.rows, rng)
-        stages = replace(stages, rows=rows)
-    reference = learned_reference(prepared, stages, rng, funnel=funnel, walked=walked)
-    if reference.poor_fit and more < MORE_ROWS and not is_sampled(prepared):
-        return look(prepared, block, settings, rng, report, even=even, more=MORE_ROWS)
-    return stages, reference
+    """What a tempered path is to start from, and the pilot that this was learned from, if any."""
+    given = given_reference(prepared, block, settings, rng)
+    if given is not None:
+        return None, replace(given, funnel=None)
+    seen = look_around(prepared, block, settings, rng, report, even=False)
+    search = searched(prepared, block, seen, settings, rng, alone=True)
+    return seen.stages, components_of(search, settings)

@@ -152,7 +152,7 @@ def place_levels(
 ) -> tuple[Block, Plan, Reference]:
     """The path, and betas with the kernel's settings there: given ones, or what a pilot finds."""
     report, ladder = report_beta(progress), settings.ladder()
-    pilot, reference = look(prepared, block, settings, rng, report, even=False)
+    pilot, reference = look(prepared, block, settings, rng, report)
     reference = without_gaps(reference)
     moved = reference.start(block)
     if ladder is not None and (plan := fixed_plan(moved, ladder)) is not None:

@@ -1,0 +1,202 @@
+"""A blend of densities: rows are drawn from all of its parts, and weighted by all of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pymc_logz.models.preparation import Prepared
+from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.paths.funnels import Funnel
+from pymc_logz.runners.anneal import Annealed, merge
+from pymc_logz.runners.block import Block
+from pymc_logz.weights import weight_ess
+
+PORTION = 1024
+"""Rows that are drawn and evaluated at a time."""
+
+
+class Evaluated(NamedTuple):
+    """Rows whose densities are known."""
+
+    position: np.ndarray
+    """Shape (n, d)."""
+    log_prior: np.ndarray
+    """Of the normalised prior, shape (n,)."""
+    log_target: np.ndarray
+    """Shape (n,); -inf in place of NaN."""
+    score: np.ndarray
+    """Gradient of the log target, shape (n, d); zeros without gradients."""
+    n_nan: int = 0
+    """How many log targets were NaN."""
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """The posterior of a model, without its constant."""
+
+    prepared: Prepared
+    block: Block
+    """On the path from the prior, where the model is evaluated and evaluations are counted."""
+    log_prior_mass: float
+    """Log of the integral of the prior: below 0 where a transform cuts part of it off."""
+
+    def __call__(self, rows: np.ndarray) -> Evaluated:
+        """Rows (n, d) with their densities."""
+        found = self.block.looked_at(rows)[0].evaluation
+        log_prior = np.asarray(found.log_reference) - self.log_prior_mass
+        with np.errstate(invalid="ignore"):
+            log_target = log_prior + found.log_ratio
+            score = np.asarray(found.grad_log_reference + found.grad_log_ratio)
+        is_nan = np.isnan(log_target)
+        return Evaluated(
+            rows, log_prior, np.where(is_nan, -np.inf, log_target), score, int(is_nan.sum())
+        )
+
+
+class Part(Protocol):
+    """A normalised density of rows of a model: plain data, drawn from and evaluated anywhere."""
+
+    def draw(self, target: Target, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Rows (n, d)."""
+        ...
+
+    def log_density_of(
+        self, target: Target, rows: np.ndarray, log_prior: np.ndarray
+    ) -> np.ndarray:
+        """Log density of rows (n, d) whose log prior (n,) is known, shape (n,)."""
+        ...
+
+    def in_words(self) -> str:
+        """What it is, for a reason."""
+        ...
+
+
+@dataclass(frozen=True)
+class Prior:
+    """The model's own prior."""
+
+    def draw(self, target: Target, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Rows (n, d)."""
+        return target.prepared.prior(rng, n)
+
+    def log_density_of(
+        self, target: Target, rows: np.ndarray, log_prior: np.ndarray
+    ) -> np.ndarray:
+        """Log density of rows (n, d), shape (n,)."""
+        return log_prior
+
+    def in_words(self) -> str:
+        """What it is, for a reason."""
+        return "the prior"
+
+
+@dataclass(frozen=True)
+class Component:
+    """A Student-t in the coordinates of a funnel, or in the model's own."""
+
+    density: Elliptical
+    funnel: Funnel | None = None
+    what: str = "Student-t components"
+
+    def draw(self, target: Target, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Rows (n, d)."""
+        rows = self.density(rng, n)
+        return rows if self.funnel is None else self.funnel.restored(rows)
+
+    def log_density_of(
+        self, target: Target, rows: np.ndarray, log_prior: np.ndarray
+    ) -> np.ndarray:
+        """Log density of rows (n, d), shape (n,)."""
+        if self.funnel is None:
+            return self.density.log_density_of(rows)
+        moving = self.funnel.evened(rows)
+        return self.density.log_density_of(moving) - self.funnel.log_volume(moving)
+
+    def in_words(self) -> str:
+        """What it is, for a reason."""
+        return self.what
+
+
+@dataclass(frozen=True)
+class Blend:
+    """Parts in shares that sum to one."""
+
+    parts: tuple[Part, ...]
+    shares: np.ndarray
+    """Shape (K,)."""
+    tries: int = 1
+    """Rows that each one is chosen from, in proportion to their weights."""
+
+    def densities(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
+        """Log density of rows (n, d) by each part, shape (K, n)."""
+        return densities(self.parts, target, rows, log_prior)
+
+    def draw(self, target: Target, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Rows (n, d) in the shares of the parts, to within one row, in random order."""
+        level = (rng.permutation(n) + rng.random(n)) / max(n, 1)
+        origin = np.searchsorted(np.cumsum(self.shares[:-1]), level, side="right")
+        counts = np.bincount(origin, minlength=len(self.parts))
+        pairs = zip(self.parts, counts, strict=True)
+        rows = np.concatenate([part.draw(target, rng, int(k)) for part, k in pairs if k])
+        return rows[rng.permutation(n)]
+
+    def weighted(self, target: Target, rng: np.random.Generator, n: int) -> Annealed:
+        """Rows as they are at the end of a path of one temperature, with their weights.
+
+        Each is one of ``tries`` rows, drawn by their weights, and has their mean weight: which
+        leaves means over weighted rows as they are, for any function of a row, 1 among them.
+        """
+        size = max(1, PORTION // self.tries)
+        sizes = [min(size, n - first) for first in range(0, n, size)]
+        return reduce(merge, (self._portion(target, rng, k) for k in sizes))
+
+    def _portion(self, target: Target, rng: np.random.Generator, n: int) -> Annealed:
+        seen = target(self.draw(target, rng, n * self.tries))
+        log_q = log_blend(self.densities(target, seen.position, seen.log_prior), self.shares)
+        each = (seen.log_target - log_q).reshape(n, self.tries)
+        noise = rng.gumbel(size=each.shape)
+        chosen = np.arange(n) * self.tries + np.argmax(each + noise, axis=1)
+        log_weight = logsumexp(each, axis=1) - np.log(self.tries)
+        return Annealed(
+            position=seen.position[chosen],
+            log_reference=log_q[chosen],
+            log_ratio=each.ravel()[chosen],
+            log_weight=log_weight,
+            acceptance_rate=np.ones(n),
+            n_nan=seen.n_nan,
+            stage_acceptance_rate=np.full(2, np.nan),
+            stage_mean_log_ratio=np.array([each.mean(), np.nan]),
+            stage_weight_ess=np.array([n, weight_ess(log_weight)]),
+            score=seen.score[chosen],
+        )
+
+    def in_words(self) -> str:
+        """What it is, for a reason."""
+        shares: dict[str, float] = {}
+        for part, share in zip(self.parts, self.shares, strict=True):
+            shares[part.in_words()] = shares.get(part.in_words(), 0.0) + float(share)
+        ordered = sorted(shares.items(), key=lambda one: -one[1])
+        return ", ".join(f"{share:.0%} {what}" for what, share in ordered)
+
+
+def densities(
+    parts: Sequence[Part], target: Target, rows: np.ndarray, log_prior: np.ndarray
+) -> np.ndarray:
+    """Log density of rows (n, d) by each part, shape (K, n); -inf in place of NaN."""
+    found = np.array([part.log_density_of(target, rows, log_prior) for part in parts])
+    return np.where(np.isnan(found), -np.inf, found)
+
+
+def log_blend(log_parts: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Log density (n,) of a blend of parts whose log densities (K, n) are known."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(logsumexp(log_parts + np.log(shares)[:, None], axis=0))
+
+
+def with_tries(blend: Blend, tries: int) -> Blend:
+    """The same blend, each row chosen from so many."""
+    return replace(blend, tries=tries)

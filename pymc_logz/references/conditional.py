@@ -1,0 +1,231 @@
+"""Rows that need no path: the few entries that are not normal first, then the others given those.
+
+Where entries of a row are normal in the prior given the others, they are nearly so in the
+posterior, whose conditional mode and curvature are found for each row by Newton's method. That also
+gives the density of the others alone, by Laplace's method, wherever it is asked for: at spreads
+that go to zero too, where rows that move hardly get. So the others are explored in their own few
+dimensions.
+"""
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+from pymc_logz.models.normal_parts import normal_columns
+from pymc_logz.models.preparation import Prepared
+from pymc_logz.paths.clusters import Clusters, fitted_clusters
+from pymc_logz.paths.fitting import fitted_to_few
+from pymc_logz.pilot.conditional_modes import Conditionals
+from pymc_logz.pilot.reference import widened
+from pymc_logz.references.blend import Target
+from pymc_logz.weights import resampled, weight_ess
+
+MAX_INNER, MAX_OUTER = 64, 16
+"""Normal entries, and others, at most: each row takes more gradients than there are of the first,
+and weights of too many others tell nothing."""
+INNER_INFLATION, INNER_DF = 1.02, 20.0
+"""Factor in a conditional covariance, and degrees of freedom, two for each entry if that is more:
+tails that bound the weights, and cost nothing where all directions together are nearly normal."""
+N_ROUNDS, MODES_PER_ROUND, N_PLACES = 3, 2**14, (64, 512)
+"""Rounds in which the others are explored, conditional modes times their dimensions in each, and
+fewest and most of them."""
+WIDE = (1.0, 2.0)
+"""Factors in the widths of components of the others, lest their tails be too light."""
+WIDE_SHARE = 0.15
+PER_ENTRY = 10
+"""Effective settings of the others for each of them that a fit takes."""
+ROUNDING = 1e-13
+"""Least curvature, in units of the largest, that rounding leaves."""
+def _are_positive(matrices: np.ndarray) -> np.ndarray:
+    """Which of some matrices (n, k, k) have a Cholesky factor in floating-point numbers."""
+    whole = np.isfinite(matrices).all(axis=(1, 2))
+    try:
+        np.linalg.cholesky(matrices[whole])
+    except np.linalg.LinAlgError:
+        values = np.linalg.eigvalsh(matrices[whole])
+        whole[whole] = values[:, 0] > ROUNDING * values[:, -1]
+    return np.asarray(whole)
+
+
+@dataclass(frozen=True)
+class ConditionalNormal:
+    """A density of rows: Student-t components of the others, nearly normal entries given them."""
+
+    inner: np.ndarray
+    """Columns of the normal entries."""
+    outer: np.ndarray
+    """Columns of the others."""
+    fit: Clusters | None
+    """Of the others; None where there are none."""
+    start: np.ndarray
+    """Where the search for a conditional mode begins, shape (n,)."""
+    scale: np.ndarray
+    """Rough standard deviations of the normal entries, shape (n,)."""
+
+    def draw(self, target: Target, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Rows (n, d)."""
+        outer = np.empty((n, 0)) if self.fit is None else drawn(self.fit, rng, n)
+        mode, factor = self._conditional(target, outer)
+        noise = rng.standard_normal(mode.shape)
+        noise *= np.sqrt(self._df / rng.chisquare(self._df, size=(n, 1)))
+        inner = mode + np.linalg.solve(factor.transpose(0, 2, 1), noise[..., None])[..., 0]
+        return self._parts(target).rows(outer, inner)
+
+    def log_density_of(
+        self, target: Target, rows: np.ndarray, log_prior: np.ndarray
+    ) -> np.ndarray:
+        """Log density of rows (n, d), shape (n,)."""
+        outer = rows[:, self.outer]
+        mode, factor = self._conditional(target, outer)
+        apart = (rows[:, self.inner] - mode)[:, None]
+        return self._of_outer(outer) + self._of_inner((apart @ factor)[:, 0], factor)
+
+    def in_words(self) -> str:
+        """What it is, for a reason."""
+        n_inner, n_outer = self.inner.size, self.outer.size
+        return f"{n_inner} of {n_inner + n_outer} entries drawn as normal given the others"
+
+    @property
+    def _df(self) -> float:
+        return max(INNER_DF, 2.0 * len(self.start))
+
+    def _parts(self, target: Target) -> Conditionals:
+        return Conditionals(target.block, self.inner, self.outer)
+
+    def _of_outer(self, outer: np.ndarray) -> np.ndarray:
+        return np.zeros(len(outer)) if self.fit is None else log_density_by(self.fit, outer)
+
+    def _of_inner(self, noise: np.ndarray, factor: np.ndarray) -> np.ndarray:
+        """Log density of entries that are noise (n, k) from their modes, in units of a factor."""
+        k, df = noise.shape[1], self._df
+        constant = gammaln(0.5 * (df + k)) - gammaln(0.5 * df) - 0.5 * k * np.log(df * np.pi)
+        log_root = np.log(np.einsum("kii->ki", factor)).sum(axis=1)
+        return constant + log_root - 0.5 * (df + k) * np.log1p((noise**2).sum(axis=1) / df)
+
+    def _conditional(self, target: Target, outer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Modes of the normal entries, and Cholesky factors of their precisions, shape (n, k, k).
+
+        They depend on the other entries alone, each row for itself.
+        """
+        start = np.tile(self.start, (len(outer), 1))
+        found = self._parts(target).modes(outer, start, self.scale)
+        # any density will do that the others determine
+        lost = ~np.isfinite(found.log_marginal) | ~_are_positive(found.precision)
+        mode = np.where(lost[:, None], self.start, found.inner)
+        precision = np.where(lost[:, None, None], np.diag(self.scale**-2.0), found.precision)
+        return mode, np.linalg.cholesky(precision / INNER_INFLATION)
+
+
+def has_conditional_normals(prepared: Prepared) -> bool:
+    """Whether a model has normal entries, and of these and of others no more than are drawn."""
+    n_inner = normal_columns(prepared.flat).size
+    return 0 < n_inner <= MAX_INNER and prepared.n_dims - n_inner <= MAX_OUTER
+
+
+def conditional_normal(
+    target: Target, rows: np.ndarray, rng: np.random.Generator
+) -> ConditionalNormal | None:
+    """Conditional normals of a model, the other entries explored from rows (n, d) that are known.
+
+    None where the model has no normal entries, too many, or the others are not found.
+
+    References
+    ----------
+    Rue, Martino & Chopin (2009), doi 10.1111/j.1467-9868.2008.00700.x, sections 3.1 and 3.2, for
+    the density of the others; Cornuet, Marin, Mira & Robert (2012), arXiv 0907.1254, for weights of
+    all rounds together.
+    """
+    prepared, block = target.prepared, target.block
+    parts = Conditionals.of_normal_entries(prepared.flat, block)
+    if parts is None or not has_conditional_normals(prepared):
+        return None
+    outer, inner = rows[:, parts.outer], rows[:, parts.inner]
+    start, scale = np.median(inner, axis=0), np.maximum(inner.std(axis=0), 1e-300)
+    if not parts.outer.size:
+        return ConditionalNormal(parts.inner, parts.outer, None, start, scale)
+    prior = prepared.prior(rng, block.n_rows)
+    places, log_weight = _explored(parts, outer, inner, prior[:, parts.outer], rng)
+    ess = float(weight_ess(log_weight))
+    if not ess > PER_ENTRY * parts.outer.size:
+        return None
+    chosen = places[resampled(log_weight, rng, len(places))]
+    fit = _with_tails(fitted_clusters(chosen, ess, rng))
+    return ConditionalNormal(parts.inner, parts.outer, fit, start, scale)
+
+
+def _explored(
+    parts: Conditionals,
+    outer: np.ndarray,
+    inner: np.ndarray,
+    prior: np.ndarray,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Settings of the other entries (k, m), and log weights that make them draws of the posterior.
+
+    Parameters
+    ----------
+    parts
+        Has their density by Laplace's method.
+    outer, inner
+        Entries of rows that are known, shapes (n, m) and (n, d - m).
+    prior
+        Draws of the prior, shape (k, m).
+    rng
+        Generator of the settings.
+    """
+    scale = np.maximum(inner.std(axis=0), 1e-300)
+    n_places = int(np.clip(MODES_PER_ROUND // inner.shape[1], *N_PLACES))
+    near, known = outer, inner
+    first = fitted_clusters(outer, len(outer), rng)
+    wide = fitted_to_few(prior[np.all(np.isfinite(prior), axis=1)], 5.0)
+    fits = [
+        Clusters(
+            (*(one.wider(4.0) for one in first.components), wide),
+            np.append(0.7 * first.shares, 0.3),
+            np.nan,
+        )
+    ]
+    places, log_marginal = np.empty((0, outer.shape[1])), np.empty(0)
+    for _ in range(N_ROUNDS):
+        new = drawn(fits[-1], rng, n_places)
+        spread = np.maximum(near.std(axis=0), 1e-300)
+        nearest = [int(np.argmin((((near - one) / spread) ** 2).sum(axis=1))) for one in new]
+        found = parts.modes(new, known[nearest], scale)
+        places = np.concatenate([places, new])
+        log_marginal = np.concatenate([log_marginal, found.log_marginal])
+        log_q = logsumexp([log_density_by(fit, places) for fit in fits], axis=0) - np.log(len(fits))
+        log_weight = log_marginal - log_q
+        alive = np.isfinite(found.log_marginal)
+        if not np.any(np.isfinite(log_weight)):
+            break
+        near = np.concatenate([near, new[alive]])
+        known = np.concatenate([known, found.inner[alive]])
+        chosen = places[resampled(log_weight, rng, len(places))]
+        ess = max(float(weight_ess(log_weight)), 2.0)
+        fits.append(_with_tails(fitted_clusters(chosen, ess, rng)))
+    return places, log_weight
+
+
+def _with_tails(fit: Clusters) -> Clusters:
+    """Each component twice, once wider."""
+    both = list(product(widened(fit).components, WIDE))
+    shares = np.outer(fit.shares, [1 - WIDE_SHARE, WIDE_SHARE]).ravel()
+    return Clusters(tuple(one.wider(w**2) for one, w in both), shares, fit.log_likelihood)
+
+
+def drawn(fit: Clusters, rng: np.random.Generator, n: int) -> np.ndarray:
+    """Rows (n, m) of components."""
+    origin = rng.choice(len(fit.shares), size=n, p=fit.shares / fit.shares.sum())
+    rows = np.empty((n, len(fit.components[0].centre)))
+    for k, component in enumerate(fit.components):
+        rows[origin == k] = component(rng, int((origin == k).sum()))
+    return rows
+
+
+def log_density_by(fit: Clusters, rows: np.ndarray) -> np.ndarray:
+    """Log density of rows (n, m) by components, shape (n,)."""
+    pairs = zip(fit.components, fit.shares, strict=True)
+    parts = [one.log_density_of(rows) + np.log(share) for one, share in pairs]
+    return np.asarray(logsumexp(parts, axis=0))

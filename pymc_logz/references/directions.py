@@ -1,0 +1,145 @@
+"""Independent directions of a posterior, each with the tails that it has.
+
+A density that is a product over some directions, not known and not at right angles as a rule, has
+second derivatives that all of them are diagonal in. So two of these matrices, taken at different
+points, tell the directions, and the density along each tells its width and its tails: which no
+ellipsoid has that must have the heaviest of them everywhere.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+from pymc_logz.pilot.modes import MAX_DIMS, most_likely_mode, second_derivatives
+from pymc_logz.pilot.scales import population_scale
+from pymc_logz.references.blend import Target
+
+N_POINTS = 8
+"""Rows whose second derivatives are added up, in shares that leave no two directions alike."""
+STEPS = np.sinh(np.linspace(-10.6, 10.6, 241))
+"""Distances along a direction, in units of its width at the mode: up to 20,000."""
+DEGREES = np.array([1.0, 1.3, 1.6, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 30.0])
+WIDTHS = np.geomspace(0.4, 2.5, 15)
+"""Degrees of freedom, and widths in units of half of the central 68%, to choose from."""
+
+
+@dataclass(frozen=True)
+class IndependentDirections:
+    """A product of Student-t densities of ``directions @ row``, normalised."""
+
+    directions: np.ndarray
+    """Shape (d, d), one per row."""
+    location: np.ndarray
+    """Shape (d,)."""
+    scale: np.ndarray
+    """Shape (d,)."""
+    df: np.ndarray
+    """Degrees of freedom, shape (d,)."""
+
+    def draw(self, target: Target, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Rows (n, d)."""
+        drawn = rng.standard_t(self.df, size=(n, len(self.df)))
+        return np.linalg.solve(self.directions, (self.location + self.scale * drawn).T).T
+
+    def log_density_of(
+        self, target: Target, rows: np.ndarray, log_prior: np.ndarray
+    ) -> np.ndarray:
+        """Log density of rows (n, d), shape (n,)."""
+        standard = (rows @ self.directions.T - self.location) / self.scale
+        parts = log_student_t(standard, self.df) - np.log(self.scale)
+        return np.asarray(parts.sum(axis=1) + np.linalg.slogdet(self.directions)[1])
+
+    def in_words(self) -> str:
+        """What it is, for a reason."""
+        return (
+            f"{len(self.df)} independent directions with "
+            f"{self.df.min():.2g} to {self.df.max():.2g} degrees of freedom"
+        )
+
+
+def log_student_t(standard: np.ndarray, df: np.ndarray | float) -> np.ndarray:
+    """Log density of a Student-t distribution of scale 1, by element."""
+    half = 0.5 * (np.asarray(df) + 1)
+    constant = gammaln(half) - gammaln(half - 0.5) - 0.5 * np.log(np.asarray(df) * np.pi)
+    return np.asarray(constant - half * np.log1p(standard**2 / df))
+
+
+def independent_directions(
+    target: Target, rows: np.ndarray, rng: np.random.Generator
+) -> IndependentDirections | None:
+    """Directions in which a target is independent, if it is, and its tails along each.
+
+    Parameters
+    ----------
+    target
+        The posterior.
+    rows
+        Of the posterior, as far as it is known, shape (n, d).
+    rng
+        Chooses among them.
+
+    Returns
+    -------
+    IndependentDirections or None
+        None where second derivatives are not finite, or densities along a line have no width.
+    """
+    block, d = target.block, rows.shape[1]
+    if not block.kernel.needs_gradient or block.path.sites or not 1 < d <= MAX_DIMS:
+        return None
+    scale = population_scale(rows, np.full(len(rows), 1 / len(rows)), np.ones(d))
+    chosen = rows[rng.permutation(len(rows))[:N_POINTS]]
+    mode = most_likely_mode(block, chosen, scale)
+    if mode is None:
+        return None
+    _, _, second = second_derivatives(block, chosen, scale)
+    try:
+        factor = np.linalg.cholesky(mode.precision)
+    except np.linalg.LinAlgError:
+        return None
+    inverse = np.linalg.inv(factor)
+    parts = inverse @ second @ inverse.T
+    size = np.sqrt((parts**2).sum(axis=(1, 2)))
+    if not np.all(np.isfinite(size)) or not np.all(size > 0):
+        return None
+    shares = rng.standard_normal(len(parts)) / size
+    _, axes = np.linalg.eigh(np.tensordot(shares, parts, 1))
+    directions = (factor @ axes).T
+    lines = mode.row + STEPS[:, None, None] * np.linalg.inv(directions).T
+    height = block.log_target(lines.reshape(-1, d)).reshape(STEPS.size, d).T
+    return _fitted(directions, directions @ mode.row, height)
+
+
+def _fitted(
+    directions: np.ndarray, middle: np.ndarray, height: np.ndarray
+) -> IndependentDirections | None:
+    """Student-t densities with the least second moments of weights along each direction.
+
+    Parameters
+    ----------
+    directions
+        Shape (d, d).
+    middle
+        Coordinates where the lines cross, shape (d,).
+    height
+        Log target at `STEPS` along each, shape (d, steps).
+    """
+    log_share = height + np.log(np.gradient(STEPS))
+    share = np.exp(log_share - log_share.max(axis=1, keepdims=True))
+    share /= share.sum(axis=1, keepdims=True)
+    below = np.cumsum(share, axis=1) - 0.5 * share
+    low, centre, high = (
+        np.array([np.interp(level, row, STEPS) for row in below]) for level in (0.1587, 0.5, 0.8413)
+    )
+    width = 0.5 * (high - low)
+    if not np.all(np.isfinite(width)) or not np.all(width > 0):
+        return None
+    df, factor = (part.ravel() for part in np.meshgrid(DEGREES, WIDTHS, indexing="ij"))
+    scales = width[:, None] * factor
+    standard = (STEPS - centre[:, None])[:, None] / scales[..., None]
+    log_q = log_student_t(standard, df[:, None]) - np.log(scales)[..., None]
+    log_q += np.log(np.gradient(STEPS))
+    second_moment = np.exp(2 * np.log(np.maximum(share, 1e-300))[:, None] - log_q).sum(axis=2)
+    best = np.argmin(second_moment, axis=1)
+    each = np.arange(len(centre))
+    return IndependentDirections(directions, middle + centre, scales[each, best], df[best])

@@ -1,0 +1,250 @@
+"""The memory of a search: parts, rows drawn from them, and rows that came from elsewhere.
+
+Every row that was drawn is weighted by all parts together, whichever it came from (deterministic
+mixture), so no part has to be judged before it is used: with K of them a bad one costs its share.
+Rows that walked from the prior to the posterior are witnesses: nothing is estimated from them, but
+where they have a large weight the parts have too little density.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pymc_logz.paths.clusters import fitted_clusters
+from pymc_logz.paths.fitting import fitted_to_few
+from pymc_logz.paths.funnels import Funnel
+from pymc_logz.references.blend import (
+    Blend,
+    Component,
+    Evaluated,
+    Part,
+    Prior,
+    Target,
+    densities,
+    log_blend,
+)
+from pymc_logz.weights import log_mean, relative, resampled, weight_ess
+
+HEAVY = 3.0
+"""Weight of a row, where the mean is one, from which on parts have too little density there."""
+FLOOR = 0.1
+"""Share of the rows that is dealt out over all parts evenly, whatever their weights say: the
+variance is a ninth larger at most, and no part is lost because few rows of it were seen."""
+N_STEPS = 60
+"""Steps of the iteration for the best shares, which is monotone."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a user may want to decide, in place of thresholds."""
+
+    tolerance: float = 0.02
+    """Share of Z, about as many nats, that may be missing."""
+    alpha: float = 1e-3
+    """Probability that a right number is accused."""
+
+
+class Search:
+    """What is known of a posterior, and what its rows are to be drawn from.
+
+    Parameters
+    ----------
+    target
+        The posterior.
+    """
+
+    def __init__(self, target: Target, policy: Policy | None = None) -> None:
+        self.target, self.policy = target, policy or Policy()
+        self.parts: list[Part] = []
+        d = target.prepared.n_dims
+        self.pool, self.witnesses = _nothing(d), _nothing(d)
+        self._of_pool, self._of_witnesses = np.empty((0, 0)), np.empty((0, 0))
+        self._drawn = np.empty(0)
+
+    def add_parts(self, parts: Sequence[Part]) -> None:
+        """More densities to draw from."""
+        if not parts:
+            return
+        self.parts += parts
+        self._of_pool = _more_parts(self._of_pool, parts, self.target, self.pool)
+        self._of_witnesses = _more_parts(self._of_witnesses, parts, self.target, self.witnesses)
+        self._drawn = np.append(self._drawn, np.zeros(len(parts)))
+
+    def add_witnesses(self, rows: Evaluated) -> None:
+        """Rows of the posterior, as far as it is known, which came from elsewhere."""
+        kept = np.isfinite(rows.log_target)
+        rows = Evaluated(*(part[kept] for part in rows[:4]))
+        self.witnesses = _joined(self.witnesses, rows)
+        found = densities(self.parts, self.target, rows.position, rows.log_prior)
+        self._of_witnesses = np.concatenate([self._of_witnesses, found], axis=1)
+
+    def draw(self, rng: np.random.Generator, n: int) -> None:
+        """About n more rows: parts that are new have as many as each other, others their share."""
+        counts = np.round(n * self.shares()).astype(int)
+        for part, count in zip(self.parts, counts, strict=True):
+            if count:
+                self._add(part.draw(self.target, rng, int(count)))
+        self._drawn = self._drawn + counts
+
+    def _add(self, rows: np.ndarray) -> None:
+        seen = self.target(rows)
+        self.pool = _joined(self.pool, seen)
+        found = densities(self.parts, self.target, rows, seen.log_prior)
+        self._of_pool = np.concatenate([self._of_pool, found], axis=1)
+
+    @property
+    def log_weight(self) -> np.ndarray:
+        """Of the rows that were drawn, shape (N,)."""
+        return self.pool.log_target - log_blend(self._of_pool, self._drawn / self._drawn.sum())
+
+    @property
+    def log_z(self) -> float:
+        """By all rows that were drawn."""
+        return log_mean(self.log_weight)
+
+    def shares(self, which: np.ndarray | None = None) -> np.ndarray:
+        """Shares of parts by which the second moment of the weights is least, with a floor.
+
+        Parts of which no row was drawn yet have even shares. ``which`` are the parts to be used.
+
+        References
+        ----------
+        He & Owen (2014), Optimal mixture weights in multiple importance sampling, arXiv 1411.3954.
+        """
+        k = len(self.parts)
+        used = np.ones(k, dtype=bool) if which is None else which
+        even = used / used.sum()
+        if not np.all(self._drawn[used]):
+            return even
+        chance, log_target, log_parts = self._points()
+        shares = even
+        for _ in range(N_STEPS):
+            log_q = log_blend(log_parts, shares)
+            with np.errstate(invalid="ignore", over="ignore"):
+                cost = chance * np.exp(np.minimum(log_target - log_q, _LARGE))
+                slope = np.exp(np.minimum(log_parts - log_q, _LARGE)) @ cost
+            shares = shares * np.sqrt(np.nan_to_num(slope))
+            if not shares.sum() > 0:
+                return even
+            shares = shares / shares.sum()
+        return FLOOR * even + (1 - FLOOR) * shares
+
+    def _points(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Points that stand for the posterior: their chance, log density over Z, and parts.
+
+        Rows that were drawn, by their weights, and witnesses, by their number, half and half.
+        """
+        log_weight = self.log_weight
+        weight = relative(log_weight)
+        groups = [(weight / max(weight.sum(), 1e-300), self.pool.log_target, self._of_pool)]
+        if n := len(self.witnesses.position):
+            even = np.full(n, 1 / n)
+            groups.append((even, self.witnesses.log_target, self._of_witnesses))
+        chance = np.concatenate([one[0] / len(groups) for one in groups])
+        log_target = np.concatenate([one[1] for one in groups]) - log_mean(log_weight)
+        log_parts = np.concatenate([one[2] for one in groups], axis=1)
+        kept = chance > 0
+        return chance[kept], log_target[kept], log_parts[:, kept]
+
+    def effective_share(self, shares: np.ndarray) -> float:
+        """Weight ESS of rows of these parts, for each: as drawn rows and as witnesses tell it.
+
+        The smaller of the two. Of witnesses the most surprising ones, as many as may be missing,
+        count no more than the next.
+        """
+        log_weight = self.log_weight
+        if not np.isfinite(log_weight.max(initial=-np.inf)):
+            return 0.0
+        log_z = log_mean(log_weight)
+        log_q = log_blend(self._of_pool, shares)
+        with np.errstate(invalid="ignore"):
+            both = log_weight + self.pool.log_target - log_z - log_q
+        own = log_mean(np.where(np.isnan(both), -np.inf, both)) - log_z
+        heavy = self.log_weight_of_witnesses(shares)
+        if heavy.size:
+            heavy = np.minimum(heavy, np.quantile(heavy, 1 - self.policy.tolerance))
+            own = max(own, log_mean(heavy))
+        return float(np.exp(min(-own, 0.0)))
+
+    def log_weight_of_witnesses(self, shares: np.ndarray) -> np.ndarray:
+        """Log weights that witnesses would have as draws of parts in these shares, shape (M,)."""
+        log_q = log_blend(self._of_witnesses, shares)
+        return self.witnesses.log_target - self.log_z - log_q
+
+    def log_weight_at(self, rows: Evaluated, shares: np.ndarray) -> np.ndarray:
+        """The same of any rows, shape (n,)."""
+        found = densities(self.parts, self.target, rows.position, rows.log_prior)
+        with np.errstate(invalid="ignore"):
+            return rows.log_target - self.log_z - log_blend(found, shares)
+
+    def unexplained(self, shares: np.ndarray) -> np.ndarray:
+        """Witnesses (m, d) that hardly a part but the prior brings rows to; none if they are few.
+
+        Few are those of which as many may be missing.
+        """
+        log_weight = self.log_weight_of_witnesses(shares)
+        of_prior = np.array([isinstance(part, Prior) for part in self.parts])
+        log_prior = log_blend(self._of_witnesses[of_prior], shares[of_prior])
+        log_q = log_blend(self._of_witnesses, shares)
+        left = (log_weight > np.log(HEAVY)) & (log_prior - log_q > np.log(0.5))
+        few = left.mean() <= self.policy.tolerance if left.size else True
+        return self.witnesses.position[left & (not few)]
+
+    def refitted(self, funnel: Funnel | None, rng: np.random.Generator) -> list[Component]:
+        """Components fitted to all rows that were drawn, by their weights; none if few have any.
+
+        References
+        ----------
+        Cornuet, Marin, Mira & Robert (2012), Adaptive multiple importance sampling, arXiv
+        0907.1254.
+        """
+        log_weight, d = self.log_weight, self.pool.position.shape[1]
+        ess = float(weight_ess(log_weight))
+        if not ess > 2 * d:
+            return []
+        n = len(log_weight)
+        rows = self.pool.position[resampled(log_weight, rng, n)]
+        return fitted_components(rows, ess, funnel, rng)
+
+    def blend(self, shares: np.ndarray, n_tries: int = 1) -> Blend:
+        """The parts in these shares."""
+        kept = shares > 0
+        parts = tuple(part for part, keep in zip(self.parts, kept, strict=True) if keep)
+        return Blend(parts, shares[kept] / shares.sum(), n_tries)
+
+
+def fitted_components(
+    rows: np.ndarray, n_effective: float, funnel: Funnel | None, rng: np.random.Generator
+) -> list[Component]:
+    """Student-t components fitted to rows of a model (n, d), somewhat wider than they are."""
+    moving = rows if funnel is None else funnel.evened(rows)
+    if len(rows) <= rows.shape[1]:
+        return [Component(fitted_to_few(moving, 5.0), funnel)]
+    fit = fitted_clusters(moving, n_effective, rng)
+    return [Component(one.wider(WIDER), funnel) for one in fit.components]
+
+
+WIDER = 1.2
+"""Factor in a component's covariance: too narrow costs more than too wide."""
+_LARGE = 600.0
+
+
+def _nothing(d: int) -> Evaluated:
+    return Evaluated(np.empty((0, d)), np.empty(0), np.empty(0), np.empty((0, d)))
+
+
+def _joined(one: Evaluated, other: Evaluated) -> Evaluated:
+    columns = zip(one[:4], other[:4], strict=True)
+    return Evaluated(*map(np.concatenate, columns), one.n_nan + other.n_nan)
+
+
+def _more_parts(
+    known: np.ndarray, parts: Sequence[Part], target: Target, rows: Evaluated
+) -> np.ndarray:
+    """Log densities of rows by more parts, below those that are known (K, n)."""
+    n = len(rows.position)
+    if not n:
+        return np.empty((len(known) + len(parts), 0))
+    return np.concatenate([known, densities(parts, target, rows.position, rows.log_prior)])
