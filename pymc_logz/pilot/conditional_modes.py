@@ -156,6 +156,20 @@ class Conditionals:
             length = np.where(better, np.minimum(2 * length, 1.0), length / 4)
         return rows, value
 
+    def curvature(self, rows: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Minus the second derivatives by the inner entries, made positive, shape (K, n, n).
+
+        Parameters
+        ----------
+        rows
+            Shape (K, d).
+        scale
+            Rough standard deviations of the inner entries, shape (n,).
+        """
+        outer, inner = rows[:, self.outer], rows[:, self.inner]
+        _, slope = self._inner_at(outer, inner)
+        return self._curvature(outer, inner, slope, np.tile(scale, (len(rows), 1)))
+
     def _inner_at(self, outer: np.ndarray, inner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log target, and gradients by the inner entries, shape (K, n)."""
         value, slope = self.at(self.rows(outer, inner))

@@ -10,16 +10,16 @@ Where the weights are even enough the run is fresh rows of the blend; else it is
 components that explain the most.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from scipy.stats import t as student_t
 
-from pymc_logz.errors import says_if_interrupted
+from pymc_logz.errors import PilotError, says_if_interrupted
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.kernels.compose import for_variables
 from pymc_logz.models.flat import FlatModel, model_path, open_path, unconstrain
@@ -60,7 +60,7 @@ from pymc_logz.references.blend import Component, Part, Prior, Target
 from pymc_logz.references.conditional import conditional_normal, has_conditional_normals
 from pymc_logz.references.directions import independent_directions
 from pymc_logz.references.lacking_modes import lacking_modes
-from pymc_logz.references.search import Search, fitted_components
+from pymc_logz.references.search import Policy, Search, fitted_components
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.trees.posterior import posterior_of
@@ -70,10 +70,12 @@ N_LOOK = 1024
 """Rows of the prior that are carried to the posterior."""
 N_TRIED = 512
 """Rows of a blend in each round."""
-N_ROUNDS = 6
+N_ROUNDS = 8
 """Rounds in which a blend is widened, at most."""
 EVEN = 0.5
 """Effective share of the rows from which on weights are even: nothing more is proposed."""
+UNEVEN = 0.1
+"""The same up to which more than one thing is proposed at a time."""
 LEAST = 0.01
 """The same of components, below which rows are annealed from the prior: their ends of a path would
 be further apart than the prior's as a rule."""
@@ -86,6 +88,8 @@ ROWS_PER_DIMENSION, TARGET_ROWS = 8, (512, 4096)
 LOOK_WORTH = 0.5
 """Share of a further look at a population, one block of moves later, that is new."""
 OF_MODE = "a Student-t with the curvature at the mode"
+FINE = 0.025
+"""Error of log Z, in nats, that is aimed at where that is cheap."""
 SLACK = 1.25
 """Factor by which rows that were looked at may flatter."""
 MANY_DIMENSIONS, FEW_DIMENSIONS = 16, 8
@@ -139,6 +143,32 @@ class Look:
         """Standard deviations of the rows in these coordinates, shape (d,)."""
         assert self.stages.rows is not None
         return self.stages.rows.position.std(axis=0)
+
+    def log_z(self) -> tuple[float, float]:
+        """Log Z by all islands together, and its error, in nats."""
+        island = self.stages.log_z
+        assert island is not None
+        weight = relative(island)
+        error = weight.std(ddof=1) / weight.mean() / np.sqrt(island.size) if island.size > 1 else 0
+        return log_mean(island), float(error)
+
+    def exceeds(self, log_z: float, error: float, alpha: float) -> bool:
+        """Whether the rows found more than another log Z, beyond chance.
+
+        They are resampled in islands, each of which has an unbiased Z of its own, however badly its
+        rows move; so their mean is above Z by chance only, which a t-test bounds. That it is below
+        says nothing.
+        """
+        own, own_error = self.log_z()
+        assert self.stages.log_z is not None
+        limit = student_t.ppf(1 - alpha, max(self.stages.log_z.size - 1, 1))
+        return bool(own - log_z > limit * np.hypot(own_error, error))
+
+    def dealt_out(self, shapes: Sequence[tuple[int, ...]], rng: np.random.Generator) -> "Look":
+        """The same with rows in all orders of entries that may be exchanged."""
+        assert self.stages.rows is not None
+        rows = dealt_out(self.walked, shapes, self.stages.rows, rng)
+        return replace(self, stages=replace(self.stages, rows=rows))
 
 
 @says_if_interrupted("the pilot was choosing temperatures and step sizes")
@@ -247,17 +277,22 @@ def look_around(
     leaves them there.
     """
     start = prepared.prior(rng, N_LOOK)
-    n_rows = n_target_rows(prepared.n_dims)
-    stages, funnel, walked = walk(block, settings, start, rng, report, n_rows), None, block
-    if even and stages.rows is not None:
-        funnel = fitted_funnel(stages.rows.position, look_at_prior(prepared, rng))
-    if funnel is not None:
-        walked = Reference("prior", "", funnel=funnel).start(block)
-        start = walked.path.sample_reference(rng, len(start))
-        stages = walk(walked, settings, start, rng, report, n_rows)
-    assert stages.rows is not None
-    rows = dealt_out(walked, prepared.flat.shapes, stages.rows, rng)
-    return Look(replace(stages, rows=rows), walked, funnel)
+    n_rows, shapes = n_target_rows(prepared.n_dims), prepared.flat.shapes
+    plain = Look(walk(block, settings, start, rng, report, n_rows), block, None)
+    found = plain.stages.rows
+    assert found is not None
+    funnel = fitted_funnel(found.position, look_at_prior(prepared, rng)) if even else None
+    if funnel is None:
+        return plain.dealt_out(shapes, rng)
+    walked = Reference("prior", "", funnel=funnel).start(block)
+    start = walked.path.sample_reference(rng, len(start))
+    try:
+        evened = Look(walk(walked, settings, start, rng, report, n_rows), walked, funnel)
+    except PilotError:
+        return plain.dealt_out(shapes, rng)
+    # a funnel that few rows show may not be one
+    lacks = plain.exceeds(*evened.log_z(), Policy.alpha)
+    return (plain if lacks else evened).dealt_out(shapes, rng)
 
 
 def searched(
@@ -284,11 +319,15 @@ def searched(
     search, rows = Search(target), look.stages.rows
     assert rows is not None
     known = rows.position if look.funnel is None else look.funnel.restored(rows.position)
+    proposers = iter(() if alone else proposed(search, rng))
     search.add_parts([Prior(), *first_components(search, look, known, settings, rng)])
+    # what is fitted to rows says nothing of the narrow end of a funnel, and seems even without it
     search.add_witnesses(target(known[rng.permutation(len(known))[:N_LOOK]]))
     search.draw(rng, N_TRIED)
     search.add_parts(lacking_modes(search, look.walked, look.funnel, look.scale, rng))
-    proposers = iter(() if alone else proposed(target, known, rng))
+    search.draw(rng, N_TRIED)
+    if is_centred_hierarchy(prepared.flat):
+        search.add_parts([*islice(proposers, 1)])
     widen(search, proposers, look.funnel, rng)
     return search
 
@@ -297,21 +336,23 @@ def widen(
     search: Search, proposers: Iterator[Part], funnel: Funnel | None, rng: np.random.Generator
 ) -> None:
     """Rounds of fresh rows, after each of which what they do not explain becomes a part."""
-    refitted_at = 0.0
+    refitted_at, fewest = 0.0, len(search.witnesses.position) + 1
     for _ in range(N_ROUNDS):
         search.draw(rng, N_TRIED)
         shares = search.shares()
         even = search.effective_share(shares)
-        left = search.unexplained(shares)
-        if len(left):
-            more: list[Part] = [*fitted_components(left, len(left), funnel, rng)]
-        elif even > EVEN:
+        left, more = search.unexplained(shares), list[Part]()
+        if 0 < len(left) < fewest:
+            fewest = len(left)
+            more += fitted_components(left, len(left), funnel, rng)
+        if even > EVEN and not more:
             return
-        elif (part := next(proposers, None)) is not None:
-            more = [part]
-        elif even > GAIN * refitted_at:
-            more, refitted_at = [*search.refitted(funnel, rng)], even
-        else:
+        if even > GAIN * refitted_at:
+            refitted_at = even
+            more += search.refitted(funnel, rng)
+        if even < UNEVEN or not more:
+            more += islice(proposers, 1)
+        if not more:
             return
         search.add_parts(more)
     search.draw(rng, N_TRIED)
@@ -341,16 +382,16 @@ def n_effective(stages: Stages) -> float:
     return len(stages.end) * (1 + LOOK_WORTH * (n_looks - 1))
 
 
-def proposed(
-    target: Target, known: np.ndarray, rng: np.random.Generator
-) -> Iterator[Part]:
-    """Further densities, from rows (n, d) of the posterior as far as it is known, when asked for."""
-    conditional = partial(conditional_normal, target, known, rng)
-    directions = partial(independent_directions, target, known, rng)
-    # what is fitted at a mode says nothing of the narrow end of a funnel
-    centred = is_centred_hierarchy(target.prepared.flat)
+def proposed(search: Search, rng: np.random.Generator) -> Iterator[Part]:
+    """Further densities, each made when it is asked for, of what is known by then."""
+    conditional = (conditional_normal, search.target)
+    directions = (independent_directions, search.target)
+    centred = is_centred_hierarchy(search.target.prepared.flat)
     ways = [conditional, directions] if centred else [directions, conditional]
-    return (part for way in ways if (part := way()) is not None)
+    for make, target in ways:
+        part = make(target, search.known(rng)[0], rng)
+        if part is not None:
+            yield part
 
 
 def plan_at_once(
@@ -363,13 +404,17 @@ def plan_at_once(
     shares = search.shares()
     blend = search.blend(shares)
     trial = importance_log_z(blend.weighted(target, rng, N_TRIED).log_weight, method="hais")
-    if trial.status != "ok" or exceeds(look, trial.log_z, trial.mcse, search.policy.alpha):
+    if trial.status != "ok" or look.exceeds(trial.log_z, trial.mcse, search.policy.alpha):
         return None
     even = min(search.effective_share(shares), trial.weight_ess / N_TRIED)
     n_rows = settings.draws * settings.chains
-    tries = max(1, int(np.ceil((1 / even - 1) / (n_rows * (aim / SLACK) ** 2))))
-    if tries > MOST_TRIES:
+    n_wanted = [
+        max(1, int(np.ceil((1 / even - 1) / (n_rows * (mcse / SLACK) ** 2))))
+        for mcse in (FINE, aim)
+    ]
+    if min(n_wanted) > MOST_TRIES:
         return None
+    tries = min(max(n_wanted), MOST_TRIES)
     reason = f"{blend.in_words()}: weights have an effective share of {even:.2g}"
     reason += f"; each row is one of {tries}" if tries > 1 else ""
     plan = plan_of_one_step(target.block, search.witnesses.position)
@@ -404,7 +449,7 @@ def plan_path(
         if trial is None:
             return planned
         found = importance_log_z(trial.log_weight, method="hais")
-        if not exceeds(look, log_mean(trial.log_weight), found.mcse, alpha):
+        if not look.exceeds(log_mean(trial.log_weight), found.mcse, alpha):
             warn_of_stuck(stuck_stages(look.stages))
             return planned
         reason = "log Z of rows from components is below that of rows that walked from the prior"
@@ -467,25 +512,9 @@ def add_draws(search: Search, rng: np.random.Generator) -> bool:
     funnel = fitted_funnel(rows, look_at_prior(target.prepared, rng))
     search.add_parts([*fitted_components(rows, len(rows), funnel, rng)])
     search.add_witnesses(target(rows[rng.permutation(len(rows))[:N_LOOK]]))
-    widen(search, iter(proposed(target, rows, rng)), funnel, rng)
+    search.draw(rng, N_TRIED)
+    widen(search, proposed(search, rng), funnel, rng)
     return True
-
-
-def exceeds(look: Look, log_z: float, error: float, alpha: float) -> bool:
-    """Whether rows that walked from the prior found more than a log Z, beyond chance.
-
-    They are resampled in islands, each of which has an unbiased Z of its own, however badly its
-    rows move; so their mean is above Z by chance only, which a t-test bounds. That it is below says
-    nothing.
-    """
-    island = look.stages.log_z
-    if island is None or island.size < 2:
-        return False
-    weight = relative(island)
-    own_error = weight.std(ddof=1) / weight.mean() / np.sqrt(island.size)
-    apart = log_mean(island) - log_z
-    limit = student_t.ppf(1 - alpha, island.size - 1)
-    return bool(apart > limit * np.hypot(own_error, error))
 
 
 def plan_nested(

@@ -36,8 +36,13 @@ WIDE = (1.0, 2.0)
 WIDE_SHARE = 0.15
 PER_ENTRY = 10
 """Effective settings of the others for each of them that a fit takes."""
+FACTOR = 0.25
+"""Change of the whitened curvature of all entries together from which on one is no longer normal
+beside the others."""
 ROUNDING = 1e-13
 """Least curvature, in units of the largest, that rounding leaves."""
+
+
 def _are_positive(matrices: np.ndarray) -> np.ndarray:
     """Which of some matrices (n, k, k) have a Cholesky factor in floating-point numbers."""
     whole = np.isfinite(matrices).all(axis=(1, 2))
@@ -141,6 +146,7 @@ def conditional_normal(
     parts = Conditionals.of_normal_entries(prepared.flat, block)
     if parts is None or not has_conditional_normals(prepared):
         return None
+    parts = without_factors(parts, rows)
     outer, inner = rows[:, parts.outer], rows[:, parts.inner]
     start, scale = np.median(inner, axis=0), np.maximum(inner.std(axis=0), 1e-300)
     if not parts.outer.size:
@@ -153,6 +159,46 @@ def conditional_normal(
     chosen = places[resampled(log_weight, rng, len(places))]
     fit = _with_tails(fitted_clusters(chosen, ess, rng))
     return ConditionalNormal(parts.inner, parts.outer, fit, start, scale)
+
+
+def without_factors(parts: Conditionals, rows: np.ndarray) -> Conditionals:
+    """The same with entries among the others that change the curvature of the rest.
+
+    A slope times a covariate that is itself unknown is normal given neither: each is, given the
+    other one. The entry is taken by which, moved by a standard deviation, the curvature of the rest
+    changes the most, until it changes little or there are as many others as can be explored.
+
+    Parameters
+    ----------
+    parts
+        Normal entries, and the others.
+    rows
+        Of the posterior, as far as it is known, shape (n, d).
+    """
+    some = np.median(rows[:, parts.outer], axis=0)[None]
+    inner, scale = rows[:, parts.inner], np.maximum(rows[:, parts.inner].std(axis=0), 1e-300)
+    found = parts.modes(some, np.median(inner, axis=0)[None], scale)
+    precision = found.precision[0]
+    if not np.isfinite(found.log_marginal[0]) or not _are_positive(precision[None])[0]:
+        return parts
+    width = np.sqrt(np.diag(np.linalg.inv(precision)))
+    moved = parts.rows(np.tile(some, (len(width), 1)), found.inner[0] + np.diag(width))
+    change = np.nan_to_num(parts.curvature(moved, width) - precision)
+    change *= np.outer(width, width)
+    left, taken = np.arange(len(width)), list[int]()
+    while len(parts.outer) + len(taken) < MAX_OUTER and len(left) > 1:
+        rest = [np.linalg.norm(change[j][np.ix_(left, left)]) for j in left]
+        own = [np.linalg.norm(change[j][np.ix_([j], left)]) for j in left]
+        size = np.sqrt(np.maximum(np.square(rest) - 2 * np.square(own), 0.0))
+        worst = int(np.argmax(size))
+        if not size[worst] > FACTOR:
+            break
+        taken.append(int(left[worst]))
+        left = np.delete(left, worst)
+    if not taken:
+        return parts
+    outer = np.sort(np.append(parts.outer, parts.inner[taken]))
+    return Conditionals(parts.block, parts.inner[left], outer)
 
 
 def _explored(

@@ -29,7 +29,7 @@ def lacking_modes(
     scale: np.ndarray,
     rng: np.random.Generator,
 ) -> list[Component]:
-    """Components with the curvature at modes that have a larger weight than any row so far.
+    """Components with the curvature at modes where parts have too little density.
 
     Rows that climb are never resampled: whichever basin holds a row of the prior is found, however
     little of the posterior is there half way. Modes count that have, by Laplace's method, a tenth
@@ -54,8 +54,7 @@ def lacking_modes(
     rows = ends if funnel is None else funnel.restored(ends)
     shares = search.shares()
     log_weight = search.log_weight_at(search.target(rows), shares)
-    usual = max(float(search.log_weight.max(initial=-np.inf)) - search.log_z, np.log(HEAVY))
-    lacking = np.isfinite(height) & (log_weight > usual)
+    lacking = np.isfinite(height) & (log_weight > np.log(HEAVY))
     if not lacking.any():
         return []
     modes = modes_of(walked, ends[lacking], height[lacking], scale)

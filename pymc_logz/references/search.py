@@ -32,6 +32,8 @@ HEAVY = 3.0
 FLOOR = 0.1
 """Share of the rows that is dealt out over all parts evenly, whatever their weights say: the
 variance is a ninth larger at most, and no part is lost because few rows of it were seen."""
+ROWS_PER_DIMENSION = 8
+"""Effective rows that components are fitted to, for each dimension, at least."""
 N_STEPS = 60
 """Steps of the iteration for the best shares, which is monotone."""
 
@@ -193,20 +195,34 @@ class Search:
         return self.witnesses.position[left & (not few)]
 
     def refitted(self, funnel: Funnel | None, rng: np.random.Generator) -> list[Component]:
-        """Components fitted to all rows that were drawn, by their weights; none if few have any.
+        """Components fitted to all rows that were drawn, by their weights.
 
         References
         ----------
         Cornuet, Marin, Mira & Robert (2012), Adaptive multiple importance sampling, arXiv
         0907.1254.
         """
-        log_weight, d = self.log_weight, self.pool.position.shape[1]
-        ess = float(weight_ess(log_weight))
-        if not ess > 2 * d:
-            return []
-        n = len(log_weight)
-        rows = self.pool.position[resampled(log_weight, rng, n)]
+        rows, ess = self.known(rng)
         return fitted_components(rows, ess, funnel, rng)
+
+    def known(self, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+        """Rows of the posterior, as far as it is known, shape (N, d), and how many they are worth.
+
+        All that were drawn, resampled by weights that are flattened until a fit has enough of them.
+
+        References
+        ----------
+        Koblents & Miguez (2015), A population Monte Carlo scheme with transformed weights,
+        doi 10.1007/s11222-013-9440-2.
+        """
+        log_weight, d = self.log_weight, self.pool.position.shape[1]
+        log_weight = np.where(np.isfinite(log_weight), log_weight, -np.inf)
+        enough = min(ROWS_PER_DIMENSION * d, np.isfinite(log_weight).sum() / 2)
+        power = 1.0
+        while weight_ess(power * log_weight) < enough and power > 1e-3:
+            power *= 0.8
+        chosen = resampled(power * log_weight, rng, len(log_weight))
+        return self.pool.position[chosen], float(weight_ess(power * log_weight))
 
     def blend(self, shares: np.ndarray, n_tries: int = 1) -> Blend:
         """The parts in these shares."""
