@@ -13,9 +13,9 @@ from pymc_logz.errors import CheckpointError
 from pymc_logz.hais.energies import run_energy as annealed_energy
 from pymc_logz.hais.run import run_hais
 from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.loop.keeping import ASKED, KERNELS
 from pymc_logz.models.context import model_from
 from pymc_logz.paths.bits import BinaryEnergy
-from pymc_logz.pilot.keeping import ASKED, KERNELS
 from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.checkpoint import begun_with, header_of
 from pymc_logz.runners.executor import default_cores

@@ -16,10 +16,10 @@ import xarray as xr
 
 from pymc_logz.choosing.evidence import evidence
 from pymc_logz.errors import warn
+from pymc_logz.loop.keeping import identity_of_call, keeping
 from pymc_logz.models.context import is_model
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.identity import identity_of_any, told
-from pymc_logz.pilot.keeping import identity_of_call, keeping
 from pymc_logz.runners.asked import SEED, who_runs
 from pymc_logz.runners.checkpoint import Keeper
 from pymc_logz.runners.crew import Crew, is_loss

@@ -21,8 +21,8 @@ from pymc_logz.hais.run import Directions, estimates_of, run_chains, run_reverse
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.pilot.frozen import Planned
-from pymc_logz.pilot.planning import block_for, plan_run
+from pymc_logz.loop.frozen import Planned
+from pymc_logz.loop.planning import block_for, plan_run
 from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.seeds import generators_from, spawn_generators
 

@@ -6,6 +6,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
+from pymc_logz.checks.necks import is_funnel
 from pymc_logz.choosing.shared import How, estimate_of
 from pymc_logz.errors import ModelError, warn
 from pymc_logz.estimators import LogZEstimate
@@ -19,7 +20,6 @@ from pymc_logz.models.sum_plan import NotSummed
 from pymc_logz.models.summing import summed_out
 from pymc_logz.paths.fitting import fitted_normal
 from pymc_logz.posterior.importance import importance
-from pymc_logz.posterior.necks import is_funnel
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import random_generator
 from pymc_logz.trees.doubts import disagreements, doubted, noted, second_opinions, warn_of_doubts

@@ -33,12 +33,12 @@ from pymc_logz.hais.judging import doubts_of, doubts_of_run
 from pymc_logz.hais.run import collect, run_chains, run_twice
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.compose import for_variables
+from pymc_logz.loop.frozen import Planned, n_followed, refine, walk
+from pymc_logz.loop.planning import block_for, plan_run
 from pymc_logz.models.context import is_model
 from pymc_logz.models.flat import FlatModel, model_path
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.pilot.frozen import Planned, n_followed, refine, walk
-from pymc_logz.pilot.planning import block_for, plan_run
-from pymc_logz.pilot.reference import Reference
+from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.jobs import AnnealCourse

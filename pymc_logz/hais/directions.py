@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pymc_logz.estimators import LogZEstimate, bar_log_z, importance_log_z, reverse_log_z
-from pymc_logz.pilot.reference import Reference
+from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH
 

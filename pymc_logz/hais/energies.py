@@ -18,11 +18,11 @@ from pymc_logz.hais.run import (
     warn_of_estimates,
 )
 from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.loop.frozen import Planned, refine, walk
+from pymc_logz.loop.keeping import kept, once
 from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.energies import energy_block, energy_draws, energy_start, even_plan
-from pymc_logz.pilot.frozen import Planned, refine, walk
-from pymc_logz.pilot.keeping import kept, once
-from pymc_logz.pilot.reference import ASKED_FOR
+from pymc_logz.references.reference import ASKED_FOR
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar, report_beta
 from pymc_logz.seeds import generators_from

@@ -5,7 +5,7 @@ import xarray as xr
 
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.hais.directions import with_error
-from pymc_logz.pilot.reference import ERROR_FACTOR, REFERENCE_MCSE
+from pymc_logz.references.reference import ERROR_FACTOR, REFERENCE_MCSE
 from pymc_logz.trees.doubts import doubted, noted, stored_doubts, warn_of_doubts
 from pymc_logz.trees.kinds import HAIS, kind_of
 from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, with_evidence

@@ -4,29 +4,24 @@ from functools import partial
 
 import numpy as np
 
-from pymc_logz.estimators import LogZEstimate
-from pymc_logz.hais.directions import Directions, forward_estimate, of_model
-from pymc_logz.hais.peaks import peak_doubts
-from pymc_logz.hais.settling import lagging, unsettled
-from pymc_logz.models.preparation import Prepared
-from pymc_logz.pilot.conditional_modes import Conditionals
-from pymc_logz.pilot.edges import edge_doubts
-from pymc_logz.pilot.frozen import Planned
-from pymc_logz.pilot.learned import nats_above
-from pymc_logz.pilot.posterior import is_sampled
-from pymc_logz.runners.anneal import Annealed
-from pymc_logz.runners.block import Block
-from pymc_logz.runners.climb import climbed, spread_out
-from pymc_logz.trees.doubts import Doubt
-from pymc_logz.trees.modes import (
+from pymc_logz.checks.edges import edge_doubts
+from pymc_logz.checks.missed_modes import (
     HIT_MASS,
     LEAST_HIT,
-    climb_doubts,
     hit_doubts,
     is_large,
     mode_doubts,
 )
-from pymc_logz.trees.tails import tail_doubts
+from pymc_logz.checks.settling import lagging, unsettled
+from pymc_logz.checks.tails import tail_doubts
+from pymc_logz.estimators import LogZEstimate
+from pymc_logz.hais.directions import Directions, forward_estimate, of_model
+from pymc_logz.loop.frozen import Planned
+from pymc_logz.models.preparation import Prepared
+from pymc_logz.pilot.population import exceeds, islands_log_z
+from pymc_logz.runners.anneal import Annealed
+from pymc_logz.runners.block import Block
+from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import resampled
 
 N_LOOKED_AT = 1024
@@ -50,16 +45,15 @@ def doubts_of(estimate: LogZEstimate, planned: Planned, runs: list[Annealed]) ->
 
 
 def pilot_disagrees(planned: Planned, estimate: LogZEstimate) -> list[Doubt]:
-    """Whether the pilot along the same path has another log Z.
+    """Whether the pilot along the same path found more.
 
     A run from a fitted reference was compared with the pilot from the prior when it was planned.
     """
-    if planned.stages is None or planned.stages.log_z is None:
+    stages = planned.stages
+    if stages is None or not exceeds(stages, estimate.log_z, estimate.mcse):
         return []
-    apart = nats_above(planned.stages, estimate.log_z, estimate.mcse)
-    if apart is None:
-        return []
-    reason = f"log Z of the pilot's rows, along the same path, is {apart:+.3g} nats from the run's"
+    apart = islands_log_z(stages)[0] - estimate.log_z
+    reason = f"log Z of the pilot's rows, along the same path, is {apart:.3g} nats above the run's"
     return [Doubt("disagrees", reason)]
 
 
@@ -84,7 +78,6 @@ def doubts_of_run(
     doubts = [
         *tail_doubts(prepared.flat, block.densities, rows, rng),
         *doubts_of(estimate, planned, directions.forward),
-        *planned.contradicted,
     ]
     if directions.reference.taken != "nested_laplace":  # which was looked at as it was fitted
         doubts += edge_doubts(prepared, block, rows, rng)
@@ -103,29 +96,4 @@ def doubts_of_run(
         )
     if directions.reference.taken == "draws":  # no pilot has come from the prior
         doubts += mode_doubts(prepared, block.densities, ends, estimate.log_z, rng)
-    elif directions.reference.is_sampled or (
-        directions.reference.taken != "nested_laplace" and is_sampled(prepared)
-    ):
-        doubts += other_modes_by_climbing(prepared, block, planned, ends, estimate.log_z, rng)
     return doubts
-
-
-def other_modes_by_climbing(
-    prepared: Prepared,
-    block: Block,
-    planned: Planned,
-    ends: np.ndarray,
-    log_z: float,
-    rng: np.random.Generator,
-) -> list[Doubt]:
-    """Whether rows of a run lack a mode that rows from the prior climb to, in many dimensions."""
-    if prepared.flat.sites or not block.kernel.needs_gradient or is_large(prepared):
-        return []
-    reference = planned.reference
-    start = prepared.prior(rng, block.n_rows)
-    rows, _ = climbed(block, start, ends.std(axis=0))
-    parts = Conditionals.of_normal_entries(prepared.flat, block)
-    if parts is not None and (found := peak_doubts(parts, rows, ends, log_z, rng)):
-        return found
-    rows = reference.restored(spread_out(planned.block, planned.plan, reference.evened(rows), rng))
-    return climb_doubts(block.densities, rows, ends, log_z, rng)

@@ -15,14 +15,14 @@ from pymc_logz.hais.batches import BatchJob, BatchResult, PerDatumSettings, run_
 from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
+from pymc_logz.loop.frozen import make_plan
+from pymc_logz.loop.keeping import CLASSES as OF_PLANS
+from pymc_logz.loop.keeping import kept, once
 from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.data_rows import read_data_rows
 from pymc_logz.models.flat import model_path
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.pilot.frozen import make_plan
-from pymc_logz.pilot.keeping import CLASSES as OF_PLANS
-from pymc_logz.pilot.keeping import kept, once
-from pymc_logz.pilot.reference import check_start
+from pymc_logz.references.reference import check_start
 from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.block import Block

@@ -16,11 +16,11 @@ from pymc_logz.hais.enumerated import exact_tree
 from pymc_logz.hais.judging import doubts_of, doubts_of_run
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, finish_groups
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
+from pymc_logz.loop.frozen import Planned
+from pymc_logz.loop.keeping import kept, planned_once
+from pymc_logz.loop.planning import block_for
 from pymc_logz.models.flat import constrain, model_labels, unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.pilot.frozen import Planned
-from pymc_logz.pilot.keeping import kept, planned_once
-from pymc_logz.pilot.planning import block_for
 from pymc_logz.runners.anneal import Annealed, Plan, merge
 from pymc_logz.runners.jobs import AnnealCourse
 from pymc_logz.runners.progress import progress_bar, report_beta, report_count
@@ -133,8 +133,8 @@ def run_twice(
 ) -> tuple[Planned, list[Annealed]]:
     """Chains, run again along a longer ladder if they are not good enough, and what they ran on.
 
-    The second run has fresh rows, and is the one that counts. Where the reference was fitted to
-    gradients, or rows had no path, that is not what it seemed, and all is planned anew without.
+    The second run has fresh rows, and is the one that counts. Where rows had no path, the blend is
+    not what it seemed, and all is planned anew with one.
     """
     runs = run_until(planned, settings, rng, progress)
     estimate = forward_estimate(Directions(runs, planned.reference))

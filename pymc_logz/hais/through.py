@@ -24,11 +24,11 @@ from pymc_logz.hais.between import as_other_model, bayes_factor, factor_dataset,
 from pymc_logz.hais.directions import Directions
 from pymc_logz.hais.energies import collect_energy
 from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.loop.frozen import Planned, refine, walk
 from pymc_logz.paths.binary import path_between
 from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.energies import energy_start, even_plan
-from pymc_logz.pilot.frozen import Planned, refine, walk
-from pymc_logz.pilot.reference import Reference
+from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Annealed, anneal
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import finished, run_tasks

@@ -13,8 +13,8 @@ from pymc_logz.hmc.settings import HmcSettings
 from pymc_logz.models.flat import constrain, model_labels, model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.population import Stages, run_pilot
-from pymc_logz.pilot.reference import check_start
 from pymc_logz.pilot.settings import RunSettings
+from pymc_logz.references.reference import check_start
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar, report_beta, report_count
 from pymc_logz.seeds import generators_from

@@ -8,8 +8,8 @@ import xarray as xr
 
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.block_gibbs import BlockGibbs
+from pymc_logz.loop.frozen import PORTIONS
 from pymc_logz.paths.bits import BinaryEnergy
-from pymc_logz.pilot.frozen import PORTIONS
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block

@@ -9,6 +9,9 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.arguments import check_choice, check_whole
+from pymc_logz.checks.missed_modes import mode_doubts
+from pymc_logz.checks.necks import neck_doubts
+from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import STATUS_SENTENCES, says_if_interrupted, warn
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.manifold.evidence import manifold_bridge
@@ -20,7 +23,6 @@ from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_normal
 from pymc_logz.posterior.balance import imbalance_of_draws
 from pymc_logz.posterior.importance import importance
-from pymc_logz.posterior.necks import neck_doubts
 from pymc_logz.posterior.repetitions import (
     ONCE,
     Repeated,
@@ -43,10 +45,8 @@ from pymc_logz.trees.doubts import (
 )
 from pymc_logz.trees.kinds import BRIDGED
 from pymc_logz.trees.layout import RunRecord, evidence_dataset, with_evidence
-from pymc_logz.trees.modes import mode_doubts
 from pymc_logz.trees.posterior import PosteriorRows, posterior_of, posterior_rows
 from pymc_logz.trees.sentence import says_result
-from pymc_logz.trees.tails import tail_doubts
 
 if TYPE_CHECKING:
     import pymc as pm

@@ -8,6 +8,8 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.arguments import check_flag, check_whole
+from pymc_logz.checks.missed_modes import mode_doubts
+from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.models.context import model_from, written_as
@@ -29,9 +31,7 @@ from pymc_logz.trees.layout import (
     make_tree,
     with_units,
 )
-from pymc_logz.trees.modes import mode_doubts
 from pymc_logz.trees.sentence import says_result
-from pymc_logz.trees.tails import tail_doubts
 from pymc_logz.weights import MIN_ROWS_FOR_KHAT, resampled
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import numpy as np
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.graphs.kept import Kept
 from pymc_logz.graphs.parcels import Part
+from pymc_logz.loop.keeping import identity_of_call, keeping
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.identity import digest_of, identity_of_model
 from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.pilot.keeping import identity_of_call, keeping
 from pymc_logz.posterior.importance import checked
 from pymc_logz.runners.asked import SEED
 from pymc_logz.runners.executor import finished

@@ -1,7 +1,7 @@
 """A blend of densities: rows are drawn from all of its parts, and weighted by all of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple, Protocol
 
@@ -57,6 +57,12 @@ class Target:
         )
 
 
+def target_of(prepared: Prepared, block: Block) -> Target:
+    """The posterior of a model; ``block`` moves on the path from its prior."""
+    log_mass, _ = prepared.prior.log_share(np.random.default_rng(0))
+    return Target(prepared, block, log_mass)
+
+
 class Part(Protocol):
     """A normalised density of rows of a model: plain data, drawn from and evaluated anywhere."""
 
@@ -64,9 +70,7 @@ class Part(Protocol):
         """Rows (n, d)."""
         ...
 
-    def log_density_of(
-        self, target: Target, rows: np.ndarray, log_prior: np.ndarray
-    ) -> np.ndarray:
+    def log_density_of(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
         """Log density of rows (n, d) whose log prior (n,) is known, shape (n,)."""
         ...
 
@@ -83,9 +87,7 @@ class Prior:
         """Rows (n, d)."""
         return target.prepared.prior(rng, n)
 
-    def log_density_of(
-        self, target: Target, rows: np.ndarray, log_prior: np.ndarray
-    ) -> np.ndarray:
+    def log_density_of(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
         """Log density of rows (n, d), shape (n,)."""
         return log_prior
 
@@ -107,9 +109,7 @@ class Component:
         rows = self.density(rng, n)
         return rows if self.funnel is None else self.funnel.restored(rows)
 
-    def log_density_of(
-        self, target: Target, rows: np.ndarray, log_prior: np.ndarray
-    ) -> np.ndarray:
+    def log_density_of(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
         """Log density of rows (n, d), shape (n,)."""
         if self.funnel is None:
             return self.density.log_density_of(rows)
@@ -195,8 +195,3 @@ def log_blend(log_parts: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """Log density (n,) of a blend of parts whose log densities (K, n) are known."""
     with np.errstate(divide="ignore"):
         return np.asarray(logsumexp(log_parts + np.log(shares)[:, None], axis=0))
-
-
-def with_tries(blend: Blend, tries: int) -> Blend:
-    """The same blend, each row chosen from so many."""
-    return replace(blend, tries=tries)

@@ -17,9 +17,9 @@ from pymc_logz.models.normal_parts import normal_columns
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.clusters import Clusters, fitted_clusters
 from pymc_logz.paths.fitting import fitted_to_few
-from pymc_logz.pilot.conditional_modes import Conditionals
-from pymc_logz.pilot.reference import widened
 from pymc_logz.references.blend import Target
+from pymc_logz.references.conditional_modes import Conditionals
+from pymc_logz.references.reference import widened
 from pymc_logz.weights import resampled, weight_ess
 
 MAX_INNER, MAX_OUTER = 64, 16
@@ -78,9 +78,7 @@ class ConditionalNormal:
         inner = mode + np.linalg.solve(factor.transpose(0, 2, 1), noise[..., None])[..., 0]
         return self._parts(target).rows(outer, inner)
 
-    def log_density_of(
-        self, target: Target, rows: np.ndarray, log_prior: np.ndarray
-    ) -> np.ndarray:
+    def log_density_of(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
         """Log density of rows (n, d), shape (n,)."""
         outer = rows[:, self.outer]
         mode, factor = self._conditional(target, outer)

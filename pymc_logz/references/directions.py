@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln
 
-from pymc_logz.pilot.modes import MAX_DIMS, most_likely_mode, second_derivatives
 from pymc_logz.pilot.scales import population_scale
 from pymc_logz.references.blend import Target
+from pymc_logz.references.modes import MAX_DIMS, most_likely_mode, second_derivatives
 
 N_POINTS = 8
 """Rows whose second derivatives are added up, in shares that leave no two directions alike."""
@@ -42,9 +42,7 @@ class IndependentDirections:
         drawn = rng.standard_t(self.df, size=(n, len(self.df)))
         return np.linalg.solve(self.directions, (self.location + self.scale * drawn).T).T
 
-    def log_density_of(
-        self, target: Target, rows: np.ndarray, log_prior: np.ndarray
-    ) -> np.ndarray:
+    def log_density_of(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
         """Log density of rows (n, d), shape (n,)."""
         standard = (rows @ self.directions.T - self.location) / self.scale
         parts = log_student_t(standard, self.df) - np.log(self.scale)

@@ -5,8 +5,8 @@ import numpy as np
 from pymc_logz.models.flat import model_data
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel
-from pymc_logz.pilot.modes import MAX_DIMS, modes_of
 from pymc_logz.references.blend import Component
+from pymc_logz.references.modes import MAX_DIMS, modes_of
 from pymc_logz.references.search import HEAVY, Search
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.climb import climbed

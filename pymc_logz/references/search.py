@@ -7,10 +7,9 @@ where they have a large weight the parts have too little density.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
 from pymc_logz.paths.clusters import fitted_clusters
 from pymc_logz.paths.fitting import fitted_to_few
@@ -34,6 +33,10 @@ FLOOR = 0.1
 variance is a ninth larger at most, and no part is lost because few rows of it were seen."""
 ROWS_PER_DIMENSION = 8
 """Effective rows that components are fitted to, for each dimension, at least."""
+NOTHING = 0.01
+"""Share, in units of an even one, up to which a part brings nothing and costs its evaluation."""
+LARGE = 600.0
+"""Largest log of a ratio: sums of its exponentials are finite."""
 N_STEPS = 60
 """Steps of the iteration for the best shares, which is monotone."""
 
@@ -77,7 +80,8 @@ class Search:
     def add_witnesses(self, rows: Evaluated) -> None:
         """Rows of the posterior, as far as it is known, which came from elsewhere."""
         kept = np.isfinite(rows.log_target)
-        rows = Evaluated(*(part[kept] for part in rows[:4]))
+        some = (rows.position[kept], rows.log_prior[kept], rows.log_target[kept], rows.score[kept])
+        rows = Evaluated(*some)
         self.witnesses = _joined(self.witnesses, rows)
         found = densities(self.parts, self.target, rows.position, rows.log_prior)
         self._of_witnesses = np.concatenate([self._of_witnesses, found], axis=1)
@@ -109,29 +113,39 @@ class Search:
     def shares(self, which: np.ndarray | None = None) -> np.ndarray:
         """Shares of parts by which the second moment of the weights is least, with a floor.
 
-        Parts of which no row was drawn yet have even shares. ``which`` are the parts to be used.
+        Where a part has no rows yet they are even. ``which`` are the parts to be used.
+        """
+        used = np.ones(len(self.parts), dtype=bool) if which is None else which
+        even = used / used.sum()
+        return FLOOR * even + (1 - FLOOR) * self._best(even)
+
+    def shares_to_keep(self) -> np.ndarray:
+        """The same, with none for parts that bring nothing; the prior always has its floor."""
+        k = len(self.parts)
+        useful = self._best(np.full(k, 1 / k)) > NOTHING / k
+        return self.shares(useful | [isinstance(part, Prior) for part in self.parts])
+
+    def _best(self, start: np.ndarray) -> np.ndarray:
+        """Shares of the least second moment, from a start that is zero for parts not to be used.
 
         References
         ----------
         He & Owen (2014), Optimal mixture weights in multiple importance sampling, arXiv 1411.3954.
         """
-        k = len(self.parts)
-        used = np.ones(k, dtype=bool) if which is None else which
-        even = used / used.sum()
-        if not np.all(self._drawn[used]):
-            return even
+        shares = start
+        if not np.all(self._drawn[start > 0]):
+            return start
         chance, log_target, log_parts = self._points()
-        shares = even
         for _ in range(N_STEPS):
             log_q = log_blend(log_parts, shares)
             with np.errstate(invalid="ignore", over="ignore"):
-                cost = chance * np.exp(np.minimum(log_target - log_q, _LARGE))
-                slope = np.exp(np.minimum(log_parts - log_q, _LARGE)) @ cost
+                cost = chance * np.exp(np.minimum(log_target - log_q, LARGE))
+                slope = np.exp(np.minimum(log_parts - log_q, LARGE)) @ cost
             shares = shares * np.sqrt(np.nan_to_num(slope))
             if not shares.sum() > 0:
-                return even
+                return start
             shares = shares / shares.sum()
-        return FLOOR * even + (1 - FLOOR) * shares
+        return shares
 
     def _points(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Points that stand for the posterior: their chance, log density over Z, and parts.
@@ -244,7 +258,6 @@ def fitted_components(
 
 WIDER = 1.2
 """Factor in a component's covariance: too narrow costs more than too wide."""
-_LARGE = 600.0
 
 
 def _nothing(d: int) -> Evaluated:
@@ -252,8 +265,13 @@ def _nothing(d: int) -> Evaluated:
 
 
 def _joined(one: Evaluated, other: Evaluated) -> Evaluated:
-    columns = zip(one[:4], other[:4], strict=True)
-    return Evaluated(*map(np.concatenate, columns), one.n_nan + other.n_nan)
+    return Evaluated(
+        np.concatenate([one.position, other.position]),
+        np.concatenate([one.log_prior, other.log_prior]),
+        np.concatenate([one.log_target, other.log_target]),
+        np.concatenate([one.score, other.score]),
+        one.n_nan + other.n_nan,
+    )
 
 
 def _more_parts(

@@ -1,12 +1,8 @@
-"""Rows that climb to a mode by gradients, and spread out there: what is beside where a run went."""
-
-from dataclasses import replace
+"""Rows that climb to a mode by gradients: what is beside where a run went."""
 
 import numpy as np
 
-from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.sample import stay_at_end
 
 N_STEPS = 40
 LONGEST = 0.25
@@ -17,8 +13,6 @@ factors after one that went up and one that did not."""
 SMALL, PATIENCE, SHORTEST = 0.02, 4, 1e-8
 """Nats that a step has to gain, steps in a row that gain less after which a row stays, and length
 of a step that does not go up."""
-STEP_SIZES, N_MOVES = (1.0, 0.3, 0.1), 8
-"""Parts of the plan's step size at which rows then move, since another mode may be narrower."""
 
 
 def climbed(block: Block, start: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -54,14 +48,6 @@ def climbed(block: Block, start: np.ndarray, scale: np.ndarray) -> tuple[np.ndar
         length[going] *= np.where(better, LONGER, SHORTER)
         going = going[(n_small[going] < PATIENCE) & (length[going] > SHORTEST)]
     return rows, value
-
-
-def spread_out(block: Block, plan: Plan, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Rows (n, d) after moves at the end of a plan, with its step size and with shorter ones."""
-    for part in STEP_SIZES:
-        shorter = replace(plan, step_size=part * plan.step_size)
-        rows = stay_at_end(block, shorter, rows, N_MOVES, rng)
-    return rows
 
 
 def _at(block: Block, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

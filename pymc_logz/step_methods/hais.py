@@ -13,8 +13,8 @@ from pymc.step_methods.state import dataclass_state
 from pymc_logz.arguments import check_whole
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
+from pymc_logz.loop.planning import block_for, plan_run
 from pymc_logz.models.preparation import prepare
-from pymc_logz.pilot.planning import block_for, plan_run
 from pymc_logz.pilot.settings import TARGET_VARIANCE
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.seeds import generators_from, random_generator

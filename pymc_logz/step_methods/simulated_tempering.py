@@ -12,8 +12,8 @@ from pymc.step_methods.state import dataclass_state
 
 from pymc_logz.arguments import check_whole
 from pymc_logz.kernels.base import Kernel
+from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import prepare
-from pymc_logz.pilot.planning import block_for
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.progress import progress_bar
 from pymc_logz.seeds import generators_from, random_generator

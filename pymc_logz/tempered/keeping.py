@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from pymc_logz.estimators.running import LevelSums
+from pymc_logz.loop.keeping import CLASSES as OF_PLANS
+from pymc_logz.loop.keeping import once
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.pilot.keeping import CLASSES as OF_PLANS
-from pymc_logz.pilot.keeping import once
-from pymc_logz.pilot.reference import Reference
+from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.temper import TemperBlock, Walk, Walkers

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from pymc_logz.checks.missed_modes import mode_doubts
+from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn
+from pymc_logz.loop.frozen import fixed_plan, n_followed
+from pymc_logz.loop.frozen import walk as pilot_walk
+from pymc_logz.loop.keeping import kept
+from pymc_logz.loop.planning import block_for, look
 from pymc_logz.models.flat import constrain, model_labels
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
-from pymc_logz.pilot.frozen import fixed_plan, n_followed
-from pymc_logz.pilot.frozen import walk as pilot_walk
-from pymc_logz.pilot.keeping import kept
-from pymc_logz.pilot.learned import islands_log_z, too_far
-from pymc_logz.pilot.planning import block_for, look
-from pymc_logz.pilot.reference import Reference
+from pymc_logz.pilot.population import exceeds, islands_log_z
+from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import finished
@@ -47,8 +49,6 @@ from pymc_logz.trees.layout import (
     evidence_dataset,
     make_tree,
 )
-from pymc_logz.trees.modes import mode_doubts
-from pymc_logz.trees.tails import tail_doubts
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -161,8 +161,9 @@ def place_levels(
     if pilot is None or reference.mixture is not None:
         start = moved.path.sample_reference(rng, n_followed(block))
         stages = pilot_walk(moved, settings, start, rng, report)
-        if pilot is not None and (against := too_far(pilot, *islands_log_z(stages))):
-            reference = Reference("prior", f"a fit to the pilot's rows was dropped: {against}")
+        if pilot is not None and exceeds(pilot, *islands_log_z(stages)):
+            reason = "rows from a fit found less than rows that walked from the prior"
+            reference = Reference("prior", reason)
             moved, stages = block, pilot
     assert stages is not None
     warn_of_stuck(stuck_stages(stages))

@@ -15,11 +15,11 @@ import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.hais import run as hais
 from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.loop.frozen import Planned
 from pymc_logz.models.flat import constrain, flatten_model, unconstrain
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.pilot.frozen import Planned
-from pymc_logz.pilot.reference import ASKED_FOR
+from pymc_logz.references.reference import ASKED_FOR
 
 mpl.use("Agg")
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")

@@ -18,12 +18,12 @@ from pymc_logz.hais.batches import run_batches
 from pymc_logz.hais.per_datum import batches_of, collect, compile_batches, pilot_groups
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import KernelState
+from pymc_logz.loop.frozen import make_plan
 from pymc_logz.models.data_rows import read_data_rows, symbolic_data
 from pymc_logz.models.flat import flatten_model, model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.geometric import Evaluation
-from pymc_logz.pilot.frozen import make_plan
 from pymc_logz.pilot.ladder import variance_of_most
 from pymc_logz.pilot.population import Population, resample
 from pymc_logz.pilot.scales import centred, population_scale

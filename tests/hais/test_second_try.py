@@ -10,10 +10,10 @@ from support.pilot_runs import find_stages
 
 from pymc_logz.hais import run as hais
 from pymc_logz.hais.settings import VARIANCES, HaisSettings
-from pymc_logz.pilot.conditional import Proposal
-from pymc_logz.pilot.frozen import Planned
+from pymc_logz.loop.frozen import Planned
 from pymc_logz.pilot.ladder import CHEAP, Aim
-from pymc_logz.pilot.reference import ASKED_FOR, Reference
+from pymc_logz.references.blend import Blend, Prior
+from pymc_logz.references.reference import ASKED_FOR, Reference
 from pymc_logz.trees.doubts import Doubt
 
 N = 1024
@@ -117,9 +117,8 @@ def test_rows_without_a_path_that_are_not_good_are_planned_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Catches rows that were weighted at once, and badly, kept for more of them."""
-    first = Planned(
-        None, find_stages().plan(16), ASKED_FOR, proposal=Proposal(None, None, None, None, 0.0)
-    )
+    blend = Blend((Prior(),), np.ones(1))
+    first = Planned(None, find_stages().plan(16), ASKED_FOR, blend=blend)
     other = Planned(None, find_stages().plan(40), ASKED_FOR, find_stages())
     spreads = {16: POOR, 40: GOOD}
 

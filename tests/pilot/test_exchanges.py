@@ -5,9 +5,9 @@ import pymc as pm
 import pytest
 
 from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import prepare
 from pymc_logz.pilot.exchanges import dealt_out
-from pymc_logz.pilot.planning import block_for
 from pymc_logz.pilot.population import TargetRows
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")

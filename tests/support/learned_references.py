@@ -9,9 +9,9 @@ from pymc_logz import energies
 from pymc_logz.energies import Energy
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Move
+from pymc_logz.loop.planning import block_for
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.pilot.planning import block_for
 from pymc_logz.pilot.population import Stages, TargetRows
 from pymc_logz.runners.block import Block
 from support.checks import make_rng

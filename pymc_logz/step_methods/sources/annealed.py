@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pymc as pm
 
-from pymc_logz.pilot.reference import Reference
+from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Plan, anneal
 from pymc_logz.runners.block import Block
 from pymc_logz.step_methods.sources.blocks import BlockSource

@@ -9,7 +9,7 @@ from scipy.special import log_softmax, softmax
 
 from pymc_logz.kernels.base import KernelState
 from pymc_logz.paths.geometric import Evaluation
-from pymc_logz.pilot.reference import Reference
+from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.temper import TemperBlock, Walkers
 from pymc_logz.step_methods.sources.blocks import BlockSource

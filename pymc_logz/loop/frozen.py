@@ -10,12 +10,11 @@ from pymc_logz.paths.shrinkage import RIDGE
 from pymc_logz.pilot.checks import lost_part, stuck_stages, warn_of_lost_part, warn_of_stuck
 from pymc_logz.pilot.ladder import choose_plan
 from pymc_logz.pilot.population import Stages, run_pilot
-from pymc_logz.pilot.reference import ASKED_FOR, Reference
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Blend, Target
+from pymc_logz.references.reference import ASKED_FOR, Reference
 from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.trees.doubts import Doubt
 
 PORTIONS, MORE_ROWS = 2, 4
 """Portions of rows of a pilot whose stages the run follows (of the others only the end is used),
@@ -32,21 +31,10 @@ class Planned:
     reference: Reference
     stages: Stages | None = None
     """What the plan is a refinement of; None where the user fixed the ladder."""
-    contradicted: tuple[Doubt, ...] = ()
-    """That draws of ``pm.sample`` and rows of the pilot are elsewhere, if they are."""
     blend: Blend | None = None
     """What rows are drawn from, and weighted by, where no path is needed."""
     target: Target | None = None
     """What these are weighted for."""
-
-    def doubted(self, doubt: Doubt) -> "Planned":
-        """The same, under a doubt that is more than draws which lack what it has."""
-        return replace(self, contradicted=(doubt,)) if doubt.status == "disagrees" else self
-
-    def is_before(self, other: "Planned") -> bool:
-        """Whether it is taken rather than another one: it is shorter, or contradicts it."""
-        shorter = self.plan.n_temperatures < other.plan.n_temperatures
-        return shorter or bool(self.contradicted)
 
     def longer(self, factor: int) -> "Planned":
         """The same with so many times the temperatures, or rows to choose one from."""

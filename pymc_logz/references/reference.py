@@ -59,14 +59,8 @@ class Reference:
     """Error of its log normalising constant, in nats."""
     funnel: Funnel | None = None
     """What rows are evened out by while they move; None if they are not."""
-    poor_fit: bool = False
-    """Whether it is the prior because a fit was refused, which one to more rows might not be."""
     covered: float = np.nan
     """Effective share of a pilot's rows that it covers, if it was fitted to such."""
-    is_sampled: bool = False
-    """Whether it was fitted to draws of ``pm.sample``."""
-    draws: np.ndarray | None = None
-    """These draws, as rows of the model (n, d), while a run is being planned."""
 
     def start(self, block: Block) -> Block:
         """The moves of a block whose path starts at the prior, on the path from this reference."""
@@ -81,26 +75,6 @@ class Reference:
         """Draws of a mixture that moves rows as they are, without its prior, shape (n, d)."""
         assert self.mixture is not None
         return replace(self.mixture, prior_share=0.0)(rng, n)
-
-    def as_density(self, prepared: Prepared) -> tuple[Any, Any]:
-        """Draws rows of the model, and has their log density given their log prior.
-
-        That of the prior, where there is nothing else.
-        """
-        mixture = self.mixture
-        if mixture is None:
-            log_mass = prepared.prior.log_share(np.random.default_rng(0))[0]
-            return prepared.prior, lambda rows, log_prior: log_prior - log_mass
-
-        def draw(rng: np.random.Generator, n: int) -> np.ndarray:
-            return self.restored(mixture(rng, n))
-
-        def log_density_of(rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
-            moving = self.evened(rows)
-            volume = self.log_volume(moving)
-            return mixture.log_density_of(moving, log_prior + volume) - volume
-
-        return draw, log_density_of
 
     def evened(self, rows: np.ndarray) -> np.ndarray:
         """Rows of the model (n, d), as they move."""
@@ -117,7 +91,7 @@ class Reference:
     def without_draws(self) -> "Reference":
         """The same for another process, where draws of the prior are compiled anew."""
         mixture = self.mixture and replace(self.mixture, sample_prior=None)
-        return replace(self, mixture=mixture, draws=None)
+        return replace(self, mixture=mixture)
 
     def with_draws(self, draw: Callable[[np.random.Generator, int], np.ndarray]) -> "Reference":
         """The same with these draws of the prior."""

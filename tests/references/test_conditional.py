@@ -1,4 +1,4 @@
-"""Rows weighted without a path: their density, log Z, its coverage, and when they are not taken."""
+"""Conditional normals: their density, log Z, and which entries they are conditional on."""
 
 from dataclasses import replace
 from functools import cache
@@ -7,17 +7,22 @@ import numpy as np
 import pymc as pm
 import pytest
 from scipy.special import gammaln
-from support.checks import assert_detects, check_coverage, check_means, make_rng
+from support.checks import assert_detects, check_means, make_rng
 
 import pymc_logz as lz
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.paths.clusters import Clusters
-from pymc_logz.pilot.conditional import ConditionalNormal, Proposal, weighted_at_once
-from pymc_logz.pilot.planning import block_for
-from pymc_logz.pilot.reference import Reference, fitted_to_draws
-from pymc_logz.runners.anneal import Annealed
+from pymc_logz.references.blend import Blend, Target, target_of
+from pymc_logz.references.conditional import (
+    ConditionalNormal,
+    conditional_normal,
+    log_density_by,
+    without_factors,
+)
+from pymc_logz.references.conditional_modes import Conditionals
 from pymc_logz.runners.block import Block
 
 GROUPS, EACH = 4, 3
@@ -67,44 +72,30 @@ def ready() -> tuple[Prepared, Block]:
     return prepared, block_for(prepared, HaisSettings(), None)
 
 
-def taken(known: np.ndarray, mcse: float = 0.05) -> Proposal | None:
-    """What is proposed where these rows are known."""
-    prepared, block = ready()
-    rng = make_rng("trial")
-    mixture, _ = fitted_to_draws(prepared, exact_rows(500), 0.0, rng, None)
-    beside = Reference("learned", "", mixture)
-    found = weighted_at_once(prepared, block, known, beside, 1024, mcse, rng)
-    if found is None:
-        return None
-    proposal, estimate, reason = found
-    assert estimate.status == "ok"
-    assert "4 of 8 entries are drawn as normal given the others" in reason
-    return proposal
+def target() -> Target:
+    return target_of(*ready())
 
 
 @cache
-def fitted() -> Proposal:
-    found = taken(exact_rows(1000))
+def fitted() -> ConditionalNormal:
+    found = conditional_normal(target(), exact_rows(1000), make_rng("fit"))
     assert found is not None
-    return replace(found, tries=1)
+    assert found.in_words() == "4 of 8 entries drawn as normal given the others"
+    return found
 
 
-def own() -> ConditionalNormal:
-    """Its conditional normals."""
-    part = fitted().own
-    assert isinstance(part, ConditionalNormal)
-    return part
+def weighted(part: ConditionalNormal, label: str, n: int) -> np.ndarray:
+    """Log weights of draws of a part alone."""
+    return Blend((part,), np.ones(1)).weighted(target(), make_rng(label), n).log_weight
 
 
 def test_mean_weight_is_z() -> None:
     """Catches a density without a part, without the normal entries, or of another fit."""
 
-    def check(one: Proposal) -> None:
-        log_weight = one.weighted(make_rng("weigh"), 4096).log_weight
-        check_means({"z": np.exp(log_weight - exact_log_z()) - 1})
+    def check(one: ConditionalNormal) -> None:
+        check_means({"z": np.exp(weighted(one, "weigh", 4096) - exact_log_z()) - 1})
 
     check(fitted())
-    check(replace(fitted(), tries=3))
 
     class OtherFit(ConditionalNormal):
         def _of_outer(self, outer: np.ndarray) -> np.ndarray:
@@ -112,60 +103,55 @@ def test_mean_weight_is_z() -> None:
             wider = Clusters(
                 tuple(c.wider(1.5) for c in self.fit.components), self.fit.shares, np.nan
             )
-            return ConditionalNormal(self.parts, wider, self.start, self.scale)._of_outer(outer)
+            return log_density_by(wider, outer)
 
     class NoTails(ConditionalNormal):
         def _of_inner(self, noise: np.ndarray, factor: np.ndarray) -> np.ndarray:
             return super()._of_inner(0.5 * noise, factor)
 
     for broken in (OtherFit, NoTails):
-        assert_detects(check, replace(fitted(), own=broken(**vars(own()))))
-    nothing = replace(fitted(), beside_density=lambda rows, _: np.full(len(rows), -np.inf))
-    assert_detects(check, nothing)
-    rows, log_density = own()(make_rng("density"), 200)
-    np.testing.assert_allclose(own().log_density_of(rows), log_density, atol=0.02)
+        assert_detects(check, broken(**vars(fitted())))
 
 
 def test_wrong_settings_of_the_others_are_left() -> None:
     """Catches an exploration that stays where the rows that are known are."""
     shifted = exact_rows(1000)
     shifted[:, :GROUPS] += 1.5 * shifted[:, :GROUPS].std(axis=0)
-    found = taken(shifted)
+    found = conditional_normal(target(), shifted, make_rng("shifted"))
     assert found is not None
-    estimate = importance_log_z(found.weighted(make_rng("shifted"), 2048).log_weight)
+    estimate = importance_log_z(weighted(found, "shifted", 2048))
     assert abs(estimate.log_z - exact_log_z()) < 4 * estimate.mcse < 0.1
 
 
-def test_coverage() -> None:
-    """Catches errors that are too small for the weights, or too large."""
-    rng = make_rng("coverage")
-    estimates = [importance_log_z(fitted().weighted(rng, 512).log_weight) for _ in range(150)]
-    z = np.array([(one.log_z - exact_log_z()) / one.mcse for one in estimates])
-    check_coverage(np.abs(z) < 1.96)
-
-
-def test_rows_chosen_from_several_are_of_the_posterior() -> None:
-    """Catches a choice that leaves out the weights, and weights that count twice."""
-    exact = exact_rows(20_000).mean(axis=0)
-    fit = own().fit
-    assert fit is not None
-    moved = tuple(replace(one, centre=one.centre + 0.5) for one in fit.components)
-    proposal = replace(fitted(), own=replace(own(), fit=fit._replace(components=moved)), tries=4)
-
-    def check(found: Annealed) -> None:
-        weight = np.exp(found.log_weight - exact_log_z())
-        check_means(
-            {f"x{i}": weight * (found.position[:, i] - exact[i]) for i in range(2 * GROUPS)}
-        )
-
-    found = proposal.weighted(make_rng("choose"), 8192)
-    check(found)
-    assert_detects(check, found._replace(log_weight=found.log_ratio))
-
-
-def test_an_error_that_is_out_of_reach_is_not_tried() -> None:
-    """Catches rows that are chosen from thousands."""
-    assert taken(exact_rows(1000), 0.0005) is None
+def test_a_factor_of_other_entries_is_one_of_the_others() -> None:
+    """Catches a slope beside a covariate that is unknown too, taken for normal: -0.2 nats, ok."""
+    rng = make_rng("factors")
+    x = rng.normal(size=12)
+    seen, y = rng.normal(x, 0.7), rng.normal(0.5 + 1.5 * x, 0.4)
+    with pm.Model() as model:
+        intercept, slope = pm.Normal("intercept", 0, 3), pm.Normal("slope", 0, 2)
+        noise = pm.HalfNormal("noise", 1)
+        true = pm.Normal("true", 0, 1, shape=12)
+        pm.Normal("seen", true, 0.7, observed=seen)
+        pm.Normal("y", intercept + slope * true, noise, observed=y)
+    prepared = prepare(model, rng)
+    block = block_for(prepared, HaisSettings(), None)
+    parts = Conditionals.of_normal_entries(prepared.flat, block)
+    assert parts is not None
+    rows = np.concatenate(
+        [
+            rng.normal([0.5, 1.5, np.log(0.4)], 0.2, size=(500, 3)),
+            rng.normal(x, 0.4, size=(500, 12)),
+        ],
+        axis=1,
+    )
+    found = without_factors(parts, rows)
+    assert prepared.flat.owners[1] == "slope"
+    assert 1 in found.outer
+    assert found.inner.size == 13
+    # given the slope all is normal: nothing else is taken
+    again = without_factors(found, rows)
+    np.testing.assert_array_equal(again.outer, found.outer)
 
 
 @pytest.mark.parametrize("scale", [100.0, 1000.0])
@@ -196,4 +182,5 @@ def test_what_was_asked_for_comes_first() -> None:
     assert replace(plain, direction="both").mcse_at_once is None
     assert replace(plain, target_variance=0.1).mcse_at_once is None
     assert replace(plain, kernel=lz.kernels.Langevin()).mcse_at_once is None
-    assert replace(plain, running=replace(plain.running, checkpoint="x")).mcse_at_once is None
+    kept = replace(plain.running, checkpoint="x")
+    assert replace(plain, running=kept).mcse_at_once == plain.mcse_at_once

@@ -9,7 +9,7 @@ from pymc_logz.models.normal_parts import is_centred_hierarchy
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_to_few
-from pymc_logz.pilot.conditional_modes import Conditionals
+from pymc_logz.references.conditional_modes import Conditionals
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import relative, resampled, shares_beyond

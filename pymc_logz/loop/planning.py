@@ -17,11 +17,19 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.stats import t as student_t
 
 from pymc_logz.errors import PilotError, says_if_interrupted
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.kernels.compose import for_variables
+from pymc_logz.loop.frozen import (
+    Planned,
+    from_stages,
+    make_plan,
+    n_followed,
+    plan_of_one_step,
+    refine,
+    walk,
+)
 from pymc_logz.models.flat import FlatModel, model_path, open_path, unconstrain
 from pymc_logz.models.gradients import lacks_gradient
 from pymc_logz.models.normal_parts import is_centred_hierarchy
@@ -31,19 +39,15 @@ from pymc_logz.paths.funnels import Funnel, fitted_funnel
 from pymc_logz.paths.mixture import Mixture
 from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
 from pymc_logz.pilot.exchanges import dealt_out
-from pymc_logz.pilot.frozen import (
-    Planned,
-    from_stages,
-    make_plan,
-    n_followed,
-    plan_of_one_step,
-    refine,
-    walk,
-)
 from pymc_logz.pilot.ladder import MAX_GROWTH, first_ladder, settled
-from pymc_logz.pilot.nested import nested_laplace
-from pymc_logz.pilot.population import Stages
-from pymc_logz.pilot.reference import (
+from pymc_logz.pilot.population import Stages, exceeds, islands_log_z
+from pymc_logz.pilot.settings import RunSettings
+from pymc_logz.references.blend import Component, Part, Prior, target_of
+from pymc_logz.references.conditional import conditional_normal, has_conditional_normals
+from pymc_logz.references.directions import independent_directions
+from pymc_logz.references.lacking_modes import lacking_modes
+from pymc_logz.references.nested import nested_laplace
+from pymc_logz.references.reference import (
     ASKED_FOR,
     MAX_SHARE_ERROR,
     OF_INTEGERS,
@@ -55,16 +59,10 @@ from pymc_logz.pilot.reference import (
     look_at_prior,
     reference_of_draws,
 )
-from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.blend import Component, Part, Prior, Target
-from pymc_logz.references.conditional import conditional_normal, has_conditional_normals
-from pymc_logz.references.directions import independent_directions
-from pymc_logz.references.lacking_modes import lacking_modes
 from pymc_logz.references.search import Policy, Search, fitted_components
 from pymc_logz.runners.block import Block
-from pymc_logz.trees.doubts import Doubt
 from pymc_logz.trees.posterior import posterior_of
-from pymc_logz.weights import log_mean, relative
+from pymc_logz.weights import log_mean
 
 N_LOOK = 1024
 """Rows of the prior that are carried to the posterior."""
@@ -92,10 +90,9 @@ FINE = 0.025
 """Error of log Z, in nats, that is aimed at where that is cheap."""
 SLACK = 1.25
 """Factor by which rows that were looked at may flatter."""
-MANY_DIMENSIONS, FEW_DIMENSIONS = 16, 8
-"""Dimensions from which on ``pm.sample`` is asked where components do not explain the rows, and up
-to which it is never asked: there it costs more than the path from the prior, whose rows lose no
-mode."""
+FEW_DIMENSIONS = 8
+"""Dimensions up to which ``pm.sample`` is never asked: there it costs more than the path from the
+prior, whose rows lose no mode."""
 LONG = 2**18
 """Moves of all rows of a run beyond which it is asked: about as many as it makes itself where a
 posterior is difficult."""
@@ -143,26 +140,6 @@ class Look:
         """Standard deviations of the rows in these coordinates, shape (d,)."""
         assert self.stages.rows is not None
         return self.stages.rows.position.std(axis=0)
-
-    def log_z(self) -> tuple[float, float]:
-        """Log Z by all islands together, and its error, in nats."""
-        island = self.stages.log_z
-        assert island is not None
-        weight = relative(island)
-        error = weight.std(ddof=1) / weight.mean() / np.sqrt(island.size) if island.size > 1 else 0
-        return log_mean(island), float(error)
-
-    def exceeds(self, log_z: float, error: float, alpha: float) -> bool:
-        """Whether the rows found more than another log Z, beyond chance.
-
-        They are resampled in islands, each of which has an unbiased Z of its own, however badly its
-        rows move; so their mean is above Z by chance only, which a t-test bounds. That it is below
-        says nothing.
-        """
-        own, own_error = self.log_z()
-        assert self.stages.log_z is not None
-        limit = student_t.ppf(1 - alpha, max(self.stages.log_z.size - 1, 1))
-        return bool(own - log_z > limit * np.hypot(own_error, error))
 
     def dealt_out(self, shapes: Sequence[tuple[int, ...]], rng: np.random.Generator) -> "Look":
         """The same with rows in all orders of entries that may be exchanged."""
@@ -249,7 +226,9 @@ def given_reference(
         return OF_INTEGERS
     if isinstance(asked, xr.DataTree):
         draws = unconstrain(prepared.flat, posterior_of(asked, "reference"))
-        return reference_of_draws(prepared, draws, rng, fitted_funnel(draws, look_at_prior(prepared, rng)))
+        return reference_of_draws(
+            prepared, draws, rng, fitted_funnel(draws, look_at_prior(prepared, rng))
+        )
     if asked == "prior":
         return ASKED_FOR
     error = prepared.prior.log_share(rng)[1]
@@ -291,7 +270,7 @@ def look_around(
     except PilotError:
         return plain.dealt_out(shapes, rng)
     # a funnel that few rows show may not be one
-    lacks = plain.exceeds(*evened.log_z(), Policy.alpha)
+    lacks = exceeds(plain.stages, *islands_log_z(evened.stages), Policy.alpha)
     return (plain if lacks else evened).dealt_out(shapes, rng)
 
 
@@ -315,7 +294,7 @@ def searched(
     alone
         Whether nothing but components in the coordinates of the look is proposed.
     """
-    target = Target(prepared, block, prepared.prior.log_share(rng)[0])
+    target = target_of(prepared, block)
     search, rows = Search(target), look.stages.rows
     assert rows is not None
     known = rows.position if look.funnel is None else look.funnel.restored(rows.position)
@@ -377,7 +356,8 @@ def first_components(
 
 def n_effective(stages: Stages) -> float:
     """Independent rows that the rows of a pilot are worth."""
-    assert stages.rows is not None and stages.end is not None
+    assert stages.rows is not None
+    assert stages.end is not None
     n_looks = len(stages.rows.position) / len(stages.end)
     return len(stages.end) * (1 + LOOK_WORTH * (n_looks - 1))
 
@@ -401,10 +381,10 @@ def plan_at_once(
     aim, target = settings.mcse_at_once, search.target
     if aim is None:
         return None
-    shares = search.shares()
+    shares = search.shares_to_keep()
     blend = search.blend(shares)
     trial = importance_log_z(blend.weighted(target, rng, N_TRIED).log_weight, method="hais")
-    if trial.status != "ok" or look.exceeds(trial.log_z, trial.mcse, search.policy.alpha):
+    if trial.status != "ok" or exceeds(look.stages, trial.log_z, trial.mcse, search.policy.alpha):
         return None
     even = min(search.effective_share(shares), trial.weight_ess / N_TRIED)
     n_rows = settings.draws * settings.chains
@@ -419,7 +399,11 @@ def plan_at_once(
     reason += f"; each row is one of {tries}" if tries > 1 else ""
     plan = plan_of_one_step(target.block, search.witnesses.position)
     return Planned(
-        target.block, plan, Reference("learned", reason), target=target, blend=replace(blend, tries=tries)
+        target.block,
+        plan,
+        Reference("learned", reason),
+        target=target,
+        blend=replace(blend, tries=tries),
     )
 
 
@@ -436,7 +420,7 @@ def plan_path(
     Where a run would make more moves than a limit, no longer ladder is tried.
     """
     block, alpha = search.target.block, search.policy.alpha
-    reference = components_of(search, settings)
+    reference = components_of(search)
     if reference.mixture is not None:
         moved = reference.start(block)
         rows = reference.evened(search.witnesses.position)
@@ -449,7 +433,7 @@ def plan_path(
         if trial is None:
             return planned
         found = importance_log_z(trial.log_weight, method="hais")
-        if not look.exceeds(log_mean(trial.log_weight), found.mcse, alpha):
+        if not exceeds(look.stages, log_mean(trial.log_weight), found.mcse, alpha):
             warn_of_stuck(stuck_stages(look.stages))
             return planned
         reason = "log Z of rows from components is below that of rows that walked from the prior"
@@ -461,7 +445,7 @@ def plan_path(
     return from_stages(moved, settings, look.stages, rng, reference)
 
 
-def components_of(search: Search, settings: RunSettings) -> Reference:
+def components_of(search: Search) -> Reference:
     """Components of the coordinates whose blend with the prior has the most even weights."""
     best = Reference("prior", "nothing was found that explains rows from the prior")
     most = LEAST
@@ -552,4 +536,4 @@ def look(
         return None, replace(given, funnel=None)
     seen = look_around(prepared, block, settings, rng, report, even=False)
     search = searched(prepared, block, seen, settings, rng, alone=True)
-    return seen.stages, components_of(search, settings)
+    return seen.stages, components_of(search)

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import stats
 from support.checks import make_rng
 
-from pymc_logz.trees.modes import HIT_MASS, hit_doubts
+from pymc_logz.checks.missed_modes import HIT_MASS, hit_doubts
 
 WIDE, NARROW = stats.norm(-5, 3), stats.norm(8, 0.05)
 PRIOR = stats.norm(0, 10)

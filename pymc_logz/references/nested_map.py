@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_logz.paths.funnels import Features, Funnel
-from pymc_logz.pilot.conditional_modes import Conditionals
+from pymc_logz.references.conditional_modes import Conditionals
 
 STAR, CORNER = (1.3, 3.0), 2.0
 """Where modes are computed, in standard deviations along one principal axis, and two."""

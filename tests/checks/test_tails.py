@@ -8,8 +8,8 @@ import pytest
 from support.checks import make_rng
 
 import pymc_logz as lz
+from pymc_logz.checks.tails import _pole_doubts
 from pymc_logz.models.tails import growing_tail
-from pymc_logz.trees.tails import _pole_doubts
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:the model has potentials"),

@@ -21,18 +21,22 @@ from pymc_logz.kernels.integer_walk import IntegerWalk
 from pymc_logz.kernels.one_of import OneOf
 from pymc_logz.kernels.random_walk import RandomWalk
 from pymc_logz.kernels.slice import Slice
+from pymc_logz.loop.frozen import Planned
+from pymc_logz.loop.planning import plan_run
 from pymc_logz.models.identity import digest_of, identity_of_model, told
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.bits import BinaryEnergy
+from pymc_logz.paths.clusters import Clusters
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.funnels import Features, Funnel
 from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.paths.mixture import Mixture
-from pymc_logz.pilot.frozen import Planned
-from pymc_logz.pilot.planning import plan_run
 from pymc_logz.pilot.population import Stages, TargetRows
-from pymc_logz.pilot.reference import Reference
 from pymc_logz.pilot.settings import RunSettings
+from pymc_logz.references.blend import Blend, Component, Prior, target_of
+from pymc_logz.references.conditional import ConditionalNormal
+from pymc_logz.references.directions import IndependentDirections
+from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Plan, Tally, Underway
 from pymc_logz.runners.asked import SEED
 from pymc_logz.runners.block import Block
@@ -40,17 +44,22 @@ from pymc_logz.runners.checkpoint import Keeper
 from pymc_logz.runners.jobs import AnnealJob
 from pymc_logz.runners.records import Codec
 from pymc_logz.runners.running import Running
-from pymc_logz.trees.doubts import Doubt
 
 CLASSES = (
     AnnealJob,
+    Blend,
+    Clusters,
+    Component,
+    ConditionalNormal,
     Elliptical,
     Evaluation,
     Features,
     Funnel,
+    IndependentDirections,
     KernelState,
     Mixture,
     Plan,
+    Prior,
     Reference,
     Stages,
     Tally,
@@ -252,8 +261,9 @@ def planned_once(
     made = once(keeper, name, lambda: _written(plan()), prepared, block, rng)
     reference = made["reference"].with_draws(prepared.prior)
     planned = Planned(reference.start(block), made["plan"], reference, made["stages"])
-    against = made["contradicted"]
-    return planned.doubted(Doubt("disagrees", against)) if against else planned
+    if made["blend"] is None:
+        return planned
+    return replace(planned, blend=made["blend"], target=target_of(prepared, block))
 
 
 def once(
@@ -310,9 +320,8 @@ def _counts(prepared: Prepared | None) -> list[int]:
 def _written(planned: Planned) -> dict[str, Any]:
     """A plan as a record."""
     reference = planned.reference.without_draws()
-    against = "; ".join(doubt.reason for doubt in planned.contradicted)
     made = {"plan": planned.plan, "stages": planned.stages, "reference": reference}
-    return {**made, "contradicted": against}
+    return {**made, "blend": planned.blend}
 
 
 def _plain(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,22 +8,32 @@ from support.checks import assert_detects, check_means, make_rng
 import pymc_logz as lz
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import prepare
-from pymc_logz.pilot.directions import IndependentDirections, independent_directions
-from pymc_logz.pilot.planning import block_for
+from pymc_logz.references.blend import Target, target_of
+from pymc_logz.references.directions import IndependentDirections, independent_directions
 
 FILTERS = lz.energies.random_filters(5, 6) * np.geomspace(1, 8, 6)[:, None]
 EXPONENTS = np.array([1.05, 1.2, 1.5, 2.0, 3.0, 6.0])
 ENERGY = lz.energies.student_t_experts(FILTERS, EXPONENTS)
 
 
+def target_for(model: pm.Model, rng: np.random.Generator) -> Target:
+    prepared = prepare(model, rng)
+    return target_of(prepared, block_for(prepared, HaisSettings(), None))
+
+
+def log_density(one: IndependentDirections, rows: np.ndarray) -> np.ndarray:
+    """Of rows, which need neither a model nor its prior."""
+    return one.log_density_of(None, rows, None)
+
+
 def found(energy: lz.energies.Energy = ENERGY) -> IndependentDirections:
     """Directions of an energy from some of its exact draws."""
     rng = make_rng("directions")
-    prepared = prepare(energy.model, rng)
-    block = block_for(prepared, HaisSettings(), None)
     assert energy.sample_posterior is not None
-    found = independent_directions(block, energy.sample_posterior(rng, 200)["x"], rng)
+    target = target_for(energy.model, rng)
+    found = independent_directions(target, energy.sample_posterior(rng, 200)["x"], rng)
     assert found is not None
     return found
 
@@ -47,10 +57,10 @@ def test_weights_average_to_z() -> None:
     directions = found()
 
     def check(one: IndependentDirections) -> None:
-        rows, _ = directions(make_rng("draw"), 4000)
+        rows = directions.draw(None, make_rng("draw"), 4000)
         u = rows @ FILTERS.T
         log_target = -(EXPONENTS * np.log1p(u**2)).sum(axis=1)
-        check_means({"z": np.exp(log_target - one.log_density_of(rows) - ENERGY.log_z) - 1})
+        check_means({"z": np.exp(log_target - log_density(one, rows) - ENERGY.log_z) - 1})
 
     check(directions)
     assert_detects(
@@ -59,8 +69,6 @@ def test_weights_average_to_z() -> None:
             directions.directions, directions.location, 1.1 * directions.scale, directions.df
         ),
     )
-    rows, log_density = directions(make_rng("density"), 100)
-    np.testing.assert_allclose(directions.log_density_of(rows), log_density, rtol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:the model has potentials")
@@ -77,9 +85,8 @@ def test_one_dimension_and_bits_have_none() -> None:
     rng = make_rng("one")
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("x"), observed=0.5)
-    prepared = prepare(model, rng)
-    block = block_for(prepared, HaisSettings(), None)
-    assert independent_directions(block, prepared.prior(rng, 50), rng) is None
+    target = target_for(model, rng)
+    assert independent_directions(target, target.prepared.prior(rng, 50), rng) is None
 
 
 def test_errors_of_weights_are_honest() -> None:
@@ -88,17 +95,16 @@ def test_errors_of_weights_are_honest() -> None:
     with pm.Model() as model:
         x = pm.Normal("x", 0, 1, shape=2)
         pm.Normal("y", x[1] - x[0] ** 2, 0.2, observed=0.5)
-    prepared = prepare(model, rng)
-    block = block_for(prepared, HaisSettings(), None)
+    target = target_for(model, rng)
     grid = np.linspace(-8, 8, 8001)
     exact = -0.5 * grid**2 - 0.5 * ((0.5 + grid**2) ** 2 / 1.04 + np.log(4 * np.pi**2 * 1.04))
     exact_log_z = np.log(np.trapezoid(np.exp(exact), grid))
     tree = lz.sample_hais(model=model, random_seed=1, progressbar=False)
     entry = tree["evidence"].to_dataset().isel(estimator=0)
     assert abs(float(entry["log_z"]) - exact_log_z) < 4 * float(entry["mcse"])
-    directions = independent_directions(block, prepared.prior(rng, 64), rng)
+    directions = independent_directions(target, target.prepared.prior(rng, 64), rng)
     if directions is not None:
-        rows, log_q = directions(rng, 2000)
-        estimate = importance_log_z(block.log_target(rows) - log_q)
+        rows = directions.draw(target, rng, 2000)
+        estimate = importance_log_z(target(rows).log_target - log_density(directions, rows))
         off = abs(estimate.log_z - exact_log_z)
         assert estimate.status != "ok" or off < 4 * estimate.mcse

@@ -17,10 +17,9 @@ from pymc_logz.paths.clusters import Clusters, fitted_clusters
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.mixture import Mixture
-from pymc_logz.pilot.conditional_modes import Conditionals, Modes
-from pymc_logz.pilot.nested_map import Peak, fitted_map, scale_of
-from pymc_logz.pilot.posterior import MANY_DIMENSIONS
-from pymc_logz.pilot.reference import (
+from pymc_logz.references.conditional_modes import Conditionals, Modes
+from pymc_logz.references.nested_map import Peak, fitted_map, scale_of
+from pymc_logz.references.reference import (
     MAX_SHARE_ERROR,
     PRIOR_SHARE,
     Reference,
@@ -30,6 +29,8 @@ from pymc_logz.pilot.reference import (
 from pymc_logz.runners.block import Block
 from pymc_logz.weights import log_mean, resampled, weight_ess
 
+MANY_DIMENSIONS = 16
+"""Dimensions from which on it is looked for: in fewer the prior's rows are as good a guide."""
 MAX_OTHERS = 6
 """Entries that are not normal, at most: products of them grow with the square."""
 N_PRIOR = 8

@@ -10,12 +10,12 @@ from support.checks import make_rng
 
 import pymc_logz as lz
 from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.loop.planning import block_for
 from pymc_logz.models.normal_parts import normal_columns
 from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.funnels import Features
 from pymc_logz.pilot import nested, nested_map
-from pymc_logz.pilot.conditional_modes import Conditionals
-from pymc_logz.pilot.planning import block_for
+from pymc_logz.references.conditional_modes import Conditionals
 from pymc_logz.runners.block import Block
 
 N = 20

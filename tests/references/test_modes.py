@@ -8,9 +8,9 @@ from support.checks import make_rng
 
 import pymc_logz as lz
 from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import prepare
-from pymc_logz.pilot.modes import modes_of, second_derivatives
-from pymc_logz.pilot.planning import block_for
+from pymc_logz.references.modes import modes_of, second_derivatives
 from pymc_logz.runners.climb import climbed
 
 D, APART, SMALL = 4, 7.0, 0.18

@@ -5,31 +5,26 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import gammainc
 
+from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.models.flat import model_data
 from pymc_logz.models.other_modes import (
     MAX_DIMS,
     N_LOOKED_AT,
     N_ROWS,
     OtherMode,
-    Walked,
     are_apart,
     far_rows,
     in_company,
-    mode_apart,
     other_mode,
 )
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.tails import Densities
 from pymc_logz.trees.doubts import Doubt
-from pymc_logz.trees.symmetry import symmetry_doubts
 from pymc_logz.weights import log_mean, weight_ess
 
 MAX_DATA = 5000
 """Data up to which 10,000 evaluations of the density are nothing beside the posterior's own: 20,000
 data take 5 to 10 seconds."""
-
-LEAST_MASS = 0.05
-"""Share of Z, about, from which on a mode counts that has a few draws, but fewer than it should."""
 
 FEW_DRAWS = 32
 """Draws of which there must be more, lest a mode be no further from them than they are apart."""
@@ -80,27 +75,6 @@ def mode_doubts(
         found = other_mode(densities, prepared.prior(rng, N_ROWS), distinct, log_z, rng)
         told = _told(found, N_ROWS, log_z)
     return told or symmetry_doubts(prepared.flat, densities, draws)
-
-
-def climb_doubts(
-    densities: Densities,
-    rows: np.ndarray,
-    draws: np.ndarray,
-    log_z: float,
-    rng: np.random.Generator,
-) -> list[Doubt]:
-    """The same by rows (n, d) that climbed from the prior by gradients, and spread out there."""
-    draws = np.unique(draws, axis=0)
-    with np.errstate(invalid="ignore"):
-        log_target = np.add(*densities(rows))
-    alive = np.isfinite(log_target)
-    if len(draws) < 2 or not alive.any():
-        return []
-    walked = Walked(rows[alive], log_target[alive], np.flatnonzero(alive))
-    found = mode_apart(densities, walked, in_company(draws), log_z, rng)
-    if found is not None and found.log_z < log_z + np.log(LEAST_MASS):
-        return []
-    return _told(found, len(rows), log_z, "hardly a draw")
 
 
 def hit_doubts(
@@ -201,14 +175,12 @@ def is_large(prepared: Prepared) -> bool:
     return sum(np.size(data) for data in model_data(prepared.flat)[0].values()) > MAX_DATA
 
 
-def _told(
-    found: OtherMode | None, n_rows: int, log_z: float, whose: str = "no draw"
-) -> list[Doubt]:
+def _told(found: OtherMode | None, n_rows: int, log_z: float) -> list[Doubt]:
     if found is None:
         return []
     reason = (
         f"of {n_rows} rows that walked from the prior to the posterior {found.share:.0%} ended in "
-        f"a mode that {whose} is in, with a mass of about {np.exp(found.log_z - log_z):.2g} times "
+        f"a mode that no draw is in, with a mass of about {np.exp(found.log_z - log_z):.2g} times "
         "that of the draws"
     )
     return [Doubt("missed_mode", reason)]

@@ -1,0 +1,1 @@
+"""From the prior to a frozen plan: look, propose, blend, try, widen."""
