@@ -201,7 +201,7 @@ def _anneal_other(
     block = own.within_memory(block_for(prepared, own, compile_kwargs))
     block.compile()
     plan = partial(plan_run, prepared, block, own, rngs.pilot, report_beta(progress))
-    planned, runs = run_twice(plan(direct=True), own, rngs.run, progress, plan)
+    planned, runs = run_twice(plan(direct=True), own, rngs.run, progress, [plan])
     n_rows = max(own.draws, n_followed(block))
     [apart] = run_chains(planned, [rngs.pilot], n_rows, Running(), None)
     directions = Directions(runs, planned.reference)

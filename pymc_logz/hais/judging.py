@@ -18,7 +18,7 @@ from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.directions import Directions, forward_estimate, of_model
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.pilot.population import exceeds, islands_log_z
+from pymc_logz.pilot.checks import exceeds, islands_log_z
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt

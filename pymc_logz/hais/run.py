@@ -86,8 +86,9 @@ def run_hais(
         plan = partial(planned_once, prepared, block, settings, rngs.pilot, report_beta(progress))
         planned = plan("plan", direct=True)
         tuned, pilot_work = time.perf_counter(), block.work.done
-        again = partial(plan, "plan-again")
-        planned, forward = run_twice(planned, settings, rngs.run, progress, again)
+        # fresh rows from the prior may see what the first ones did not, before a path is taken
+        others = partial(plan, "plan-again", direct=True), partial(plan, "plan-path")
+        planned, forward = run_twice(planned, settings, rngs.run, progress, others)
         directions = Directions(forward, planned.reference)
         if settings.direction == "both":
             directions.exact_starts = target_rows is not None
@@ -129,7 +130,7 @@ def run_twice(
     settings: HaisSettings,
     rng: np.random.Generator,
     progress: Any,
-    plan_again: Callable[[], Planned] | None = None,
+    others: Sequence[Callable[[], Planned]] = (),
 ) -> tuple[Planned, list[Annealed]]:
     """Chains, run again along a longer ladder if they are not good enough, and what they ran on.
 
@@ -144,9 +145,9 @@ def run_twice(
     good = sound and estimate.mcse <= max(most, settings.target_mcse or 0.0)
     whole = len(runs) == settings.chains
     tried = planned.blend is not None and not sound
-    if tried and plan_again is not None and whole and not good:
-        logger.info("A reference that was tried gave status %r: another.", estimate.status)
-        return run_twice(plan_again(), settings, rng, progress)
+    if tried and others and whole and not good:
+        logger.info("A blend that was tried gave status %r: another plan.", estimate.status)
+        return run_twice(others[0](), settings, rng, progress, others[1:])
     longer = planned.longer(_growth(estimate.mcse / most) if sound else SECOND_TRY)
     n_moves = settings.draws * settings.chains * longer.plan.n_temperatures
     asked = settings.target_mcse is not None or not whole

@@ -10,15 +10,13 @@ Where the weights are even enough the run is fresh rows of the blend; else it is
 components that explain the most.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
-from pymc_logz.errors import PilotError, says_if_interrupted
+from pymc_logz.errors import says_if_interrupted
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.kernels.compose import for_variables
 from pymc_logz.loop.frozen import (
@@ -30,62 +28,30 @@ from pymc_logz.loop.frozen import (
     refine,
     walk,
 )
-from pymc_logz.models.flat import FlatModel, model_path, open_path, unconstrain
-from pymc_logz.models.gradients import lacks_gradient
-from pymc_logz.models.normal_parts import is_centred_hierarchy
-from pymc_logz.models.posterior_draws import draw_posterior
+from pymc_logz.loop.looking import Look, given_reference, look_around
+from pymc_logz.loop.widening import LEAST, N_TRIED, OF_MODE, add_draws, searched
+from pymc_logz.models.flat import FlatModel, model_path, open_path
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.paths.funnels import Funnel, fitted_funnel
+from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.mixture import Mixture
-from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
-from pymc_logz.pilot.exchanges import dealt_out
+from pymc_logz.pilot.checks import exceeds, stuck_stages, warn_of_stuck
 from pymc_logz.pilot.ladder import MAX_GROWTH, first_ladder, settled
-from pymc_logz.pilot.population import Stages, exceeds, islands_log_z
+from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.blend import Component, Part, Prior, target_of
-from pymc_logz.references.conditional import conditional_normal, has_conditional_normals
-from pymc_logz.references.directions import independent_directions
-from pymc_logz.references.lacking_modes import lacking_modes
+from pymc_logz.references.blend import Component, Prior
+from pymc_logz.references.conditional import has_conditional_normals
 from pymc_logz.references.nested import nested_laplace
 from pymc_logz.references.reference import (
-    ASKED_FOR,
-    MAX_SHARE_ERROR,
-    OF_INTEGERS,
     Reference,
-    at_mode,
-    check_start,
     components_in_words,
     evened_draws,
-    look_at_prior,
-    reference_of_draws,
 )
-from pymc_logz.references.search import Policy, Search, fitted_components
+from pymc_logz.references.search import Search
 from pymc_logz.runners.block import Block
-from pymc_logz.trees.posterior import posterior_of
 from pymc_logz.weights import log_mean
 
-N_LOOK = 1024
-"""Rows of the prior that are carried to the posterior."""
-N_TRIED = 512
-"""Rows of a blend in each round."""
-N_ROUNDS = 8
-"""Rounds in which a blend is widened, at most."""
-EVEN = 0.5
-"""Effective share of the rows from which on weights are even: nothing more is proposed."""
-UNEVEN = 0.1
-"""The same up to which more than one thing is proposed at a time."""
-LEAST = 0.01
-"""The same of components, below which rows are annealed from the prior: their ends of a path would
-be further apart than the prior's as a rule."""
 MOST_TRIES = 8
 """Rows that each row of a run is chosen from, at most."""
-GAIN = 1.2
-"""Factor in the effective share by which components fitted anew have to raise it, to go on."""
-ROWS_PER_DIMENSION, TARGET_ROWS = 8, (512, 4096)
-"""Rows of a pilot to fit to, for each dimension, and fewest and most of them."""
-LOOK_WORTH = 0.5
-"""Share of a further look at a population, one block of moves later, that is new."""
-OF_MODE = "a Student-t with the curvature at the mode"
 FINE = 0.025
 """Error of log Z, in nats, that is aimed at where that is cheap."""
 SLACK = 1.25
@@ -123,29 +89,6 @@ def check_reference_of(flat: FlatModel, settings: RunSettings) -> None:
             f"reference={what} is a fit by continuous densities, but {names} are discrete: leave "
             "reference out, and the path starts at the prior"
         )
-
-
-@dataclass(frozen=True)
-class Look:
-    """Rows of the prior that walked to the posterior."""
-
-    stages: Stages
-    walked: Block
-    """What they moved by."""
-    funnel: Funnel | None
-    """Coordinates that they moved in; None are the model's own."""
-
-    @property
-    def scale(self) -> np.ndarray:
-        """Standard deviations of the rows in these coordinates, shape (d,)."""
-        assert self.stages.rows is not None
-        return self.stages.rows.position.std(axis=0)
-
-    def dealt_out(self, shapes: Sequence[tuple[int, ...]], rng: np.random.Generator) -> "Look":
-        """The same with rows in all orders of entries that may be exchanged."""
-        assert self.stages.rows is not None
-        rows = dealt_out(self.walked, shapes, self.stages.rows, rng)
-        return replace(self, stages=replace(self.stages, rows=rows))
 
 
 @says_if_interrupted("the pilot was choosing temperatures and step sizes")
@@ -214,164 +157,6 @@ def plan_searched(
         if settings.aim.n_rows * shorter.plan.n_temperatures <= LONG:
             return shorter
     return plan_path(search, look, settings, rng, report)
-
-
-def given_reference(
-    prepared: Prepared, block: Block, settings: RunSettings, rng: np.random.Generator
-) -> Reference | None:
-    """What the path starts from, where that is not to be learned; None where it is."""
-    asked = settings.reference_asked
-    check_start(prepared, block, prepared.prior(rng, block.n_rows))
-    if prepared.flat.sites:
-        return OF_INTEGERS
-    if isinstance(asked, xr.DataTree):
-        draws = unconstrain(prepared.flat, posterior_of(asked, "reference"))
-        return reference_of_draws(
-            prepared, draws, rng, fitted_funnel(draws, look_at_prior(prepared, rng))
-        )
-    if asked == "prior":
-        return ASKED_FOR
-    error = prepared.prior.log_share(rng)[1]
-    if error > MAX_SHARE_ERROR:
-        reason = (
-            f"a transform restricts the prior, whose constant is known to {error:.2g} nats only "
-            "from anywhere else"
-        )
-        return Reference("prior", reason)
-    return None
-
-
-def look_around(
-    prepared: Prepared,
-    block: Block,
-    settings: RunSettings,
-    rng: np.random.Generator,
-    report: Any = None,
-    *,
-    even: bool = True,
-) -> Look:
-    """Rows of the prior that walk to the posterior, once more where they are in a funnel.
-
-    The narrow end of a funnel is where rows that move in it as it is do not get; ``even`` false
-    leaves them there.
-    """
-    start = prepared.prior(rng, N_LOOK)
-    n_rows, shapes = n_target_rows(prepared.n_dims), prepared.flat.shapes
-    plain = Look(walk(block, settings, start, rng, report, n_rows), block, None)
-    found = plain.stages.rows
-    assert found is not None
-    funnel = fitted_funnel(found.position, look_at_prior(prepared, rng)) if even else None
-    if funnel is None:
-        return plain.dealt_out(shapes, rng)
-    walked = Reference("prior", "", funnel=funnel).start(block)
-    start = walked.path.sample_reference(rng, len(start))
-    try:
-        evened = Look(walk(walked, settings, start, rng, report, n_rows), walked, funnel)
-    except PilotError:
-        return plain.dealt_out(shapes, rng)
-    # a funnel that few rows show may not be one
-    lacks = exceeds(plain.stages, *islands_log_z(evened.stages), Policy.alpha)
-    return (plain if lacks else evened).dealt_out(shapes, rng)
-
-
-def searched(
-    prepared: Prepared,
-    block: Block,
-    look: Look,
-    settings: RunSettings,
-    rng: np.random.Generator,
-    *,
-    alone: bool = False,
-) -> Search:
-    """A blend of all that was proposed, widened until it explains the rows or nothing is gained.
-
-    Parameters
-    ----------
-    prepared, block, settings, rng
-        As in `plan_run`.
-    look
-        Rows of the posterior, as far as it is known.
-    alone
-        Whether nothing but components in the coordinates of the look is proposed.
-    """
-    target = target_of(prepared, block)
-    search, rows = Search(target), look.stages.rows
-    assert rows is not None
-    known = rows.position if look.funnel is None else look.funnel.restored(rows.position)
-    proposers = iter(() if alone else proposed(search, rng))
-    search.add_parts([Prior(), *first_components(search, look, known, settings, rng)])
-    # what is fitted to rows says nothing of the narrow end of a funnel, and seems even without it
-    search.add_witnesses(target(known[rng.permutation(len(known))[:N_LOOK]]))
-    search.draw(rng, N_TRIED)
-    search.add_parts(lacking_modes(search, look.walked, look.funnel, look.scale, rng))
-    search.draw(rng, N_TRIED)
-    if is_centred_hierarchy(prepared.flat):
-        search.add_parts([*islice(proposers, 1)])
-    widen(search, proposers, look.funnel, rng)
-    return search
-
-
-def widen(
-    search: Search, proposers: Iterator[Part], funnel: Funnel | None, rng: np.random.Generator
-) -> None:
-    """Rounds of fresh rows, after each of which what they do not explain becomes a part."""
-    refitted_at, fewest = 0.0, len(search.witnesses.position) + 1
-    for _ in range(N_ROUNDS):
-        search.draw(rng, N_TRIED)
-        shares = search.shares()
-        even = search.effective_share(shares)
-        left, more = search.unexplained(shares), list[Part]()
-        if 0 < len(left) < fewest:
-            fewest = len(left)
-            more += fitted_components(left, len(left), funnel, rng)
-        if even > EVEN and not more:
-            return
-        if even > GAIN * refitted_at:
-            refitted_at = even
-            more += search.refitted(funnel, rng)
-        if even < UNEVEN or not more:
-            more += islice(proposers, 1)
-        if not more:
-            return
-        search.add_parts(more)
-    search.draw(rng, N_TRIED)
-
-
-def first_components(
-    search: Search,
-    look: Look,
-    known: np.ndarray,
-    settings: RunSettings,
-    rng: np.random.Generator,
-) -> list[Component]:
-    """Components that are fitted to rows of the look, or have the curvature at the mode."""
-    target = search.target
-    # without a gradient a mode is not looked for, and what is fitted to the rows is taken
-    if settings.asks_for("laplace") and lacks_gradient(target.prepared.flat) is None:
-        start = target.prepared.prior(rng, target.block.n_rows)
-        mode = at_mode(target.prepared, start, target.block.compile_kwargs)
-        return [Component(mode, None, OF_MODE)]
-    return fitted_components(known, n_effective(look.stages), look.funnel, rng)
-
-
-def n_effective(stages: Stages) -> float:
-    """Independent rows that the rows of a pilot are worth."""
-    assert stages.rows is not None
-    assert stages.end is not None
-    n_looks = len(stages.rows.position) / len(stages.end)
-    return len(stages.end) * (1 + LOOK_WORTH * (n_looks - 1))
-
-
-def proposed(search: Search, rng: np.random.Generator) -> Iterator[Part]:
-    """Further densities, each made when it is asked for, of what is known by then."""
-    conditional = (conditional_normal, search.target)
-    directions = (independent_directions, search.target)
-    centred = is_centred_hierarchy(search.target.prepared.flat)
-    ways = [conditional, directions] if centred else [directions, conditional]
-    for make, target in ways:
-        part = make(target, search.known(rng)[0], rng)
-        if part is not None:
-            yield part
 
 
 def plan_at_once(
@@ -485,22 +270,6 @@ def learned(
     return Reference(taken, reason, mixture, error, funnel, covered=even)
 
 
-def add_draws(search: Search, rng: np.random.Generator) -> bool:
-    """Draws of ``pm.sample``, and what is fitted to them; whether there are any."""
-    target = search.target
-    if (draws := draw_posterior(target.prepared, rng)) is None:
-        return False
-    target.block.work.add(draws.n_gradients)
-    rows = draws.rows
-    # few rows of a pilot that did not get far look like a funnel where there is none
-    funnel = fitted_funnel(rows, look_at_prior(target.prepared, rng))
-    search.add_parts([*fitted_components(rows, len(rows), funnel, rng)])
-    search.add_witnesses(target(rows[rng.permutation(len(rows))[:N_LOOK]]))
-    search.draw(rng, N_TRIED)
-    widen(search, proposed(search, rng), funnel, rng)
-    return True
-
-
 def plan_nested(
     prepared: Prepared,
     block: Block,
@@ -516,11 +285,6 @@ def plan_nested(
     moved = reference.start(block)
     stages = walk(moved, settings, moved.path.sample_reference(rng, block.n_rows), rng, report)
     return refine(moved, settings, stages, rng, reference, stages.end if ends is None else ends)[0]
-
-
-def n_target_rows(n_dims: int) -> int:
-    """Rows that a fit in d dimensions is made of."""
-    return int(np.clip(ROWS_PER_DIMENSION * n_dims, *TARGET_ROWS))
 
 
 def look(

@@ -1,11 +1,12 @@
 """Was the pilot any good? Its population is compared with rows that never were resampled."""
 
 import numpy as np
+from scipy.special import stdtrit
 
 from pymc_logz.errors import warn
 from pymc_logz.pilot.population import Stages
 from pymc_logz.runners.anneal import Annealed
-from pymc_logz.weights import relative, weight_ess
+from pymc_logz.weights import log_mean, relative, weight_ess
 
 STUCK = 0.1
 """Acceptance rate below which the rows of a stage hardly move."""
@@ -44,6 +45,37 @@ def _distance(sample: np.ndarray, other: np.ndarray, weight: np.ndarray) -> floa
     # what is equal, as whole numbers are, jumps together
     _, place = np.unique(values, return_inverse=True)
     return float(np.abs(np.cumsum(np.bincount(place, jumps))).max())
+
+
+def islands_log_z(stages: Stages) -> tuple[float, float]:
+    """Log Z of a pilot's islands together, and its error, in nats."""
+    assert stages.log_z is not None
+    island = relative(stages.log_z)
+    error = island.std(ddof=1) / island.mean() / np.sqrt(island.size) if island.size > 1 else np.inf
+    return log_mean(stages.log_z), float(error)
+
+
+def exceeds(stages: Stages, log_z: float, error: float, alpha: float = 1e-3) -> bool:
+    """Whether the rows of a pilot found more than another log Z, beyond chance.
+
+    They are resampled in islands, each of which has an unbiased Z of its own, however badly its
+    rows move; so their mean is above Z by chance only, which a t-test bounds. That it is below says
+    nothing.
+
+    Parameters
+    ----------
+    stages
+        The pilot, from a reference whose log Z is the other one's too.
+    log_z, error
+        In nats.
+    alpha
+        Probability that a right one is exceeded.
+    """
+    if stages.log_z is None or stages.log_z.size < 2:
+        return False
+    own, own_error = islands_log_z(stages)
+    limit = stdtrit(stages.log_z.size - 1, 1 - alpha)
+    return bool(own - log_z > limit * np.hypot(own_error, error))
 
 
 def warn_of_lost_part(share: float) -> None:

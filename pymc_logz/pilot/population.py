@@ -11,7 +11,6 @@ from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
 
 from pymc_logz.errors import PilotError
 from pymc_logz.kernels.base import Kernel, KernelState, Move, take_rows
@@ -20,7 +19,7 @@ from pymc_logz.paths.schedules import betas_between, next_beta
 from pymc_logz.pilot.scales import centred, population_correlation, population_scale
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.weights import log_mean, normalise, relative, systematic_resample
+from pymc_logz.weights import log_mean, normalise, systematic_resample
 
 MAX_STAGES = 500
 FIRST_STEP_SIZE = 0.5
@@ -119,37 +118,6 @@ class Stages:
         scales = [np.interp(coordinate, stage, column) for column in log_scale.T]
         scale = np.exp(np.stack(scales, axis=1))
         return Plan(betas, step_size, scale, self.correlation, coordinate)
-
-
-def islands_log_z(stages: Stages) -> tuple[float, float]:
-    """Log Z of a pilot's islands together, and its error, in nats."""
-    assert stages.log_z is not None
-    island = relative(stages.log_z)
-    error = island.std(ddof=1) / island.mean() / np.sqrt(island.size) if island.size > 1 else np.inf
-    return log_mean(stages.log_z), float(error)
-
-
-def exceeds(stages: Stages, log_z: float, error: float, alpha: float = 1e-3) -> bool:
-    """Whether the rows of a pilot found more than another log Z, beyond chance.
-
-    They are resampled in islands, each of which has an unbiased Z of its own, however badly its
-    rows move; so their mean is above Z by chance only, which a t-test bounds. That it is below says
-    nothing.
-
-    Parameters
-    ----------
-    stages
-        The pilot, from a reference whose log Z is the other one's too.
-    log_z, error
-        In nats.
-    alpha
-        Probability that a right one is exceeded.
-    """
-    if stages.log_z is None or stages.log_z.size < 2:
-        return False
-    own, own_error = islands_log_z(stages)
-    limit = stdtrit(stages.log_z.size - 1, 1 - alpha)
-    return bool(own - log_z > limit * np.hypot(own_error, error))
 
 
 @dataclass

@@ -36,9 +36,10 @@ WIDE = (1.0, 2.0)
 WIDE_SHARE = 0.15
 PER_ENTRY = 10
 """Effective settings of the others for each of them that a fit takes."""
-FACTOR = 0.25
-"""Change of the whitened curvature of all entries together from which on one is no longer normal
-beside the others."""
+FACTOR, MOST = 0.25, 0.6
+"""Relative change of the curvature of all entries together from which on they are not normal, and
+share of its square, at most, that may be left without the entry that is taken: where the likelihood
+is not normal no entry is to blame."""
 ROUNDING = 1e-13
 """Least curvature, in units of the largest, that rounding leaves."""
 
@@ -163,8 +164,8 @@ def without_factors(parts: Conditionals, rows: np.ndarray) -> Conditionals:
     """The same with entries among the others that change the curvature of the rest.
 
     A slope times a covariate that is itself unknown is normal given neither: each is, given the
-    other one. The entry is taken by which, moved by a standard deviation, the curvature of the rest
-    changes the most, until it changes little or there are as many others as can be explored.
+    other one. Each entry is moved by a standard deviation, and the curvature of the
+    others changes, or does not. The entry is taken that most of these changes are of, or for.
 
     Parameters
     ----------
@@ -181,22 +182,30 @@ def without_factors(parts: Conditionals, rows: np.ndarray) -> Conditionals:
         return parts
     width = np.sqrt(np.diag(np.linalg.inv(precision)))
     moved = parts.rows(np.tile(some, (len(width), 1)), found.inner[0] + np.diag(width))
-    change = np.nan_to_num(parts.curvature(moved, width) - precision)
-    change *= np.outer(width, width)
-    left, taken = np.arange(len(width)), list[int]()
-    while len(parts.outer) + len(taken) < MAX_OUTER and len(left) > 1:
-        rest = [np.linalg.norm(change[j][np.ix_(left, left)]) for j in left]
-        own = [np.linalg.norm(change[j][np.ix_([j], left)]) for j in left]
-        size = np.sqrt(np.maximum(np.square(rest) - 2 * np.square(own), 0.0))
-        worst = int(np.argmax(size))
-        if not size[worst] > FACTOR:
+    change = np.nan_to_num(parts.curvature(moved, width) - precision) * np.outer(width, width)
+    square, each = change**2, np.arange(len(width))
+    # entry i tells of the others only
+    square[each, each], square[each, :, each] = 0.0, 0.0
+    taken = list[int]()
+    while len(parts.outer) + len(taken) < MAX_OUTER and len(taken) + 1 < len(width):
+        total = square.sum()
+        without = total - np.array([_touching(square, int(j)) for j in each])
+        best = int(np.argmin(without))
+        if not total > FACTOR**2 or without[best] > MOST * total:
             break
-        taken.append(int(left[worst]))
-        left = np.delete(left, worst)
+        taken.append(best)
+        square[best], square[:, best], square[:, :, best] = 0.0, 0.0, 0.0
     if not taken:
         return parts
+    left = np.setdiff1d(each, taken)
     outer = np.sort(np.append(parts.outer, parts.inner[taken]))
     return Conditionals(parts.block, parts.inner[left], outer)
+
+
+def _touching(square: np.ndarray, j: int) -> float:
+    """Sum of the elements (i, a, b) of an array, symmetric in the last two, of which one is j."""
+    rest = np.delete(square, j, axis=0)
+    return float(square[j].sum() + 2 * rest[:, j].sum() - rest[:, j, j].sum())
 
 
 def _explored(

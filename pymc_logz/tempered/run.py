@@ -18,8 +18,7 @@ from pymc_logz.loop.keeping import kept
 from pymc_logz.loop.planning import block_for, look
 from pymc_logz.models.flat import constrain, model_labels
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
-from pymc_logz.pilot.population import exceeds, islands_log_z
+from pymc_logz.pilot.checks import exceeds, islands_log_z, stuck_stages, warn_of_stuck
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block

@@ -16,8 +16,8 @@ from pymc_logz import energies
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.loop.planning import components_of
 from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.pilot.checks import exceeds, islands_log_z
 from pymc_logz.pilot.ladder import anneal_back, settled
-from pymc_logz.pilot.population import exceeds, islands_log_z
 from pymc_logz.references.blend import Blend, Component, Prior, Target, target_of
 from pymc_logz.references.reference import Reference
 from pymc_logz.references.search import FLOOR, Search, fitted_components

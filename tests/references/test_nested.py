@@ -14,7 +14,7 @@ from pymc_logz.loop.planning import block_for
 from pymc_logz.models.normal_parts import normal_columns
 from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.funnels import Features
-from pymc_logz.pilot import nested, nested_map
+from pymc_logz.references import nested, nested_map
 from pymc_logz.references.conditional_modes import Conditionals
 from pymc_logz.runners.block import Block
 

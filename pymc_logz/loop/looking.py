@@ -1,0 +1,123 @@
+"""The look: rows of the prior that walk to the posterior, or what is given in their place."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_logz.errors import PilotError
+from pymc_logz.loop.frozen import (
+    walk,
+)
+from pymc_logz.models.flat import unconstrain
+from pymc_logz.models.preparation import Prepared
+from pymc_logz.paths.funnels import Funnel, fitted_funnel
+from pymc_logz.pilot.checks import exceeds, islands_log_z
+from pymc_logz.pilot.exchanges import dealt_out
+from pymc_logz.pilot.population import Stages
+from pymc_logz.pilot.settings import RunSettings
+from pymc_logz.references.reference import (
+    ASKED_FOR,
+    MAX_SHARE_ERROR,
+    OF_INTEGERS,
+    Reference,
+    check_start,
+    look_at_prior,
+    reference_of_draws,
+)
+from pymc_logz.references.search import Policy
+from pymc_logz.runners.block import Block
+from pymc_logz.trees.posterior import posterior_of
+
+N_LOOK = 1024
+"""Rows of the prior that are carried to the posterior."""
+ROWS_PER_DIMENSION, TARGET_ROWS = 8, (512, 4096)
+"""Rows of a pilot to fit to, for each dimension, and fewest and most of them."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """Rows of the prior that walked to the posterior."""
+
+    stages: Stages
+    walked: Block
+    """What they moved by."""
+    funnel: Funnel | None
+    """Coordinates that they moved in; None are the model's own."""
+
+    @property
+    def scale(self) -> np.ndarray:
+        """Standard deviations of the rows in these coordinates, shape (d,)."""
+        assert self.stages.rows is not None
+        return self.stages.rows.position.std(axis=0)
+
+    def dealt_out(self, shapes: Sequence[tuple[int, ...]], rng: np.random.Generator) -> "Look":
+        """The same with rows in all orders of entries that may be exchanged."""
+        assert self.stages.rows is not None
+        rows = dealt_out(self.walked, shapes, self.stages.rows, rng)
+        return replace(self, stages=replace(self.stages, rows=rows))
+
+
+def given_reference(
+    prepared: Prepared, block: Block, settings: RunSettings, rng: np.random.Generator
+) -> Reference | None:
+    """What the path starts from, where that is not to be learned; None where it is."""
+    asked = settings.reference_asked
+    check_start(prepared, block, prepared.prior(rng, block.n_rows))
+    if prepared.flat.sites:
+        return OF_INTEGERS
+    if isinstance(asked, xr.DataTree):
+        draws = unconstrain(prepared.flat, posterior_of(asked, "reference"))
+        return reference_of_draws(
+            prepared, draws, rng, fitted_funnel(draws, look_at_prior(prepared, rng))
+        )
+    if asked == "prior":
+        return ASKED_FOR
+    error = prepared.prior.log_share(rng)[1]
+    if error > MAX_SHARE_ERROR:
+        reason = (
+            f"a transform restricts the prior, whose constant is known to {error:.2g} nats only "
+            "from anywhere else"
+        )
+        return Reference("prior", reason)
+    return None
+
+
+def look_around(
+    prepared: Prepared,
+    block: Block,
+    settings: RunSettings,
+    rng: np.random.Generator,
+    report: Any = None,
+    *,
+    even: bool = True,
+) -> Look:
+    """Rows of the prior that walk to the posterior, once more where they are in a funnel.
+
+    The narrow end of a funnel is where rows that move in it as it is do not get; ``even`` false
+    leaves them there.
+    """
+    start = prepared.prior(rng, N_LOOK)
+    n_rows, shapes = n_target_rows(prepared.n_dims), prepared.flat.shapes
+    plain = Look(walk(block, settings, start, rng, report, n_rows), block, None)
+    found = plain.stages.rows
+    assert found is not None
+    funnel = fitted_funnel(found.position, look_at_prior(prepared, rng)) if even else None
+    if funnel is None:
+        return plain.dealt_out(shapes, rng)
+    walked = Reference("prior", "", funnel=funnel).start(block)
+    start = walked.path.sample_reference(rng, len(start))
+    try:
+        evened = Look(walk(walked, settings, start, rng, report, n_rows), walked, funnel)
+    except PilotError:
+        return plain.dealt_out(shapes, rng)
+    # a funnel that few rows show may not be one
+    lacks = exceeds(plain.stages, *islands_log_z(evened.stages), Policy.alpha)
+    return (plain if lacks else evened).dealt_out(shapes, rng)
+
+
+def n_target_rows(n_dims: int) -> int:
+    """Rows that a fit in d dimensions is made of."""
+    return int(np.clip(ROWS_PER_DIMENSION * n_dims, *TARGET_ROWS))
