@@ -30,7 +30,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("runners", "trees"),
     ("pilot",),
     ("hais", "tempered", "manifold", "hmc"),
-    ("posterior", "plots"),
+    ("posterior", "plots", "citations"),
     ("step_methods",),
     ("choosing", "extending"),
     ("several",),
