@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_logz.arguments import check_betas, check_whole
-from pymc_logz.estimators.curve import MIN_VISITS, LogZCurve, empty_curve
+from pymc_logz.estimators.curve import LogZCurve, empty_curve, visit_obstacle
 from pymc_logz.estimators.draws import CHUNK_ELEMENTS, TemperedDraws
 from pymc_logz.estimators.tempering import effective_size, level_law_curve, rts_bias
 
@@ -196,8 +196,7 @@ class RunningRTS:
             return "infinite_weight"
         if seen.n_outside == len(seen.share) * seen.n_draws:
             return "no_support"
-        few = seen.visits is not None and seen.visits[[0, -1]].min() < MIN_VISITS
-        return "unvisited_level" if few else None
+        return None if seen.visits is None else visit_obstacle(seen.visits[[0, -1]])
 
     def _draws(self, log_ratio: np.ndarray, level: np.ndarray | None = None) -> TemperedDraws:
         level = np.zeros(log_ratio.shape, dtype=int) if level is None else level

@@ -6,15 +6,20 @@ from scipy.special import logsumexp, softmax
 from pymc_logz.estimators.curve import (
     LogZCurve,
     empty_curve,
+    estimator,
     long_run_variance,
     make_curve,
-    obstacle,
 )
+from pymc_logz.estimators.documented import documented
 from pymc_logz.estimators.draws import TemperedDraws, shares
 from pymc_logz.estimators.odds import LevelOdds, solve_odds
 from pymc_logz.weights import DEGENERATE_ESS, LOW_ESS, ess_of_sums
 
+SIMULATED = """A simulated tempering run. Any ``log_z_hat`` gives a consistent answer; a good one
+    gives a small error."""
 
+
+@estimator(SIMULATED)
 def rts(draws: TemperedDraws) -> LogZCurve:
     r"""Log Z by Rao-Blackwellized tempered sampling.
 
@@ -25,12 +30,6 @@ def rts(draws: TemperedDraws) -> LogZCurve:
 
     It rests on levels drawn from their conditional law given x (simulated tempering). In parallel
     tempering, where each level always has one walker, use `mbar`.
-
-    Parameters
-    ----------
-    draws
-        A simulated tempering run. Any ``log_z_hat`` gives a consistent answer; a good one gives a
-        small error.
 
     Returns
     -------
@@ -45,19 +44,9 @@ def rts(draws: TemperedDraws) -> LogZCurve:
 
     Examples
     --------
-    Walkers of an exponential law, drawn exactly, with log Z = -log(1 + beta):
-
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, rts
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> print(rts(draws).estimate)  # log Z = -0.693
     log Z = -0.690 ± 0.010 (rts, ok)
     """
-    if status := obstacle(draws):
-        return empty_curve("rts", draws, status)
     n_levels = draws.n_levels
 
     def statistic(log_ratio: np.ndarray, segment: np.ndarray) -> np.ndarray:
@@ -74,15 +63,11 @@ def rts(draws: TemperedDraws) -> LogZCurve:
     return level_law_curve("rts", draws, level_sums, ess, details)
 
 
+@estimator(SIMULATED)
 def ts(draws: TemperedDraws) -> LogZCurve:
     """Log Z by tempered sampling: the visits of each level, counted.
 
     `rts` without the Rao-Blackwell step, for comparison. A level without visits has no number.
-
-    Parameters
-    ----------
-    draws
-        A simulated tempering run.
 
     Returns
     -------
@@ -96,33 +81,19 @@ def ts(draws: TemperedDraws) -> LogZCurve:
 
     Examples
     --------
-    Walkers of an exponential law, drawn exactly, with log Z = -log(1 + beta):
-
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, ts
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> print(ts(draws).estimate)  # log Z = -0.693
     log Z = -0.606 ± 0.053 (ts, ok)
     """
-    if status := obstacle(draws):
-        return empty_curve("ts", draws, status)
     sums = draws.level_block_sums(np.ones(draws.level.shape))
     ess = float(draws.visits[[0, -1]].min())
     return level_law_curve("ts", draws, sums, ess, {})
 
 
+@documented(parameters=f"draws\n    {SIMULATED}")
 def rts_log_z(draws: TemperedDraws) -> np.ndarray:
     """Log Z of `rts` at every level without an error, shape (K,); for the rounds of a warm-up.
 
     Sums are taken in the log domain, so that a hopeless ``log_z_hat`` still leads to a better one.
-
-    Parameters
-    ----------
-    draws
-        A simulated tempering run.
 
     Returns
     -------
@@ -135,14 +106,6 @@ def rts_log_z(draws: TemperedDraws) -> np.ndarray:
 
     Examples
     --------
-    Walkers of an exponential law, drawn exactly, with log Z = -log(1 + beta):
-
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, rts_log_z
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> rts_log_z(draws).round(2)
     array([ 0.  , -0.22, -0.4 , -0.56, -0.69])
     """
@@ -178,15 +141,11 @@ def rts_bias(level_sums: np.ndarray) -> np.ndarray:
     return 0.5 * (variance[0] - variance)
 
 
+@documented(parameters=f"draws\n    {SIMULATED}")
 def rao_blackwell_log_weight(draws: TemperedDraws) -> np.ndarray:
     """Log weights that make all draws of a simulated tempering run stand for the target.
 
     Each draw counts with q(beta = 1 | x), whatever its level (Geyer & Thompson 1995).
-
-    Parameters
-    ----------
-    draws
-        A simulated tempering run.
 
     Returns
     -------
@@ -200,14 +159,6 @@ def rao_blackwell_log_weight(draws: TemperedDraws) -> np.ndarray:
 
     Examples
     --------
-    Walkers of an exponential law, drawn exactly, with log Z = -log(1 + beta):
-
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, rao_blackwell_log_weight
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> weight = np.exp(rao_blackwell_log_weight(draws))
     >>> round(float((weight * -draws.log_ratio).sum()), 2)  # the target has mean 0.5
     0.5
