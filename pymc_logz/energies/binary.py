@@ -9,9 +9,6 @@ from scipy.special import logsumexp
 from pymc_logz.paths.binary import binary_path
 from pymc_logz.paths.bits import BernoulliRBM, BinaryEnergy, Bits, exact_or_nan
 
-MAX_TRANSFERRED = 10
-"""Sites of a row of a torus up to which the transfer matrix, 2**10 square, is made."""
-
 
 def bernoulli_rbm(
     weights: np.ndarray,
@@ -221,7 +218,8 @@ def ising_torus(
         values=(-1, 1),
         constant=2 * d * j - d * h,
     )
-    exact = torus_log_z(shape, j, h) if min(shape) <= MAX_TRANSFERRED else np.nan
+    # a transfer matrix of 2**10 rows is the largest that is made
+    exact = torus_log_z(shape, j, h) if min(shape) <= 10 else np.nan
     return replace(energy, log_z=exact, source="Kramers and Wannier (1941)")
 
 

@@ -112,12 +112,11 @@ def thinned_poisson(seen: int = 7, rate: float = 20.0, share: float = 0.3) -> En
     return Energy("thinned_poisson", model, log_z, sample, "thinning of a Poisson distribution")
 
 
-LABELLED = (-2.1, -1.4, -2.6, -1.9, 1.2, 2.4, 1.7, 2.9, 0.2, 2.0)
-"""Two groups of made-up observations, and one in the middle."""
-
-
 def labelled_mixture(
-    values: Sequence[float] = LABELLED, spread: float = 3.0, sd: float = 1.0, n_nodes: int = 801
+    values: Sequence[float] = (-2.1, -1.4, -2.6, -1.9, 1.2, 2.4, 1.7, 2.9, 0.2, 2.0),
+    spread: float = 3.0,
+    sd: float = 1.0,
+    n_nodes: int = 801,
 ) -> Energy:
     """Two normal groups with unknown means, and a free label for each observation.
 
@@ -127,7 +126,7 @@ def labelled_mixture(
     Parameters
     ----------
     values : sequence of float
-        Observations.
+        Observations; those given are made up, two groups and one in the middle.
     spread : float
         Standard deviation of the prior of both means.
     sd : float

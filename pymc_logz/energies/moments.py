@@ -9,9 +9,6 @@ from pymc_logz.arguments import check_whole
 from pymc_logz.paths.bits import BernoulliRBM
 from pymc_logz.seeds import random_generator
 
-RATE = 0.5
-"""Of the first update; it falls to zero."""
-
 
 class _Moments(NamedTuple):
     """Means of visible and hidden units, and of their products."""
@@ -135,7 +132,7 @@ def _fitted(
     w, c = share * rbm.weights, share * rbm.hidden_bias
     for i in range(n_updates):
         now, visible = _swept(w, b, c, visible, rng)
-        rate = RATE * (1 - i / n_updates)
+        rate = 0.5 * (1 - i / n_updates)
         b = b + rate * (wanted.visible - now.visible)
         c = c + rate * (wanted.hidden - now.hidden)
         w = w + rate * (wanted.product - now.product)

@@ -8,6 +8,9 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation
 
+MAX_STEPS = 64
+"""Leapfrog steps, expansions or tries of a move at most: each evaluates the path."""
+
 
 class KernelState(NamedTuple):
     """All that the next step needs, for n rows in d dimensions.

@@ -11,6 +11,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.arguments import check_positive, check_whole
 from pymc_logz.kernels.base import (
+    MAX_STEPS,
     KernelInfo,
     KernelState,
     Move,
@@ -29,9 +30,6 @@ from pymc_logz.kernels.dynamics import (
 )
 from pymc_logz.kernels.walls import Wall, checked_walls, reflected_drift
 from pymc_logz.paths.geometric import AnnealingPath, grad_log_density, log_density
-
-MAX_STEPS = 64
-"""Leapfrog steps per decision: each is another copy of the model in the graph."""
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,6 @@ from pymc_logz.arguments import check_probability
 from pymc_logz.plots.panels import BLUE, GREY, make_panels
 from pymc_logz.trees.comparison import compare_evidence
 
-NEARLY_ONE = 0.9995
-"""Probabilities above it are told by what they lack."""
-
 
 def plot_evidence(
     trees: Mapping[str, xr.DataTree] | pd.DataFrame,
@@ -132,4 +129,4 @@ def _in_words(probability: float, of_others: float) -> str:
     """A probability, which is not rounded to 1."""
     if np.isnan(probability):
         return "unknown"
-    return f"1 - {of_others:.2g}" if probability > NEARLY_ONE else f"{probability:.3g}"
+    return f"1 - {of_others:.2g}" if probability > 0.9995 else f"{probability:.3g}"

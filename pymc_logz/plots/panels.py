@@ -19,8 +19,6 @@ WIDTHS = {1: 6.0, 2: 8.4, 3: 11.4}
 """Inches of figures with so many columns: text stays readable at the width of a page."""
 LIBRARIES = ("matplotlib", "bokeh", "plotly")
 """What figures can be drawn with."""
-DOTS = 100
-"""Dots per inch of backends that have no other measure."""
 
 
 def color(k: int) -> str:
@@ -78,7 +76,7 @@ def make_panels(
     backend = drawn_by(backend)
     drawing = import_module(f"arviz_plots.backend.{backend}")
     size = np.array((WIDTHS[n_columns], height) if figsize is None else figsize, dtype=float)
-    dots, layout = DOTS, {}
+    dots, layout = 100, {}  # per inch, of backends that have no other measure
     if backend == "matplotlib":
         # keeps titles and labels of panels apart; the other backends do so by themselves
         layout = {"layout": "constrained"}

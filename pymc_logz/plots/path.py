@@ -8,8 +8,6 @@ from pymc_logz.plots.one_temperature import plot_one_temperature
 from pymc_logz.plots.panels import beta_axis, color, make_panels
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, PER_DATUM, check_kind, group_of
 
-MAX_POINTS = 120
-"""Points of a line: more would be a band of noise."""
 TITLES = (
     ("Mean log ratio × dβ/dx, x = β^¼", "nats"),
     ("Acceptance rate", "share of moves"),
@@ -94,16 +92,16 @@ def plot_path(
     return collection
 
 
-def _means(place: np.ndarray, line: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _means(place: np.ndarray, line: np.ndarray, most: int = 120) -> tuple[np.ndarray, np.ndarray]:
     """Points of a line, or means of those that are next to each other if there are many."""
     # a prior draw outside the support makes the mean log ratio -inf at beta = 0
     shown = np.isfinite(line)
     place, line = place[shown], line[shown]
-    if line.size <= MAX_POINTS:
+    if line.size <= most:
         return place, line
     # parts of equal length on the axis, each with as many stages as fall into it
-    part = np.minimum((MAX_POINTS * place).astype(int), MAX_POINTS - 1)
-    count = np.bincount(part, minlength=MAX_POINTS)
+    part = np.minimum((most * place).astype(int), most - 1)
+    count = np.bincount(part, minlength=most)
     filled = count > 0
-    sums = [np.bincount(part, values, MAX_POINTS)[filled] for values in (place, line)]
+    sums = [np.bincount(part, values, most)[filled] for values in (place, line)]
     return sums[0] / count[filled], sums[1] / count[filled]

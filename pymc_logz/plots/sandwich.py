@@ -11,9 +11,6 @@ from pymc_logz.plots.panels import GREY, color, make_panels
 from pymc_logz.trees.kinds import HAIS_BOTH, check_kind, group_of
 from pymc_logz.trees.layout import ESTIMATOR
 
-LABEL = 0.07
-"""Height of a label, as a share of the panel's."""
-
 
 def plot_sandwich(
     trees: Sequence[xr.DataTree],
@@ -88,11 +85,12 @@ def plot_sandwich(
             labels.append((centre[last[-1]], shift[last[-1]] + 0.03, label, color(k)))
         shown += [centre - error, centre + error]
     height = float(np.ptp([y for part in shown for y in part if np.isfinite(y)] or [0.0]))
+    of_label = 0.07 * height
     for place, (_, x, label, paint) in zip(
-        _apart([label[0] for label in sorted(labels)], LABEL * height), sorted(labels), strict=True
+        _apart([label[0] for label in sorted(labels)], of_label), sorted(labels), strict=True
     ):
         text = {"horizontal_align": "left", "vertical_align": "top", "color": paint}
-        drawing.text(x, place + 0.5 * LABEL * height, f" {label}", panel, **text)
+        drawing.text(x, place + 0.5 * of_label, f" {label}", panel, **text)
     if log_z is not None:
         dashed = drawing.get_default_aes("linestyle", 2)[-1]
         drawing.hline(log_z, panel, color=GREY, linestyle=dashed)

@@ -12,11 +12,6 @@ from pymc_logz.plots.panels import BLUE, GREY, color, level_axis, level_ticks, m
 from pymc_logz.tempered.diagnostics import rejection_rates, round_trips
 from pymc_logz.trees.readers import draws_of_group, tempering_of
 
-TRACES = 3
-"""Walkers whose levels are drawn."""
-TRACE_LENGTH = 200
-"""Iterations of them."""
-
 
 def plot_tempering(
     idata: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
@@ -74,10 +69,12 @@ def plot_tempering(
     return collection
 
 
-def _draw_levels(drawing: Any, panel: Any, draws: TemperedDraws) -> None:
-    chosen = np.linspace(0, len(draws.level) - 1, TRACES).astype(int)
+def _draw_levels(
+    drawing: Any, panel: Any, draws: TemperedDraws, n_walkers: int = 3, n_iterations: int = 200
+) -> None:
+    chosen = np.linspace(0, len(draws.level) - 1, n_walkers).astype(int)
     for k, walker in enumerate(np.unique(chosen)):
-        trace = draws.level[walker, :TRACE_LENGTH]
+        trace = draws.level[walker, :n_iterations]
         drawing.line(np.arange(trace.size), trace, panel, color=color(k), alpha=0.8)
     drawing.yticks(*level_ticks(draws.n_levels), panel)
     drawing.xlabel("iteration", panel)

@@ -11,9 +11,6 @@ from pymc_logz.plots.panels import BLUE, GREY, make_panels
 from pymc_logz.trees.readers import log_weights
 from pymc_logz.weights import log_mean, normalise
 
-LOG_WEIGHTS_SHOWN = 10.0
-MAX_BINS = 60
-
 
 def plot_weights(
     idata: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
@@ -92,9 +89,9 @@ def draw_histogram(drawing: Any, panel: Any, log_weight: np.ndarray) -> None:
         return
     # log Z is that of all rows, those of weight zero included
     log_z = log_mean(np.where(np.isfinite(log_weight), log_weight, -np.inf))
-    shown = finite[finite > log_z - LOG_WEIGHTS_SHOWN]
+    shown = finite[finite > log_z - 10.0]
     bins = np.histogram_bin_edges(shown - log_z, bins="fd")
-    counts, edges = np.histogram(shown - log_z, bins=min(bins.size - 1, MAX_BINS))
+    counts, edges = np.histogram(shown - log_z, bins=min(bins.size - 1, 60))
     drawing.hist(counts, edges[:-1], edges[1:], panel, color=BLUE, alpha=0.7)
     drawing.vline(0.0, panel, color=GREY)
     drawing.xlabel("log weight - log Z (nats)", panel)
