@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time names load when first used
     from pymc_logz import energies, estimators, kernels
+    from pymc_logz.bits.reverse_annealing import raise_log_likelihood
     from pymc_logz.choosing.evidence import evidence
     from pymc_logz.citations.cite import cite
     from pymc_logz.errors import (
@@ -18,7 +19,6 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
     )
     from pymc_logz.extending import extend
     from pymc_logz.hais.per_datum import marginal_log_likelihood
-    from pymc_logz.hais.raising import raise_log_likelihood
     from pymc_logz.hais.sampling import sample_hais, sandwich
     from pymc_logz.hmc.sampling import sample_hmc
     from pymc_logz.manifold.approximate.chains import abc_mcmc, abc_slice

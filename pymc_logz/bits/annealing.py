@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_logz.bits.energies import BinaryEnergy
+from pymc_logz.bits.runs import energy_block, energy_draws, energy_start, even_plan
 from pymc_logz.hais.directions import Directions, estimates_of
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, finish_groups
 from pymc_logz.hais.run import (
@@ -18,8 +20,6 @@ from pymc_logz.hais.run import (
     warn_of_estimates,
 )
 from pymc_logz.hais.settings import HaisSettings
-from pymc_logz.paths.bits import BinaryEnergy
-from pymc_logz.pilot.energies import energy_block, energy_draws, energy_start, even_plan
 from pymc_logz.pilot.frozen import Planned, refine, walk
 from pymc_logz.pilot.keeping import kept, once
 from pymc_logz.pilot.reference import ASKED_FOR
@@ -32,7 +32,7 @@ from pymc_logz.weights import resampled
 REFERENCE = replace(ASKED_FOR, reason="energies start from independent bits")
 
 
-def run_energy(
+def run_annealed(
     energy: BinaryEnergy,
     settings: HaisSettings,
     *,

@@ -6,9 +6,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pytensor.tensor as pt
 
+from pymc_logz.bits.paths import BinaryPath
 from pymc_logz.kernels.base import KernelInfo, KernelState, Move, column
 from pymc_logz.kernels.defaults import KernelDefaults
-from pymc_logz.paths.binary import BinaryPath
 from pymc_logz.paths.geometric import AnnealingPath
 
 

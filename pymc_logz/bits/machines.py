@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from pymc_logz.paths.binary import binary_path
-from pymc_logz.paths.bits import BernoulliRBM, BinaryEnergy, Bits, exact_or_nan
+from pymc_logz.bits.energies import BernoulliRBM, BinaryEnergy, Bits, exact_or_nan
+from pymc_logz.bits.paths import binary_path
 
 
 def bernoulli_rbm(

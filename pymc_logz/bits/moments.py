@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import expit
 
 from pymc_logz.arguments import check_whole
-from pymc_logz.paths.bits import BernoulliRBM
+from pymc_logz.bits.energies import BernoulliRBM
 from pymc_logz.seeds import random_generator
 
 

@@ -10,13 +10,13 @@ import xarray as xr
 from scipy.special import expit
 
 from pymc_logz.arguments import check_whole
+from pymc_logz.bits.block_gibbs import BlockGibbs
+from pymc_logz.bits.energies import BernoulliRBM
+from pymc_logz.bits.runs import energy_block, even_plan
 from pymc_logz.estimators.importance import importance_log_z
 from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
-from pymc_logz.kernels.block_gibbs import BlockGibbs
-from pymc_logz.paths.bits import BernoulliRBM
-from pymc_logz.pilot.energies import energy_block, even_plan
 from pymc_logz.runners.anneal import Annealed, anneal
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import generators_from

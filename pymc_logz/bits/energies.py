@@ -1,20 +1,34 @@
 """What energies made of bits have in common: their path, their values by name, and exact sums."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, logsumexp
 
-from pymc_logz.paths.binary import BinaryPath, with_values
+from pymc_logz.bits.paths import BinaryPath, with_values
+from pymc_logz.lazy import lazily
+from pymc_logz.paths.foreign import ForeignModel
 
 Draws = dict[str, np.ndarray]
 
 MAX_SUMMED = 20
 """Bits whose states are summed over one by one: a million states."""
-CHUNK = 2**14
+_later = lazily(
+    __name__,
+    {
+        "BlockGibbs": "bits.block_gibbs",
+        "FollowedMachine": "bits.tracked",
+        "as_machines": "bits.spline",
+        "check_asked": "bits.runs",
+        "run_annealed": "bits.annealing",
+        "run_tempered": "bits.tempering",
+        "run_through": "bits.spline",
+    },
+)
+"""What runs an energy, which rests on this module."""
 
 
 class Bits(NamedTuple):
@@ -27,7 +41,7 @@ class Bits(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class BinaryEnergy:
+class BinaryEnergy(ForeignModel):
     """An unnormalised density of bits that interact in pairs, and where annealing starts from.
 
     `pymc_logz.sample_hais` and `pymc_logz.sample_tempered` take it as ``model``, and move it by
@@ -63,6 +77,55 @@ class BinaryEnergy:
     variables: Mapping[str, Bits]
     log_z: float = np.nan
     source: str = field(default="", repr=False)
+
+    @property
+    def kernels(self) -> dict[str, type]:  # type: ignore[override]
+        """`BlockGibbs`."""
+        return {"BlockGibbs": _later("BlockGibbs")}
+
+    def checked(self, kernel: Any, reference: Any, sum_out: bool | None) -> tuple[Any, str]:
+        """`BlockGibbs`, and the independent bits that every energy starts from.
+
+        Raises
+        ------
+        TypeError
+            If another kernel was asked for.
+        ValueError
+            If another reference was asked for, or that bits be summed out.
+        """
+        return _later("check_asked")(self, kernel, reference, sum_out)
+
+    def between(self, reference: Any, direction: str) -> Callable[..., Any] | None:
+        """What runs to this energy through others; None if ``reference`` is something else.
+
+        Raises
+        ------
+        ValueError
+            If rows are to go in both directions.
+        """
+        others = _later("as_machines")(reference, direction)
+        return partial(_later("run_through"), others=others) if others else None
+
+    def run_hais(self, settings: Any, **options: Any) -> Any:
+        """The tree of an annealed run."""
+        return _later("run_annealed")(self, settings, **options)
+
+    def run_tempered(self, settings: Any, **options: Any) -> Any:
+        """The tree of a tempered run."""
+        return _later("run_tempered")(self, settings, **options)
+
+    def followed(self, names: Sequence[str] | None) -> Any:
+        """A TypeError: parameters of an energy have no names.
+
+        Raises
+        ------
+        TypeError
+            Always.
+        """
+        raise TypeError(
+            f"model is the energy {self.name!r}, whose parameters have no names: LogZTracker "
+            "follows a pm.Model, or pymc_logz.energies.bernoulli_rbm(...)"
+        )
 
     @property
     def n_sites(self) -> int:
@@ -161,8 +224,8 @@ class BinaryEnergy:
 
     def _log_masses(self, beta: float) -> np.ndarray:
         """Log mass of each state of the bits that are summed over, shape (2**m,)."""
-        index = range(0, 2**self.n_summed, CHUNK)
-        parts = (np.arange(i, min(i + CHUNK, 2**self.n_summed)) for i in index)
+        n, chunk = 2**self.n_summed, 2**14
+        parts = (np.arange(i, min(i + chunk, n)) for i in range(0, n, chunk))
         return np.concatenate([self._log_mass(states(self.n_summed, part), beta) for part in parts])
 
     def _log_mass(self, chosen: np.ndarray, beta: float) -> np.ndarray:
@@ -237,6 +300,16 @@ class BernoulliRBM(BinaryEnergy):
         visible = np.asarray(visible, dtype=float)
         odds = self.hidden_bias + visible @ self.weights
         return np.asarray(visible @ self.visible_bias + np.logaddexp(0, odds).sum(axis=1))
+
+    def followed(self, names: Sequence[str] | None) -> Any:
+        """What a tracker follows: the parameters of these names, or all of them.
+
+        Raises
+        ------
+        ValueError
+            If a name is none of a parameter.
+        """
+        return _later("FollowedMachine").of(self, names)
 
     def at(self, weights: Any, visible_bias: Any, hidden_bias: Any) -> "BernoulliRBM":
         """The machine with other parameters of the same shapes, for which nothing is compiled.
