@@ -100,6 +100,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "bits.reverse_annealing": ("raise_log_likelihood",),
     "choosing.evidence": ("evidence",),
     "citations.cite": ("cite",),
     "errors": (
@@ -113,7 +114,6 @@ _HOMES = {
     ),
     "extending": ("extend",),
     "hais.per_datum": ("marginal_log_likelihood",),
-    "hais.raising": ("raise_log_likelihood",),
     "hais.sampling": ("sample_hais", "sandwich"),
     "hmc.sampling": ("sample_hmc",),
     "manifold.approximate.chains": ("abc_mcmc", "abc_slice"),

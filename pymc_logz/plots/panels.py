@@ -8,8 +8,9 @@ import numpy as np
 import xarray as xr
 from arviz_base import rcParams
 from arviz_plots import PlotCollection
+from scipy.special import ndtri
 
-from pymc_logz.arguments import check_choice
+from pymc_logz.arguments import check_choice, check_probability
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 """Told apart by readers who do not see red or green: Okabe & Ito (2008), Color universal design."""
@@ -113,3 +114,26 @@ def beta_axis(drawing: Any, panel: Any) -> None:
     ticks = np.array([0.0, 0.01, 0.1, 0.3, 1.0])
     drawing.xticks(ticks**0.25, [f"{tick:g}" for tick in ticks], panel)
     drawing.xlabel("inverse temperature beta", panel)
+
+
+def dashed(drawing: Any) -> str:
+    """Line style of what is there for comparison."""
+    return str(drawing.get_default_aes("linestyle", 2)[-1])
+
+
+def interval(ci_prob: float | None) -> tuple[float, float]:
+    """Probability of an interval, and half its width in standard errors.
+
+    Parameters
+    ----------
+    ci_prob
+        None takes ArviZ's ``stats.ci_prob``, as `pymc_logz.bayes_factor` does.
+
+    Raises
+    ------
+    ValueError
+        If it is not in (0, 1).
+    """
+    ci_prob = rcParams["stats.ci_prob"] if ci_prob is None else ci_prob
+    check_probability(ci_prob=ci_prob)
+    return ci_prob, float(ndtri(0.5 + 0.5 * ci_prob))

@@ -8,11 +8,10 @@ import numpy as np
 import xarray as xr
 from arviz_plots import PlotCollection
 from scipy.special import logsumexp, softmax
-from scipy.stats import norm
 
 from pymc_logz.errors import USABLE_STATUSES
 from pymc_logz.estimators import METHODS, TemperedDraws
-from pymc_logz.plots.panels import BLUE, GREY, RED, beta_axis, make_panels
+from pymc_logz.plots.panels import BLUE, GREY, RED, beta_axis, interval, make_panels
 from pymc_logz.tempered.evidence import check_methods
 from pymc_logz.trees.layout import ESTIMATOR
 from pymc_logz.trees.readers import stored_draws
@@ -46,7 +45,8 @@ def plot_thermo(
     points. Since most of a path is near 0, beta has a fourth-root axis, and the mean is multiplied
     by the derivative of beta along it, so that the shaded area is log Z. In the middle, log Z at
     every beta: the recommended method in blue, the others in grey. Right, by method, the difference
-    of log Z from the recommended one, with 95% intervals; its own is shaded. Red are methods that
+    of log Z from the recommended one, with intervals of ArviZ's
+    ``stats.ci_prob``; its own is shaded. Red are methods that
     have a status of their own, and those beyond the edge differ by more than ten errors.
 
     Parameters
@@ -161,7 +161,7 @@ def _draw_curves(drawing: Any, panel: Any, betas: np.ndarray, lines: Sequence[Li
 
 def _draw_differences(drawing: Any, panel: Any, lines: Sequence[Line]) -> None:
     """One row for each method, the recommended one at the top."""
-    first, factor = lines[0], norm.ppf(0.975)
+    first, (ci_prob, factor) = lines[0], interval(None)
     heights = np.arange(len(lines), 0, -1.0)
     limit = 10.0 * first.mcse[-1] if first.usable else np.nan
     if first.usable:
@@ -190,4 +190,4 @@ def _draw_differences(drawing: Any, panel: Any, lines: Sequence[Line]) -> None:
     drawing.yticks(heights, labels, panel)
     drawing.ylim((0.4, len(lines) + 0.6), panel)
     drawing.xlabel(f"log Z minus that of {first.method} (nats)", panel)
-    drawing.title("Estimators, 95% intervals", panel)
+    drawing.title(f"Estimators, {ci_prob:.0%} intervals", panel)

@@ -11,7 +11,6 @@ from support.tempered_draws import PoissonPath, gibbs_draws, ladder, stored_run
 
 import pymc_logz as lz
 from pymc_logz.estimators import mbar
-from pymc_logz.plots import thermo as plots
 from pymc_logz.plots.thermo import mean_log_ratio
 from pymc_logz.tempered.diagnostics import round_trips
 from pymc_logz.trees.kinds import TEMPERED
@@ -167,14 +166,14 @@ def test_mean_log_ratio_between_levels() -> None:
     )
 
 
-def test_long_runs_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_runs_are_thinned() -> None:
     """Catches draws and segments thinned apart, or the front of a run alone."""
     draws = gibbs_draws(PATH, make_rng("thinned"), betas=ladder(5), shape=(4, 90))
     thinned = {name: getattr(draws, name)[:, ::3] for name in ("level", "log_ratio", "segment")}
     every_third = replace(draws, **thinned)
     expected = mean_log_ratio(every_third, draws.betas)
-    monkeypatch.setattr(plots, "MAX_DRAWS", 120)
-    np.testing.assert_allclose(mean_log_ratio(draws, draws.betas), expected)
+    found = mean_log_ratio(draws, draws.betas, max_draws=120)
+    np.testing.assert_allclose(found, expected)
 
 
 def test_overlap_is_that_of_mbar() -> None:
