@@ -23,7 +23,7 @@ class Uniforms(NamedTuple):
 class BlockGibbs(KernelDefaults):
     """Settings of a sweep that draws block after block of sites given all others, the last first.
 
-    The sites of a block do not interact, so that they are drawn at once: one matrix product for
+    The sites of a block do not interact, so that they are drawn together: one matrix product for
     all rows. There is nothing to tune. Of a restricted Boltzmann machine, hidden units are drawn
     before visible ones; of an Ising model on a torus, the two colours of a checkerboard by turns.
     It moves the energies of `pymc_logz.energies` that are made of bits, and is what moves them

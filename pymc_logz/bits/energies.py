@@ -324,7 +324,7 @@ class BernoulliRBM(BinaryEnergy):
 
 
 def states(n_bits: int, index: np.ndarray) -> np.ndarray:
-    """The bits of whole numbers, shape (len(index), n_bits)."""
+    """The bits of integers, shape (len(index), n_bits)."""
     return ((np.asarray(index)[:, None] >> np.arange(n_bits)) & 1).astype(float)
 
 

@@ -111,7 +111,7 @@ def boltzmann_machine(
 
     Its unnormalised density is ``f(x) = exp(b . x + sum over i < j of A_ij x_i x_j)``. Sites are
     put into blocks that do not interact within, one after the other (greedy colouring), which are
-    drawn at once: two for a graph like a checkerboard, d where all sites interact.
+    drawn together: two for a graph like a checkerboard, d where all sites interact.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def _coloured(
 
 
 def colours(interact: np.ndarray) -> np.ndarray:
-    """A colour for each site, as a whole number, so that those that interact differ, shape (d,).
+    """A colour for each site, as an integer, so that those that interact differ, shape (d,).
 
     Breadth first, each site the first colour that its neighbours leave: two for any graph that two
     suffice for.

@@ -18,7 +18,7 @@ class _Moments(NamedTuple):
     product: np.ndarray
 
     def towards(self, other: "_Moments", share: float) -> "_Moments":
-        """As they are after a share of the straight way to others."""
+        """As they are after a fraction of the straight way to others."""
         return _Moments(*((1 - share) * a + share * b for a, b in zip(self, other, strict=True)))
 
 

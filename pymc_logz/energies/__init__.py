@@ -20,8 +20,8 @@
 `bernoulli_rbm`        Restricted Boltzmann machine of bits, log Z exact if it is small
 `boltzmann_machine`    Bits of which any two may interact
 `ising_torus`          Spins on a torus, log Z by transfer matrix
-`coal_mining`          Year of a change between two rates: a whole number among others
-`thinned_poisson`      A count of which a part is seen: a whole number without an end
+`coal_mining`          Year of a change between two rates: an integer among others
+`thinned_poisson`      A count of which a part is seen: an integer without an end
 `labelled_mixture`     Two groups with a free label for each observation
 ====================== =====================================================================
 

@@ -1,4 +1,4 @@
-"""Models with free variables that are whole numbers, whose sums can be written down."""
+"""Models with free variables that are integers, whose sums can be written down."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ disasters, Biometrika 66, 191, doi 10.1093/biomet/66.1.191."""
 
 
 def coal_mining(counts: Sequence[int] = COAL_MINING, rate: float = 1.0) -> Energy:
-    """Year of a change between two rates of accidents: one whole number, two continuous variables.
+    """Year of a change between two rates of accidents: one integer, two continuous variables.
 
     Yearly counts are Poisson with one rate up to the year of the change, and with another after it.
     The year is uniform, and each rate exponential. Given the year both rates integrate out, which
@@ -76,7 +76,7 @@ def coal_mining(counts: Sequence[int] = COAL_MINING, rate: float = 1.0) -> Energ
 
 
 def thinned_poisson(seen: int = 7, rate: float = 20.0, share: float = 0.3) -> Energy:
-    """How many there are of which each is seen with a known probability: a whole number alone.
+    """How many there are of which each is seen with a known probability: an integer alone.
 
     The number N is Poisson, and what is seen of it binomial. So what is seen is Poisson too, with
     the rate times the share, and what is not seen is Poisson by itself.
@@ -93,7 +93,7 @@ def thinned_poisson(seen: int = 7, rate: float = 20.0, share: float = 0.3) -> En
     Returns
     -------
     Energy
-        Free variable ``n``, a whole number without an upper end.
+        Free variable ``n``, an integer without an upper end.
 
     Examples
     --------

@@ -80,7 +80,7 @@ def two_gaussians_log_z(betas: np.ndarray, d: int = 20) -> np.ndarray:
     Where the mode at c is the nearer one, that is on one side of ``S = sum of x = 0``, the mixture
     is that mode times a factor, between one and a constant, that depends on S alone. Under the
     mode to the power of beta, truncated to the box, the coordinates are independent, so that the
-    law of S is a convolution.
+    distribution of S is a convolution.
 
     Parameters
     ----------

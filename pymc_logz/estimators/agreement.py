@@ -37,7 +37,7 @@ class Agreement:
     p_value
         Of each difference, corrected for the number of pairs (Holm), shape (M, M).
     p_joint
-        Of all differences at once (Hotelling's test).
+        Of all differences together (Hotelling's test).
     departing
         Names outside the largest set of methods that agree with one another.
     alpha

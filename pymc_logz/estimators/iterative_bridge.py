@@ -222,7 +222,7 @@ def _relative_variance(values: np.ndarray, n_effective: float) -> float:
 
 
 def _concentration(values: np.ndarray) -> float:
-    """Effective share of values that carry their sum, 1 if all are equal."""
+    """Effective fraction of values that carry their sum, 1 if all are equal."""
     return float(ess_of_sums(values.mean(), np.mean(values**2)))
 
 

@@ -1,4 +1,4 @@
-"""log Z from draws at all temperatures that need no law of the levels (MBAR, chain of BAR)."""
+"""log Z from draws at all temperatures, however levels were drawn (MBAR, chain of BAR)."""
 
 import numpy as np
 from scipy.special import expit

@@ -12,7 +12,7 @@ class LevelOdds(NamedTuple):
     log_odds: np.ndarray
     """Solution, the first entry as it was at the start, -inf where the target is 0; shape (K,)."""
     share: np.ndarray
-    """Mean share of each level, shape (K,)."""
+    """Mean probability of each level, shape (K,)."""
     gram: np.ndarray
     """Mean of the products of two levels' shares, shape (K, K)."""
     converged: bool

@@ -94,7 +94,7 @@ def _stones(method: str, draws: TemperedDraws, step: np.ndarray, sign: int) -> L
     log_z = np.append(0.0, sign * np.cumsum(log_means))
     details = {"step_weight_ess": sizes}
     best = bar_of(draws)
-    # neighbours whose draws do not meet are told by no side alone
+    # neighbours whose draws do not meet say nothing from one side alone
     if not best.usable and status != "degenerate":
         return empty_curve(method, draws, best.status, weight_ess=ess, khat=khat, details=details)
     curve = make_curve(

@@ -25,11 +25,11 @@ def rts(draws: TemperedDraws) -> LogZCurve:
 
     Averages the conditional probability of each level, :math:`\hat c_k = \frac1N \sum_i q(k \mid
     x_i)`, in place of counting visits: :math:`\hat Z_k \frac{r_1 \hat c_k}{r_k \hat c_1}`. When
-    ``log_z_hat`` changed during the run, each segment has its own law of the levels, and log Z
+    ``log_z_hat`` changed during the run, levels had other probabilities in each segment, and log Z
     maximises the likelihood of all of them together; with one segment that is the same formula.
 
-    It rests on levels drawn from their conditional law given x (simulated tempering). In parallel
-    tempering, where each level always has one walker, use `mbar`.
+    It rests on levels drawn given x (simulated tempering). In parallel tempering, where each level
+    always has one walker, use `mbar`.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def rts(draws: TemperedDraws) -> LogZCurve:
     details = {"level_share": total / draws.n_draws}
     if draws.log_z_hat.shape[0] == 1:
         details["bias"] = rts_bias(level_sums)
-    return level_law_curve("rts", draws, level_sums, ess, details)
+    return curve_of_levels("rts", draws, level_sums, ess, details)
 
 
 @estimator(SIMULATED)
@@ -86,7 +86,7 @@ def ts(draws: TemperedDraws) -> LogZCurve:
     """
     sums = draws.level_block_sums(np.ones(draws.level.shape))
     ess = float(draws.visits[[0, -1]].min())
-    return level_law_curve("ts", draws, sums, ess, {})
+    return curve_of_levels("ts", draws, sums, ess, {})
 
 
 @documented(parameters=f"draws\n    {SIMULATED}")
@@ -189,8 +189,8 @@ def change_of_log_z(
     Returns
     -------
     change, contributions, share
-        Shape (K,); what each walker adds to its error, shape (W, K); and the share of the effective
-        number of draws that is left, at the level with the smallest.
+        Shape (K,); what each walker adds to its error, shape (W, K); and the fraction of the
+        effective number of draws that is left, at the level with the smallest.
 
     References
     ----------
@@ -232,7 +232,7 @@ def _log_sums(log_values: np.ndarray, *, axis: int) -> np.ndarray:
         return np.log(np.exp(log_values - top).sum(axis=axis)) + top.squeeze(axis)
 
 
-def level_law_curve(
+def curve_of_levels(
     method: str,
     draws: TemperedDraws,
     sums: np.ndarray,
@@ -271,8 +271,8 @@ def _relative(sums: np.ndarray) -> np.ndarray:
     return relative - relative[..., :1]
 
 
-def _segment_laws(draws: TemperedDraws, log_z: np.ndarray) -> np.ndarray:
-    """Law of the levels in each segment were log Z true, shape (S, K): eq. 8 of the source."""
+def _segment_probabilities(draws: TemperedDraws, log_z: np.ndarray) -> np.ndarray:
+    """Probabilities of the levels in each segment, were log Z true, (S, K): eq. 8 of the source."""
     return shares(draws.log_prior - draws.log_z_hat + log_z)
 
 
@@ -280,13 +280,13 @@ def _solve_segments(draws: TemperedDraws, log_share: np.ndarray) -> tuple[np.nda
     """Log Z that maximises the likelihood of all segments, and how it was found.
 
     The derivative by log Z_k of eq. 14, summed over segments s of T_s draws, is ``sum_s T_s
-    (c_sk - p_sk)``: what was seen of level k, less what the law p_s of the levels expects.
+    (c_sk - p_sk)``: what was seen of level k, less what their probabilities p_s expect.
     """
     size = np.bincount(draws.segment.ravel(), minlength=draws.log_z_hat.shape[0]) / draws.n_draws
 
     def mean_shares(log_z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        laws = _segment_laws(draws, log_z)
-        return size @ laws, (laws * size[:, None]).T @ laws
+        expected = _segment_probabilities(draws, log_z)
+        return size @ expected, (expected * size[:, None]).T @ expected
 
     odds = solve_odds(np.exp(log_share), mean_shares, draws.log_z_hat[-1])
     log_z = odds.log_odds - odds.log_odds[0]
@@ -296,11 +296,11 @@ def _solve_segments(draws: TemperedDraws, log_share: np.ndarray) -> tuple[np.nda
 def _segment_contributions(draws: TemperedDraws, sums: np.ndarray, odds: LevelOdds) -> np.ndarray:
     """Contributions (W, B, K): the score of each block times the inverse information."""
     n_segments = draws.log_z_hat.shape[0]
-    laws = _segment_laws(draws, odds.log_odds)
+    expected = _segment_probabilities(draws, odds.log_odds)
     sizes = draws.block_sums(lambda _, segment: np.eye(n_segments)[segment], n_segments)
     free = np.flatnonzero(np.isfinite(odds.log_odds))[1:]
     information = draws.n_draws * (np.diag(odds.share) - odds.gram)[np.ix_(free, free)]
     contributions = np.full(sums.shape, np.nan)
     contributions[..., 0] = 0.0
-    contributions[..., free] = (sums - sizes @ laws)[..., free] @ np.linalg.inv(information)
+    contributions[..., free] = (sums - sizes @ expected)[..., free] @ np.linalg.inv(information)
     return contributions

@@ -125,7 +125,7 @@ def ti_marginal(draws: TemperedDraws) -> LogZCurve:
     r"""Log Z by thermodynamic integration over draws whose beta is random: no mean at any level.
 
     Each draw counts with :math:`r_i / p(\beta_i)`, where r is its log ratio and p the density of
-    its beta: the share of its level, from all draws as in `rts`, over the width that the
+    its beta: the fraction of its level, from all draws as in `rts`, over the width that the
     trapezoidal rule gives it. Log ratios are taken from their common mean, which the integral of
     one over beta puts back. Counting which draw fell on which level is noise that `ti_trapezoid`
     does not have.

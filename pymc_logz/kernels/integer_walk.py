@@ -1,4 +1,4 @@
-"""A walk on whole numbers that have too many values to score each, or no end of them."""
+"""A walk on integers that have too many values to score each, or no end of them."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -32,9 +32,9 @@ class WalkNoise(NamedTuple):
 
 @dataclass(frozen=True)
 class IntegerWalk(KernelDefaults):
-    """Settings of a Metropolis walk on whole numbers, bounded or not.
+    """Settings of a Metropolis walk on integers, bounded or not.
 
-    A step visits each entry ``n_tries`` times. It proposes to jump up or down by a whole number
+    A step visits each entry ``n_tries`` times. It proposes to jump up or down by an integer
     whose logarithm is uniform between 0 and that of ``1 + 4 s``, where s is the spread of the entry
     among the rows of the pilot: short jumps and long ones alike. The proposal is symmetric, also
     at bounds, beyond which the density is zero. Entries with a fixed sum, as the counts of a

@@ -10,7 +10,7 @@ from pymc_logz.kernels.base import Kernel, Move
 
 
 def moves_integers(kernel: Any) -> bool:
-    """Whether a kernel moves whole numbers, and nothing else."""
+    """Whether a kernel moves integers, and nothing else."""
     return getattr(kernel, "moves_integers", False)
 
 

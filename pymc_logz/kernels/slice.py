@@ -145,7 +145,7 @@ class Slice(KernelDefaults):
     ) -> tuple[KernelState, KernelInfo]:
         """Visit each direction; leaves the density at ``move.beta`` invariant.
 
-        The acceptance rate is the share of directions in which a point was found.
+        The acceptance rate is the fraction of directions in which a point was found.
         """
         directions = directions_of(move)
         visits = np.arange(path.n_dims)[:, None]

@@ -98,7 +98,7 @@ def make_panels(
 
 
 def level_ticks(n_levels: int) -> tuple[np.ndarray, list[str]]:
-    """Places and labels of an axis of levels, which are whole numbers."""
+    """Places and labels of an axis of levels, which are integers."""
     ticks = np.arange(0, n_levels, -(-n_levels // 8))
     return ticks, [str(tick) for tick in ticks]
 

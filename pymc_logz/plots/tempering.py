@@ -18,7 +18,7 @@ def plot_tempering(
 ) -> PlotCollection:
     """How walkers travelled between the ends of the ladder, and how their time was spent.
 
-    Four panels: the levels of some walkers over the first iterations; the share of time at each
+    Four panels: the levels of some walkers over the first iterations; the fraction of time at each
     level, one line per chain, against its prior (dotted); how many walkers made how many round
     trips; and the swaps with the next level that would be rejected.
 
@@ -64,7 +64,7 @@ def plot_tempering(
     drawing.scatter(np.arange(rate.size), rate, panels[3], color=BLUE)
     drawing.ylim((0.0, 1.0), panels[3])
     level_axis(drawing, panels[3], draws.n_levels)
-    drawing.ylabel("share of swaps", panels[3])
+    drawing.ylabel("fraction of swaps", panels[3])
     drawing.title(f"Rejected swaps, sum {np.nansum(rate):.1f}", panels[3])
     return collection
 
@@ -95,7 +95,7 @@ def _draw_occupancy(drawing: Any, panel: Any, group: xr.Dataset) -> None:
     drawing.line(place, prior, panel, color=GREY, linestyle=dotted, width=2)
     drawing.ylim((0.0, 1.3 * max(prior.max(), np.max(shares))), panel)
     level_axis(drawing, panel, draws.n_levels)
-    drawing.ylabel("share of draws", panel)
+    drawing.ylabel("fraction of draws", panel)
     drawing.title("Time at each level, prior dotted", panel)
 
 

@@ -18,8 +18,8 @@ def plot_weights(
     """Log weights around log Z, and how much of the estimate the largest ones carry.
 
     Left, a histogram of log weight minus log Z, from -10 on, below which nothing counts; right, the
-    share of Z that the largest weights make up, with the diagonal of equal weights. The title gives
-    the weight ESS and Pareto k-hat.
+    fraction of Z that the largest weights make up, with the diagonal of equal weights. The title
+    gives the weight ESS and Pareto k-hat.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ def plot_weights(
     count = np.arange(share.size) / log_weight.size
     drawing.line(count, share, right, color=BLUE, width=2)
     drawing.line(np.array([0.0, 1.0]), np.array([0.0, 1.0]), right, color=GREY, alpha=0.7)
-    drawing.xlabel("share of the rows, largest weights first", right)
-    drawing.ylabel("share of Z", right)
+    drawing.xlabel("fraction of the rows, largest weights first", right)
+    drawing.ylabel("fraction of Z", right)
     drawing.title("What the largest weights make up", right)
     return collection
 
