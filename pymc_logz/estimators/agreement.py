@@ -1,7 +1,7 @@
 """Whether the estimates of one run agree, given that they share its draws."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -17,6 +17,7 @@ from pymc_logz.estimators.curve import (
 from pymc_logz.estimators.documented import documented
 from pymc_logz.estimators.draws import TemperedDraws
 
+OF_DRAWS = ("level", "log_ratio", "segment")
 EQUAL = 1e-9
 """Of one and the difference of two estimates: what less than that is rounding."""
 
@@ -208,7 +209,9 @@ def bootstrap_log_z(
     log_z = np.empty((n_resamples, len(methods), draws.n_levels))
     for i in range(n_resamples):
         chosen = rng.integers(n_stretches, size=(n_stretches,))
-        resample = _take(stretches, chosen)
+        resample = replace(
+            stretches, **{name: getattr(stretches, name)[chosen] for name in OF_DRAWS}
+        )
         log_z[i] = [method(resample).log_z for method in methods.values()]
     return log_z
 
@@ -219,24 +222,9 @@ def _stretches(draws: TemperedDraws) -> TemperedDraws:
     length = draws.level.shape[1] // per_walker
     pieces = {
         name: getattr(draws, name)[:, : length * per_walker].reshape(-1, length)
-        for name in ("level", "log_ratio", "segment")
+        for name in OF_DRAWS
     }
-    return _replace_draws(draws, pieces)
-
-
-def _take(draws: TemperedDraws, chosen: np.ndarray) -> TemperedDraws:
-    names = ("level", "log_ratio", "segment")
-    return _replace_draws(draws, {name: getattr(draws, name)[chosen] for name in names})
-
-
-def _replace_draws(draws: TemperedDraws, arrays: Mapping[str, np.ndarray]) -> TemperedDraws:
-    return TemperedDraws(
-        **arrays,
-        betas=draws.betas,
-        log_prior=draws.log_prior,
-        log_z_hat=draws.log_z_hat,
-        log_z_reference=draws.log_z_reference,
-    )
+    return replace(draws, **pieces)
 
 
 def _pairs(difference: np.ndarray, contributions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
