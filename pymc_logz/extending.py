@@ -32,7 +32,7 @@ RUNS: dict[str, tuple[Any, Any]] = {
     "hais": (HaisSettings, run_hais),
     "tempered": (TemperedSettings, run_tempered),
 }
-"""Settings of a method, and what runs it; other targets run it by a method of the same name."""
+"""Settings of a method, and what runs it; other targets run it by a function of the same name."""
 
 
 def extend(
@@ -123,7 +123,7 @@ def extend(
         "compile_kwargs": asked["compile_kwargs"],
     }
     if isinstance(model, ForeignModel):
-        return getattr(model, run.__name__)(settings, **options)
+        return getattr(model.runs, run.__name__)(model, settings, **options)
     found = model_from(model, "extend(idata, model, draws=...)")
     return run(found, settings, **options)
 

@@ -32,7 +32,7 @@ from pymc_logz.weights import resampled
 REFERENCE = replace(ASKED_FOR, reason="energies start from independent bits")
 
 
-def run_annealed(
+def run_hais(
     energy: BinaryEnergy,
     settings: HaisSettings,
     *,

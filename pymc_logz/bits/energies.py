@@ -1,34 +1,21 @@
 """What energies made of bits have in common: their path, their values by name, and exact sums."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, logsumexp
 
 from pymc_logz.bits.paths import BinaryPath, with_values
-from pymc_logz.lazy import lazily
 from pymc_logz.paths.foreign import ForeignModel
 
 Draws = dict[str, np.ndarray]
 
 MAX_SUMMED = 20
 """Bits whose states are summed over one by one: a million states."""
-_later = lazily(
-    __name__,
-    {
-        "BlockGibbs": "bits.block_gibbs",
-        "FollowedMachine": "bits.tracked",
-        "as_machines": "bits.spline",
-        "check_asked": "bits.runs",
-        "run_annealed": "bits.annealing",
-        "run_tempered": "bits.tempering",
-        "run_through": "bits.spline",
-    },
-)
-"""What runs an energy, which rests on this module."""
 
 
 class Bits(NamedTuple):
@@ -79,53 +66,9 @@ class BinaryEnergy(ForeignModel):
     source: str = field(default="", repr=False)
 
     @property
-    def kernels(self) -> dict[str, type]:  # type: ignore[override]
-        """`BlockGibbs`."""
-        return {"BlockGibbs": _later("BlockGibbs")}
-
-    def checked(self, kernel: Any, reference: Any, sum_out: bool | None) -> tuple[Any, str]:
-        """`BlockGibbs`, and the independent bits that every energy starts from.
-
-        Raises
-        ------
-        TypeError
-            If another kernel was asked for.
-        ValueError
-            If another reference was asked for, or that bits be summed out.
-        """
-        return _later("check_asked")(self, kernel, reference, sum_out)
-
-    def between(self, reference: Any, direction: str) -> Callable[..., Any] | None:
-        """What runs to this energy through others; None if ``reference`` is something else.
-
-        Raises
-        ------
-        ValueError
-            If rows are to go in both directions.
-        """
-        others = _later("as_machines")(reference, direction)
-        return partial(_later("run_through"), others=others) if others else None
-
-    def run_hais(self, settings: Any, **options: Any) -> Any:
-        """The tree of an annealed run."""
-        return _later("run_annealed")(self, settings, **options)
-
-    def run_tempered(self, settings: Any, **options: Any) -> Any:
-        """The tree of a tempered run."""
-        return _later("run_tempered")(self, settings, **options)
-
-    def followed(self, names: Sequence[str] | None) -> Any:
-        """A TypeError: parameters of an energy have no names.
-
-        Raises
-        ------
-        TypeError
-            Always.
-        """
-        raise TypeError(
-            f"model is the energy {self.name!r}, whose parameters have no names: LogZTracker "
-            "follows a pm.Model, or pymc_logz.energies.bernoulli_rbm(...)"
-        )
+    def runs(self) -> Any:
+        """How it is sampled; these modules load when it is."""
+        return import_module("pymc_logz.bits.sampling")
 
     @property
     def n_sites(self) -> int:
@@ -300,16 +243,6 @@ class BernoulliRBM(BinaryEnergy):
         visible = np.asarray(visible, dtype=float)
         odds = self.hidden_bias + visible @ self.weights
         return np.asarray(visible @ self.visible_bias + np.logaddexp(0, odds).sum(axis=1))
-
-    def followed(self, names: Sequence[str] | None) -> Any:
-        """What a tracker follows: the parameters of these names, or all of them.
-
-        Raises
-        ------
-        ValueError
-            If a name is none of a parameter.
-        """
-        return _later("FollowedMachine").of(self, names)
 
     def at(self, weights: Any, visible_bias: Any, hidden_bias: Any) -> "BernoulliRBM":
         """The machine with other parameters of the same shapes, for which nothing is compiled.

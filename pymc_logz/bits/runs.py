@@ -15,7 +15,7 @@ from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 
 
-def check_asked(
+def checked(
     energy: BinaryEnergy, kernel: Any, reference: Any, sum_out: bool | None
 ) -> tuple[Kernel, str]:
     """What moves an energy, and what it starts from: `BlockGibbs`, and independent bits.

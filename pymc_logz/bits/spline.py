@@ -12,7 +12,7 @@ section 5 (moment-averaged splines), Advances in Neural Information Processing S
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -44,6 +44,22 @@ class Leg(NamedTuple):
     planned: Planned
     end: np.ndarray
     """Rows of a pilot at its end, from which the next leg is planned, shape (n, d)."""
+
+
+def between(
+    energy: BinaryEnergy, reference: Any, direction: str
+) -> Callable[..., xr.DataTree] | None:
+    """What runs to an energy through others; None if the reference is something else.
+
+    Parameters
+    ----------
+    energy
+        What the path leads to.
+    reference, direction
+        As of `pymc_logz.sample_hais`.
+    """
+    others = as_machines(reference, direction)
+    return partial(run_through, others=others) if others else None
 
 
 def as_machines(reference: Any, direction: str) -> list[BinaryEnergy]:

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pymc_logz.bits.energies import BernoulliRBM
+from pymc_logz.bits.energies import BernoulliRBM, BinaryEnergy
 from pymc_logz.bits.runs import energy_block
 from pymc_logz.bits.tempering import energy_levels
 from pymc_logz.runners.anneal import Plan
@@ -65,3 +65,19 @@ class FollowedMachine:
         """As a tempered run places them."""
         block = energy_block(self.model, settings, compile_kwargs)
         return block, energy_levels(self.model, block, settings, rng, progress)
+
+
+def followed(energy: BinaryEnergy, names: Sequence[str] | None) -> FollowedMachine:
+    """What a tracker follows of an energy: the parameters of these names, or all of them.
+
+    Raises
+    ------
+    TypeError
+        If its parameters have no names.
+    """
+    if isinstance(energy, BernoulliRBM):
+        return FollowedMachine.of(energy, names)
+    raise TypeError(
+        f"model is the energy {energy.name!r}, whose parameters have no names: LogZTracker "
+        "follows a pm.Model, or pymc_logz.energies.bernoulli_rbm(...)"
+    )

@@ -321,6 +321,6 @@ def onward_run(
         As of `pymc_logz.sample_hais`.
     """
     if target is not None:
-        return target.between(reference, direction)
+        return target.runs.between(target, reference, direction)
     other = as_other_model(reference, direction, sum_out)
     return None if other is None else partial(run_between, other=other)

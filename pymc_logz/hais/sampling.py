@@ -203,7 +203,7 @@ def sample_hais(
         kernel = kernel_for(kernel, model, *([reference] if onward else []))
         asked = checked_reference(asked, model)
     else:
-        kernel, asked = other.checked(kernel, asked, sum_out)
+        kernel, asked = other.runs.checked(other, kernel, asked, sum_out)
     given = executor, checkpoint, time_limit, max_memory, check_reproducible
     running, random_seed = who_runs(*given, random_seed)
     settings = HaisSettings.asked(
@@ -227,7 +227,7 @@ def sample_hais(
     seen = {"random_seed": random_seed, "progressbar": progressbar}
     if onward is not None:
         return onward(model, settings, **seen, compile_kwargs=compile_kwargs)
-    run = partial(run_hais, model) if other is None else other.run_hais
+    run = partial(run_hais, model) if other is None else partial(other.runs.run_hais, other)
     return run(settings, posterior_draws=posterior_draws, **seen, compile_kwargs=compile_kwargs)
 
 

@@ -122,7 +122,7 @@ def kept[S: RunSettings](
 
 def kernels_of(what: Any) -> tuple[type, ...]:
     """Kernels that a target which is no PyMC model brings along."""
-    return tuple(what.kernels.values()) if isinstance(what, ForeignModel) else ()
+    return what.runs.KERNELS if isinstance(what, ForeignModel) else ()
 
 
 @contextmanager

@@ -207,7 +207,7 @@ def sample_tempered(
         model = model_from(model, call)
         kernel, reference = kernel_for(kernel, model), checked_reference(reference, model)
     else:
-        kernel, reference = other.checked(kernel, reference, sum_out)
+        kernel, reference = other.runs.checked(other, kernel, reference, sum_out)
     given = executor, checkpoint, time_limit, max_memory, check_reproducible
     running, random_seed = who_runs(*given, random_seed)
     settings = TemperedSettings.asked(
@@ -228,6 +228,6 @@ def sample_tempered(
         reference=reference,
         sum_out=sum_out,
     )
-    run = partial(run_tempered, model) if other is None else other.run_tempered
+    run = partial(run_tempered, model) if other is None else partial(other.runs.run_tempered, other)
     shown: dict[str, Any] = {"progressbar": progressbar, "compile_kwargs": compile_kwargs}
     return run(settings, random_seed=random_seed, **shown)

@@ -133,7 +133,7 @@ def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> Followed
         If it is neither a model nor a machine with parameters by name.
     """
     if isinstance(model, ForeignModel):
-        followed: Followed = model.followed(data)
+        followed: Followed = model.runs.followed(model, data)
         return followed
     return FollowedModel.of(model_from(model, "LogZTracker(model)"), data, rngs)
 
@@ -141,7 +141,8 @@ def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> Followed
 def kernel_of(model: Any, kernel: Any) -> Kernel:
     """What was asked for to move a model or a machine; a TypeError if it cannot."""
     if isinstance(model, ForeignModel):
-        return model.checked(kernel, None, None)[0]
+        moved: Kernel = model.runs.checked(model, kernel, None, None)[0]
+        return moved
     return kernel_for(kernel, model)
 
 
