@@ -57,29 +57,22 @@ def between(
         What the path leads to.
     reference, direction
         As of `pymc_logz.sample_hais`.
-    """
-    others = as_machines(reference, direction)
-    return partial(run_through, others=others) if others else None
-
-
-def as_machines(reference: Any, direction: str) -> list[BinaryEnergy]:
-    """Energies that a path is to lead through; none if something else is given.
 
     Raises
     ------
     ValueError
         If rows are to go in both directions.
     """
-    given = [reference] if isinstance(reference, BinaryEnergy) else reference
-    is_list = isinstance(given, list | tuple) and len(given) > 0
-    if not is_list or not all(isinstance(one, BinaryEnergy) for one in given):
-        return []
+    others = [reference] if isinstance(reference, BinaryEnergy) else reference
+    is_list = isinstance(others, list | tuple) and len(others) > 0
+    if not is_list or not all(isinstance(one, BinaryEnergy) for one in others):
+        return None
     if direction != "forward":
         raise ValueError(
             f"direction={direction!r} does not apply where reference is an energy: swap model and "
             "reference to go the other way"
         )
-    return list(given)
+    return partial(run_through, others=list(others))
 
 
 def run_through(
