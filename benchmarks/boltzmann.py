@@ -23,10 +23,10 @@ from statistics import median
 
 import numpy as np
 
+from pymc_logz.bits.runs import even_plan
 from pymc_logz.energies import bernoulli_rbm
 from pymc_logz.estimators import TemperedDraws, rts
 from pymc_logz.kernels import BlockGibbs
-from pymc_logz.pilot.energies import even_plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.runners.walking import walk

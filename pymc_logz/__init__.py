@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time names load when first used
     from pymc_logz import energies, estimators, kernels
+    from pymc_logz.bits.reverse_annealing import raise_log_likelihood
     from pymc_logz.choosing.evidence import evidence
+    from pymc_logz.citations.cite import cite
     from pymc_logz.errors import (
         CheckpointError,
         DiscreteVariableError,
@@ -17,7 +19,6 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
     )
     from pymc_logz.extending import extend
     from pymc_logz.hais.per_datum import marginal_log_likelihood
-    from pymc_logz.hais.raising import raise_log_likelihood
     from pymc_logz.hais.sampling import sample_hais, sandwich
     from pymc_logz.hmc.sampling import sample_hmc
     from pymc_logz.manifold.approximate.chains import abc_mcmc, abc_slice
@@ -45,7 +46,6 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
     from pymc_logz.step_methods import HAIS, ConstrainedHMC, PartialMomentumHMC, SimulatedTempering
     from pymc_logz.tempered.sampling import sample_tempered
     from pymc_logz.tempered.tracking import LogZTracker
-    from pymc_logz.trees.citations import cite
     from pymc_logz.trees.comparison import bayes_factor, compare_evidence, model_weights
 
 __all__ = [
@@ -100,7 +100,9 @@ __all__ = [
 ]
 
 _HOMES = {
+    "bits.reverse_annealing": ("raise_log_likelihood",),
     "choosing.evidence": ("evidence",),
+    "citations.cite": ("cite",),
     "errors": (
         "CheckpointError",
         "DiscreteVariableError",
@@ -112,7 +114,6 @@ _HOMES = {
     ),
     "extending": ("extend",),
     "hais.per_datum": ("marginal_log_likelihood",),
-    "hais.raising": ("raise_log_likelihood",),
     "hais.sampling": ("sample_hais", "sandwich"),
     "hmc.sampling": ("sample_hmc",),
     "manifold.approximate.chains": ("abc_mcmc", "abc_slice"),
@@ -131,7 +132,6 @@ _HOMES = {
     "step_methods": ("HAIS", "ConstrainedHMC", "PartialMomentumHMC", "SimulatedTempering"),
     "tempered.sampling": ("sample_tempered",),
     "tempered.tracking": ("LogZTracker",),
-    "trees.citations": ("cite",),
     "trees.comparison": ("bayes_factor", "compare_evidence", "model_weights"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -10,17 +10,15 @@ import xarray as xr
 
 from pymc_logz.arguments import check_whole
 from pymc_logz.errors import CheckpointError
-from pymc_logz.hais.energies import run_energy as annealed_energy
 from pymc_logz.hais.run import run_hais
 from pymc_logz.hais.settings import HaisSettings
-from pymc_logz.loop.keeping import ASKED, KERNELS
+from pymc_logz.loop.keeping import ASKED, KERNELS, kernels_of
 from pymc_logz.models.context import model_from
-from pymc_logz.paths.bits import BinaryEnergy
+from pymc_logz.paths.foreign import ForeignModel
 from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.checkpoint import begun_with, header_of
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.runners.records import Codec
-from pymc_logz.tempered.energies import run_energy as tempered_energy
 from pymc_logz.tempered.run import run_tempered
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, TEMPERED, TEMPERED_SUMS, kind_of
@@ -28,11 +26,13 @@ from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, TEMPERED, TEMPERED_SUMS, kind
 if TYPE_CHECKING:
     import pymc as pm
 
-RUNS: dict[str, tuple[Any, Any, Any]] = {
-    "hais": (HaisSettings, run_hais, annealed_energy),
-    "tempered": (TemperedSettings, run_tempered, tempered_energy),
+    from pymc_logz.bits.energies import BinaryEnergy
+
+RUNS: dict[str, tuple[Any, Any]] = {
+    "hais": (HaisSettings, run_hais),
+    "tempered": (TemperedSettings, run_tempered),
 }
-"""Settings of a method, and what runs it for models and for energies."""
+"""Settings of a method, and what runs it; other targets run it by a function of the same name."""
 
 
 def extend(
@@ -84,6 +84,8 @@ def extend(
 
         import pymc as pm
 
+    from pymc_logz.bits.energies import BinaryEnergy
+
         import pymc_logz as lz
 
         with pm.Model() as model:
@@ -102,15 +104,14 @@ def extend(
             "and sample_tempered can be added to"
         )
     running, rng = who_runs(executor, path, time_limit, max_memory, False, None)
-    asked = begun_with(path, ASKED, Codec(KERNELS))
+    asked = begun_with(path, ASKED, Codec((*KERNELS, *kernels_of(model))))
     if not asked:
         raise CheckpointError(
             f"checkpoint={str(path)!r} is of a run that was begun with a kernel, a mode, or draws "
             "of your own, or with data that were simulated, which are not kept, so that it cannot "
             "be added to; the call that began it still goes on from it"
         )
-    kind, of_model, of_energy = RUNS[method]
-    energy = model if isinstance(model, BinaryEnergy) else None
+    kind, run = RUNS[method]
     more = (*json.loads(idata.attrs["settings"]).get("more", ()), draws)
     settings = kind(**{**asked["settings"], "more": tuple(more)})
     settings = replace(
@@ -121,10 +122,10 @@ def extend(
         "progressbar": progressbar,
         "compile_kwargs": asked["compile_kwargs"],
     }
-    if energy is not None:
-        return of_energy(energy, settings, **options)
+    if isinstance(model, ForeignModel):
+        return getattr(model.runs, run.__name__)(model, settings, **options)
     found = model_from(model, "extend(idata, model, draws=...)")
-    return of_model(found, settings, **options)
+    return run(found, settings, **options)
 
 
 def checkpoint_of(tree: xr.DataTree, given: str | os.PathLike | None) -> str | os.PathLike:

@@ -23,14 +23,14 @@ MAX_FUNCTION_LINES = 60  # docstring not counted
 # below its own, so there is no cycle between them. Files inside a folder may import each other.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("arguments", "weights", "seeds"),
+    ("arguments", "weights", "seeds", "lazy"),
     ("estimators", "graphs"),
     ("paths",),
     ("models", "kernels", "energies"),
     ("runners", "trees"),
     ("pilot",),
     ("hais", "tempered", "manifold", "hmc"),
-    ("posterior", "plots"),
+    ("posterior", "plots", "citations", "bits"),
     ("step_methods",),
     ("choosing", "extending"),
     ("several",),

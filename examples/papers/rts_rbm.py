@@ -36,6 +36,7 @@ from scipy.special import expit, logsumexp, softmax
 from sklearn.datasets import load_digits
 
 import pymc_logz as lz
+from pymc_logz.bits.runs import even_plan
 from pymc_logz.energies import base_log_odds, bernoulli_rbm
 from pymc_logz.estimators import (
     bar_chain,
@@ -45,7 +46,6 @@ from pymc_logz.estimators import (
     rts_log_z,
 )
 from pymc_logz.kernels import BlockGibbs
-from pymc_logz.pilot.energies import even_plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.temper import TemperBlock, Walkers
 from pymc_logz.runners.walking import walk

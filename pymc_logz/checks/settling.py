@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_logz.paths.binary import BinaryPath
 from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.sample import stay_at_end
@@ -88,7 +87,7 @@ def lagging(block: Block, runs: list[Annealed]) -> list[Doubt]:
     runs
         Rows that went from the reference to the target, as they moved.
     """
-    if isinstance(block.path, BinaryPath):  # bits cannot be stretched
+    if block.path.is_binary:  # bits cannot be stretched
         return []
     ends = _ends(runs, _continuous(block))
     if ends is None:

@@ -18,7 +18,7 @@ from pymc_logz.hais.sampling import sample_hais
 from pymc_logz.models.context import model_from, pymc_model_of, written_as
 from pymc_logz.models.discrete import discrete_names
 from pymc_logz.models.exact import exact_observations
-from pymc_logz.paths.bits import BinaryEnergy
+from pymc_logz.paths.foreign import ForeignModel
 from pymc_logz.posterior.bridging import bridge_sampling
 from pymc_logz.step_methods import ConstrainedHMC
 from pymc_logz.tempered.evidence import of_levels
@@ -44,7 +44,7 @@ LEAST_CHAINS = 2
 @written_as("evidence(model), or evidence(idata, model)")
 @says_result
 def evidence(
-    idata: xr.DataTree | pm.Model | BinaryEnergy,
+    idata: xr.DataTree | pm.Model | ForeignModel,
     model: pm.Model | None = None,
     *,
     methods: str | Sequence[str] | None = None,
@@ -131,7 +131,7 @@ def evidence(
     check_flag(cross_check=cross_check)
     how = How(random_seed, progressbar, compile_kwargs)
     idata, model = pymc_model_of(idata), pymc_model_of(model)
-    if isinstance(idata, pm.Model | BinaryEnergy):
+    if isinstance(idata, pm.Model | ForeignModel):
         if model is not None:
             name = "a pm.Model" if isinstance(idata, pm.Model) else f"a {type(idata).__name__}"
             raise TypeError(
@@ -171,7 +171,7 @@ def evidence(
 
 
 def _of_model(
-    model: pm.Model | BinaryEnergy,
+    model: pm.Model | ForeignModel,
     methods: str | Sequence[str] | None,
     cross_check: bool,
     how: How,
@@ -182,7 +182,7 @@ def _of_model(
         raise ValueError(
             f"methods={methods!r} applies to a tempered run: evidence(sample_tempered(...))"
         )
-    if isinstance(model, BinaryEnergy):
+    if isinstance(model, ForeignModel):
         found = sample_hais(model=model, **how._asdict(), **kwargs)
         return chosen_by(found, "hais", "an energy made of bits was given, which block Gibbs moves")
     if exact_observations(model):

@@ -20,8 +20,8 @@
 `bernoulli_rbm`        Restricted Boltzmann machine of bits, log Z exact if it is small
 `boltzmann_machine`    Bits of which any two may interact
 `ising_torus`          Spins on a torus, log Z by transfer matrix
-`coal_mining`          Year of a change between two rates: a whole number among others
-`thinned_poisson`      A count of which a part is seen: a whole number without an end
+`coal_mining`          Year of a change between two rates: an integer among others
+`thinned_poisson`      A count of which a part is seen: an integer without an end
 `labelled_mixture`     Two groups with a free label for each observation
 ====================== =====================================================================
 
@@ -33,13 +33,9 @@ annealing starts from to data, and `moment_averaged` makes machines for it to le
 `gaussian_rbm_log_z` and `two_gaussians_log_z` give log Z of another two alone.
 """
 
+from typing import TYPE_CHECKING
+
 from pymc_logz.energies.base import Energy
-from pymc_logz.energies.binary import (
-    base_log_odds,
-    bernoulli_rbm,
-    boltzmann_machine,
-    ising_torus,
-)
 from pymc_logz.energies.boltzmann import gaussian_rbm, gaussian_rbm_log_z
 from pymc_logz.energies.conjugate import beta_bernoulli, poisson_gamma, skewed_bimodal
 from pymc_logz.energies.discrete import coal_mining, labelled_mixture, thinned_poisson
@@ -49,7 +45,6 @@ from pymc_logz.energies.images import (
     linear_generative,
     mean_covariance_rbm,
 )
-from pymc_logz.energies.moments import moment_averaged
 from pymc_logz.energies.multimodal import (
     gaussian_shells,
     ridge,
@@ -58,8 +53,27 @@ from pymc_logz.energies.multimodal import (
 )
 from pymc_logz.energies.one_integral import hierarchical_normal, student_location
 from pymc_logz.energies.regression import linear_regression, radiata_pine, radiata_pine_data
-from pymc_logz.paths.bits import BernoulliRBM, BinaryEnergy
+from pymc_logz.lazy import lazily
 
+if TYPE_CHECKING:
+    from pymc_logz.bits.energies import BernoulliRBM, BinaryEnergy
+    from pymc_logz.bits.machines import (
+        base_log_odds,
+        bernoulli_rbm,
+        boltzmann_machine,
+        ising_torus,
+    )
+    from pymc_logz.bits.moments import moment_averaged
+
+OF_BITS = {
+    **dict.fromkeys(("BernoulliRBM", "BinaryEnergy"), "bits.energies"),
+    **dict.fromkeys(
+        ("base_log_odds", "bernoulli_rbm", "boltzmann_machine", "ising_torus"), "bits.machines"
+    ),
+    "moment_averaged": "bits.moments",
+}
+"""Public names of `pymc_logz.bits`, and where they are."""
+__getattr__ = lazily(__name__, OF_BITS)
 __all__ = [
     "BernoulliRBM",
     "BinaryEnergy",
@@ -93,3 +107,7 @@ __all__ = [
     "two_gaussians",
     "two_gaussians_log_z",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

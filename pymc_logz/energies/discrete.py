@@ -1,4 +1,4 @@
-"""Models with free variables that are whole numbers, whose sums can be written down."""
+"""Models with free variables that are integers, whose sums can be written down."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ disasters, Biometrika 66, 191, doi 10.1093/biomet/66.1.191."""
 
 
 def coal_mining(counts: Sequence[int] = COAL_MINING, rate: float = 1.0) -> Energy:
-    """Year of a change between two rates of accidents: one whole number, two continuous variables.
+    """Year of a change between two rates of accidents: one integer, two continuous variables.
 
     Yearly counts are Poisson with one rate up to the year of the change, and with another after it.
     The year is uniform, and each rate exponential. Given the year both rates integrate out, which
@@ -76,7 +76,7 @@ def coal_mining(counts: Sequence[int] = COAL_MINING, rate: float = 1.0) -> Energ
 
 
 def thinned_poisson(seen: int = 7, rate: float = 20.0, share: float = 0.3) -> Energy:
-    """How many there are of which each is seen with a known probability: a whole number alone.
+    """How many there are of which each is seen with a known probability: an integer alone.
 
     The number N is Poisson, and what is seen of it binomial. So what is seen is Poisson too, with
     the rate times the share, and what is not seen is Poisson by itself.
@@ -93,7 +93,7 @@ def thinned_poisson(seen: int = 7, rate: float = 20.0, share: float = 0.3) -> En
     Returns
     -------
     Energy
-        Free variable ``n``, a whole number without an upper end.
+        Free variable ``n``, an integer without an upper end.
 
     Examples
     --------
@@ -112,12 +112,11 @@ def thinned_poisson(seen: int = 7, rate: float = 20.0, share: float = 0.3) -> En
     return Energy("thinned_poisson", model, log_z, sample, "thinning of a Poisson distribution")
 
 
-LABELLED = (-2.1, -1.4, -2.6, -1.9, 1.2, 2.4, 1.7, 2.9, 0.2, 2.0)
-"""Two groups of made-up observations, and one in the middle."""
-
-
 def labelled_mixture(
-    values: Sequence[float] = LABELLED, spread: float = 3.0, sd: float = 1.0, n_nodes: int = 801
+    values: Sequence[float] = (-2.1, -1.4, -2.6, -1.9, 1.2, 2.4, 1.7, 2.9, 0.2, 2.0),
+    spread: float = 3.0,
+    sd: float = 1.0,
+    n_nodes: int = 801,
 ) -> Energy:
     """Two normal groups with unknown means, and a free label for each observation.
 
@@ -127,7 +126,7 @@ def labelled_mixture(
     Parameters
     ----------
     values : sequence of float
-        Observations.
+        Observations; those given are made up, two groups and one in the middle.
     spread : float
         Standard deviation of the prior of both means.
     sd : float

@@ -1,6 +1,6 @@
 """Targets with several modes, or one long curved one."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -14,9 +14,16 @@ from pymc_logz.energies.quadrature import log_trapezoid, sample_density
 
 type Tensor = TensorVariable[Any, Any]
 
-SHELL_RADIUS, SHELL_SD = 2.0, 0.1
-MODE_WEIGHTS, MODE_CENTRES, MODE_SD = np.array([0.1, 0.9]), np.array([0.5, -0.5]), 0.1
-N_GRID = 2**14
+
+class _Modes(NamedTuple):
+    """The two Gaussians of `two_gaussians`."""
+
+    weights: np.ndarray
+    centres: np.ndarray
+    sd: float
+
+
+MODES = _Modes(np.array([0.1, 0.9]), np.array([0.5, -0.5]), 0.1)
 
 
 def _log_add(a: Tensor, b: Tensor) -> Tensor:
@@ -49,7 +56,7 @@ def two_gaussians(d: int = 20) -> Energy:
     >>> round(energies.two_gaussians().log_z, 8)
     -27.72588722
     """
-    weights, centres, sd = MODE_WEIGHTS, MODE_CENTRES, MODE_SD
+    weights, centres, sd = MODES
     log_constants = np.log(weights) - d * np.log(sd * np.sqrt(2 * np.pi))
     with pm.Model() as model:
         x = pm.Uniform("x", *float64(-2, 2), shape=d)
@@ -73,7 +80,7 @@ def two_gaussians_log_z(betas: np.ndarray, d: int = 20) -> np.ndarray:
     Where the mode at c is the nearer one, that is on one side of ``S = sum of x = 0``, the mixture
     is that mode times a factor, between one and a constant, that depends on S alone. Under the
     mode to the power of beta, truncated to the box, the coordinates are independent, so that the
-    law of S is a convolution.
+    distribution of S is a convolution.
 
     Parameters
     ----------
@@ -98,22 +105,23 @@ def two_gaussians_log_z(betas: np.ndarray, d: int = 20) -> np.ndarray:
     return np.array([np.logaddexp.reduce(_log_modes(float(beta), d)) for beta in betas])
 
 
-def _log_modes(beta: float, d: int) -> list[float]:
+def _log_modes(beta: float, d: int, n_grid: int = 2**14) -> list[float]:
     """Log of what each side of S = 0 adds to Z at one inverse temperature."""
-    width = 4 / N_GRID
-    x = -2 + (np.arange(N_GRID) + 0.5) * width
-    total = -2 * d + (np.arange(d * (N_GRID - 1) + 1) + 0.5 * d) * width
+    width = 4 / n_grid
+    x = -2 + (np.arange(n_grid) + 0.5) * width
+    total = -2 * d + (np.arange(d * (n_grid - 1) + 1) + 0.5 * d) * width
+    weights, centres, sd = MODES
     parts = []
-    for k, centre in enumerate(MODE_CENTRES):
-        log_mode = -beta * ((x - centre) / MODE_SD) ** 2 / 2
+    for k, centre in enumerate(centres):
+        log_mode = -beta * ((x - centre) / sd) ** 2 / 2
         log_constant = float(np.logaddexp.reduce(log_mode) + np.log(width))
         mass = np.exp(log_mode - log_constant) * width
         length = next_fast_len(total.size)
         law = np.maximum(irfft(rfft(mass, length) ** d, length)[: total.size], 0.0)
         side = np.sign(centre) * total
         here = side > 0 if centre > 0 else side >= 0
-        other = np.log1p(MODE_WEIGHTS[1 - k] / MODE_WEIGHTS[k] * np.exp(-side[here] / MODE_SD**2))
-        log_peak = np.log(MODE_WEIGHTS[k]) - d * np.log(MODE_SD * np.sqrt(2 * np.pi))
+        other = np.log1p(weights[1 - k] / weights[k] * np.exp(-side[here] / sd**2))
+        log_peak = np.log(weights[k]) - d * np.log(sd * np.sqrt(2 * np.pi))
         share = float(law[here] @ np.exp(beta * other))
         parts.append(np.log(share) + beta * log_peak + d * (log_constant - np.log(4)))
     return parts
@@ -173,10 +181,10 @@ def ridge(n: int = 100, y: int = 50) -> Energy:
     return Energy("ridge", model, log_z, sample, "product of two probabilities")
 
 
-def _log_shell[T: (np.ndarray, Tensor)](r: T) -> T:
-    """Log density of Normal(SHELL_RADIUS, SHELL_SD) at r, an array or a tensor."""
-    log_constant = -np.log(SHELL_SD * np.sqrt(2 * np.pi))
-    log_density: T = log_constant - ((r - SHELL_RADIUS) / SHELL_SD) ** 2 / 2
+def _log_shell[T: (np.ndarray, Tensor)](r: T, radius: float = 2.0, sd: float = 0.1) -> T:
+    """Log density of Normal(radius, sd) at r, an array or a tensor."""
+    log_constant = -np.log(sd * np.sqrt(2 * np.pi))
+    log_density: T = log_constant - ((r - radius) / sd) ** 2 / 2
     return log_density
 
 
@@ -244,7 +252,8 @@ def gaussian_shells(d: int = 10, weights: tuple[float, float] = (0.5, 1.5)) -> E
         sign = rng.choice([-1, 1], size=(n, 1), p=np.array(weights) / sum(weights))
         return {"x": sign * centre + r[:, None] * direction}
 
-    bounds = (SHELL_RADIUS - 10 * SHELL_SD, SHELL_RADIUS + (20 + d) * SHELL_SD)
+    # ten standard deviations inwards, and 20 + d outwards
+    bounds = (1.0, 2.0 + (20 + d) * 0.1)
     log_area = np.log(2) + d / 2 * np.log(np.pi) - gammaln(d / 2)
     log_z = log_area + log_trapezoid(log_radial, *bounds) + np.log(sum(weights)) - d * np.log(12)
     return Energy("gaussian_shells", model, float(log_z), sample, "Feroz, Hobson, Bridges (2009)")

@@ -29,7 +29,7 @@ from pymc_logz.energies.base import Draws, Energy, float64
 
 @dataclass(frozen=True)
 class NormalGamma:
-    """The law Gamma(shape, rate) of tau and Normal(mean, inv(tau precision)) of coefficients."""
+    """Gamma(shape, rate) for tau, and Normal(mean, inv(tau precision)) for coefficients."""
 
     mean: np.ndarray
     precision: np.ndarray
@@ -37,7 +37,7 @@ class NormalGamma:
     rate: float
 
     def update(self, design: np.ndarray, y: np.ndarray) -> "NormalGamma":
-        """Posterior law given a design matrix (n, d) and observations (n,)."""
+        """Posterior given a design matrix (n, d) and observations (n,)."""
         precision = self.precision + design.T @ design
         mean = np.linalg.solve(precision, self.precision @ self.mean + design.T @ y)
         # The textbook form y'y + m'L m - m_n'L_n m_n cancels large squares; this one does not.

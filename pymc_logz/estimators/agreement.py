@@ -1,25 +1,28 @@
 """Whether the estimates of one run agree, given that they share its draws."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 from scipy.special import fdtrc, stdtr
 
 from pymc_logz.estimators.curve import (
-    N_BATCHES,
     LogZCurve,
     batch_sums,
+    batches_of_walker,
     long_run_covariance,
     long_run_variance,
 )
+from pymc_logz.estimators.documented import documented
 from pymc_logz.estimators.draws import TemperedDraws
 
-ROUNDING = 1e-9
-MAX_METHODS = 16
+OF_DRAWS = ("level", "log_ratio", "segment")
+EQUAL = 1e-9
+"""Of one and the difference of two estimates: what less than that is rounding."""
 
 
+@documented("check_agreement", "rts", "ti_left")
 @dataclass(frozen=True, eq=False)
 class Agreement:
     """Whether M estimates of log Z from one run are compatible.
@@ -35,7 +38,7 @@ class Agreement:
     p_value
         Of each difference, corrected for the number of pairs (Holm), shape (M, M).
     p_joint
-        Of all differences at once (Hotelling's test).
+        Of all differences together (Hotelling's test).
     departing
         Names outside the largest set of methods that agree with one another.
     alpha
@@ -48,14 +51,6 @@ class Agreement:
 
     Examples
     --------
-    Walkers of an exponential law, drawn exactly, with log Z = -log(1 + beta):
-
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, check_agreement, rts, ti_left
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> agreement = check_agreement([rts(draws), ti_left(draws)])
     >>> agreement.agree, agreement.departing
     (False, ('ti_left',))
@@ -87,6 +82,7 @@ class Agreement:
         return f"{'; '.join(parts)} from {self.methods[base]}"
 
 
+@documented("mbar", "rts", "ti_left")
 def check_agreement(
     curves: Sequence[LogZCurve], *, level: int = -1, alpha: float = 0.01, tolerance: float = 0.0
 ) -> Agreement:
@@ -121,22 +117,14 @@ def check_agreement(
 
     Examples
     --------
-    Walkers of an exponential law, drawn exactly, with log Z = -log(1 + beta):
-
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, check_agreement, mbar, rts, ti_left
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> print(check_agreement([rts(draws), mbar(draws), ti_left(draws)]))  # a sum that is low
     ti_left by -0.070 ± 0.006 from rts
     """
     usable = [curve for curve in curves if curve.usable and np.isfinite(curve.log_z[level])]
-    if not 2 <= len(usable) <= MAX_METHODS:
+    if not 2 <= len(usable) <= 16:  # all sets of them may have to be looked at
         raise ValueError(
-            f"{len(usable)} of {len(curves)} curves have a number at level {level}; 2 to "
-            f"{MAX_METHODS} can be compared: look at their status"
+            f"{len(usable)} of {len(curves)} curves have a number at level {level}; 2 to 16 can be "
+            "compared: look at their status"
         )
     log_z = np.array([curve.log_z[level] for curve in usable])
     contributions = np.stack([curve.contributions[..., level] for curve in usable], axis=-1)
@@ -155,6 +143,7 @@ def check_agreement(
     )
 
 
+@documented("mbar", "rts")
 def joint_covariance(curves: Sequence[LogZCurve], *, level: int = -1) -> np.ndarray:
     """Covariance of the errors of M estimates from the same draws, shape (M, M).
 
@@ -172,20 +161,13 @@ def joint_covariance(curves: Sequence[LogZCurve], *, level: int = -1) -> np.ndar
 
     Examples
     --------
-    Walkers of an exponential law, drawn exactly, with log Z = -log(1 + beta):
-
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, joint_covariance, mbar, rts
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> np.sqrt(np.diag(joint_covariance([rts(draws), mbar(draws)]))).round(3)
     array([0.01 , 0.011])
     """
     return long_run_covariance(np.stack([c.contributions[..., level] for c in curves], axis=-1))
 
 
+@documented("mbar", "rts")
 def bootstrap_log_z(
     draws: TemperedDraws,
     methods: Mapping[str, Callable[[TemperedDraws], LogZCurve]],
@@ -217,14 +199,6 @@ def bootstrap_log_z(
 
     Examples
     --------
-    Walkers of an exponential law, drawn exactly, with log Z = -log(1 + beta):
-
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, bootstrap_log_z, mbar, rts
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> methods = {"rts": rts, "mbar": mbar}
     >>> log_z = bootstrap_log_z(draws, methods, n_resamples=20, rng=rng)
     >>> log_z.shape
@@ -235,36 +209,22 @@ def bootstrap_log_z(
     log_z = np.empty((n_resamples, len(methods), draws.n_levels))
     for i in range(n_resamples):
         chosen = rng.integers(n_stretches, size=(n_stretches,))
-        resample = _take(stretches, chosen)
+        resample = replace(
+            stretches, **{name: getattr(stretches, name)[chosen] for name in OF_DRAWS}
+        )
         log_z[i] = [method(resample).log_z for method in methods.values()]
     return log_z
 
 
 def _stretches(draws: TemperedDraws) -> TemperedDraws:
-    """The same draws as about ``N_BATCHES`` shorter walkers, if they are fewer."""
-    n_walkers, n = draws.level.shape
-    per_walker = min(n, -(-N_BATCHES // n_walkers))
-    length = n // per_walker
+    """The same draws as about 64 shorter walkers, if they are fewer."""
+    per_walker = batches_of_walker(*draws.level.shape)
+    length = draws.level.shape[1] // per_walker
     pieces = {
         name: getattr(draws, name)[:, : length * per_walker].reshape(-1, length)
-        for name in ("level", "log_ratio", "segment")
+        for name in OF_DRAWS
     }
-    return _replace_draws(draws, pieces)
-
-
-def _take(draws: TemperedDraws, chosen: np.ndarray) -> TemperedDraws:
-    names = ("level", "log_ratio", "segment")
-    return _replace_draws(draws, {name: getattr(draws, name)[chosen] for name in names})
-
-
-def _replace_draws(draws: TemperedDraws, arrays: Mapping[str, np.ndarray]) -> TemperedDraws:
-    return TemperedDraws(
-        **arrays,
-        betas=draws.betas,
-        log_prior=draws.log_prior,
-        log_z_hat=draws.log_z_hat,
-        log_z_reference=draws.log_z_reference,
-    )
+    return replace(draws, **pieces)
 
 
 def _pairs(difference: np.ndarray, contributions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -274,7 +234,7 @@ def _pairs(difference: np.ndarray, contributions: np.ndarray) -> tuple[np.ndarra
     variance, n_effective = long_run_variance(
         contributions[..., first] - contributions[..., second]
     )
-    size = ROUNDING * (1 + np.abs(difference[first, second]))
+    size = EQUAL * (1 + np.abs(difference[first, second]))
     z = difference[first, second] / np.sqrt(variance + size**2)
     p = 2 * stdtr(np.maximum(n_effective - 1, 1), -np.abs(z))
     order = np.argsort(p)
@@ -302,9 +262,9 @@ def _joint_p_value(log_z: np.ndarray, contributions: np.ndarray) -> float:
     differences = contributions[..., 1:] - contributions[..., :1]
     covariance = long_run_covariance(differences)
     n_batches = batch_sums(differences).shape[0]
-    spread = np.sqrt(np.diag(covariance)) + ROUNDING * (1 + np.abs(difference))
+    spread = np.sqrt(np.diag(covariance)) + EQUAL * (1 + np.abs(difference))
     values, vectors = np.linalg.eigh(covariance / np.outer(spread, spread))
-    kept = values > ROUNDING
+    kept = values > EQUAL
     rank = int(kept.sum())
     if not 0 < rank < n_batches:
         return float(np.all(np.abs(difference) < spread))

@@ -14,7 +14,7 @@ def check_chains(**given: np.ndarray) -> None:
         if values.shape[-1] < MIN_CHAIN or values.size == 0:
             raise ValueError(
                 f"{name} has shape {values.shape}; each chain needs at least {MIN_CHAIN} draws, so "
-                "that its autocorrelation can be told"
+                "that its autocorrelation can be estimated"
             )
 
 
@@ -34,7 +34,7 @@ def effective_draws(values: np.ndarray, *, tails: bool = False) -> float:
     Returns
     -------
     float
-        From 1 to the number of draws; the least where no number can be told.
+        From 1 to the number of draws; the least where none can be estimated.
 
     References
     ----------

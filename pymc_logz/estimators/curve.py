@@ -1,22 +1,22 @@
 """log Z along a ladder of temperatures, and errors that know about autocorrelation."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from pymc_logz.errors import USABLE_STATUSES
+from pymc_logz.estimators.documented import documented
 from pymc_logz.estimators.draws import CHUNK_ELEMENTS, TemperedDraws
 from pymc_logz.estimators.result import LogZEstimate
 
-MIN_VISITS = 2
 MIN_INDEPENDENT = 30.0
-N_BATCHES = 64
-MANY_WALKERS = 16
-"""Walkers from which on their differences are a variance to go by."""
+"""Independent draws below which an error is a rough guess."""
 
 
+@documented("rts")
 @dataclass(frozen=True, eq=False)
 class LogZCurve:
     """log Z at every temperature of a ladder, with its error and how far both can be trusted.
@@ -50,14 +50,6 @@ class LogZCurve:
 
     Examples
     --------
-    Walkers of an exponential law, drawn exactly, with log Z = -log(1 + beta):
-
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, rts
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> curve = rts(draws)
     >>> curve.log_z.round(2)
     array([ 0.  , -0.22, -0.4 , -0.56, -0.69])
@@ -179,6 +171,41 @@ def empty_curve(
     )
 
 
+type Estimator = Callable[[TemperedDraws], LogZCurve]
+
+
+def estimator(
+    run: str = "A tempered run.",
+    returns: str = "",
+    *,
+    every_level: bool = False,
+    full_support: bool = False,
+) -> Callable[[Estimator], Estimator]:
+    """Decorator of an estimator that is asked only for runs that can have a number.
+
+    Parameters
+    ----------
+    run, returns
+        Texts of its docstring: what the run must be, and what comes back.
+    every_level
+        Whether the method needs draws at every level, not at the two ends only.
+    full_support
+        Whether the method needs a finite log ratio everywhere the reference has mass.
+    """
+    needed = "A tempered run with draws at every level." if every_level else run
+    returned = f"LogZCurve\n    {returns}" if returns else ""
+
+    def make(method: Estimator) -> Estimator:
+        @wraps(method)
+        def estimate(draws: TemperedDraws) -> LogZCurve:
+            status = obstacle(draws, every_level=every_level, full_support=full_support)
+            return empty_curve(method.__name__, draws, status) if status else method(draws)
+
+        return documented(parameters=f"draws\n    {needed}", returns=returned)(estimate)
+
+    return make
+
+
 def obstacle(
     draws: TemperedDraws, *, every_level: bool = False, full_support: bool = False
 ) -> str | None:
@@ -199,8 +226,12 @@ def obstacle(
         return "no_support"
     if full_support and np.any(np.isneginf(draws.log_ratio)):
         return "partial_support"
-    needed = draws.visits if every_level else draws.visits[[0, -1]]
-    return "unvisited_level" if needed.min() < MIN_VISITS else None
+    return visit_obstacle(draws.visits if every_level else draws.visits[[0, -1]])
+
+
+def visit_obstacle(visits: np.ndarray) -> str | None:
+    """Status where a level that is needed has less than the two draws of which a variance is."""
+    return "unvisited_level" if visits.min() < 2 else None
 
 
 def visit_status(draws: TemperedDraws) -> str:
@@ -263,9 +294,9 @@ def long_run_variance(contributions: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def _between_walkers(contributions: np.ndarray) -> np.ndarray:
-    """Variance of the sum as it shows between walkers, shape (P,); 0 for few walkers."""
+    """Variance of the sum as it shows between walkers, shape (P,); 0 for fewer than 16."""
     n_walkers = len(contributions)
-    if n_walkers < MANY_WALKERS:
+    if n_walkers < 16:  # too few differences to go by
         return np.zeros(contributions.shape[2])
     return n_walkers / (n_walkers - 1) * (contributions.sum(axis=1) ** 2).sum(axis=0)
 
@@ -303,12 +334,17 @@ def long_run_covariance(contributions: np.ndarray) -> np.ndarray:
 
 
 def batch_sums(contributions: np.ndarray) -> np.ndarray:
-    """Sums over stretches of walkers, about ``N_BATCHES`` of them, whole walkers if many."""
-    n_walkers, n = contributions.shape[:2]
-    per_walker = min(n, -(-N_BATCHES // n_walkers))
+    """Sums over stretches of walkers, about 64 of them, whole walkers if many."""
+    n = contributions.shape[1]
+    per_walker = batches_of_walker(*contributions.shape[:2])
     starts = np.arange(per_walker) * n // per_walker
     sums = np.add.reduceat(contributions, starts, axis=1)
     return sums.reshape(-1, contributions.shape[2])
+
+
+def batches_of_walker(n_walkers: int, n_draws: int, n_batches: int = 64) -> int:
+    """Into how many stretches each walker is cut, so that there are at least so many in all."""
+    return min(n_draws, -(-n_batches // n_walkers))
 
 
 def level_mean_errors(draws: TemperedDraws, residual: np.ndarray) -> np.ndarray:

@@ -6,16 +6,9 @@ import numpy as np
 from scipy.special import expit
 
 from pymc_logz.arguments import check_log_density
-from pymc_logz.estimators.chains import check_chains, effective_draws
+from pymc_logz.estimators.chains import ROUNDING, check_chains, effective_draws
 from pymc_logz.estimators.result import LogZEstimate
-from pymc_logz.weights import ess_of_sums
-
-MIN_SHARED = 10.0
-LOW_SHARED = 50.0
-MIN_POSTERIOR_ESS = 50.0
-TOLERANCE = 1e-10
-ROUNDING = 1e-24
-MAX_ITERATIONS = 200
+from pymc_logz.weights import DEGENERATE_ESS, LOW_ESS, ess_of_sums
 
 
 def bridge_log_z(
@@ -172,7 +165,7 @@ def solve_bridge(posterior: np.ndarray, proposal: np.ndarray, n_effective: float
     from scipy.optimize import brentq
 
     log_z, result = brentq(
-        imbalance, low, high, xtol=TOLERANCE, maxiter=MAX_ITERATIONS, full_output=True, disp=False
+        imbalance, low, high, xtol=1e-10, maxiter=200, full_output=True, disp=False
     )
     of_posterior, of_proposal = terms(log_z)
     # each mean divided by its own factor is the same integral at the root
@@ -222,14 +215,14 @@ def _relative_variance(values: np.ndarray, n_effective: float) -> float:
     """
     square = (values / values.mean() - 1.0) ** 2
     variance = float(square.mean())
-    if variance < ROUNDING:
+    if variance < ROUNDING**2:
         return 0.0
     excess = max(float(np.mean(square**2)) / variance**2 - 1.0, 0.0)
     return variance * (1.0 + float(np.sqrt(excess / n_effective))) / n_effective
 
 
 def _concentration(values: np.ndarray) -> float:
-    """Effective share of values that carry their sum, 1 if all are equal."""
+    """Effective fraction of values that carry their sum, 1 if all are equal."""
     return float(ess_of_sums(values.mean(), np.mean(values**2)))
 
 
@@ -237,8 +230,8 @@ def _status(converged: bool, n_shared: float, posterior_ess: float) -> str:
     """Verdict from the number of draws in the overlap, and of independent posterior draws."""
     if not converged:
         return "not_converged"
-    if not n_shared >= MIN_SHARED:
+    if not n_shared >= DEGENERATE_ESS:
         return "poor_overlap"
-    if posterior_ess < MIN_POSTERIOR_ESS:
+    if posterior_ess < LOW_ESS:
         return "short_run"
-    return "low_overlap" if n_shared < LOW_SHARED else "ok"
+    return "low_overlap" if n_shared < LOW_ESS else "ok"

@@ -12,8 +12,6 @@ from pymc_logz.estimators.multistate import bar_chain
 MAX_RULE_ERROR = 3.0
 """Nats by which a sum may miss the integral, two of its errors included: it has no number beyond,
 where a step of the ladder holds more than the rule can tell."""
-SIGNIFICANT = 3.0
-"""Standard errors of a difference between estimates from the same draws."""
 _BAR: WeakKeyDictionary[TemperedDraws, LogZCurve] = WeakKeyDictionary()
 
 
@@ -40,6 +38,7 @@ def judged(
     draws: TemperedDraws,
     exact: LogZCurve,
     verdicts: tuple[str, str] = ("rule_error", "coarse_ladder"),
+    significant: float = 3.0,
 ) -> LogZCurve:
     """The curve with the verdict, and an error that counts the distance, of a method with no bias.
 
@@ -57,6 +56,8 @@ def judged(
     verdicts
         Status of a number that is off by more than its error, and where there is none because it is
         off by more than `MAX_RULE_ERROR`.
+    significant
+        Standard errors of a difference between the two.
     """
     if not curve.usable:
         return curve
@@ -69,7 +70,7 @@ def judged(
         )
     difference = (curve.contributions - exact.contributions)[..., -1:]
     error = float(np.sqrt(long_run_variance(difference)[0][0]))
-    departs = abs(apart) > max(SIGNIFICANT * error, float(curve.mcse[-1]))
+    departs = abs(apart) > max(significant * error, float(curve.mcse[-1]))
     mcse = np.hypot(np.maximum(curve.mcse, exact.mcse), curve.log_z - exact.log_z)
     status = off if departs else curve.status
     return replace(curve, mcse=mcse, status=status, details=details)

@@ -1,4 +1,4 @@
-"""log Z from draws at all temperatures that need no law of the levels (MBAR, chain of BAR)."""
+"""log Z from draws at all temperatures, however levels were drawn (MBAR, chain of BAR)."""
 
 import numpy as np
 from scipy.special import expit
@@ -7,8 +7,8 @@ from pymc_logz.estimators.bridge import bar_log_z
 from pymc_logz.estimators.curve import (
     LogZCurve,
     empty_curve,
+    estimator,
     make_curve,
-    obstacle,
     visit_status,
 )
 from pymc_logz.estimators.draws import TemperedDraws, shares
@@ -17,6 +17,7 @@ from pymc_logz.estimators.tempering import level_status
 from pymc_logz.weights import ess_of_sums
 
 
+@estimator()
 def mbar(draws: TemperedDraws) -> LogZCurve:
     r"""Log Z by the multistate Bennett acceptance ratio.
 
@@ -27,11 +28,6 @@ def mbar(draws: TemperedDraws) -> LogZCurve:
 
     The error is that of a multinomial logistic regression of level on log ratio, with scores that
     may be autocorrelated; for independent draws it is the error of the source.
-
-    Parameters
-    ----------
-    draws
-        A tempered run.
 
     Returns
     -------
@@ -48,19 +44,9 @@ def mbar(draws: TemperedDraws) -> LogZCurve:
 
     Examples
     --------
-    Walkers of an exponential law, drawn exactly, with log Z = -log(1 + beta):
-
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, mbar
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> print(mbar(draws).estimate)  # log Z = -0.693
     log Z = -0.693 ± 0.011 (mbar, ok)
     """
-    if status := obstacle(draws):
-        return empty_curve("mbar", draws, status)
     odds = _solve_mbar(draws)
     bridge = _bridge(odds.gram * draws.n_draws)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -79,13 +65,9 @@ def mbar(draws: TemperedDraws) -> LogZCurve:
     )
 
 
+@estimator(every_level=True)
 def bar_chain(draws: TemperedDraws) -> LogZCurve:
     """Log Z by Bennett's acceptance ratio between neighbours, added up along the ladder.
-
-    Parameters
-    ----------
-    draws
-        A tempered run with draws at every level.
 
     Returns
     -------
@@ -98,19 +80,9 @@ def bar_chain(draws: TemperedDraws) -> LogZCurve:
 
     Examples
     --------
-    Walkers of an exponential law, drawn exactly, with log Z = -log(1 + beta):
-
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, bar_chain
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> print(bar_chain(draws).estimate)  # log Z = -0.693
     log Z = -0.689 ± 0.011 (bar_chain, ok)
     """
-    if status := obstacle(draws, every_level=True):
-        return empty_curve("bar_chain", draws, status)
     steps = np.diff(draws.betas)
     at_level = [draws.log_ratio[draws.level == k] for k in range(draws.n_levels)]
     pairs = [

@@ -5,9 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-TOLERANCE = 1e-6
-MAX_ITERATIONS = 200
-
 
 class LevelOdds(NamedTuple):
     """Log odds of K levels at which the mean shares meet their target."""
@@ -15,7 +12,7 @@ class LevelOdds(NamedTuple):
     log_odds: np.ndarray
     """Solution, the first entry as it was at the start, -inf where the target is 0; shape (K,)."""
     share: np.ndarray
-    """Mean share of each level, shape (K,)."""
+    """Mean probability of each level, shape (K,)."""
     gram: np.ndarray
     """Mean of the products of two levels' shares, shape (K, K)."""
     converged: bool
@@ -26,6 +23,9 @@ def solve_odds(
     target: np.ndarray,
     mean_shares: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
     start: np.ndarray,
+    *,
+    tolerance: float = 1e-6,
+    max_iterations: int = 200,
 ) -> LevelOdds:
     """Log odds a of K levels such that ``mean_i softmax_k(a_k + offset_ik) = target_k``.
 
@@ -40,14 +40,18 @@ def solve_odds(
         From a (K,) to the means of the shares (K,) and of their products (K, K).
     start
         First guess of a; its first entry stays fixed. Shape (K,).
+    tolerance
+        Largest last step: its square is what is left of the error.
+    max_iterations
+        Steps at most.
     """
     seen = np.flatnonzero(target > 0)
     odds = np.full(target.size, -np.inf)
     odds[seen] = start[seen]
     share, gram = mean_shares(odds)
-    for _ in range(MAX_ITERATIONS):
+    for _ in range(max_iterations):
         step = _newton_step(target, share, gram, seen)
-        if np.all(np.abs(step) < TOLERANCE):
+        if np.all(np.abs(step) < tolerance):
             odds[seen] += step
             return LevelOdds(odds, share, gram, converged=True)
         moved = odds.copy()

@@ -20,7 +20,7 @@ def reweighted_log_z(
     """Log Z of a changed target minus log Z of the one that the draws are of.
 
     The mean of exp(log_change) over draws of the first target is the ratio of the two constants.
-    The largest weights are smoothed (PSIS); where Pareto k-hat says that the draws do not reach the
+    The largest weights are smoothed (PSIS); where Pareto k-hat says that the draws do not cover the
     changed target, there is no number.
 
     Parameters

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_logz.arguments import check_betas, check_whole
-from pymc_logz.estimators.curve import MIN_VISITS, LogZCurve, empty_curve
+from pymc_logz.estimators.curve import LogZCurve, empty_curve, visit_obstacle
 from pymc_logz.estimators.draws import CHUNK_ELEMENTS, TemperedDraws
-from pymc_logz.estimators.tempering import effective_size, level_law_curve, rts_bias
+from pymc_logz.estimators.tempering import curve_of_levels, effective_size, rts_bias
 
 
 class LevelSums(NamedTuple):
@@ -22,7 +22,7 @@ class LevelSums(NamedTuple):
     square: np.ndarray
     """Sums of its square, shape (W, B, K)."""
     visits: np.ndarray | None
-    """Draws at each level, of all walkers, if levels were told; shape (K,)."""
+    """Draws at each level, of all walkers, if levels were given; shape (K,)."""
     n_outside: int
     """Draws outside the support of the target, of all walkers."""
     n_infinite: int
@@ -79,7 +79,7 @@ class RunningRTS:
 
     Examples
     --------
-    Walkers of an exponential law, drawn exactly, with log Z = -log(1 + beta):
+    Walkers with exponential log ratios, drawn exactly, with log Z = -log(1 + beta):
 
     >>> import numpy as np
     >>> from pymc_logz.estimators import RunningRTS
@@ -182,7 +182,7 @@ class RunningRTS:
         details = {"level_share": self.level_share, "bias": rts_bias(seen.share)}
         details["autocorrelation_time"] = np.array(np.nan)  # which sums do not tell
         ess = effective_size(total, squares)
-        return level_law_curve("rts", stand_in, seen.share / seen.n_draws, ess, details)
+        return curve_of_levels("rts", stand_in, seen.share / seen.n_draws, ess, details)
 
     def _seen(self) -> LevelSums:
         if self.seen is None:
@@ -196,8 +196,7 @@ class RunningRTS:
             return "infinite_weight"
         if seen.n_outside == len(seen.share) * seen.n_draws:
             return "no_support"
-        few = seen.visits is not None and seen.visits[[0, -1]].min() < MIN_VISITS
-        return "unvisited_level" if few else None
+        return None if seen.visits is None else visit_obstacle(seen.visits[[0, -1]])
 
     def _draws(self, log_ratio: np.ndarray, level: np.ndarray | None = None) -> TemperedDraws:
         level = np.zeros(log_ratio.shape, dtype=int) if level is None else level

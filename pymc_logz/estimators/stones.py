@@ -6,33 +6,26 @@ from scipy.special import logsumexp
 from pymc_logz.estimators.curve import (
     LogZCurve,
     empty_curve,
+    estimator,
     level_mean_errors,
     make_curve,
-    obstacle,
     visit_status,
 )
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.judging import bar_of, judged, not_below
 from pymc_logz.weights import log_mean, pareto_khat, weight_status
 
+RETURNS = """``weight_ess`` and ``khat`` are those of the worst step. ``mcse`` is at least that of
+    `bar_chain` from the same draws, and counts the distance from it; ``"disagrees"`` where that
+    is more than noise."""
 
+
+@estimator(returns=RETURNS, every_level=True)
 def stepping_stone(draws: TemperedDraws) -> LogZCurve:
     r"""Log Z by stepping stones from the reference up.
 
     :math:`Z_{k+1} / Z_k` is the mean of :math:`e^{(\beta_{k+1} - \beta_k) r}` over draws at level
     k, with r the log ratio; low for log Z on average.
-
-    Parameters
-    ----------
-    draws
-        A tempered run with draws at every level.
-
-    Returns
-    -------
-    LogZCurve
-        ``weight_ess`` and ``khat`` are those of the worst step. ``mcse`` is at least that of
-        `bar_chain` from the same draws, and counts the distance from it; ``"disagrees"`` where that
-        is more than noise.
 
     References
     ----------
@@ -40,20 +33,13 @@ def stepping_stone(draws: TemperedDraws) -> LogZCurve:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, stepping_stone
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> print(stepping_stone(draws).estimate)  # true: -log(2) = -0.693
     log Z = -0.695 ± 0.013 (stepping_stone, ok)
     """
-    if status := obstacle(draws, every_level=True):
-        return empty_curve("stepping_stone", draws, status)
     return _stones("stepping_stone", draws, np.append(np.diff(draws.betas), 0.0), 1)
 
 
+@estimator(returns=RETURNS, every_level=True, full_support=True)
 def stepping_stone_reverse(draws: TemperedDraws) -> LogZCurve:
     r"""Log Z by stepping stones from the target down.
 
@@ -62,35 +48,15 @@ def stepping_stone_reverse(draws: TemperedDraws) -> LogZCurve:
     `stepping_stone`. It cannot see a part of the reference that lies outside the support of the
     target.
 
-    Parameters
-    ----------
-    draws
-        A tempered run with draws at every level.
-
-    Returns
-    -------
-    LogZCurve
-        ``weight_ess`` and ``khat`` are those of the worst step. ``mcse`` is at least that of
-        `bar_chain` from the same draws, and counts the distance from it; ``"disagrees"`` where that
-        is more than noise.
-
     References
     ----------
     Xie, Lewis, Fan, Kuo & Chen (2011), doi 10.1093/sysbio/syq085, its ratios turned round.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, stepping_stone_reverse
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> print(stepping_stone_reverse(draws).estimate)  # true: -log(2) = -0.693
     log Z = -0.685 ± 0.015 (stepping_stone_reverse, ok)
     """
-    if status := obstacle(draws, every_level=True, full_support=True):
-        return empty_curve("stepping_stone_reverse", draws, status)
     return _stones("stepping_stone_reverse", draws, np.append(0.0, -np.diff(draws.betas)), -1)
 
 
@@ -128,7 +94,7 @@ def _stones(method: str, draws: TemperedDraws, step: np.ndarray, sign: int) -> L
     log_z = np.append(0.0, sign * np.cumsum(log_means))
     details = {"step_weight_ess": sizes}
     best = bar_of(draws)
-    # neighbours whose draws do not meet are told by no side alone
+    # neighbours whose draws do not meet say nothing from one side alone
     if not best.usable and status != "degenerate":
         return empty_curve(method, draws, best.status, weight_ess=ess, khat=khat, details=details)
     curve = make_curve(

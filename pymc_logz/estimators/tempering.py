@@ -6,31 +6,30 @@ from scipy.special import logsumexp, softmax
 from pymc_logz.estimators.curve import (
     LogZCurve,
     empty_curve,
+    estimator,
     long_run_variance,
     make_curve,
-    obstacle,
 )
+from pymc_logz.estimators.documented import documented
 from pymc_logz.estimators.draws import TemperedDraws, shares
 from pymc_logz.estimators.odds import LevelOdds, solve_odds
 from pymc_logz.weights import DEGENERATE_ESS, LOW_ESS, ess_of_sums
 
+SIMULATED = """A simulated tempering run. Any ``log_z_hat`` gives a consistent answer; a good one
+    gives a small error."""
 
+
+@estimator(SIMULATED)
 def rts(draws: TemperedDraws) -> LogZCurve:
     r"""Log Z by Rao-Blackwellized tempered sampling.
 
     Averages the conditional probability of each level, :math:`\hat c_k = \frac1N \sum_i q(k \mid
     x_i)`, in place of counting visits: :math:`\hat Z_k \frac{r_1 \hat c_k}{r_k \hat c_1}`. When
-    ``log_z_hat`` changed during the run, each segment has its own law of the levels, and log Z
+    ``log_z_hat`` changed during the run, levels had other probabilities in each segment, and log Z
     maximises the likelihood of all of them together; with one segment that is the same formula.
 
-    It rests on levels drawn from their conditional law given x (simulated tempering). In parallel
-    tempering, where each level always has one walker, use `mbar`.
-
-    Parameters
-    ----------
-    draws
-        A simulated tempering run. Any ``log_z_hat`` gives a consistent answer; a good one gives a
-        small error.
+    It rests on levels drawn given x (simulated tempering). In parallel tempering, where each level
+    always has one walker, use `mbar`.
 
     Returns
     -------
@@ -45,19 +44,9 @@ def rts(draws: TemperedDraws) -> LogZCurve:
 
     Examples
     --------
-    Walkers of an exponential law, drawn exactly, with log Z = -log(1 + beta):
-
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, rts
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> print(rts(draws).estimate)  # log Z = -0.693
     log Z = -0.690 ± 0.010 (rts, ok)
     """
-    if status := obstacle(draws):
-        return empty_curve("rts", draws, status)
     n_levels = draws.n_levels
 
     def statistic(log_ratio: np.ndarray, segment: np.ndarray) -> np.ndarray:
@@ -71,18 +60,14 @@ def rts(draws: TemperedDraws) -> LogZCurve:
     details = {"level_share": total / draws.n_draws}
     if draws.log_z_hat.shape[0] == 1:
         details["bias"] = rts_bias(level_sums)
-    return level_law_curve("rts", draws, level_sums, ess, details)
+    return curve_of_levels("rts", draws, level_sums, ess, details)
 
 
+@estimator(SIMULATED)
 def ts(draws: TemperedDraws) -> LogZCurve:
     """Log Z by tempered sampling: the visits of each level, counted.
 
     `rts` without the Rao-Blackwell step, for comparison. A level without visits has no number.
-
-    Parameters
-    ----------
-    draws
-        A simulated tempering run.
 
     Returns
     -------
@@ -96,33 +81,19 @@ def ts(draws: TemperedDraws) -> LogZCurve:
 
     Examples
     --------
-    Walkers of an exponential law, drawn exactly, with log Z = -log(1 + beta):
-
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, ts
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> print(ts(draws).estimate)  # log Z = -0.693
     log Z = -0.606 ± 0.053 (ts, ok)
     """
-    if status := obstacle(draws):
-        return empty_curve("ts", draws, status)
     sums = draws.level_block_sums(np.ones(draws.level.shape))
     ess = float(draws.visits[[0, -1]].min())
-    return level_law_curve("ts", draws, sums, ess, {})
+    return curve_of_levels("ts", draws, sums, ess, {})
 
 
+@documented(parameters=f"draws\n    {SIMULATED}")
 def rts_log_z(draws: TemperedDraws) -> np.ndarray:
     """Log Z of `rts` at every level without an error, shape (K,); for the rounds of a warm-up.
 
     Sums are taken in the log domain, so that a hopeless ``log_z_hat`` still leads to a better one.
-
-    Parameters
-    ----------
-    draws
-        A simulated tempering run.
 
     Returns
     -------
@@ -135,14 +106,6 @@ def rts_log_z(draws: TemperedDraws) -> np.ndarray:
 
     Examples
     --------
-    Walkers of an exponential law, drawn exactly, with log Z = -log(1 + beta):
-
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, rts_log_z
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> rts_log_z(draws).round(2)
     array([ 0.  , -0.22, -0.4 , -0.56, -0.69])
     """
@@ -178,15 +141,11 @@ def rts_bias(level_sums: np.ndarray) -> np.ndarray:
     return 0.5 * (variance[0] - variance)
 
 
+@documented(parameters=f"draws\n    {SIMULATED}")
 def rao_blackwell_log_weight(draws: TemperedDraws) -> np.ndarray:
     """Log weights that make all draws of a simulated tempering run stand for the target.
 
     Each draw counts with q(beta = 1 | x), whatever its level (Geyer & Thompson 1995).
-
-    Parameters
-    ----------
-    draws
-        A simulated tempering run.
 
     Returns
     -------
@@ -200,14 +159,6 @@ def rao_blackwell_log_weight(draws: TemperedDraws) -> np.ndarray:
 
     Examples
     --------
-    Walkers of an exponential law, drawn exactly, with log Z = -log(1 + beta):
-
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, rao_blackwell_log_weight
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> weight = np.exp(rao_blackwell_log_weight(draws))
     >>> round(float((weight * -draws.log_ratio).sum()), 2)  # the target has mean 0.5
     0.5
@@ -238,8 +189,8 @@ def change_of_log_z(
     Returns
     -------
     change, contributions, share
-        Shape (K,); what each walker adds to its error, shape (W, K); and the share of the effective
-        number of draws that is left, at the level with the smallest.
+        Shape (K,); what each walker adds to its error, shape (W, K); and the fraction of the
+        effective number of draws that is left, at the level with the smallest.
 
     References
     ----------
@@ -281,7 +232,7 @@ def _log_sums(log_values: np.ndarray, *, axis: int) -> np.ndarray:
         return np.log(np.exp(log_values - top).sum(axis=axis)) + top.squeeze(axis)
 
 
-def level_law_curve(
+def curve_of_levels(
     method: str,
     draws: TemperedDraws,
     sums: np.ndarray,
@@ -320,8 +271,8 @@ def _relative(sums: np.ndarray) -> np.ndarray:
     return relative - relative[..., :1]
 
 
-def _segment_laws(draws: TemperedDraws, log_z: np.ndarray) -> np.ndarray:
-    """Law of the levels in each segment were log Z true, shape (S, K): eq. 8 of the source."""
+def _segment_probabilities(draws: TemperedDraws, log_z: np.ndarray) -> np.ndarray:
+    """Probabilities of the levels in each segment, were log Z true, (S, K): eq. 8 of the source."""
     return shares(draws.log_prior - draws.log_z_hat + log_z)
 
 
@@ -329,13 +280,13 @@ def _solve_segments(draws: TemperedDraws, log_share: np.ndarray) -> tuple[np.nda
     """Log Z that maximises the likelihood of all segments, and how it was found.
 
     The derivative by log Z_k of eq. 14, summed over segments s of T_s draws, is ``sum_s T_s
-    (c_sk - p_sk)``: what was seen of level k, less what the law p_s of the levels expects.
+    (c_sk - p_sk)``: what was seen of level k, less what their probabilities p_s expect.
     """
     size = np.bincount(draws.segment.ravel(), minlength=draws.log_z_hat.shape[0]) / draws.n_draws
 
     def mean_shares(log_z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        laws = _segment_laws(draws, log_z)
-        return size @ laws, (laws * size[:, None]).T @ laws
+        expected = _segment_probabilities(draws, log_z)
+        return size @ expected, (expected * size[:, None]).T @ expected
 
     odds = solve_odds(np.exp(log_share), mean_shares, draws.log_z_hat[-1])
     log_z = odds.log_odds - odds.log_odds[0]
@@ -345,11 +296,11 @@ def _solve_segments(draws: TemperedDraws, log_share: np.ndarray) -> tuple[np.nda
 def _segment_contributions(draws: TemperedDraws, sums: np.ndarray, odds: LevelOdds) -> np.ndarray:
     """Contributions (W, B, K): the score of each block times the inverse information."""
     n_segments = draws.log_z_hat.shape[0]
-    laws = _segment_laws(draws, odds.log_odds)
+    expected = _segment_probabilities(draws, odds.log_odds)
     sizes = draws.block_sums(lambda _, segment: np.eye(n_segments)[segment], n_segments)
     free = np.flatnonzero(np.isfinite(odds.log_odds))[1:]
     information = draws.n_draws * (np.diag(odds.share) - odds.gram)[np.ix_(free, free)]
     contributions = np.full(sums.shape, np.nan)
     contributions[..., 0] = 0.0
-    contributions[..., free] = (sums - sizes @ laws)[..., free] @ np.linalg.inv(information)
+    contributions[..., free] = (sums - sizes @ expected)[..., free] @ np.linalg.inv(information)
     return contributions

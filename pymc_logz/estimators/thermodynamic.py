@@ -5,32 +5,30 @@ import numpy as np
 from pymc_logz.estimators.curve import (
     LogZCurve,
     empty_curve,
+    estimator,
     level_mean_errors,
     make_curve,
-    obstacle,
     visit_status,
 )
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.judging import bar_of, judged
-from pymc_logz.estimators.tempering import effective_size, level_status, rts
+from pymc_logz.estimators.tempering import SIMULATED, effective_size, level_status, rts
+
+RULE = estimator(
+    returns="""``details`` has ``mean_log_ratio`` of each level, shape (K,). No number where a level
+    has no draws (``"unvisited_level"``), a log ratio is -inf (``"partial_support"``), or the levels
+    are too far apart for the rule (``"coarse_ladder"``); ``mcse`` counts the distance from
+    `bar_chain` on the same draws, ``apart`` in ``details``, and the status is ``"rule_error"``
+    where that is more than the ``noise``.""",
+    every_level=True,
+    full_support=True,
+)
+"""What rules of integration need, and what comes back."""
 
 
+@RULE
 def ti_left(draws: TemperedDraws) -> LogZCurve:
     """Log Z by thermodynamic integration with the left Riemann sum: always low but for noise.
-
-    Parameters
-    ----------
-    draws
-        A tempered run with draws at every level.
-
-    Returns
-    -------
-    LogZCurve
-        ``details`` has ``mean_log_ratio`` of each level, shape (K,). No number where a level has
-        no draws (``"unvisited_level"``), a log ratio is -inf (``"partial_support"``), or the levels
-        are too far apart for the rule (``"coarse_ladder"``); ``mcse`` counts the distance from
-        `bar_chain` on the same draws, ``apart`` in ``details``, and the status is ``"rule_error"``
-        where that is more than the ``noise``.
 
     References
     ----------
@@ -38,34 +36,15 @@ def ti_left(draws: TemperedDraws) -> LogZCurve:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, ti_left
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> print(ti_left(draws).estimate)  # true: -log(2) = -0.693
     log Z = -0.760 ± 0.072 (ti_left, rule_error)
     """
     return _integral("ti_left", draws, _riemann(draws.betas)[0])
 
 
+@RULE
 def ti_right(draws: TemperedDraws) -> LogZCurve:
     """Log Z by thermodynamic integration with the right Riemann sum: always high but for noise.
-
-    Parameters
-    ----------
-    draws
-        A tempered run with draws at every level.
-
-    Returns
-    -------
-    LogZCurve
-        ``details`` has ``mean_log_ratio`` of each level, shape (K,). No number where a level has
-        no draws (``"unvisited_level"``), a log ratio is -inf (``"partial_support"``), or the levels
-        are too far apart for the rule (``"coarse_ladder"``); ``mcse`` counts the distance from
-        `bar_chain` on the same draws, ``apart`` in ``details``, and the status is ``"rule_error"``
-        where that is more than the ``noise``.
 
     References
     ----------
@@ -73,36 +52,17 @@ def ti_right(draws: TemperedDraws) -> LogZCurve:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, ti_right
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> print(ti_right(draws).estimate)  # true: -log(2) = -0.693
     log Z = -0.626 ± 0.064 (ti_right, rule_error)
     """
     return _integral("ti_right", draws, _riemann(draws.betas)[1])
 
 
+@RULE
 def ti_trapezoid(draws: TemperedDraws) -> LogZCurve:
     """Log Z by thermodynamic integration with the trapezoidal rule.
 
     The error of the rule is in ``mcse``, as far as the draws tell it.
-
-    Parameters
-    ----------
-    draws
-        A tempered run with draws at every level.
-
-    Returns
-    -------
-    LogZCurve
-        ``details`` has ``mean_log_ratio`` of each level, shape (K,). No number where a level has
-        no draws (``"unvisited_level"``), a log ratio is -inf (``"partial_support"``), or the levels
-        are too far apart for the rule (``"coarse_ladder"``); ``mcse`` counts the distance from
-        `bar_chain` on the same draws, ``apart`` in ``details``, and the status is ``"rule_error"``
-        where that is more than the ``noise``.
 
     References
     ----------
@@ -110,37 +70,18 @@ def ti_trapezoid(draws: TemperedDraws) -> LogZCurve:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, ti_trapezoid
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> print(ti_trapezoid(draws).estimate)  # true: -log(2) = -0.693
     log Z = -0.693 ± 0.012 (ti_trapezoid, ok)
     """
     return _integral("ti_trapezoid", draws, _trapezoid(draws.betas))
 
 
+@RULE
 def ti_corrected(draws: TemperedDraws) -> LogZCurve:
     """Log Z by thermodynamic integration with the trapezoidal rule, corrected by the variances.
 
     The derivative of the mean log ratio by beta is the variance of the log ratio, which gives the
     leading term of the rule's error.
-
-    Parameters
-    ----------
-    draws
-        A tempered run with draws at every level.
-
-    Returns
-    -------
-    LogZCurve
-        ``details`` has ``mean_log_ratio`` of each level, shape (K,). No number where a level has
-        no draws (``"unvisited_level"``), a log ratio is -inf (``"partial_support"``), or the levels
-        are too far apart for the rule (``"coarse_ladder"``); ``mcse`` counts the distance from
-        `bar_chain` on the same draws, ``apart`` in ``details``, and the status is ``"rule_error"``
-        where that is more than the ``noise``.
 
     References
     ----------
@@ -148,12 +89,6 @@ def ti_corrected(draws: TemperedDraws) -> LogZCurve:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, ti_corrected
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> print(ti_corrected(draws).estimate)  # true: -log(2) = -0.693
     log Z = -0.690 ± 0.011 (ti_corrected, ok)
     """
@@ -165,25 +100,12 @@ def ti_corrected(draws: TemperedDraws) -> LogZCurve:
     return _integral("ti_corrected", draws, rule, np.cumsum(lower - upper, axis=0))
 
 
+@RULE
 def ti_simpson(draws: TemperedDraws) -> LogZCurve:
     """Log Z by thermodynamic integration with Simpson's rule, for levels at any distances.
 
     Exact where the mean log ratio is a parabola in beta between any three neighbours; two levels
     have the trapezoidal rule.
-
-    Parameters
-    ----------
-    draws
-        A tempered run with draws at every level.
-
-    Returns
-    -------
-    LogZCurve
-        ``details`` has ``mean_log_ratio`` of each level, shape (K,). No number where a level has
-        no draws (``"unvisited_level"``), a log ratio is -inf (``"partial_support"``), or the levels
-        are too far apart for the rule (``"coarse_ladder"``); status ``"rule_error"`` where it is
-        off by more than its error, by ``apart`` in ``details``, the distance from `bar_chain` on
-        the same draws.
 
     References
     ----------
@@ -192,31 +114,21 @@ def ti_simpson(draws: TemperedDraws) -> LogZCurve:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, ti_simpson
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> print(ti_simpson(draws).estimate)  # true: -log(2) = -0.693
     log Z = -0.692 ± 0.013 (ti_simpson, ok)
     """
     return _integral("ti_simpson", draws, _simpson(draws.betas))
 
 
+@estimator(SIMULATED, every_level=True, full_support=True)
 def ti_marginal(draws: TemperedDraws) -> LogZCurve:
     r"""Log Z by thermodynamic integration over draws whose beta is random: no mean at any level.
 
     Each draw counts with :math:`r_i / p(\beta_i)`, where r is its log ratio and p the density of
-    its beta: the share of its level, from all draws as in `rts`, over the width that the
+    its beta: the fraction of its level, from all draws as in `rts`, over the width that the
     trapezoidal rule gives it. Log ratios are taken from their common mean, which the integral of
     one over beta puts back. Counting which draw fell on which level is noise that `ti_trapezoid`
     does not have.
-
-    Parameters
-    ----------
-    draws
-        A simulated tempering run.
 
     Returns
     -------
@@ -231,47 +143,24 @@ def ti_marginal(draws: TemperedDraws) -> LogZCurve:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, ti_marginal
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> print(ti_marginal(draws).estimate)  # true: -log(2) = -0.693
     log Z = -0.692 ± 0.011 (ti_marginal, ok)
     """
-    if status := obstacle(draws, every_level=True, full_support=True):
-        return empty_curve("ti_marginal", draws, status)
     middle = float(np.mean(draws.log_ratio))
     q = draws.block_sums(draws.level_given, draws.n_levels)
-    total = q.sum(axis=(0, 1))
     status = level_status(float(draws.visits[[0, -1]].min()))
     if status == "degenerate":
         return empty_curve("ti_marginal", draws, status)
-    ratio = draws.level_block_sums(draws.log_ratio - middle)
-    mean = ratio.sum(axis=(0, 1)) / total
-    rule = _trapezoid(draws.betas)
-    curve = make_curve(
-        "ti_marginal",
-        draws,
-        rule @ (mean + middle),
-        (ratio - q * mean) / total @ rule.T,
-        status=status,
-        weight_ess=float(draws.visits.min()),
-    )
-    return judged(curve, draws, rts(draws))
+    ratio, ess = draws.level_block_sums(draws.log_ratio - middle), float(draws.visits.min())
+    return _by_shares("ti_marginal", draws, (q, ratio), middle, status, ess, {})
 
 
+@estimator(SIMULATED, full_support=True)
 def ti_rb(draws: TemperedDraws) -> LogZCurve:
     """Log Z by Rao-Blackwellized thermodynamic integration, with the trapezoidal rule.
 
     The mean log ratio at a level is taken over all draws, weighted by q(level | x). It tends to
     `rts` as the ladder gets finer, and rests on levels drawn as that does.
-
-    Parameters
-    ----------
-    draws
-        A simulated tempering run.
 
     Returns
     -------
@@ -286,17 +175,9 @@ def ti_rb(draws: TemperedDraws) -> LogZCurve:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws, ti_rb
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> print(ti_rb(draws).estimate)  # true: -log(2) = -0.693
     log Z = -0.694 ± 0.011 (ti_rb, ok)
     """
-    if status := obstacle(draws, full_support=True):
-        return empty_curve("ti_rb", draws, status)
     n_levels, middle = draws.n_levels, float(np.mean(draws.log_ratio))
 
     def statistic(log_ratio: np.ndarray, segment: np.ndarray) -> np.ndarray:
@@ -310,16 +191,45 @@ def ti_rb(draws: TemperedDraws) -> LogZCurve:
     status = level_status(ess)
     if status == "degenerate":
         return empty_curve("ti_rb", draws, status, weight_ess=ess)
-    mean = q_ratio.sum(axis=(0, 1)) / total
-    rule = _trapezoid(draws.betas)
+    details = {"mean_log_ratio": q_ratio.sum(axis=(0, 1)) / total + middle}
+    return _by_shares("ti_rb", draws, (q, q_ratio), middle, status, ess, details)
+
+
+def _by_shares(
+    method: str,
+    draws: TemperedDraws,
+    sums: tuple[np.ndarray, np.ndarray],
+    middle: float,
+    status: str,
+    ess: float,
+    details: dict[str, np.ndarray],
+) -> LogZCurve:
+    """Trapezoidal rule over means that are ratios of sums over blocks (W, B, K), held against RTS.
+
+    Parameters
+    ----------
+    method
+        Name of the estimator.
+    draws
+        A tempered run.
+    sums
+        Of the weights of levels, and of log ratios less ``middle`` that have such weights.
+    middle
+        Added to the means.
+    status, ess, details
+        Of the curve.
+    """
+    share, ratio = sums
+    total = share.sum(axis=(0, 1))
+    mean, rule = ratio.sum(axis=(0, 1)) / total, _trapezoid(draws.betas)
     curve = make_curve(
-        "ti_rb",
+        method,
         draws,
         rule @ (mean + middle),
-        (q_ratio - q * mean) / total @ rule.T,
+        (ratio - share * mean) / total @ rule.T,
         status=status,
         weight_ess=ess,
-        details={"mean_log_ratio": mean + middle},
+        details=details,
     )
     return judged(curve, draws, rts(draws))
 
@@ -354,8 +264,6 @@ def _integral(
     variance_rule: np.ndarray | None = None,
 ) -> LogZCurve:
     """Curve that is linear in the means, and variances, of the log ratio at each level."""
-    if status := obstacle(draws, every_level=True, full_support=True):
-        return empty_curve(method, draws, status)
     mean = _level_means(draws, draws.log_ratio)
     residual = draws.log_ratio - mean[draws.level]
     log_z = mean_rule @ mean

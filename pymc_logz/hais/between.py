@@ -15,7 +15,7 @@ Meng (1998), Simulating normalizing constants, doi 10.1214/ss/1028905934.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -38,6 +38,7 @@ from pymc_logz.loop.planning import block_for, plan_run
 from pymc_logz.models.context import is_model
 from pymc_logz.models.flat import FlatModel, model_path
 from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.paths.foreign import ForeignModel
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.block import Block
@@ -305,3 +306,21 @@ def factor_dataset(factor: LogZEstimate, other: LogZEstimate) -> xr.Dataset:
             "mcse_other": other.mcse,
         }
     )
+
+
+def onward_run(
+    target: ForeignModel | None, reference: Any, direction: str, sum_out: bool | None
+) -> Callable[..., xr.DataTree] | None:
+    """What runs a target from another one; None if the reference is something else.
+
+    Parameters
+    ----------
+    target
+        What the path leads to, if that is no PyMC model.
+    reference, direction, sum_out
+        As of `pymc_logz.sample_hais`.
+    """
+    if target is not None:
+        return target.runs.between(target, reference, direction)
+    other = as_other_model(reference, direction, sum_out)
+    return None if other is None else partial(run_between, other=other)

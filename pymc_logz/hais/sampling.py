@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import xarray as xr
 
-from pymc_logz.hais.energies import run_energy
+from pymc_logz.hais.between import onward_run
 from pymc_logz.hais.run import run_hais
 from pymc_logz.hais.settings import HaisSettings
-from pymc_logz.hais.through import onward_run
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import check_no_model, model_from, written_as
-from pymc_logz.paths.bits import BinaryEnergy
-from pymc_logz.pilot.energies import check_energy_reference, check_nothing_summed, energy_kernel
+from pymc_logz.paths.foreign import ForeignModel
 from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.runners.moves import kernel_for
@@ -24,6 +22,8 @@ from pymc_logz.trees.sentence import says_result
 
 if TYPE_CHECKING:
     import pymc as pm
+
+    from pymc_logz.bits.energies import BinaryEnergy
 
 
 @written_as("sample_hais(model=model)")
@@ -195,16 +195,15 @@ def sample_hais(
         tree["evidence"]["log_z"]  # -log 101 = -4.615
     """
     check_no_model("sample_hais(model=model)", draws=draws, chains=chains)
-    energy = model if isinstance(model, BinaryEnergy) else None
-    onward = onward_run(energy, reference, direction, sum_out)
+    other = model if isinstance(model, ForeignModel) else None
+    onward = onward_run(other, reference, direction, sum_out)
     asked = "prior" if onward else cast("str | xr.DataTree | None", reference)
-    if energy is None:
+    if other is None:
         model = model_from(model, "sample_hais(model=model)")
         kernel = kernel_for(kernel, model, *([reference] if onward else []))
         asked = checked_reference(asked, model)
     else:
-        kernel, asked = energy_kernel(energy, kernel), check_energy_reference(energy, asked)
-        check_nothing_summed(energy, sum_out)
+        kernel, asked = other.runs.checked(other, kernel, asked, sum_out)
     given = executor, checkpoint, time_limit, max_memory, check_reproducible
     running, random_seed = who_runs(*given, random_seed)
     settings = HaisSettings.asked(
@@ -223,12 +222,12 @@ def sample_hais(
     )
     if posterior_draws is not None and direction != "both":
         raise ValueError("posterior_draws are where reverse rows start: use direction='both' too")
-    if posterior_draws is not None and energy is None:
+    if posterior_draws is not None and other is None:
         posterior_draws = checked_draws(posterior_draws, model, "posterior_draws")
     seen = {"random_seed": random_seed, "progressbar": progressbar}
     if onward is not None:
         return onward(model, settings, **seen, compile_kwargs=compile_kwargs)
-    run = partial(run_hais, model) if energy is None else partial(run_energy, energy)
+    run = partial(run_hais, model) if other is None else partial(other.runs.run_hais, other)
     return run(settings, posterior_draws=posterior_draws, **seen, compile_kwargs=compile_kwargs)
 
 

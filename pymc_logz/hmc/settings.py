@@ -10,7 +10,8 @@ from pymc_logz.arguments import (
     check_share,
     check_whole,
 )
-from pymc_logz.kernels.hamiltonian import MAX_STEPS, Hamiltonian
+from pymc_logz.kernels.base import MAX_STEPS
+from pymc_logz.kernels.hamiltonian import Hamiltonian
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ own, and `OneOf` draws one of several at each step. Anything that follows `Kerne
 place; the rest is for those who write one.
 """
 
+from typing import TYPE_CHECKING
+
 from pymc_logz.kernels.base import (
     Kernel,
     KernelInfo,
@@ -28,7 +30,6 @@ from pymc_logz.kernels.base import (
     metropolis,
     strides,
 )
-from pymc_logz.kernels.block_gibbs import BlockGibbs
 from pymc_logz.kernels.choice import KERNELS, as_kernel, check_kernel
 from pymc_logz.kernels.compose import Compose
 from pymc_logz.kernels.defaults import KernelDefaults
@@ -39,8 +40,13 @@ from pymc_logz.kernels.one_of import OneOf
 from pymc_logz.kernels.random_walk import RandomWalk
 from pymc_logz.kernels.slice import Slice
 from pymc_logz.kernels.tuning import leapfrog_step_size, random_walk_step_size
+from pymc_logz.lazy import lazily
 from pymc_logz.paths.geometric import Evaluation, grad_log_density, log_density
 
+if TYPE_CHECKING:
+    from pymc_logz.bits.block_gibbs import BlockGibbs
+
+__getattr__ = lazily(__name__, {"BlockGibbs": "bits.block_gibbs"})
 __all__ = [
     "KERNELS",
     "BlockGibbs",
@@ -72,3 +78,7 @@ __all__ = [
     "random_walk_step_size",
     "strides",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -8,6 +8,9 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation
 
+MAX_STEPS = 64
+"""Leapfrog steps, expansions or tries of a move at most: each evaluates the path."""
+
 
 class KernelState(NamedTuple):
     """All that the next step needs, for n rows in d dimensions.
@@ -143,7 +146,7 @@ class Move(NamedTuple):
     scale: Any
     """Square root of the inverse mass: shape (d,), or lower triangular of shape (d, d)."""
     refreshment: Any
-    """Share of the momentum variance replaced before the step, in [0, 1]."""
+    """Fraction of the momentum variance replaced before the step, in [0, 1]."""
 
 
 class Kernel(Protocol):
@@ -182,7 +185,7 @@ class Kernel(Protocol):
         """Times that `step` evaluates the path for a row of d dimensions."""
 
     def refreshment_for(self, step_size: np.ndarray) -> np.ndarray:
-        """Share of the momentum variance to replace over steps of these sizes."""
+        """Fraction of the momentum variance to replace over steps of these sizes."""
 
     def acceptance_for(self, target_accept: float) -> float:
         """Acceptance rate to tune for, given the one that the user asked for."""
@@ -198,7 +201,7 @@ class Kernel(Protocol):
     def step(
         self, path: AnnealingPath, state: KernelState, move: Move, noise: Any
     ) -> tuple[KernelState, KernelInfo]:
-        """Leave the path's density at ``move.beta`` times the momentum law invariant.
+        """Leave the path's density at ``move.beta`` times that of the momentum invariant.
 
         ``noise`` is what `draw_noise` gives, without the leading axis of moves.
         """

@@ -28,7 +28,7 @@ class Part(NamedTuple):
 
     @property
     def is_discrete(self) -> bool:
-        """Whether it moves whole numbers."""
+        """Whether it moves integers."""
         return moves_integers(self.kernel)
 
 
@@ -181,7 +181,7 @@ def for_variables(
     owners
         Variable that each entry of a row belongs to, of length d.
     sites
-        Entries that are whole numbers.
+        Entries that are integers.
     independent
         Those of them that are independent given the rest of a row.
 
@@ -225,7 +225,7 @@ def _check_names(asked: Sequence[Part], names: Sequence[str], discrete: set[str]
         wrong = [name for name in part.names if (name in discrete) is not part.is_discrete]
         if wrong and part.is_discrete:
             raise ValueError(
-                f"{what} moves whole numbers, but {wrong} are continuous: give them another "
+                f"{what} moves integers, but {wrong} are continuous: give them another "
                 "kernel, such as Hamiltonian() or RandomWalk()"
             )
         if wrong:
@@ -238,7 +238,7 @@ def _check_names(asked: Sequence[Part], names: Sequence[str], discrete: set[str]
 def _bound(
     part: Part, owners: Sequence[str], sites: Sequence[Site], independent: tuple[Site, ...]
 ) -> Part:
-    """A part with its columns, and its entries if it moves whole numbers."""
+    """A part with its columns, and its entries if it moves integers."""
     columns = tuple(i for i, name in enumerate(owners) if name in part.names)
     if not part.is_discrete:
         return part._replace(columns=columns)
@@ -262,13 +262,13 @@ def _bound(
 def _for_sites(
     kernel: Any, names: Sequence[str], own: tuple[Site, ...], independent: tuple[Site, ...]
 ) -> Any:
-    """A kernel of whole numbers with its entries, and all kernels of a mixture with theirs."""
+    """A kernel of integers with its entries, and all kernels of a mixture with theirs."""
     if isinstance(kernel, OneOf):
         bound = tuple(_for_sites(one, names, own, independent) for one in kernel.kernels)
         return replace(kernel, kernels=bound)
     if not is_dataclass(kernel) or "sites" not in {field.name for field in fields(kernel)}:
         raise TypeError(
-            f"{type(kernel).__name__} moves whole numbers, but cannot be told which: a kernel of "
+            f"{type(kernel).__name__} moves integers, but cannot be told which: a kernel of "
             "your own that has moves_integers=True is a frozen dataclass with a field sites"
         )
     kernel = replace(kernel, sites=own)  # type: ignore[type-var]
@@ -285,7 +285,7 @@ def _for_sites(
 def _default_parts(
     at_once: tuple[Site, ...], sites: Sequence[Site], owners: Sequence[str]
 ) -> list[Part]:
-    """How whole numbers move by default: independent ones, then others of equally many values."""
+    """How integers move by default: independent ones, then others of equally many values."""
     by_count: dict[int, list[Site]] = {}
     for site in sites:
         scored = site.is_narrow and site.tied is None

@@ -38,7 +38,7 @@ class KernelDefaults:
         return 1
 
     def refreshment_for(self, step_size: np.ndarray) -> np.ndarray:
-        """No share of the momentum: it is carried along."""
+        """Nothing of the momentum: it is carried along."""
         return np.zeros_like(step_size)
 
     def acceptance_for(self, target_accept: float) -> float:

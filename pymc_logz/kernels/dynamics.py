@@ -14,7 +14,7 @@ The paper has 1; the log ratio, which is what weights are made of, forgets faste
 
 
 def share_replaced(time: Any, half_life: float) -> Any:
-    """Share of the momentum variance to replace over a trajectory of this time: the refreshment.
+    """Fraction of the momentum variance to replace over a trajectory of this time: the refreshment.
 
     Half of the variance goes per half-life, however the time is divided into trajectories:
     Sohl-Dickstein & Culpepper (2012), section 2.3, arXiv 1205.1925, with the half-life 1.
@@ -34,9 +34,9 @@ def check_refreshment(refreshment: float | None, half_life: float, default: floa
 
 
 def refreshed(momentum: Any, normal: Any, share: Any, sqrt: Callable[[Any], Any]) -> Any:
-    """Momentum of which a share of the variance is replaced; the standard normal stays invariant.
+    """Momentum with a fraction of its variance replaced; the standard normal stays invariant.
 
-    The paper's step 4 prints ``share * normal``, where only the root leaves the law as it is.
+    The paper's step 4 prints ``share * normal``, where only the root leaves that as it is.
     """
     return sqrt(1.0 - share) * momentum + sqrt(share) * normal
 

@@ -1,4 +1,4 @@
-"""Gibbs sampling of whole numbers: each value of an entry is scored, and one of them drawn."""
+"""Gibbs sampling of integers: each value of an entry is scored, and one of them drawn."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -25,7 +25,7 @@ class GibbsNoise(NamedTuple):
 
 @dataclass(frozen=True)
 class Gibbs(KernelDefaults):
-    """Settings of a kernel that draws whole numbers from their law given all the rest of the row.
+    """Settings of a kernel that draws integers given all the rest of the row.
 
     A step visits each entry once. All of its values are scored at the beta of the row in one batch,
     and one is drawn by inversion. Entries are visited first to last or last to first with equal
@@ -34,7 +34,7 @@ class Gibbs(KernelDefaults):
     along.
 
     Entries that the model's graph shows to be independent given all the rest, as labels of a
-    mixture are, are drawn at once: as many evaluations as one of them has values.
+    mixture are, are drawn together: as many evaluations as one of them has values.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Gibbs(KernelDefaults):
         The entries, each with a known smallest and largest value; empty for those of the variables
         that the kernel is given to.
     together
-        Whether these entries are independent, and drawn at once. None finds out from the model.
+        Whether these entries are independent, and drawn together. None finds out from the model.
 
     References
     ----------

@@ -11,6 +11,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.arguments import check_positive, check_whole
 from pymc_logz.kernels.base import (
+    MAX_STEPS,
     KernelInfo,
     KernelState,
     Move,
@@ -30,9 +31,6 @@ from pymc_logz.kernels.dynamics import (
 from pymc_logz.kernels.walls import Wall, checked_walls, reflected_drift
 from pymc_logz.paths.geometric import AnnealingPath, grad_log_density, log_density
 
-MAX_STEPS = 64
-"""Leapfrog steps per decision: each is another copy of the model in the graph."""
-
 
 @dataclass(frozen=True)
 class Hamiltonian(KernelDefaults):
@@ -48,7 +46,7 @@ class Hamiltonian(KernelDefaults):
     n_steps
         Leapfrog steps per accept or reject decision, 1 to 64.
     refreshment
-        Share of the momentum *variance* replaced before a step, in [0, 1]:
+        Fraction of the momentum *variance* replaced before a step, in [0, 1]:
         ``p <- sqrt(1 - refreshment) p + sqrt(refreshment) noise``. None replaces half of it per
         ``half_life``, ``1 - 0.5**(n_steps * step_size / half_life)``.
     step_size
@@ -76,7 +74,7 @@ class Hamiltonian(KernelDefaults):
     References
     ----------
     Sohl-Dickstein & Culpepper (2012), section 2.3, arXiv 1205.1925. The paper's step 4 prints
-    ``gamma r`` where only ``sqrt(gamma) r`` leaves the momentum's law invariant.
+    ``gamma r`` where only ``sqrt(gamma) r`` leaves the momentum's distribution invariant.
 
     Examples
     --------
@@ -107,7 +105,7 @@ class Hamiltonian(KernelDefaults):
         return self.n_steps
 
     def refreshment_for(self, step_size: np.ndarray) -> np.ndarray:
-        """Share of the momentum variance to replace over steps of these sizes."""
+        """Fraction of the momentum variance to replace over steps of these sizes."""
         if self.refreshment is not None:
             return np.full_like(step_size, self.refreshment)
         return share_replaced(self.n_steps * step_size, self.half_life)
@@ -153,7 +151,7 @@ class Langevin(Hamiltonian):
 
 
 def refresh_momentum(state: KernelState, refreshment: Any, normal: Any) -> KernelState:
-    """Replace a share of the momentum variance; the standard normal stays invariant."""
+    """Replace a fraction of the momentum variance; the standard normal stays invariant."""
     momentum = refreshed(state.momentum, normal, column(refreshment), pt.sqrt)
     return state._replace(momentum=momentum)
 

@@ -1,4 +1,4 @@
-"""A walk on whole numbers that have too many values to score each, or no end of them."""
+"""A walk on integers that have too many values to score each, or no end of them."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -8,15 +8,11 @@ import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.arguments import check_whole
-from pymc_logz.kernels.base import KernelInfo, KernelState, Move, draw_log_uniform
+from pymc_logz.kernels.base import MAX_STEPS, KernelInfo, KernelState, Move, draw_log_uniform
 from pymc_logz.kernels.defaults import KernelDefaults
 from pymc_logz.kernels.gibbs import SiteTable, in_order, visits
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation, log_density
 from pymc_logz.paths.sites import Site
-
-MAX_TRIES = 64
-REACH = 4.0
-"""Longest jump, in units of the spread that the rows have: far enough to cross them at once."""
 
 
 class WalkNoise(NamedTuple):
@@ -36,9 +32,9 @@ class WalkNoise(NamedTuple):
 
 @dataclass(frozen=True)
 class IntegerWalk(KernelDefaults):
-    """Settings of a Metropolis walk on whole numbers, bounded or not.
+    """Settings of a Metropolis walk on integers, bounded or not.
 
-    A step visits each entry ``n_tries`` times. It proposes to jump up or down by a whole number
+    A step visits each entry ``n_tries`` times. It proposes to jump up or down by an integer
     whose logarithm is uniform between 0 and that of ``1 + 4 s``, where s is the spread of the entry
     among the rows of the pilot: short jumps and long ones alike. The proposal is symmetric, also
     at bounds, beyond which the density is zero. Entries with a fixed sum, as the counts of a
@@ -73,7 +69,7 @@ class IntegerWalk(KernelDefaults):
     dense: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_whole(1, MAX_TRIES, n_tries=self.n_tries)
+        check_whole(1, MAX_STEPS, n_tries=self.n_tries)
 
     def evaluations_per_move(self, n_dims: int) -> int:
         """Evaluations of the path: one for each proposal."""
@@ -118,8 +114,9 @@ class IntegerWalk(KernelDefaults):
             which, length, side, log_uniform, *partner = args[: 4 + (ties is not None)]
             position, reference, ratio, rate, beta, step_size, spread = args[-7:]
             here = table.here[which % len(self.sites)]
-            reach = pt.switch(here, spread, 0.0).sum(axis=1)
-            jump = pt.floor((1.0 + REACH * reach) ** length)
+            own_spread = pt.switch(here, spread, 0.0).sum(axis=1)
+            # four spreads cross all rows in one jump
+            jump = pt.floor((1.0 + 4.0 * own_spread) ** length)
             jump = pt.switch(step_size > 0, pt.switch(side < 0.5, -jump, jump), 0.0)
             along = pt.cast(here, "float64")
             if ties is not None:

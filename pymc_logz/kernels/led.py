@@ -8,12 +8,9 @@ import pytensor.tensor as pt
 
 from pymc_logz.kernels.base import Kernel, Move
 
-SIZES = (0.1, 1.0)
-"""Step sizes at which a share of the momentum is asked for, to see whether it depends on them."""
-
 
 def moves_integers(kernel: Any) -> bool:
-    """Whether a kernel moves whole numbers, and nothing else."""
+    """Whether a kernel moves integers, and nothing else."""
     return getattr(kernel, "moves_integers", False)
 
 
@@ -61,7 +58,7 @@ class Led:
             own = (
                 step_size if kernel.step_size is None else np.full_like(step_size, kernel.step_size)
             )
-            if np.any(kernel.refreshment_for(np.array(SIZES)) > 0):
+            if np.any(two_shares(kernel) > 0):
                 return kernel.refreshment_for(own)
         return np.zeros_like(step_size)
 
@@ -74,6 +71,11 @@ class Led:
     ) -> float:
         """That of the leader."""
         return self.leader.tuned_step_size(step_size, acceptance_rate, target_accept)
+
+
+def two_shares(kernel: Kernel) -> np.ndarray:
+    """Shares of the momentum replaced at two step sizes, equal where these do not matter."""
+    return kernel.refreshment_for(np.array([0.1, 1.0]))
 
 
 def width(move: Move) -> int:
@@ -94,7 +96,7 @@ def with_own_settings(kernel: Kernel, move: Move) -> Move:
         moves_here = move.scale if is_vector else pt.abs(move.scale).sum(axis=-1)
         scale = np.ones(width(move)) * np.asarray(kernel.scale)
         move = move._replace(scale=pt.switch(pt.neq(moves_here, 0.0), scale, 0.0))
-    shares = kernel.refreshment_for(np.array(SIZES))
+    shares = two_shares(kernel)
     if shares[0] == shares[1] > 0:
         share = pt.switch(move.refreshment < 1.0, shares[0], 1.0)
         move = move._replace(refreshment=share)

@@ -45,7 +45,7 @@ class OneOf(Led):
     TypeError
         If an entry of ``kernels`` is no kernel.
     ValueError
-        If there are fewer than two, weights are not positive, some kernels move whole numbers and
+        If there are fewer than two, weights are not positive, some kernels move integers and
         others do not, or one has walls.
 
     References
@@ -79,7 +79,7 @@ class OneOf(Led):
         if len({moves_integers(kernel) for kernel in kernels}) > 1:
             names = [type(kernel).__name__ for kernel in kernels]
             raise ValueError(
-                f"kernels has {names}, of which some move whole numbers and others do not: mix "
+                f"kernels has {names}, of which some move integers and others do not: mix "
                 "kernels of the same variables, and put others beside them with Compose"
             )
         weights = np.ones(len(kernels)) if self.weights is None else np.asarray(self.weights, float)
@@ -98,7 +98,7 @@ class OneOf(Led):
 
     @property
     def moves_integers(self) -> bool:
-        """Whether it moves whole numbers, and nothing else."""
+        """Whether it moves integers, and nothing else."""
         return moves_integers(self.kernels[0])
 
     def resolved(self, n_dims: int) -> Self:

@@ -10,11 +10,9 @@ import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.arguments import check_positive, check_whole
-from pymc_logz.kernels.base import KernelInfo, KernelState, Move, draw_log_uniform
+from pymc_logz.kernels.base import MAX_STEPS, KernelInfo, KernelState, Move, draw_log_uniform
 from pymc_logz.kernels.defaults import KernelDefaults, check_dense
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation, log_density
-
-MAX_TRIES = 64
 
 
 class SliceNoise(NamedTuple):
@@ -107,8 +105,8 @@ class Slice(KernelDefaults):
         check_positive(one=True, width=self.width)
         check_positive(scale=self.scale)
         check_dense(self.dense, self.scale)
-        check_whole(0, MAX_TRIES, n_expand=self.n_expand)
-        check_whole(1, MAX_TRIES, n_shrink=self.n_shrink)
+        check_whole(0, MAX_STEPS, n_expand=self.n_expand)
+        check_whole(1, MAX_STEPS, n_shrink=self.n_shrink)
 
     @property
     def step_size(self) -> float:
@@ -147,7 +145,7 @@ class Slice(KernelDefaults):
     ) -> tuple[KernelState, KernelInfo]:
         """Visit each direction; leaves the density at ``move.beta`` invariant.
 
-        The acceptance rate is the share of directions in which a point was found.
+        The acceptance rate is the fraction of directions in which a point was found.
         """
         directions = directions_of(move)
         visits = np.arange(path.n_dims)[:, None]

@@ -10,11 +10,6 @@ from pymc_logz.kernels.base import Kernel
 MIN_STEP_SIZE, MAX_STEP_SIZE = 1e-6, 3.0
 """Of a kernel, in units of scales that a population's spread has set: the leapfrog of a normal
 becomes unstable at 2, a random walk in one dimension is best at 2.4."""
-MIN_SEARCHED, MAX_SEARCHED = 1e-8, 1e3
-"""Of the search by doubling, whose scales are a user's, or a guess from one gradient, and may be
-wrong by orders of magnitude."""
-MAX_CORRECTION = 3
-"""Factor of one correction at most: an acceptance rate near 0 or 1 says no more than that."""
 
 
 def corrected_step_size(
@@ -101,10 +96,11 @@ def random_walk_step_size(step_size: float, acceptance_rate: float, target_accep
     return _corrected(step_size, ndtri(0.5 * target_accept) / ndtri(0.5 * rate))
 
 
-def _corrected(step_size: float, factor: float) -> float:
+def _corrected(step_size: float, factor: float, most: float = 3.0) -> float:
+    """Step size times a factor; an acceptance rate near 0 or 1 says no more than ``most``."""
     if not np.isfinite(factor):
         factor = 0.5
-    factor = np.clip(factor, 1 / MAX_CORRECTION, MAX_CORRECTION)
+    factor = np.clip(factor, 1 / most, most)
     return float(np.clip(step_size * factor, MIN_STEP_SIZE, MAX_STEP_SIZE))
 
 
@@ -128,7 +124,8 @@ def reasonable_step_size(
     """
     step_size = guess
     grow = acceptance_rate(step_size) > threshold
-    while MIN_SEARCHED < step_size < MAX_SEARCHED:
+    # scales are a user's here, or a guess from one gradient, wrong by orders of magnitude perhaps
+    while 1e-8 < step_size < 1e3:
         longer = step_size * (2.0 if grow else 0.5)
         passes = acceptance_rate(longer) > threshold
         if passes != grow:

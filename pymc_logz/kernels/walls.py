@@ -9,11 +9,6 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.kernels.base import Move, strides
 
-BOUNCES = 4
-"""Reflections in a drift at most, beside one for each wall; a longer way is rejected."""
-MAX_WALLS = 32
-"""Each reflection looks at all of them, and each is another piece of the graph."""
-
 type Wall = tuple[tuple[float, ...], float]
 """Coefficients a and bound b of a'x <= b."""
 
@@ -38,9 +33,10 @@ def checked_walls(walls: Sequence[tuple[Any, Any]]) -> tuple[Wall, ...]:
     right = found is not None and all(
         np.all(np.isfinite([*a, b])) and np.any(a) and len(a) == len(found[0][0]) for a, b in found
     )
-    if found is None or not right or len(found) > MAX_WALLS:
+    # each reflection looks at all of them, and each is another piece of the graph
+    if found is None or not right or len(found) > 32:
         raise ValueError(
-            f"walls={walls!r:.200} must be at most {MAX_WALLS} pairs (a, b) for a'x <= b: a finite "
+            f"walls={walls!r:.200} must be at most 32 pairs (a, b) for a'x <= b: a finite "
             "vector with an entry for each unconstrained dimension, not all of them zero, and a "
             "finite number"
         )
@@ -59,7 +55,7 @@ def outside(walls: Sequence[Wall], rows: np.ndarray) -> np.ndarray:
 
 
 def reflected_drift(
-    walls: Sequence[Wall], position: Any, momentum: Any, move: Move
+    walls: Sequence[Wall], position: Any, momentum: Any, move: Move, more_bounces: int = 4
 ) -> tuple[TensorVariable, TensorVariable]:
     """Position and whitened momentum after a drift of one step that no wall lets through.
 
@@ -76,6 +72,8 @@ def reflected_drift(
         Shape (n, d), the positions within the walls.
     move
         One move.
+    more_bounces
+        Reflections that are followed, beside one for each wall.
 
     References
     ----------
@@ -89,7 +87,7 @@ def reflected_drift(
     unit = pt.stack([n / pt.sqrt((n**2).sum(axis=1, keepdims=True)) for n in whitened], axis=1)
     every = np.arange(len(walls))
     left = pt.ones_like(position[:, 0])
-    for _ in range(len(walls) + BOUNCES):
+    for _ in range(len(walls) + more_bounces):
         velocity = strides(momentum, move)
         time, which = _first_hit(position, velocity, normals, bounds)
         hits = time < left

@@ -13,7 +13,6 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.kernels.base import KernelState
-from pymc_logz.kernels.block_gibbs import BlockGibbs
 from pymc_logz.kernels.compose import Compose
 from pymc_logz.kernels.gibbs import Gibbs
 from pymc_logz.kernels.hamiltonian import Hamiltonian, Langevin
@@ -25,9 +24,9 @@ from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import plan_run
 from pymc_logz.models.identity import digest_of, identity_of_model, told
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.paths.clusters import Clusters
 from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.paths.foreign import ForeignModel
 from pymc_logz.paths.funnels import Features, Funnel
 from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.paths.mixture import Mixture
@@ -68,7 +67,6 @@ CLASSES = (
 )
 """What the records of annealed runs are made of."""
 KERNELS = (
-    BlockGibbs,
     Compose,
     Gibbs,
     Hamiltonian,
@@ -88,7 +86,7 @@ LIBRARIES = ("pymc-logz", "pymc", "pytensor", "numpy", "scipy", "jax", "jaxlib",
 @contextmanager
 def kept[S: RunSettings](
     settings: S,
-    what: Prepared | BinaryEnergy,
+    what: Prepared | ForeignModel,
     block: Block,
     rng: np.random.Generator,
     arrays: Mapping[str, np.ndarray | None] | None = None,
@@ -124,11 +122,16 @@ def kept[S: RunSettings](
     block.compile()
     given = {name: digest_of(one) for name, one in (arrays or {}).items() if one is not None}
     identity = {**identity_of_run(settings, what, block, rng), **given}
-    codec = Codec((*classes, *KERNELS))
+    codec = Codec((*classes, *KERNELS, *kernels_of(what)))
     asked = {} if given else asked_for(settings, block.compile_kwargs, codec)
     begun = {SEED: running.seed, ASKED: asked}
     with keeping(running, codec, identity, begun) as running:
         yield replace(settings, running=running)
+
+
+def kernels_of(what: Any) -> tuple[type, ...]:
+    """Kernels that a target which is no PyMC model brings along."""
+    return what.runs.KERNELS if isinstance(what, ForeignModel) else ()
 
 
 @contextmanager
@@ -174,7 +177,7 @@ def asked_for(
 
 
 def identity_of_run(
-    settings: RunSettings, what: Prepared | BinaryEnergy, block: Block, rng: np.random.Generator
+    settings: RunSettings, what: Prepared | ForeignModel, block: Block, rng: np.random.Generator
 ) -> dict[str, Any]:
     """All that the bits of a run depend on."""
     every = {one.name: getattr(settings, one.name) for one in fields(settings)}
@@ -186,7 +189,7 @@ def identity_of_run(
     given |= {"kernel": told(settings.kernel), "compile_kwargs": told(block.compile_kwargs or {})}
     if block.most_rows is not None:
         given["rows that max_memory has room for"] = block.most_rows
-    if isinstance(what, BinaryEnergy):
+    if isinstance(what, ForeignModel):
         of_what = {"name": what.name, "values": [digest_of(value) for value in block.path.values]}
     else:
         of_what = identity_of_model(what.flat)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
@@ -109,6 +109,9 @@ class AnnealingPath:
 
     Rows are batched, and gradients taken, when the path is first evaluated.
     """
+
+    is_binary: ClassVar[bool] = False
+    """Whether rows are made of bits."""
 
     point: TensorVariable
     """Symbolic vector, shape (d,)."""

@@ -7,20 +7,15 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from arviz_plots import PlotCollection
-from scipy.stats import norm
 
-from pymc_logz.arguments import check_probability
-from pymc_logz.plots.panels import BLUE, GREY, make_panels
+from pymc_logz.plots.panels import BLUE, GREY, dashed, interval, make_panels
 from pymc_logz.trees.comparison import compare_evidence
-
-NEARLY_ONE = 0.9995
-"""Probabilities above it are told by what they lack."""
 
 
 def plot_evidence(
     trees: Mapping[str, xr.DataTree] | pd.DataFrame,
     *,
-    ci_prob: float = 0.95,
+    ci_prob: float | None = None,
     backend: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> PlotCollection:
@@ -28,7 +23,9 @@ def plot_evidence(
 
     Left, the difference of each log Z from that of the best model, with the interval of the
     difference: both errors are in it, and the best model has none of its own. Where it holds zero
-    the two are not told apart. Right, bars from zero.
+    the two are not told apart. Right, bars from zero. Kass & Raftery (1995) call a log Bayes factor
+    below 1 worth no more than a bare mention, from 1 to 3 positive evidence, to 5 strong, and above
+    that very strong.
 
     Parameters
     ----------
@@ -36,7 +33,8 @@ def plot_evidence(
         DataTrees with a group ``evidence`` by the name of the model, or the table that
         `compare_evidence` made of them (with prior odds, for example).
     ci_prob
-        Probability of the interval drawn around each log Bayes factor.
+        Probability of the interval drawn around each log Bayes factor, which the title names; None
+        takes ArviZ's ``stats.ci_prob``, as `bayes_factor` does.
     backend
         ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
     figsize
@@ -69,7 +67,6 @@ def plot_evidence(
         }
         lz.plot_evidence(runs)
     """
-    check_probability(ci_prob=ci_prob)
     table = trees if isinstance(trees, pd.DataFrame) else compare_evidence(trees)
     names = ["log_bayes_factor", "probability"]
     rows = 1.3 + 0.5 * len(table)
@@ -81,12 +78,13 @@ def plot_evidence(
 
 
 def _draw_bayes_factors(
-    drawing: Any, target: Any, table: pd.DataFrame, heights: np.ndarray, ci_prob: float
+    drawing: Any, target: Any, table: pd.DataFrame, heights: np.ndarray, ci_prob: float | None
 ) -> None:
+    ci_prob, width = interval(ci_prob)
     centre = table["log_bayes_factor"].to_numpy(dtype=float)
     error = table["log_bayes_factor_mcse"].to_numpy(dtype=float)
-    half_width = norm.ppf(0.5 + 0.5 * ci_prob) * error
-    drawing.vline(0.0, target, color=GREY, linestyle=drawing.get_default_aes("linestyle", 2)[-1])
+    half_width = width * error
+    drawing.vline(0.0, target, color=GREY, linestyle=dashed(drawing))
     for x, half, y in zip(centre, half_width, heights, strict=True):
         drawing.line(np.array([x - half, x + half]), np.array([y, y]), target, color=BLUE, width=3)
     drawing.scatter(centre, heights, target, color=BLUE, size=50)
@@ -132,4 +130,4 @@ def _in_words(probability: float, of_others: float) -> str:
     """A probability, which is not rounded to 1."""
     if np.isnan(probability):
         return "unknown"
-    return f"1 - {of_others:.2g}" if probability > NEARLY_ONE else f"{probability:.3g}"
+    return f"1 - {of_others:.2g}" if probability > 0.9995 else f"{probability:.3g}"

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from arviz_plots import PlotCollection
-from scipy.stats import norm
 
-from pymc_logz.plots.panels import BLUE, GREY, RED, make_panels
+from pymc_logz.plots.panels import BLUE, GREY, RED, interval, make_panels
 from pymc_logz.plots.weights import draw_histogram
 from pymc_logz.trees.doubts import DOUBTS
 from pymc_logz.trees.layout import ESTIMATOR
@@ -47,7 +46,7 @@ def _draw_coverage(drawing: Any, panel: Any, log_weight: np.ndarray) -> None:
     drawing.xticks(chains, [str(chain) for chain in chains], panel)
     drawing.xlabel("chain", panel)
     drawing.ylim((0.0, 1.02), panel)
-    drawing.ylabel("weight ESS, share of rows", panel)
+    drawing.ylabel("weight ESS, fraction of rows", panel)
     drawing.title("Coverage by the reference (1: all)", panel)
 
 
@@ -56,19 +55,19 @@ def _draw_checks(drawing: Any, panel: Any, evidence: xr.Dataset) -> None:
     names, status = evidence[ESTIMATOR].to_numpy(), evidence["status"].to_numpy()
     log_z, mcse = evidence["log_z"].to_numpy(), evidence["mcse"].to_numpy()
     heights = np.arange(len(names), 0, -1.0)
-    half = norm.ppf(0.975) * mcse
+    ci_prob, width = interval(None)
     finite = np.isfinite(log_z)
     # differences, since a log Z may have more digits than an axis has room for
     centre = int(np.argmax(finite))
-    for x, width, one, y in zip(log_z - log_z[centre], half, status, heights, strict=True):
+    for x, half, one, y in zip(log_z - log_z[centre], width * mcse, status, heights, strict=True):
         if np.isfinite(x):
             colour = BLUE if one == "ok" else RED
-            drawing.line(np.array([x - width, x + width]), np.full(2, y), panel, color=colour)
+            drawing.line(np.array([x - half, x + half]), np.full(2, y), panel, color=colour)
             drawing.scatter(x, y, panel, color=colour)
     if finite.any():
         drawing.vline(0.0, panel, color=GREY, alpha=0.5)
     labels = [f"{name}: {one}" for name, one in zip(names, status, strict=True)]
     drawing.yticks(heights, labels, panel)
     drawing.ylim((0.4, len(names) + 0.6), panel)
-    drawing.xlabel(f"log Z minus {log_z[centre]:.2f} (nats), 95% intervals", panel)
+    drawing.xlabel(f"log Z minus {log_z[centre]:.2f} (nats), {ci_prob:.0%} intervals", panel)
     drawing.title("Doubts, see attrs" if DOUBTS in evidence.attrs else "Checks: no doubt", panel)

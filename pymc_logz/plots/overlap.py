@@ -13,12 +13,6 @@ from pymc_logz.estimators import mbar
 from pymc_logz.plots.panels import BLUE, make_panels
 from pymc_logz.trees.readers import stored_draws
 
-MAX_LABELLED = 12
-"""Levels up to which the entries of an overlap matrix are written out."""
-LEAST_SHOWN = 0.005
-DARK = 0.6
-"""Share of the largest entry above which a square is too dark for black figures."""
-
 
 def plot_overlap(
     idata: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
@@ -77,19 +71,19 @@ def plot_overlap(
     return collection
 
 
-def _draw_cells(drawing: Any, panel: Any, matrix: np.ndarray) -> None:
+def _draw_cells(drawing: Any, panel: Any, matrix: np.ndarray, most_labels: int = 12) -> None:
     """One square for each entry, the darker the larger, row 0 at the top."""
-    n = len(matrix)
-    strength = np.where(matrix >= LEAST_SHOWN, matrix / matrix.max(), 0.0)
+    n, shown = len(matrix), matrix >= 0.005
+    strength = np.where(shown, matrix / matrix.max(), 0.0)
     backend = drawing.__name__.rpartition(".")[2]
     (PAINT.get(backend) or partial(_paint, drawing))(panel, strength[::-1])
     middle = "middle" if backend == "plotly" else "center"
-    if n <= MAX_LABELLED:
-        for j, k in np.argwhere(matrix >= LEAST_SHOWN):
+    if n <= most_labels:
+        for j, k in np.argwhere(shown):
             text = {"horizontal_align": "center", "vertical_align": middle}
-            text["color"] = "white" if strength[j, k] > DARK else "black"
+            text["color"] = "white" if strength[j, k] > 0.6 else "black"
             drawing.text(int(k), int(n - 1 - j), f"{matrix[j, k]:.2f}", panel, **text)
-    ticks = np.arange(0, n, -(-n // MAX_LABELLED))
+    ticks = np.arange(0, n, -(-n // most_labels))
     labels = [str(tick) for tick in ticks]
     drawing.xticks(ticks, labels, panel)
     drawing.yticks(n - 1 - ticks, labels, panel)

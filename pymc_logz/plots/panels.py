@@ -8,8 +8,9 @@ import numpy as np
 import xarray as xr
 from arviz_base import rcParams
 from arviz_plots import PlotCollection
+from scipy.special import ndtri
 
-from pymc_logz.arguments import check_choice
+from pymc_logz.arguments import check_choice, check_probability
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 """Told apart by readers who do not see red or green: Okabe & Ito (2008), Color universal design."""
@@ -19,8 +20,6 @@ WIDTHS = {1: 6.0, 2: 8.4, 3: 11.4}
 """Inches of figures with so many columns: text stays readable at the width of a page."""
 LIBRARIES = ("matplotlib", "bokeh", "plotly")
 """What figures can be drawn with."""
-DOTS = 100
-"""Dots per inch of backends that have no other measure."""
 
 
 def color(k: int) -> str:
@@ -78,7 +77,7 @@ def make_panels(
     backend = drawn_by(backend)
     drawing = import_module(f"arviz_plots.backend.{backend}")
     size = np.array((WIDTHS[n_columns], height) if figsize is None else figsize, dtype=float)
-    dots, layout = DOTS, {}
+    dots, layout = 100, {}  # per inch, of backends that have no other measure
     if backend == "matplotlib":
         # keeps titles and labels of panels apart; the other backends do so by themselves
         layout = {"layout": "constrained"}
@@ -99,7 +98,7 @@ def make_panels(
 
 
 def level_ticks(n_levels: int) -> tuple[np.ndarray, list[str]]:
-    """Places and labels of an axis of levels, which are whole numbers."""
+    """Places and labels of an axis of levels, which are integers."""
     ticks = np.arange(0, n_levels, -(-n_levels // 8))
     return ticks, [str(tick) for tick in ticks]
 
@@ -115,3 +114,26 @@ def beta_axis(drawing: Any, panel: Any) -> None:
     ticks = np.array([0.0, 0.01, 0.1, 0.3, 1.0])
     drawing.xticks(ticks**0.25, [f"{tick:g}" for tick in ticks], panel)
     drawing.xlabel("inverse temperature beta", panel)
+
+
+def dashed(drawing: Any) -> str:
+    """Line style of what is there for comparison."""
+    return str(drawing.get_default_aes("linestyle", 2)[-1])
+
+
+def interval(ci_prob: float | None) -> tuple[float, float]:
+    """Probability of an interval, and half its width in standard errors.
+
+    Parameters
+    ----------
+    ci_prob
+        None takes ArviZ's ``stats.ci_prob``, as `pymc_logz.bayes_factor` does.
+
+    Raises
+    ------
+    ValueError
+        If it is not in (0, 1).
+    """
+    ci_prob = rcParams["stats.ci_prob"] if ci_prob is None else ci_prob
+    check_probability(ci_prob=ci_prob)
+    return ci_prob, float(ndtri(0.5 + 0.5 * ci_prob))

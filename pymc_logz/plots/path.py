@@ -8,13 +8,11 @@ from pymc_logz.plots.one_temperature import plot_one_temperature
 from pymc_logz.plots.panels import beta_axis, color, make_panels
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, PER_DATUM, check_kind, group_of
 
-MAX_POINTS = 120
-"""Points of a line: more would be a band of noise."""
 TITLES = (
     ("Mean log ratio × dβ/dx, x = β^¼", "nats"),
-    ("Acceptance rate", "share of moves"),
+    ("Acceptance rate", "fraction of moves"),
     ("Step size", "scales of the pilot"),
-    ("Weight ESS", "share of rows"),
+    ("Weight ESS", "fraction of rows"),
 )
 
 
@@ -26,12 +24,12 @@ def plot_path(
     Four panels against the inverse temperature (on a fourth-root axis x, since most of a path is
     near 0): the mean log ratio times the derivative of beta by x, whose area is what thermodynamic
     integration makes of log Z; the acceptance rate; the step size, from zero; and the weight
-    ESS as a share of the rows. One line per chain. Of more than 120 stages, means of stages that
+    ESS as a fraction of the rows. One line per chain. Of more than 120 stages, means of stages that
     are next to each other are drawn.
 
     A run of one temperature, as of a reference that was fitted to the posterior, has no path: its
     three panels are the weights, how well the reference covers the posterior (weight ESS of each
-    chain as a share of its rows), and every estimate of log Z with its status.
+    chain as a fraction of its rows), and every estimate of log Z with its status.
 
     Parameters
     ----------
@@ -94,16 +92,16 @@ def plot_path(
     return collection
 
 
-def _means(place: np.ndarray, line: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _means(place: np.ndarray, line: np.ndarray, most: int = 120) -> tuple[np.ndarray, np.ndarray]:
     """Points of a line, or means of those that are next to each other if there are many."""
     # a prior draw outside the support makes the mean log ratio -inf at beta = 0
     shown = np.isfinite(line)
     place, line = place[shown], line[shown]
-    if line.size <= MAX_POINTS:
+    if line.size <= most:
         return place, line
     # parts of equal length on the axis, each with as many stages as fall into it
-    part = np.minimum((MAX_POINTS * place).astype(int), MAX_POINTS - 1)
-    count = np.bincount(part, minlength=MAX_POINTS)
+    part = np.minimum((most * place).astype(int), most - 1)
+    count = np.bincount(part, minlength=most)
     filled = count > 0
-    sums = [np.bincount(part, values, MAX_POINTS)[filled] for values in (place, line)]
+    sums = [np.bincount(part, values, most)[filled] for values in (place, line)]
     return sums[0] / count[filled], sums[1] / count[filled]

@@ -5,21 +5,17 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 from arviz_plots import PlotCollection
-from scipy.stats import norm
 
-from pymc_logz.plots.panels import GREY, color, make_panels
+from pymc_logz.plots.panels import GREY, color, dashed, interval, make_panels
 from pymc_logz.trees.kinds import HAIS_BOTH, check_kind, group_of
 from pymc_logz.trees.layout import ESTIMATOR
-
-LABEL = 0.07
-"""Height of a label, as a share of the panel's."""
 
 
 def plot_sandwich(
     trees: Sequence[xr.DataTree],
     *,
     log_z: float | None = None,
-    ci_prob: float = 0.95,
+    ci_prob: float | None = None,
     backend: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> PlotCollection:
@@ -33,7 +29,7 @@ def plot_sandwich(
     log_z
         Exact value to mark, if it is known.
     ci_prob
-        Probability of the interval around each estimate.
+        Probability of the interval around each estimate; None takes ArviZ's ``stats.ci_prob``.
     backend
         ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
     figsize
@@ -70,7 +66,7 @@ def plot_sandwich(
     groups = sorted(groups, key=lambda group: group.attrs["n_temperatures"])
     drawing, collection, [panel] = make_panels(["log_z"], 3.6, backend, figsize, n_columns=1)
     places = np.log10([float(group.attrs["n_temperatures"]) for group in groups])
-    width = norm.ppf(0.5 + 0.5 * ci_prob)
+    ci_prob, width = interval(ci_prob)
     methods = {"hais": "forward", "hais_reverse": "reverse", "bar": "both (BAR)"}
     labels: list[tuple[float, float, str, str]] = []
     shown: list[np.ndarray] = []
@@ -88,14 +84,14 @@ def plot_sandwich(
             labels.append((centre[last[-1]], shift[last[-1]] + 0.03, label, color(k)))
         shown += [centre - error, centre + error]
     height = float(np.ptp([y for part in shown for y in part if np.isfinite(y)] or [0.0]))
+    of_label = 0.07 * height
     for place, (_, x, label, paint) in zip(
-        _apart([label[0] for label in sorted(labels)], LABEL * height), sorted(labels), strict=True
+        _apart([label[0] for label in sorted(labels)], of_label), sorted(labels), strict=True
     ):
         text = {"horizontal_align": "left", "vertical_align": "top", "color": paint}
-        drawing.text(x, place + 0.5 * LABEL * height, f" {label}", panel, **text)
+        drawing.text(x, place + 0.5 * of_label, f" {label}", panel, **text)
     if log_z is not None:
-        dashed = drawing.get_default_aes("linestyle", 2)[-1]
-        drawing.hline(log_z, panel, color=GREY, linestyle=dashed)
+        drawing.hline(log_z, panel, color=GREY, linestyle=dashed(drawing))
     drawing.xticks(places, [f"{10**place:.0f}" for place in places], panel)
     drawing.xlim((places.min() - 0.15, places.max() + 0.45), panel)
     drawing.xlabel("number of temperatures", panel)

@@ -3,9 +3,8 @@
 import numpy as np
 import xarray as xr
 from arviz_plots import PlotCollection
-from scipy.stats import norm
 
-from pymc_logz.plots.panels import BLUE, GREY, make_panels
+from pymc_logz.plots.panels import BLUE, GREY, dashed, interval, make_panels
 from pymc_logz.trees.comparison import evidence_of
 
 
@@ -14,7 +13,7 @@ def plot_sensitivity(
     against: xr.DataTree | None = None,
     *,
     parameter: str | None = None,
-    ci_prob: float = 0.95,
+    ci_prob: float | None = None,
     backend: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> PlotCollection:
@@ -33,7 +32,7 @@ def plot_sensitivity(
     parameter
         Which of the changed parameters is drawn; None takes the only one.
     ci_prob
-        Probability of the band around the curve.
+        Probability of the band around the curve; None takes ArviZ's ``stats.ci_prob``.
     backend
         ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
     figsize
@@ -84,13 +83,15 @@ def plot_sensitivity(
     on_log = bool(np.all(group[name] > 0))
     place = np.log10(place) if on_log else place
     drawing, collection, [panel] = make_panels(["bayes"], 3.6, backend, figsize, n_columns=1)
-    half = norm.ppf(0.5 + 0.5 * ci_prob) * error
+    ci_prob, width = interval(ci_prob)
+    half = width * error
     drawing.fill_between_y(place, centre - half, centre + half, panel, color=BLUE, alpha=0.3)
     drawing.line(place, centre, panel, color=BLUE, width=2)
-    dashed = drawing.get_default_aes("linestyle", 2)[-1]
     drawing.hline(0.0, panel, color=GREY)
     present = float(np.asarray(group.attrs[f"present_{name}"]).ravel()[0])
-    drawing.vline(np.log10(present) if on_log else present, panel, color=GREY, linestyle=dashed)
+    drawing.vline(
+        np.log10(present) if on_log else present, panel, color=GREY, linestyle=dashed(drawing)
+    )
     if on_log and place.size:
         ticks = np.arange(np.ceil(place.min() - 1e-9), np.floor(place.max() + 1e-9) + 1)
         drawing.xticks(ticks, [f"{10.0**tick:g}" for tick in ticks], panel)

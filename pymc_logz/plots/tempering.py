@@ -12,18 +12,13 @@ from pymc_logz.plots.panels import BLUE, GREY, color, level_axis, level_ticks, m
 from pymc_logz.tempered.diagnostics import rejection_rates, round_trips
 from pymc_logz.trees.readers import draws_of_group, tempering_of
 
-TRACES = 3
-"""Walkers whose levels are drawn."""
-TRACE_LENGTH = 200
-"""Iterations of them."""
-
 
 def plot_tempering(
     idata: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
 ) -> PlotCollection:
     """How walkers travelled between the ends of the ladder, and how their time was spent.
 
-    Four panels: the levels of some walkers over the first iterations; the share of time at each
+    Four panels: the levels of some walkers over the first iterations; the fraction of time at each
     level, one line per chain, against its prior (dotted); how many walkers made how many round
     trips; and the swaps with the next level that would be rejected.
 
@@ -69,15 +64,17 @@ def plot_tempering(
     drawing.scatter(np.arange(rate.size), rate, panels[3], color=BLUE)
     drawing.ylim((0.0, 1.0), panels[3])
     level_axis(drawing, panels[3], draws.n_levels)
-    drawing.ylabel("share of swaps", panels[3])
+    drawing.ylabel("fraction of swaps", panels[3])
     drawing.title(f"Rejected swaps, sum {np.nansum(rate):.1f}", panels[3])
     return collection
 
 
-def _draw_levels(drawing: Any, panel: Any, draws: TemperedDraws) -> None:
-    chosen = np.linspace(0, len(draws.level) - 1, TRACES).astype(int)
+def _draw_levels(
+    drawing: Any, panel: Any, draws: TemperedDraws, n_walkers: int = 3, n_iterations: int = 200
+) -> None:
+    chosen = np.linspace(0, len(draws.level) - 1, n_walkers).astype(int)
     for k, walker in enumerate(np.unique(chosen)):
-        trace = draws.level[walker, :TRACE_LENGTH]
+        trace = draws.level[walker, :n_iterations]
         drawing.line(np.arange(trace.size), trace, panel, color=color(k), alpha=0.8)
     drawing.yticks(*level_ticks(draws.n_levels), panel)
     drawing.xlabel("iteration", panel)
@@ -98,7 +95,7 @@ def _draw_occupancy(drawing: Any, panel: Any, group: xr.Dataset) -> None:
     drawing.line(place, prior, panel, color=GREY, linestyle=dotted, width=2)
     drawing.ylim((0.0, 1.3 * max(prior.max(), np.max(shares))), panel)
     level_axis(drawing, panel, draws.n_levels)
-    drawing.ylabel("share of draws", panel)
+    drawing.ylabel("fraction of draws", panel)
     drawing.title("Time at each level, prior dotted", panel)
 
 

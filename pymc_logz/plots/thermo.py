@@ -8,20 +8,13 @@ import numpy as np
 import xarray as xr
 from arviz_plots import PlotCollection
 from scipy.special import logsumexp, softmax
-from scipy.stats import norm
 
 from pymc_logz.errors import USABLE_STATUSES
 from pymc_logz.estimators import METHODS, TemperedDraws
-from pymc_logz.plots.panels import BLUE, GREY, RED, beta_axis, make_panels
+from pymc_logz.plots.panels import BLUE, GREY, RED, beta_axis, interval, make_panels
 from pymc_logz.tempered.evidence import check_methods
 from pymc_logz.trees.layout import ESTIMATOR
 from pymc_logz.trees.readers import stored_draws
-
-MAX_DRAWS = 10_000
-"""Draws that the curve of the mean log ratio is made from."""
-N_GRID = 200
-SHOWN_ERRORS = 10.0
-"""Differences of methods that are shown, in errors of the recommended one."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +45,8 @@ def plot_thermo(
     points. Since most of a path is near 0, beta has a fourth-root axis, and the mean is multiplied
     by the derivative of beta along it, so that the shaded area is log Z. In the middle, log Z at
     every beta: the recommended method in blue, the others in grey. Right, by method, the difference
-    of log Z from the recommended one, with 95% intervals; its own is shaded. Red are methods that
+    of log Z from the recommended one, with intervals of ArviZ's
+    ``stats.ci_prob``; its own is shaded. Red are methods that
     have a status of their own, and those beyond the edge differ by more than ten errors.
 
     Parameters
@@ -117,7 +111,7 @@ def _line(method: str, draws: TemperedDraws, stored: xr.Dataset | None) -> Line:
     return Line(method, curve.log_z, curve.mcse, curve.status)
 
 
-def mean_log_ratio(draws: TemperedDraws, betas: np.ndarray) -> np.ndarray:
+def mean_log_ratio(draws: TemperedDraws, betas: np.ndarray, max_draws: int = 10_000) -> np.ndarray:
     """Mean log ratio at any beta from draws of all levels, shape (B,).
 
     A draw counts with its density at beta over its density as a walker, whatever its level: eq. 21
@@ -129,8 +123,10 @@ def mean_log_ratio(draws: TemperedDraws, betas: np.ndarray) -> np.ndarray:
         A tempered run.
     betas
         Inverse temperatures, shape (B,).
+    max_draws
+        Draws that it is made from at most.
     """
-    every = -(-draws.log_ratio.size // MAX_DRAWS)
+    every = -(-draws.log_ratio.size // max_draws)
     log_ratio = draws.log_ratio.ravel()[::every]
     segment = draws.segment.ravel()[::every]
     log_norm = logsumexp(draws.log_level_weight(log_ratio, segment), axis=1)
@@ -140,9 +136,9 @@ def mean_log_ratio(draws: TemperedDraws, betas: np.ndarray) -> np.ndarray:
 
 
 def _draw_integrand(drawing: Any, panel: Any, draws: TemperedDraws) -> None:
-    place = np.linspace(0, 1, N_GRID)
+    place = np.linspace(0, 1, 200)
     curve = 4 * place**3 * mean_log_ratio(draws, place**4)
-    drawing.fill_between_y(place, np.zeros(N_GRID), curve, panel, color=BLUE, alpha=0.2)
+    drawing.fill_between_y(place, np.zeros_like(place), curve, panel, color=BLUE, alpha=0.2)
     drawing.line(place, curve, panel, color=BLUE)
     for k, beta in enumerate(draws.betas):
         here = draws.log_ratio[draws.level == k]
@@ -165,9 +161,9 @@ def _draw_curves(drawing: Any, panel: Any, betas: np.ndarray, lines: Sequence[Li
 
 def _draw_differences(drawing: Any, panel: Any, lines: Sequence[Line]) -> None:
     """One row for each method, the recommended one at the top."""
-    first, factor = lines[0], norm.ppf(0.975)
+    first, (ci_prob, factor) = lines[0], interval(None)
     heights = np.arange(len(lines), 0, -1.0)
-    limit = SHOWN_ERRORS * first.mcse[-1] if first.usable else np.nan
+    limit = 10.0 * first.mcse[-1] if first.usable else np.nan
     if first.usable:
         band = np.array([-1, 1]) * factor * first.mcse[-1]
         ends = np.array([0.4, len(lines) + 0.6])
@@ -194,4 +190,4 @@ def _draw_differences(drawing: Any, panel: Any, lines: Sequence[Line]) -> None:
     drawing.yticks(heights, labels, panel)
     drawing.ylim((0.4, len(lines) + 0.6), panel)
     drawing.xlabel(f"log Z minus that of {first.method} (nats)", panel)
-    drawing.title("Estimators, 95% intervals", panel)
+    drawing.title(f"Estimators, {ci_prob:.0%} intervals", panel)

@@ -11,9 +11,6 @@ from pymc_logz.plots.panels import BLUE, GREY, make_panels
 from pymc_logz.trees.readers import log_weights
 from pymc_logz.weights import log_mean, normalise
 
-LOG_WEIGHTS_SHOWN = 10.0
-MAX_BINS = 60
-
 
 def plot_weights(
     idata: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
@@ -21,8 +18,8 @@ def plot_weights(
     """Log weights around log Z, and how much of the estimate the largest ones carry.
 
     Left, a histogram of log weight minus log Z, from -10 on, below which nothing counts; right, the
-    share of Z that the largest weights make up, with the diagonal of equal weights. The title gives
-    the weight ESS and Pareto k-hat.
+    fraction of Z that the largest weights make up, with the diagonal of equal weights. The title
+    gives the weight ESS and Pareto k-hat.
 
     Parameters
     ----------
@@ -69,8 +66,8 @@ def plot_weights(
     count = np.arange(share.size) / log_weight.size
     drawing.line(count, share, right, color=BLUE, width=2)
     drawing.line(np.array([0.0, 1.0]), np.array([0.0, 1.0]), right, color=GREY, alpha=0.7)
-    drawing.xlabel("share of the rows, largest weights first", right)
-    drawing.ylabel("share of Z", right)
+    drawing.xlabel("fraction of the rows, largest weights first", right)
+    drawing.ylabel("fraction of Z", right)
     drawing.title("What the largest weights make up", right)
     return collection
 
@@ -92,9 +89,9 @@ def draw_histogram(drawing: Any, panel: Any, log_weight: np.ndarray) -> None:
         return
     # log Z is that of all rows, those of weight zero included
     log_z = log_mean(np.where(np.isfinite(log_weight), log_weight, -np.inf))
-    shown = finite[finite > log_z - LOG_WEIGHTS_SHOWN]
+    shown = finite[finite > log_z - 10.0]
     bins = np.histogram_bin_edges(shown - log_z, bins="fd")
-    counts, edges = np.histogram(shown - log_z, bins=min(bins.size - 1, MAX_BINS))
+    counts, edges = np.histogram(shown - log_z, bins=min(bins.size - 1, 60))
     drawing.hist(counts, edges[:-1], edges[1:], panel, color=BLUE, alpha=0.7)
     drawing.vline(0.0, panel, color=GREY)
     drawing.xlabel("log weight - log Z (nats)", panel)

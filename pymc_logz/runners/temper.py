@@ -16,7 +16,6 @@ from pymc_logz.graphs.kept import settings_key
 from pymc_logz.graphs.loops import Step, compile_loop
 from pymc_logz.graphs.parcels import Part
 from pymc_logz.kernels.base import KernelState, draw_log_uniform
-from pymc_logz.paths.binary import BinaryPath
 from pymc_logz.runners.block import MAX_NOISE_PER_BLOCK, MOVES_PER_BLOCK, Block, no_draws
 from pymc_logz.runners.exchange import Tables, draw_levels, swap_levels
 from pymc_logz.runners.fresh import MOST_FRESH_ROWS, FreshRows
@@ -122,7 +121,7 @@ class TemperBlock:
     @property
     def is_binary(self) -> bool:
         """Whether walkers are made of bits."""
-        return isinstance(self.path, BinaryPath)
+        return self.path.is_binary
 
     def compile(self) -> None:
         """Compile now, if it was not done: in another process it was not."""

@@ -10,12 +10,10 @@ import xarray as xr
 
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import check_no_model, model_from, written_as
-from pymc_logz.paths.bits import BinaryEnergy
-from pymc_logz.pilot.energies import check_energy_reference, check_nothing_summed, energy_kernel
+from pymc_logz.paths.foreign import ForeignModel
 from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.runners.moves import kernel_for
-from pymc_logz.tempered.energies import run_energy
 from pymc_logz.tempered.run import run_tempered
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.trees.posterior import checked_reference
@@ -23,6 +21,8 @@ from pymc_logz.trees.sentence import says_result
 
 if TYPE_CHECKING:
     import pymc as pm
+
+    from pymc_logz.bits.energies import BinaryEnergy
 
 
 @written_as("sample_tempered(model=model)")
@@ -202,14 +202,12 @@ def sample_tempered(
     """
     call = "sample_tempered(model=model)"
     check_no_model(call, draws=draws, chains=chains)
-    energy = model if isinstance(model, BinaryEnergy) else None
-    if energy is None:
+    other = model if isinstance(model, ForeignModel) else None
+    if other is None:
         model = model_from(model, call)
         kernel, reference = kernel_for(kernel, model), checked_reference(reference, model)
     else:
-        kernel = energy_kernel(energy, kernel)
-        reference = check_energy_reference(energy, reference)
-        check_nothing_summed(energy, sum_out)
+        kernel, reference = other.runs.checked(other, kernel, reference, sum_out)
     given = executor, checkpoint, time_limit, max_memory, check_reproducible
     running, random_seed = who_runs(*given, random_seed)
     settings = TemperedSettings.asked(
@@ -230,6 +228,6 @@ def sample_tempered(
         reference=reference,
         sum_out=sum_out,
     )
-    run = partial(run_tempered, model) if energy is None else partial(run_energy, energy)
+    run = partial(run_tempered, model) if other is None else partial(other.runs.run_tempered, other)
     shown: dict[str, Any] = {"progressbar": progressbar, "compile_kwargs": compile_kwargs}
     return run(settings, random_seed=random_seed, **shown)

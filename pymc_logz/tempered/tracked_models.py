@@ -1,7 +1,7 @@
 """What a tracker follows: a PyMC model whose data change, or a machine whose parameters do."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -13,14 +13,12 @@ from pymc_logz.models.context import model_from
 from pymc_logz.models.data_rows import container_names, read_data_rows
 from pymc_logz.models.flat import constrainer, model_labels, model_path
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.paths.bits import BernoulliRBM, BinaryEnergy
-from pymc_logz.pilot.energies import energy_block, energy_kernel
+from pymc_logz.paths.foreign import ForeignModel
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import Generators
-from pymc_logz.tempered.energies import energy_levels
 from pymc_logz.tempered.run import place_levels
 from pymc_logz.tempered.settings import TemperedSettings
 
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     import pymc as pm
 
 N_PILOT = 256
-PARAMETERS = ("weights", "visible_bias", "hidden_bias")
 
 
 class Followed(Protocol):
@@ -118,56 +115,6 @@ class FollowedModel:
         return block, plan
 
 
-@dataclass(frozen=True)
-class FollowedMachine:
-    """A restricted Boltzmann machine of bits whose weights and biases change."""
-
-    model: BernoulliRBM
-    names: Sequence[str]
-
-    @classmethod
-    def of(cls, machine: BernoulliRBM, data: Sequence[str] | None) -> Self:
-        """With the parameters of these names, or all of them."""
-        names = PARAMETERS if data is None else tuple(data)
-        if not names or not set(names) <= set(PARAMETERS):
-            raise ValueError(f"data={data!r} must name what changes, among {list(PARAMETERS)}")
-        return cls(machine, names)
-
-    @property
-    def data(self) -> dict[str, np.ndarray]:
-        """The parameters."""
-        return {name: getattr(self.model, name) for name in self.names}
-
-    def changed(self, data: Mapping[str, Any]) -> Self:
-        """A machine with other parameters."""
-        now = {name: getattr(self.model, name) for name in PARAMETERS}
-        return replace(self, model=self.model.at(**{**now, **data}))
-
-    def moved(self, block: TemperBlock) -> TemperBlock:
-        """Walkers on the path of the present machine."""
-        path = self.model.path
-        return block.along(path.values, sample_reference=path.sample_reference)
-
-    def named(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-        """Bits of both layers."""
-        return self.model.named(rows)
-
-    def labels(self) -> dict[str, Any]:
-        """None."""
-        return {"coords": {}, "dims": None}
-
-    def placed(
-        self,
-        settings: TemperedSettings,
-        rng: np.random.Generator,
-        compile_kwargs: Mapping[str, Any] | None,
-        progress: Any,
-    ) -> tuple[Block, Plan]:
-        """As a tempered run places them."""
-        block = energy_block(self.model, settings, compile_kwargs)
-        return block, energy_levels(self.model, block, settings, rng, progress)
-
-
 def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> Followed:
     """What a tracker is to follow, of what it was given.
 
@@ -185,23 +132,18 @@ def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> Followed
     TypeError
         If it is neither a model nor a machine with parameters by name.
     """
-    if isinstance(model, BernoulliRBM):
-        return FollowedMachine.of(model, data)
-    if isinstance(model, BinaryEnergy):
-        raise TypeError(
-            f"model is the energy {model.name!r}, whose parameters have no names: LogZTracker "
-            "follows a pm.Model, or pymc_logz.energies.bernoulli_rbm(...)"
-        )
+    if isinstance(model, ForeignModel):
+        followed: Followed = model.runs.followed(model, data)
+        return followed
     return FollowedModel.of(model_from(model, "LogZTracker(model)"), data, rngs)
 
 
 def kernel_of(model: Any, kernel: Any) -> Kernel:
     """What was asked for to move a model or a machine; a TypeError if it cannot."""
-    return (
-        energy_kernel(model, kernel)
-        if isinstance(model, BinaryEnergy)
-        else kernel_for(kernel, model)
-    )
+    if isinstance(model, ForeignModel):
+        moved: Kernel = model.runs.checked(model, kernel, None, None)[0]
+        return moved
+    return kernel_for(kernel, model)
 
 
 def evaluator(block: TemperBlock, compile_kwargs: Mapping[str, Any] | None) -> Any:

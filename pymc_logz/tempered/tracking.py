@@ -19,7 +19,6 @@ from pymc_logz.estimators.tempering import (
 )
 from pymc_logz.kernels.base import Kernel, KernelState
 from pymc_logz.models.context import written_as
-from pymc_logz.paths.bits import BernoulliRBM
 from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.runners.progress import progress_bar
 from pymc_logz.runners.temper import TemperBlock, Walk, Walkers
@@ -36,6 +35,8 @@ from pymc_logz.trees.layout import evidence_dataset, make_tree
 
 if TYPE_CHECKING:
     import pymc as pm
+
+    from pymc_logz.bits.energies import BernoulliRBM
 
 LEAST_CARRIED = 0.2
 

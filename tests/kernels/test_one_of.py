@@ -137,7 +137,7 @@ def test_momentum_is_refreshed_whoever_leads() -> None:
     ("arguments", "message"),
     [
         (((Hamiltonian(),),), "must be two kernels at least"),
-        (((Hamiltonian(), Gibbs()),), "some move whole numbers and others do not"),
+        (((Hamiltonian(), Gibbs()),), "some move integers and others do not"),
         (((Hamiltonian(), RandomWalk()), (1.0,)), "weights=.* must be 2 positive numbers"),
         (((Hamiltonian(), RandomWalk()), (1.0, 0.0)), "weights=.* must be 2 positive numbers"),
         (((Hamiltonian(walls=(((1.0,), 0.5),)), RandomWalk()),), "a kernel with walls"),

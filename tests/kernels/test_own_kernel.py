@@ -88,7 +88,7 @@ def test_whole_numbers_need_sites() -> None:
         moves_integers = True
 
     model = energies.thinned_poisson().model
-    with pytest.raises(TypeError, match="Homeless moves whole numbers, but cannot be told which"):
+    with pytest.raises(TypeError, match="Homeless moves integers, but cannot be told which"):
         models.quick(model, kernel=Compose({"n": Homeless()}))
 
 

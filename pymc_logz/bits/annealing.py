@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_logz.bits.energies import BinaryEnergy
+from pymc_logz.bits.runs import energy_block, energy_draws, energy_start, even_plan
 from pymc_logz.hais.directions import Directions, estimates_of
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, finish_groups
 from pymc_logz.hais.run import (
@@ -20,8 +22,6 @@ from pymc_logz.hais.run import (
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.frozen import Planned, refine, walk
 from pymc_logz.loop.keeping import kept, once
-from pymc_logz.paths.bits import BinaryEnergy
-from pymc_logz.pilot.energies import energy_block, energy_draws, energy_start, even_plan
 from pymc_logz.references.reference import ASKED_FOR
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar, report_beta
@@ -32,7 +32,7 @@ from pymc_logz.weights import resampled
 REFERENCE = replace(ASKED_FOR, reason="energies start from independent bits")
 
 
-def run_energy(
+def run_hais(
     energy: BinaryEnergy,
     settings: HaisSettings,
     *,

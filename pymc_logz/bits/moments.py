@@ -6,11 +6,8 @@ import numpy as np
 from scipy.special import expit
 
 from pymc_logz.arguments import check_whole
-from pymc_logz.paths.bits import BernoulliRBM
+from pymc_logz.bits.energies import BernoulliRBM
 from pymc_logz.seeds import random_generator
-
-RATE = 0.5
-"""Of the first update; it falls to zero."""
 
 
 class _Moments(NamedTuple):
@@ -21,7 +18,7 @@ class _Moments(NamedTuple):
     product: np.ndarray
 
     def towards(self, other: "_Moments", share: float) -> "_Moments":
-        """As they are after a share of the straight way to others."""
+        """As they are after a fraction of the straight way to others."""
         return _Moments(*((1 - share) * a + share * b for a, b in zip(self, other, strict=True)))
 
 
@@ -135,7 +132,7 @@ def _fitted(
     w, c = share * rbm.weights, share * rbm.hidden_bias
     for i in range(n_updates):
         now, visible = _swept(w, b, c, visible, rng)
-        rate = RATE * (1 - i / n_updates)
+        rate = 0.5 * (1 - i / n_updates)
         b = b + rate * (wanted.visible - now.visible)
         c = c + rate * (wanted.hidden - now.hidden)
         w = w + rate * (wanted.product - now.product)

@@ -6,11 +6,8 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from pymc_logz.paths.binary import binary_path
-from pymc_logz.paths.bits import BernoulliRBM, BinaryEnergy, Bits, exact_or_nan
-
-MAX_TRANSFERRED = 10
-"""Sites of a row of a torus up to which the transfer matrix, 2**10 square, is made."""
+from pymc_logz.bits.energies import BernoulliRBM, BinaryEnergy, Bits, exact_or_nan
+from pymc_logz.bits.paths import binary_path
 
 
 def bernoulli_rbm(
@@ -114,7 +111,7 @@ def boltzmann_machine(
 
     Its unnormalised density is ``f(x) = exp(b . x + sum over i < j of A_ij x_i x_j)``. Sites are
     put into blocks that do not interact within, one after the other (greedy colouring), which are
-    drawn at once: two for a graph like a checkerboard, d where all sites interact.
+    drawn together: two for a graph like a checkerboard, d where all sites interact.
 
     Parameters
     ----------
@@ -221,7 +218,8 @@ def ising_torus(
         values=(-1, 1),
         constant=2 * d * j - d * h,
     )
-    exact = torus_log_z(shape, j, h) if min(shape) <= MAX_TRANSFERRED else np.nan
+    # a transfer matrix of 2**10 rows is the largest that is made
+    exact = torus_log_z(shape, j, h) if min(shape) <= 10 else np.nan
     return replace(energy, log_z=exact, source="Kramers and Wannier (1941)")
 
 
@@ -271,7 +269,7 @@ def _coloured(
 
 
 def colours(interact: np.ndarray) -> np.ndarray:
-    """A colour for each site, as a whole number, so that those that interact differ, shape (d,).
+    """A colour for each site, as an integer, so that those that interact differ, shape (d,).
 
     Breadth first, each site the first colour that its neighbours leave: two for any graph that two
     suffice for.

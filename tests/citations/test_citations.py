@@ -14,11 +14,11 @@ from support import pymc_models as models
 
 import pymc_logz as lz
 from pymc_logz import energies
+from pymc_logz.citations import cite as citations
 from pymc_logz.estimators import METHODS
 from pymc_logz.kernels import Hamiltonian
-from pymc_logz.trees import citations, kinds
+from pymc_logz.trees import kinds
 from pymc_logz.trees.layout import make_tree
-from pymc_logz.trees.sources import SOURCES
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
@@ -120,20 +120,26 @@ def test_the_tables_name_what_there_is() -> None:
     cited = {key for table in tables for keys in getattr(citations, table).values() for key in keys}
     cited |= {"zhou2016", "syed2022", "zhang1996", "papaspiliopoulos2007", "kloek1978"}
     cited |= {*citations.WARP}
-    assert cited == set(SOURCES)
+    assert cited == set(citations.references())
 
 
 def test_entries_are_bibtex() -> None:
     """Catches braces that do not close, and characters that LaTeX does not read."""
-    found = "\n\n".join(citations._entry(key, source) for key, source in SOURCES.items())
+    entries = citations.references()
+    found = "\n\n".join(entries.values())
     assert found.isascii()
-    assert found.count("{") == found.count("}")
-    for key in SOURCES:
+    for key, entry in entries.items():
+        assert entry.count("{") == entry.count("}"), key
         assert found.count(f"{{{key},") == 1
+        fields = re.findall(r"^  (\w+) = ", entry, re.MULTILINE)
+        assert fields[:2] == ["author", "title"], key
+        assert fields[2] in ("journal", "booktitle"), key
+        assert fields[3] == "year", key
     for line in found.splitlines():
         assert re.fullmatch(r"@(article|inproceedings){\w+,|  \w+ = {.+},|}|", line), line
-    links = [source.link for source in SOURCES.values()]
-    assert all(re.fullmatch(r"(doi:10\.\d{4,5}/\S+|arXiv:\d{4}\.\d{4,5}|)", link) for link in links)
+    links = re.findall(r"^  (doi|eprint) = {(.+)},$", found, re.MULTILINE)
+    forms = {"doi": r"10\.\d{4,5}/\S+", "eprint": r"\d{4}\.\d{4,5}"}
+    assert all(re.fullmatch(forms[scheme], link) for scheme, link in links)
 
 
 def by_step(step: Callable[[], Any]) -> xr.DataTree:

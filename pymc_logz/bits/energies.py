@@ -3,18 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, logsumexp
 
-from pymc_logz.paths.binary import BinaryPath, with_values
+from pymc_logz.bits.paths import BinaryPath, with_values
+from pymc_logz.paths.foreign import ForeignModel
 
 Draws = dict[str, np.ndarray]
 
 MAX_SUMMED = 20
 """Bits whose states are summed over one by one: a million states."""
-CHUNK = 2**14
 
 
 class Bits(NamedTuple):
@@ -27,7 +28,7 @@ class Bits(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class BinaryEnergy:
+class BinaryEnergy(ForeignModel):
     """An unnormalised density of bits that interact in pairs, and where annealing starts from.
 
     `pymc_logz.sample_hais` and `pymc_logz.sample_tempered` take it as ``model``, and move it by
@@ -63,6 +64,11 @@ class BinaryEnergy:
     variables: Mapping[str, Bits]
     log_z: float = np.nan
     source: str = field(default="", repr=False)
+
+    @property
+    def runs(self) -> Any:
+        """How it is sampled; these modules load when it is."""
+        return import_module("pymc_logz.bits.sampling")
 
     @property
     def n_sites(self) -> int:
@@ -161,8 +167,8 @@ class BinaryEnergy:
 
     def _log_masses(self, beta: float) -> np.ndarray:
         """Log mass of each state of the bits that are summed over, shape (2**m,)."""
-        index = range(0, 2**self.n_summed, CHUNK)
-        parts = (np.arange(i, min(i + CHUNK, 2**self.n_summed)) for i in index)
+        n, chunk = 2**self.n_summed, 2**14
+        parts = (np.arange(i, min(i + chunk, n)) for i in range(0, n, chunk))
         return np.concatenate([self._log_mass(states(self.n_summed, part), beta) for part in parts])
 
     def _log_mass(self, chosen: np.ndarray, beta: float) -> np.ndarray:
@@ -251,7 +257,7 @@ class BernoulliRBM(BinaryEnergy):
 
 
 def states(n_bits: int, index: np.ndarray) -> np.ndarray:
-    """The bits of whole numbers, shape (len(index), n_bits)."""
+    """The bits of integers, shape (len(index), n_bits)."""
     return ((np.asarray(index)[:, None] >> np.arange(n_bits)) & 1).astype(float)
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_logz.bits.energies import BinaryEnergy
+from pymc_logz.bits.runs import energy_block, energy_start, even_plan
 from pymc_logz.loop.frozen import walk as pilot_walk
 from pymc_logz.loop.keeping import kept, once
-from pymc_logz.paths.bits import BinaryEnergy
-from pymc_logz.pilot.energies import energy_block, energy_start, even_plan
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar, report_beta
@@ -26,7 +26,7 @@ from pymc_logz.trees.layout import RunRecord, evidence_dataset, make_tree
 UNLABELLED: dict[str, Any] = {"coords": {}, "dims": None}
 
 
-def run_energy(
+def run_tempered(
     energy: BinaryEnergy,
     settings: TemperedSettings,
     *,

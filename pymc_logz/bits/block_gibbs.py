@@ -6,9 +6,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pytensor.tensor as pt
 
+from pymc_logz.bits.paths import BinaryPath
 from pymc_logz.kernels.base import KernelInfo, KernelState, Move, column
 from pymc_logz.kernels.defaults import KernelDefaults
-from pymc_logz.paths.binary import BinaryPath
 from pymc_logz.paths.geometric import AnnealingPath
 
 
@@ -23,7 +23,7 @@ class Uniforms(NamedTuple):
 class BlockGibbs(KernelDefaults):
     """Settings of a sweep that draws block after block of sites given all others, the last first.
 
-    The sites of a block do not interact, so that they are drawn at once: one matrix product for
+    The sites of a block do not interact, so that they are drawn together: one matrix product for
     all rows. There is nothing to tune. Of a restricted Boltzmann machine, hidden units are drawn
     before visible ones; of an Ising model on a torus, the two colours of a checkerboard by turns.
     It moves the energies of `pymc_logz.energies` that are made of bits, and is what moves them

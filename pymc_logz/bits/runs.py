@@ -6,55 +6,45 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_logz.bits.block_gibbs import BlockGibbs
+from pymc_logz.bits.energies import BinaryEnergy
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.kernels.block_gibbs import BlockGibbs
 from pymc_logz.loop.frozen import PORTIONS
-from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 
 
-def energy_kernel(energy: BinaryEnergy, kernel: Any) -> Kernel:
-    """What moves an energy: `BlockGibbs`, whether it was asked for or nothing was.
+def checked(
+    energy: BinaryEnergy, kernel: Any, reference: Any, sum_out: bool | None
+) -> tuple[Kernel, str]:
+    """What moves an energy, and what it starts from: `BlockGibbs`, and independent bits.
 
     Raises
     ------
     TypeError
-        If something else was asked for.
-    """
-    if kernel is None or isinstance(kernel, BlockGibbs):
-        return BlockGibbs()
-    raise TypeError(
-        f"kernel={kernel!r} moves rows of real numbers, but {energy.name} is made of bits: leave "
-        "it out, or give pymc_logz.kernels.BlockGibbs()"
-    )
-
-
-def check_energy_reference(energy: BinaryEnergy, reference: Any) -> str:
-    """``"prior"``, the independent bits that every energy starts from.
-
-    Raises
-    ------
+        If another kernel was asked for.
     ValueError
-        If something else was asked for.
+        If another reference was asked for, or that bits be summed out.
     """
-    if reference is None or (isinstance(reference, str) and reference == "prior"):
-        return "prior"
-    raise ValueError(
-        f"reference={reference if isinstance(reference, str) else type(reference).__name__!r} is "
-        f"for PyMC models; {energy.name} starts from independent bits, whose log odds are its "
-        "base_bias: leave reference out"
-    )
-
-
-def check_nothing_summed(energy: BinaryEnergy, sum_out: bool | None) -> None:
-    """Raise a ValueError where bits of an energy are to be summed out by a run."""
+    if kernel is not None and not isinstance(kernel, BlockGibbs):
+        raise TypeError(
+            f"kernel={kernel!r} moves rows of real numbers, but {energy.name} is made of bits: "
+            "leave it out, or give pymc_logz.kernels.BlockGibbs()"
+        )
+    is_name = isinstance(reference, str)
+    if reference is not None and not (is_name and reference == "prior"):
+        raise ValueError(
+            f"reference={reference if is_name else type(reference).__name__!r} is for PyMC models; "
+            f"{energy.name} starts from independent bits, whose log odds are its base_bias: leave "
+            "reference out"
+        )
     if sum_out:
         raise ValueError(
             f"sum_out={sum_out!r} is for PyMC models; {energy.name} has an exact log_z_at(betas) "
             "where at most 20 bits are to be summed over: leave sum_out out"
         )
+    return BlockGibbs(), "prior"
 
 
 def energy_block(

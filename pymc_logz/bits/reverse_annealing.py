@@ -1,4 +1,4 @@
-"""RAISE: log likelihood of data under the law that annealing to a Boltzmann machine leads to."""
+"""RAISE: log likelihood of data as rows annealed to a Boltzmann machine are distributed."""
 
 import time
 from collections.abc import Mapping
@@ -10,13 +10,13 @@ import xarray as xr
 from scipy.special import expit
 
 from pymc_logz.arguments import check_whole
+from pymc_logz.bits.block_gibbs import BlockGibbs
+from pymc_logz.bits.energies import BernoulliRBM
+from pymc_logz.bits.runs import energy_block, even_plan
 from pymc_logz.estimators.importance import importance_log_z
 from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
-from pymc_logz.kernels.block_gibbs import BlockGibbs
-from pymc_logz.paths.bits import BernoulliRBM
-from pymc_logz.pilot.energies import energy_block, even_plan
 from pymc_logz.runners.anneal import Annealed, anneal
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import generators_from
@@ -37,18 +37,19 @@ def raise_log_likelihood(
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
-    """Log likelihood of rows of data, low on average for the law that annealing leads to.
+    """Log likelihood of rows of data, low on average under the distribution of annealed rows.
 
-    A log likelihood that is made of annealed log Z is too high on average, as that log Z is too
-    low: a poor run makes the machine look good. Here rows start at the data, with hidden units
-    drawn given them, and are annealed back. That estimates, without bias, the probability of each
-    datum under the law of rows that were annealed forward along the same temperatures, so that its
-    log is low on average (reverse annealed importance sampling estimator, RAISE).
+    Annealed estimates of log Z are low on average, so a log likelihood made with one is too high: a
+    poor run makes the machine look good. Here rows start at the data, with hidden units drawn given
+    them, and are annealed back. That estimates without bias how probable each datum is among rows
+    that were annealed forward along the same temperatures, so that its log is low on average
+    (reverse annealed importance sampling estimator, RAISE).
 
-    That law is the machine's with enough temperatures. With fewer it is a smoother one, by which
-    data that the machine itself fits poorly may be more likely: then the result is above the
-    machine's own log likelihood. For data drawn from the machine it is below, and encloses it
-    together with `sample_hais`. More temperatures (``betas``) tell: compare two numbers of them.
+    With enough temperatures, rows annealed forward are distributed as the machine is. With fewer,
+    their distribution is smoother, and may fit data better that the machine itself fits poorly:
+    then the result is above the machine's own log likelihood. For data drawn from the machine it is
+    below, and encloses it together with `sample_hais`. Compare two numbers of temperatures
+    (``betas``) to see which it is.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def raise_log_likelihood(
     draws
         Annealed rows for each datum, at least 2.
     betas
-        A whole number K is a ladder of K equal steps; an increasing array from 0 to 1 is taken as
+        An integer K is a ladder of K equal steps; an increasing array from 0 to 1 is taken as
         it is.
     random_seed
         Seed or `numpy.random.Generator`.
@@ -115,7 +116,7 @@ def raise_log_likelihood(
     settings = HaisSettings.asked(**given, reference="prior")
     ladder = settings.ladder()
     if ladder is None:
-        raise ValueError(f"betas={betas!r} must be a whole number or an array: there is no pilot")
+        raise ValueError(f"betas={betas!r} must be an integer or an array: there is no pilot")
     block = energy_block(model, settings, compile_kwargs)
     block.compile()
     compiled = time.perf_counter()

@@ -7,9 +7,9 @@ from support.checks import assert_detects, check_means, make_rng
 from support.small_machines import KNOWN, MACHINES, waves
 
 import pymc_logz as lz
+from pymc_logz.bits.paths import path_between
 from pymc_logz.energies import BinaryEnergy, bernoulli_rbm, boltzmann_machine, moment_averaged
 from pymc_logz.kernels import BlockGibbs
-from pymc_logz.paths.binary import path_between
 from pymc_logz.runners.block import Block
 
 QUICK = {"draws": 256, "chains": 2, "random_seed": 1, "progressbar": False}

@@ -18,7 +18,7 @@ from support.small_machines import (
 )
 
 from pymc_logz import energies
-from pymc_logz.energies.binary import colours, torus_log_z
+from pymc_logz.bits.machines import colours, torus_log_z
 
 
 def test_the_machine_whose_log_z_is_known() -> None:

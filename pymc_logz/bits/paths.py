@@ -12,7 +12,7 @@ sites of a block are independent at every beta, with log odds that are linear in
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytensor.tensor as pt
@@ -33,6 +33,8 @@ class BinaryPath(AnnealingPath):
     Rows are zeros and ones, block after block. The parameters are the couplings, shape (d_1, d_2)
     for two blocks and (d, d) for more; bias and base, shape (d,); and the constant.
     """
+
+    is_binary: ClassVar[bool] = True
 
     sizes: tuple[int, ...] = ()
     """Sites of each block, d_k."""

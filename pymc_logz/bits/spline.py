@@ -19,15 +19,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from pymc_logz.bits.annealing import collect_energy
+from pymc_logz.bits.energies import BinaryEnergy
+from pymc_logz.bits.paths import path_between
+from pymc_logz.bits.runs import energy_start, even_plan
 from pymc_logz.estimators import importance_log_z
-from pymc_logz.hais.between import as_other_model, bayes_factor, factor_dataset, run_between
+from pymc_logz.hais.between import bayes_factor, factor_dataset
 from pymc_logz.hais.directions import Directions
-from pymc_logz.hais.energies import collect_energy
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.frozen import Planned, refine, walk
-from pymc_logz.paths.binary import path_between
-from pymc_logz.paths.bits import BinaryEnergy
-from pymc_logz.pilot.energies import energy_start, even_plan
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Annealed, anneal
 from pymc_logz.runners.block import Block
@@ -46,43 +46,33 @@ class Leg(NamedTuple):
     """Rows of a pilot at its end, from which the next leg is planned, shape (n, d)."""
 
 
-def onward_run(
-    energy: BinaryEnergy | None, reference: Any, direction: str, sum_out: bool | None
+def between(
+    energy: BinaryEnergy, reference: Any, direction: str
 ) -> Callable[..., xr.DataTree] | None:
-    """What runs a model, or an energy, from another one; None if the reference is something else.
+    """What runs to an energy through others; None if the reference is something else.
 
     Parameters
     ----------
     energy
-        What the path leads to, if that is an energy.
-    reference, direction, sum_out
+        What the path leads to.
+    reference, direction
         As of `pymc_logz.sample_hais`.
-    """
-    if energy is not None:
-        machines = as_machines(reference, direction)
-        return partial(run_through, others=machines) if machines else None
-    other = as_other_model(reference, direction, sum_out)
-    return None if other is None else partial(run_between, other=other)
-
-
-def as_machines(reference: Any, direction: str) -> list[BinaryEnergy]:
-    """Energies that a path is to lead through; none if something else is given.
 
     Raises
     ------
     ValueError
         If rows are to go in both directions.
     """
-    given = [reference] if isinstance(reference, BinaryEnergy) else reference
-    is_list = isinstance(given, list | tuple) and len(given) > 0
-    if not is_list or not all(isinstance(one, BinaryEnergy) for one in given):
-        return []
+    others = [reference] if isinstance(reference, BinaryEnergy) else reference
+    is_list = isinstance(others, list | tuple) and len(others) > 0
+    if not is_list or not all(isinstance(one, BinaryEnergy) for one in others):
+        return None
     if direction != "forward":
         raise ValueError(
             f"direction={direction!r} does not apply where reference is an energy: swap model and "
             "reference to go the other way"
         )
-    return list(given)
+    return partial(run_through, others=list(others))
 
 
 def run_through(
@@ -175,11 +165,6 @@ def _leg(
     else:
         planned, _ = refine(block, settings, stages, rng, THROUGH)
     return Leg(planned, stages.end)
-
-
-def _some_of(rows: np.ndarray, rng: np.random.Generator, n: int) -> np.ndarray:
-    """So many of some rows, drawn with replacement."""
-    return rows[rng.integers(len(rows), size=n)]
 
 
 def _way(legs: Sequence[Leg], draws: int, rng: np.random.Generator) -> list[Annealed]:

@@ -1,0 +1,1 @@
+"""References of the methods that a run used."""
