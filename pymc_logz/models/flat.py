@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pymc as pm
@@ -32,8 +32,23 @@ from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.paths.mixture import mixture_path
 from pymc_logz.paths.sites import Entries, Site
 
-if TYPE_CHECKING:
-    from pymc_logz.models.summing import Summed
+
+class Summed(Protocol):
+    """Discrete variables that were summed out of a model."""
+
+    @property
+    def whole(self) -> "FlatModel":
+        """The model with all of its variables."""
+
+    @property
+    def route(self) -> str:
+        """Which variables are summed how, in words."""
+
+    def log_target(self, row: np.ndarray) -> float:
+        """Log of the sum over all discrete variables at a row of continuous ones."""
+
+    def filled(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Rows of the whole model: discrete variables drawn given continuous rows (n, d)."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +80,8 @@ class FlatModel:
     """What they were when the model was made flat."""
     kept: Kept = field(default_factory=Kept)
     """What was compiled from these densities."""
-    summed: "Summed | None" = None
-    """Whole numbers that were summed out, and are no part of a row, if so."""
+    summed: Summed | None = None
+    """Discrete variables that were summed out, and are no part of a row, if so."""
 
     @property
     def n_dims(self) -> int:
