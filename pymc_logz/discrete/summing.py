@@ -147,7 +147,7 @@ def _in_pieces(
         if isinstance(plan, NotSummed):
             return plan
         parts = split_row(row, given, start)
-        sums = sums_of(model, parts, pieces, plan, start)
+        sums = sums_of(whole, parts, pieces, plan, start)
         outputs = [part.astype(row.dtype) for part in (*sums, *others_of(pieces, parts))]
         made, data = with_data_inputs(outputs, kept)
     except (NotImplementedError, ValueError, TypeError) as error:

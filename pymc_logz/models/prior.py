@@ -31,36 +31,6 @@ FEW = 1e-3
 bound, as log Z hardly notices that these are left out."""
 
 
-class Sampler:
-    """A compiled function that draws, by generators that can be seeded.
-
-    Parameters
-    ----------
-    inputs, outputs
-        Symbolic; generators of the outputs are their own.
-    """
-
-    def __init__(self, inputs: Sequence[Variable], outputs: list[Any]) -> None:
-        updates = collect_default_updates(inputs=inputs, outputs=outputs)
-        settings = {"mode": "FAST_COMPILE", "on_unused_input": "ignore"}
-        self._function = pytensor.function(inputs, outputs, updates=updates, **settings)
-        self._rngs = find_rng_nodes(outputs)
-
-    def __call__(self, *values: Any) -> list[np.ndarray]:
-        """Draws, one of each output."""
-        return list(map(np.asarray, self._function(*values)))
-
-    def seed(self, rng: np.random.Generator, n_words: int = 1) -> None:
-        """Make the draws that follow a function of this generator."""
-        for shared in self._rngs:
-            seed = rng.integers(2**63, size=n_words)
-            shared.set_value(np.random.Generator(np.random.PCG64(seed)), borrow=True)
-
-    def get_shared(self) -> list[Variable]:
-        """Containers that the function reads."""
-        return list(self._function.get_shared())
-
-
 class PriorDraws(Travels):
     """Exact draws of a model's prior as unconstrained rows, whatever ``initval`` says.
 
@@ -209,6 +179,36 @@ class PriorDraws(Travels):
             "Z would lack their part; use a prior with less mass there, or write the variable as a "
             "function of one on an unbounded scale"
         )
+
+
+class Sampler:
+    """A compiled function that draws, by generators that can be seeded.
+
+    Parameters
+    ----------
+    inputs, outputs
+        Symbolic; generators of the outputs are their own.
+    """
+
+    def __init__(self, inputs: Sequence[Variable], outputs: list[Any]) -> None:
+        updates = collect_default_updates(inputs=inputs, outputs=outputs)
+        settings = {"mode": "FAST_COMPILE", "on_unused_input": "ignore"}
+        self._function = pytensor.function(inputs, outputs, updates=updates, **settings)
+        self._rngs = find_rng_nodes(outputs)
+
+    def __call__(self, *values: Any) -> list[np.ndarray]:
+        """Draws, one of each output."""
+        return list(map(np.asarray, self._function(*values)))
+
+    def seed(self, rng: np.random.Generator, n_words: int = 1) -> None:
+        """Make the draws that follow a function of this generator."""
+        for shared in self._rngs:
+            seed = rng.integers(2**63, size=n_words)
+            shared.set_value(np.random.Generator(np.random.PCG64(seed)), borrow=True)
+
+    def get_shared(self) -> list[Variable]:
+        """Containers that the function reads."""
+        return list(self._function.get_shared())
 
 
 @dataclass(frozen=True)
