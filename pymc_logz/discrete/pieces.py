@@ -22,7 +22,7 @@ Pieces = tuple[list[Any], list[Any]]
 
 
 class Sums(NamedTuple):
-    """Pieces of the log densities at a row of continuous variables, for all whole numbers."""
+    """Pieces of the log densities at a row of continuous variables, for all discrete values."""
 
     prior: Any
     """Log prior without what independent entries own, shape (C,)."""

@@ -13,7 +13,7 @@ The path from the prior of x to the sum is not that of the whole model. Its ends
 whole model with all discrete variables summed out, so that log Z is the same.
 
 Where discrete variables are moved instead, the same pieces serve a Gibbs step that draws all
-independent entries at once: over m labels of K values it costs K evaluations in place of K m.
+independent entries together: over m labels of K values it costs K evaluations in place of K m.
 """
 
 from collections.abc import Callable, Sequence

@@ -112,7 +112,7 @@ def prepare(
 
 
 def without_integers(flat: FlatModel, *, must: bool) -> tuple[FlatModel, np.ndarray | None]:
-    """The model with whole numbers summed out, and the columns that are left of a row.
+    """The model with discrete variables summed out, and the columns that are left of a row.
 
     Raises
     ------

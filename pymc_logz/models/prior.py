@@ -104,7 +104,7 @@ class PriorDraws(Travels):
         Warns
         -----
         EvidenceWarning
-            If they do not allow all of it, or the prior cannot be drawn from to tell.
+            If they do not allow all of it, or the prior cannot be drawn from to find out.
         """
         if self.obstacle is not None:
             warn(f"whether the priors integrate to one could not be checked: {self.obstacle}")

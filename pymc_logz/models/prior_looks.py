@@ -2,9 +2,9 @@
 
 Three kinds. Quadrature, or a sum, is exact but for its grid, and serves one dimension. A bridge
 needs a density that can be drawn from and is like the prior, and its error can be trusted; it sees
-too when draws follow another law. In one dimension that is left to the mean of g / density over
-draws, which is 1 / mass for any g that sums to one where draws are; where g reaches into gaps, it
-makes too much of the mass.
+too when draws follow another distribution. In one dimension that is left to the mean of g / density
+over draws, which is 1 / mass for any g that sums to one where draws are; where g reaches into gaps,
+it makes too much of the mass.
 """
 
 from collections.abc import Callable

@@ -46,7 +46,7 @@ def growing_tail(
     rng
         Generator that chooses among the draws, and among the dimensions where they are many.
     continuous
-        Dimensions to look at, all by default: no line leads through whole numbers.
+        Dimensions to look at, all by default: no line leads through discrete values.
     max_evaluations
         Of the densities.
     max_lines

@@ -78,7 +78,7 @@ class Mixture:
     def __call__(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """Draw n rows in the shares of the components, to within one row, shape (n, d)."""
         edges = np.cumsum(np.append(self.shares, self.prior_share))
-        # each row's origin has the shares as its law; together they leave out the noise of counts
+        # each row's origin is drawn by the shares; together they leave out the noise of counts
         level = (rng.permutation(n) + rng.random(n)) / max(n, 1)
         origin = np.searchsorted(edges[:-1] / edges[-1], level, side="right")
         rows, of_prior = np.empty((n, self.n_dims)), origin == len(self.components)
@@ -163,7 +163,8 @@ def _opening(d: int) -> tuple[MixtureTerms, Callable[..., Evaluation]]:
         pt.tensor(name, dtype="float64", shape=shape)
         for name, shape in zip(names, shapes, strict=True)
     ]
-    terms = MixtureTerms(*made[: len(of_components)], FunnelTerms(*made[len(of_components) :]))
+    funnel = FunnelTerms(*made[len(of_components) :])
+    terms = MixtureTerms(*made[: len(of_components)], funnel=funnel)
     return terms, partial(from_mixture, terms)
 
 

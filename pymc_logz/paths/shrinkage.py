@@ -49,7 +49,7 @@ def noise_share(standard: np.ndarray, correlation: np.ndarray) -> float:
 
 
 def worth_its_cost(correlation: np.ndarray, n: float, most: float) -> float:
-    """Share of the identity, at most this one, that brings a normal closest to the rows' law.
+    """Share of the identity, at most this one, that brings a normal closest to what rows follow.
 
     What is closest entry by entry may be far off where rows are nearly on a plane: a thousandth of
     the identity is ten times the variance across it, if that is 1e-5. So the divergence decides:
