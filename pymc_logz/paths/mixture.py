@@ -163,8 +163,8 @@ def _opening(d: int) -> tuple[MixtureTerms, Callable[..., Evaluation]]:
         pt.tensor(name, dtype="float64", shape=shape)
         for name, shape in zip(names, shapes, strict=True)
     ]
-    funnel = FunnelTerms(*made[len(of_components) :])
-    terms = MixtureTerms(*made[: len(of_components)], funnel=funnel)
+    n = len(of_components)
+    terms = MixtureTerms._make([*made[:n], FunnelTerms(*made[n:])])
     return terms, partial(from_mixture, terms)
 
 
