@@ -27,7 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("estimators", "graphs"),
     ("paths",),
     ("models", "kernels", "energies"),
-    ("runners", "trees"),
+    ("runners", "trees", "discrete"),
     ("pilot",),
     ("hais", "tempered", "manifold", "hmc"),
     ("posterior", "plots", "citations", "bits"),
@@ -40,6 +40,7 @@ FLOOR_OF = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}
 # Where PyMC is touched; the rest sees flat arrays, symbolic densities, and what these hand on.
 PYMC_PLACES = (
     "models",
+    "discrete",
     "energies",
     "manifold",
     "step_methods",

@@ -16,8 +16,7 @@ from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
 from pymc_logz.models.normal_parts import normal_columns
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.models.sum_plan import NotSummed
-from pymc_logz.models.summing import summed_out
+from pymc_logz.models.summing import NotSummed, summed_out
 from pymc_logz.paths.fitting import fitted_normal
 from pymc_logz.posterior.importance import importance
 from pymc_logz.runners.progress import progress_bar, report_count

@@ -10,8 +10,7 @@ import xarray as xr
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.models.flat import constrain, flatten_model, model_labels
-from pymc_logz.models.sum_plan import NotSummed
-from pymc_logz.models.summing import summed_out
+from pymc_logz.models.summing import NotSummed, summed_out
 from pymc_logz.seeds import Generators
 from pymc_logz.trees.kinds import EXACT
 from pymc_logz.trees.layout import (
@@ -48,7 +47,7 @@ def exact_tree(model: "pm.Model", settings: HaisSettings, rngs: Generators) -> x
     if isinstance(found, NotSummed):
         return None
     assert found.summed is not None
-    summed, route = found.summed, found.summed.plan.route
+    summed, route = found.summed, found.summed.route
     logger.info("There are whole numbers only, which are summed out: %s.", route)
     compiled = time.perf_counter()
     log_z = summed.log_target(np.empty(0))

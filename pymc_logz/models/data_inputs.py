@@ -28,7 +28,7 @@ ANY_VALUES = (
     ScalarFromTensor,
     TensorFromScalar,
 )
-"""Operations whose output's shape is the same whatever whole numbers come in."""
+"""Operations whose output's shape is the same whatever integers come in."""
 BY_INDEX = (AdvancedSubtensor, AdvancedIncSubtensor)
 
 
@@ -106,7 +106,7 @@ def _input_for(container: Any) -> TensorVariable:
 def decide_on_shapes(data: Sequence[Variable], outputs: Sequence[Variable]) -> set[Variable]:
     """Data from whose values, not only whose shapes, a shape may follow.
 
-    A whole number or a truth value that is computed from data may do so wherever it enters an
+    An integer or a truth value that is computed from data may do so wherever it enters an
     operation that is not known to be free of this; any other number in a range.
     """
     read: dict[Variable, frozenset[Variable]] = {var: frozenset([var]) for var in data}

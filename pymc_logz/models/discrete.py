@@ -44,7 +44,7 @@ TIED = (basic.MultinomialRV, DirichletMultinomialRV)
 
 
 def is_discrete(variable: Any) -> bool:
-    """Whether a variable holds whole numbers or truth values."""
+    """Whether a variable holds integers or truth values."""
     return str(variable.dtype).startswith(("int", "uint", "bool"))
 
 
@@ -56,7 +56,7 @@ def discrete_names(model: pm.Model) -> list[str]:
 def sites_of(
     model: pm.Model, start: Mapping[str, np.ndarray], kept: KeptForModel
 ) -> tuple[Site, ...]:
-    """The entries of a row that are whole numbers, in their order.
+    """The discrete entries of a row, in their order.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def _constant(bound: Any, kept: KeptForModel) -> np.ndarray | None:
 
 
 def row_variable(name: str, model: pm.Model, shapes: Sequence[tuple[int, ...]]) -> TensorVariable:
-    """Symbolic row (d,) of all value variables of a model, whose whole numbers are floats too."""
+    """Symbolic row (d,) of all value variables of a model, where integers are floats too."""
     dtypes = [var.dtype for var in model.value_vars if not is_discrete(var)]
     dtype = pytensor.scalar.upcast(*dtypes) if dtypes else pytensor.config.floatX
     n_dims = int(sum(np.prod(shape, dtype=int) for shape in shapes))

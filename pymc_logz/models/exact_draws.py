@@ -17,9 +17,6 @@ from pytensor.tensor.random import basic
 
 from pymc_logz.models.known_priors import is_known
 
-TAME_SHAPE = 0.5
-"""Shape of a Beta from which on fewer than 1 in 1e7 of its draws round, and of others none."""
-
 
 def exact_transforms(model: pm.Model) -> dict[Any, Any]:
     """Transforms of all free variables, some of which draw rather than transform a draw."""
@@ -32,12 +29,13 @@ def exact_transforms(model: pm.Model) -> dict[Any, Any]:
 
 
 def _may_round(rv: Any) -> bool:
-    """Whether draws may round, as they do not where all shapes are constants that are not small."""
+    """Whether draws may round, as they do not where all shapes are constants that are not small.
+
+    Of a Beta with shapes of at least a half, fewer than 1 in 1e7 draws round; of others, none.
+    """
     n_shapes = 2 if isinstance(rv.owner.op, basic.BetaRV) else 1
     shapes = rv.owner.inputs[2 : 2 + n_shapes]
-    return not all(
-        isinstance(shape, Constant) and np.all(shape.data >= TAME_SHAPE) for shape in shapes
-    )
+    return not all(isinstance(shape, Constant) and np.all(shape.data >= 0.5) for shape in shapes)
 
 
 @dataclass(frozen=True)

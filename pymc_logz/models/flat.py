@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pymc as pm
@@ -32,8 +32,23 @@ from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.paths.mixture import mixture_path
 from pymc_logz.paths.sites import Entries, Site
 
-if TYPE_CHECKING:
-    from pymc_logz.models.summing import Summed
+
+class Summed(Protocol):
+    """Discrete variables that were summed out of a model."""
+
+    @property
+    def whole(self) -> "FlatModel":
+        """The model with all of its variables."""
+
+    @property
+    def route(self) -> str:
+        """Which variables are summed how, in words."""
+
+    def log_target(self, row: np.ndarray) -> float:
+        """Log of the sum over all discrete variables at a row of continuous ones."""
+
+    def filled(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Rows of the whole model: discrete variables drawn given continuous rows (n, d)."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +71,7 @@ class FlatModel:
     data: TensorVariable | None = None
     """Symbolic data that differ from row to row, shape (D,), if there are any."""
     sites: tuple[Site, ...] = ()
-    """Entries of a row that are whole numbers."""
+    """Discrete entries of a row."""
     entries: Entries | None = None
     """Those of them that are independent given all the rest, if any are known to be."""
     inputs: tuple[TensorVariable, ...] = ()
@@ -65,8 +80,8 @@ class FlatModel:
     """What they were when the model was made flat."""
     kept: Kept = field(default_factory=Kept)
     """What was compiled from these densities."""
-    summed: "Summed | None" = None
-    """Whole numbers that were summed out, and are no part of a row, if so."""
+    summed: Summed | None = None
+    """Discrete variables that were summed out, and are no part of a row, if so."""
 
     @property
     def n_dims(self) -> int:
@@ -76,13 +91,14 @@ class FlatModel:
     @property
     def owners(self) -> tuple[str, ...]:
         """Name of the free variable that each entry of a row belongs to."""
-        names = [_name_of(self.model, value) for value in self.value_names]
+        variable = {var.name: str(rv.name) for rv, var in self.model.rvs_to_values.items()}
+        names = [variable[value] for value in self.value_names]
         sizes = [int(np.prod(shape)) for shape in self.shapes]
         return tuple(np.repeat(names, sizes).tolist())
 
     @property
     def continuous(self) -> np.ndarray:
-        """Columns of a row that are no whole numbers."""
+        """Columns of a row that are not discrete."""
         discrete = {site.column for site in self.sites}
         return np.array([j for j in range(self.n_dims) if j not in discrete], dtype=int)
 
@@ -257,35 +273,41 @@ def constrainer(
     """Function from rows (n, d) to variables of these names; see `constrain`."""
     if flat.summed is not None:
         summed, of_whole = flat.summed, constrainer(flat.summed.whole, wanted)
-        # the same rows have the same whole numbers, whoever asks
+        # the same rows have the same discrete values, whoever asks
         return lambda rows: of_whole(summed.filled(rows, generator_of(rows)))
     kept, names = kept_for(flat.model), tuple(sorted(wanted))
-    return kept.get(("constrain", names), lambda: _constrainer(flat, set(names), kept))
 
-
-def _constrainer(
-    flat: FlatModel, wanted: set[str], kept: KeptForModel
-) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
-    model, n_dims = flat.model, flat.n_dims
-    outputs = [var for var in model.unobserved_value_vars if var.name in wanted]
-    names = [var.name for var in outputs]
-    outputs = [pt.as_tensor(var, allow_xtensor_conversion=True) for var in outputs]
-    row = row_variable("row", model, flat.shapes)
-    parts = split_row(row, model.value_vars, starting_point(model))
-    outputs = clone_replace(outputs, parts, rebuild_strict=False)
-    outputs, data = with_data_inputs(outputs, kept)
-    batch = pt.matrix("rows", dtype=row.dtype, shape=(None, n_dims))
-    function = cheaply_compiled([batch, *data.inputs], vectorize_graph(outputs, {row: batch}))
-
-    def values_of(rows: np.ndarray) -> dict[str, np.ndarray]:
-        values = function(rows.astype(row.dtype), *data.values())
-        return {
-            # a deterministic of data alone is not batched
-            name: np.asarray(value)
-            if value.ndim > output.ndim
-            else np.broadcast_to(value, (len(rows), *value.shape))
-            for name, value, output in zip(names, values, outputs, strict=True)
+    def make() -> Callable[[np.ndarray], dict[str, np.ndarray]]:
+        outputs = [var for var in flat.model.unobserved_value_vars if var.name in names]
+        of_rows = function_of_rows(flat.model, outputs)
+        return lambda rows: {
+            var.name: value for var, value in zip(outputs, of_rows(rows), strict=True)
         }
+
+    return kept.get(("constrain", names), make)
+
+
+def function_of_rows(
+    model: pm.Model, outputs: Iterable[Any]
+) -> Callable[[np.ndarray], list[np.ndarray]]:
+    """Function from unconstrained rows (n, d) to n values of graphs of value variables."""
+    start = starting_point(model)
+    row = row_variable("row", model, [start[var.name].shape for var in model.value_vars])
+    tensors = [pt.as_tensor(output, allow_xtensor_conversion=True) for output in outputs]
+    tensors = clone_replace(tensors, split_row(row, model.value_vars, start), rebuild_strict=False)
+    tensors, data = with_data_inputs(tensors, kept_for(model))
+    batch = pt.matrix("rows", dtype=row.dtype, shape=(None, *row.type.shape))
+    function = cheaply_compiled([batch, *data.inputs], vectorize_graph(tensors, {row: batch}))
+
+    def values_of(rows: np.ndarray) -> list[np.ndarray]:
+        values = function(np.asarray(rows, dtype=row.dtype), *data.values())
+        return [
+            # what depends on data alone is not batched
+            np.asarray(value)
+            if value.ndim > tensor.ndim
+            else np.broadcast_to(value, (len(rows), *value.shape))
+            for value, tensor in zip(values, tensors, strict=True)
+        ]
 
     return values_of
 
@@ -378,14 +400,7 @@ def describe_row(flat: FlatModel, row: np.ndarray) -> str:
 
 def variable_of(flat: FlatModel, column: int) -> str:
     """Name of the free variable that a column of a row belongs to."""
-    ends = np.cumsum([np.prod(shape, dtype=int) for shape in flat.shapes])
-    value = flat.value_names[int(np.searchsorted(ends, column, side="right"))]
-    return _name_of(flat.model, value)
-
-
-def _name_of(model: pm.Model, value: str) -> str:
-    """Name of the variable that has a value variable of this name."""
-    return next(str(rv.name) for rv, var in model.rvs_to_values.items() if var.name == value)
+    return flat.owners[column]
 
 
 def model_labels(model: pm.Model) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -68,7 +68,7 @@ KNOWN_DISCRETE = frozenset(
         multivariate.DirichletMultinomialRV,
     }
 )
-"""Classes of random variables that are whole numbers; no transform applies to them."""
+"""Classes of random variables that are discrete; no transform applies to them."""
 
 
 def is_known(model: pm.Model, rv: Any) -> bool:
@@ -86,8 +86,8 @@ def _is_made_of_known(rv: Any) -> bool:
     """Whether a variable is built from others of the list in a way whose constant is known.
 
     A random walk is a sum of independent steps, a map of determinant one. The constant of an LKJ
-    law is one of closed form in any dimension (Lewandowski, Kurowicka & Joe 2009, eq. 16), and its
-    standard deviations have any law on the positive numbers.
+    prior is one of closed form in any dimension (Lewandowski, Kurowicka & Joe 2009, eq. 16), and
+    its standard deviations have any distribution on the positive numbers.
     """
     op, parts = rv.owner.op, rv.owner.inputs
     if type(op) is timeseries.RandomWalkRV:

@@ -49,8 +49,8 @@ def _is_normal(model: pm.Model, rv: Any) -> bool:
     if model.rvs_to_transforms[rv] is not None:
         return False
     if type(op) in (timeseries.RandomWalkRV, timeseries.AutoRegressiveRV):
-        laws = [part for part in rv.owner.inputs if _is_law(part)]
-        return bool(laws) and all(type(part.owner.op) in NORMAL for part in laws)
+        steps = [part for part in rv.owner.inputs if _is_distribution(part)]
+        return bool(steps) and all(type(part.owner.op) in NORMAL for part in steps)
     return type(op) in NORMAL
 
 
@@ -59,11 +59,11 @@ def _beside_mean(rv: Any) -> list[Any]:
     op, node = rv.owner.op, rv.owner
     if type(op) not in (timeseries.RandomWalkRV, timeseries.AutoRegressiveRV):
         return list(op.dist_params(node)[1:])
-    others = [part for part in node.inputs if not _is_law(part)]
-    laws = [part.owner for part in node.inputs if _is_law(part)]
-    return others + [one for law in laws for one in law.op.dist_params(law)[1:]]
+    others = [part for part in node.inputs if not _is_distribution(part)]
+    steps = [part.owner for part in node.inputs if _is_distribution(part)]
+    return others + [one for step in steps for one in step.op.dist_params(step)[1:]]
 
 
-def _is_law(part: Any) -> bool:
+def _is_distribution(part: Any) -> bool:
     """Whether a parameter is a distribution of its own."""
     return bool(part.owner) and isinstance(part.owner.op, basic.RandomVariable)

@@ -6,29 +6,19 @@ import numpy as np
 
 from pymc_logz.models.tails import Densities
 from pymc_logz.paths.fitting import fitted_to_few
-from pymc_logz.weights import conditional_ess, log_mean, resampled
+from pymc_logz.paths.schedules import next_beta
+from pymc_logz.weights import log_mean, resampled
 
 N_ROWS = 512
 """Rows that walk: as many as one call evaluates."""
 MAX_DIMS = 16
 """Dimensions up to which rows that know values alone, and no gradient, get to a posterior."""
-N_MOVES, N_AT_END = 2, 6
-"""Moves at each temperature, and at the end."""
-MAX_STAGES = 24
-KEPT = 0.5
-"""Effective share of the rows that a step of the temperature keeps."""
+N_LOOKED_AT = 32
+"""Far rows that are looked at."""
 FAR = 1.5
 """Distance from the nearest draw, in units of the largest between draws, beyond which a row is."""
-N_DRAWS, N_HELD_OUT = 2048, 512
-"""Draws that distances are measured to, and those that tell how large they are between draws."""
-N_LOOKED_AT, N_LINES, N_POINTS = 32, 4, 15
-"""Far rows that are looked at, lines from each to draws nearby, and points on a line."""
-BARRIER = 3.0
-"""Nats by which the density falls on all lines to the draws from a row in another mode."""
-FEW = 0.01
-"""Share of draws that are no company."""
 LEAST_SHARE = 0.01
-"""Share of the posterior that matters: 0.01 nats."""
+"""Fraction of the posterior that matters, 0.01 nats; and of draws that are no company."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +54,7 @@ def other_mode(
 
     Rows are resampled on their way, and moved by differences between each other. Of those that end
     far from all draws, the density is looked at on lines to draws nearby: where it falls by
-    `BARRIER` on all of them, a row is in another mode. The mass around such rows is measured
+    3 nats on all of them, a row is in another mode. The mass around such rows is measured
     by importance sampling. A mode is found if some of the n rows start in its basin, with
     probability ``1 - (1 - s)**n`` where that is a share s of the prior, and if it has mass enough
     on the way for their descendants to live.
@@ -116,28 +106,36 @@ def in_company(draws: np.ndarray) -> np.ndarray:
     from scipy.spatial import KDTree
 
     scaled = (draws - draws.mean(axis=0)) / np.maximum(draws.std(axis=0), 1e-300)
-    some = scaled[np.linspace(0, len(draws) - 1, min(len(draws), N_DRAWS)).astype(int)]
-    n_near = 1 + max(1, int(FEW * len(some)))
+    some = scaled[np.linspace(0, len(draws) - 1, min(len(draws), 4 * N_ROWS)).astype(int)]
+    n_near = 1 + max(1, int(LEAST_SHARE * len(some)))
     distance = KDTree(some).query(scaled, k=n_near)[0][:, -1]
     return np.asarray(draws[distance <= FAR * np.quantile(distance, 0.9)])
 
 
 def walk_from_prior(
-    densities: Densities, start: np.ndarray, rng: np.random.Generator
+    densities: Densities,
+    start: np.ndarray,
+    rng: np.random.Generator,
+    max_stages: int = 24,
+    n_moves: int = 2,
+    n_at_end: int = 6,
 ) -> Walked | None:
-    """Rows at the posterior that descend from these of the prior; None if they do not get there."""
+    """Rows at the posterior that descend from these of the prior; None if they do not get there.
+
+    They move so many times at each temperature, and at the end.
+    """
     n = len(start)
     rows, (prior, ratio) = start.copy(), _finite(densities, start)
     founder, beta = np.arange(n), 0.0
-    for _ in range(MAX_STAGES):
-        step = _next_step(ratio, 1.0 - beta)
-        beta += step
+    for _ in range(max_stages):
+        before, beta = beta, next_beta(ratio, beta)
+        step = beta - before
         if not np.isfinite(ratio.max()):
             return None
         with np.errstate(invalid="ignore"):
             chosen = resampled(np.where(np.isneginf(ratio), -np.inf, step * ratio), rng, n)
         rows, prior, ratio, founder = (x[chosen] for x in (rows, prior, ratio, founder))
-        for _ in range(N_MOVES if beta < 1.0 else N_AT_END):
+        for _ in range(n_moves if beta < 1.0 else n_at_end):
             rows, prior, ratio = _moved(densities, rows, prior, ratio, beta, rng)
         if beta >= 1.0:
             return Walked(rows, prior + ratio, founder)
@@ -172,26 +170,6 @@ def _finite(densities: Densities, rows: np.ndarray) -> tuple[np.ndarray, np.ndar
         return tuple(np.where(np.isnan(part), -np.inf, part) for part in densities(rows))  # type: ignore[return-value]
 
 
-def _next_step(ratio: np.ndarray, left: float) -> float:
-    """Change of beta that keeps the effective share of the rows, at most what is left."""
-    finite = np.where(np.isfinite(ratio), ratio, -np.inf)
-
-    def kept(step: float) -> float:
-        with np.errstate(invalid="ignore"):
-            return conditional_ess(np.where(np.isneginf(finite), -np.inf, step * finite))
-
-    alive = float(np.isfinite(finite).mean())
-    if kept(left) >= KEPT * alive:
-        return left
-    low, high = 0.0, left
-    for _ in range(50):
-        middle = np.sqrt(low * high) if low > 0 else high / 16
-        low, high = (middle, high) if kept(middle) >= KEPT * alive else (low, middle)
-        if low > 0.95 * high:
-            break
-    return max(low, 1e-300)
-
-
 def _moved(
     densities: Densities,
     rows: np.ndarray,
@@ -223,26 +201,31 @@ def _moved(
 
 
 def far_rows(
-    rows: np.ndarray, draws: np.ndarray, rng: np.random.Generator
+    rows: np.ndarray, draws: np.ndarray, rng: np.random.Generator, n_near: int = 4
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows are far from all draws, and draws near each of them, shape (f, N_LINES, d)."""
+    """Which rows are far from all draws, and draws near each of them, shape (f, n_near, d)."""
     # takes a third of a second, and most who import this module never get here
     from scipy.spatial import KDTree
 
-    chosen = rng.permutation(len(draws))[: N_DRAWS + N_HELD_OUT]
-    n_held_out = max(1, min(N_HELD_OUT, len(chosen) // 4))
+    chosen = rng.permutation(len(draws))[: 5 * N_ROWS]
+    n_held_out = max(1, min(N_ROWS, len(chosen) // 4))
     held_out, near = draws[chosen[:n_held_out]], draws[chosen[n_held_out:]]
     centre, spread = draws.mean(axis=0), np.maximum(draws.std(axis=0), 1e-300)
     tree = KDTree((near - centre) / spread)
     usual = tree.query((held_out - centre) / spread)[0].max()
-    distance, index = tree.query((rows - centre) / spread, k=min(N_LINES, len(near)))
+    distance, index = tree.query((rows - centre) / spread, k=min(n_near, len(near)))
     distance, index = distance.reshape(len(rows), -1), index.reshape(len(rows), -1)
     (far,) = np.nonzero(distance[:, 0] > FAR * usual)
     return far, near[index[far]]
 
 
 def are_apart(
-    densities: Densities, rows: np.ndarray, log_target: np.ndarray, nearest: np.ndarray
+    densities: Densities,
+    rows: np.ndarray,
+    log_target: np.ndarray,
+    nearest: np.ndarray,
+    barrier: float = 3.0,
+    n_points: int = 15,
 ) -> np.ndarray:
     """Which rows are parted by a barrier from draws near them, shape (f,).
 
@@ -253,16 +236,20 @@ def are_apart(
     rows, log_target
         Shapes (f, d) and (f,).
     nearest
-        Draws near each, shape (f, N_LINES, d).
+        Draws near each, shape (f, any number, d).
+    barrier
+        Nats by which the density falls on all lines to them.
+    n_points
+        Points on a line.
     """
-    part = np.linspace(0.0, 1.0, N_POINTS + 2)[1:, None]
+    part = np.linspace(0.0, 1.0, n_points + 2)[1:, None]
     here = rows[:, None, None]
     points = here + part * (nearest[:, :, None] - here)
     value = np.add(*_finite(densities, points.reshape(-1, here.shape[-1])))
     value = value.reshape(points.shape[:-1])
     ends = np.minimum(log_target[:, None], value[..., -1])
     falls = ends - value[..., :-1].min(axis=2)
-    return np.asarray(falls.min(axis=1) > BARRIER)
+    return np.asarray(falls.min(axis=1) > barrier)
 
 
 def _log_mass(

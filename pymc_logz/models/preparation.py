@@ -8,13 +8,11 @@ import pymc as pm
 
 from pymc_logz.errors import DiscreteVariableError, says_if_interrupted
 from pymc_logz.models.data_rows import DataRows, symbolic_data
-from pymc_logz.models.entries import with_entries
 from pymc_logz.models.flat import FlatModel, flatten_model
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.models.prior_check import check_priors
 from pymc_logz.models.simulation import simulate
-from pymc_logz.models.sum_plan import NotSummed
-from pymc_logz.models.summing import summed_out
+from pymc_logz.models.summing import NotSummed, summed_out, with_entries
 from pymc_logz.seeds import spawn_generators
 
 logger = logging.getLogger("pymc.pymc_logz")
@@ -43,7 +41,7 @@ class Prepared:
     def record(self) -> dict[str, str]:
         """For the attributes of a result: which variables were summed out, and how."""
         summed = self.flat.summed
-        return {} if summed is None else {"summed_out": summed.plan.route}
+        return {} if summed is None else {"summed_out": summed.route}
 
     @property
     def data_rows(self) -> DataRows:
@@ -114,7 +112,7 @@ def prepare(
 
 
 def without_integers(flat: FlatModel, *, must: bool) -> tuple[FlatModel, np.ndarray | None]:
-    """The model with whole numbers summed out, and the columns that are left of a row.
+    """The model with discrete variables summed out, and the columns that are left of a row.
 
     Raises
     ------
@@ -132,5 +130,5 @@ def without_integers(flat: FlatModel, *, must: bool) -> tuple[FlatModel, np.ndar
         logger.info("The %s.", message)
         return flat, None
     assert found.summed is not None
-    logger.info("Discrete variables are summed out: %s.", found.summed.plan.route)
+    logger.info("Discrete variables are summed out: %s.", found.summed.route)
     return found, flat.continuous

@@ -26,12 +26,9 @@ from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.exact_draws import exact_transforms
 from pymc_logz.models.keeping import kept_for
 
-MIN_FINITE_SHARE = 1e-3
-"""Share of the draws below which a transform and its prior hardly meet."""
-SHARE_DRAWS = 2**14
-"""Draws that the share is told from: an error of log Z of at most 0.01 for shares above 0.4."""
-MAX_ROUNDED_SHARE = 1e-3
-"""Share of the draws that may round to a bound: log Z hardly notices that these are left out."""
+FEW = 1e-3
+"""Fraction of the draws below which a transform and its prior hardly meet; and that may round to a
+bound, as log Z hardly notices that these are left out."""
 
 
 class PriorDraws(Travels):
@@ -107,7 +104,7 @@ class PriorDraws(Travels):
         Warns
         -----
         EvidenceWarning
-            If they do not allow all of it, or the prior cannot be drawn from to tell.
+            If they do not allow all of it, or the prior cannot be drawn from to find out.
         """
         if self.obstacle is not None:
             warn(f"whether the priors integrate to one could not be checked: {self.obstacle}")
@@ -115,7 +112,8 @@ class PriorDraws(Travels):
         self(rng, 256)
         if not self.n_outside and not self.n_rounded:
             return 0.0, 0.0
-        self(rng, SHARE_DRAWS if self.vectorized else SHARE_DRAWS // 16)
+        # an error of log Z of at most 0.01 for shares above 0.4
+        self(rng, 2**14 if self.vectorized else 2**10)
         if not self.n_outside:
             return 0.0, 0.0
         self.warn_of_share()
@@ -135,7 +133,7 @@ class PriorDraws(Travels):
         if self.obstacle is not None:
             raise self.obstacle
         with self._draws.lock:
-            self._draws.seed(rng)
+            self._draws.sampler.seed(rng, 4)
             return self._finite_rows(n)
 
     def _finite_rows(self, n: int) -> np.ndarray:
@@ -154,21 +152,21 @@ class PriorDraws(Travels):
             kept.append(rows)
             n_kept += len(rows)
             n_drawn += n_next
-            if self.finite_share < MIN_FINITE_SHARE and self.n_drawn >= 1000:
+            if self.finite_share < FEW and self.n_drawn >= 1000:
                 raise ImproperPriorError(
                     f"only {self.n_drawn - self.n_outside} of {self.n_drawn} prior draws fall "
                     "inside what the transforms allow; change the prior so that it agrees with its "
                     "transform"
                 )
             # sized by this call alone, so that its rows depend on the generator and nothing else
-            share = max(n_kept / n_drawn, MIN_FINITE_SHARE)
+            share = max(n_kept / n_drawn, FEW)
             n_next = min(max(16, int(1.2 * (n - n_kept) / share)), 2**16)
         rows = np.concatenate(kept)[:n]
         return rows if self.columns is None else rows[:, self.columns]
 
     def _check_rounded(self, rows: np.ndarray) -> None:
         """Refuse a prior of which a share that matters has no unconstrained values."""
-        expected = MAX_ROUNDED_SHARE * self.n_drawn
+        expected = FEW * self.n_drawn
         if self.n_drawn < 1000 or self.n_rounded <= expected + 5.0 * np.sqrt(expected):
             return
         infinite = np.any(np.isinf(rows), axis=0)
@@ -183,26 +181,50 @@ class PriorDraws(Travels):
         )
 
 
+class Sampler:
+    """A compiled function that draws, by generators that can be seeded.
+
+    Parameters
+    ----------
+    inputs, outputs
+        Symbolic; generators of the outputs are their own.
+    """
+
+    def __init__(self, inputs: Sequence[Variable], outputs: list[Any]) -> None:
+        updates = collect_default_updates(inputs=inputs, outputs=outputs)
+        settings = {"mode": "FAST_COMPILE", "on_unused_input": "ignore"}
+        self._function = pytensor.function(inputs, outputs, updates=updates, **settings)
+        self._rngs = find_rng_nodes(outputs)
+
+    def __call__(self, *values: Any) -> list[np.ndarray]:
+        """Draws, one of each output."""
+        return list(map(np.asarray, self._function(*values)))
+
+    def seed(self, rng: np.random.Generator, n_words: int = 1) -> None:
+        """Make the draws that follow a function of this generator."""
+        for shared in self._rngs:
+            seed = rng.integers(2**63, size=n_words)
+            shared.set_value(np.random.Generator(np.random.PCG64(seed)), borrow=True)
+
+    def get_shared(self) -> list[Variable]:
+        """Containers that the function reads."""
+        return list(self._function.get_shared())
+
+
 @dataclass(frozen=True)
 class _CompiledDraws:
     """What draws from a prior, as it is compiled once for a model."""
 
     draw: Callable[[int], np.ndarray]
     """From n to n rows, of which some may not be finite."""
-    rngs: list[Any]
-    """Generators that it draws with."""
+    sampler: Sampler
+    """What it draws with."""
     vectorized: bool
     """Whether many draws are made by one call."""
     obstacle: str | None = None
     """Why no draw can be made, if so."""
     lock: Any = field(default_factory=threading.Lock)
     """Held from seeding the generators to the last draw."""
-
-    def seed(self, rng: np.random.Generator) -> None:
-        """Make the draws that follow a function of this generator."""
-        for shared in self.rngs:
-            seed = rng.integers(2**63, size=4)
-            shared.set_value(np.random.Generator(np.random.PCG64(seed)), borrow=True)
 
 
 def _compiled_draws(model: pm.Model) -> _CompiledDraws:
@@ -234,13 +256,7 @@ def prior_values(model: pm.Model, *others: Any) -> list[Any]:
     return replace_rng_nodes([pt.as_tensor(v, allow_xtensor_conversion=True) for v in values])
 
 
-def _compile(inputs: Sequence[Variable], outputs: list[Any]) -> tuple[Any, list[Any]]:
-    updates = collect_default_updates(inputs=inputs, outputs=outputs)
-    function = pytensor.function(inputs, outputs, updates=updates, mode="FAST_COMPILE")
-    return function, find_rng_nodes(outputs)
-
-
-def _vectorized_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], list[Any]]:
+def _vectorized_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], Sampler]:
     """Function from n to n rows in one call; raises where a distribution cannot be resized."""
     outputs = _with_equal_parameters(prior_values(model))
     size = pt.scalar("size", dtype="int64")
@@ -256,7 +272,7 @@ def _vectorized_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], lis
     batched = vectorize_graph(outputs, resized)
     if any(new.ndim != old.ndim + 1 for new, old in zip(batched, outputs, strict=True)):
         raise ValueError("a free variable was not batched")
-    function, rngs = _compile([size], batched)
+    function = Sampler([size], batched)
     shapes = [value.shape for value in starting_point(model).values()]
 
     def draw(n: int) -> np.ndarray:
@@ -266,7 +282,7 @@ def _vectorized_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], lis
             raise ValueError("a batch of prior draws has another shape than the model")
         return np.concatenate([value.reshape(n, -1) for value in values], axis=1, dtype=float)
 
-    return draw, rngs
+    return draw, function
 
 
 def _with_equal_parameters(outputs: list[Any]) -> list[Any]:
@@ -288,15 +304,15 @@ def _with_equal_parameters(outputs: list[Any]) -> list[Any]:
     return [made.get(var, var) for var in outputs]
 
 
-def _looped_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], list[Any]]:
+def _looped_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], Sampler]:
     """Function from n to n rows, one call a row; works for every distribution."""
-    function, rngs = _compile([], prior_values(model))
+    function = Sampler([], prior_values(model))
 
     def draw(n: int) -> np.ndarray:
         rows = [np.concatenate([np.ravel(value) for value in function()]) for _ in range(n)]
         return np.array(rows, dtype=float)
 
-    return draw, rngs
+    return draw, function
 
 
 def _undrawable(model: pm.Model) -> str:

@@ -16,44 +16,32 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from pymc.pytensorf import (
-    collect_default_updates,
-    replace_rng_nodes,
-    replace_vars_in_graphs,
-)
+from pymc.pytensorf import replace_rng_nodes, replace_vars_in_graphs
 from pytensor.compile.executor import Function
 from pytensor.graph.replace import vectorize_graph
-from pytensor.tensor.random.type import RandomType
 
 from pymc_logz.errors import ImproperPriorError, warn
 from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.models.keeping import contents_of, is_data, kept_for
 from pymc_logz.models.known_priors import is_known
+from pymc_logz.models.prior import Sampler
 from pymc_logz.models.prior_looks import (
+    UNKNOWN,
     Bounds,
     Look,
     bridge,
-    central_normal,
     counted,
-    frequencies,
-    histogram,
-    kernels,
     mean_ratio,
     quadrature,
 )
 
-N_DRAWS = 1000
-N_DRAWS_TO_REFUSE = 4000
-MAX_TRIES = 1000
-MAX_ELEMENTS = 20
+N_DRAWS, N_DRAWS_TO_REFUSE = 1000, 4000
 TOLERANCE = 0.02
+"""Nats that the log mass of a prior may be off by."""
 MAX_ERROR = 0.15
-MAX_SUM_ERROR = 0.3
-"""Of the log mass of all priors together, above which a sum that is not off says little."""
+"""Nats of error above which a look says nothing; twice that for all priors together."""
 N_ERRORS = 5.0
 """Standard errors that a refusal takes."""
-
-Sampled = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -114,13 +102,12 @@ class PriorMass:
         return "agrees" if self.conclusive and self.looks[0] not in off else "inconclusive"
 
     @property
-    def total(self) -> tuple[float, float, float]:
+    def total(self) -> np.ndarray:
         """Distance, error and slack of all elements together, by the first look that is sharp."""
         look = next((look for look in self.looks if _is_sharp(look)), None)
         if look is None:
-            return 0.0, 0.0, 0.0
-        own = self.distance(look), self._error(look), look.slack
-        return tuple(self.n_elements * part for part in own)  # type: ignore[return-value]
+            return np.zeros(3)
+        return self.n_elements * np.array([self.distance(look), self._error(look), look.slack])
 
     def distance(self, look: Look) -> float:
         """How far off the mass of one element is by a look."""
@@ -185,7 +172,8 @@ def check_prior_mass(model: pm.Model, rng: np.random.Generator) -> list[PriorMas
 
 
 def _checked_masses(functions: "_Functions", rng: np.random.Generator) -> list[PriorMass]:
-    functions.seed(rng)
+    for draws in (functions.joint, functions.draw):
+        draws.seed(rng)
     sampler = _ConditionalSampler(functions)
     masses = sampler.masses(N_DRAWS, rng)
     suspects = {mass.name for mass in masses if not mass.agrees}
@@ -226,12 +214,12 @@ def _is_sum_off(masses: Sequence[PriorMass]) -> bool:
 def _unsettled_sum(masses: Sequence[PriorMass]) -> list[PriorMass]:
     """All of them, if each may be settled but their sum is not."""
     _, error, slack = _sums(masses)
-    return list(masses) if max(error, slack) > MAX_SUM_ERROR else []
+    return list(masses) if max(error, slack) > 2 * MAX_ERROR else []
 
 
 def _sums(masses: Sequence[PriorMass]) -> tuple[float, float, float]:
-    totals = np.array([mass.total for mass in masses]).reshape(-1, 3)
-    return totals[:, 0].sum(), float(np.linalg.norm(totals[:, 1])), totals[:, 2].sum()
+    distance, error, slack = np.array([mass.total for mass in masses]).reshape(-1, 3).T
+    return distance.sum(), float(np.linalg.norm(error)), slack.sum()
 
 
 def _described(mass: PriorMass) -> str:
@@ -252,41 +240,30 @@ class _Functions:
 
     names: tuple[str, ...]
     """Of the variables that are checked."""
-    joint: Function
-    """To a draw of every free variable."""
-    to_values: Function
-    """From these to their unconstrained values."""
-    draw: Function
-    """From these, as parents, to an unconstrained draw of each variable that is checked."""
+    joint: Sampler
+    """To a draw of every free variable, and their unconstrained values."""
+    draw: Sampler
+    """From the former, as parents, to an unconstrained draw of each variable that is checked."""
     log_density: Function
     """From unconstrained values of all, and n values of each that is checked, to n log densities
     of each: its n values meet the one value of its parents."""
     data: tuple[Any, ...]
     """Containers that any of these depend on."""
 
-    def seed(self, rng: np.random.Generator) -> None:
-        """Make what is drawn a function of this generator."""
-        for function in (self.joint, self.draw):
-            for shared in function.get_shared():
-                if isinstance(shared.type, RandomType):
-                    shared.set_value(np.random.default_rng(rng.integers(2**63)), borrow=True)
-
 
 def _compiled(model: pm.Model, checked: Sequence[Any]) -> _Functions:
     given = {rv: rv.type(name=f"{rv.name}_given") for rv in model.free_RVs}
-    forward, conditional = [], []
+    values, conditional = [], []
     for rv in model.free_RVs:
         transform = model.rvs_to_transforms[rv]
         value = rv if transform is None else transform.forward(rv, *rv.owner.inputs)
-        forward += replace_vars_in_graphs([value], given)
+        values.append(value)
         if rv in checked:
             parents = {other: draw for other, draw in given.items() if other is not rv}
             conditional += replace_vars_in_graphs([value], parents)
-    inputs = list(given.values())
     functions = (
-        _sampler([], list(model.free_RVs)),
-        _sampler(inputs, forward),
-        _sampler(inputs, conditional),
+        _sampler([], [*model.free_RVs, *values]),
+        _sampler(list(given.values()), conditional),
         _log_density_function(model, checked),
     )
     shared = (var for function in functions for var in function.get_shared())
@@ -299,9 +276,9 @@ class _ConditionalSampler:
 
     def __init__(self, functions: _Functions) -> None:
         self.functions = functions
-        for _ in range(MAX_TRIES):
-            self.parents = functions.joint()
-            self.at = functions.to_values(*self.parents)
+        for _ in range(N_DRAWS):
+            both = functions.joint()
+            self.parents, self.at = both[: len(both) // 2], both[len(both) // 2 :]
             if all(np.all(np.isfinite(value)) for value in self.at):
                 break
 
@@ -331,19 +308,16 @@ class _ConditionalSampler:
 
         finite = np.all(np.isfinite(values), axis=2)
         share = finite.mean(axis=0)
-        chosen = rng.permutation(k)[:MAX_ELEMENTS]
-        some = values[:, chosen], log_density[:, chosen], finite[:, chosen]
+        chosen = rng.permutation(k)[:20]
         bounds = None
-        if values.dtype.kind in "iub":
-            looks, choices = [counted(values[..., 0], evaluate)], [frequencies]
-        elif values.shape[2] == 1:
-            enough = np.all(finite.sum(axis=0) > 1)
-            looks = [quadrature(values[..., 0], evaluate)] if enough else []
-            choices = [histogram]
-        else:
+        if values.shape[2] > 1:
             looks, bounds = _bridged(values, log_density, finite, chosen, evaluate, rng)
-            choices = [kernels, central_normal]
-        looks += [mean_ratio(*some, choice) for choice in choices]
+        else:
+            looks = [mean_ratio(values[:, chosen, 0], log_density[:, chosen])]
+            if values.dtype.kind in "iub":
+                looks.insert(0, counted(values[..., 0], evaluate))
+            elif np.all(finite.sum(axis=0) > 1):
+                looks.insert(0, quadrature(values[..., 0], evaluate))
         with np.errstate(divide="ignore"):
             log_share = float(np.log(share).mean())
             error = float(np.sqrt(np.sum((1 - share) / (share * n))) / k)
@@ -358,10 +332,10 @@ def _bridged(
     evaluate: Callable[[np.ndarray], np.ndarray],
     rng: np.random.Generator,
 ) -> tuple[list[Look], Bounds | None]:
-    """The bridge of some of the elements, if there is one."""
+    """The bridge of some of the elements."""
     n = int(finite[:, chosen].sum(axis=0).min())
     if n < 100:
-        return [], None
+        return [UNKNOWN], None
     rows = [np.flatnonzero(finite[:, j])[:n] for j in chosen]
     draws = np.stack([values[at, j] for at, j in zip(rows, chosen, strict=True)], axis=1)
     heights = np.stack([log_density[at, j] for at, j in zip(rows, chosen, strict=True)], axis=1)
@@ -372,16 +346,12 @@ def _bridged(
         return evaluate(batch)[:, chosen]
 
     bridged = bridge(draws, heights, some, rng)
-    return ([], None) if bridged is None else ([bridged[0]], bridged[1])
+    return ([UNKNOWN], None) if bridged is None else ([bridged[0]], bridged[1])
 
 
-def _sampler(inputs: list[Any], outputs: list[Any]) -> Function:
-    outputs = replace_rng_nodes(
-        [pt.as_tensor(out, allow_xtensor_conversion=True) for out in outputs]
-    )
-    updates = collect_default_updates(inputs=inputs, outputs=outputs)
-    kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
-    return pytensor.function(inputs, outputs, updates=updates, **kwargs)
+def _sampler(inputs: list[Any], outputs: list[Any]) -> Sampler:
+    outputs = [pt.as_tensor(out, allow_xtensor_conversion=True) for out in outputs]
+    return Sampler(inputs, replace_rng_nodes(outputs))
 
 
 def _log_density_function(model: pm.Model, checked: Sequence[Any]) -> Function:

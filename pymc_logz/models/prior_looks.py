@@ -1,39 +1,28 @@
 """Ways to look at the mass of a prior: what a density integrates to, from draws and their density.
 
-Three kinds. Quadrature is exact but for its grid, and serves one dimension. A bridge needs a
-density that can be drawn from and is like the prior, and its error can be trusted. The mean of
-g / density over draws is 1 / mass for any g that sums to one where draws are; it alone sees that
-draws follow another law of the same mass, and where g reaches into gaps it makes too much of it.
+Three kinds. Quadrature, or a sum, is exact but for its grid, and serves one dimension. A bridge
+needs a density that can be drawn from and is like the prior, and its error can be trusted; it sees
+too when draws follow another distribution. In one dimension that is left to the mean of g / density
+over draws, which is 1 / mass for any g that sums to one where draws are; where g reaches into gaps,
+it makes too much of the mass.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import chdtri, logsumexp
+from scipy.special import logsumexp
 
 from pymc_logz.errors import ModelError
 from pymc_logz.estimators import bridge_log_z
 from pymc_logz.paths.fitting import fitted_normal
 
-N_BINS = 20
-CENTRAL_SHARE = 0.75
-MAX_BINS, MIN_BINS = 200, 20
-"""Between quantiles of the draws, for quadrature."""
-OUTER_BINS = 40
-OUTER_GROWTH = 3.0
-"""Of the bins outside all draws: together they go out to 1e18 quartile widths."""
-JUMP = 10.0
-"""Ratio of the widths of neighbouring bins beyond which one may hide the end of a mode."""
-REACH_OF_SUM = 4
-"""Ranges of all draws, beyond them, over which probabilities of whole numbers are added up."""
+MIN_BINS = 20
+"""Between quantiles of the draws: fewer would hide a mode."""
 PER_CALL = 10**6
 """Values of a density in one call."""
-ROUGH_SLACK = 0.1
-"""Log mass that binning and kernels may cost."""
 
 Evaluate = Callable[[np.ndarray], np.ndarray]
-Density = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Look(NamedTuple):
@@ -45,6 +34,9 @@ class Look(NamedTuple):
     """What the estimate may be off by beyond its error."""
 
 
+UNKNOWN = Look(np.nan, np.inf, np.inf)
+
+
 class Bounds(NamedTuple):
     """What the mean log mass lies between, if the draws follow the density."""
 
@@ -53,7 +45,7 @@ class Bounds(NamedTuple):
     error: float
 
 
-def quadrature(values: np.ndarray, evaluate: Evaluate) -> Look:
+def quadrature(values: np.ndarray, evaluate: Evaluate, most_bins: int = 200) -> Look:
     """Mean log mass of elements in one dimension, integrated between and beyond their draws.
 
     Parameters
@@ -62,13 +54,15 @@ def quadrature(values: np.ndarray, evaluate: Evaluate) -> Look:
         Draws, shape (n, k), NaN or infinite where a transform could not take them.
     evaluate
         From values (m, k) to log densities (m, k).
+    most_bins
+        Between quantiles of the draws.
     """
     k = values.shape[1]
     nodes, weights = np.polynomial.legendre.leggauss(5)
     # of lower order, from nodes of the first: the difference bounds the error
     outer = 1.0 / (3.0 * nodes[0] ** 2)
     lesser = np.array([outer, 0.0, 2.0 - 2.0 * outer, 0.0, outer])
-    n_bins = int(np.clip(PER_CALL // (5 * k), MIN_BINS, MAX_BINS))
+    n_bins = int(np.clip(PER_CALL // (5 * k), MIN_BINS, most_bins))
     edges = np.stack([_edges(column[np.isfinite(column)], n_bins) for column in values.T], axis=1)
     half = 0.5 * np.diff(edges, axis=0)
     at = (edges[:-1] + half)[:, None] + half[:, None] * nodes[:, None]
@@ -81,15 +75,16 @@ def quadrature(values: np.ndarray, evaluate: Evaluate) -> Look:
         mass = np.einsum("bqk,q,bk->k", density, weights, half)
         other = np.einsum("bqk,q,bk->k", density, lesser, half)
         error = np.abs(np.log(mass) - np.log(other)).mean()
-    # a bin where a narrow mode ends may hide what is left of it
-    inner = half[OUTER_BINS:-OUTER_BINS]
+    # a bin where a narrow mode ends, ten times as wide as its neighbour, may hide what is left
+    n_outer = (len(half) - n_bins) // 2
+    inner = half[n_outer:-n_outer]
     least = np.minimum(inner[:-2], inner[2:])
-    hidden = np.mean(inner[1:-1] > JUMP * least, axis=0).mean()
+    hidden = np.mean(inner[1:-1] > 10.0 * least, axis=0).mean()
     return Look(float(np.log(mass).mean()), 0.0, float(max(error, hidden)))
 
 
 def counted(values: np.ndarray, evaluate: Evaluate) -> Look:
-    """Mean log mass of elements that are whole numbers, summed over values at and around the draws.
+    """Mean log mass of elements that are discrete, summed over values at and around the draws.
 
     Parameters
     ----------
@@ -100,34 +95,24 @@ def counted(values: np.ndarray, evaluate: Evaluate) -> Look:
     """
     k = values.shape[1]
     lowest, highest = int(values.min()), int(values.max())
-    beyond = REACH_OF_SUM * (highest - lowest) + MIN_BINS
-    # what is left out is beyond four times the range of all draws, unless that is too long
     most = max(PER_CALL // k, MIN_BINS)
-    first, last = lowest - beyond, highest + beyond
-    slack = 0.0
-    if last - first + 1 > most:
-        first, last = lowest, highest
-        slack = 1.0 / len(values)
-    if last - first + 1 > most:
-        return Look(np.nan, np.inf, ROUGH_SLACK)
-    grid = np.tile(np.arange(first, last + 1)[:, None], (1, k)).astype(values.dtype)
+    # what is left out is beyond four times the range of all draws, unless that is too long
+    beyond, slack = 4 * (highest - lowest) + MIN_BINS, 0.0
+    if highest - lowest + 2 * beyond + 1 > most:
+        beyond, slack = 0, 1.0 / len(values)
+    if highest - lowest + 1 > most:
+        return UNKNOWN
+    grid = np.arange(lowest - beyond, highest + beyond + 1)[:, None]
+    grid = np.tile(grid, (1, k)).astype(values.dtype)
     log_mass = logsumexp(np.nan_to_num(evaluate(grid), nan=-np.inf, neginf=-np.inf), axis=0)
     return Look(float(log_mass.mean()), 0.0, slack)
 
 
-def frequencies(fitted: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Log share of draws that have the same value, for whole numbers."""
-    known, counts = np.unique(fitted[:, 0], return_counts=True)
-    place = np.clip(np.searchsorted(known, x[:, 0]), 0, known.size - 1)
-    same = known[place] == x[:, 0]
-    return np.where(same, np.log(counts[place] / len(fitted)), -np.inf)
-
-
 def _edges(draws: np.ndarray, n_bins: int) -> np.ndarray:
-    """Edges of bins between quantiles of draws (n,), and of ever wider ones beyond them."""
+    """Edges of bins between quantiles of draws (n,), and of wider ones out to 1e18 times these."""
     quantiles = np.quantile(draws, np.linspace(0.0, 1.0, n_bins + 1))
     width = max(np.subtract(*np.quantile(draws, [0.75, 0.25])), 1e-300)
-    steps = width / 16.0 * (OUTER_GROWTH ** np.arange(1, OUTER_BINS + 1) - 1.0)
+    steps = width / 16.0 * (3.0 ** np.arange(1, 41) - 1.0)
     return np.concatenate([quantiles[0] - steps[::-1], quantiles, quantiles[-1] + steps])
 
 
@@ -171,82 +156,48 @@ def bridge(
     return look, Bounds(float(lower.mean()), float(upper.mean()), error)
 
 
-def mean_ratio(
-    values: np.ndarray, log_density: np.ndarray, finite: np.ndarray, choice: Density
-) -> Look:
-    """Log of 1 / mean of g / density, pooled over elements.
+def mean_ratio(values: np.ndarray, log_density: np.ndarray) -> Look:
+    """Log of 1 / mean of g / density, pooled over elements in one dimension.
+
+    Of each element g is made of half of its draws, as frequencies or as a histogram, and compared
+    at the other half.
 
     Parameters
     ----------
     values
-        Draws, shape (n, k, e).
+        Draws, shape (n, k), NaN or infinite where a transform could not take them.
     log_density
         Of these draws, shape (n, k).
-    finite
-        Which of them the transform could take, shape (n, k).
-    choice
-        From draws (m, e) and values (l, e) to the log of g at the latter.
     """
-    ratio = np.concatenate(
-        [
-            _density_ratios(values[finite[:, j], j], log_density[finite[:, j], j], choice)
-            for j in range(values.shape[1])
-        ]
-    )
+    ratios = []
+    for draws, height in zip(values.T, log_density.T, strict=True):
+        finite = np.isfinite(draws)
+        draws, height, half = draws[finite], height[finite], int(finite.sum()) // 2
+        if half >= 50:
+            choice = _frequencies if draws.dtype.kind in "iub" else _histogram
+            log_g = choice(draws[:half], draws[half:])
+            ratios.append(np.exp(log_g - height[half:][: log_g.size]))
+    ratio = np.concatenate([*ratios, np.empty(0)])
     if ratio.size < 50 or not np.all(np.isfinite(ratio)) or ratio.mean() <= 0:
-        return Look(np.nan, np.inf, ROUGH_SLACK)
+        return UNKNOWN
     error = ratio.std() / (ratio.mean() * np.sqrt(ratio.size))
-    return Look(float(-np.log(ratio.mean())), float(error), ROUGH_SLACK)
+    return Look(float(-np.log(ratio.mean())), float(error), 0.1)  # what binning may cost
 
 
-def _density_ratios(values: np.ndarray, log_density: np.ndarray, choice: Density) -> np.ndarray:
-    """g(x) / density(x) over half of the draws (n, e), with g made of the other half."""
-    half = len(values) // 2
-    fitted, held_out = values[:half], values[half:]
-    if values.dtype.kind in "iub":
-        if half < 50:
-            return np.empty(0)
-        return np.exp(choice(fitted, held_out) - log_density[half:])
-    centre = np.median(fitted, axis=0) if half else 0.0
-    width = np.subtract(*np.percentile(fitted, [75, 25], axis=0)) if half else 0.0
-    if half < 50 or np.any(width <= 0):
-        return np.empty(0)
-    try:
-        log_g = choice((fitted - centre) / width, (held_out - centre) / width)
-    except np.linalg.LinAlgError:
-        return np.empty(0)
-    return np.exp(log_g - np.log(width).sum() - log_density[half:])
+def _frequencies(fitted: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Log of how often draws have the same value."""
+    known, counts = np.unique(fitted, return_counts=True)
+    place = np.clip(np.searchsorted(known, x), 0, known.size - 1)
+    return np.where(known[place] == x, np.log(counts[place] / fitted.size), -np.inf)
 
 
-def histogram(fitted: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _histogram(fitted: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Log density of bins of equal mass between outer quantiles: it follows separate modes."""
-    edges = np.quantile(fitted[:, 0], np.linspace(0.02, 0.98, N_BINS + 1))
-    bins = np.searchsorted(edges, x[:, 0], side="right") - 1
-    inside = (bins >= 0) & (bins < N_BINS)
+    edges = np.quantile(fitted, np.linspace(0.02, 0.98, MIN_BINS + 1))
     widths = np.diff(edges)
-    if np.any(widths <= 0):
-        raise np.linalg.LinAlgError("repeated draws leave a bin without width")
-    return np.where(inside, -np.log(N_BINS * widths[np.clip(bins, 0, N_BINS - 1)]), -np.inf)
-
-
-def kernels(fitted: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Log density of kernels at the central draws: a heavy tail would widen them all."""
-    distance = (fitted**2).sum(axis=1)
-    central = fitted[distance <= np.quantile(distance, CENTRAL_SHARE)]
-    n, e = central.shape
-    # Scott's rule: as wide as the draws, less the more there are
-    factor = np.linalg.cholesky(np.cov(central.T)) * n ** (-1.0 / (e + 4))
-    whitened, at = (np.linalg.solve(factor, points.T).T for points in (central, x))
-    square = (at**2).sum(axis=1)[:, None] + (whitened**2).sum(axis=1) - 2.0 * at @ whitened.T
-    log_constant = np.log(n) + 0.5 * e * np.log(2 * np.pi) + np.log(np.diag(factor)).sum()
-    return logsumexp(-0.5 * square, axis=1) - log_constant
-
-
-def central_normal(fitted: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Log density of a normal of the draws' mean and covariance, cut off at half of its mass."""
-    factor = np.linalg.cholesky(np.cov(fitted.T))
-    whitened = np.linalg.solve(factor, (x - fitted.mean(axis=0)).T)
-    square = (whitened**2).sum(axis=0)
-    e = x.shape[1]
-    log_density = -0.5 * square - 0.5 * e * np.log(2 * np.pi) - np.log(np.diag(factor)).sum()
-    return np.where(square < chdtri(e, 0.5), log_density + np.log(2.0), -np.inf)
+    if np.any(widths <= 0):  # repeated draws leave a bin without width
+        return np.empty(0)
+    bins = np.searchsorted(edges, x, side="right") - 1
+    inside = (bins >= 0) & (bins < MIN_BINS)
+    heights = -np.log(MIN_BINS * widths[np.clip(bins, 0, MIN_BINS - 1)])
+    return np.where(inside, heights, -np.inf)

@@ -5,15 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
-import pytensor
-import pytensor.tensor as pt
 import xarray as xr
-from pymc.pytensorf import join_nonshared_inputs
-from pytensor.graph.replace import vectorize_graph
 
-from pymc_logz.graphs.modes import compile_kwargs_for
-from pymc_logz.models.data_inputs import starting_point
-from pymc_logz.models.flat import FlatModel, unconstrained
+from pymc_logz.models.flat import FlatModel, function_of_rows, unconstrained
 from pymc_logz.models.keeping import kept_for
 from pymc_logz.models.prior import PriorDraws
 
@@ -132,29 +126,13 @@ def log_jacobian(flat: FlatModel, rows: np.ndarray) -> np.ndarray:
 
     def made() -> Callable[[np.ndarray], list[np.ndarray]]:
         densities = [model.logp(model.free_RVs, jacobian=given) for given in (True, False)]
-        return _of_rows(model, densities)
+        return function_of_rows(model, densities)
 
     if not len(rows):
         return np.empty(0)
     with_it, without = kept.get("with and without Jacobian", made)(rows)
     with np.errstate(invalid="ignore"):  # infinite both, outside the support
         return np.asarray(with_it - without)
-
-
-def _of_rows(model: pm.Model, outputs: list[Any]) -> Callable[[np.ndarray], list[np.ndarray]]:
-    """Function from unconstrained rows (n, d) to graphs of a model's value variables."""
-    start = starting_point(model)
-    outputs = [pt.as_tensor(output, allow_xtensor_conversion=True) for output in outputs]
-    outputs, joined = join_nonshared_inputs(start, outputs, model.value_vars)
-    batch = pt.matrix("rows", dtype=joined.dtype)
-    kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
-    function = pytensor.function([batch], vectorize_graph(outputs, {joined: batch}), **kwargs)
-
-    def values(rows: np.ndarray) -> list[np.ndarray]:
-        found = function(np.asarray(rows, dtype=joined.dtype))
-        return [np.broadcast_to(value, (len(rows), *np.shape(value)[1:])) for value in found]
-
-    return values
 
 
 def _of_model(model: pm.Model, names: list[str], n: int, rng: np.random.Generator) -> Source:
@@ -170,7 +148,7 @@ def _of_model(model: pm.Model, names: list[str], n: int, rng: np.random.Generato
     log_share, _ = prior.log_share(rng)
     natural = {var.name: var for var in model.unobserved_value_vars if var.name in free}
     outputs = [model.logp(model.free_RVs, jacobian=False), *natural.values()]
-    evaluate = _of_rows(model, outputs)
+    evaluate = function_of_rows(model, outputs)
     log_density, *values = evaluate(rows)
 
     def log_density_of(draws: xr.Dataset) -> np.ndarray:

@@ -4,16 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pymc as pm
-import pytensor
-from pymc.pytensorf import collect_default_updates, find_rng_nodes
 
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.kept import one_at_a_time
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.keeping import kept_for
-from pymc_logz.models.prior import prior_values
-
-MAX_TRIES = 1000
+from pymc_logz.models.prior import Sampler, prior_values
 
 
 def simulate(flat: FlatModel, rng: np.random.Generator) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -24,13 +20,14 @@ def simulate(flat: FlatModel, rng: np.random.Generator) -> tuple[np.ndarray, dic
         raise ModelError(f"data cannot be simulated from a model with potentials ({names})")
     observed = [rv.name for rv in model.observed_RVs]
     draw = kept_for(model).get("simulation", lambda: _joint_draws(model))
-    for _ in range(MAX_TRIES):
+    n_tries = 1000
+    for _ in range(n_tries):
         values = draw(rng)
         n_free = len(model.free_RVs)
         row = np.concatenate([np.ravel(value) for value in values[:n_free]], dtype=float)[None]
         if np.all(np.isfinite(row)):
             return row, dict(zip(observed, values[n_free:], strict=True))
-    raise ModelError(f"none of {MAX_TRIES} prior draws fits the transforms of this model")
+    raise ModelError(f"none of {n_tries} prior draws fits the transforms of this model")
 
 
 def _joint_draws(model: pm.Model) -> Callable[[np.random.Generator], list[np.ndarray]]:
@@ -38,14 +35,10 @@ def _joint_draws(model: pm.Model) -> Callable[[np.random.Generator], list[np.nda
 
     The free ones are unconstrained.
     """
-    outputs = prior_values(model, *model.observed_RVs)
-    updates = collect_default_updates(inputs=[], outputs=outputs)
-    rngs = find_rng_nodes(outputs)
-    function = pytensor.function([], outputs, updates=updates, mode="FAST_COMPILE")
+    sampler = Sampler([], prior_values(model, *model.observed_RVs))
 
     def draw(rng: np.random.Generator) -> list[np.ndarray]:
-        for shared in rngs:
-            shared.set_value(np.random.default_rng(rng.integers(2**63)), borrow=True)
-        return [np.asarray(value) for value in function()]
+        sampler.seed(rng)
+        return sampler()
 
     return one_at_a_time(draw)

@@ -6,21 +6,12 @@ import numpy as np
 
 STEPS = 2.0 ** np.arange(-4, 12)
 """Distances along a line, in standard deviations of the draws."""
-MAX_EVALUATIONS = 2048
-MAX_LINES = 8
-"""Draws from which lines start, where the number of dimensions leaves room for them."""
 FALL = 0.6
 """Nats that the mass at a distance may fall by where the distance grows by four: a tail index of
 0.43. With one of 0.4 a third of the mass is further out than ten spreads of the rest, and rows from
 a reference that has it in a few hundredths were off by up to 20 of their errors."""
-COMPARABLE = 5.0
-"""Nats by which the mass at a distance may be below the largest along the line."""
 GROWTH = 0.5
 """Nats by which the likelihood has to grow where the distance grows by four: priors are proper."""
-ROUNDS = 700.0
-"""Unconstrained values of a transformed variable beyond which it rounds to zero or infinity."""
-SHARE = 0.25
-"""Of the lines, that have to lead to growing mass."""
 
 Densities = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """From rows (n, d) to their log prior and log likelihood, potentials included, shape (n,) each."""
@@ -32,6 +23,8 @@ def growing_tail(
     transformed: np.ndarray,
     rng: np.random.Generator,
     continuous: np.ndarray | None = None,
+    max_evaluations: int = 2048,
+    max_lines: int = 8,
 ) -> int | None:
     """Dimension along which the mass of the target does not fall, or None.
 
@@ -53,17 +46,21 @@ def growing_tail(
     rng
         Generator that chooses among the draws, and among the dimensions where they are many.
     continuous
-        Dimensions to look at, all by default: no line leads through whole numbers.
+        Dimensions to look at, all by default: no line leads through discrete values.
+    max_evaluations
+        Of the densities.
+    max_lines
+        Draws from which lines start, where the number of dimensions leaves room for them.
     """
     n_dims = rows.shape[1]
     per_line = 2 * STEPS.size
     looked_at = np.arange(n_dims) if continuous is None else continuous
     if not looked_at.size:
         return None
-    most = MAX_EVALUATIONS // (per_line * looked_at.size)
-    n_lines = int(np.clip(most, 2, min(MAX_LINES, len(rows))))
-    if n_lines * per_line * looked_at.size > MAX_EVALUATIONS:
-        looked_at = rng.permutation(looked_at)[: MAX_EVALUATIONS // (per_line * n_lines)]
+    most = max_evaluations // (per_line * looked_at.size)
+    n_lines = int(np.clip(most, 2, min(max_lines, len(rows))))
+    if n_lines * per_line * looked_at.size > max_evaluations:
+        looked_at = rng.permutation(looked_at)[: max_evaluations // (per_line * n_lines)]
     starts = rows[rng.choice(len(rows), n_lines, replace=False)]
     steps = np.concatenate([[0.0], STEPS])
     points = np.tile(starts[:, None], (looked_at.size, 2, 1, steps.size, 1))
@@ -72,13 +69,14 @@ def growing_tail(
         lines[..., dimension] += np.stack([away, -away])[:, None]
     target, ratio = _along(points, densities)
     for k, dimension in enumerate(looked_at):
-        rounds = np.abs(points[k, ..., dimension]) > (ROUNDS if transformed[dimension] else np.inf)
+        # a transformed variable rounds to zero or infinity by then
+        rounds = np.abs(points[k, ..., dimension]) > (700.0 if transformed[dimension] else np.inf)
         for sign in (0, 1):
             grows = [
                 _grows(target[k, sign, i], ratio[k, sign, i], rounds[sign, i])
                 for i in range(n_lines)
             ]
-            if np.mean(grows) > SHARE:
+            if np.mean(grows) > 0.25:
                 return int(dimension)
     return None
 
@@ -125,6 +123,6 @@ def _grows(target: np.ndarray, ratio: np.ndarray, rounds: np.ndarray) -> bool:
     mass = target[1:n] + np.log(STEPS[: n - 1])
     return bool(
         mass[-1] > mass[-3] - FALL
-        and mass[-1] > mass.max() - COMPARABLE
+        and mass[-1] > mass.max() - 5.0  # nats: comparable to the largest along the line
         and ratio[n - 1] > ratio[n - 3] + GROWTH
     )

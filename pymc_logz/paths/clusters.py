@@ -10,13 +10,6 @@ from pymc_logz.paths.shrinkage import shrunk_covariances
 
 MAX_COMPONENTS = 8
 """More would be dear to evaluate, and hard to tell apart by a few hundred rows."""
-DEGREES = (5.0, 20.0)
-"""Degrees of freedom to choose from: heavy tails, and nearly normal ones."""
-MAX_ITERATIONS = 60
-TOLERANCE = 1e-3
-"""Gain in the log likelihood per row at which a fit has converged."""
-LEAST_SPREAD = 1e-6
-"""Floor of a component's scale, in units of that of all rows: copies of one row have none."""
 
 
 class Clusters(NamedTuple):
@@ -59,8 +52,11 @@ def fitted_clusters(rows: np.ndarray, n_effective: float, rng: np.random.Generat
 
 
 def best_tails(rows: np.ndarray, k: int, n_effective: float, rng: np.random.Generator) -> Clusters:
-    """Mixture of k components with the degrees of freedom that fit best; see `fitted_clusters`."""
-    fits = [fit_clusters(rows, k, df, n_effective / len(rows), rng) for df in DEGREES]
+    """Mixture of k components with the degrees of freedom that fit best; see `fitted_clusters`.
+
+    Either with heavy tails, or nearly normal.
+    """
+    fits = [fit_clusters(rows, k, df, n_effective / len(rows), rng) for df in (5.0, 20.0)]
     return max(fits, key=lambda one: one.log_likelihood)
 
 
@@ -72,7 +68,13 @@ def _criterion(fit: Clusters, shape: tuple[int, ...], n_effective: float) -> flo
 
 
 def fit_clusters(
-    rows: np.ndarray, k: int, df: float, independent: float, rng: np.random.Generator
+    rows: np.ndarray,
+    k: int,
+    df: float,
+    independent: float,
+    rng: np.random.Generator,
+    max_iterations: int = 60,
+    tolerance: float = 1e-3,
 ) -> Clusters:
     """Mixture of k Student-t components, by expectation maximisation.
 
@@ -88,6 +90,10 @@ def fit_clusters(
         Share of the rows that are independent, for the shrinkage of covariances.
     rng
         Generator of the first guess.
+    max_iterations
+        Of the algorithm.
+    tolerance
+        Gain in the log likelihood per row at which it has converged.
 
     References
     ----------
@@ -99,7 +105,7 @@ def fit_clusters(
     standard = (rows - centre) / spread
     belongs, weight = _first_guess(standard, k, rng), np.ones((k, len(rows)))
     before = -np.inf
-    for _ in range(MAX_ITERATIONS):
+    for _ in range(max_iterations):
         components = [
             _fitted(standard, share, by, df, independent)
             for share, by in zip(belongs, weight, strict=True)
@@ -115,7 +121,7 @@ def fit_clusters(
         # rows count less, the further out they are
         weight = (df + standard.shape[1]) / (df + square)
         now = float(total.sum())
-        if now - before < TOLERANCE * len(rows):
+        if now - before < tolerance * len(rows):
             break
         before = now
     log_likelihood = now - len(rows) * float(np.log(spread).sum())
@@ -152,5 +158,6 @@ def _fitted(
     n_rows = max(float(share.sum()), 1e-300)
     covariance = (counted[:, None] * apart).T @ apart / n_rows
     covariance = shrunk_covariances(covariance[None], max(n_rows * independent, 1.0))[0]
-    covariance += LEAST_SPREAD**2 * np.eye(len(mean))
+    # copies of one row have no spread
+    covariance += 1e-6**2 * np.eye(len(mean))
     return Elliptical(mean, np.linalg.cholesky(covariance), df)

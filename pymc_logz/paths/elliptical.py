@@ -111,7 +111,7 @@ class Elliptical:
         """Log density at these squares of the Mahalanobis distance, of the same shape."""
         if np.isinf(self.df):
             return self.log_constant - 0.5 * square
-        return self.log_constant - self._power * np.log1p(square / self.df)
+        return self.log_constant - 0.5 * (self.df + self.centre.size) * np.log1p(square / self.df)
 
     def log_density(self, point: TensorVariable) -> TensorVariable:
         """Log density of a symbolic row of length d."""
@@ -134,7 +134,3 @@ class Elliptical:
     def with_heavy_tails(self) -> "Elliptical":
         """Wider, and Student-t: what bounds the weights of a target of about this shape."""
         return replace(self.wider(INFLATION), df=STUDENT_DF)
-
-    @property
-    def _power(self) -> float:
-        return 0.5 * (self.df + self.centre.size)

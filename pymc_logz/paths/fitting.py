@@ -8,13 +8,6 @@ from pymc_logz.errors import ModelError
 from pymc_logz.paths.elliptical import INFLATION, STUDENT_DF, Elliptical
 from pymc_logz.paths.shrinkage import noise_share, shrunk_to_variances, worth_its_cost
 
-ROWS_PER_DIMENSION = 10
-"""Fewest draws for each dimension of a fit without shrinkage."""
-RELATIVE_STEP = 1e-4
-"""Step of the differences of gradients: the cube root of rounding, about, in units of the mode."""
-UNREACHABLE = 1e300
-"""Stands for minus the log density outside the support, where a line search must turn back."""
-
 
 def fitted_normal(rows: np.ndarray) -> Elliptical:
     """Normal with the mean and the covariance of draws.
@@ -53,13 +46,13 @@ def fitted_normal(rows: np.ndarray) -> Elliptical:
     return Elliptical(centre, scale[:, None] * factor)
 
 
-def check_enough(rows: np.ndarray) -> None:
+def check_enough(rows: np.ndarray, per_dimension: int = 10) -> None:
     """Raise a ValueError if draws (n, d) are too few to tell d scales and correlations."""
     n, d = rows.shape
-    if n < ROWS_PER_DIMENSION * d or not np.all(np.isfinite(rows)):
+    if n < per_dimension * d or not np.all(np.isfinite(rows)):
         raise ValueError(
             f"reference holds {n} draws, {np.sum(~np.isfinite(rows).all(axis=1))} of them not "
-            f"finite; a fit in {d} dimensions needs at least {ROWS_PER_DIMENSION * d} finite ones"
+            f"finite; a fit in {d} dimensions needs at least {per_dimension * d} finite ones"
         )
 
 
@@ -104,12 +97,13 @@ def fitted_at_mode(
     def descent(row: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = value_and_gradient(row)
         if not np.isfinite(value):
-            return UNREACHABLE, np.zeros_like(row)
+            return 1e300, np.zeros_like(row)  # where a line search must turn back
         return -value, -np.where(np.isfinite(gradient), gradient, 0.0)
 
     climbs = [minimize(descent, start, jac=True, method="L-BFGS-B") for start in starts]
     mode = min(climbs, key=lambda climb: climb.fun).x
-    step = RELATIVE_STEP * np.maximum(np.abs(mode), 1.0)
+    # the cube root of rounding, about, in units of the mode
+    step = 1e-4 * np.maximum(np.abs(mode), 1.0)
     gradients = [(descent(mode + shift)[1], descent(mode - shift)[1]) for shift in np.diag(step)]
     hessian = np.array(
         [(up - down) / (2 * h) for (up, down), h in zip(gradients, step, strict=True)]

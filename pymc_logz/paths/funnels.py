@@ -26,14 +26,6 @@ MAX_PARENTS = 16
 """More would be noise, and dear to evaluate."""
 MAX_EXPONENT = 30.0
 """Bound of the log of a spread, that rows far out stay finite."""
-N_ROUNDS = 3
-"""Alternations between locations and spreads."""
-LEADING = 4
-"""Rows at the narrow end that a location is fitted to with the same weight, others with less."""
-CERTAIN = 5.0
-"""Standard errors from which on a location follows a parent."""
-RIDGE = 1e-9
-"""Penalty of coefficients, in units of the number of rows."""
 
 
 class Features(NamedTuple):
@@ -336,18 +328,23 @@ def _with_locations(standard: np.ndarray, drivers: list[int], children: list[int
 
 
 def _fit_child(
-    child: np.ndarray, of_parents: np.ndarray, driving: np.ndarray
+    child: np.ndarray,
+    of_parents: np.ndarray,
+    driving: np.ndarray,
+    n_rounds: int = 3,
+    leading: int = 4,
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Location and log spread of a child as linear functions of its parents.
 
     The narrow end leaves no room for what is but noise of a location, so none follows a parent
-    that it need not follow.
+    that it need not follow. Locations and spreads are fitted in turn; the rows that lead at the
+    narrow end have the same weight, others less.
     """
     n, m = of_parents.shape
     slope, known = np.zeros(m), np.column_stack([np.ones(n), of_parents])
-    for _ in range(N_ROUNDS):
+    for _ in range(n_rounds):
         weight = np.exp(np.clip(-2 * of_parents @ slope, -MAX_EXPONENT, MAX_EXPONENT))
-        weight = np.minimum(weight, np.sort(weight)[-min(n, LEADING)])
+        weight = np.minimum(weight, np.sort(weight)[-min(n, leading)])
         location = _location(known, child, weight / weight.mean())
         deviation = np.abs(child - known @ location)
         deviation = np.maximum(deviation, np.finfo(float).tiny)
@@ -357,23 +354,27 @@ def _fit_child(
     return float(location[0]), location[1:], slope
 
 
-def _location(known: np.ndarray, child: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Coefficients by weighted least squares, those after the first zero unless they are clear."""
+def _location(
+    known: np.ndarray, child: np.ndarray, weight: np.ndarray, n_errors: float = 5.0
+) -> np.ndarray:
+    """Coefficients by weighted least squares, those after the first zero within so many errors."""
     location = _least_squares(known, child, weight)
     if known.shape[1] == 1:
         return location
     inverse = np.linalg.pinv(known.T @ (weight[:, None] * known))
     # errors that hold whatever the weights are
     each = (known * (weight * (child - known @ location))[:, None]) @ inverse
-    clear = np.abs(location) > CERTAIN * np.sqrt((each**2).sum(axis=0))
+    clear = np.abs(location) > n_errors * np.sqrt((each**2).sum(axis=0))
     clear[0] = True
     location[:] = 0.0
     location[clear] = _least_squares(known[:, clear], child, weight)
     return location
 
 
-def _least_squares(known: np.ndarray, wanted: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    penalty = RIDGE * len(known) * np.eye(known.shape[1])
+def _least_squares(
+    known: np.ndarray, wanted: np.ndarray, weight: np.ndarray, ridge: float = 1e-9
+) -> np.ndarray:
+    penalty = ridge * len(known) * np.eye(known.shape[1])
     penalty[0, 0] = 0.0
     normal = known.T @ (weight[:, None] * known) + penalty
     return np.asarray(np.linalg.solve(normal, known.T @ (weight * wanted)))

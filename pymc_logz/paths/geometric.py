@@ -142,7 +142,7 @@ class AnnealingPath:
     """Makes of the evaluation of the densities above that of a path from another reference to the
     same target, in coordinates of its own: see `pymc_logz.paths.mixture`."""
     sites: tuple[Site, ...] = ()
-    """Entries of a row that are whole numbers: gradients by these are zero."""
+    """Discrete entries of a row: gradients by these are zero."""
     entries: Entries | None = None
     """Those of them that are independent given all the rest, if any are known to be."""
     kept: Kept = field(default_factory=Kept)

@@ -18,11 +18,6 @@ from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.funnels import Funnel, FunnelTerms
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation
 
-MAX_PADDED_DIMS = 64
-"""Up to here the two products of rows with a matrix (d, d) that a component takes cost next to
-nothing, as dense scales do, where XLA's compilation for another number of them takes as long as the
-whole pilot of a small model."""
-
 LEAST_LOG_DENSITY = -1e10
 """Log density of a mixture below which differences from another one are rounding: of 1e-6 there."""
 
@@ -48,25 +43,13 @@ class MixtureTerms(NamedTuple):
     """``whitening`` at the centres, shape (K * d,)."""
     owner: Any
     """1 where a row of ``whitening`` belongs to a component, else 0, shape (K, K * d)."""
-    centre: Any
-    """This and what follows are the `FunnelTerms` of what points are evened out by."""
-    parents: Any
-    one: Any
-    other: Any
-    third: Any
-    lean: Any
-    slope: Any
-    turning_one: Any
-    turning_other: Any
-    turning_third: Any
-    turn: Any
-    log_turn: Any
-    reach: Any
+    funnel: FunnelTerms
+    """What points are evened out by."""
 
     @property
-    def of_funnel(self) -> FunnelTerms:
-        """What points are evened out by."""
-        return FunnelTerms(*self[-len(FunnelTerms._fields) :])
+    def flat(self) -> tuple[Any, ...]:
+        """All of them, as a compiled path takes them."""
+        return (*self[:-1], *self.funnel)
 
 
 @dataclass(frozen=True)
@@ -95,7 +78,7 @@ class Mixture:
     def __call__(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """Draw n rows in the shares of the components, to within one row, shape (n, d)."""
         edges = np.cumsum(np.append(self.shares, self.prior_share))
-        # each row's origin has the shares as its law; together they leave out the noise of counts
+        # each row's origin is drawn by the shares; together they leave out the noise of counts
         level = (rng.permutation(n) + rng.random(n)) / max(n, 1)
         origin = np.searchsorted(edges[:-1] / edges[-1], level, side="right")
         rows, of_prior = np.empty((n, self.n_dims)), origin == len(self.components)
@@ -133,7 +116,7 @@ class Mixture:
             whitening,
             (whitening * centres).sum(axis=1),
             np.repeat(np.eye(k), d, axis=1),
-            *funnel.terms,
+            funnel.terms,
         )
 
 
@@ -151,38 +134,44 @@ def mixture_path(path: AnnealingPath) -> AnnealingPath:
     terms, rebased = path.kept.get(("mixture", d), lambda: _opening(d))
     return replace(
         path,
-        parameters=(*path.parameters, *terms),
-        values=(*path.values, *prior_alone(Funnel.none(d))),
+        parameters=(*path.parameters, *terms.flat),
+        values=(*path.values, *prior_alone(Funnel.none(d)).flat),
         rebased=rebased,
     )
 
 
-def prior_alone(funnel: Funnel) -> MixtureTerms:
-    """No components; or one that counts for nothing, so that XLA has compiled for one by then."""
+def prior_alone(funnel: Funnel, max_padded_dims: int = 64) -> MixtureTerms:
+    """No components; or one that counts for nothing, so that XLA has compiled for one by then.
+
+    Up to so many dimensions the two products of rows with a matrix (d, d) that a component takes
+    cost next to nothing, where XLA's compilation for another number of them takes as long as the
+    whole pilot of a small model.
+    """
     d = len(funnel.centre)
-    k = int(d <= MAX_PADDED_DIMS)
+    k = int(d <= max_padded_dims)
     height, one = np.full(k, -np.inf), np.ones(k)
     whitening, offset, owner = np.zeros((k * d, d)), np.zeros(k * d), np.ones((k, k * d))
-    return MixtureTerms(0.0, 0.0, height, one, whitening, offset, owner, *funnel.terms)
+    return MixtureTerms(0.0, 0.0, height, one, whitening, offset, owner, funnel.terms)
 
 
 def _opening(d: int) -> tuple[MixtureTerms, Callable[..., Evaluation]]:
     """Symbolic mixtures in d dimensions, and what they make of a path from the prior."""
     of_components = ((), (), (None,), (None,), (None, d), (None,), (None, None))
     shapes = (*of_components, *FunnelTerms.symbolic_shapes(d))
-    terms = MixtureTerms(
-        *(
-            pt.tensor(name, dtype="float64", shape=shape)
-            for name, shape in zip(MixtureTerms._fields, shapes, strict=True)
-        )
-    )
+    names = (*MixtureTerms._fields[:-1], *FunnelTerms._fields)
+    made = [
+        pt.tensor(name, dtype="float64", shape=shape)
+        for name, shape in zip(names, shapes, strict=True)
+    ]
+    n = len(of_components)
+    terms = MixtureTerms._make([*made[:n], FunnelTerms(*made[n:])])
     return terms, partial(from_mixture, terms)
 
 
 def leaving(path: AnnealingPath, mixture: Mixture | None, funnel: Funnel) -> tuple[Any, ...]:
     """Values of the parameters of a `mixture_path` that starts from this mixture, or the prior."""
     terms = prior_alone(funnel) if mixture is None else mixture.terms(funnel)
-    return *path.values[: -len(MixtureTerms._fields)], *terms
+    return *path.values[: -len(terms.flat)], *terms.flat
 
 
 def from_mixture(
@@ -207,7 +196,7 @@ def from_mixture(
         Log density of the mixture, log target less that, and their gradients, all of them by the
         evened rows.
     """
-    return _mixed(terms, rows, terms.of_funnel.evened(rows, of_prior))
+    return _mixed(terms, rows, terms.funnel.evened(rows, of_prior))
 
 
 def _mixed(terms: MixtureTerms, rows: TensorVariable, of_prior: Evaluation) -> Evaluation:

@@ -4,9 +4,6 @@ import numpy as np
 
 from pymc_logz.weights import conditional_ess
 
-STEP_TOLERANCE = 1e-6
-"""Relative error of a step in beta: far below what the rows that it is read from leave open."""
-
 
 def linear_betas(n_temperatures: int) -> np.ndarray:
     """The paper's ladder: ``n_temperatures`` equal steps from 0 to 1, shape (n_temperatures + 1,).
@@ -47,7 +44,7 @@ def next_beta(log_ratio: np.ndarray, beta: float, target: float = 0.5) -> float:
     # log_ratio can span hundreds of orders of magnitude: find the step on the log scale
     spread = max(*(float(np.ptp(group)) for group in alive), 1e-300)
     low, high = np.log(min(1e-3 / spread, 1.0 - beta) * 1e-3), np.log(1.0 - beta)
-    while high - low > STEP_TOLERANCE:
+    while high - low > 1e-6:  # far below what the rows leave open
         middle = 0.5 * (low + high)
         low, high = (middle, high) if excess(np.exp(middle)) > 0 else (low, middle)
     return float(min(beta + np.exp(low), 1.0))

@@ -12,8 +12,6 @@ import numpy as np
 
 LEAST_VARIANCE = 1e-6
 """Floor of a variance, in units of the scale that rows were whitened by."""
-SHARES = 10.0 ** -np.arange(0.0, 9.0, 0.5)
-"""Parts of a share that are tried."""
 RIDGE = 1e-12
 """Share of the mean variance added to each one, so that a factor exists."""
 
@@ -51,7 +49,7 @@ def noise_share(standard: np.ndarray, correlation: np.ndarray) -> float:
 
 
 def worth_its_cost(correlation: np.ndarray, n: float, most: float) -> float:
-    """Share of the identity, at most this one, that brings a normal closest to the rows' law.
+    """Share of the identity, at most this one, that brings a normal closest to what rows follow.
 
     What is closest entry by entry may be far off where rows are nearly on a plane: a thousandth of
     the identity is ten times the variance across it, if that is 1e-5. So the divergence decides:
@@ -69,7 +67,7 @@ def worth_its_cost(correlation: np.ndarray, n: float, most: float) -> float:
     if n <= 2 * d or most == 0:
         return most
     variance = np.maximum(np.linalg.eigvalsh(correlation), 0.0)
-    shares = np.append(most * SHARES, 0.0)[:, None]
+    shares = np.append(most * 10.0 ** -np.arange(0.0, 9.0, 0.5), 0.0)[:, None]
     made = np.maximum((1 - shares) * variance + shares, np.finfo(float).tiny)
     lost = np.log(made) + variance / made + (d + 1) / (n - d - 1) * (1 - shares / made)
     return float(shares[np.argmin(lost.sum(axis=1)), 0])

@@ -1,4 +1,4 @@
-"""Entries of a row that are whole numbers, and what values they may have."""
+"""Discrete entries of a row, and what values they may have."""
 
 from typing import Any, NamedTuple
 
@@ -7,7 +7,7 @@ WIDE = 128
 
 
 class Site(NamedTuple):
-    """One entry of a row that is a whole number."""
+    """One discrete entry of a row."""
 
     column: int
     """Where it is in the row."""

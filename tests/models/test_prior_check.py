@@ -6,25 +6,14 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytest
-from scipy.stats import gaussian_kde
 from support.checks import make_rng
 
 from pymc_logz.errors import EvidenceWarning, ImproperPriorError
 from pymc_logz.models.prior_check import PriorMass, check_prior_mass, check_priors
-from pymc_logz.models.prior_looks import CENTRAL_SHARE, Bounds, Look, kernels
+from pymc_logz.models.prior_looks import Bounds, Look
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 transforms = pm.distributions.transforms
-
-
-def test_kernels_are_those_of_scipy() -> None:
-    """Would catch a bandwidth or a constant by which all priors of vectors look improper."""
-    rng = make_rng("kernels")
-    fitted = rng.normal(size=(300, 3)) @ rng.normal(size=(3, 3))
-    distance = (fitted**2).sum(axis=1)
-    central = fitted[distance <= np.quantile(distance, CENTRAL_SHARE)]
-    x = rng.normal(size=(50, 3))
-    np.testing.assert_allclose(kernels(fitted, x), gaussian_kde(central.T).logpdf(x.T), rtol=1e-9)
 
 
 def chain(n: int) -> np.ndarray:

@@ -6,7 +6,13 @@ import pytensor.tensor as pt
 import pytest
 from support.checks import make_rng
 
-from pymc_logz.paths.funnels import Features, Funnel, fitted_funnel, spreads_that_follow
+from pymc_logz.paths.funnels import (
+    Features,
+    Funnel,
+    FunnelTerms,
+    fitted_funnel,
+    spreads_that_follow,
+)
 from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.paths.mixture import MixtureTerms, from_mixture, prior_alone
 
@@ -81,7 +87,9 @@ def test_densities_of_evened_rows_have_their_gradients(funnel: Funnel) -> None:
         prior, ratio = -0.5 * (x**2).sum(axis=1), -pt.exp(x[:, 2]) - (x[:, 0] - x[:, 3]) ** 2
         return Evaluation(prior, ratio, *(pt.grad(value.sum(), x) for value in (prior, ratio)))
 
-    terms = MixtureTerms(*(pt.constant(np.asarray(t, dtype=float)) for t in prior_alone(funnel)))
+    numbers = prior_alone(funnel)
+    made = [pt.constant(np.asarray(t, dtype=float)) for t in numbers.flat]
+    terms = MixtureTerms(*made[: len(numbers) - 1], FunnelTerms(*made[len(numbers) - 1 :]))
     point = pt.tensor("point", dtype="float64", shape=(None, 4))
     inner = of_prior(point)
     found = from_mixture(

@@ -1,10 +1,10 @@
-"""Sums over all values of whole numbers that depend on each other in pairs, one after the other.
+"""Sums over discrete variables that depend on each other in pairs, one after the other.
 
 The density is a product of tables: one of each entry, and one of each pair that some piece of the
 density has both of. Summing an entry out joins the tables that it is in into one of its neighbours:
 where it has two of them at most, that is a table of a pair again. So chains (a hidden Markov
 chain), trees and rings are summed exactly, at a cost that grows with their length. Entries that are
-no neighbours go at once: half of a chain in the first round, half of the rest in the next.
+no neighbours go together: half of a chain in the first round, half of the rest in the next.
 
 References
 ----------
@@ -39,7 +39,7 @@ class Sides(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Entries that are summed out at once, by the number of neighbours that they have."""
+    """Entries that are summed out together, by the number of neighbours that they have."""
 
     lone: np.ndarray
     """Without a neighbour."""
@@ -87,7 +87,7 @@ SYMBOLIC = Ops(
 
 
 class Tables(NamedTuple):
-    """Laws of the entries of a round given their neighbours, as logarithms up to a constant."""
+    """Log probabilities of the entries of a round given their neighbours, up to a constant."""
 
     lone: Any
     """Shape (C, K, n)."""
@@ -174,7 +174,7 @@ def _round(
 def eliminated(
     rounds: Sequence[Round], of_entry: Any, of_pair: Any, ops: Ops
 ) -> tuple[Any, list[Tables]]:
-    """Log of the sum over all values, and the laws by which they can be drawn.
+    """Log of the sum over all values, and the tables by which they can be drawn.
 
     Parameters
     ----------
@@ -195,9 +195,9 @@ def eliminated(
     of_entry, of_pair = (ops.where(part < LOWEST, LOWEST, part) for part in (of_entry, of_pair))
     total, found = of_entry[:, 0, :0].sum(axis=-1), []
     for one in rounds:
-        law = of_entry[..., one.lone]
-        total = total + ops.logsumexp(law, axis=1).sum(axis=-1)
-        leaf, link = [law[:, :0]], [law[:, :0]]
+        own_table = of_entry[..., one.lone]
+        total = total + ops.logsumexp(own_table, axis=1).sum(axis=-1)
+        leaf, link = [own_table[:, :0]], [own_table[:, :0]]
         if one.leaf.size:
             leaf = [of_entry[..., one.leaf][:, :, None] + _seen(of_pair, one.of_leaf, ops)]
             summed = ops.logsumexp(leaf[0], axis=1)
@@ -211,7 +211,7 @@ def eliminated(
             table = ops.where(one.made_turned, table.swapaxes(1, 2), table)
             more = ops.zeros((*table.shape[:3], one.n_edges - one.kept.size))
             of_pair = ops.added(ops.concatenate([of_pair, more], axis=-1), one.made, table)
-        found.append(Tables(law, leaf[0], link[0]))
+        found.append(Tables(own_table, leaf[0], link[0]))
     return ops.where(total < 0.5 * LOWEST, -np.inf, total), found
 
 
@@ -224,7 +224,7 @@ def _seen(of_pair: Any, sides: Sides, ops: Ops) -> Any:
 def drawn_back(
     rounds: Sequence[Round], tables: Sequence[Tables], case: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Which value of each entry is drawn from their joint law, shape (m,).
+    """Which value of each entry is drawn from their joint distribution, shape (m,).
 
     Parameters
     ----------
@@ -238,15 +238,15 @@ def drawn_back(
     chosen = np.zeros(sum(one.lone.size + one.leaf.size + one.link.size for one in rounds), int)
     # those that went last are drawn first: their neighbours went before them
     for one, table in zip(reversed(rounds), reversed(tables), strict=True):
-        laws = [(one.lone, table.lone[case])]
+        each = [(one.lone, table.lone[case])]
         if one.leaf.size:
             there = chosen[one.of_leaf.neighbour]
-            laws.append((one.leaf, table.leaf[case][:, there, np.arange(there.size)]))
+            each.append((one.leaf, table.leaf[case][:, there, np.arange(there.size)]))
         if one.link.size:
             there, beyond = (chosen[sides.neighbour] for sides in one.of_link)
-            laws.append((one.link, table.link[case][:, there, beyond, np.arange(there.size)]))
-        for entries, law in laws:
-            below = np.cumsum(softmax(law, axis=0), axis=0)
+            each.append((one.link, table.link[case][:, there, beyond, np.arange(there.size)]))
+        for entries, own_table in each:
+            below = np.cumsum(softmax(own_table, axis=0), axis=0)
             uniform = rng.random(entries.size) * below[-1]
             chosen[entries] = (below[:-1] <= uniform).sum(axis=0)
     return chosen

@@ -36,7 +36,7 @@ Owners = np.ndarray
 Rule = Callable[..., Owners | None]
 """From a node, owners of its inputs, all values, the shape of its output, and sets, to owners."""
 MAX_SETS = 2**14
-"""Sets of entries that are told apart."""
+"""Sets of entries that are distinguished."""
 
 
 class Sets:

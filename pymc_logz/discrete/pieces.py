@@ -12,19 +12,17 @@ from pytensor.scalar import Add, Mul, Neg, Sub
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Sum
 
+from pymc_logz.discrete.independence import NONE
+from pymc_logz.discrete.plan import SumPlan, numbered
 from pymc_logz.models.flat import FlatModel, cheaply_compiled
-from pymc_logz.models.independence import NONE
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.models.sum_plan import SumPlan, numbered
 
-N_CHECKED = 32
-"""Rows at which the pieces are held against the density of the whole model."""
-TOLERANCE = 1e-6
-"""By which they may differ, relative to the size of the log density."""
+Pieces = tuple[list[Any], list[Any]]
+"""Arrays that add up to the log prior, and to the log likelihood with potentials."""
 
 
 class Sums(NamedTuple):
-    """Pieces of the log densities at a row of continuous variables, for all whole numbers."""
+    """Pieces of the log densities at a row of continuous variables, for all discrete values."""
 
     prior: Any
     """Log prior without what independent entries own, shape (C,)."""
@@ -40,7 +38,7 @@ class Sums(NamedTuple):
     """Shape (C, K, K, E)."""
 
 
-def pieces_of(model: pm.Model) -> tuple[list[Any], list[Any]]:
+def pieces_of(model: pm.Model) -> Pieces:
     """Arrays that add up to the log prior, and to the log likelihood with potentials."""
     prior, ratio = (
         [
@@ -80,41 +78,40 @@ def _terms(piece: Any) -> list[Any]:
 
 
 def sums_of(
-    model: pm.Model,
+    whole: FlatModel,
     given: Mapping[Any, Any],
-    pieces: tuple[list[Any], list[Any]],
+    pieces: Pieces,
     plan: SumPlan,
     start: Mapping[str, np.ndarray],
 ) -> Sums:
-    """Pieces where some value variables are given, for all values of the others.
+    """Pieces where some value variables are given, for all values of those that are summed over.
 
     Parameters
     ----------
-    model
+    whole
         The model.
     given
-        Symbolic values of value variables.
+        Symbolic values of value variables, of those that are not summed over at least.
     pieces
         From `pieces_of`.
     plan
-        Which of the others are followed one by one, and which values the rest of them have.
+        Which variables are followed one by one, and which values the rest of them have.
     start
         A value of each value variable.
     """
     parts = dict(given)
     alone: dict[Any, Any] = {}
     others: dict[Any, Any] = {}
-    entries, combinations = numbered(model, start), plan.combinations
-    for var in model.value_vars:
-        if var in given:
+    for var, entries in numbered(whole, start).items():
+        if var in given and not plan.sums_over(entries):
             continue
-        place, numbers, shape = var.type(), entries[var].ravel(), start[var.name].shape
-        parts[var] = place
+        numbers = entries.ravel()
+        parts[var] = place = var.type()  # type: ignore[attr-defined]
         is_alone = bool(numbers.size) and numbers[0] in plan.alone
         known = plan.alone if is_alone else plan.others
-        table = combinations if is_alone else plan.points
+        table = plan.combinations if is_alone else plan.points
         columns = [known.index(i) for i in numbers]
-        values = table[:, columns].reshape(-1, *shape).astype(var.dtype)
+        values = table[:, columns].reshape(-1, *entries.shape).astype(place.dtype)
         (alone if is_alone else others)[place] = values
     flat = clone_replace([*pieces[0], *pieces[1]], parts, rebuild_strict=False)
     flat, has_value = _along(flat, alone)
@@ -173,7 +170,7 @@ def _gathered(
 
 
 def add_up(whole: FlatModel, plan: SumPlan, sums_at: Callable[[np.ndarray], Sums]) -> bool:
-    """Whether pieces make the density of the whole model, at draws and at other whole numbers.
+    """Whether pieces make the density of the whole model, at draws and at other values.
 
     Parameters
     ----------
@@ -184,16 +181,15 @@ def add_up(whole: FlatModel, plan: SumPlan, sums_at: Callable[[np.ndarray], Sums
     sums_at
         From a row of the whole model to the pieces at it.
     """
-    rng = np.random.default_rng(0)
-    rows = np.repeat(PriorDraws(whole.model)(rng, N_CHECKED), 2, axis=0)
+    rng, n_draws = np.random.default_rng(0), 32
+    rows = np.repeat(PriorDraws(whole.model)(rng, n_draws), 2, axis=0)
     for i in (*plan.alone, *(plan.others if plan.points.size else ())):
         site = plan.sites[i]
         low, high = site.lower or 0, (site.upper or 0) + 1
-        rows[::2, site.column] = rng.integers(low, high, N_CHECKED)
+        rows[::2, site.column] = rng.integers(low, high, n_draws)
     density = cheaply_compiled([whole.point, *whole.inputs], [whole.log_prior, whole.log_ratio])
     places = {tuple(point): c for c, point in enumerate(plan.points.tolist())}
-    columns = np.array([site.column for site in plan.sites], dtype=int)
-    others, alone = (columns[list(part)] for part in (plan.others, plan.alone))
+    others, alone = plan.columns
     lower = np.array([plan.sites[i].lower for i in plan.alone], dtype=int)
     for row in rows:
         sums = sums_at(row)
@@ -209,6 +205,6 @@ def add_up(whole: FlatModel, plan: SumPlan, sums_at: Callable[[np.ndarray], Sums
                 ratio += sums.ratio_of_pair[edges].sum()
         exact = np.array(density(row, *whole.values), dtype=float)
         found = np.array([prior, ratio])
-        if not np.allclose(found, exact, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True):
+        if not np.allclose(found, exact, rtol=1e-6, atol=1e-6, equal_nan=True):
             return False
     return True

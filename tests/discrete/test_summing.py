@@ -15,13 +15,11 @@ from support import pymc_models as models
 
 import pymc_logz as lz
 from pymc_logz import energies
-from pymc_logz.models import pieces
-from pymc_logz.models.entries import with_entries
+from pymc_logz.discrete import pieces
+from pymc_logz.discrete.independence import SEVERAL, Tracer
 from pymc_logz.models.flat import FlatModel, constrain, flatten_model
-from pymc_logz.models.independence import SEVERAL, Tracer
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.models.sum_plan import NotSummed
-from pymc_logz.models.summing import summed_out
+from pymc_logz.models.summing import NotSummed, summed_out, with_entries
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
@@ -152,7 +150,7 @@ def test_sums_are_those_over_all_values(name: str) -> None:
     summed = summed_out(whole)
     assert isinstance(summed, FlatModel)
     assert summed.summed is not None
-    assert summed.summed.plan.shape == shape
+    assert summed.summed.pieces.plan.shape == shape
     of_whole, of_sum = values_of(whole), values_of(summed)
     row = PriorDraws(whole.model)(np.random.default_rng(1), 1)[0]
     terms = []

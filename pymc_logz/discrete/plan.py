@@ -1,31 +1,25 @@
-"""Which whole numbers of a model can be summed out, and how: read off the graph of its density."""
+"""Which discrete variables can be summed out, and how: read off the graph of the density."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
-from typing import Any, NamedTuple
 
 import numpy as np
-import pymc as pm
 
+from pymc_logz.discrete.elimination import Round, n_terms, rounds_for
+from pymc_logz.discrete.independence import NONE, SEVERAL, Owners, Sets, Tracer
 from pymc_logz.models.discrete import is_discrete
-from pymc_logz.models.elimination import Round, n_terms, rounds_for
-from pymc_logz.models.independence import NONE, SEVERAL, Owners, Sets, Tracer
+from pymc_logz.models.flat import FlatModel
+from pymc_logz.models.summing import NotSummed
 from pymc_logz.paths.sites import Site
 
+Start = Mapping[str, np.ndarray]
+"""A value of each value variable, by name."""
 MAX_POINTS = 4096
 """Values of all entries together, of those that are not independent, that are summed over."""
 MAX_TERMS = 2**18
 """Elements of the density, for all values, that are computed for one row."""
-
-MAX_NAMED = 8
-"""Variables whose names are written out."""
-
-
-class NotSummed(NamedTuple):
-    """Why whole numbers of a model are not summed out."""
-
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -33,20 +27,65 @@ class SumPlan:
     """Which entries are summed how."""
 
     sites: tuple[Site, ...]
+    names: tuple[str, ...]
+    """Variable that each of them belongs to."""
     alone: tuple[int, ...]
     """Numbers, among the sites, of those that are summed one after the other, m of them."""
     points: np.ndarray
     """Values of the others, in their order, shape (C, number of them)."""
     owners: tuple[Owners, ...]
     """Owner of each element of each piece of the density: a site, or a pair after the sites."""
-    route: str
-    """Which variables are summed how, in words."""
     pairs: tuple[tuple[int, int], ...] = ()
     """Places in ``alone`` of two that some element depends on, the smaller first, E of them."""
-    rounds: tuple[Round, ...] = ()
-    """In which order they are summed out."""
-    colours: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
-    """Of each of them: those of a pair differ, shape (m,)."""
+
+    @cached_property
+    def rounds(self) -> tuple[Round, ...]:
+        """In which order they are summed out."""
+        return rounds_for(len(self.alone), self.pairs) or ()
+
+    @cached_property
+    def colours(self) -> np.ndarray:
+        """A number for each of them, so that those of a pair differ, shape (m,); breadth first."""
+        n_entries = len(self.alone)
+        neighbours: list[list[int]] = [[] for _ in range(n_entries)]
+        for i, j in self.pairs:
+            neighbours[i].append(j)
+            neighbours[j].append(i)
+        colour = np.full(n_entries, -1)
+        for first in range(n_entries):
+            waiting = [first]
+            while waiting:
+                entry = waiting.pop(0)
+                if colour[entry] < 0:
+                    taken = {colour[other] for other in neighbours[entry]}
+                    colour[entry] = next(c for c in range(n_entries) if c not in taken)
+                    waiting += neighbours[entry]
+        return colour
+
+    @property
+    def route(self) -> str:
+        """Which variables are summed how, in words."""
+        tied = {self.alone[place] for pair in self.pairs for place in pair}
+        ways = [
+            ([i for i in self.alone if i not in tied], "entry by entry"),
+            (sorted(tied), "pair by pair"),
+            (self.others, f"over all {len(self.points):,} values"),
+        ]
+        return " and ".join(
+            f"{list(dict.fromkeys(self.names[i] for i in entries))} {how}"
+            for entries, how in ways
+            if entries
+        )
+
+    @property
+    def columns(self) -> tuple[np.ndarray, np.ndarray]:
+        """Columns of a row of the whole model: of the others, and of those summed by themselves."""
+        columns = np.array([site.column for site in self.sites], dtype=int)
+        return columns[list(self.others)], columns[list(self.alone)]
+
+    def sums_over(self, numbers: Owners) -> bool:
+        """Whether the entries of a variable, by their numbers, are summed over."""
+        return bool(numbers.size) and (numbers.flat[0] in self.alone or self.points.size > 0)
 
     @property
     def others(self) -> tuple[int, ...]:
@@ -97,91 +136,64 @@ class SumPlan:
         return np.arange(k)[:, None] + np.array([self.sites[i].lower or 0 for i in self.alone])
 
 
-def sum_plan(
-    model: pm.Model,
-    sites: Sequence[Site],
-    owners: Sequence[str],
-    pieces: Sequence[Any],
-    start: Mapping[str, np.ndarray],
-) -> SumPlan | NotSummed:
+def sum_plan(whole: FlatModel, pieces: Sequence[object], start: Start) -> SumPlan | NotSummed:
     """Which entries are independent, or depend on each other in pairs; the cheaper way of the two.
 
     Parameters
     ----------
-    model
+    whole
         The model.
-    sites
-        Entries of a row that are whole numbers.
-    owners
-        Variable that each entry of a row belongs to.
     pieces
         Arrays that add up to the log density.
     start
         A value of each value variable.
     """
-    endless = sorted({owners[site.column] for site in sites if site.n_values is None})
+    sites = whole.sites
+    endless = sorted({whole.owners[site.column] for site in sites if site.n_values is None})
     if endless:
         return NotSummed(f"the values of {endless} have no end that is known")
-    names = [owners[site.column] for site in sites]
-    plans = [_plan(model, sites, names, pieces, start, largest) for largest in (1, 2)]
+    plans = [_plan(whole, pieces, start, largest) for largest in (1, 2)]
     good = [plan for plan in plans if isinstance(plan, SumPlan)]
     return min(good, key=lambda plan: plan.cost) if good else plans[0]
 
 
+def independent_plan(
+    whole: FlatModel, pieces: Sequence[object], start: Start
+) -> SumPlan | NotSummed:
+    """A plan of entries of which each piece has one at most, if several; the others are given.
+
+    Arguments are those of `sum_plan`.
+    """
+    alone, found, _ = _traced_entries(whole, pieces, start, 1)
+    if len(alone) < 2:
+        return NotSummed("no two of its entries are independent given all the rest")
+    return SumPlan(whole.sites, _names(whole), alone, np.zeros((1, 0), dtype=int), found)
+
+
 def _plan(
-    model: pm.Model,
-    sites: Sequence[Site],
-    names: Sequence[str],
-    pieces: Sequence[Any],
-    start: Mapping[str, np.ndarray],
-    largest: int,
+    whole: FlatModel, pieces: Sequence[object], start: Start, largest: int
 ) -> SumPlan | NotSummed:
     """The plan where pieces may depend on so many entries at most that are not summed together."""
-    alone, found, sets = traced_entries(model, sites, pieces, start, largest)
+    sites, names = whole.sites, _names(whole)
+    alone, found, sets = _traced_entries(whole, pieces, start, largest)
     others = [i for i in range(len(sites)) if i not in alone]
-    together = list(dict.fromkeys(names[i] for i in others))
     n_points = int(np.prod([float(sites[i].n_values or 1) for i in others]))
     if n_points > MAX_POINTS:
+        together = list(dict.fromkeys(names[i] for i in others))
         return NotSummed(
             f"the entries of {together} depend on each other, and have {n_points:,} values together"
         )
     ranges = [range(sites[i].lower or 0, (sites[i].upper or 0) + 1) for i in others]
     points = np.array(list(product(*ranges)), dtype=int).reshape(n_points, len(others))
     pairs, owners = _numbered_pairs(alone, found, sets)
-    plan = SumPlan(
-        tuple(sites),
-        alone,
-        points,
-        owners,
-        _route(names, alone, others, pairs, n_points),
-        pairs,
-        rounds_for(len(alone), pairs) or (),
-        _colours(len(alone), pairs),
-    )
+    plan = SumPlan(sites, names, alone, points, owners, pairs)
     if plan.cost > MAX_TERMS:
         return NotSummed(f"a sum has {plan.cost:,} terms for each point")
     return plan
 
 
-def _route(
-    names: Sequence[str],
-    alone: Sequence[int],
-    others: Sequence[int],
-    pairs: Sequence[tuple[int, int]],
-    n_points: int,
-) -> str:
-    """How entries are summed, in words."""
-    tied = {alone[place] for pair in pairs for place in pair}
-    ways = [
-        ([i for i in alone if i not in tied], "entry by entry"),
-        (sorted(tied), "pair by pair"),
-        (others, f"over all {n_points:,} values"),
-    ]
-    return " and ".join(
-        f"{list(dict.fromkeys(names[i] for i in entries))} {how}"
-        for entries, how in ways
-        if entries
-    )
+def _names(whole: FlatModel) -> tuple[str, ...]:
+    return tuple(whole.owners[site.column] for site in whole.sites)
 
 
 def _numbered_pairs(
@@ -198,51 +210,18 @@ def _numbered_pairs(
     return tuple((i, j) for i, j in pairs), tuple(renamed[one] for one in found)
 
 
-def _colours(n_entries: int, pairs: Sequence[tuple[int, int]]) -> np.ndarray:
-    """A whole number for each entry, so that those of a pair differ, shape (m,); breadth first."""
-    neighbours: list[list[int]] = [[] for _ in range(n_entries)]
-    for i, j in pairs:
-        neighbours[i].append(j)
-        neighbours[j].append(i)
-    colour = np.full(n_entries, -1)
-    for first in range(n_entries):
-        waiting = [first]
-        while waiting:
-            entry = waiting.pop(0)
-            if colour[entry] < 0:
-                taken = {colour[other] for other in neighbours[entry]}
-                colour[entry] = next(c for c in range(n_entries) if c not in taken)
-                waiting += neighbours[entry]
-    return colour
-
-
-def independent_entries(
-    model: pm.Model,
-    sites: Sequence[Site],
-    pieces: Sequence[Any],
-    start: Mapping[str, np.ndarray],
-) -> tuple[tuple[int, ...], tuple[Owners, ...]]:
-    """Numbers of entries of which each piece has one at most, and the owners of all elements.
-
-    Arguments are those of `sum_plan`. Entries whose values are not known, or very many, are left
-    out.
-    """
-    alone, owners, _ = traced_entries(model, sites, pieces, start, 1)
-    return alone, owners
-
-
-def traced_entries(
-    model: pm.Model,
-    sites: Sequence[Site],
-    pieces: Sequence[Any],
-    start: Mapping[str, np.ndarray],
-    largest: int,
+def _traced_entries(
+    whole: FlatModel, pieces: Sequence[object], start: Start, largest: int
 ) -> tuple[tuple[int, ...], tuple[Owners, ...], Sets]:
-    """As `independent_entries`, where an element may depend on so many of them, and the sets."""
-    tracer = Tracer(pieces, {var: start[var.name] for var in model.value_vars})
-    entries, sets = numbered(model, start), Sets(len(sites), largest)
+    """Entries of which each piece has so many at most, owners of all elements, and their sets.
 
-    def can_be(followed: Mapping[Any, Owners]) -> bool:
+    Entries whose values are not known, or very many, are left out.
+    """
+    model, sites = whole.model, whole.sites
+    tracer = Tracer(pieces, {var: start[var.name] for var in model.value_vars})
+    entries, sets = numbered(whole, start), Sets(len(sites), largest)
+
+    def can_be(followed: Mapping[object, Owners]) -> bool:
         owners = tracer.owners(followed, sets)
         if any(np.any(one == SEVERAL) for one in owners):
             return False
@@ -264,16 +243,16 @@ def traced_entries(
     return _numbers(followed), tuple(tracer.owners(followed, sets)), sets
 
 
-def _numbers(followed: Mapping[Any, Owners]) -> tuple[int, ...]:
+def _numbers(followed: Mapping[object, Owners]) -> tuple[int, ...]:
     """Numbers of the entries of some variables, in order."""
     return tuple(sorted(int(i) for numbers in followed.values() for i in numbers.ravel()))
 
 
-def numbered(model: pm.Model, start: Mapping[str, np.ndarray]) -> dict[Any, Owners]:
+def numbered(whole: FlatModel, start: Start) -> dict[object, Owners]:
     """Discrete value variables of a model, and the numbers of their entries among all of those."""
-    entries: dict[Any, Owners] = {}
+    entries: dict[object, Owners] = {}
     end = 0
-    for var in model.value_vars:
+    for var in whole.model.value_vars:
         if is_discrete(var):
             shape = start[var.name].shape
             first, end = end, end + int(np.prod(shape, dtype=int))

@@ -1,0 +1,1 @@
+"""Sums over the values of discrete variables: a wing that the core finds if it is there."""
