@@ -18,8 +18,12 @@ nox.options.default_venv_backend = "none"
 nox.options.sessions = ["lint", "types", "tests"]
 
 ROOT = Path(__file__).parent
-# One BLAS thread: more of them compete with the chains and blur the timings.
-ENV = {"OPENBLAS_NUM_THREADS": "1"}
+ENV: dict[str, str | None] = {
+    # more BLAS threads compete with the chains and blur the timings
+    "OPENBLAS_NUM_THREADS": "1",
+    # where it is set, each process that a test starts compiles 900 modules anew
+    "PYTHONDONTWRITEBYTECODE": None,
+}
 
 
 def run_scripts(session: nox.Session, pattern: str) -> None:

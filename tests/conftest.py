@@ -1,11 +1,36 @@
 """Fixtures that all tests share."""
 
+import os
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 from support.checks import make_rng
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile C only where a test asks for it by the fixture `c_compiler`, or with slow tests.
+
+    In mode FAST_COMPILE, too, PyTensor compiles inner graphs by gcc, one by one; here they are
+    run once. Processes that tests start inherit it.
+    """
+    if config.option.markexpr == "not slow":
+        flags = os.environ.get("PYTENSOR_FLAGS")
+        os.environ["PYTENSOR_FLAGS"] = ",".join(filter(None, ["cxx=", flags]))
+
+
+@pytest.fixture
+def c_compiler() -> Iterator[None]:
+    """What mode CVM compiles is C, as for a user who has a compiler."""
+    import pytensor
+
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("there is no g++")
+    with pytensor.config.change_flags(cxx=compiler):
+        yield
 
 
 @pytest.fixture

@@ -16,10 +16,15 @@ from pymc_logz.kernels import Compose, Gibbs, IntegerWalk, RandomWalk
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 ENERGIES = {
-    make.__name__: make
-    for make in (energies.coal_mining, energies.labelled_mixture, energies.thinned_poisson)
+    "coal_mining": lambda: energies.coal_mining(energies.discrete.COAL_MINING[20:60]),
+    "coal_mining of all years": energies.coal_mining,
+    "labelled_mixture": energies.labelled_mixture,
+    "thinned_poisson": energies.thinned_poisson,
 }
-EACH = pytest.mark.parametrize("name", ENERGIES)
+EACH = pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * ("all years" in name)) for name in ENERGIES],
+)
 
 
 @cache
@@ -43,7 +48,7 @@ def test_log_z_is_exact(name: str) -> None:
 @EACH
 def test_tempered_log_z_is_exact(name: str) -> None:
     """Catches moves whose beta is not that of their walker."""
-    settings = {"draws": 200, "chains": 2} if name == "coal_mining" else {}
+    settings = {"draws": 200, "chains": 2} if name.startswith("coal_mining") else {}
     model = energy_of(name).model
     tree = lz.sample_tempered(model=model, random_seed=1, progressbar=False, **settings)
     models.assert_log_z(tree, energy_of(name).log_z, within=0.2 if settings else 0.05)
@@ -66,10 +71,11 @@ def test_draws_are_those_of_the_posterior(name: str) -> None:
         assert abs(weight @ draws - reference.mean()) < 4.5 * error, var
 
 
-def test_another_backend_makes_the_same_chain() -> None:
+@pytest.mark.parametrize("mode", ["FAST_COMPILE", pytest.param("NUMBA", marks=pytest.mark.slow)])
+def test_another_backend_makes_the_same_chain(mode: str) -> None:
     """Catches a whole number that one backend rounds to another value."""
     energy = energy_of("thinned_poisson")
-    settings = {"random_seed": 2, "progressbar": False, "compile_kwargs": {"mode": "NUMBA"}}
+    settings = {"random_seed": 2, "progressbar": False, "compile_kwargs": {"mode": mode}}
     other = lz.sample_hais(model=energy.model, **settings)
     xr.testing.assert_allclose(
         other["weighted_posterior"].to_dataset(),

@@ -171,6 +171,7 @@ def test_chains_do_not_see_each_other(small: xr.DataTree) -> None:
     assert np.unique(chains).size == chains.size
 
 
+@pytest.mark.usefixtures("c_compiler")
 @pytest.mark.parametrize(
     ("mode", "linker"), [("CVM", "vm"), pytest.param("NUMBA", "numba", marks=pytest.mark.slow)]
 )

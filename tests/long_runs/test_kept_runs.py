@@ -49,7 +49,13 @@ def stopped_after(n_states: int) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name == "tempered_from_learned"))
+        for name in METHODS
+    ],
+)
 def test_a_run_that_was_stopped_ends_with_the_same_bits(method: str, tmp_path: Path) -> None:
     """Would catch a pilot, a chain or a generator that is not where it was."""
     path, run = tmp_path / "run.zarr", METHODS[method]

@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
+from functools import cache
 from multiprocessing import get_context
 from typing import Any
 
@@ -33,19 +34,17 @@ def pool() -> Iterator[Executor]:
         yield executor
 
 
-@pytest.fixture(scope="module")
-def here() -> dict[str, dict[str, np.ndarray]]:
-    """Numbers of runs in this process."""
-    return {name: numbers_of(run(cores=1)) for name, run in METHODS.items()}
+@cache
+def here(method: str) -> dict[str, np.ndarray]:
+    """Numbers of a run in this process."""
+    return numbers_of(METHODS[method](cores=1))
 
 
 @pytest.mark.parametrize("method", ["annealed", "tempered"])
-def test_a_process_comes_to_the_same_bits(
-    method: str, pool: Executor, here: dict[str, dict[str, np.ndarray]]
-) -> None:
+def test_a_process_comes_to_the_same_bits(method: str, pool: Executor) -> None:
     """Would catch a model that is another one after it has travelled, and draws made elsewhere."""
     found = METHODS[method](executor=pool, check_reproducible=True)
-    assert differing(numbers_of(found), here[method]) == []
+    assert differing(numbers_of(found), here(method)) == []
 
 
 def test_evaluations_are_counted_wherever_they_are_made(pool: Executor) -> None:
@@ -61,17 +60,15 @@ def test_evaluations_are_counted_wherever_they_are_made(pool: Executor) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 8])
-def test_any_number_of_processes(n: int, here: dict[str, dict[str, np.ndarray]]) -> None:
+def test_any_number_of_processes(n: int) -> None:
     """Would catch a bit that depends on who did what."""
     with ProcessPoolExecutor(n, mp_context=get_context("spawn")) as executor:
         for method, run in METHODS.items():
-            assert differing(numbers_of(run(executor=executor)), here[method]) == []
+            assert differing(numbers_of(run(executor=executor)), here(method)) == []
 
 
 @pytest.mark.slow
-def test_a_pool_whose_worker_is_killed(
-    here: dict[str, dict[str, np.ndarray]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pool_whose_worker_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Would catch a run that ends, or has other bits, when a process of its pool dies."""
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
         keep, n_answers = running._Drive._keep, iter(range(10_000))
@@ -85,14 +82,12 @@ def test_a_pool_whose_worker_is_killed(
         monkeypatch.setattr(running._Drive, "_keep", kill_half_way)
         found = METHODS["annealed"](executor=executor)
     assert next(n_answers) > 9
-    assert differing(numbers_of(found), here["annealed"]) == []
+    assert differing(numbers_of(found), here("annealed")) == []
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_a_dask_cluster(
-    here: dict[str, dict[str, np.ndarray]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dask_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """Would catch a cluster that has other bits, with all of its workers or with one killed."""
     distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
     cluster = distributed.LocalCluster(
@@ -102,7 +97,7 @@ def test_a_dask_cluster(
         executor = client.get_executor()
         for method in ("annealed", "tempered"):
             found = METHODS[method](executor=executor)
-            assert differing(numbers_of(found), here[method]) == []
+            assert differing(numbers_of(found), here(method)) == []
         keep, n_answers = running._Drive._keep, iter(range(10_000))
 
         def kill_half_way(drive: Any, *args: Any) -> None:
@@ -113,7 +108,7 @@ def test_a_dask_cluster(
         monkeypatch.setattr(running._Drive, "_keep", kill_half_way)
         found = METHODS["annealed"](executor=executor)
         assert next(n_answers) > 9
-        assert differing(numbers_of(found), here["annealed"]) == []
+        assert differing(numbers_of(found), here("annealed")) == []
 
 
 @pytest.mark.slow

@@ -266,6 +266,7 @@ def test_the_first_component_compiles_nothing_at_all() -> None:
     assert count.total == 0
 
 
+@pytest.mark.usefixtures("c_compiler")
 def test_a_backend_moves_as_the_others() -> None:
     """Catches a batch of terms that one backend reads in another order."""
     start = mixture(2)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
 import xarray as xr
 from arviz_base import dict_to_dataset
@@ -89,7 +90,7 @@ def test_right_draws_are_ok() -> None:
 def test_a_fit_is_never_a_posterior() -> None:
     """Catches pm.fit(...).sample() with status ok: even a right one says what it is."""
     model, *_ = table(2)
-    with model:
+    with model, pytensor.config.change_flags(mode="FAST_COMPILE"):  # PyMC's own compilations
         fitted = pm.fit(500, progressbar=False, random_seed=1).sample(400, random_seed=1)
     with pytest.warns(lz.EvidenceWarning, match="are of a fit"):
         found = lz.bridge_sampling(fitted, model, random_seed=1, progressbar=False)

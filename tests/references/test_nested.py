@@ -1,5 +1,7 @@
 """Nested Laplace approximations: a reference that normal entries given a few others make."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
@@ -22,6 +24,7 @@ N = 20
 Y = np.cumsum(np.random.default_rng(3).normal(0, 0.4, N)) + np.random.default_rng(4).normal(0, 1, N)
 
 
+@cache
 def walk() -> pm.Model:
     """A walk as a sum of steps, not centred: its conditional axes turn with both spreads."""
     with pm.Model() as model:
@@ -35,18 +38,17 @@ def walk() -> pm.Model:
 def walk_log_z() -> float:
     """Steps integrated out in closed form, both spreads on a grid."""
     walked = np.minimum.outer(np.arange(1, N + 1), np.arange(1, N + 1))
+    variances, axes = np.linalg.eigh(walked)
     u = np.linspace(-7, 2.5, 150)
-    log_f = [
-        stats.multivariate_normal(cov=np.exp(2 * a) * walked + np.exp(2 * b) * np.eye(N)).logpdf(Y)
-        + stats.halfnorm.logpdf(np.exp([a, b])).sum()
-        + a
-        + b
-        for a in u
-        for b in u
-    ]
+    a, b = (one[..., None] for one in np.meshgrid(u, u))
+    sd = np.sqrt(np.exp(2 * a) * variances + np.exp(2 * b))
+    log_f = stats.norm.logpdf(Y @ axes, 0, sd).sum(axis=-1)
+    for one in (a, b):
+        log_f += (stats.halfnorm.logpdf(np.exp(one)) + one)[..., 0]
     return float(logsumexp(log_f) + 2 * np.log(u[1] - u[0]))
 
 
+@cache
 def counts(n: int = 40) -> pm.Model:
     """Counts of groups whose log rates have a common mean and spread."""
     y = np.random.default_rng(5).poisson(np.exp(np.random.default_rng(6).normal(1, 0.7, n)))
@@ -61,18 +63,13 @@ def counts(n: int = 40) -> pm.Model:
 def counts_log_z(n: int = 40) -> float:
     """Rates one by one on a grid, their mean and spread on another."""
     y = np.random.default_rng(5).poisson(np.exp(np.random.default_rng(6).normal(1, 0.7, n)))
+    y, often = np.unique(y, return_counts=True)
     rate = np.linspace(-8, 8, 1601)
-    of_rate = stats.poisson.logpmf(y[:, None], np.exp(rate))
     means, logs = np.linspace(-2, 4, 61), np.linspace(-4, 1.6, 71)
-    terms = [
-        logsumexp(of_rate + stats.norm.logpdf(rate, a, np.exp(b)), axis=1).sum()
-        + n * np.log(rate[1] - rate[0])
-        + stats.norm.logpdf(a, 0, 2)
-        + stats.halfnorm.logpdf(np.exp(b))
-        + b
-        for a in means
-        for b in logs
-    ]
+    a, b = (one.ravel() for one in np.meshgrid(means, logs))
+    of_rate = stats.poisson.pmf(y[:, None], np.exp(rate))
+    each = of_rate @ stats.norm.pdf(rate[:, None], a, np.exp(b)) * (rate[1] - rate[0])
+    terms = often @ np.log(each) + stats.norm.logpdf(a, 0, 2) + stats.halfnorm.logpdf(np.exp(b)) + b
     steps = (means[1] - means[0]) * (logs[1] - logs[0])
     return float(logsumexp(terms) + np.log(steps))
 
@@ -160,12 +157,13 @@ def test_modes_and_curvatures_are_those_of_an_optimiser() -> None:
         assert there == pytest.approx(1.0, abs=0.1)
 
 
+@pytest.mark.parametrize("n_runs", [1, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("build", "exact"), [(walk, walk_log_z), (counts, counts_log_z)])
-def test_log_z_is_exact_and_cheap(build: object, exact: object) -> None:
+def test_log_z_is_exact_and_cheap(build: object, exact: object, n_runs: int) -> None:
     """Catches a map of the wrong volume, and one that no longer fits where axes turn."""
     model, log_z = build(), exact()  # type: ignore[operator]
     found = []
-    for seed in range(3):
+    for seed in range(n_runs):
         tree = lz.sample_hais(model=model, random_seed=seed, progressbar=False)
         evidence = tree["evidence"].dataset.isel(estimator=0)
         assert evidence.attrs["reference"] in ("nested_laplace", "learned")
@@ -176,7 +174,7 @@ def test_log_z_is_exact_and_cheap(build: object, exact: object) -> None:
     values, errors = np.array(found).T
     assert np.all(errors < 0.05)
     assert np.all(np.abs(values - log_z) < 4 * errors)
-    assert abs(values.mean() - log_z) < 4 * np.sqrt(np.mean(errors**2) / 3)
+    assert abs(values.mean() - log_z) < 4 * np.sqrt(np.mean(errors**2) / n_runs)
 
 
 @pytest.mark.slow
@@ -189,14 +187,15 @@ def test_draws_that_are_given_come_first() -> None:
     assert given["evidence"].attrs["reference"] == "draws"
 
 
-def test_hundreds_of_counts_have_a_log_z() -> None:
-    """Catches a reference refused whose weights 300 small differences make uneven together."""
-    tree = lz.sample_hais(model=counts(300), random_seed=1, progressbar=False)
+@pytest.mark.parametrize("n", [120, pytest.param(300, marks=pytest.mark.slow)])
+def test_hundreds_of_counts_have_a_log_z(n: int) -> None:
+    """Catches a reference refused whose weights hundreds of small differences make uneven."""
+    tree = lz.sample_hais(model=counts(n), random_seed=1, progressbar=False)
     evidence = tree["evidence"].dataset.isel(estimator=0)
     assert evidence.attrs["reference"] == "nested_laplace"
     assert evidence["status"].item() == "ok"
     assert evidence["mcse"] < 0.06
-    assert abs(float(evidence["log_z"]) - counts_log_z(300)) < 4 * float(evidence["mcse"])
+    assert abs(float(evidence["log_z"]) - counts_log_z(n)) < 4 * float(evidence["mcse"])
 
 
 def test_axes_that_turn_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:

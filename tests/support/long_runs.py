@@ -41,11 +41,15 @@ def both_ways(**options: Any) -> xr.DataTree:
     return lz.sample_hais(64, 2, model=model(), **given, **SHORT, **options)
 
 
-def tempered(**options: Any) -> xr.DataTree:
+def tempered(reference: str = "prior", **options: Any) -> xr.DataTree:
     """Walkers on levels that a pilot places."""
-    return lz.sample_tempered(
-        96, 2, walkers=16, model=model(), betas=6, tune=16, **SHORT, **options
-    )
+    given: dict[str, Any] = {"walkers": 16, "betas": 6, "tune": 16, "reference": reference}
+    return lz.sample_tempered(96, 2, model=model(), **given, **SHORT, **options)
+
+
+def tempered_from_learned(**options: Any) -> xr.DataTree:
+    """As by default: the levels lead from a reference that is learned."""
+    return tempered("learned", **options)
 
 
 def learned(**options: Any) -> xr.DataTree:
@@ -58,6 +62,7 @@ METHODS: dict[str, Callable[..., xr.DataTree]] = {
     "learned": learned,
     "both_ways": both_ways,
     "tempered": tempered,
+    "tempered_from_learned": tempered_from_learned,
 }
 """Runs by name."""
 
