@@ -1,9 +1,10 @@
 """Figures 2, 3 and 4 of the paper on HAIS at its own size: 100,000 temperatures, 200 particles.
 
-Sohl-Dickstein & Culpepper (2012, arXiv 1205.1925). Products of 36 Student-t or Laplace experts whose
-filters were learned from image patches (natural_images.py), and the linear model with a Gaussian
-prior, along the paper's even ladder from N(0, I) with the paper's step sizes; log Z is known
+Sohl-Dickstein & Culpepper (2012, arXiv 1205.1925). Products of 36 Student-t or Laplace experts,
+whose filters were learned from image patches (natural_images.py), and the linear model with a
+Gaussian prior, along the paper's even ladder from N(0, I) with its step sizes; log Z is known
 exactly. Figures 2 and 3 have annealing with a fresh momentum and with a random walk beside HAIS.
+Responses of experts that are far out are counted, and compared with how many there should be.
 
 Each run is a unit of work with a seed of its own, kept in ``results/hais_at_size.json`` beside the
 script as soon as it is done: a script that is stopped goes on where it was.
@@ -12,7 +13,7 @@ script as soon as it is done: a script that is stopped goes on where it was.
     uv run examples/papers/hais_at_size.py --temperatures 100000 --replicates 8
     uv run examples/papers/hais_at_size.py --shown               # computes nothing
 
-docs/theory/natural_images.md says what comes of it.
+It saves ``hais_at_size.png``; docs/theory/natural_images.md says what comes of it.
 """
 
 import os
@@ -170,11 +171,33 @@ def table(results):
             "status": status,
             "seconds": np.median([unit["seconds"] for unit in units]),
         }
+        if "far" in units[0]:
+            seen = np.mean([unit["far"] for unit in units], axis=0)
+            lacking = np.array(results[name.rsplit(", ", 1)[0]]["far"]) - seen
+            found[name, n] |= {
+                f"lacks beyond {u}": one for u, one in zip(FAR, lacking, strict=True)
+            }
     return pd.DataFrame(found).T
 
 
+def draw(shown):
+    """Errors of log Z against the number of temperatures, with twice their errors."""
+    figure, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
+    for name, rows in shown.groupby(level=0):
+        n = rows.index.get_level_values(1).to_numpy(dtype=float)
+        mean, sd = (rows[key].to_numpy(dtype=float) for key in ("mean error", "sd"))
+        error = 2 * np.nan_to_num(sd) / np.sqrt(rows["runs"].to_numpy(dtype=float))
+        ax.errorbar(n, mean, error, marker="o", ms=4, lw=1.2, capsize=2, label=name)
+    ax.axhline(0, color="0.2", lw=0.8)
+    ax.set(xscale="log", xlabel="temperatures", ylabel="mean error of log Z (nats)")
+    ax.set_yscale("symlog", linthresh=0.5)
+    ax.legend(frameon=False, fontsize=8)
+    ax.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
 def main(arguments=None):
-    """Compute what is missing, keep it, print tables."""
+    """Compute what is missing, keep it, print a table, draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--temperatures", type=int, nargs="*", default=[1000, 10_000])
     parser.add_argument("--replicates", type=int, default=10)
@@ -194,7 +217,11 @@ def main(arguments=None):
                 study_experts(
                     results, name, data, given.methods, given.temperatures, given.replicates
                 )
-    print(table(results).to_string())
+    shown = table(results)
+    print(shown.to_string())
+    figure = draw(shown)
+    figure.savefig("hais_at_size.png", dpi=130)
+    plt.close(figure)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""Effective draws per second of the predator-prey rates: figure 2(c) of the paper on constrained HMC.
+"""Effective draws per second of predator-prey rates: figure 2(c) of the constrained HMC paper.
 
 Graham & Storkey (2017, arXiv 1605.07826), section 7.1: 104 inputs of a simulator whose 100 outputs
 are observed. ABC has a uniform ball of radius epsilon and elliptical slices of the rates and of the
 noise in turn; `lz.ConstrainedHMC` needs no radius. Ten runs of each.
 
 No chain starts at a draw of the posterior. Constrained chains start from prior draws, as ever. ABC
-chains start from the nearest of prior draws, and the radius shrinks to epsilon while chains that are
-too far are replaced by others, which no one chain could do; a burn-in at epsilon follows. All that
-can be given to ABC is given to it: the simulator is plain NumPy, all chains of all runs are
+chains start from the nearest of prior draws, and the radius shrinks to epsilon while chains that
+are too far are replaced by others, which no one chain could do; a burn-in at epsilon follows. All
+that can be given to ABC is given to it: the simulator is plain NumPy, all chains of all runs are
 simulated at once, and effective draws are those of each chain by itself, as CODA has them (a
 spectral density at zero by an autoregression), which does not count what a chain never found. R-hat
 of the chains of a run stands beside it.
@@ -15,7 +15,7 @@ of the chains of a run stands beside it.
 Runs are kept in ``results/lotka_volterra_speed.json`` beside the script as they are done; what is
 there is not computed again. It saves ``lotka_volterra_speed.png``.
 
-    uv run examples/papers/lotka_volterra_speed.py            # half an hour of one processor
+    uv run examples/papers/lotka_volterra_speed.py            # six minutes of one processor
     uv run examples/papers/lotka_volterra_speed.py --shown    # computes nothing
 """
 
@@ -149,7 +149,9 @@ def effective_size(x):
         return 0.0
     best, spectrum = np.inf, np.nan
     for order in range(most + 1):
-        part = solve_toeplitz(covariance[:order], covariance[1 : order + 1]) if order else np.empty(0)
+        part = (
+            solve_toeplitz(covariance[:order], covariance[1 : order + 1]) if order else np.empty(0)
+        )
         left = covariance[0] - part @ covariance[1 : order + 1]
         if left <= 0:
             break
@@ -172,8 +174,8 @@ def summary(log_rates, seconds, warm_up):
         "rhat": az.rhat(data)["z"].to_numpy().round(4).tolist(),
         "mean": log_rates.mean(axis=(0, 1)).round(4).tolist(),
         "sd": log_rates.std(axis=(0, 1)).round(4).tolist(),
-        "seconds": seconds,
-        "warm-up": warm_up,
+        "seconds": round(seconds, 3),
+        "warm-up": round(warm_up, 3),
     }
 
 
@@ -260,7 +262,7 @@ def draw(results):
         ax.bar(where, rates.mean(axis=0), 0.25, yerr=error, color=colours[key], label=label)
     ax.set(yscale="log", ylabel="effective draws per second", xticks=range(N_RATES))
     ax.set_xticklabels(experiment.NAMES)
-    ax.legend(frameon=False, fontsize=8)
+    ax.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
     ax.spines[["top", "right"]].set_visible(False)
     return figure
 

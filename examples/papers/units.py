@@ -25,7 +25,12 @@ class Results(dict):
     def write(self):
         """Keep what there is."""
         self.store.parent.mkdir(exist_ok=True, parents=True)
-        self.store.write_text(json.dumps(self, indent=1) + "\n")
+        rest = {name: value for name, value in self.items() if name != "units"}
+        lines = ",\n".join(
+            f"{json.dumps(key)}: {json.dumps(unit)}" for key, unit in self["units"].items()
+        )
+        # a unit a line, so that changes can be read
+        self.store.write_text(f'{json.dumps(rest, indent=1)[:-2]},\n "units": {{\n{lines}\n}}}}\n')
 
     def keep(self, name, size, replicate, found):
         """Keep the outcome of a unit."""
