@@ -35,7 +35,7 @@ def interval(statistic, *samples):
 
 
 def speed_of_constrained_hmc(radius):
-    """Effective draws per second of constrained HMC over those of ABC, for the rate worst for us."""
+    """Effective draws per second of constrained HMC over those of ABC, of the rate worst for it."""
     _, units = units_of("lotka_volterra_speed")
     ours, abc = (
         np.array([np.array(unit["ess"]) / unit["seconds"] for unit in units[key]])
