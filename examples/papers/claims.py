@@ -1,11 +1,17 @@
 """The papers' claims, each with a number that was measured here, and the verdict that follows.
 
-Numbers are in ``results/claims.json``, copied from the outputs of the scripts that it names.
+Numbers are in ``results/claims.json``, copied from the outputs of the scripts that it names; or it
+names a function of measured.py (``"from"``), which makes them of the scripts' data files.
 ``uv run examples/papers/claims.py`` writes the table into docs/theory/claims.md.
 """
 
 import json
+import sys
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent))
+
+import measured
 
 HERE = Path(__file__).parent
 NUMBERS = HERE / "results" / "claims.json"
@@ -15,6 +21,21 @@ HEAD = """\
 | paper | what it says | measured here | size here | size there | verdict | script |
 |---|---|---|---|---|---|---|
 """
+
+
+def claims():
+    """All claims, each with its number and the ends of its interval."""
+    return [filled(claim) for claim in json.loads(NUMBERS.read_text())]
+
+
+def filled(claim):
+    """A claim with the number that the data files have for it, to three digits."""
+    if "from" not in claim:
+        return claim
+    name, *arguments = claim["from"]
+    numbers = getattr(measured, name)(*arguments)
+    found = (None if one is None else float(f"{one:.3g}") for one in numbers)
+    return claim | dict(zip(("value", "low", "high"), found, strict=True))
 
 
 def holds(value, claim):
@@ -64,7 +85,7 @@ def row(claim):
 
 def table():
     """All claims as a table in Markdown."""
-    return HEAD + "".join(map(row, json.loads(NUMBERS.read_text())))
+    return HEAD + "".join(map(row, claims()))
 
 
 def written(page):

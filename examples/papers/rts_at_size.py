@@ -21,7 +21,6 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
-import json
 import sys
 import time
 import warnings
@@ -43,6 +42,7 @@ sys.path.append(str(Path(__file__).parent))
 
 import rts_rbm as paper
 from rts_figures import COLOURS, errors, plain
+from units import Results
 
 SIDE, N_CHAINS = 28, paper.N_CHAINS
 SIZES = {"hidden": 500, "updates": 5000, "truth": 10_000, "truth_rows": 200}
@@ -127,47 +127,6 @@ def tempered(rbm, sweeps, seed):
         for name, value in values.items():
             found[name, n] = {"log_z": float(value), "seconds": share * seconds + estimating}
     return found
-
-
-class Results(dict):
-    """Numbers by name, written to a file as they come."""
-
-    def __init__(self, store, settings):
-        super().__init__(settings=settings, units={})
-        self.store = store
-        if store.exists():
-            kept = json.loads(store.read_text())
-            if kept["settings"] != settings:
-                raise SystemExit(
-                    f"{store} was made with {kept['settings']}, not with {settings}: move it away"
-                )
-            self.update(kept)
-
-    def write(self):
-        """Keep what there is."""
-        self.store.parent.mkdir(exist_ok=True, parents=True)
-        self.store.write_text(json.dumps(self, indent=1) + "\n")
-
-    def keep(self, name, sweeps, replicate, found):
-        """Keep the outcome of a unit."""
-        self["units"][f"{name} {sweeps} {replicate}"] = found
-        self.write()
-
-    def table(self):
-        """As `errors` of rts_figures takes it: log Z by method and number of sweeps."""
-        found = {}
-        for key, unit in self["units"].items():
-            name, sweeps, _ = key.rsplit(" ", 2)
-            found.setdefault((name, int(sweeps)), []).append(unit["log_z"])
-        return found
-
-    def seconds(self):
-        """Median seconds of processor time of a unit, by method and number of sweeps."""
-        found = {}
-        for key, unit in self["units"].items():
-            name, sweeps, _ = key.rsplit(" ", 2)
-            found.setdefault((name, int(sweeps)), []).append(unit["seconds"])
-        return {key: float(np.median(values)) for key, values in found.items()}
 
 
 def machine(sizes, store):

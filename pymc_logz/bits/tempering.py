@@ -17,10 +17,12 @@ from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar, report_beta
 from pymc_logz.seeds import generators_from
 from pymc_logz.tempered.chains import Frozen
+from pymc_logz.tempered.diagnostics import walker_doubts
 from pymc_logz.tempered.keeping import CLASSES, warmed_once
 from pymc_logz.tempered.measuring import Chains, measured, posterior_datasets
 from pymc_logz.tempered.run import LEVELS_PER_STAGE, run_chains, warm_up
 from pymc_logz.tempered.settings import TemperedSettings
+from pymc_logz.trees.doubts import doubted, noted, warn_of_doubts
 from pymc_logz.trees.layout import RunRecord, evidence_dataset, make_tree
 
 UNLABELLED: dict[str, Any] = {"coords": {}, "dims": None}
@@ -86,17 +88,20 @@ def _collect(
 ) -> xr.DataTree:
     found, block = measured(frozen, chains, settings), frozen.block
     ladder, curve = found.ladder, found.curve
+    doubts = walker_doubts(found.tempering["rhat"].to_numpy())
+    warn_of_doubts(doubts)
     attrs = RunRecord(block.compiled, block.path.batching, 1.0, cost).attrs(
         n_levels=ladder.n_levels,
         n_walkers=block.n_walkers,
         n_warm_up=frozen.rounds.n_iterations,
         reference="prior",
         reference_reason="energies start from independent bits",
+        **noted(doubts),
     )
     groups = {
         **posterior_datasets(energy.named, UNLABELLED, found, settings, rng),
         "tempering": found.tempering,
-        "evidence": evidence_dataset([curve.estimate], attrs),
+        "evidence": evidence_dataset(doubted([curve.estimate], doubts), attrs),
     }
     if "posterior" in groups:
         groups["posterior"].attrs |= {"weight_ess": curve.weight_ess, **cost}

@@ -85,6 +85,21 @@ def test_the_same_bits_for_any_cores() -> None:
     np.testing.assert_array_equal(*log_z)
 
 
+@pytest.mark.parametrize("keep", ["draws", "sums"])
+def test_walkers_that_stay_where_they_are_are_told(keep: str) -> None:
+    """Catches a run of bits too short for its walkers to get anywhere, which was called ok."""
+    rng = np.random.default_rng(1)
+    weights = rng.normal(0, 6, (20, 12))
+    biases = [-0.5 * weights.sum(axis=axis) for axis in (1, 0)]
+    stiff = lz.energies.bernoulli_rbm(weights, *biases)
+    with pytest.warns(lz.EvidenceWarning, match="R-hat of the share of level"):
+        tree = lz.sample_tempered(
+            100, model=stiff, walkers=50, betas=40, tune=10, keep=keep, random_seed=1, **QUIET
+        )
+    assert tree["evidence"]["status"].item() == "chains_disagree"
+    assert tree["tempering"]["rhat"].max() > 1.15
+
+
 def test_what_does_not_go_with_bits_is_refused() -> None:
     """Catches arguments that nothing reads."""
     with pytest.raises(TypeError, match="bernoulli_rbm is made of bits"):

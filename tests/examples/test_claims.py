@@ -1,6 +1,5 @@
 """Verdicts on the papers' claims: what the page says is what the numbers say."""
 
-import json
 from pathlib import Path
 from types import ModuleType
 
@@ -53,6 +52,6 @@ def test_verdicts_follow_from_numbers(
 
 def test_scripts_exist_and_each_claim_is_whole(example: ModuleType) -> None:
     """Catches a claim without a script, and a threshold on both sides or none."""
-    for claim in json.loads(example.NUMBERS.read_text()):
+    for claim in example.claims():
         assert (ROOT / claim["script"]).exists()
         assert ("at_least" in claim) != ("at_most" in claim)

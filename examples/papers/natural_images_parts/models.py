@@ -145,10 +145,15 @@ def said(status: np.ndarray) -> str:
 
 
 def annealed(
-    name: str, parts: Parts, test: np.ndarray, draws: int, ladders: Sequence[np.ndarray]
+    name: str,
+    parts: Parts,
+    test: np.ndarray,
+    draws: int,
+    ladders: Sequence[np.ndarray],
+    seed: int | list[int] = 4,
 ) -> list[np.ndarray]:
     """Log likelihood of each test patch from the prior along each ladder, as it comes."""
-    rng = np.random.default_rng(4)
+    rng = np.random.default_rng(seed)
     model = energy_of(name, parts, test[0]).model
     prepared = prepare(model, rng, rows=read_data_rows(model, {"x": test}))
     path, n = model_path(prepared.flat, prepared.prior), len(test) * draws

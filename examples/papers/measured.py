@@ -1,0 +1,54 @@
+"""Numbers of the papers' claims that follow from the data files: value, and ends of its interval.
+
+Nothing but NumPy is needed here, so that the page of claims can be made without the package.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+RESULTS = Path(__file__).parent / "results"
+N_RESAMPLED, FEWEST = 4000, 3
+
+
+def units_of(name):
+    """What is kept in a data file, and its units by method, size and replicate."""
+    kept = json.loads((RESULTS / f"{name}.json").read_text())
+    found = {}
+    for key, unit in kept["units"].items():
+        method, size, _ = key.rsplit(" ", 2)
+        found.setdefault((method, int(size)), []).append(unit)
+    return kept, found
+
+
+def interval(statistic, *samples):
+    """A statistic of samples of replicates, with ends of 95% by resampling each; none of few."""
+    if min(map(len, samples)) < FEWEST:
+        return float(statistic(*samples)), None, None
+    rng = np.random.default_rng(1)
+    again = [
+        statistic(*(one[rng.integers(len(one), size=len(one))] for one in samples))
+        for _ in range(N_RESAMPLED)
+    ]
+    return float(statistic(*samples)), *map(float, np.quantile(again, [0.025, 0.975]))
+
+
+def speed_of_constrained_hmc(radius):
+    """Effective draws per second of constrained HMC over those of ABC, of the rate worst for it."""
+    _, units = units_of("lotka_volterra_speed")
+    ours, abc = (
+        np.array([np.array(unit["ess"]) / unit["seconds"] for unit in units[key]])
+        for key in (("ConstrainedHMC", 0), ("ABC slices", radius))
+    )
+    return interval(lambda a, b: (a.mean(axis=0) / b.mean(axis=0)).min(), ours, abc)
+
+
+def error_of_hais(model, n):
+    """By how many nats HAIS with so many temperatures is off on average."""
+    kept, units = units_of("hais_at_size")
+    found = units[model, n]
+    if "off" in found[0]:
+        return interval(lambda x: abs(x.mean()), np.concatenate([unit["off"] for unit in found]))
+    exact = kept[model.rsplit(", ", 1)[0]]["log_z"]
+    return interval(lambda x: abs(x.mean()), np.array([unit["log_z"] for unit in found]) - exact)

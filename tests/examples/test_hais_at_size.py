@@ -1,0 +1,31 @@
+"""Figures 2 to 4 of the HAIS paper at size: what is expected far out, and what the page says."""
+
+from types import ModuleType
+
+import numpy as np
+import pytest
+from support.scripts import load
+
+
+@pytest.fixture(scope="module")
+def example() -> ModuleType:
+    """The script."""
+    return load("examples/papers/hais_at_size.py")
+
+
+def test_responses_expected_far_out(example: ModuleType) -> None:
+    """Catches tails of other degrees of freedom: with an exponent of one they are Cauchy."""
+    parts = {"log_exponents": np.full(36, np.log(0.5))}
+    expected = [36 * (1 - 2 * np.arctan(u) / np.pi) for u in example.FAR]
+    np.testing.assert_allclose(example.expected_far("experts, Student-t", parts), expected)
+
+
+def test_the_page_has_the_numbers(example: ModuleType) -> None:
+    """Catches numbers that were made again without the page."""
+    kept = example.Results(example.RESULTS / "hais_at_size.json", example.SETTINGS)
+    page = (example.RESULTS.parents[2] / "docs" / "theory" / "natural_images.md").read_text()
+    for (name, n), row in example.table(kept).iterrows():
+        assert name == "experts, Student-t, HAIS"
+        lacking = " | ".join(f"{row[f'lacks beyond {u}']:.2f}" for u in example.FAR)
+        errors = f"{row['mean error']:.2f} | {row['rmse']:.2f}"
+        assert f"| {n:,} | {row['runs']} | {errors} | {lacking} |" in page
