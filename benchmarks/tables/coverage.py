@@ -39,7 +39,7 @@ HEADER = """\
 | model | method | temperatures | mean z | sd z | covered | status `ok` | mean mcse |
 |---|---|---|---|---|---|---|---|"""
 HEADER_OF_LAWS = """\
-| law of the weights | status `ok` | covered, of these | `ok` and not covered |
+| distribution of the weights | status `ok` | covered, of these | `ok` and not covered |
 |---|---|---|---|"""
 
 
