@@ -36,7 +36,9 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
+    "api_links",
 ]
+default_role = "py:obj"  # names in single backticks of docstrings are links
 myst_enable_extensions = ["amsmath", "attrs_block", "attrs_inline", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 nb_execution_mode = "cache"

@@ -37,7 +37,7 @@ def raise_log_likelihood(
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
-    """Log likelihood of rows of data, low on average for the law that annealing leads to.
+    """Log likelihood of data under a machine of bits, as a lower end, by annealing back (RAISE).
 
     A log likelihood that is made of annealed log Z is too high on average, as that log Z is too
     low: a poor run makes the machine look good. Here rows start at the data, with hidden units
@@ -82,6 +82,10 @@ def raise_log_likelihood(
         If the model is something else.
     ValueError
         If data are no rows of zeros and ones, or another argument is outside its range.
+
+    See Also
+    --------
+    log_density
 
     References
     ----------
