@@ -15,6 +15,7 @@ import pymc_logz as lz
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "docs" / "_extensions"))  # which the pages are built with
 from api_names import ELSEWHERE, full_name  # noqa: E402
+from example_pages import entries, page  # noqa: E402
 
 PAGES = sorted(
     path
@@ -124,3 +125,21 @@ def test_decisions_have_their_measurements() -> None:
     assert len(rows) > 90
     places = " ".join(f"{place}" for one in kept for place in one["where"])
     assert missing_files(places) == []
+
+
+def test_every_example_is_in_the_gallery() -> None:
+    """Would catch an example that nobody finds, and a card without its picture or its page."""
+    files = {one["file"] for one in entries()}
+    scripts = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "examples").glob("*/*.py")
+        if "savefig(" in path.read_text(encoding="utf-8")
+    }
+    assert scripts - files <= {"examples/papers/rts_at_size.py"}  # told on the page of rts_rbm
+    listed = (ROOT / "docs" / "gallery" / "examples.md").read_text(encoding="utf-8")
+    for one in entries():
+        assert (ROOT / "docs" / "_static" / one["picture"]).is_file()
+        assert f"\ngenerated/{one['name']}\n" in listed
+        text = page(one)
+        assert f"<../../../{one['file']}>" in text  # the download
+        assert "**Explained** in [](../../" in text
