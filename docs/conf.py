@@ -38,6 +38,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "api_links",
     "example_pages",
+    "statuses",
 ]
 default_role = "py:obj"  # names in single backticks of docstrings are links
 myst_enable_extensions = ["amsmath", "attrs_block", "attrs_inline", "colon_fence", "dollarmath"]
