@@ -35,8 +35,9 @@ our errors know autocorrelation."""
 LEVEL_SETS = """Mici has no log Z, so what counts is effective draws per second of processor
 time: a stochastic predator-prey simulator of 104 inputs, its output observed exactly
 (`benchmarks/constrained.py`)."""
-AT_AN_ERROR = """On small targets a default call is mostly fixed costs. Here a small error is asked for,
-`lz.evidence(model, target_mcse=0.01)`, beside SMC with enough particles for about the same error."""
+AT_AN_ERROR = """On small targets a default call is mostly fixed costs. Here a small error is asked
+for, `lz.evidence(model, target_mcse=0.01)`, beside SMC with enough particles for about the same
+error."""
 ALL_NUMBERS = """All numbers, of every method on every target, and what did not end in time, are in
 {download}`benchmarks.json`."""
 NO_LEVEL_SETS = """Not measured in this run. An earlier one, whose table alone was kept, had 100
