@@ -6,6 +6,7 @@ sphinx-mathjax-offline is installed.
 """
 
 import os
+import re
 import shutil
 import sys
 from importlib.metadata import version as installed_version
@@ -36,7 +37,11 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
+    "api_links",
+    "example_pages",
+    "statuses",
 ]
+default_role = "py:obj"  # names in single backticks of docstrings are links
 myst_enable_extensions = ["amsmath", "attrs_block", "attrs_inline", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 nb_execution_mode = "cache"
@@ -85,8 +90,20 @@ def add_picture(
         ]
 
 
+def link_pictures(
+    app: Sphinx, page: str, template: str, context: dict[str, object], doctree: object
+) -> None:
+    """A picture leads to itself at full size, for those who read on a phone."""
+    picture = re.compile(r'(<a\b.*?</a>)|(<img [^>]*?src="([^"]+\.png)"[^>]*>)', re.DOTALL)
+    context["body"] = picture.sub(
+        lambda m: m[1] or f'<a class="picture" href="{m[3]}">{m[2]}</a>',
+        str(context.get("body", "")),
+    )
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
+    app.connect("html-page-context", link_pictures)
     # after numpydoc, which takes the docstring apart
     app.connect("autodoc-process-docstring", add_picture, priority=900)
     app.connect("build-finished", copy_mathjax)

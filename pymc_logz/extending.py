@@ -78,6 +78,10 @@ def extend(
     ValueError
         If the tree is of no run that was kept.
 
+    See Also
+    --------
+    resume : how far a run has come.
+
     Examples
     --------
     .. code-block:: python

@@ -129,6 +129,10 @@ def evidence_of_models(
     TypeError
         If ``models`` is no mapping of models.
 
+    See Also
+    --------
+    evidence, compare_evidence
+
     Examples
     --------
     .. code-block:: python

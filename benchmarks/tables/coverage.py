@@ -19,10 +19,10 @@ from pymc_logz.energies import Energy
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.hais.run import Directions, estimates_of, run_chains, run_reverse
 from pymc_logz.hais.settings import HaisSettings
-from pymc_logz.models.flat import unconstrain
-from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import block_for, plan_run
+from pymc_logz.models.flat import unconstrain
+from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.seeds import generators_from, spawn_generators
 
@@ -39,7 +39,7 @@ HEADER = """\
 | model | method | temperatures | mean z | sd z | covered | status `ok` | mean mcse |
 |---|---|---|---|---|---|---|---|"""
 HEADER_OF_LAWS = """\
-| law of the weights | status `ok` | covered, of these | `ok` and not covered |
+| distribution of the weights | status `ok` | covered, of these | `ok` and not covered |
 |---|---|---|---|"""
 
 

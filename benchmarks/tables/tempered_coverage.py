@@ -23,8 +23,8 @@ from pymc.progress_bar import create_simple_progress
 from pymc_logz import EvidenceWarning, energies
 from pymc_logz.energies import Energy
 from pymc_logz.estimators import METHODS
-from pymc_logz.models.preparation import prepare
 from pymc_logz.loop.planning import block_for
+from pymc_logz.models.preparation import prepare
 from pymc_logz.runners.executor import run_tasks
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.results import draws_of

@@ -28,11 +28,13 @@ def annealed() -> dict[str, object]:
     pine, funnel = radiata_pine("density").model, hierarchical_normal().model
     few = {"betas": 12, "reference": "prior"}
     weak = lz.sample_hais(64, model=funnel, **few, **QUIET)
+    default = lz.sample_hais(model=pine, **QUIET)  # from a learned reference, one temperature
     lengths = (64, 256, 1024)
     return {
         "path_good": ("plot_path", lz.sample_hais(model=pine, reference="prior", **QUIET)),
+        "path_single": ("plot_path", default),
         "path_bad": ("plot_path", weak),
-        "weights_good": ("plot_weights", lz.sample_hais(model=pine, **QUIET)),
+        "weights_good": ("plot_weights", default),
         "weights_bad": ("plot_weights", weak),
         "sandwich_good": ("plot_sandwich", [lz.sandwich(pine, betas=k, **QUIET) for k in lengths]),
         "sandwich_bad": ("plot_sandwich", [lz.sandwich(funnel, betas=k, **QUIET) for k in lengths]),

@@ -40,7 +40,7 @@ def two_explanations():
 
 
 def exact_posterior():
-    """Mass of the two halves of the prior given the count, their laws, and log Z."""
+    """Mass of the two halves of the prior given the count, their distributions, and log Z."""
     z = 0.5 * stats.nbinom(SHAPES, RATES / (RATES + 1)).pmf(COUNT)
     return z / z.sum(), stats.gamma(SHAPES + COUNT, scale=1 / (RATES + 1)), np.log(z.sum())
 

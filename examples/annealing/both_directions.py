@@ -1,10 +1,10 @@
 """Forward is low, reverse is high: log Z caught between the two, on a model where it is known.
 
-A product of 36 Student-t experts has an exact log Z and exact draws. Rows annealed from the
-reference underestimate log Z on average, rows annealed back from draws of the target overestimate
-it, and both close in on it as the ladder gets finer; Bennett's acceptance ratio joins them. A gap
-that is wide for the errors says that the ladder is too short, whatever either direction says of
-itself.
+A product of 36 Student-t experts has an exact log Z and exact draws. Particles annealed from the
+reference underestimate log Z on average, particles annealed back from draws of the target
+overestimate it, and both approach it with more temperatures; Bennett's acceptance ratio joins them.
+A gap that is wide for the errors says that there are too few temperatures, whatever the status of
+either direction.
 
 With a model of your own, draws of ``pm.sample`` take the place of the exact ones.
 
@@ -35,7 +35,7 @@ def exact_draws(energy, n_draws, rng):
 
 
 def run(energy, n_temperatures, n_draws, rng):
-    """Both directions on a linear ladder, in four chains."""
+    """Both directions on a linear schedule, in four chains."""
     return lz.sample_hais(
         n_draws,
         4,
@@ -49,7 +49,7 @@ def run(energy, n_temperatures, n_draws, rng):
 
 
 def summary(trees):
-    """Estimates of each ladder by method, and the gap between the two directions."""
+    """Estimates of each schedule by method, and the gap between the two directions."""
     rows = {}
     for tree in trees:
         group = tree["evidence"].to_dataset()
@@ -63,7 +63,7 @@ def summary(trees):
 
 def main():
     """Sample, print the table, save the picture."""
-    # the potential is the model here, and the shortest ladders are meant to be too short
+    # the potential is the model here, and the shortest schedules are meant to be too short
     warnings.simplefilter("ignore", lz.EvidenceWarning)
     filters = (random_filters(1, N_DIMS) + 2 * np.eye(N_DIMS)) / 4
     energy = student_t_experts(filters, np.full(N_DIMS, 2.0))

@@ -1,7 +1,7 @@
 """How many temperatures does each kind of move need for the same error of log Z?
 
 Figures 2 and 3 of Sohl-Dickstein & Culpepper (2012), arXiv 1205.1925: products of 36 Student-t and
-Laplace experts in 36 dimensions, 200 particles, a linear ladder, and several ways to move.
+Laplace experts in 36 dimensions, 200 particles, a linear schedule, and several ways to move.
 
 - HAIS: one leapfrog step per temperature, momentum partially refreshed.
 - AIS with full refreshment: the same step with a new momentum each time. The paper has one step;
@@ -54,7 +54,7 @@ DOUBLINGS = 2 ** np.arange(4)
 
 @dataclass(frozen=True)
 class Method:
-    """A way to move, with the ladders and the step sizes to try."""
+    """A way to move, with the schedules and the step sizes to try."""
 
     kernel: Hamiltonian | RandomWalk
     """With the paper's step size."""
@@ -101,7 +101,7 @@ METHODS = {
 
 @dataclass
 class Curve:
-    """Errors of log Z of one method, one row of replicates for each ladder."""
+    """Errors of log Z of one method, one row of replicates for each schedule."""
 
     temperatures: np.ndarray
     errors: np.ndarray
@@ -114,7 +114,7 @@ class Curve:
 
     @property
     def rmse(self):
-        """Root mean square error of one estimate, for each ladder."""
+        """Root mean square error of one estimate, for each schedule."""
         return np.sqrt((self.errors**2).mean(axis=1))
 
 
@@ -130,7 +130,7 @@ def experts(n_dims):
 
 
 def run(block, n_temperatures, step_size, n_replicates, rng):
-    """Log weights (replicates, particles) on a linear ladder, and the acceptance rate."""
+    """Log weights (replicates, particles) on a linear schedule, and the acceptance rate."""
     betas = linear_betas(n_temperatures)
     plan = Plan(betas, np.full(betas.size, step_size), np.ones((betas.size, block.path.n_dims)))
     start = block.path.sample_reference(rng, n_replicates * N_PARTICLES)
@@ -147,7 +147,7 @@ def compiled(energy, kernel, n_replicates):
 
 
 def best_step_size(block, method, n_replicates, rng):
-    """The step size whose log weights vary least on the second shortest ladder."""
+    """The step size whose log weights vary least on the second shortest schedule."""
     spread = [
         run(block, method.temperatures[1], step_size, n_replicates, rng)[0].var()
         for step_size in method.step_sizes
@@ -156,7 +156,7 @@ def best_step_size(block, method, n_replicates, rng):
 
 
 def measure(block, method, step_size, log_z, n_replicates, rng):
-    """Errors of log Z with ladders of several lengths."""
+    """Errors of log Z with schedules of several lengths."""
     errors = []
     for n_temperatures in method.temperatures:
         runs = [
@@ -192,7 +192,7 @@ def temperatures_for(rmse, temperatures, errors):
 def compare(curves, rng):
     """Find the temperatures that each method needs for one RMSE; returns the RMSE.
 
-    It lies in the middle of what all methods reach with the ladders they were given.
+    It lies in the middle of what all methods reach with the schedules they were given.
     """
     reached = [(curve.rmse.min(), curve.rmse.max()) for curve in curves.values()]
     rmse = np.sqrt(max(low for low, _ in reached) * min(high for _, high in reached))

@@ -10,7 +10,7 @@ factor, and how it depends on the width of the prior; predictions averaged over 
 follows for the next patient.
 
 The prior 1 / sigma of the textbook does not integrate to one, so it has no log Z: it is refused. A
-uniform law of log sigma on a wide interval takes its place in both models. Its width drops out of
+uniform prior of log sigma on a wide interval takes its place in both models. Its width drops out of
 the Bayes factor, since both of them pay for it alike.
 
 Run it with ``uv run examples/comparing/sleep.py``; it saves ``sleep.png``.

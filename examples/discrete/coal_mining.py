@@ -1,9 +1,9 @@
 """How often did the rate of accidents in coal mines change: never, once or twice?
 
 Explosions in British coal mines were counted for 112 years. Their rate is constant, or changes once
-or twice, at years that are not known: whole numbers beside continuous rates. Each model's log Z can
-be written as a sum over those years, so that the table at the end has exact values beside those of
-``lz.evidence``.
+or twice, at years that are not known: discrete variables beside continuous rates. Each model's log
+Z can be written as a sum over those years, so that the table at the end has exact values beside
+those of ``lz.evidence``.
 
 One year is summed out by itself. Two have 12,544 values together, which is too many, so that they
 move by Gibbs sampling while the rates move by Hamiltonian dynamics.

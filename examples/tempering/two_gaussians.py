@@ -28,8 +28,8 @@ from pymc.progress_bar import create_simple_progress
 import pymc_logz as lz
 from pymc_logz.energies import two_gaussians, two_gaussians_log_z
 from pymc_logz.estimators import METHODS, TemperedDraws
-from pymc_logz.models.preparation import prepare
 from pymc_logz.loop.planning import block_for
+from pymc_logz.models.preparation import prepare
 from pymc_logz.runners.temper import TemperBlock, Walkers
 from pymc_logz.runners.walking import walk
 from pymc_logz.seeds import generators_from

@@ -26,7 +26,7 @@ class BlockGibbs(KernelDefaults):
     The sites of a block do not interact, so that they are drawn together: one matrix product for
     all rows. There is nothing to tune. Of a restricted Boltzmann machine, hidden units are drawn
     before visible ones; of an Ising model on a torus, the two colours of a checkerboard by turns.
-    It moves the energies of `pymc_logz.energies` that are made of bits, and is what moves them
+    It moves the energies of ``pymc_logz.energies`` that are made of bits, and is what moves them
     unless something else is asked for.
 
     References

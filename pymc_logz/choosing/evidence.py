@@ -117,6 +117,12 @@ def evidence(
     EvidenceWarning
         If two estimates do not agree; it names those that depart.
 
+    See Also
+    --------
+    compare_evidence : models by their log Z, in a table.
+    sample_hais, sample_tempered, bridge_sampling
+    evidence_of_models : several models in one call.
+
     Examples
     --------
     .. code-block:: python

@@ -107,6 +107,10 @@ def cite(tree: xr.DataTree) -> str:
     TypeError
         If it is no DataTree.
 
+    See Also
+    --------
+    compare_evidence
+
     Examples
     --------
     >>> import pymc as pm

@@ -35,7 +35,7 @@ def rts(draws: TemperedDraws) -> LogZCurve:
     -------
     LogZCurve
         ``details`` has ``level_share``, the mean q(k | x) of each level, and for one segment
-        ``bias``, the second-order bias of ``log_z`` at each level (`rts_bias`).
+        ``bias``, the second-order bias of ``log_z`` at each level (``rts_bias``).
 
     References
     ----------

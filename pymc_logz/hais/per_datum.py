@@ -127,6 +127,10 @@ def marginal_log_likelihood(
         If the error of a data row is not to be trusted, the model has potentials, or a likelihood
         is NaN.
 
+    See Also
+    --------
+    log_density : of models without parameters.
+
     Notes
     -----
     Data rows have particles of their own, so their errors are independent, and add in quadrature.

@@ -168,6 +168,13 @@ def sample_hais(
     EvidenceWarning
         If the error is not to be trusted, the model has potentials, or a likelihood is NaN.
 
+    See Also
+    --------
+    evidence : this, or another method where its status is not ok.
+    sample_tempered : for several modes, and log Z at every temperature.
+    bridge_sampling : log Z of draws that there are.
+    plot_path, plot_weights
+
     Notes
     -----
     Draws start at the prior whatever ``initval`` says. Potentials are part of the target, and of
@@ -281,6 +288,11 @@ def sandwich(
         If data cannot be simulated from the model.
     CheckpointError
         If the checkpoint is of another run; the message says what differs.
+
+    See Also
+    --------
+    plot_sandwich
+    sample_hais : ``direction="both"`` for your own data.
 
     References
     ----------

@@ -102,6 +102,11 @@ def sample_hmc(
     EvidenceWarning
         If nested R-hat says that chains depend on where they started, or trajectories diverge.
 
+    See Also
+    --------
+    bridge_sampling : log Z of its draws.
+    PartialMomentumHMC : one chain inside ``pm.sample``.
+
     References
     ----------
     Duane, Kennedy, Pendleton & Roweth (1987), Hybrid Monte Carlo, doi 10.1016/0370-2693(87)91197-X.

@@ -110,6 +110,11 @@ def ExactObservation(  # a model component, named as PyMC names them
     ModelError
         If ``observed`` does not fit ``output``, is not finite, or either is discrete.
 
+    See Also
+    --------
+    ConstrainedHMC : the sampler for it.
+    likelihood_form, relax
+
     Notes
     -----
     It is kept by ``model.copy()``, ``pm.do`` and ``pm.observe``, and drawn by

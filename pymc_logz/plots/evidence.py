@@ -51,6 +51,10 @@ def plot_evidence(
     ValueError
         If a tree has no evidence, or ``ci_prob`` is not in (0, 1).
 
+    See Also
+    --------
+    compare_evidence : the numbers.
+
     References
     ----------
     Kass & Raftery (1995), doi 10.1080/01621459.1995.10476572.

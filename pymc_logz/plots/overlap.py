@@ -43,6 +43,10 @@ def plot_overlap(
     ValueError
         If the tree is not of a tempered run, or no draw of it has a finite log ratio.
 
+    See Also
+    --------
+    plot_tempering, plot_thermo, sample_tempered
+
     References
     ----------
     Klimovich, Shirts & Mobley (2015), doi 10.1007/s10822-015-9840-9.

@@ -52,6 +52,10 @@ def plot_path(
     ValueError
         If the tree is not of an annealed run.
 
+    See Also
+    --------
+    plot_weights, sample_hais
+
     References
     ----------
     Gelman & Meng (1998), doi 10.1214/ss/1028905934, for the mean log ratio.

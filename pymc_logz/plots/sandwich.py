@@ -45,6 +45,10 @@ def plot_sandwich(
     ValueError
         If a tree has no reverse estimate, or there is none.
 
+    See Also
+    --------
+    sandwich
+
     References
     ----------
     Grosse, Ghahramani & Adams (2015), arXiv 1511.02543.

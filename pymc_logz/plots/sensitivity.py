@@ -48,6 +48,10 @@ def plot_sensitivity(
     ValueError
         If the tree has no group ``sensitivity``, or the parameter is no single number.
 
+    See Also
+    --------
+    evidence_sensitivity
+
     Examples
     --------
     .. code-block:: python

@@ -42,6 +42,10 @@ def plot_tempering(
     ValueError
         If the tree is not of a tempered run.
 
+    See Also
+    --------
+    plot_thermo, plot_overlap, sample_tempered
+
     Examples
     --------
     .. code-block:: python

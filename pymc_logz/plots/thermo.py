@@ -72,6 +72,10 @@ def plot_thermo(
     ValueError
         If the tree is not of a tempered run, or a method is unknown.
 
+    See Also
+    --------
+    plot_tempering, plot_overlap, sample_tempered
+
     References
     ----------
     Gelman & Meng (1998), doi 10.1214/ss/1028905934; Friel & Pettitt (2008), doi

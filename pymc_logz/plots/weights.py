@@ -40,6 +40,10 @@ def plot_weights(
     ValueError
         If the tree is not of an annealed run, or none of its rows has any weight.
 
+    See Also
+    --------
+    plot_path, sample_hais
+
     References
     ----------
     Vehtari et al. (2024), arXiv 1507.02646, for k-hat.

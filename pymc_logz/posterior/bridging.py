@@ -73,7 +73,7 @@ def bridge_sampling(
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
-    """The same tree with log Z of its posterior in the group ``evidence``, by bridge sampling.
+    """The same tree with log Z of its posterior, by bridge sampling from its draws.
 
     Any posterior of a PyMC model will do, whatever sampler made it: PyMC's NUTS, nutpie, NumPyro or
     BlackJAX, from memory or from a file. Its draws are mapped to the unconstrained space; a normal
@@ -140,9 +140,14 @@ def bridge_sampling(
         If the error is not to be trusted, the two estimates disagree, chains disagree or diverged,
         the model has potentials, or a density is NaN.
 
+    See Also
+    --------
+    evidence : the same, with a second method beside it.
+    importance_sampling : from a proposal of your own.
+
     Notes
     -----
-    Draws of a model with exact observations go to `pymc_logz.manifold.evidence.manifold_bridge`,
+    Draws of a model with exact observations go to ``pymc_logz.manifold.evidence.manifold_bridge``,
     which does the same on the set of inputs that meet them; ``method``, ``cross_check`` and what
     is about repetitions do not apply there. Discrete variables are summed out, where they are
     independent given the others or have few values together; where not, the error names what to

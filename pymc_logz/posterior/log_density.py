@@ -71,6 +71,10 @@ def log_density(
     ValueError
         If the tree has no log Z, points do not fit the model, or some are NaN.
 
+    See Also
+    --------
+    marginal_log_likelihood : of models with latent variables.
+
     Notes
     -----
     All points share one log Z, so their errors are the same error: it does not average out.

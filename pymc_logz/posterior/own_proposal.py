@@ -100,6 +100,10 @@ def importance_sampling(
     EvidenceWarning
         If the status is not ``"ok"``.
 
+    See Also
+    --------
+    bridge_sampling, sample_hais
+
     Notes
     -----
     What has no draws has no weight, and the weights do not show it. So 512 of the resampled rows

@@ -34,7 +34,7 @@ def evidence_sensitivity(
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
-    """The same tree with log Z under changed prior parameters in the group ``sensitivity``.
+    """The same tree with log Z under other prior parameters, from the draws of its run.
 
     The stored draws are re-weighted: the ratio of the new log Z to the old one is the mean, over
     draws of the old posterior, of the new joint density over the old one. It takes no sampling, and
@@ -74,6 +74,11 @@ def evidence_sensitivity(
     -----
     EvidenceWarning
         If some alternatives are out of reach.
+
+    See Also
+    --------
+    plot_sensitivity : its curve.
+    bayes_factor
 
     Notes
     -----

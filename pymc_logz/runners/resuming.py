@@ -82,6 +82,10 @@ def resume(path: str | os.PathLike) -> KeptRun:
     CheckpointError
         If there is no checkpoint at this path.
 
+    See Also
+    --------
+    extend : more draws of a run that is done.
+
     Examples
     --------
     .. code-block:: python

@@ -117,6 +117,11 @@ class ConstrainedHMC(ChosenStep):
     ValueError
         If an argument is outside its range.
 
+    See Also
+    --------
+    ExactObservation : what it conditions on.
+    bridge_sampling : log Z of its draws.
+
     Notes
     -----
     Chains start at points found from prior draws by a damped Gauss-Newton search, unless the

@@ -84,6 +84,11 @@ class HAIS(ChosenStep):
     ModelError, PilotError, ValueError
         As `sample_hais`.
 
+    See Also
+    --------
+    sample_hais : the same draws with weights, and log Z at once.
+    evidence : log Z of the tree of ``pm.sample``.
+
     Notes
     -----
     Statistics: ``log_weight`` of the proposal, ``accepted``, ``acceptance_rate``; ``log_ratio`` and

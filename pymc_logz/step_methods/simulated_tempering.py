@@ -87,6 +87,11 @@ class SimulatedTempering(ChosenStep):
     ModelError, PilotError, ValueError
         As `pymc_logz.sample_tempered`.
 
+    See Also
+    --------
+    sample_tempered : all walkers in one batch.
+    evidence : log Z of the tree of ``pm.sample``.
+
     Notes
     -----
     Statistics: ``walker_level`` and ``walker_log_ratio`` of all walkers; ``beta``, ``log_prior``

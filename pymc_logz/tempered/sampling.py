@@ -174,6 +174,12 @@ def sample_tempered(
         If walkers hardly travel between the ends of the ladder, the error is not to be trusted, the
         model has potentials, or a likelihood is NaN.
 
+    See Also
+    --------
+    evidence : every estimator of the same draws.
+    SimulatedTempering : the same inside ``pm.sample``.
+    plot_tempering, plot_thermo, plot_overlap
+
     Notes
     -----
     An interrupt (Ctrl-C) returns the chains that are finished. The walkers' starts do not have the

@@ -81,6 +81,12 @@ def compare_evidence(
         If an error is as large as the difference it is used for, if the weights behind a log Z are
         not to be trusted, or if the models were given different observed data.
 
+    See Also
+    --------
+    bayes_factor : two models, with an interval.
+    model_weights : weights to average predictions by.
+    plot_evidence : the same as a picture.
+
     References
     ----------
     Kass & Raftery (1995), doi 10.1080/01621459.1995.10476572, eq. 1.
@@ -165,6 +171,10 @@ def model_weights(
     ValueError
         If a model has no usable log Z, so that no probability is known.
 
+    See Also
+    --------
+    compare_evidence
+
     References
     ----------
     Hoeting, Madigan, Raftery & Volinsky (1999), Bayesian model averaging: a tutorial, doi
@@ -223,6 +233,11 @@ def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, ci_prob: float | None = None
     ------
     ValueError
         If a tree has no evidence or ``ci_prob`` is not in (0, 1).
+
+    See Also
+    --------
+    compare_evidence : a table of any number of models.
+    evidence_sensitivity : how it depends on the prior.
 
     References
     ----------

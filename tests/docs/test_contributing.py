@@ -15,13 +15,14 @@ import pytest
 import pymc_logz
 
 PAGES = Path(__file__).parents[2] / "docs" / "contributing"
-FILE = re.compile(r"^`(\S+\.py)`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-"""A file on a page: its path on a line of its own, then the block with all of its code."""
+FILE = re.compile(r"^`(\S+\.py)`:\n\n```\{literalinclude\} (skeletons/\S+)$", re.MULTILINE)
+"""A file on a page: where it goes on a line of its own, then the file that the page shows."""
 
 
 def files_on(page: str) -> dict[str, str]:
     """Path to code of the files that a page is made of."""
-    return dict(FILE.findall((PAGES / page).read_text(encoding="utf-8")))
+    shown = FILE.findall((PAGES / page).read_text(encoding="utf-8"))
+    return {path: (PAGES / file).read_text(encoding="utf-8") for path, file in shown}
 
 
 def names_of_tests(code: str) -> list[str]:

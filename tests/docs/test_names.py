@@ -1,13 +1,22 @@
 """The pages name files and public names that exist."""
 
+import inspect
+import json
 import re
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.printed_code import public_objects
 
 import pymc_logz as lz
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "docs" / "_extensions"))  # which the pages are built with
+from api_names import ELSEWHERE, full_name  # noqa: E402
+from example_pages import entries, page  # noqa: E402
+
 PAGES = sorted(
     path
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
@@ -64,3 +73,73 @@ def test_names_that_moved_are_found() -> None:
     text = "`runners/pilot_check.py`, `pilot/checks.py`, lz.Hamiltonian(), lz.kernels.Hamiltonian()"
     assert missing_files(text) == ["runners/pilot_check.py"]
     assert missing_names(text) == ["Hamiltonian"]
+
+
+OBJECTS = dict(public_objects())
+NAMED = re.compile(r"(?<![`:\w])`(\w[^`\s]*)`(?![`_])")
+"""A name in single backticks, which is a link; code is in double ones."""
+
+
+def names_without_a_page(value: Any, text: str) -> list[str]:
+    """Names in a docstring that no page of the API, nor a member of the object, has."""
+    return [
+        name
+        for name in NAMED.findall(text)
+        if not (full_name(name) or name in ELSEWHERE or hasattr(value, name))
+    ]
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_names_in_docstrings_are_links(name: str) -> None:
+    """Would catch a name on a page of the API that leads nowhere."""
+    assert names_without_a_page(OBJECTS[name], inspect.getdoc(OBJECTS[name]) or "") == []
+
+
+def test_names_that_lead_nowhere_are_found() -> None:
+    """Positive control, and what is no name: formulas, code, links to web pages."""
+    assert names_without_a_page(lz.sample_hais, "`sample_hais`, `kernels.Slice` and `Slices`") == [
+        "Slices"
+    ]
+    assert names_without_a_page(lz.evidence, ":math:`x`, ``code``, `text <page>`_") == []
+
+
+MAIN = ("evidence", "compare_evidence", "sample_hais", "sample_tempered", "bridge_sampling")
+
+
+@pytest.mark.parametrize("name", MAIN)
+def test_main_functions_name_their_neighbours(name: str) -> None:
+    """Would catch an entry point from which a reader finds no other one."""
+    see = (inspect.getdoc(getattr(lz, name)) or "").partition("See Also\n--------\n")[2]
+    named = re.findall(r"\w+", see.split("\n\n")[0])
+    assert sum(full_name(word) is not None for word in named) >= 2
+
+
+def test_decisions_have_their_measurements() -> None:
+    """Would catch a line of the page whose figures are nowhere, and figures that no line has."""
+    folder = ROOT / "docs" / "theory"
+    rows = re.findall(
+        r"^\| .+ \| `([\w-]+)` \|$", (folder / "decisions.md").read_text(), re.MULTILINE
+    )
+    kept = json.loads((folder / "decisions.json").read_text())
+    assert sorted(rows) == sorted(one["id"] for one in kept)
+    assert len(rows) > 90
+    places = " ".join(f"{place}" for one in kept for place in one["where"])
+    assert missing_files(places) == []
+
+
+def test_every_example_is_in_the_gallery() -> None:
+    """Would catch an example that nobody finds, and a card without its picture or its page."""
+    files = {one["file"] for one in entries()}
+    scripts = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "examples").glob("*/*.py")
+        if "savefig(" in path.read_text(encoding="utf-8")
+    }
+    assert scripts - files <= {"examples/papers/rts_at_size.py"}  # told on the page of rts_rbm
+    listed = (ROOT / "docs" / "gallery" / "examples.md").read_text(encoding="utf-8")
+    for one in entries():
+        assert (ROOT / "docs" / "_static" / one["picture"]).is_file()
+        assert f"\ngenerated/{one['name']}\n" in listed
+        text = page(one)
+        assert f"<../../../{one['file']}>" in text  # the download
+        assert "**Explained** in [](../../" in text

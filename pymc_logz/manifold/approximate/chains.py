@@ -82,6 +82,11 @@ def abc_mcmc(
     EvidenceWarning
         If half of the chains or more never moved.
 
+    See Also
+    --------
+    abc_slice, abc_rejection
+    ConstrainedHMC : without a tolerance.
+
     References
     ----------
     Marjoram, Molitor, Plagnol & Tavare (2003), Markov chain Monte Carlo without likelihoods, doi
@@ -153,6 +158,11 @@ def abc_slice(
     -----
     EvidenceWarning
         If half of the chains or more never moved.
+
+    See Also
+    --------
+    abc_mcmc, abc_rejection
+    ConstrainedHMC : without a tolerance.
 
     References
     ----------

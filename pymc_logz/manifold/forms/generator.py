@@ -93,6 +93,10 @@ def generator_form(model: pm.Model, var_names: Sequence[str] | None = None) -> p
     ModelError
         If there is no such variable, one has another distribution, or others depend on it.
 
+    See Also
+    --------
+    likelihood_form : the way back.
+
     References
     ----------
     Graham & Storkey (2017), section 7 and appendix C, arXiv 1605.07826.

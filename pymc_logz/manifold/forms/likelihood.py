@@ -56,6 +56,10 @@ def likelihood_form(model: pm.Model) -> pm.Model:
     DiscreteVariableError
         If a free variable is discrete.
 
+    See Also
+    --------
+    generator_form : the way back.
+
     Notes
     -----
     Where several variables would do for noise, the one declared last goes, unless ``noise=`` of

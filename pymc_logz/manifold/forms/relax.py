@@ -40,6 +40,10 @@ def relax(model: pm.Model, tolerance: float | Mapping[str, Any]) -> pm.Model:
     ValueError
         If a tolerance is not positive, or missing.
 
+    See Also
+    --------
+    ExactObservation, abc_rejection
+
     Notes
     -----
     ABC is more often written with a uniform ball, a kernel that is constant within a distance and
