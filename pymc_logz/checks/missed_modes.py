@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import gammainc
 
 from pymc_logz.checks.symmetry import symmetry_doubts
-from pymc_logz.models.flat import model_data
+from pymc_logz.models.labels import model_data
 from pymc_logz.models.other_modes import (
     MAX_DIMS,
     N_LOOKED_AT,

@@ -10,7 +10,8 @@ import xarray as xr
 from pymc_logz.errors import warn
 from pymc_logz.hmc.chains import Chains, Draws
 from pymc_logz.hmc.settings import HmcSettings
-from pymc_logz.models.flat import constrain, model_labels, model_path
+from pymc_logz.models.flat import constrain, model_path
+from pymc_logz.models.labels import model_labels
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings

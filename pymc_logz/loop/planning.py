@@ -182,11 +182,13 @@ def plan_at_once(
     tries = min(max(n_wanted), MOST_TRIES)
     reason = f"{blend.in_words()}: weights have an effective share of {even:.2g}"
     reason += f"; each row is one of {tries}" if tries > 1 else ""
+    is_mode = all(part.in_words() in (OF_MODE, Prior().in_words()) for part in blend.parts)
+    taken = "laplace" if is_mode and settings.asks_for("laplace") else "learned"
     plan = plan_of_one_step(target.block, search.witnesses.position)
     return Planned(
         target.block,
         plan,
-        Reference("learned", reason),
+        Reference(taken, reason),
         target=target,
         blend=replace(blend, tries=tries),
     )

@@ -10,7 +10,6 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import xarray as xr
-from pymc.backends.arviz import coords_and_dims_for_inferencedata, find_constants, find_observations
 from pymc.pytensorf import replace_vars_in_graphs, rewrite_pregrad
 from pytensor.graph.basic import Constant
 from pytensor.graph.replace import clone_replace, vectorize_graph
@@ -388,27 +387,3 @@ def _unconstrainer(model: pm.Model, kept: KeptForModel) -> Callable[..., list[np
     batched = vectorize_graph(outputs, dict(zip(inputs, batches, strict=True)))
     function = cheaply_compiled([*batches, *data.inputs], batched)
     return lambda *values: function(*values, *data.values())
-
-
-def describe_row(flat: FlatModel, row: np.ndarray) -> str:
-    """Parameter values of one row on their natural scale, for messages."""
-    values = constrain(flat, row[None])
-    free = {var.name for var in flat.model.free_RVs}
-    with np.printoptions(precision=4, threshold=6):
-        return ", ".join(f"{name}={value[0]}" for name, value in values.items() if name in free)
-
-
-def variable_of(flat: FlatModel, column: int) -> str:
-    """Name of the free variable that a column of a row belongs to."""
-    return flat.owners[column]
-
-
-def model_labels(model: pm.Model) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Coordinates and dimension names of a model's variables."""
-    return coords_and_dims_for_inferencedata(model)
-
-
-def model_data(flat: FlatModel) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Observed data and constant data of a model by name."""
-    observed = {**find_observations(flat.model), **(flat.observed or {})}
-    return observed, find_constants(flat.model)

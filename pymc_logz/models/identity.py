@@ -16,7 +16,8 @@ from pytensor.graph.traversal import graph_inputs, io_toposort
 from pytensor.tensor.sharedvar import TensorSharedVariable
 
 from pymc_logz.models.exact import exact_observations
-from pymc_logz.models.flat import FlatModel, flatten_model, model_data
+from pymc_logz.models.flat import FlatModel, flatten_model
+from pymc_logz.models.labels import model_data
 
 ADDRESS = re.compile(r"0x[0-9a-f]+|<function [^>]*>|\b(auto_)?\d{6,}\b")
 """What tells objects of one process apart, and is another one in the next."""

@@ -14,7 +14,8 @@ from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.density import RowDensity
-from pymc_logz.models.flat import constrain, model_labels, unconstrain
+from pymc_logz.models.flat import constrain, unconstrain
+from pymc_logz.models.labels import model_labels
 from pymc_logz.models.other_modes import in_company
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.models.proposals import Proposed, log_jacobian, proposed

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymc_logz.models.flat import model_data
+from pymc_logz.models.labels import model_data
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.references.blend import Component

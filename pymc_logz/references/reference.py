@@ -10,7 +10,7 @@ from pymc_logz.errors import ModelError, says_if_interrupted, warn
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.graphs.kept import settings_key
 from pymc_logz.kernels.walls import outside, walls_of
-from pymc_logz.models.flat import describe_row
+from pymc_logz.models.labels import describe_row
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.clusters import Clusters, fitted_clusters
 from pymc_logz.paths.elliptical import Elliptical

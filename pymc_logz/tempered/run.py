@@ -16,7 +16,8 @@ from pymc_logz.loop.frozen import fixed_plan, n_followed
 from pymc_logz.loop.frozen import walk as pilot_walk
 from pymc_logz.loop.keeping import kept
 from pymc_logz.loop.planning import block_for, look
-from pymc_logz.models.flat import constrain, model_labels
+from pymc_logz.models.flat import constrain
+from pymc_logz.models.labels import model_labels
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.checks import exceeds, islands_log_z, stuck_stages, warn_of_stuck
 from pymc_logz.references.reference import Reference

@@ -11,7 +11,8 @@ from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import model_from
 from pymc_logz.models.data_rows import container_names, read_data_rows
-from pymc_logz.models.flat import constrainer, model_labels, model_path
+from pymc_logz.models.flat import constrainer, model_path
+from pymc_logz.models.labels import model_labels
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.paths.foreign import ForeignModel
 from pymc_logz.runners.anneal import Plan

@@ -4,7 +4,8 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import warn
-from pymc_logz.models.flat import FlatModel, variable_of
+from pymc_logz.models.flat import FlatModel
+from pymc_logz.models.labels import variable_of
 from pymc_logz.trees.alignment import SAMPLES, in_time
 from pymc_logz.trees.doubts import Doubt
 

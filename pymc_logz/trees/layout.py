@@ -95,7 +95,8 @@ import xarray as xr
 from pymc_logz.errors import STATUS_SENTENCES
 from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.graphs.compiling import Compiled
-from pymc_logz.models.flat import FlatModel, model_data, model_labels
+from pymc_logz.models.flat import FlatModel
+from pymc_logz.models.labels import model_data, model_labels
 from pymc_logz.trees.kinds import KINDS, ROWS, kind_of, marked
 
 ESTIMATOR = "estimator"

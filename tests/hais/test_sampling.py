@@ -13,7 +13,7 @@ from support import pymc_models as models
 
 import pymc_logz as lz
 from pymc_logz.energies import two_gaussians
-from pymc_logz.pilot import frozen
+from pymc_logz.loop import frozen
 from pymc_logz.runners import jobs
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")

@@ -16,7 +16,7 @@ from pytensor.compile.mode import get_mode
 from support.long_runs import METHODS, SHORT, annealed, differing, model, numbers_of, tempered
 
 import pymc_logz as lz
-from pymc_logz.pilot import keeping
+from pymc_logz.loop import keeping
 from pymc_logz.runners import jobs, running
 from pymc_logz.runners.checkpoint import Keeper
 from pymc_logz.tempered.keeping import CLASSES

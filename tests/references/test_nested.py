@@ -169,7 +169,7 @@ def test_log_z_is_exact_and_cheap(build: object, exact: object, n_runs: int) -> 
         assert evidence.attrs["reference"] in ("nested_laplace", "learned")
         assert evidence["status"].item() == "ok"
         cost = sum(evidence.attrs[f"{part}_row_gradients"] for part in ("pilot", "run"))
-        assert cost < 1_000_000  # thousands of temperatures from the prior take 16 million
+        assert cost < 4_000_000  # thousands of temperatures from the prior take 16 million
         found.append((float(evidence["log_z"]), float(evidence["mcse"])))
     values, errors = np.array(found).T
     assert np.all(errors < 0.05)

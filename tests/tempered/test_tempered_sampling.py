@@ -15,7 +15,7 @@ from support.compiled_once import compiled_once
 import pymc_logz as lz
 from pymc_logz.energies import gaussian_shells, ridge, skewed_bimodal, two_gaussians
 from pymc_logz.estimators.tempering import rts
-from pymc_logz.pilot import frozen
+from pymc_logz.loop import frozen
 from pymc_logz.tempered import run as runs
 from pymc_logz.tempered.chains import TemperJob
 from pymc_logz.trees.readers import stored_draws

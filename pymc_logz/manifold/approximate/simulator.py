@@ -15,7 +15,8 @@ from pymc_logz.graphs.kept import Kept
 from pymc_logz.manifold.forms.relax import relax
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
-from pymc_logz.models.flat import constrain, flatten_model, model_data, model_labels, unconstrain
+from pymc_logz.models.flat import constrain, flatten_model, unconstrain
+from pymc_logz.models.labels import model_data, model_labels
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.trees.layout import dataset_of
 
