@@ -20,9 +20,9 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.estimators import importance_log_z
-from pymc_logz.hais.between import as_other_model, bayes_factor, factor_dataset, run_between
 from pymc_logz.hais.directions import Directions
 from pymc_logz.hais.energies import collect_energy
+from pymc_logz.hais.factor import as_other_model, bayes_factor, factor_dataset
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.paths.binary import path_between
 from pymc_logz.paths.bits import BinaryEnergy
@@ -34,6 +34,7 @@ from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import finished, run_tasks
 from pymc_logz.runners.progress import progress_bar, report_beta
 from pymc_logz.seeds import generators_from, spawn_generators
+from pymc_logz.wings import from_wing
 
 THROUGH = Reference("machines", "it was asked for: the path leads through other machines")
 
@@ -62,7 +63,7 @@ def onward_run(
         machines = as_machines(reference, direction)
         return partial(run_through, others=machines) if machines else None
     other = as_other_model(reference, direction, sum_out)
-    return None if other is None else partial(run_between, other=other)
+    return None if other is None else partial(from_wing("run_between"), other=other)
 
 
 def as_machines(reference: Any, direction: str) -> list[BinaryEnergy]:

@@ -11,7 +11,6 @@ import xarray as xr
 from pymc_logz.arguments import check_choice, check_whole
 from pymc_logz.errors import STATUS_SENTENCES, says_if_interrupted, warn
 from pymc_logz.estimators import LogZEstimate
-from pymc_logz.manifold.evidence import manifold_bridge
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
@@ -47,6 +46,7 @@ from pymc_logz.trees.modes import mode_doubts
 from pymc_logz.trees.posterior import PosteriorRows, posterior_of, posterior_rows
 from pymc_logz.trees.sentence import says_result
 from pymc_logz.trees.tails import tail_doubts
+from pymc_logz.wings import from_wing
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -192,7 +192,7 @@ def bridge_sampling(
     }
     if exact_observations(model):
         refuse_repetitions(repetitions, running)
-        return manifold_bridge(idata, model, **settings)
+        return from_wing("manifold_bridge")(idata, model, **settings)
     repeated = Repeated(repetitions, running)
     return _bridged(idata, model, method, cross_check, repeated, **settings)
 

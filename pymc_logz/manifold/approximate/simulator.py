@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 ROWS = 10_000
 """Prior draws that are simulated at a time."""
-MAX_TRIES = 1_000_000
-"""Prior draws among which starting points are looked for."""
 
 
 class Simulator:
@@ -94,11 +92,16 @@ class Simulator:
         """Log prior of rows (n, d), which runs no simulation."""
         return self._prior_density(rows)[0]
 
-    def near(self, n: int, rng: np.random.Generator) -> np.ndarray:
+    def moments(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviations of the prior, shape (d,), of 2,000 draws."""
+        rows = self.prior(rng, 2000)
+        return rows.mean(axis=0), rows.std(axis=0)
+
+    def near(self, n: int, rng: np.random.Generator, max_tries: int = 1_000_000) -> np.ndarray:
         """Prior draws within epsilon, shape (n, d); the same several times if there are few."""
         found: list[np.ndarray] = []
         nearest, tried = np.inf, 0
-        while tried < MAX_TRIES and sum(len(rows) for rows in found) < n:
+        while tried < max_tries and sum(len(rows) for rows in found) < n:
             rows = self.prior(rng, ROWS)
             distance, _ = self.simulate(rows)
             found.append(rows[distance < self.epsilon])

@@ -21,6 +21,8 @@ from pymc_logz.kernels.base import Kernel, KernelState
 from pymc_logz.models.context import written_as
 from pymc_logz.paths.bits import BernoulliRBM
 from pymc_logz.paths.geometric import Evaluation
+from pymc_logz.per_datum.followed import evaluator, follow, kernel_of
+from pymc_logz.per_datum.moments import Moment, moment_datasets
 from pymc_logz.runners.progress import progress_bar
 from pymc_logz.runners.temper import TemperBlock, Walk, Walkers
 from pymc_logz.runners.walking import walk
@@ -28,8 +30,6 @@ from pymc_logz.seeds import generators_from
 from pymc_logz.tempered.results import tempered_draws_dataset
 from pymc_logz.tempered.run import warm_up
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.tempered.tracked_models import evaluator, follow, kernel_of
-from pymc_logz.tempered.tracked_results import Moment, moment_datasets
 from pymc_logz.tempered.warm_up import climb, level_share, with_tuned_steps
 from pymc_logz.trees.kinds import TRACKED, TRACKED_MOMENT
 from pymc_logz.trees.layout import evidence_dataset, make_tree

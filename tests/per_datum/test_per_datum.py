@@ -13,9 +13,6 @@ from support.latent_models import PEOPLE, check_rows, exact_people, numbers, sur
 
 import pymc_logz as lz
 from pymc_logz.hais import batches as batches_module
-from pymc_logz.hais import per_datum
-from pymc_logz.hais.batches import run_batches
-from pymc_logz.hais.per_datum import batches_of, collect, compile_batches, pilot_groups
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import KernelState
 from pymc_logz.models.data_rows import read_data_rows, symbolic_data
@@ -23,6 +20,9 @@ from pymc_logz.models.flat import flatten_model, model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.geometric import Evaluation
+from pymc_logz.per_datum import likelihood as per_datum
+from pymc_logz.per_datum.batches import run_batches
+from pymc_logz.per_datum.likelihood import batches_of, collect, compile_batches, pilot_groups
 from pymc_logz.pilot.frozen import make_plan
 from pymc_logz.pilot.ladder import variance_of_most
 from pymc_logz.pilot.population import Population, resample

@@ -11,7 +11,6 @@ import xarray as xr
 
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate
-from pymc_logz.hais.batches import BatchJob, BatchResult, PerDatumSettings, run_batches
 from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
@@ -19,6 +18,7 @@ from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.data_rows import read_data_rows
 from pymc_logz.models.flat import model_path
 from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.per_datum.batches import BatchJob, BatchResult, PerDatumSettings, run_batches
 from pymc_logz.pilot.frozen import make_plan
 from pymc_logz.pilot.keeping import CLASSES as OF_PLANS
 from pymc_logz.pilot.keeping import kept, once
