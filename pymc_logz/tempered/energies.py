@@ -1,9 +1,8 @@
-"""Simulated and parallel tempering of an energy made of bits, by block Gibbs moves."""
+"""Tempering of an energy made of bits, by block Gibbs moves: what it runs on in a model's place."""
 
-import time
 from collections.abc import Mapping
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
@@ -11,52 +10,60 @@ import xarray as xr
 from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.energies import energy_block, energy_start, even_plan
 from pymc_logz.pilot.frozen import walk as pilot_walk
-from pymc_logz.pilot.keeping import kept, once
+from pymc_logz.pilot.reference import Reference
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.progress import progress_bar, report_beta
-from pymc_logz.seeds import generators_from
-from pymc_logz.tempered.chains import Frozen
-from pymc_logz.tempered.keeping import CLASSES, warmed_once
-from pymc_logz.tempered.measuring import Chains, measured, posterior_datasets
-from pymc_logz.tempered.run import LEVELS_PER_STAGE, run_chains, warm_up
+from pymc_logz.runners.progress import report_beta
+from pymc_logz.tempered.keeping import Placed
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.trees.layout import RunRecord, evidence_dataset, make_tree
+from pymc_logz.trees.doubts import Doubt
 
-UNLABELLED: dict[str, Any] = {"coords": {}, "dims": None}
+INDEPENDENT_BITS = Reference("prior", "energies start from independent bits")
 
 
-def run_energy(
-    energy: BinaryEnergy,
-    settings: TemperedSettings,
-    *,
-    random_seed: Any = None,
-    progressbar: bool = True,
-    compile_kwargs: Mapping[str, Any] | None = None,
-) -> xr.DataTree:
-    """Place levels, warm up, freeze, run, collect."""
-    started, rngs = time.perf_counter(), generators_from(random_seed)
-    block = settings.within_memory(energy_block(energy, settings, compile_kwargs))
-    if settings.n_levels is None:
-        block.compile()
-    compiled = time.perf_counter()
-    with (
-        kept(settings, energy, block, rngs.run, classes=CLASSES) as settings,
-        progress_bar(progressbar) as progress,
-    ):
-        placed = partial(energy_levels, energy, block, settings, rngs.pilot, progress)
-        plan = once(settings.running.keeper, "levels", placed, None, block, rngs.pilot)
-        warmed = partial(warm_up, block, plan, settings, rngs.pilot, compile_kwargs, progress)
-        frozen = warmed_once(warmed, block, plan, settings, rngs.pilot, compile_kwargs)
-        tuned, pilot_work = time.perf_counter(), block.work.done
-        chains = run_chains(frozen, settings, rngs.run, progress)
-    cost = {
-        "compile_time": compiled - started + frozen.compile_time,
-        "tuning_time": tuned - compiled - frozen.compile_time,
-        "sampling_time": time.perf_counter() - tuned,
-        **block.work.record(pilot_work, block.kernel),
-    }
-    return _collect(energy, frozen, chains, settings, rngs.run, cost)
+@dataclass(frozen=True)
+class EnergyTarget:
+    """An energy as `pymc_logz.tempered.run` tempers it."""
+
+    energy: BinaryEnergy
+
+    prepared: ClassVar[None] = None
+    prior_share: ClassVar[float] = 1.0
+    labels: ClassVar[dict[str, Any]] = {"coords": {}, "dims": None}
+
+    def block(self, settings: TemperedSettings, compile_kwargs: Mapping[str, Any] | None) -> Block:
+        """Moves, which are compiled here if a pilot will need them."""
+        block = settings.within_memory(energy_block(self.energy, settings, compile_kwargs))
+        if settings.n_levels is None:
+            block.compile()
+        return block
+
+    def placed(
+        self, block: Block, settings: TemperedSettings, rng: np.random.Generator, progress: Any
+    ) -> Placed:
+        """Levels as asked for, or as a pilot places them."""
+        plan = energy_levels(self.energy, block, settings, rng, progress)
+        return block, plan, INDEPENDENT_BITS
+
+    def doubts(self, *_: Any) -> list[Doubt]:
+        """None: there are no tails, and no modes that a prior hides."""
+        return []
+
+    def named(self, rows: np.ndarray) -> Mapping[str, np.ndarray]:
+        """Bits by name, shape (..., *shape of the variable), of rows (..., d)."""
+        return self.energy.named(rows)
+
+    def record(self) -> dict[str, Any]:
+        """Nothing about a prior."""
+        return {}
+
+    def settings_record(self) -> dict[str, Any]:
+        """Beside the settings of the run."""
+        return {"energy": self.energy.name}
+
+    def data(self) -> dict[str, xr.Dataset]:
+        """None."""
+        return {}
 
 
 def energy_levels(
@@ -71,34 +78,5 @@ def energy_levels(
         return even_plan(ladder, energy.n_sites)
     if settings.n_levels is not None:
         return even_plan(np.linspace(0.0, 1.0, settings.n_levels), energy.n_sites)
-    report = report_beta(progress)
-    stages = pilot_walk(block, settings, energy_start(block, rng), rng, report)
-    return stages.plan(LEVELS_PER_STAGE * (stages.betas.size - 1))
-
-
-def _collect(
-    energy: BinaryEnergy,
-    frozen: Frozen,
-    chains: Chains,
-    settings: TemperedSettings,
-    rng: np.random.Generator,
-    cost: Mapping[str, float],
-) -> xr.DataTree:
-    found, block = measured(frozen, chains, settings), frozen.block
-    ladder, curve = found.ladder, found.curve
-    attrs = RunRecord(block.compiled, block.path.batching, 1.0, cost).attrs(
-        n_levels=ladder.n_levels,
-        n_walkers=block.n_walkers,
-        n_warm_up=frozen.rounds.n_iterations,
-        reference="prior",
-        reference_reason="energies start from independent bits",
-    )
-    groups = {
-        **posterior_datasets(energy.named, UNLABELLED, found, settings, rng),
-        "tempering": found.tempering,
-        "evidence": evidence_dataset([curve.estimate], attrs),
-    }
-    if "posterior" in groups:
-        groups["posterior"].attrs |= {"weight_ess": curve.weight_ess, **cost}
-    tree = make_tree(groups, {**settings.record(), "energy": energy.name, **attrs}, found.kind)
-    return settings.running.noted(tree)
+    stages = pilot_walk(block, settings, energy_start(block, rng), rng, report_beta(progress))
+    return settings.plan_on(stages)

@@ -1,7 +1,6 @@
 """A tempered run that is kept as it goes: its levels, and what its warm-up came to."""
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,10 @@ from pymc_logz.pilot.keeping import once
 from pymc_logz.pilot.reference import Reference
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.temper import TemperBlock, Walk, Walkers
+from pymc_logz.runners.checkpoint import Keeper
+from pymc_logz.runners.temper import Walk, Walkers
 from pymc_logz.runners.walking import Walking
-from pymc_logz.tempered.chains import Frozen, TemperJob, walking_block
-from pymc_logz.tempered.settings import TemperedSettings
+from pymc_logz.tempered.chains import TemperJob
 from pymc_logz.tempered.sums import WalkSums
 from pymc_logz.tempered.warm_up import Climbing, Ladder, Round, Rounds
 
@@ -41,27 +40,12 @@ Placed = tuple[Block, Plan, Reference]
 
 def placed_once(
     place: Callable[[], Placed],
-    prepared: Prepared,
+    keeper: Keeper | None,
+    prepared: Prepared | None,
     block: Block,
-    settings: TemperedSettings,
     rng: np.random.Generator,
 ) -> Placed:
-    """Levels that are placed, or were placed before, if they were kept.
-
-    Parameters
-    ----------
-    place
-        Places them.
-    prepared
-        The model.
-    block
-        Moves along the path from the prior.
-    settings
-        What the user asked for.
-    rng
-        Generator of the pilot.
-    """
-    keeper = settings.running.keeper
+    """Levels that are placed on the path of a block, or were placed before, if they were kept."""
     if keeper is None:
         return place()
 
@@ -70,42 +54,8 @@ def placed_once(
         return {"plan": plan, "reference": reference.without_draws()}
 
     made = once(keeper, "levels", make, prepared, block, rng)
-    reference = made["reference"].with_draws(prepared.prior)
+    reference: Reference = made["reference"]
+    if prepared is None:
+        return block, made["plan"], reference
+    reference = reference.with_draws(prepared.prior)
     return reference.start(block), made["plan"], reference
-
-
-def warmed_once(
-    warm_up: Callable[[], Frozen],
-    block: Block,
-    plan: Plan,
-    settings: TemperedSettings,
-    rng: np.random.Generator,
-    compile_kwargs: Mapping[str, Any] | None,
-    prepared: Prepared | None = None,
-) -> Frozen:
-    """What a warm-up freezes, or has frozen before, if it was kept.
-
-    Parameters
-    ----------
-    warm_up
-        Does it.
-    block, plan, settings, rng, compile_kwargs
-        As in `pymc_logz.tempered.run.warm_up`.
-    prepared
-        The model; None for an energy.
-    """
-    keeper = settings.running.keeper
-    if keeper is None:
-        return warm_up()
-    frozen: list[Frozen] = []
-
-    def make() -> Rounds:
-        frozen.append(warm_up())
-        return frozen[0].rounds
-
-    rounds = once(keeper, "warm-up", make, prepared, block, rng)
-    if frozen:
-        return frozen[0]
-    started = time.perf_counter()
-    walking: TemperBlock = walking_block(block, plan, settings, compile_kwargs)
-    return Frozen(walking, rounds, time.perf_counter() - started)

@@ -1,8 +1,8 @@
 """One tempered run: from a prepared model to frozen levels, chains of walkers, and a DataTree."""
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,11 @@ import xarray as xr
 from pymc_logz.errors import says_if_interrupted, warn
 from pymc_logz.models.flat import constrain, model_labels
 from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
 from pymc_logz.pilot.frozen import fixed_plan, n_followed
 from pymc_logz.pilot.frozen import walk as pilot_walk
-from pymc_logz.pilot.keeping import kept
+from pymc_logz.pilot.keeping import kept, once
 from pymc_logz.pilot.learned import islands_log_z, too_far
 from pymc_logz.pilot.planning import block_for, look
 from pymc_logz.pilot.reference import Reference
@@ -29,7 +30,8 @@ from pymc_logz.runners.walking import whole_walk
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walking_block
 from pymc_logz.tempered.diagnostics import walker_doubts
-from pymc_logz.tempered.keeping import CLASSES, placed_once, warmed_once
+from pymc_logz.tempered.energies import EnergyTarget
+from pymc_logz.tempered.keeping import CLASSES, Placed, placed_once
 from pymc_logz.tempered.measuring import (
     Chains,
     at_the_end,
@@ -39,7 +41,7 @@ from pymc_logz.tempered.measuring import (
 )
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.sums import SummedChains
-from pymc_logz.tempered.warm_up import climb, make_ladder, run_rounds
+from pymc_logz.tempered.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds
 from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_doubts
 from pymc_logz.trees.layout import (
     RunRecord,
@@ -53,17 +55,82 @@ from pymc_logz.trees.tails import tail_doubts
 if TYPE_CHECKING:
     import pymc as pm
 
-LEVELS_PER_STAGE = 2
-"""Levels of an adaptive ladder per stage of the pilot: about one swap in four is rejected."""
-N_OF_COMPONENTS = 2**11
-"""Draws of a reference that a mode is looked for beside."""
 LARGE_DEVIATION = 0.5
-WELL_COVERED = 0.5
-"""Effective share of a pilot's rows from which on several components are a hot end."""
+"""Of a level's share from its prior, times the number of levels: beyond it a warning says so."""
+
+
+@dataclass(frozen=True)
+class ModelTarget:
+    """A PyMC model as `run_tempered` tempers it; `EnergyTarget` is an energy in its place."""
+
+    prepared: Prepared
+
+    @property
+    def prior_share(self) -> float:
+        """Share of the prior that the transforms take."""
+        return self.prepared.prior.finite_share
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """``coords`` and ``dims`` of what `named` gives."""
+        coords, dims = model_labels(self.prepared.flat.model)
+        return {"coords": dict(coords), "dims": dims}
+
+    def block(self, settings: TemperedSettings, compile_kwargs: Mapping[str, Any] | None) -> Block:
+        """Compiled moves along the path from the prior."""
+        block = settings.within_memory(block_for(self.prepared, settings, compile_kwargs))
+        block.compile()
+        return block
+
+    def placed(
+        self, block: Block, settings: TemperedSettings, rng: np.random.Generator, progress: Any
+    ) -> Placed:
+        """The path and its levels."""
+        return place_levels(self.prepared, block, settings, rng, progress)
+
+    def doubts(
+        self,
+        block: Block,
+        reference: Reference,
+        ladder: Ladder,
+        chains: Chains,
+        rng: np.random.Generator,
+    ) -> list[Doubt]:
+        """What the rows at beta = 1 say against log Z, by densities from the prior's own block."""
+        if not len(rows := at_the_end(chains)):
+            return []
+        prepared = self.prepared
+        doubts = tail_doubts(prepared.flat, block.densities, rows, rng)
+        if reference.taken == "draws":  # no pilot has come from the prior
+            # few walkers reach what the components lack, and those that do hide it
+            of_components = reference.draws_of_components(rng, 2**11)
+            log_z = float(curve_of(ladder, chains).log_z[-1])
+            doubts += mode_doubts(prepared, block.densities, of_components, log_z, rng)
+        return doubts
+
+    def named(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """Values by name, shape (..., *shape of the variable), of unconstrained rows (..., d)."""
+        values = constrain(self.prepared.flat, rows.reshape(-1, rows.shape[-1]))
+        return {
+            name: value.reshape(*rows.shape[:-1], *value.shape[1:])
+            for name, value in values.items()
+        }
+
+    def record(self) -> dict[str, Any]:
+        """What is noted of the model."""
+        return self.prepared.record()
+
+    def settings_record(self) -> dict[str, Any]:
+        """Nothing beside the settings of the run."""
+        return {}
+
+    def data(self) -> dict[str, xr.Dataset]:
+        """Groups of the model's data."""
+        return data_datasets(self.prepared.flat)
 
 
 def run_tempered(
-    model: "pm.Model",
+    model: "pm.Model | BinaryEnergy",
     settings: TemperedSettings,
     *,
     random_seed: Any = None,
@@ -71,31 +138,27 @@ def run_tempered(
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
     """Prepare, warm up, freeze, run, collect."""
-    started = time.perf_counter()
-    rngs = generators_from(random_seed)
-    prepared = prepare(model, rngs.checks, integers=True, sum_out=settings.sum_out)
-    of_prior = settings.within_memory(block_for(prepared, settings, compile_kwargs))
-    of_prior.compile()
+    started, rngs = time.perf_counter(), generators_from(random_seed)
+    target: ModelTarget | EnergyTarget
+    if isinstance(model, BinaryEnergy):
+        target = EnergyTarget(model)
+    else:
+        target = ModelTarget(prepare(model, rngs.checks, integers=True, sum_out=settings.sum_out))
+    first = target.block(settings, compile_kwargs)
     compiled = time.perf_counter()
     with (
-        kept(settings, prepared, of_prior, rngs.run, classes=CLASSES) as settings,
+        kept(settings, target.prepared or model, first, rngs.run, classes=CLASSES) as settings,
         progress_bar(progressbar) as progress,
     ):
-        placed = partial(place_levels, prepared, of_prior, settings, rngs.pilot, progress)
-        block, plan, reference = placed_once(placed, prepared, of_prior, settings, rngs.pilot)
-        warmed = partial(warm_up, block, plan, settings, rngs.pilot, compile_kwargs, progress)
-        frozen = warmed_once(warmed, block, plan, settings, rngs.pilot, compile_kwargs, prepared)
+        place = partial(target.placed, first, settings, rngs.pilot, progress)
+        keeper = settings.running.keeper
+        block, plan, reference = placed_once(place, keeper, target.prepared, first, rngs.pilot)
+        how = settings, rngs.pilot, compile_kwargs, progress
+        frozen = warm_up(block, plan, *how, target.prepared)
         tuned, pilot_work = time.perf_counter(), block.work.done
         chains = run_chains(frozen, settings, rngs.run, progress)
     ended, run_work = time.perf_counter(), block.work.done
-    doubts = []
-    if len(rows := at_the_end(chains)):
-        doubts = tail_doubts(prepared.flat, of_prior.densities, rows, rngs.checks)
-        if reference.taken == "draws":  # no pilot has come from the prior
-            # few walkers reach what the components lack, and those that do hide it
-            of_components = reference.draws_of_components(rngs.checks, N_OF_COMPONENTS)
-            log_z = float(curve_of(frozen.ladder, chains).log_z[-1])
-            doubts += mode_doubts(prepared, of_prior.densities, of_components, log_z, rngs.checks)
+    doubts = target.doubts(first, reference, frozen.ladder, chains, rngs.checks)
     cost = {
         "compile_time": compiled - started + frozen.compile_time,
         "tuning_time": tuned - compiled - frozen.compile_time,
@@ -103,7 +166,7 @@ def run_tempered(
         "checking_time": time.perf_counter() - ended,
         **block.work.record(pilot_work, block.kernel, run_work),
     }
-    return collect(prepared, frozen, reference, chains, settings, rngs.run, cost, doubts)
+    return collect(target, frozen, reference, chains, settings, rngs.run, cost, doubts)
 
 
 @says_if_interrupted("levels were being tuned")
@@ -114,24 +177,29 @@ def warm_up(
     rng: np.random.Generator,
     compile_kwargs: Mapping[str, Any] | None,
     progress: Any,
+    prepared: Prepared | None = None,
 ) -> Frozen:
-    """Tune the levels, and freeze all that belongs to them."""
+    """Tune the levels, and freeze all that belongs to them, or find it where it was kept."""
     started = time.perf_counter()
     walking = walking_block(block, plan, settings, compile_kwargs)
     compile_time = time.perf_counter() - started
-    ladder = make_ladder(plan, block.kernel, settings.log_prior(plan.betas))
-    start = block.path.sample_reference(rng, walking.n_walkers)
-    walkers, log_z_hat = climb(walking, ladder, start, settings.tune, rng)
-    rounds = run_rounds(
-        walking,
-        replace(ladder, log_z_hat=log_z_hat),
-        walkers,
-        rng,
-        length=settings.tune,
-        target_accept=settings.target_accept,
-        update=settings.update,
-        report=report_rounds(progress, "Warm-up"),
-    )
+
+    def tuned() -> Rounds:
+        ladder = make_ladder(plan, block.kernel, settings.log_prior(plan.betas))
+        start = block.path.sample_reference(rng, walking.n_walkers)
+        walkers, log_z_hat = climb(walking, ladder, start, settings.tune, rng)
+        return run_rounds(
+            walking,
+            replace(ladder, log_z_hat=log_z_hat),
+            walkers,
+            rng,
+            length=settings.tune,
+            target_accept=settings.target_accept,
+            update=settings.update,
+            report=report_rounds(progress, "Warm-up"),
+        )
+
+    rounds: Rounds = once(settings.running.keeper, "warm-up", tuned, prepared, block, rng)
     if settings.exchange == "gibbs" and rounds.deviation > LARGE_DEVIATION:
         warn(
             f"after {rounds.n_iterations} iterations of warm-up the share of a level is still "
@@ -166,10 +234,8 @@ def place_levels(
             moved, stages = block, pilot
     assert stages is not None
     warn_of_stuck(stuck_stages(stages))
-    if ladder is not None:
-        return moved, stages.plan_for(ladder), reference
-    n_levels = settings.n_levels or LEVELS_PER_STAGE * (stages.betas.size - 1) + 1
-    return moved, stages.plan(n_levels - 1), reference
+    plan = settings.plan_on(stages) if ladder is None else stages.plan_for(ladder)
+    return moved, plan, reference
 
 
 def without_gaps(reference: Reference) -> Reference:
@@ -181,7 +247,7 @@ def without_gaps(reference: Reference) -> Reference:
     if reference.taken != "learned" or reference.mixture is None:
         return reference
     n_parts = len(reference.mixture.components)
-    if n_parts == 1 or reference.covered >= WELL_COVERED:
+    if n_parts == 1 or reference.covered >= 0.5:
         return reference
     return Reference(
         "prior",
@@ -229,7 +295,7 @@ def run_chain(
 
 
 def collect(
-    prepared: Prepared,
+    target: ModelTarget | EnergyTarget,
     frozen: Frozen,
     reference: Reference,
     chains: Chains,
@@ -241,39 +307,28 @@ def collect(
     """The DataTree of a run."""
     found = measured(frozen, chains, settings)
     ladder, curve, tempering = found.ladder, found.curve, found.tempering
-    doubts = [*doubts, *walker_doubts(tempering["rhat"].to_numpy())]
-    warn_of_doubts(doubts)
-    doubts = [*doubts, *prior_doubts(prepared.prior_doubt)]  # of which the check has warned
+    if target.prepared is not None:
+        doubts = [*doubts, *walker_doubts(tempering["rhat"].to_numpy())]
+        warn_of_doubts(doubts)
+        # of which the check has warned
+        doubts = [*doubts, *prior_doubts(target.prepared.prior_doubt)]
     estimates = doubted([curve.estimate.less(0.0, reference.mcse)], doubts)
-    block, share = frozen.block, prepared.prior.finite_share
-    attrs = RunRecord(block.compiled, block.path.batching, share, cost).attrs(
+    block = frozen.block
+    attrs = RunRecord(block.compiled, block.path.batching, target.prior_share, cost).attrs(
         n_levels=ladder.n_levels,
         n_walkers=block.n_walkers,
         n_warm_up=frozen.rounds.n_iterations,
         **reference.record(),
-        **prepared.record(),
+        **target.record(),
         **noted(doubts),
     )
     groups = {
-        **posterior_datasets(*_names(prepared), found, settings, rng),
+        **posterior_datasets(target.named, target.labels, found, settings, rng),
         "tempering": tempering,
         "evidence": evidence_dataset(estimates, attrs),
-        **data_datasets(prepared.flat),
+        **target.data(),
     }
     if "posterior" in groups:
         groups["posterior"].attrs |= {"weight_ess": curve.weight_ess, **cost}
-    return settings.running.noted(make_tree(groups, {**settings.record(), **attrs}, found.kind))
-
-
-def _names(prepared: Prepared) -> tuple[Callable[[np.ndarray], Any], dict[str, Any]]:
-    """What `posterior_datasets` needs to name what a model's rows are."""
-    coords, dims = model_labels(prepared.flat.model)
-    return partial(_named, prepared), {"coords": dict(coords), "dims": dims}
-
-
-def _named(prepared: Prepared, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Values by name, shape (..., *shape of the variable), of unconstrained rows (..., d)."""
-    values = constrain(prepared.flat, rows.reshape(-1, rows.shape[-1]))
-    return {
-        name: value.reshape(*rows.shape[:-1], *value.shape[1:]) for name, value in values.items()
-    }
+    record = {**settings.record(), **target.settings_record(), **attrs}
+    return settings.running.noted(make_tree(groups, record, found.kind))
