@@ -42,12 +42,7 @@ def bayes_factor(before: Sequence[Annealed], after: Sequence[Annealed]) -> LogZE
 
     The error is that of a ratio of two means of the same rows (delta method).
 
-    Parameters
-    ----------
-    before
-        Rows at the model that they came to first.
-    after
-        The same rows at the other one.
+    ``before`` are rows at the model that they came to first, ``after`` the same at the other one.
     """
     log_weights = [np.concatenate([run.log_weight for run in runs]) for runs in (before, after)]
     first, second = (importance_log_z(weights, method="hais") for weights in log_weights)

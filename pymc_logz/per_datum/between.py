@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     import pymc as pm
 
 FROM_MODEL = Reference("model", "it was asked for: the posterior of another model")
-LONGER = 4
-"""Factor in the temperatures of a second try."""
 
 
 class Other(NamedTuple):
@@ -220,7 +218,7 @@ def _go_on_twice(
 ) -> tuple[Planned, list[Annealed]]:
     """All rows annealed on; again, along a longer ladder, if their weights are not good."""
     runs = _go_on(planned, start, flat, settings, rng)
-    longer = planned.longer(LONGER)
+    longer = planned.longer(4)
     if settings.ladder() is not None or longer.plan is planned.plan:
         return planned, runs
     if forward_estimate(Directions(runs, FROM_MODEL)).status == "ok":

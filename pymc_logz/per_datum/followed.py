@@ -27,7 +27,6 @@ from pymc_logz.tempered.settings import TemperedSettings
 if TYPE_CHECKING:
     import pymc as pm
 
-N_PILOT = 256
 PARAMETERS = ("weights", "visible_bias", "hidden_bias")
 
 
@@ -113,7 +112,7 @@ class FollowedModel:
         """As a tempered run places them."""
         path = model_path(self.prepared.flat, self.prepared.prior)
         kernel, values = settings.kernel_for(path.n_dims), self.prepared.data_rows.values
-        block = Block(path, kernel, N_PILOT, compile_kwargs, data=values)
+        block = Block(path, kernel, settings.pilot_rows, compile_kwargs, data=values)
         _, plan, _ = place_levels(self.prepared, block, settings, rng, progress)
         return block, plan
 
@@ -170,15 +169,6 @@ class FollowedMachine:
 
 def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> Followed:
     """What a tracker is to follow, of what it was given.
-
-    Parameters
-    ----------
-    model
-        A PyMC model, None for the one on the context stack, or a machine.
-    data
-        Names of what changes; None means all there are.
-    rngs
-        Generators of the call.
 
     Raises
     ------

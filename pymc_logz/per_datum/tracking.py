@@ -30,7 +30,7 @@ from pymc_logz.seeds import generators_from
 from pymc_logz.tempered.results import tempered_draws_dataset
 from pymc_logz.tempered.run import warm_up
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.tempered.warm_up import climb, level_share, with_tuned_steps
+from pymc_logz.tempered.warm_up import climb, level_share, moves_by_level, with_tuned_steps
 from pymc_logz.trees.kinds import TRACKED, TRACKED_MOMENT
 from pymc_logz.trees.layout import evidence_dataset, make_tree
 
@@ -365,11 +365,9 @@ class LogZTracker:
 
     def _tuned(self, part: Walk) -> Any:
         """Ladder with the step sizes of the next update."""
-        level, n_levels = part.level.ravel(), self.ladder.n_levels
-        moved = np.bincount(level, minlength=n_levels)
-        accepted = np.bincount(level, part.acceptance_rate.ravel(), n_levels)
+        moves = moves_by_level(part, self.ladder.n_levels)
         aim = self.settings.target_accept
-        return with_tuned_steps(self.ladder, self._block.kernel, moved, accepted, aim)
+        return with_tuned_steps(self.ladder, self._block.kernel, *moves, aim)
 
     def _draws(self, part: Walk, draws: TemperedDraws) -> xr.Dataset:
         """Group ``tempered_posterior``, as of `sample_tempered` with one chain."""

@@ -30,8 +30,6 @@ from pymc_logz.trees.doubts import (
 from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, with_evidence
 from pymc_logz.trees.readers import draws_of_group, stored_draws, tempering_of
 
-MATERIAL = 0.25
-"""Difference between methods that matters, in units of the first one's error."""
 OF_DRAWS = tuple(status for status in STATUSES if status != "disagrees")
 """Statuses that a run has from its draws, whatever the method."""
 OFF = ("rule_error", "coarse_ladder", "disagrees", "degenerate")
@@ -97,17 +95,7 @@ def tempered_evidence(tree: xr.DataTree, methods: str | Sequence[str]) -> xr.Dat
     ``mcse_curve`` at every beta; ``covariance`` of the errors of all methods, which share their
     draws; ``departs``, whether a method is at odds with the others.
 
-    Parameters
-    ----------
-    tree
-        DataTree of `pymc_logz.sample_tempered`.
-    methods
-        ``"all"``, or names of estimators.
-
-    Warns
-    -----
-    EvidenceWarning
-        If methods do not agree; it names those that depart.
+    An `EvidenceWarning` names the methods that depart, if they do not agree.
     """
     draws = stored_draws(tree)
     stored = tree["evidence"].to_dataset()
@@ -167,8 +155,9 @@ def departing_methods(curves: Sequence[LogZCurve]) -> tuple[tuple[str, ...], lis
     ]
     doubts = ["; ".join(reasons)] if reasons else []
     if len(usable) > 1:
-        # methods share their draws, so differences that nobody minds can be significant
-        agreement = check_agreement(usable, tolerance=MATERIAL * float(usable[0].mcse[-1]))
+        # methods share their draws, so differences can be significant that nobody minds, such as a
+        # quarter of the first one's error
+        agreement = check_agreement(usable, tolerance=0.25 * float(usable[0].mcse[-1]))
         if not agreement.agree:
             doubts.append(str(agreement))
             departing = (*departing, *agreement.departing)

@@ -101,7 +101,7 @@ def abc_mcmc(
     simulator, rngs = Simulator(model, epsilon, compile_kwargs), generators_from(random_seed)
     columns = _columns(simulator, var_names)
     _check_independent(simulator, columns)
-    moves = Walk(simulator, columns, *simulator.moments(rngs.pilot), step_size)
+    moves = Walk(simulator, columns, *simulator.moments(rngs.pilot, columns), step_size)
     return _sampled(moves, draws, tune, chains, start, rngs)
 
 

@@ -32,9 +32,9 @@ class Moves:
     walked: np.ndarray
     """Which columns are parameters, shape (d,)."""
     mean: np.ndarray
-    """Of the prior, shape (d,)."""
+    """Of the prior: of all columns, or of parameters alone."""
     spread: np.ndarray
-    """Its standard deviations, shape (d,)."""
+    """Its standard deviations there."""
 
     method: ClassVar[str]
 
@@ -70,7 +70,7 @@ class Walk(Moves):
             tried, jumps = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0), []
             for self.step_size in tried:
                 moved = self.run(rows, max(2, n // (5 * len(tried))), rng).rows
-                jump = np.diff(moved[..., self.walked] / self.spread[self.walked], axis=0)
+                jump = np.diff(moved[..., self.walked] / self.spread, axis=0)
                 jumps.append(float((jump**2).mean()))
             self.step_size = tried[int(np.argmax(jumps))]
         return super().tuned(rows, n, rng)
@@ -79,7 +79,7 @@ class Walk(Moves):
         """What n moves do."""
         assert self.step_size is not None
         simulator, walked, draws = self.simulator, self.walked, []
-        steps, distance = self.step_size * self.spread[walked], simulator.simulate(rows)[0]
+        steps, distance = self.step_size * self.spread, simulator.simulate(rows)[0]
         for _ in range(n):
             new = simulator.prior(rng, len(rows))
             new[:, walked] = rows[:, walked] + steps * rng.normal(size=(len(rows), len(steps)))

@@ -92,9 +92,11 @@ class Simulator:
         """Log prior of rows (n, d), which runs no simulation."""
         return self._prior_density(rows)[0]
 
-    def moments(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviations of the prior, shape (d,), of 2,000 draws."""
-        rows = self.prior(rng, 2000)
+    def moments(
+        self, rng: np.random.Generator, columns: np.ndarray | slice = slice(None)
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviations of columns of the prior, by 2,000 draws."""
+        rows = self.prior(rng, 2000)[:, columns]
         return rows.mean(axis=0), rows.std(axis=0)
 
     def near(self, n: int, rng: np.random.Generator, max_tries: int = 1_000_000) -> np.ndarray:
