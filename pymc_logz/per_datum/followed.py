@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pytensor.tensor as pt
@@ -28,39 +28,6 @@ if TYPE_CHECKING:
     import pymc as pm
 
 PARAMETERS = ("weights", "visible_bias", "hidden_bias")
-
-
-class Followed(Protocol):
-    """What changes, by name, and how walkers are told of it."""
-
-    @property
-    def model(self) -> Any:
-        """As it is now."""
-
-    @property
-    def data(self) -> dict[str, np.ndarray]:
-        """What may change, as it is now, by name."""
-
-    def changed(self, data: Mapping[str, Any]) -> Self:
-        """With other values by name."""
-
-    def moved(self, block: TemperBlock) -> TemperBlock:
-        """The same compiled iterations at the present values."""
-
-    def named(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-        """Values by name, shape (n, ...), of rows (n, d)."""
-
-    def labels(self) -> dict[str, Any]:
-        """``coords`` and ``dims`` of these values."""
-
-    def placed(
-        self,
-        settings: TemperedSettings,
-        rng: np.random.Generator,
-        compile_kwargs: Mapping[str, Any] | None,
-        progress: Any,
-    ) -> tuple[Block, Plan]:
-        """Compiled moves, and levels with the kernel's settings there."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +134,9 @@ class FollowedMachine:
         return block, energy_levels(self.model, block, settings, rng, progress)
 
 
-def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> Followed:
+def follow(
+    model: Any, data: Sequence[str] | None, rngs: Generators
+) -> FollowedModel | FollowedMachine:
     """What a tracker is to follow, of what it was given.
 
     Raises

@@ -15,26 +15,17 @@ from collections.abc import Callable
 from functools import cache
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener
-from typing import Any, Protocol
-
-
-class Answering(Protocol):
-    """What answers messages."""
-
-    def for_one(self) -> "Answering":
-        """The same for one asker: what is remembered of its last answer is its own."""
-
-    def answer(self, message: Any) -> Any:
-        """Answer, a function of the message alone."""
+from typing import Any
 
 
 class Server:
     """Answers for a source to other processes of this machine, each in a thread of its own.
 
-    It ends with the source, or with the process.
+    It ends with the source, or with the process. The source has ``answer(message)``, a function of
+    the message alone, and ``for_one()``, the same for one asker with a memory of its own.
     """
 
-    def __init__(self, source: Answering) -> None:
+    def __init__(self, source: Any) -> None:
         # the secret by which processes know each other, as long as a digest of SHA-256
         self.key, self._pid = os.urandom(32), os.getpid()
         self._listener = Listener(authkey=self.key)
@@ -68,7 +59,7 @@ class Server:
                 del arguments
 
 
-def _answer_all(connection: Connection, source: Answering) -> None:
+def _answer_all(connection: Connection, source: Any) -> None:
     """Answer one process until it goes."""
     with connection:
         while True:

@@ -1,6 +1,7 @@
-"""A tempered run that is kept as it goes: its levels, and what its warm-up came to."""
+"""What is tempered, and how a run of it is kept as it goes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,10 @@ from pymc_logz.pilot.keeping import once
 from pymc_logz.pilot.reference import Reference
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.checkpoint import Keeper
 from pymc_logz.runners.temper import Walk, Walkers
 from pymc_logz.runners.walking import Walking
 from pymc_logz.tempered.chains import TemperJob
+from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.sums import WalkSums
 from pymc_logz.tempered.warm_up import Climbing, Ladder, Round, Rounds
 
@@ -38,24 +39,36 @@ Placed = tuple[Block, Plan, Reference]
 """The path, its levels, and what it starts from."""
 
 
-def placed_once(
-    place: Callable[[], Placed],
-    keeper: Keeper | None,
-    prepared: Prepared | None,
-    block: Block,
-    rng: np.random.Generator,
-) -> Placed:
-    """Levels that are placed on the path of a block, or were placed before, if they were kept."""
-    if keeper is None:
-        return place()
+@dataclass(frozen=True)
+class Target:
+    """What is tempered: a model, or an energy."""
 
-    def make() -> dict[str, Any]:
-        _, plan, reference = place()
-        return {"plan": plan, "reference": reference.without_draws()}
+    block: Block
+    """Compiled moves along the path from its own beta = 0."""
+    place: Callable[..., Placed]
+    """From these, settings, a generator and a progress bar to the path and its levels."""
+    named: Callable[[np.ndarray], Mapping[str, np.ndarray]]
+    """Values by name, shape (..., *shape of the variable), of rows (..., d)."""
+    labels: Mapping[str, Any]
+    """``coords`` and ``dims`` of these."""
+    record: Mapping[str, Any]
+    """What is noted beside the settings of the run."""
+    prepared: Prepared | None = None
+    """The model, if it is one."""
 
-    made = once(keeper, "levels", make, prepared, block, rng)
-    reference: Reference = made["reference"]
-    if prepared is None:
-        return block, made["plan"], reference
-    reference = reference.with_draws(prepared.prior)
-    return reference.start(block), made["plan"], reference
+    def placed(self, settings: TemperedSettings, rng: np.random.Generator, progress: Any) -> Placed:
+        """The path and its levels as they are placed, or were placed before, if they were kept."""
+        keeper, prepared = settings.running.keeper, self.prepared
+
+        def make() -> dict[str, Any]:
+            _, plan, reference = self.place(self.block, settings, rng, progress)
+            return {"plan": plan, "reference": reference.without_draws()}
+
+        if keeper is None:
+            return self.place(self.block, settings, rng, progress)
+        made = once(keeper, "levels", make, prepared, self.block, rng)
+        reference: Reference = made["reference"]
+        if prepared is None:
+            return self.block, made["plan"], reference
+        reference = reference.with_draws(prepared.prior)
+        return reference.start(self.block), made["plan"], reference

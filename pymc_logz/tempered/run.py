@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +30,8 @@ from pymc_logz.runners.walking import whole_walk
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walking_block
 from pymc_logz.tempered.diagnostics import walker_doubts
-from pymc_logz.tempered.energies import EnergyTarget
-from pymc_logz.tempered.keeping import CLASSES, Placed, placed_once
+from pymc_logz.tempered.energies import energy_target
+from pymc_logz.tempered.keeping import CLASSES, Placed, Target
 from pymc_logz.tempered.measuring import (
     Chains,
     at_the_end,
@@ -59,74 +59,28 @@ LARGE_DEVIATION = 0.5
 """Of a level's share from its prior, times the number of levels: beyond it a warning says so."""
 
 
-@dataclass(frozen=True)
-class ModelTarget:
-    """A PyMC model as `run_tempered` tempers it; `EnergyTarget` is an energy in its place."""
+def model_target(
+    model: "pm.Model",
+    settings: TemperedSettings,
+    rng: np.random.Generator,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> Target:
+    """A PyMC model to be tempered, its moves compiled."""
+    prepared = prepare(model, rng, integers=True, sum_out=settings.sum_out)
+    block = settings.within_memory(block_for(prepared, settings, compile_kwargs))
+    block.compile()
+    coords, dims = model_labels(prepared.flat.model)
+    labels = {"coords": dict(coords), "dims": dims}
+    place, named = partial(place_levels, prepared), partial(_named, prepared)
+    return Target(block, place, named, labels, {}, prepared)
 
-    prepared: Prepared
 
-    @property
-    def prior_share(self) -> float:
-        """Share of the prior that the transforms take."""
-        return self.prepared.prior.finite_share
-
-    @property
-    def labels(self) -> dict[str, Any]:
-        """``coords`` and ``dims`` of what `named` gives."""
-        coords, dims = model_labels(self.prepared.flat.model)
-        return {"coords": dict(coords), "dims": dims}
-
-    def block(self, settings: TemperedSettings, compile_kwargs: Mapping[str, Any] | None) -> Block:
-        """Compiled moves along the path from the prior."""
-        block = settings.within_memory(block_for(self.prepared, settings, compile_kwargs))
-        block.compile()
-        return block
-
-    def placed(
-        self, block: Block, settings: TemperedSettings, rng: np.random.Generator, progress: Any
-    ) -> Placed:
-        """The path and its levels."""
-        return place_levels(self.prepared, block, settings, rng, progress)
-
-    def doubts(
-        self,
-        block: Block,
-        reference: Reference,
-        ladder: Ladder,
-        chains: Chains,
-        rng: np.random.Generator,
-    ) -> list[Doubt]:
-        """What the rows at beta = 1 say against log Z, by densities from the prior's own block."""
-        if not len(rows := at_the_end(chains)):
-            return []
-        prepared = self.prepared
-        doubts = tail_doubts(prepared.flat, block.densities, rows, rng)
-        if reference.taken == "draws":  # no pilot has come from the prior
-            # few walkers reach what the components lack, and those that do hide it
-            of_components = reference.draws_of_components(rng, 2**11)
-            log_z = float(curve_of(ladder, chains).log_z[-1])
-            doubts += mode_doubts(prepared, block.densities, of_components, log_z, rng)
-        return doubts
-
-    def named(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-        """Values by name, shape (..., *shape of the variable), of unconstrained rows (..., d)."""
-        values = constrain(self.prepared.flat, rows.reshape(-1, rows.shape[-1]))
-        return {
-            name: value.reshape(*rows.shape[:-1], *value.shape[1:])
-            for name, value in values.items()
-        }
-
-    def record(self) -> dict[str, Any]:
-        """What is noted of the model."""
-        return self.prepared.record()
-
-    def settings_record(self) -> dict[str, Any]:
-        """Nothing beside the settings of the run."""
-        return {}
-
-    def data(self) -> dict[str, xr.Dataset]:
-        """Groups of the model's data."""
-        return data_datasets(self.prepared.flat)
+def _named(prepared: Prepared, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Values by name, shape (..., *shape of the variable), of unconstrained rows (..., d)."""
+    values = constrain(prepared.flat, rows.reshape(-1, rows.shape[-1]))
+    return {
+        name: value.reshape(*rows.shape[:-1], *value.shape[1:]) for name, value in values.items()
+    }
 
 
 def run_tempered(
@@ -139,26 +93,25 @@ def run_tempered(
 ) -> xr.DataTree:
     """Prepare, warm up, freeze, run, collect."""
     started, rngs = time.perf_counter(), generators_from(random_seed)
-    target: ModelTarget | EnergyTarget
-    if isinstance(model, BinaryEnergy):
-        target = EnergyTarget(model)
-    else:
-        target = ModelTarget(prepare(model, rngs.checks, integers=True, sum_out=settings.sum_out))
-    first = target.block(settings, compile_kwargs)
+    target = (
+        energy_target(model, settings, compile_kwargs)
+        if isinstance(model, BinaryEnergy)
+        else model_target(model, settings, rngs.checks, compile_kwargs)
+    )
     compiled = time.perf_counter()
     with (
-        kept(settings, target.prepared or model, first, rngs.run, classes=CLASSES) as settings,
+        kept(
+            settings, target.prepared or model, target.block, rngs.run, classes=CLASSES
+        ) as settings,
         progress_bar(progressbar) as progress,
     ):
-        place = partial(target.placed, first, settings, rngs.pilot, progress)
-        keeper = settings.running.keeper
-        block, plan, reference = placed_once(place, keeper, target.prepared, first, rngs.pilot)
+        block, plan, reference = target.placed(settings, rngs.pilot, progress)
         how = settings, rngs.pilot, compile_kwargs, progress
         frozen = warm_up(block, plan, *how, target.prepared)
         tuned, pilot_work = time.perf_counter(), block.work.done
         chains = run_chains(frozen, settings, rngs.run, progress)
     ended, run_work = time.perf_counter(), block.work.done
-    doubts = target.doubts(first, reference, frozen.ladder, chains, rngs.checks)
+    doubts = doubts_of(target, reference, frozen.ladder, chains, rngs.checks)
     cost = {
         "compile_time": compiled - started + frozen.compile_time,
         "tuning_time": tuned - compiled - frozen.compile_time,
@@ -167,6 +120,26 @@ def run_tempered(
         **block.work.record(pilot_work, block.kernel, run_work),
     }
     return collect(target, frozen, reference, chains, settings, rngs.run, cost, doubts)
+
+
+def doubts_of(
+    target: Target,
+    reference: Reference,
+    ladder: Ladder,
+    chains: Chains,
+    rng: np.random.Generator,
+) -> list[Doubt]:
+    """What the rows of a model at beta = 1 say against log Z."""
+    prepared, density = target.prepared, target.block.densities
+    if prepared is None or not len(rows := at_the_end(chains)):
+        return []
+    doubts = tail_doubts(prepared.flat, density, rows, rng)
+    if reference.taken == "draws":  # no pilot has come from the prior
+        # few walkers reach what the components lack, and those that do hide it
+        of_components = reference.draws_of_components(rng, 2**11)
+        log_z = float(curve_of(ladder, chains).log_z[-1])
+        doubts += mode_doubts(prepared, density, of_components, log_z, rng)
+    return doubts
 
 
 @says_if_interrupted("levels were being tuned")
@@ -217,7 +190,7 @@ def place_levels(
     settings: TemperedSettings,
     rng: np.random.Generator,
     progress: Any,
-) -> tuple[Block, Plan, Reference]:
+) -> Placed:
     """The path, and betas with the kernel's settings there: given ones, or what a pilot finds."""
     report, ladder = report_beta(progress), settings.ladder()
     pilot, reference = look(prepared, block, settings, rng, report, even=False)
@@ -295,7 +268,7 @@ def run_chain(
 
 
 def collect(
-    target: ModelTarget | EnergyTarget,
+    target: Target,
     frozen: Frozen,
     reference: Reference,
     chains: Chains,
@@ -306,29 +279,32 @@ def collect(
 ) -> xr.DataTree:
     """The DataTree of a run."""
     found = measured(frozen, chains, settings)
-    ladder, curve, tempering = found.ladder, found.curve, found.tempering
-    if target.prepared is not None:
-        doubts = [*doubts, *walker_doubts(tempering["rhat"].to_numpy())]
+    ladder, curve, prepared, share = found.ladder, found.curve, target.prepared, 1.0
+    of_model: dict[str, Any] = {}
+    data: dict[str, xr.Dataset] = {}
+    if prepared is not None:
+        doubts = [*doubts, *walker_doubts(found.tempering["rhat"].to_numpy())]
         warn_of_doubts(doubts)
-        # of which the check has warned
-        doubts = [*doubts, *prior_doubts(target.prepared.prior_doubt)]
+        doubts = [*doubts, *prior_doubts(prepared.prior_doubt)]  # of which the check has warned
+        of_model, data = prepared.record(), data_datasets(prepared.flat)
+        share = prepared.prior.finite_share
     estimates = doubted([curve.estimate.less(0.0, reference.mcse)], doubts)
     block = frozen.block
-    attrs = RunRecord(block.compiled, block.path.batching, target.prior_share, cost).attrs(
+    attrs = RunRecord(block.compiled, block.path.batching, share, cost).attrs(
         n_levels=ladder.n_levels,
         n_walkers=block.n_walkers,
         n_warm_up=frozen.rounds.n_iterations,
         **reference.record(),
-        **target.record(),
+        **of_model,
         **noted(doubts),
     )
     groups = {
         **posterior_datasets(target.named, target.labels, found, settings, rng),
-        "tempering": tempering,
+        "tempering": found.tempering,
         "evidence": evidence_dataset(estimates, attrs),
-        **target.data(),
+        **data,
     }
     if "posterior" in groups:
         groups["posterior"].attrs |= {"weight_ess": curve.weight_ess, **cost}
-    record = {**settings.record(), **target.settings_record(), **attrs}
+    record = {**settings.record(), **target.record, **attrs}
     return settings.running.noted(make_tree(groups, record, found.kind))
