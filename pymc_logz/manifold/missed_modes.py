@@ -7,7 +7,7 @@ from scipy.special import bdtrc
 
 from pymc_logz.errors import ModelError
 from pymc_logz.manifold.charts import Atlas, Chart, fitted_charts
-from pymc_logz.manifold.starting_points import settled, wandered
+from pymc_logz.manifold.starting_points import moved_on, records_from
 from pymc_logz.weights import DEGENERATE_ESS, normalise, shares_beyond, weight_ess
 
 
@@ -109,10 +109,10 @@ def misses_a_mode(
     n_like = 0
     for place in places:
         # a search may end in a corner, so they move on before they are judged
-        height, settled_at = settled(atlas.model, place, rng)
-        if not_covered(settled_at[None])[0]:
+        height, end = moved_on(atlas.model, place, rng)
+        if not_covered(end[None])[0]:
             n_like += int(height > log_target.mean() - 4.0)
-            if _mass_at(atlas, settled_at, not_covered, rng) > log_z + np.log(min_share):
+            if _mass_at(atlas, end, not_covered, rng) > log_z + np.log(min_share):
                 return True
     # of those that were not followed, as many are like the draws
     return n_like > 0 and too_many(round(n_like * n_places / len(places)))
@@ -129,7 +129,7 @@ def _mass_at(
 
     It is too low where the chain is short for the number of dimensions.
     """
-    chain = [record.position for record in wandered(atlas.model, place, 6, rng)]
+    chain = [record.position for record in records_from(atlas.model, place, 6, rng)]
     rows = np.array(chain)
     rows = rows[not_covered(rows)]
     # a chain that soon is where others have been shows no mode of its own

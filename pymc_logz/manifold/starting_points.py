@@ -37,7 +37,7 @@ def find_start(
                 "pass use_structure=False, and leave out noise= if it was declared"
             )
         if residual <= 1.0:
-            candidates.append(settled(model, position, rng))
+            candidates.append(moved_on(model, position, rng))
         if len(candidates) == n_candidates:
             break
     if not candidates:
@@ -50,15 +50,15 @@ def find_start(
     return candidates[int(np.argmax(heights))][1]
 
 
-def settled(
+def moved_on(
     model: ConstrainedModel, position: np.ndarray, rng: np.random.Generator
 ) -> tuple[float, np.ndarray]:
     """Mean log density of the second half of some transitions, and where they lead."""
-    records = wandered(model, position, 2, rng)[MAX_TRANSITIONS:]
+    records = records_from(model, position, 2, rng)[MAX_TRANSITIONS:]
     return float(np.mean([record.log_density for record in records])), records[-1].position
 
 
-def wandered(
+def records_from(
     model: ConstrainedModel, position: np.ndarray, n_blocks: int, rng: np.random.Generator
 ) -> list[TransitionRecord]:
     """Records of some blocks of transitions of a fixed, short length from a position on."""

@@ -55,7 +55,7 @@ ANALYTIC_OPS = (
 )
 ANALYTIC_NAMES = {"Join", "MakeVector", "Alloc", "AllocEmpty", "Shape_i", "Shape", "Sigmoid"}
 ANALYTIC_NAMES |= {"TensorFromScalar", "ScalarFromTensor", "Softplus", "Unbroadcast", "ViewOp"}
-# an index that depends on the inputs needs a cast to whole numbers, which is not analytic
+# an index that depends on the inputs needs a cast to integers, which is not analytic
 ANALYTIC_NAMES |= {"AdvancedSubtensor", "AdvancedSubtensor1", "AdvancedIncSubtensor"}
 
 

@@ -64,9 +64,9 @@ class HAIS(BatchedStep):
 
     Each draw proposes the end of a trajectory that was annealed from a fresh draw of the prior, and
     accepts it with probability min(1, w' / w), where w is the importance weight of a trajectory:
-    particle independent Metropolis-Hastings. The chain has the posterior as its exact law, modes
-    that lie far apart included. The log weight of *every* proposal, accepted or not, is kept, and
-    ``pymc_logz.evidence`` makes log Z from them.
+    particle independent Metropolis-Hastings. The posterior is the chain's exact stationary
+    distribution, modes that lie far apart included. The log weight of *every* proposal, accepted or
+    not, is kept, and ``pymc_logz.evidence`` makes log Z from them.
 
     All tuning is done when the step method is made: a pilot population chooses temperatures, step
     sizes and length scales, as in `sample_hais`.

@@ -306,7 +306,7 @@ class PartialMomentumHMC(ChosenStep):
 
     @staticmethod
     def _rejected(start: PhasePoint) -> PhasePoint:
-        """Stay and turn round: without it the momentum would not keep its law."""
+        """Stay and turn round: without it the momentum would not keep its distribution."""
         return start._replace(momentum=-start.momentum)
 
     def _leapfrog(self, start: PhasePoint, step_size: float, n_steps: int) -> PhasePoint:

@@ -84,9 +84,9 @@ def refresh_held(
 
     Given the rows, but not which of them is held, a row is the held one with probability in
     proportion to its density at beta = 1 over its density as a walker, whatever its level. That
-    ratio is q(beta = 1 | x), up to a constant. So this is a Gibbs step: it leaves the joint law of
-    held row and walkers as it is, and the held row has the target's law at every draw. The row
-    that was held becomes a walker, whose level is drawn given its position.
+    ratio is q(beta = 1 | x), up to a constant. So this is a Gibbs step: it leaves the joint
+    distribution of held row and walkers as it is, and that of the held row is the target at every
+    draw. The row that was held becomes a walker, whose level is drawn given its position.
 
     References
     ----------

@@ -10,8 +10,8 @@ from pymc_logz.trees.chains import split_rhat
 from pymc_logz.trees.doubts import Doubt
 
 MAX_RHAT = 1.15
-"""R-hat of a level's share up to which walkers are of one law: runs off by up to 30 of their errors
-had 1.18 and more, and the slowest of those that were right 1.10 (docs/theory/decisions.md)."""
+"""R-hat of a level's share up to which walkers have one distribution: runs off by up to 30 of their
+errors had 1.18 and more, and the slowest that were right 1.10 (docs/theory/decisions.md)."""
 
 
 def round_trips(level: np.ndarray, n_levels: int) -> np.ndarray:

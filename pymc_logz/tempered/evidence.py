@@ -103,8 +103,8 @@ def tempered_evidence(tree: xr.DataTree, methods: str | Sequence[str]) -> xr.Dat
     curves = [METHODS[name](draws) for name in check_methods(methods, recommended)]
     departing, seen = departing_methods(curves)
     doubts = stored_doubts(stored, OF_DRAWS)
-    told = _told([curve.estimate for curve in curves], departing)
-    dataset = evidence_dataset(doubted(told, doubts), {})
+    estimates = _with_disagreement([curve.estimate for curve in curves], departing)
+    dataset = evidence_dataset(doubted(estimates, doubts), {})
     dataset.attrs = {**stored.attrs, **noted([*doubts, *seen])}
     names = [curve.method for curve in curves]
     dataset = dataset.assign_coords(
@@ -117,7 +117,9 @@ def tempered_evidence(tree: xr.DataTree, methods: str | Sequence[str]) -> xr.Dat
     return dataset
 
 
-def _told(estimates: Sequence[LogZEstimate], departing: Sequence[str]) -> list[LogZEstimate]:
+def _with_disagreement(
+    estimates: Sequence[LogZEstimate], departing: Sequence[str]
+) -> list[LogZEstimate]:
     """The estimates, with the status of those that depart by more than their own error."""
     base = next((one for one in estimates if one.usable and one.method not in departing), None)
     if base is None:
@@ -146,12 +148,12 @@ def departing_methods(curves: Sequence[LogZCurve]) -> tuple[tuple[str, ...], lis
     The second entry says by how much.
     """
     usable = [curve for curve in curves if curve.usable]
-    told = [curve for curve in curves if curve.status in OFF and "apart" in curve.details]
-    departing = tuple(curve.method for curve in told if curve.usable)
+    off = [curve for curve in curves if curve.status in OFF and "apart" in curve.details]
+    departing = tuple(curve.method for curve in off if curve.usable)
     reasons = [
         f"{one.method} by {one.details['apart']:+.3g} nats from methods that any ladder suits"
         f"{'' if one.usable else ', so it has no number'}"
-        for one in told
+        for one in off
     ]
     doubts = ["; ".join(reasons)] if reasons else []
     if len(usable) > 1:

@@ -148,13 +148,13 @@ def warn_of_run(tempering: xr.Dataset, curve: LogZCurve, n_lost: int) -> None:
         warn(f"{curve.method} has status {curve.status!r}: {STATUS_SENTENCES[curve.status]}")
     trips = int(tempering["round_trips"].sum())
     if trips < 10:
-        told = ""
+        rejected = ""
         if "rejection_rate" in tempering:
-            told = f" (here up to {float(tempering['rejection_rate'].max()):.0%})"
+            rejected = f" (here up to {float(tempering['rejection_rate'].max()):.0%})"
         warn(
             f"all walkers together made {trips} round trips between the ends of the ladder, so "
             "modes that only the prior connects may be weighted wrongly; use more draws, or more "
-            f"levels (betas=<int>) if swaps are mostly rejected{told}"
+            f"levels (betas=<int>) if swaps are mostly rejected{rejected}"
         )
     n_nan = int(tempering["n_nan_log_ratio"].sum())
     if n_nan:

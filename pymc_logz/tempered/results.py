@@ -115,7 +115,7 @@ def _of_levels(
         "log_z_hat": ("stage", ladder.log_z_hat),
         "log_z": ("stage", curve.log_z),
         "mcse": ("stage", curve.mcse),
-        # of second order, by the delta method: told, not taken off
+        # of second order, by the delta method: shown, not taken off
         "log_z_bias": ("stage", curve.details.get("bias", np.full(ladder.n_levels, np.nan))),
         "step_size": ("stage", ladder.step_size),
         "visit_share": (OF_CHAINS, visits / (trips.shape[1] * n_draws)),

@@ -43,7 +43,7 @@ class Moves:
         return self.run(rows, n, rng).rows[-1]
 
     def run(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> Trace:
-        """What n moves with settled settings do."""
+        """What n moves with fixed settings do."""
         raise NotImplementedError
 
     def record(self) -> dict[str, Any]:
