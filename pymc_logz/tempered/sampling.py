@@ -229,10 +229,5 @@ def sample_tempered(
         reference=reference,
         sum_out=sum_out,
     )
-    return run_tempered(
-        model,
-        settings,
-        random_seed=random_seed,
-        progressbar=progressbar,
-        compile_kwargs=compile_kwargs,
-    )
+    shown: dict[str, Any] = {"progressbar": progressbar, "compile_kwargs": compile_kwargs}
+    return run_tempered(model, settings, random_seed=random_seed, **shown)
