@@ -184,10 +184,8 @@ def fitted_charts(
 
     Parameters
     ----------
-    atlas
-        The level set.
-    position
-        Draws of the target.
+    atlas, position
+        The level set, and draws of the target.
     max_charts
         Each costs a search for every draw: where so many do not do, more hardly help.
     enough_reached

@@ -161,18 +161,9 @@ def bridge_charts(
 ) -> ManifoldBridge:
     """Log Z from draws on the level set.
 
-    Parameters
-    ----------
-    atlas
-        The level set.
-    position
-        Draws in units of the inputs' scales, shape (chains, draws, d).
-    draws
-        Draws of the proposal; None takes as many as there are posterior draws in the bridge.
-    rng
-        Generator of the proposal.
-    log_share
-        Log share of the prior that the transforms allow.
+    ``position`` (chains, draws, d) is in units of the inputs' scales; ``draws`` are those of
+    the proposal, by default as many as there are posterior draws in the bridge; ``log_share`` is
+    the log share of the prior that the transforms allow.
     """
     n_chains, n_draws, n_dims = position.shape
     half = n_draws // 2

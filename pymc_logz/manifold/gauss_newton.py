@@ -117,18 +117,8 @@ def find_point(
 ) -> Found:
     """A point of the level set, from the first random inputs that lead to one.
 
-    Parameters
-    ----------
-    search
-        The level set.
-    draw
-        Gives n random inputs in units of their scales, shape (n, d).
-    labels
-        Names of the constraints.
-    usable
-        Whether a chain may start at a point of the level set.
-    n_tries
-        Random inputs to begin with, of those where the constraints are finite.
+    ``draw`` gives n random inputs in units of their scales, shape (n, d), of which ``n_tries`` with
+    finite constraints are begun with; ``usable`` says whether a chain may start at a point.
 
     Raises
     ------

@@ -25,16 +25,9 @@ def share_unvisited(
     Charts of one branch may reach another one that is near, where no chain has been. Right chains
     of 1,200 draws have up to 0.02 more weight beyond an edge than draws.
 
-    Parameters
-    ----------
-    draws
-        Of the chains, shape (n, d).
-    proposed, log_weight
-        Draws of the proposal, shape (k, d), and their weights, -inf where a lift failed.
-    edge
-        Share of the draws beyond an edge.
-    beyond, n_errors
-        By how much more of the weight may be there, and by how many of its errors.
+    ``draws`` (n, d) are those of the chains, ``proposed`` (k, d) those of the proposal, with log
+    weight -inf where a lift failed. A share ``edge`` of the draws is beyond an edge, and of the
+    weight ``beyond`` more and ``n_errors`` of its errors more may be there.
     """
     found = np.isfinite(log_weight)
     if weight_ess(log_weight[found]) <= DEGENERATE_ESS:

@@ -29,7 +29,7 @@ from pymc_logz.manifold.starting_points import find_start
 from pymc_logz.manifold.transitions import TransitionInfo, TransitionInput, TransitionRecord
 from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.step_methods.adaptation import MAX_ENERGY_ERROR, aim_of, dual_averaging
-from pymc_logz.step_methods.base import WholeModelStep
+from pymc_logz.step_methods.base import STATS_OF_TRAJECTORIES, WholeModelStep, declared
 from pymc_logz.step_methods.sources import Source
 from pymc_logz.step_methods.variables import checked_scale
 
@@ -236,21 +236,9 @@ class ConstrainedHMC(WholeModelStep):
     }
     failing = "failures"
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
-        "mean_tree_accept": (np.float64, []),
-        "accepted": (np.float64, []),
-        "diverging": (bool, []),
-        "energy": (np.float64, []),
-        "energy_error": (np.float64, []),
-        "step_size": (np.float64, []),
-        "step_size_bar": (np.float64, []),
-        "tree_size": (np.float64, []),
-        "n_iterations": (np.float64, []),
-        "n_newton": (np.int64, []),
-        "residual": (np.float64, []),
-        "failures": (np.int64, []),
-        "tune": (bool, []),
-        "model_logp": (np.float64, []),
-        **dict.fromkeys(FAILURES, (bool, [])),
+        **declared(np.float64, *STATS_OF_TRAJECTORIES, "n_iterations", "residual"),
+        **declared(np.int64, "n_newton", "failures"),
+        **declared(bool, "diverging", "tune", *FAILURES),
     }
 
     def __init__(

@@ -103,16 +103,8 @@ def find_structure(
 ) -> Structure | None:
     """Structure of Jacobians (n, m, d) at random points; None where none helps.
 
-    Parameters
-    ----------
-    jacobians
-        Finite Jacobians at random points.
-    noise
-        Inputs that were declared to reach one constraint each; empty if none were.
-    labels
-        Names of the constraints, for messages.
-    analytic
-        Whether zeros may be trusted without a declaration.
+    ``noise`` are inputs that were declared to reach one constraint each, if any were; if the
+    functions are ``analytic`` zeros may be trusted without a declaration.
 
     Raises
     ------

@@ -56,11 +56,6 @@ class ScaleAdaptation(WithSamplingState):
     the geometric mean of the marginal and the conditional standard deviation. Draws that have seen
     a part of the posterior only underestimate both variances alike, so the ratio comes right long
     before the spread of the positions does.
-
-    Parameters
-    ----------
-    n_dims
-        d.
     """
 
     _state_class = ScaleState

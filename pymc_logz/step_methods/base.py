@@ -23,6 +23,18 @@ from pymc_logz.seeds import Generators, generators_from, random_generator
 from pymc_logz.step_methods.sources import BlockSource, Source
 from pymc_logz.step_methods.variables import check_whole_model, values_of_row
 
+# names and dtypes that other step methods use: PyMC refuses one name with two dtypes, and
+# renames mean_tree_accept, tree_size and model_logp to acceptance_rate, n_steps and lp
+STATS_OF_TRAJECTORIES = (
+    *("mean_tree_accept", "accepted", "energy", "energy_error"),
+    *("step_size", "step_size_bar", "tree_size", "model_logp"),
+)
+
+
+def declared(kind: type, *names: str) -> dict[str, tuple[type, list[int]]]:
+    """Statistics that are one number each, as PyMC wants them declared."""
+    return dict.fromkeys(names, (kind, []))
+
 
 class ChosenStep(BlockedStep):
     """A step method that runs only if asked for, with some statistics on the progress bar."""

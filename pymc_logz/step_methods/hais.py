@@ -17,7 +17,7 @@ from pymc_logz.pilot.settings import TARGET_VARIANCE
 from pymc_logz.runners.anneal import Plan, anneal
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves import kernel_for
-from pymc_logz.step_methods.base import BatchedStep
+from pymc_logz.step_methods.base import BatchedStep, declared
 from pymc_logz.step_methods.sources import BlockSource
 from pymc_logz.trees.posterior import checked_reference
 
@@ -144,12 +144,8 @@ class HAIS(BatchedStep):
         "acceptance_rate": ("Acc", "0.2f"),
     }
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
-        "log_weight": (np.float64, []),
-        "acceptance_rate": (np.float64, []),
-        "accepted": (bool, []),
-        "log_ratio": (np.float64, []),
-        "tune": (bool, []),
-        "model_logp": (np.float64, []),
+        **declared(np.float64, "log_weight", "acceptance_rate", "log_ratio", "model_logp"),
+        **declared(bool, "accepted", "tune"),
     }
 
     def __init__(

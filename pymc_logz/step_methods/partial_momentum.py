@@ -30,7 +30,7 @@ from pymc_logz.step_methods.adaptation import (
     gradient_scale,
     window_ends,
 )
-from pymc_logz.step_methods.base import ChosenStep
+from pymc_logz.step_methods.base import STATS_OF_TRAJECTORIES, ChosenStep, declared
 from pymc_logz.step_methods.variables import (
     checked_scale,
     continuous_vars,
@@ -166,25 +166,15 @@ class PartialMomentumHMC(ChosenStep):
     name = "partial_momentum_hmc"
     default_blocked = True
     _state_class = PartialMomentumState
-    # names and dtypes that other step methods use: PyMC refuses one name with two dtypes, and
-    # renames mean_tree_accept, tree_size and model_logp to acceptance_rate, n_steps and lp
     shown: ClassVar[dict[str, Any]] = {
         "divergences": ("Divergences", "d"),
         "step_size": ("Step size", "0.2f"),
     }
     failing = "divergences"
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
-        "mean_tree_accept": (np.float64, []),
-        "accepted": (np.float64, []),
-        "diverging": (bool, []),
-        "divergences": (int, []),
-        "energy": (np.float64, []),
-        "energy_error": (np.float64, []),
-        "step_size": (np.float64, []),
-        "step_size_bar": (np.float64, []),
-        "tree_size": (np.float64, []),
-        "tune": (bool, []),
-        "model_logp": (np.float64, []),
+        **declared(np.float64, *STATS_OF_TRAJECTORIES),
+        **declared(bool, "diverging", "tune"),
+        **declared(int, "divergences"),
     }
 
     def __init__(

@@ -12,7 +12,7 @@ from pymc_logz.arguments import check_whole
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.progress import progress_bar
-from pymc_logz.step_methods.base import BatchedStep
+from pymc_logz.step_methods.base import BatchedStep, declared
 from pymc_logz.step_methods.walkers import Draws, WalkSource
 from pymc_logz.tempered.run import place_levels, warm_up
 from pymc_logz.tempered.settings import TemperedSettings
@@ -110,11 +110,8 @@ class SimulatedTempering(BatchedStep):
         "acceptance_rate": ("Acc", "0.2f"),
     }
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
-        "acceptance_rate": (np.float64, []),
-        "accepted": (bool, []),
-        "log_ratio": (np.float64, []),
-        "tune": (bool, []),
-        "model_logp": (np.float64, []),
+        **declared(np.float64, "acceptance_rate", "log_ratio", "model_logp"),
+        **declared(bool, "accepted", "tune"),
     }
 
     def __init__(

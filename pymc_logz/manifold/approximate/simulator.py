@@ -29,14 +29,8 @@ ROWS = 10_000
 class Simulator:
     """Outputs of a model, and how far they are from what was observed.
 
-    Parameters
-    ----------
-    model
-        Model with exact observations, and without a likelihood or potentials besides.
-    epsilon
-        Distance that is allowed.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``.
+    The model has exact observations, and neither a likelihood nor potentials besides; ``epsilon``
+    is the distance that is allowed.
     """
 
     def __init__(
