@@ -20,6 +20,7 @@ from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.checkpoint import begun_with, header_of
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.runners.records import Codec
+from pymc_logz.tempered.energies import run_energy as tempered_energy
 from pymc_logz.tempered.run import run_tempered
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, TEMPERED, TEMPERED_SUMS, kind_of
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 RUNS: dict[str, tuple[Any, Any, Any]] = {
     "hais": (HaisSettings, run_hais, annealed_energy),
-    "tempered": (TemperedSettings, run_tempered, run_tempered),
+    "tempered": (TemperedSettings, run_tempered, tempered_energy),
 }
 """Settings of a method, and what runs it for models and for energies."""
 

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.energies import energy_block, energy_start, even_plan
@@ -14,20 +15,26 @@ from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import report_beta
 from pymc_logz.tempered.keeping import Placed, Target
+from pymc_logz.tempered.run import run_target
 from pymc_logz.tempered.settings import TemperedSettings
 
 INDEPENDENT_BITS = Reference("prior", "energies start from independent bits")
 
 
-def energy_target(
-    energy: BinaryEnergy, settings: TemperedSettings, compile_kwargs: Mapping[str, Any] | None
-) -> Target:
-    """An energy to be tempered; its moves are compiled here if a pilot will need them."""
-    block = settings.within_memory(energy_block(energy, settings, compile_kwargs))
-    if settings.n_levels is None:
-        block.compile()
-    labels: dict[str, Any] = {"coords": {}, "dims": None}
-    return Target(block, partial(_placed, energy), energy.named, labels, {"energy": energy.name})
+def run_energy(
+    energy: BinaryEnergy, settings: TemperedSettings, *, random_seed: Any = None, **shown: Any
+) -> xr.DataTree:
+    """Temper an energy; ``shown`` are options of `pymc_logz.tempered.run.run_target`."""
+
+    def make(_: np.random.Generator, compile_kwargs: Mapping[str, Any] | None) -> Target:
+        block = settings.within_memory(energy_block(energy, settings, compile_kwargs))
+        if settings.n_levels is None:  # a pilot needs it
+            block.compile()
+        labels: dict[str, Any] = {"coords": {}, "dims": None}
+        record = {"energy": energy.name}
+        return Target(energy, block, partial(_placed, energy), energy.named, labels, record)
+
+    return run_target(make, settings, random_seed, **shown)
 
 
 def _placed(

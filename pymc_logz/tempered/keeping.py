@@ -41,8 +41,9 @@ Placed = tuple[Block, Plan, Reference]
 
 @dataclass(frozen=True)
 class Target:
-    """What is tempered: a model, or an energy."""
+    """What is tempered: a model that is prepared, or an energy."""
 
+    what: Any
     block: Block
     """Compiled moves along the path from its own beta = 0."""
     place: Callable[..., Placed]
@@ -53,8 +54,11 @@ class Target:
     """``coords`` and ``dims`` of these."""
     record: Mapping[str, Any]
     """What is noted beside the settings of the run."""
-    prepared: Prepared | None = None
-    """The model, if it is one."""
+
+    @property
+    def prepared(self) -> Prepared | None:
+        """The model, if it is one."""
+        return self.what if isinstance(self.what, Prepared) else None
 
     def placed(self, settings: TemperedSettings, rng: np.random.Generator, progress: Any) -> Placed:
         """The path and its levels as they are placed, or were placed before, if they were kept."""

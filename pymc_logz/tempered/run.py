@@ -1,7 +1,7 @@
 """One tempered run: from a prepared model to frozen levels, chains of walkers, and a DataTree."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,6 @@ import xarray as xr
 from pymc_logz.errors import says_if_interrupted, warn
 from pymc_logz.models.flat import constrain, model_labels
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
 from pymc_logz.pilot.frozen import fixed_plan, n_followed
 from pymc_logz.pilot.frozen import walk as pilot_walk
@@ -30,7 +29,6 @@ from pymc_logz.runners.walking import whole_walk
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walking_block
 from pymc_logz.tempered.diagnostics import walker_doubts
-from pymc_logz.tempered.energies import energy_target
 from pymc_logz.tempered.keeping import CLASSES, Placed, Target
 from pymc_logz.tempered.measuring import (
     Chains,
@@ -59,20 +57,21 @@ LARGE_DEVIATION = 0.5
 """Of a level's share from its prior, times the number of levels: beyond it a warning says so."""
 
 
-def model_target(
-    model: "pm.Model",
-    settings: TemperedSettings,
-    rng: np.random.Generator,
-    compile_kwargs: Mapping[str, Any] | None,
-) -> Target:
-    """A PyMC model to be tempered, its moves compiled."""
-    prepared = prepare(model, rng, integers=True, sum_out=settings.sum_out)
-    block = settings.within_memory(block_for(prepared, settings, compile_kwargs))
-    block.compile()
-    coords, dims = model_labels(prepared.flat.model)
-    labels = {"coords": dict(coords), "dims": dims}
-    place, named = partial(place_levels, prepared), partial(_named, prepared)
-    return Target(block, place, named, labels, {}, prepared)
+def run_tempered(
+    model: "pm.Model", settings: TemperedSettings, *, random_seed: Any = None, **shown: Any
+) -> xr.DataTree:
+    """Temper a PyMC model; ``shown`` are options of `run_target`."""
+
+    def make(rng: np.random.Generator, compile_kwargs: Mapping[str, Any] | None) -> Target:
+        prepared = prepare(model, rng, integers=True, sum_out=settings.sum_out)
+        block = settings.within_memory(block_for(prepared, settings, compile_kwargs))
+        block.compile()
+        coords, dims = model_labels(prepared.flat.model)
+        labels = {"coords": dict(coords), "dims": dims}
+        place, named = partial(place_levels, prepared), partial(_named, prepared)
+        return Target(prepared, block, place, named, labels, {})
+
+    return run_target(make, settings, random_seed, **shown)
 
 
 def _named(prepared: Prepared, rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -83,26 +82,20 @@ def _named(prepared: Prepared, rows: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def run_tempered(
-    model: "pm.Model | BinaryEnergy",
+def run_target(
+    make: Callable[[np.random.Generator, Mapping[str, Any] | None], Target],
     settings: TemperedSettings,
-    *,
     random_seed: Any = None,
+    *,
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
     """Prepare, warm up, freeze, run, collect."""
     started, rngs = time.perf_counter(), generators_from(random_seed)
-    target = (
-        energy_target(model, settings, compile_kwargs)
-        if isinstance(model, BinaryEnergy)
-        else model_target(model, settings, rngs.checks, compile_kwargs)
-    )
+    target = make(rngs.checks, compile_kwargs)
     compiled = time.perf_counter()
     with (
-        kept(
-            settings, target.prepared or model, target.block, rngs.run, classes=CLASSES
-        ) as settings,
+        kept(settings, target.what, target.block, rngs.run, classes=CLASSES) as settings,
         progress_bar(progressbar) as progress,
     ):
         block, plan, reference = target.placed(settings, rngs.pilot, progress)

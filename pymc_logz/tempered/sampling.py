@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from pymc_logz.pilot.energies import check_energy_reference, check_nothing_summe
 from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.runners.moves import kernel_for
+from pymc_logz.tempered.energies import run_energy
 from pymc_logz.tempered.run import run_tempered
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.trees.posterior import checked_reference
@@ -229,5 +231,6 @@ def sample_tempered(
         reference=reference,
         sum_out=sum_out,
     )
+    run = partial(run_tempered, model) if energy is None else partial(run_energy, energy)
     shown: dict[str, Any] = {"progressbar": progressbar, "compile_kwargs": compile_kwargs}
-    return run_tempered(model, settings, random_seed=random_seed, **shown)
+    return run(settings, random_seed=random_seed, **shown)
