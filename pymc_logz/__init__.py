@@ -18,7 +18,6 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
         WorkersLostError,
     )
     from pymc_logz.extending import extend
-    from pymc_logz.hais.per_datum import marginal_log_likelihood
     from pymc_logz.hais.sampling import sample_hais, sandwich
     from pymc_logz.hmc.sampling import sample_hmc
     from pymc_logz.manifold.approximate.chains import abc_mcmc, abc_slice
@@ -26,7 +25,10 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
     from pymc_logz.manifold.forms.generator import generator_form
     from pymc_logz.manifold.forms.likelihood import likelihood_form
     from pymc_logz.manifold.forms.relax import relax
+    from pymc_logz.manifold.step_method import ConstrainedHMC
     from pymc_logz.models.exact import ExactObservation
+    from pymc_logz.per_datum.likelihood import marginal_log_likelihood
+    from pymc_logz.per_datum.tracking import LogZTracker
     from pymc_logz.plots import (
         plot_evidence,
         plot_overlap,
@@ -40,13 +42,12 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
     from pymc_logz.posterior.bridging import bridge_sampling
     from pymc_logz.posterior.log_density import log_density
     from pymc_logz.posterior.own_proposal import importance_sampling
-    from pymc_logz.posterior.sensitivity import evidence_sensitivity
     from pymc_logz.runners.resuming import resume
     from pymc_logz.several import evidence_of_models
-    from pymc_logz.step_methods import HAIS, ConstrainedHMC, PartialMomentumHMC, SimulatedTempering
+    from pymc_logz.step_methods import HAIS, PartialMomentumHMC, SimulatedTempering
     from pymc_logz.tempered.sampling import sample_tempered
-    from pymc_logz.tempered.tracking import LogZTracker
     from pymc_logz.trees.comparison import bayes_factor, compare_evidence, model_weights
+    from pymc_logz.workflow.sensitivity import evidence_sensitivity
 
 __all__ = [
     "HAIS",
@@ -113,7 +114,7 @@ _HOMES = {
         "WorkersLostError",
     ),
     "extending": ("extend",),
-    "hais.per_datum": ("marginal_log_likelihood",),
+    "per_datum.likelihood": ("marginal_log_likelihood",),
     "hais.sampling": ("sample_hais", "sandwich"),
     "hmc.sampling": ("sample_hmc",),
     "manifold.approximate.chains": ("abc_mcmc", "abc_slice"),
@@ -126,12 +127,13 @@ _HOMES = {
     "posterior.bridging": ("bridge_sampling",),
     "posterior.log_density": ("log_density",),
     "posterior.own_proposal": ("importance_sampling",),
-    "posterior.sensitivity": ("evidence_sensitivity",),
+    "workflow.sensitivity": ("evidence_sensitivity",),
     "runners.resuming": ("resume",),
     "several": ("evidence_of_models",),
-    "step_methods": ("HAIS", "ConstrainedHMC", "PartialMomentumHMC", "SimulatedTempering"),
+    "manifold.step_method": ("ConstrainedHMC",),
+    "step_methods": ("HAIS", "PartialMomentumHMC", "SimulatedTempering"),
     "tempered.sampling": ("sample_tempered",),
-    "tempered.tracking": ("LogZTracker",),
+    "per_datum.tracking": ("LogZTracker",),
     "trees.comparison": ("bayes_factor", "compare_evidence", "model_weights"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -22,7 +22,7 @@ MAX_FUNCTION_LINES = 60  # docstring not counted
 # Folders, and the few modules at the root, from the ground up. A unit imports only units of floors
 # below its own, so there is no cycle between them. Files inside a folder may import each other.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors",),
+    ("errors", "wings"),
     ("arguments", "weights", "seeds", "lazy"),
     ("estimators", "graphs"),
     ("paths",),
@@ -32,11 +32,12 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("references",),
     ("loop",),
     ("checks",),
-    ("hais", "tempered", "manifold", "hmc"),
+    ("hais", "tempered", "hmc"),
     ("posterior", "plots", "citations", "bits"),
     ("step_methods",),
     ("choosing", "extending"),
     ("several",),
+    ("manifold", "per_datum", "workflow"),
     ("__init__",),
 )
 FLOOR_OF = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}

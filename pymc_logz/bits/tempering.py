@@ -1,6 +1,5 @@
-"""Simulated and parallel tempering of an energy made of bits, by block Gibbs moves."""
+"""Tempering of an energy made of bits, by block Gibbs moves."""
 
-import time
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -11,54 +10,41 @@ import xarray as xr
 from pymc_logz.bits.energies import BinaryEnergy
 from pymc_logz.bits.runs import energy_block, energy_start, even_plan
 from pymc_logz.loop.frozen import walk as pilot_walk
-from pymc_logz.loop.keeping import kept, once
+from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.progress import progress_bar, report_beta
-from pymc_logz.seeds import generators_from
-from pymc_logz.tempered.chains import Frozen
-from pymc_logz.tempered.diagnostics import walker_doubts
-from pymc_logz.tempered.keeping import CLASSES, warmed_once
-from pymc_logz.tempered.measuring import Chains, measured, posterior_datasets
-from pymc_logz.tempered.run import LEVELS_PER_STAGE, run_chains, warm_up
+from pymc_logz.runners.progress import report_beta
+from pymc_logz.tempered.keeping import Placed, Target
+from pymc_logz.tempered.run import run_target
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.trees.doubts import doubted, noted, warn_of_doubts
-from pymc_logz.trees.layout import RunRecord, evidence_dataset, make_tree
 
-UNLABELLED: dict[str, Any] = {"coords": {}, "dims": None}
+INDEPENDENT_BITS = Reference("prior", "energies start from independent bits")
 
 
 def run_tempered(
-    energy: BinaryEnergy,
-    settings: TemperedSettings,
-    *,
-    random_seed: Any = None,
-    progressbar: bool = True,
-    compile_kwargs: Mapping[str, Any] | None = None,
+    energy: BinaryEnergy, settings: TemperedSettings, *, random_seed: Any = None, **shown: Any
 ) -> xr.DataTree:
-    """Place levels, warm up, freeze, run, collect."""
-    started, rngs = time.perf_counter(), generators_from(random_seed)
-    block = settings.within_memory(energy_block(energy, settings, compile_kwargs))
-    if settings.n_levels is None:
-        block.compile()
-    compiled = time.perf_counter()
-    with (
-        kept(settings, energy, block, rngs.run, classes=CLASSES) as settings,
-        progress_bar(progressbar) as progress,
-    ):
-        placed = partial(energy_levels, energy, block, settings, rngs.pilot, progress)
-        plan = once(settings.running.keeper, "levels", placed, None, block, rngs.pilot)
-        warmed = partial(warm_up, block, plan, settings, rngs.pilot, compile_kwargs, progress)
-        frozen = warmed_once(warmed, block, plan, settings, rngs.pilot, compile_kwargs)
-        tuned, pilot_work = time.perf_counter(), block.work.done
-        chains = run_chains(frozen, settings, rngs.run, progress)
-    cost = {
-        "compile_time": compiled - started + frozen.compile_time,
-        "tuning_time": tuned - compiled - frozen.compile_time,
-        "sampling_time": time.perf_counter() - tuned,
-        **block.work.record(pilot_work, block.kernel),
-    }
-    return _collect(energy, frozen, chains, settings, rngs.run, cost)
+    """Temper an energy; ``shown`` are options of `pymc_logz.tempered.run.run_target`."""
+
+    def make(_: np.random.Generator, compile_kwargs: Mapping[str, Any] | None) -> Target:
+        block = settings.within_memory(energy_block(energy, settings, compile_kwargs))
+        if settings.n_levels is None:  # a pilot needs it
+            block.compile()
+        labels: dict[str, Any] = {"coords": {}, "dims": None}
+        record = {"energy": energy.name}
+        return Target(energy, block, partial(_placed, energy), energy.named, labels, record)
+
+    return run_target(make, settings, random_seed, **shown)
+
+
+def _placed(
+    energy: BinaryEnergy,
+    block: Block,
+    settings: TemperedSettings,
+    rng: np.random.Generator,
+    progress: Any,
+) -> Placed:
+    return block, energy_levels(energy, block, settings, rng, progress), INDEPENDENT_BITS
 
 
 def energy_levels(
@@ -73,37 +59,5 @@ def energy_levels(
         return even_plan(ladder, energy.n_sites)
     if settings.n_levels is not None:
         return even_plan(np.linspace(0.0, 1.0, settings.n_levels), energy.n_sites)
-    report = report_beta(progress)
-    stages = pilot_walk(block, settings, energy_start(block, rng), rng, report)
-    return stages.plan(LEVELS_PER_STAGE * (stages.betas.size - 1))
-
-
-def _collect(
-    energy: BinaryEnergy,
-    frozen: Frozen,
-    chains: Chains,
-    settings: TemperedSettings,
-    rng: np.random.Generator,
-    cost: Mapping[str, float],
-) -> xr.DataTree:
-    found, block = measured(frozen, chains, settings), frozen.block
-    ladder, curve = found.ladder, found.curve
-    doubts = walker_doubts(found.tempering["rhat"].to_numpy())
-    warn_of_doubts(doubts)
-    attrs = RunRecord(block.compiled, block.path.batching, 1.0, cost).attrs(
-        n_levels=ladder.n_levels,
-        n_walkers=block.n_walkers,
-        n_warm_up=frozen.rounds.n_iterations,
-        reference="prior",
-        reference_reason="energies start from independent bits",
-        **noted(doubts),
-    )
-    groups = {
-        **posterior_datasets(energy.named, UNLABELLED, found, settings, rng),
-        "tempering": found.tempering,
-        "evidence": evidence_dataset(doubted([curve.estimate], doubts), attrs),
-    }
-    if "posterior" in groups:
-        groups["posterior"].attrs |= {"weight_ess": curve.weight_ess, **cost}
-    tree = make_tree(groups, {**settings.record(), "energy": energy.name, **attrs}, found.kind)
-    return settings.running.noted(tree)
+    stages = pilot_walk(block, settings, energy_start(block, rng), rng, report_beta(progress))
+    return settings.plan_on(stages)

@@ -20,7 +20,6 @@ from pymc_logz.models.discrete import discrete_names
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.paths.foreign import ForeignModel
 from pymc_logz.posterior.bridging import bridge_sampling
-from pymc_logz.step_methods import ConstrainedHMC
 from pymc_logz.tempered.evidence import of_levels
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.kinds import (
@@ -36,6 +35,7 @@ from pymc_logz.trees.kinds import (
 from pymc_logz.trees.layout import ESTIMATOR
 from pymc_logz.trees.readers import log_weights
 from pymc_logz.trees.sentence import says_result
+from pymc_logz.wings import from_wing
 
 LEAST_CHAINS = 2
 """Chains of a default ``pm.sample`` at least."""
@@ -251,7 +251,7 @@ def _of_posterior(
 def _constrained(model: pm.Model, how: How, kwargs: Mapping[str, Any]) -> xr.DataTree:
     """A posterior on the level set of the exact observations, and log Z from it."""
     with model:
-        step = ConstrainedHMC(compile_kwargs=how.compile_kwargs)
+        step = from_wing("ConstrainedHMC")(compile_kwargs=how.compile_kwargs)
     seen = {"random_seed": how.random_seed, "progressbar": how.progressbar}
     tree = pm.sample(model=model, step=step, **seen, **kwargs)
     reason = "the model has exact observations, which only constrained moves can sample"

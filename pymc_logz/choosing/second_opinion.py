@@ -10,7 +10,6 @@ from pymc_logz.checks.necks import is_funnel
 from pymc_logz.choosing.shared import How, estimate_of
 from pymc_logz.errors import ModelError, warn
 from pymc_logz.estimators import LogZEstimate
-from pymc_logz.manifold.forms.likelihood import likelihood_form
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
@@ -24,6 +23,7 @@ from pymc_logz.seeds import random_generator
 from pymc_logz.trees.doubts import disagreements, doubted, noted, second_opinions, warn_of_doubts
 from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset
 from pymc_logz.trees.posterior import check_data, checked_variables
+from pymc_logz.wings import from_wing
 
 OF_TARGET = ("maybe_infinite", "missed_mode", "unchecked_prior")
 """Statuses of a model, or of draws, that a second estimate from the same draws shares."""
@@ -41,7 +41,7 @@ def with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.Data
     first = estimate_of(group)
     if exact_observations(model):
         try:
-            model = likelihood_form(model)
+            model = from_wing("likelihood_form")(model)
         except ModelError:
             return tree  # it has no likelihood that could be written down
     if isinstance(continuous_part(model), NotSummed):

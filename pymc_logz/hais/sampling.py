@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import xarray as xr
 
-from pymc_logz.hais.between import onward_run
+from pymc_logz.hais.factor import onward_run
 from pymc_logz.hais.run import run_hais
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel

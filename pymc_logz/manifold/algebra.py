@@ -12,7 +12,7 @@ Graham & Storkey (2017), algorithm 1 and appendix C, arXiv 1605.07826.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve
@@ -89,66 +89,28 @@ class Linear(NamedTuple):
     """Cholesky factor of the Gram matrix (m, m), or of the small matrix (L, L)."""
 
 
-class Algebra(Protocol):
-    """Products and solutions with a Jacobian in one of its forms."""
-
-    @property
-    def arrays(self) -> Arrays:
-        """The array library."""
-
-    def compress(self, dense: Any) -> Any:
-        """Compressed form (m, s) of a dense Jacobian (m, d)."""
-
-    def factorise(self, jacobian: Any, raised: Any = 0.0) -> Linear:
-        """Factors of the Gram matrix, its diagonal raised by numbers (m,)."""
-
-    def multiply(self, linear: Linear, vector: Any) -> Any:
-        """J vector, shape (m,)."""
-
-    def transposed(self, linear: Linear, vector: Any) -> Any:
-        """J' vector, shape (d,)."""
-
-    def solve(self, linear: Linear, right: Any) -> Any:
-        """Inverse Gram matrix times right side."""
-
-    def cross_solve(self, jacobian: Any, base: Any, right: Any) -> Any:
-        """Inverse of J J_base' times right side."""
-
-    def half_log_det(self, linear: Linear) -> Any:
-        """Half the log determinant of the Gram matrix."""
-
-    def cross_log_det(self, jacobian: Any, base: Any) -> Any:
-        """Log of the absolute determinant of J J_base'."""
-
-    def weights(self, linear: Linear) -> Any:
-        """Compressed form of the inverse Gram matrix times J: derivative of `half_log_det` by J."""
-
-    def row_norms(self, jacobian: Any) -> Any:
-        """Euclidean norm of each row of J, shape (m,)."""
-
-
 @dataclass(frozen=True)
 class Dense:
-    """The Jacobian as a matrix (m, d)."""
+    """Products and solutions with a Jacobian that is a matrix (m, d)."""
 
     arrays: Arrays
 
     def compress(self, dense: Any) -> Any:
-        """The matrix itself."""
+        """Compressed form (m, s) of a dense Jacobian (m, d): here the matrix itself."""
         return dense
 
     def factorise(self, jacobian: Any, raised: Any = 0.0) -> Linear:
-        """Cholesky factor of J J' + diag(raised)."""
+        """Factors of the Gram matrix J J', its diagonal raised by numbers (m,)."""
         xp = self.arrays.xp
         gram = jacobian @ jacobian.T + raised * xp.eye(len(jacobian))
         return Linear(jacobian, xp.zeros(0), self.arrays.cholesky(gram))
 
     def multiply(self, linear: Linear, vector: Any) -> Any:
-        """J vector."""
+        """J vector, shape (m,)."""
         return linear.jacobian @ vector
 
     def transposed(self, linear: Linear, vector: Any) -> Any:
-        """J' vector."""
+        """J' vector, shape (d,)."""
         return linear.jacobian.T @ vector
 
     def solve(self, linear: Linear, right: Any) -> Any:
@@ -160,7 +122,7 @@ class Dense:
         return self.arrays.solve(jacobian @ base.T, right)
 
     def half_log_det(self, linear: Linear) -> Any:
-        """Sum of the logs of the factor's diagonal (appendix B, eq. 38)."""
+        """Half the log determinant of the Gram matrix (appendix B, eq. 38)."""
         xp = self.arrays.xp
         return xp.log(xp.diag(linear.factor)).sum()
 
@@ -169,58 +131,56 @@ class Dense:
         return self.arrays.xp.linalg.slogdet(jacobian @ base.T)[1]
 
     def weights(self, linear: Linear) -> Any:
-        """Matrix in the square brackets of appendix B, eq. 40."""
+        """Derivative of `half_log_det` by the compressed Jacobian (appendix B, eq. 40)."""
         return self.solve(linear, linear.jacobian)
 
     def row_norms(self, jacobian: Any) -> Any:
-        """Norms of the rows."""
+        """Euclidean norm of each row of J, shape (m,)."""
         return self.arrays.xp.sqrt((jacobian**2).sum(axis=1))
 
 
 @dataclass(frozen=True)
-class Structured:
+class Structured(Dense):
     """The Jacobian of common inputs (m, L) beside that of local inputs (m, k)."""
 
-    arrays: Arrays
-    common: np.ndarray
-    """Indices of the inputs that may reach any constraint, shape (L,)."""
-    local: np.ndarray
-    """Indices of the inputs that reach constraint i only, row i of (m, k); -1 where none."""
+    structure: Structure
     n_dims: int
     _slots: np.ndarray = field(init=False)
     """For each input its place among common and local entries, or the place after the last."""
 
     def __post_init__(self) -> None:
-        n_common, flat = self.common.size, self.local.ravel()
+        common, flat = self.structure.common, self.structure.local.ravel()
+        n_common = common.size
         slots = np.full(self.n_dims, n_common + flat.size)
-        slots[self.common] = np.arange(n_common)
+        slots[common] = np.arange(n_common)
         used = flat >= 0
         slots[flat[used]] = n_common + np.flatnonzero(used)
         object.__setattr__(self, "_slots", slots)
 
     def _parts(self, jacobian: Any) -> tuple[Any, Any]:
-        return jacobian[:, : self.common.size], jacobian[:, self.common.size :]
+        n_common = self.structure.common.size
+        return jacobian[:, :n_common], jacobian[:, n_common:]
 
     def compress(self, dense: Any) -> Any:
         """Columns of common inputs, then each row's own entries of local inputs."""
-        xp = self.arrays.xp
-        rows = np.arange(len(self.local))[:, None]
-        own = xp.where(self.local >= 0, dense[rows, self.local], 0.0)
-        return xp.concatenate([dense[:, self.common], own], axis=1)
+        xp, (common, local) = self.arrays.xp, self.structure
+        own = xp.where(local >= 0, dense[np.arange(len(local))[:, None], local], 0.0)
+        return xp.concatenate([dense[:, common], own], axis=1)
 
     def factorise(self, jacobian: Any, raised: Any = 0.0) -> Linear:
         """Factors by the matrix inversion lemma: Gram = D + C C' with D diagonal."""
         xp = self.arrays.xp
         common, own = self._parts(jacobian)
         inverse = 1.0 / ((own**2).sum(axis=1) + raised)
-        small = xp.eye(self.common.size) + common.T @ (inverse[:, None] * common)
+        small = xp.eye(common.shape[1]) + common.T @ (inverse[:, None] * common)
         return Linear(jacobian, inverse, self.arrays.cholesky(small))
 
     def multiply(self, linear: Linear, vector: Any) -> Any:
         """J vector."""
         common, own = self._parts(linear.jacobian)
         # the entry of a missing local input is zero, whatever it meets
-        return common @ vector[self.common] + (own * vector[self.local]).sum(axis=1)
+        inputs = self.structure
+        return common @ vector[inputs.common] + (own * vector[inputs.local]).sum(axis=1)
 
     def transposed(self, linear: Linear, vector: Any) -> Any:
         """J' vector."""
@@ -243,16 +203,15 @@ class Structured:
         common_base, own_base = self._parts(base)
         inverse = 1.0 / (own * own_base).sum(axis=1)
         scaled = common * inverse[:, None]
-        small = xp.eye(self.common.size) + common_base.T @ scaled
+        small = xp.eye(common.shape[1]) + common_base.T @ scaled
         return inverse * right - scaled @ self.arrays.solve(
             small, common_base.T @ (inverse * right)
         )
 
     def half_log_det(self, linear: Linear) -> Any:
         """Half log determinant by the matrix determinant lemma."""
-        xp = self.arrays.xp
-        large = -0.5 * xp.log(linear.inverse_diagonal).sum()
-        return large + xp.log(xp.diag(linear.factor)).sum()
+        large = -0.5 * self.arrays.xp.log(linear.inverse_diagonal).sum()
+        return large + super().half_log_det(linear)
 
     def cross_log_det(self, jacobian: Any, base: Any) -> Any:
         """Log of the absolute determinant of J J_base', by the matrix determinant lemma."""
@@ -260,7 +219,7 @@ class Structured:
         common, own = self._parts(jacobian)
         common_base, own_base = self._parts(base)
         diagonal = (own * own_base).sum(axis=1)
-        small = xp.eye(self.common.size) + common_base.T @ (common / diagonal[:, None])
+        small = xp.eye(common.shape[1]) + common_base.T @ (common / diagonal[:, None])
         return xp.log(xp.abs(diagonal)).sum() + xp.linalg.slogdet(small)[1]
 
     def weights(self, linear: Linear) -> Any:
@@ -274,13 +233,7 @@ class Structured:
         diagonal = inverse[:, 0] - (of_common * scaled).sum(axis=1)
         return xp.concatenate([of_common, own * diagonal[:, None]], axis=1)
 
-    def row_norms(self, jacobian: Any) -> Any:
-        """Norms of the rows."""
-        return self.arrays.xp.sqrt((jacobian**2).sum(axis=1))
 
-
-def make_algebra(arrays: Arrays, structure: Structure | None, n_dims: int) -> Algebra:
+def make_algebra(arrays: Arrays, structure: Structure | None, n_dims: int) -> Dense:
     """Algebra of dense Jacobians, or of those with a structure, for d inputs."""
-    if structure is None:
-        return Dense(arrays)
-    return Structured(arrays, structure.common, structure.local, n_dims)
+    return Dense(arrays) if structure is None else Structured(arrays, structure, n_dims)

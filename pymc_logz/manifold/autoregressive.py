@@ -22,13 +22,6 @@ def without_recurrence(outputs: Sequence[Variable], observed: Sequence[Variable]
     """Outputs with the observed value of each earlier step in place of the simulated one.
 
     Outputs that are not all states of a loop from its first step on are left as they are.
-
-    Parameters
-    ----------
-    outputs
-        Outputs of a simulator.
-    observed
-        What they equal.
     """
     places = [_place(output) for output in outputs]
     result = list(outputs)

@@ -25,18 +25,10 @@ from pymc_logz.paths.fitting import fitted_to_few
 
 DF = 6.0
 """Degrees of freedom in the tangent space, which the evidence on a level set was measured with."""
-SAME = 1e-6
-"""Distance, in units of the scales, at which the point reached is the one meant."""
-CHUNK = 256
-"""Rows in one call: of one number, so that JAX compiles once."""
 MAX_ITERATIONS = 30
 """Of each search for a point of the level set."""
-MAX_CHARTS = 12
-"""Each costs a search for every draw: where so many do not do, more hardly help."""
-TRIED_SHARE = 0.1
-"""Share of the draws, those nearest to a centre that reaches too few, where no other is tried."""
-ENOUGH_REACHED = 0.99
-"""Share of the draws beyond which the rest is left to the bridge, which is exact without."""
+CHUNK = 256
+"""Rows in one call: of one number, so that JAX compiles once."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +54,7 @@ class Chart:
 
 
 class Atlas:
-    """Maps of tangent spaces onto the level set of a model, for many rows at a time.
-
-    Parameters
-    ----------
-    model
-        Gives the constraints and the density; inputs are in units of their scales.
-    """
+    """Maps of tangent spaces onto the level set of a model, for many rows at a time."""
 
     def __init__(self, model: ConstrainedModel) -> None:
         self.model = model
@@ -168,7 +154,7 @@ class Atlas:
         def reach(position: Any, centre: Any, basis: Any, linear: Linear) -> tuple[Any, ...]:
             tangent = basis.T @ (position - centre)
             there = project_position(system, centre + basis @ tangent, linear, MAX_ITERATIONS)
-            same = xp.max(xp.abs(there.position - position)) < SAME
+            same = xp.max(xp.abs(there.position - position)) < 1e-6
             here = algebra.factorise(system.jacobian(position))
             # the determinant of T' T_u is that of the normal spaces: J J_c' between two factors
             log_angle = algebra.cross_log_det(here.jacobian, linear.jacobian)
@@ -183,7 +169,14 @@ class Atlas:
         return self.model.backend.compile_rows(lambda position: (system.evaluate(position)[1],))
 
 
-def fitted_charts(atlas: Atlas, position: np.ndarray) -> tuple[list[Chart], float]:
+def fitted_charts(
+    atlas: Atlas,
+    position: np.ndarray,
+    *,
+    max_charts: int = 12,
+    enough_reached: float = 0.99,
+    tried_share: float = 0.1,
+) -> tuple[list[Chart], float]:
     """Mixture of charts fitted to draws (n, d) of the target, and the share of them it reaches.
 
     The first chart is placed at the draw nearest to their mean. As long as draws are left that no
@@ -191,10 +184,14 @@ def fitted_charts(atlas: Atlas, position: np.ndarray) -> tuple[list[Chart], floa
 
     Parameters
     ----------
-    atlas
-        The level set.
-    position
-        Draws of the target.
+    atlas, position
+        The level set, and draws of the target.
+    max_charts
+        Each costs a search for every draw: where so many do not do, more hardly help.
+    enough_reached
+        Share of the draws beyond which the rest is left to the bridge, which is exact without.
+    tried_share
+        Share of the draws, those nearest to a centre that reaches too few, where no other is tried.
 
     Raises
     ------
@@ -205,8 +202,8 @@ def fitted_charts(atlas: Atlas, position: np.ndarray) -> tuple[list[Chart], floa
     untried = left.copy()
     least = min(len(position), max(8, 2 * (position.shape[1] - atlas.model.generator.n_outputs)))
     charts: list[tuple[Chart, np.ndarray]] = []
-    for _ in range(MAX_CHARTS):
-        if not np.any(left & untried) or (charts and left.mean() <= 1 - ENOUGH_REACHED):
+    for _ in range(max_charts):
+        if not np.any(left & untried) or (charts and left.mean() <= 1 - enough_reached):
             break
         middle = position[left].mean(axis=0)
         distance = ((position - middle) ** 2).sum(axis=1)
@@ -216,7 +213,7 @@ def fitted_charts(atlas: Atlas, position: np.ndarray) -> tuple[list[Chart], floa
         new = left & np.isfinite(log_angle)
         if new.sum() < least:
             # near a crossing of the set its tangent space leads nowhere: others may do better
-            untried &= distance > np.quantile(distance[left & untried], TRIED_SHARE)
+            untried &= distance > np.quantile(distance[left & untried], tried_share)
             continue
         charts.append((chart, tangent[new]))
         left &= ~new

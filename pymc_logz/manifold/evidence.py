@@ -12,9 +12,8 @@ from pymc_logz.arguments import check_whole
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.manifold.charts import Atlas, Chart, fitted_charts
-from pymc_logz.manifold.draws import MAX_CORRECTION, on_level_set
 from pymc_logz.manifold.missed_modes import misses_a_mode, share_unvisited
-from pymc_logz.manifold.model import make_constrained_model, one_blas_thread
+from pymc_logz.manifold.model import ConstrainedModel, make_constrained_model, one_blas_thread
 from pymc_logz.models.context import model_from
 from pymc_logz.models.prior_check import check_priors
 from pymc_logz.runners.progress import progress_bar, report_count
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 
 STEPS = ("compile", "posterior draws", "proposals", "missed modes")
 """What the progress bar of a bridge counts."""
+MAX_CORRECTION = 1e-3
+"""Units of the scales by which a draw may be moved: single precision, not another model."""
 MISSED = "searches from prior draws lead to mass where no chain has been"
 UNVISITED = "{:.0%} of the weight of the proposal is where hardly a draw of the chains is"
 
@@ -62,27 +63,8 @@ def manifold_bridge(
     each a Student-t in the tangent space at a draw, fitted to the first halves. It is exact even
     where the charts do not reach; they decide the error.
 
-    Parameters
-    ----------
-    idata
-        DataTree with a group ``posterior`` from ``pm.sample(step=ConstrainedHMC())``.
-    model
-        The model that the posterior is of; None takes the one on the context stack.
-    draws
-        Draws of the proposal. None takes as many as there are posterior draws in the bridge.
-    random_seed
-        Anything that ``pm.sample`` takes.
-    progressbar
-        Whether to show PyMC's progress bar.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``; by default JAX is used if it is installed and
-        the model converts.
-
-    Returns
-    -------
-    xarray.DataTree
-        A shallow copy of ``idata`` with a fresh group ``evidence``, estimator
-        ``"manifold_bridge"``.
+    Arguments, result and warnings are those of `pymc_logz.bridge_sampling`; the posterior is one of
+    ``pm.sample(step=ConstrainedHMC())``.
 
     Raises
     ------
@@ -91,28 +73,10 @@ def manifold_bridge(
     ValueError
         If the posterior is not one of this model, or its draws do not meet the exact observations.
 
-    Warns
-    -----
-    EvidenceWarning
-        If the error is not to be trusted, or chains disagree.
-
     References
     ----------
     Density: Graham & Storkey (2017), eq. 11, arXiv 1605.07826. Tangent moves: Zappa, Holmes-Cerfon
     & Goodman (2018), doi 10.1002/cpa.21783. Bridge: Meng & Wong (1996), eq. 4.1.
-
-    Examples
-    --------
-    .. code-block:: python
-
-        import pymc as pm
-        import pymc_logz as lz
-
-        with pm.Model() as simulator:
-            v, n = pm.Normal("v"), pm.Normal("n")
-            lz.ExactObservation("y", v**2 + 0.5 * n, observed=2.0)
-            idata = pm.sample(step=lz.ConstrainedHMC())
-        lz.bridge_sampling(idata, simulator)["evidence"]["log_z"]
     """
     if draws is not None:
         check_whole(2, draws=draws)
@@ -125,7 +89,7 @@ def manifold_bridge(
         # a generator of its own: what follows must not depend on whether a check was made
         [apart] = spawn_generators(rng, 1)
         prior_doubt = check_priors(model, apart)
-        log_share, share_error = constrained.level_set.compiled.prior.log_share(rng)
+        log_share, share_error = constrained.compiled.prior.log_share(rng)
         posterior = posterior_rows(
             idata, constrained.generator.flat, MAX_CORRECTION * constrained.scale
         )
@@ -165,6 +129,29 @@ def manifold_bridge(
     return with_evidence(idata, evidence_dataset([estimate], attrs), MANIFOLD_BRIDGED)
 
 
+def on_level_set(constrained: ConstrainedModel, position: np.ndarray) -> np.ndarray:
+    """Draws (chains, draws, d) brought to the level set's tolerance, which files may have lost.
+
+    Raises
+    ------
+    ValueError
+        If a draw is not on the level set.
+    """
+    rows = position.reshape(-1, position.shape[-1])
+    polished = rows.copy()
+    for i, row in enumerate(rows):
+        residual = constrained.residual_at(row)
+        if residual > 1.0:
+            polished[i], residual = constrained.polish(row)
+        if not (residual <= 1.0 and np.abs(polished[i] - row).max() <= MAX_CORRECTION):
+            raise ValueError(
+                f"draw {i} of the posterior does not meet the exact observations: it is of another "
+                "model, of other data, or of a relaxed model (lz.relax), which has an evidence of "
+                "its own"
+            )
+    return polished.reshape(position.shape)
+
+
 def bridge_charts(
     atlas: Atlas,
     position: np.ndarray,
@@ -174,18 +161,9 @@ def bridge_charts(
 ) -> ManifoldBridge:
     """Log Z from draws on the level set.
 
-    Parameters
-    ----------
-    atlas
-        The level set.
-    position
-        Draws in units of the inputs' scales, shape (chains, draws, d).
-    draws
-        Draws of the proposal; None takes as many as there are posterior draws in the bridge.
-    rng
-        Generator of the proposal.
-    log_share
-        Log share of the prior that the transforms allow.
+    ``position`` (chains, draws, d) is in units of the inputs' scales; ``draws`` are those of
+    the proposal, by default as many as there are posterior draws in the bridge; ``log_share`` is
+    the log share of the prior that the transforms allow.
     """
     n_chains, n_draws, n_dims = position.shape
     half = n_draws // 2

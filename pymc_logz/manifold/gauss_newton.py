@@ -8,20 +8,8 @@ import numpy as np
 
 from pymc_logz.errors import ModelError
 
-MAX_ITERATIONS = 200
-"""Steps of a search; one that takes more is given up for another start."""
-MAX_STEP = 10.0
-"""Units of the scales: a longer step leaves the region that the prior draw stands for."""
-MIN_DAMPING, MAX_DAMPING = 1e-12, 1e8
-"""Relative to the Gram matrix: below, it changes no digit; above, steps are as good as none."""
 ROUNDING = 64 * np.finfo(float).eps
 """Relative error of an output that some dozens of operations leave."""
-MIN_RANK = 1e-7
-"""Of the factor of a Gram matrix with unit diagonal: above the square root of rounding error."""
-N_NAMED = 5
-"""Entries named in a message."""
-BATCH = 128
-"""Prior draws made at a time."""
 MAX_STARTS = 2**15
 """Prior draws after which a simulator counts as finite nowhere."""
 
@@ -48,38 +36,33 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Search:
-    """What a search needs to know of the level set.
-
-    Parameters
-    ----------
-    constraint, jacobian
-        Functions of inputs in units of their scales.
-    algebra
-        On NumPy arrays.
-    observed
-        What was observed, shape (m,), for the rounding errors to expect.
-    tolerance
-        Distance to the level set that counts as none, in units of the scales.
-    """
+    """What a search needs to know of the level set, as functions of inputs in their units."""
 
     constraint: Callable[[np.ndarray], Any]
     jacobian: Callable[[np.ndarray], Any]
     algebra: Any
+    """On NumPy arrays."""
     observed: np.ndarray
+    """What was observed, shape (m,), for the rounding errors to expect."""
     tolerance: float
+    """Distance to the level set that counts as none, in units of the scales."""
 
     def tolerances(self, row_norms: np.ndarray) -> np.ndarray:
         """Size of each constraint that counts as zero where J has rows of these norms, (m,)."""
         return self.tolerance * row_norms + ROUNDING * np.maximum(np.abs(self.observed), 1e-300)
 
-    def run(self, start: np.ndarray) -> Found:
-        """Follow damped Gauss-Newton steps of least length from ``start`` (Levenberg-Marquardt)."""
+    def run(self, start: np.ndarray, max_iterations: int = 200) -> Found:
+        """Follow damped Gauss-Newton steps of least length from ``start`` (Levenberg-Marquardt).
+
+        Damping is relative to the Gram matrix: below 1e-12 it changes no digit, and above 1e8 steps
+        are as good as none.
+        """
         position, value = start, np.asarray(self.constraint(start))
         found = self._found(position, value)
         # how far one unit of the inputs moves each constraint where the search begins
         units = np.maximum(self.algebra.row_norms(found.jacobian), 1e-300)
         damping = 1e-3
-        for _ in range(MAX_ITERATIONS):
+        for _ in range(max_iterations):
             if found.converged or not np.all(np.isfinite(found.jacobian)):
                 break
             step = self._step(found, value, damping * units**2)
@@ -87,10 +70,10 @@ class Search:
             if _size(trial / units) < _size(value / units):
                 position, value = position + step, trial
                 found = self._found(position, value)
-                damping = max(damping / 5.0, MIN_DAMPING)
+                damping = max(damping / 5.0, 1e-12)
             else:
                 damping *= 8.0
-            if damping > MAX_DAMPING:
+            if damping > 1e8:
                 break
         return found
 
@@ -109,7 +92,8 @@ class Search:
         length = float(np.linalg.norm(step))
         if not np.isfinite(length):
             return np.full_like(found.position, np.nan)
-        return step * min(1.0, MAX_STEP / max(length, 1e-300))
+        # a longer step leaves the region that the prior draw stands for
+        return step * min(1.0, 10.0 / max(length, 1e-300))
 
     def has_full_rank(self, found: Found) -> bool:
         """Whether the rows of the Jacobian are independent beyond rounding."""
@@ -119,7 +103,8 @@ class Search:
         linear = self.algebra.factorise(found.jacobian / norms[:, None])
         if linear.inverse_diagonal.size:
             return bool(np.all(np.isfinite(linear.factor)) and linear.inverse_diagonal.max() < 1e14)
-        return bool(np.min(np.diag(linear.factor)) > MIN_RANK)
+        # rows have norm one: above the square root of rounding error
+        return bool(np.min(np.diag(linear.factor)) > 1e-7)
 
 
 def find_point(
@@ -128,22 +113,12 @@ def find_point(
     labels: Sequence[str],
     *,
     usable: Callable[[Found], bool],
-    n_tries: int,
+    n_tries: int = 100,
 ) -> Found:
     """A point of the level set, from the first random inputs that lead to one.
 
-    Parameters
-    ----------
-    search
-        The level set.
-    draw
-        Gives n random inputs in units of their scales, shape (n, d).
-    labels
-        Names of the constraints.
-    usable
-        Whether a chain may start at a point of the level set.
-    n_tries
-        Random inputs to begin with, of those where the constraints are finite.
+    ``draw`` gives n random inputs in units of their scales, shape (n, d), of which ``n_tries`` with
+    finite constraints are begun with; ``usable`` says whether a chain may start at a point.
 
     Raises
     ------
@@ -167,12 +142,12 @@ def find_point(
 
 
 def _finite_starts(
-    search: Search, draw: Callable[[int], np.ndarray], n_tries: int
+    search: Search, draw: Callable[[int], np.ndarray], n_tries: int, batch: int = 128
 ) -> Iterator[np.ndarray]:
     """Random inputs at which the constraints are finite, up to ``n_tries`` of them."""
     n_found = 0
-    for _ in range(MAX_STARTS // BATCH):
-        for start in draw(BATCH):
+    for _ in range(MAX_STARTS // batch):
+        for start in draw(batch):
             if np.all(np.isfinite(np.asarray(search.constraint(start)))):
                 yield start
                 n_found += 1
@@ -214,7 +189,7 @@ def _explanation(
 
 def _listed(labels: Sequence[str], entries: Sequence[int]) -> str:
     names = [labels[i] for i in entries]
-    return ", ".join(names[:N_NAMED]) + (", ..." if len(names) > N_NAMED else "")
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
 
 
 def _closeness(found: Found) -> tuple[int, float]:

@@ -1,4 +1,4 @@
-"""A model with exact observations, ready to be sampled: compiled moves on its level set."""
+"""A model with exact observations, ready to be sampled: its level set and compiled moves on it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,15 +12,16 @@ from threadpoolctl import (  # type: ignore[import-untyped]  # PyMC's own depend
 )
 
 from pymc_logz.graphs.kept import settings_key
-from pymc_logz.manifold.backends.base import Backend
-from pymc_logz.manifold.compiled import PickledByFields, compiled_generator
-from pymc_logz.manifold.generator import Generator
-from pymc_logz.manifold.level_set import LevelSet, find_level_set
+from pymc_logz.manifold.algebra import NUMPY, make_algebra
+from pymc_logz.manifold.backends import Backend, SymbolicSystem, System, make_backend
+from pymc_logz.manifold.gauss_newton import Found, Search, find_point
+from pymc_logz.manifold.generator import Generator, make_generator
 from pymc_logz.manifold.projection import project_position
-from pymc_logz.manifold.rattle import ConstrainedHamiltonian, ManifoldState
-from pymc_logz.manifold.system import System
+from pymc_logz.manifold.rattle import ConstrainedHamiltonian, ManifoldState, state_at
+from pymc_logz.manifold.structure import Structure, find_structure, is_analytic
 from pymc_logz.manifold.transitions import TransitionInput, TransitionRecord
 from pymc_logz.models.keeping import kept_for
+from pymc_logz.models.prior import PriorDraws
 
 MAX_TRANSITIONS = 16
 """In one call, since a call of a function of JAX costs as much as several steps."""
@@ -36,46 +37,157 @@ def one_blas_thread() -> Any:
     return _threads().limit(limits=1, user_api="blas")
 
 
-@dataclass(frozen=True, eq=False)
-class ConstrainedModel(PickledByFields):
-    """Compiled moves on the level set of a model's exact observations.
+class CompiledAgain:
+    """What pickles without its cached properties: they are made again where it arrives."""
 
-    Inputs are in units of their scales. `make_constrained_model` finds what it is made of; it
-    pickles as that, and compiles again where it arrives.
+    def __getstate__(self) -> dict[str, Any]:
+        """What it was made of."""
+        made = {name for name in vars(self) if hasattr(type(self), name)}
+        return {name: value for name, value in vars(self).items() if name not in made}
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledGenerator(CompiledAgain):
+    """A model with exact observations, and what it compiles to whatever the units of its inputs."""
+
+    model: pm.Model
+    compile_kwargs: Mapping[str, Any] | None
+    """Keyword arguments of ``pytensor.function``; ``"mode"`` decides the backend when given."""
+
+    @cached_property
+    def generator(self) -> Generator:
+        """Symbolic form."""
+        return make_generator(self.model)
+
+    @property
+    def prior(self) -> PriorDraws:
+        """Draws of the prior as unconstrained rows, none of which was counted yet."""
+        self.generator  # noqa: B018  # checks the model before it is drawn from
+        return PriorDraws(self.model)
+
+    @cached_property
+    def backend(self) -> Backend:
+        """What functions are compiled with."""
+        generator = self.generator
+        symbolic = SymbolicSystem(generator.flat.point, generator.residual, generator.log_density)
+        return make_backend(symbolic, self.compile_kwargs)
+
+    @cached_property
+    def jacobian(self) -> Callable[[np.ndarray], Any]:
+        """Function from inputs as they are, shape (d,), to the dense Jacobian, shape (m, d)."""
+        generator = self.generator
+        ones = np.ones(generator.n_dims)
+        system = self.backend.system(ones, np.ones(generator.n_outputs), None)
+        return self.backend.compile(system.jacobian)
+
+
+class ConstrainedModel(CompiledAgain):
+    """The level set of a model's exact observations, and compiled moves on it.
+
+    Inputs are in units of their scales. Scales and structure are read off draws of the prior, and
+    tolerances off a first point of the set. It pickles as these, and compiles again where it
+    arrives.
+
+    Parameters
+    ----------
+    compiled
+        The model.
+    moves
+        Settings of the moves.
+    rng
+        Generator of the draws.
+    distance
+        Distance to the level set that counts as none, in units of the scales.
+    scale
+        Length scales of the unconstrained inputs, shape (d,); None takes the spread of the prior.
+    use_structure
+        Whether to look for inputs that reach one constraint each.
     """
 
-    level_set: LevelSet
-    moves: ConstrainedHamiltonian
-    tolerance: np.ndarray
-    """Size of each constraint that counts as zero, shape (m,)."""
+    def __init__(
+        self,
+        compiled: CompiledGenerator,
+        moves: ConstrainedHamiltonian,
+        rng: np.random.Generator,
+        *,
+        distance: float,
+        scale: np.ndarray | None,
+        use_structure: bool,
+    ) -> None:
+        # scales need no more than a digit
+        rows = compiled.prior(rng, 256)
+        self.compiled, self.moves, self.distance = compiled, moves, distance
+        self.scale = _spread(rows) if scale is None else scale
+        self.structure = _structure_at(compiled, rows) if use_structure else None
+        found = self.find_point(rng).position
+        self.tolerance = self.search.tolerances(self._row_norms(found))
+        """Size of each constraint that counts as zero, shape (m,)."""
 
     @property
     def generator(self) -> Generator:
         """Symbolic form."""
-        return self.level_set.compiled.generator
+        return self.compiled.generator
 
     @property
     def backend(self) -> Backend:
         """What functions are compiled with."""
-        return self.level_set.compiled.backend
+        return self.compiled.backend
 
-    @property
-    def scale(self) -> np.ndarray:
-        """Length scales of the unconstrained inputs, shape (d,)."""
-        return self.level_set.scale
+    @cached_property
+    def _untoleranced(self) -> System:
+        """Density and constraints, as they are known before a point has been found."""
+        ones = np.ones(self.generator.n_outputs)
+        return self.backend.system(self.scale, ones, self.structure)
 
     @cached_property
     def system(self) -> System:
         """Density and constraints."""
-        return replace(self.level_set.system, tolerance=self.tolerance)
+        return replace(self._untoleranced, tolerance=self.tolerance)
 
-    def state_at(self, position: np.ndarray) -> ManifoldState:
-        """State at a position, shape (d,)."""
-        return self.level_set.state_at(position)
+    @cached_property
+    def state_at(self) -> Callable[[np.ndarray], ManifoldState]:
+        """Function from a position (d,) to the state there."""
+        system = self._untoleranced
+        return self.backend.compile(lambda position: state_at(system, position))
+
+    @cached_property
+    def search(self) -> Search:
+        """Compiled constraints and Jacobian, for a search that runs in NumPy."""
+        system, generator = self._untoleranced, self.generator
+        return Search(
+            self.backend.compile(system.constraint),
+            self.backend.compile(system.jacobian),
+            make_algebra(NUMPY, self.structure, generator.n_dims),
+            generator.observed,
+            self.distance,
+        )
+
+    def find_point(self, rng: np.random.Generator) -> Found:
+        """A point of the level set, by way of the first prior draws that lead to one."""
+
+        def usable(found: Found) -> bool:
+            state = self.state_at(found.position)
+            return bool(np.isfinite(state.log_density) and np.all(np.isfinite(state.gradient)))
+
+        def draw(n: int) -> np.ndarray:
+            return self.compiled.prior(rng, n) / self.scale
+
+        return find_point(self.search, draw, self.generator.labels, usable=usable)
+
+    def structure_holds(self, position: np.ndarray) -> bool:
+        """Whether no entry of the Jacobian is left out at a position."""
+        if self.structure is None:
+            return True
+        dense = self.scale * np.asarray(self.compiled.jacobian(self.scale * position))
+        expected = np.sqrt((dense**2).sum(axis=1))
+        return bool(np.allclose(self._row_norms(position), expected, rtol=1e-8))
+
+    def _row_norms(self, position: np.ndarray) -> np.ndarray:
+        return self.search.algebra.row_norms(np.asarray(self.search.jacobian(position)))
 
     def residual_at(self, position: np.ndarray) -> float:
         """Largest constraint in units of its tolerance: at most 1 on the level set."""
-        value = np.asarray(self.level_set.search.constraint(position))
+        value = np.asarray(self.search.constraint(position))
         return float(np.max(np.abs(value) / self.tolerance))
 
     def polish(self, position: np.ndarray) -> tuple[np.ndarray, float]:
@@ -108,29 +220,35 @@ class ConstrainedModel(PickledByFields):
     def transitions(
         self, state: ManifoldState, given: Sequence[TransitionInput]
     ) -> tuple[ManifoldState, list[TransitionRecord]]:
-        """State after some transitions, one after the other, and a record of each.
-
-        Parameters
-        ----------
-        state
-            Where the chain is.
-        given
-            What decides each transition; at most `MAX_TRANSITIONS` of them.
-        """
+        """State after some transitions, at most `MAX_TRANSITIONS`, and a record of each."""
         # one shape, so that it is compiled once
         rows = np.zeros((MAX_TRANSITIONS, self.scale.size + len(TransitionInput._fields) - 1))
         rows[: len(given)] = [one.packed() for one in given]
         state, records = self._chain(state, rows, len(given))
         return state, [TransitionRecord.unpacked(row) for row in np.asarray(records)[: len(given)]]
 
-    def named(self, position: np.ndarray) -> dict[str, np.ndarray]:
-        """Value variables by name of one position."""
-        return self.generator.flat.named_values(self.scale * position)
-
     def position_of(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
         """Inputs in units of their scales, shape (d,), of value variables by name."""
         parts = [np.ravel(point[name]) for name in self.generator.flat.value_names]
         return np.concatenate(parts).astype(float) / self.scale
+
+
+def _spread(rows: np.ndarray) -> np.ndarray:
+    """Standard deviation of each column by its quartiles, 1.349 of them apart if it is normal."""
+    low, high = np.quantile(rows, [0.25, 0.75], axis=0)
+    width = (high - low) / 1.349
+    return np.where(np.isfinite(width) & (width > 0), width, 1.0)
+
+
+def _structure_at(compiled: CompiledGenerator, rows: np.ndarray, n: int = 4) -> Structure | None:
+    """Structure that the first n finite Jacobians have in common; one is enough if analytic."""
+    generator = compiled.generator
+    jacobians = [np.asarray(compiled.jacobian(row)) for row in rows[: 8 * n]]
+    finite = [value for value in jacobians if np.all(np.isfinite(value))][:n]
+    if not finite:
+        return None
+    analytic = is_analytic([generator.flat.point], [generator.residual])
+    return find_structure(np.stack(finite), generator.noise, generator.labels, analytic=analytic)
 
 
 def make_constrained_model(
@@ -143,20 +261,14 @@ def make_constrained_model(
     random_seed: Any = 0,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> ConstrainedModel:
-    """A model's level set and the tolerances at a first point of it, ready for moves.
+    """A model's level set ready for moves, made once for the same settings.
 
     Parameters
     ----------
     model
         Model with exact observations.
-    moves
-        Settings of the moves; None takes the defaults.
-    tolerance
-        Distance to the level set that counts as none, in units of the scales.
-    scale
-        Length scales of the unconstrained inputs, shape (d,); None takes the spread of the prior.
-    use_structure
-        Whether to look for inputs that reach one constraint each.
+    moves, tolerance, scale, use_structure
+        As of `ConstrainedModel`, where ``tolerance`` is the distance; None takes default moves.
     random_seed
         Seed of the prior draws that scales, structure and tolerances are read off.
     compile_kwargs
@@ -172,16 +284,10 @@ def make_constrained_model(
     moves = moves or ConstrainedHamiltonian()
 
     def make() -> ConstrainedModel:
-        rng = np.random.default_rng(random_seed)
-        level_set = find_level_set(
-            compiled_generator(model, compile_kwargs),
-            rng,
-            distance=tolerance,
-            scale=scale,
-            use_structure=use_structure,
-        )
-        tolerances = level_set.tolerances_at(level_set.find_point(rng).position)
-        return ConstrainedModel(level_set, moves, tolerances)
+        key = (CompiledGenerator, settings_key(compile_kwargs))
+        compiled = kept_for(model).get(key, lambda: CompiledGenerator(model, compile_kwargs))
+        rng, how = np.random.default_rng(random_seed), {"use_structure": use_structure}
+        return ConstrainedModel(compiled, moves, rng, distance=tolerance, scale=scale, **how)
 
     if not isinstance(random_seed, int | None):
         return make()  # a generator gives other draws each time

@@ -3,12 +3,8 @@
 from typing import Any, NamedTuple
 
 from pymc_logz.manifold.algebra import Linear
-from pymc_logz.manifold.system import System
+from pymc_logz.manifold.backends import System
 
-MIN_STEP = 2.0**-10
-"""Share of a Newton step below which the line search gives up."""
-SUFFICIENT = 1e-4
-"""Share of the decrease promised by a Newton step that is enough (Armijo's usual constant)."""
 MAX_RESIDUAL = 1e30
 """Units of the tolerance: a search that is as far off as this has diverged."""
 
@@ -63,13 +59,16 @@ def project_position(system: System, start: Any, base: Linear, max_iterations: i
 def _newton(
     system: System, begin: tuple[Any, Any], residual: Any, base: Linear, max_iterations: int
 ) -> tuple[Any, Any, Any]:
-    """Newton's method with line search; returns at once where ``residual`` is at most 1."""
-    algebra, xp = system.algebra, system.arrays.xp
+    """Newton's method with line search; returns at once where ``residual`` is at most 1.
+
+    It gives up where a thousandth of a step is not enough of a decrease (Armijo's usual constant).
+    """
+    algebra, xp, min_step, sufficient = system.algebra, system.arrays.xp, 2.0**-10, 1e-4
 
     def search(state: tuple[Any, ...]) -> Any:
         _, _, residual, n, step = state
         return (
-            (residual > 1.0) & (residual < MAX_RESIDUAL) & (n < max_iterations) & (step >= MIN_STEP)
+            (residual > 1.0) & (residual < MAX_RESIDUAL) & (n < max_iterations) & (step >= min_step)
         )
 
     def improve(state: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -80,7 +79,7 @@ def _newton(
 
         def worse(line: tuple[Any, ...]) -> Any:
             step, _, reached = line
-            return ~(reached <= (1.0 - SUFFICIENT * step) * residual) & (step >= MIN_STEP)
+            return ~(reached <= (1.0 - sufficient * step) * residual) & (step >= min_step)
 
         def shorten(line: tuple[Any, ...]) -> tuple[Any, ...]:
             step = 0.5 * line[0]

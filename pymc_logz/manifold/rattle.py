@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pymc_logz.manifold.algebra import Linear
+from pymc_logz.manifold.backends import System
 from pymc_logz.manifold.projection import project_position
-from pymc_logz.manifold.system import System
 from pymc_logz.manifold.transitions import TransitionInfo, TransitionInput
 
 OK, NOT_CONVERGED, NOT_REVERSIBLE, NOT_FINITE = range(4)
@@ -95,17 +95,7 @@ class ConstrainedHamiltonian:
     def transition(
         self, system: System, state: ManifoldState, given: TransitionInput
     ) -> tuple[ManifoldState, TransitionInfo]:
-        """State after fresh momentum, a trajectory, and its acceptance or rejection.
-
-        Parameters
-        ----------
-        system
-            The density and its constraints.
-        state
-            Where the chain is.
-        given
-            Noise and settings of this transition.
-        """
+        """State after fresh momentum, a trajectory, and its acceptance or rejection."""
         xp = system.arrays.xp
         momentum = self.project_momentum(system, state.linear, given.noise)
         end = self.integrate(system, state, momentum, given.step_size, given.n_steps)

@@ -17,10 +17,6 @@ from pytensor.tensor.subtensor import IncSubtensor, Subtensor
 
 from pymc_logz.errors import ModelError
 
-MIN_OUTPUTS = 8
-"""The dense Gram matrix of fewer outputs is so small that structure saves next to nothing."""
-MIN_LOCAL = 1e-4
-"""Smallest effect of local inputs, in units of that of many common ones."""
 # what is known to be analytic wherever it is finite; all else counts as not
 ANALYTIC_SCALARS = (
     scalar.Add,
@@ -59,7 +55,7 @@ ANALYTIC_OPS = (
 )
 ANALYTIC_NAMES = {"Join", "MakeVector", "Alloc", "AllocEmpty", "Shape_i", "Shape", "Sigmoid"}
 ANALYTIC_NAMES |= {"TensorFromScalar", "ScalarFromTensor", "Softplus", "Unbroadcast", "ViewOp"}
-# an index that depends on the inputs needs a cast to whole numbers, which is not analytic
+# an index that depends on the inputs needs a cast to integers, which is not analytic
 ANALYTIC_NAMES |= {"AdvancedSubtensor", "AdvancedSubtensor1", "AdvancedIncSubtensor"}
 
 
@@ -107,16 +103,8 @@ def find_structure(
 ) -> Structure | None:
     """Structure of Jacobians (n, m, d) at random points; None where none helps.
 
-    Parameters
-    ----------
-    jacobians
-        Finite Jacobians at random points.
-    noise
-        Inputs that were declared to reach one constraint each; empty if none were.
-    labels
-        Names of the constraints, for messages.
-    analytic
-        Whether zeros may be trusted without a declaration.
+    ``noise`` are inputs that were declared to reach one constraint each, if any were; if the
+    functions are ``analytic`` zeros may be trusted without a declaration.
 
     Raises
     ------
@@ -138,7 +126,7 @@ def find_structure(
         is_local = np.isin(np.arange(n_dims), [entry for entry in noise if n_reached[entry]])
         # an input that reached nothing here may reach something elsewhere
         common = np.flatnonzero(~is_local)
-    elif analytic and n_outputs >= MIN_OUTPUTS:
+    elif analytic and n_outputs >= 8:  # the dense Gram matrix of fewer costs next to nothing
         is_local = n_reached == 1
         common = np.flatnonzero(n_reached > 1)
     else:
@@ -151,7 +139,9 @@ def find_structure(
     return Structure(common, local)
 
 
-def _well_conditioned(jacobians: np.ndarray, common: np.ndarray, is_local: np.ndarray) -> bool:
+def _well_conditioned(
+    jacobians: np.ndarray, common: np.ndarray, is_local: np.ndarray, least: float = 1e-4
+) -> bool:
     """Whether the diagonal part of the Gram matrix is not lost beside the part of low rank.
 
     Of many common inputs the latter may have full rank by itself, which the dense form then makes
@@ -160,7 +150,7 @@ def _well_conditioned(jacobians: np.ndarray, common: np.ndarray, is_local: np.nd
     of_common, of_local = (
         np.linalg.norm(jacobians[:, :, columns], axis=2) for columns in (common, is_local)
     )
-    return bool(np.all(of_local > MIN_LOCAL * of_common))
+    return bool(np.all(of_local > least * of_common))
 
 
 def _local_table(reached: np.ndarray, entries: np.ndarray) -> np.ndarray:

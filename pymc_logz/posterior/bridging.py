@@ -14,7 +14,6 @@ from pymc_logz.checks.necks import neck_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import STATUS_SENTENCES, says_if_interrupted, warn
 from pymc_logz.estimators import LogZEstimate
-from pymc_logz.manifold.evidence import manifold_bridge
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
@@ -47,6 +46,7 @@ from pymc_logz.trees.kinds import BRIDGED
 from pymc_logz.trees.layout import RunRecord, evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import PosteriorRows, posterior_of, posterior_rows
 from pymc_logz.trees.sentence import says_result
+from pymc_logz.wings import from_wing
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -197,7 +197,7 @@ def bridge_sampling(
     }
     if exact_observations(model):
         refuse_repetitions(repetitions, running)
-        return manifold_bridge(idata, model, **settings)
+        return from_wing("manifold_bridge")(idata, model, **settings)
     repeated = Repeated(repetitions, running)
     return _bridged(idata, model, method, cross_check, repeated, **settings)
 

@@ -8,22 +8,19 @@ from pymc.step_methods.step_sizes import DualAverageAdaptation
 
 from pymc_logz.arguments import check_probability
 
-FIRST_WINDOW = 20
-"""Draws: fewer say little about a variance, more keep the first guess for long."""
-FINAL_SHARE = 0.2
-"""Share of the tuning draws that is left to the step size alone."""
-MIN_SCALE, MAX_SCALE = 1e-10, 1e10
-"""Beyond them a step changes nothing in floating point, or overflows."""
+MAX_ENERGY_ERROR = 1000.0
+"""Nats beyond which a trajectory counts as diverging, as in PyMC's own samplers."""
 
 
-def window_ends(tune: int) -> tuple[int, ...]:
+def window_ends(tune: int, first: int = 20, final_share: float = 0.2) -> tuple[int, ...]:
     """Draws after which the length scales are set anew.
 
-    Each window is twice as long as the one before, so that the last ones forget the way into the
-    bulk of the posterior; the last fifth of the draws is left to the step size.
+    The first window has as many as a variance needs that says more than the first guess. Each one
+    is twice as long as the one before, so that the last ones forget the way into the bulk of the
+    posterior; the last fifth of the draws is left to the step size.
     """
-    last = int(tune * (1.0 - FINAL_SHARE))
-    ends, end, width = [], 0, FIRST_WINDOW
+    last = int(tune * (1.0 - final_share))
+    ends, end, width = [], 0, first
     while end + width <= last:
         end += width
         width *= 2
@@ -59,11 +56,6 @@ class ScaleAdaptation(WithSamplingState):
     the geometric mean of the marginal and the conditional standard deviation. Draws that have seen
     a part of the posterior only underestimate both variances alike, so the ratio comes right long
     before the spread of the positions does.
-
-    Parameters
-    ----------
-    n_dims
-        d.
     """
 
     _state_class = ScaleState
@@ -91,7 +83,8 @@ class ScaleAdaptation(WithSamplingState):
         position, gradient = self.square
         known = (position > 0) & (gradient > 0) & np.isfinite(position) & np.isfinite(gradient)
         ratio = np.where(known, position, 1.0) / np.where(known, gradient, 1.0)
-        self.scale = np.where(known, np.clip(ratio**0.25, MIN_SCALE, MAX_SCALE), self.scale)
+        # beyond these bounds a step changes nothing in floating point, or overflows
+        self.scale = np.where(known, np.clip(ratio**0.25, 1e-10, 1e10), self.scale)
         self.clear()
 
 

@@ -5,13 +5,35 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+import pymc as pm
 from pymc.step_methods import BlockedStep
-from pymc.step_methods.compound import Competence
+from pymc.step_methods.compound import Competence, StepMethodState
+from pymc.step_methods.state import dataclass_state
 from rich.progress import TextColumn
 from rich.table import Column
 
 from pymc_logz.arguments import check_compile_kwargs
+from pymc_logz.loop.planning import block_for
 from pymc_logz.models.context import check_no_model
+from pymc_logz.models.flat import FlatModel
+from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.pilot.settings import RunSettings
+from pymc_logz.runners.block import Block
+from pymc_logz.seeds import Generators, generators_from, random_generator
+from pymc_logz.step_methods.sources import BlockSource, Source
+from pymc_logz.step_methods.variables import check_whole_model, values_of_row
+
+# names and dtypes that other step methods use: PyMC refuses one name with two dtypes, and
+# renames mean_tree_accept, tree_size and model_logp to acceptance_rate, n_steps and lp
+STATS_OF_TRAJECTORIES = (
+    *("mean_tree_accept", "accepted", "energy", "energy_error"),
+    *("step_size", "step_size_bar", "tree_size", "model_logp"),
+)
+
+
+def declared(kind: type, *names: str) -> dict[str, tuple[type, list[int]]]:
+    """Statistics that are one number each, as PyMC wants them declared."""
+    return dict.fromkeys(names, (kind, []))
 
 
 class ChosenStep(BlockedStep):
@@ -20,6 +42,7 @@ class ChosenStep(BlockedStep):
     shown: ClassVar[Mapping[str, tuple[str, str]]] = {}
     """Statistics on the progress bar: heading and format of each."""
     __signature__: ClassVar[inspect.Signature]
+    """That of ``__init__``, where PyMC's ``__new__`` shows none."""
     failing: ClassVar[str | None] = None
     """Statistic that counts failures, which turn the bar red."""
 
@@ -30,7 +53,7 @@ class ChosenStep(BlockedStep):
         return super().__new__(cls, *args, **kwargs)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Each has the signature of its own ``__init__``, where PyMC's ``__new__`` shows none."""
+        """Each has the signature of its own ``__init__``."""
         super().__init_subclass__(**kwargs)
         own = list(inspect.signature(cls.__init__).parameters.values())
         cls.__signature__ = inspect.Signature(own[1:])
@@ -39,15 +62,6 @@ class ChosenStep(BlockedStep):
     def competence(var: Any, has_grad: bool) -> Competence:
         """Never chosen unless asked for."""
         return Competence.INCOMPATIBLE
-
-    @staticmethod
-    def check_untouched(
-        values: Mapping[str, np.ndarray], point: Mapping[str, np.ndarray], reason: str
-    ) -> None:
-        """Raise if a value variable that this method alone may move is elsewhere in the point."""
-        for name, value in values.items():
-            if not np.array_equal(value, point[name]):
-                raise RuntimeError(f"another step method moved {name!r}, {reason}")
 
     @classmethod
     def _progressbar_config(cls, n_chains: int = 1) -> tuple[list[Any], dict[str, Any]]:
@@ -64,3 +78,100 @@ class ChosenStep(BlockedStep):
             return shown | {"failing": cls.failing is not None and stats[cls.failing] > 0}
 
         return (update,)
+
+
+class WholeModelStep(ChosenStep):
+    """A step method that moves all free variables of a model, and that nothing else may move.
+
+    What it draws is computed by a source, in whatever process that is.
+    """
+
+    default_blocked = True
+    alone: ClassVar[str]
+    """Why no other step method may move the variables, and what to do."""
+    source: Source
+    tune: bool
+
+    def _take(self, vars: Any, model: pm.Model, rng: Any) -> None:
+        """All variables of the model, and a generator."""
+        check_whole_model(vars, model)
+        self.vars, self.rng = model.value_vars, random_generator(rng)
+
+    def _reset(self, tune: bool) -> None:
+        """Forget the chain before."""
+        raise NotImplementedError
+
+    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
+        """Forget the chain before; called by ``pm.sample`` at the start of each chain."""
+        super().setup_chain(rng, tune, draws)
+        self._reset(tune > 0)
+
+    def step(self, point: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[Any]]:
+        """One draw: a point, its order of keys kept, and its statistics."""
+        for name, value in self._values(point).items():
+            if not np.array_equal(value, point[name]):
+                raise RuntimeError(f"another step method moved {name!r}, {self.alone}")
+        stats = {**self._next(point), "tune": self.tune}
+        return {**point, **self._values(point)}, [stats]
+
+    def _next(self, point: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """Statistics of the next draw, after it has been made."""
+        raise NotImplementedError
+
+    def _row(self) -> np.ndarray | None:
+        """Unconstrained values of the last draw, shape (d,); None before the first."""
+        raise NotImplementedError
+
+    def _values(self, point: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Value variables of the last draw, of the types that ``point`` has."""
+        row = self._row()
+        return {} if row is None else values_of_row(row, self._names, self._shapes, point)
+
+    def _label(self, flat: FlatModel) -> None:
+        """Names and shapes of the value variables that a row of the model is made of."""
+        self._names, self._shapes = flat.value_names, flat.shapes
+
+
+@dataclass_state
+class BatchedState(StepMethodState):
+    """What a chain of a `BatchedStep` carries from draw to draw."""
+
+    tune: bool
+    carried: Any  # what the next batch goes on with
+    batch: Any
+    n_used: int  # rows of the batch
+    held: Any  # where the chain is
+
+
+class BatchedStep(WholeModelStep):
+    """A step method whose draws come from batches of rows along the path to a model."""
+
+    _state_class = BatchedState
+    source: BlockSource
+
+    def _prepare(
+        self, model: pm.Model, settings: RunSettings, random_seed: Any, compile_kwargs: Any
+    ) -> tuple[Prepared, Block, Generators]:
+        """The model made flat, moves along the path from its prior, and generators."""
+        rngs = generators_from(random_seed)
+        prepared = prepare(model, rngs.checks, integers=True)
+        self._label(prepared.flat)
+        return prepared, block_for(prepared, settings, compile_kwargs), rngs
+
+    def _reset(self, tune: bool) -> None:
+        self.tune, self.n_used = tune, 0
+        self.carried: Any = None
+        self.batch: Any = None
+        self.held: Any = None
+
+    def _next_row(self) -> Any:
+        """One row of the batch, or of the next one."""
+        if self.batch is None or self.n_used == len(self.batch.log_ratio):
+            seed = self.rng.integers(2**63, size=4).tolist()
+            self.carried, self.batch = self.source.draw(self.carried, seed)
+            self.n_used = 0
+        self.n_used += 1
+        return type(self.batch)(*(part[self.n_used - 1] for part in self.batch))
+
+    def _row(self) -> np.ndarray | None:
+        return None if self.held is None else self.held.position

@@ -2,54 +2,71 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pymc as pm
 import xarray as xr
-from pymc.step_methods.compound import StepMethodState
-from pymc.step_methods.state import dataclass_state
 
 from pymc_logz.arguments import check_whole
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.loop.planning import block_for, plan_run
-from pymc_logz.models.preparation import prepare
+from pymc_logz.loop.planning import plan_run
 from pymc_logz.pilot.settings import TARGET_VARIANCE
+from pymc_logz.references.reference import Reference
+from pymc_logz.runners.anneal import Plan, anneal
+from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves import kernel_for
-from pymc_logz.seeds import generators_from, random_generator
-from pymc_logz.step_methods.base import ChosenStep
-from pymc_logz.step_methods.sources.annealed import Proposals, ProposalSource
-from pymc_logz.step_methods.variables import (
-    check_whole_model,
-    values_of_row,
-)
+from pymc_logz.step_methods.base import BatchedStep, declared
+from pymc_logz.step_methods.sources import BlockSource
 from pymc_logz.trees.posterior import checked_reference
 
 logger = logging.getLogger("pymc.pymc_logz")
 
 
-@dataclass_state
-class HAISState(StepMethodState):
-    """What a chain of `HAIS` carries from draw to draw."""
+class Proposals(NamedTuple):
+    """n annealed rows."""
 
-    tune: bool
-    position: np.ndarray | None
-    log_weight: float
-    log_ratio: float
-    log_density: float
-    batch: Proposals | None
-    n_used: int
+    position: np.ndarray
+    """Unconstrained end points, shape (n, d)."""
+    log_weight: np.ndarray
+    """Shape (n,)."""
+    log_ratio: np.ndarray
+    """Log target minus log reference at the end points, shape (n,)."""
+    log_density: np.ndarray
+    """Log density of the model at the end points, shape (n,)."""
 
 
-class HAIS(ChosenStep):
+class ProposalSource(BlockSource):
+    """Batches of annealed rows along a frozen plan; each is independent of all others."""
+
+    def __init__(
+        self, model: pm.Model, block: Block, reference: Reference, plan: Plan, batch_size: int
+    ) -> None:
+        super().__init__(model, block, reference)
+        self.plan, self.batch_size = plan, batch_size
+
+    def batch(self, carried: None, rng: np.random.Generator) -> tuple[None, Proposals]:
+        """One batch of rows; none goes on with another one."""
+        block = self.block
+        run = anneal(block, self.plan, block.path.sample_reference(rng, self.batch_size), rng)
+        log_density = run.log_reference + run.log_ratio
+        return None, Proposals(
+            self.reference.restored(run.position),
+            run.log_weight,
+            run.log_ratio,
+            log_density - self.reference.log_volume(run.position),
+        )
+
+
+class HAIS(BatchedStep):
     """Hamiltonian annealed importance sampling inside ``pm.sample``.
 
     Each draw proposes the end of a trajectory that was annealed from a fresh draw of the prior, and
     accepts it with probability min(1, w' / w), where w is the importance weight of a trajectory:
-    particle independent Metropolis-Hastings. The chain has the posterior as its exact law, modes
-    that lie far apart included. The log weight of *every* proposal, accepted or not, is kept, and
-    ``pymc_logz.evidence`` makes log Z from them.
+    particle independent Metropolis-Hastings. The posterior is the chain's exact stationary
+    distribution, modes that lie far apart included. The log weight of *every* proposal, accepted or
+    not, is kept, and ``pymc_logz.evidence`` makes log Z from them.
 
     All tuning is done when the step method is made: a pilot population chooses temperatures, step
     sizes and length scales, as in `sample_hais`.
@@ -100,6 +117,12 @@ class HAIS(ChosenStep):
 
     Data changed by ``pm.set_data`` need a new step method, since the plan is made for the old.
 
+    See Also
+    --------
+    pymc_logz.sample_hais : the same annealed rows without a chain, faster, and with more options.
+    SimulatedTempering : where no single trajectory gets from the prior to the posterior.
+    pymc_logz.evidence : log Z from the weights of a chain.
+
     References
     ----------
     Sohl-Dickstein & Culpepper (2012), arXiv 1205.1925; Andrieu, Doucet & Holenstein (2010),
@@ -119,20 +142,15 @@ class HAIS(ChosenStep):
     """
 
     name = "hais"
-    default_blocked = True
     default_tune_steps = 32
-    _state_class = HAISState
+    alone = "but the weights of HAIS hold only for the ends of its own trajectories; use HAIS alone"
     shown: ClassVar[dict[str, Any]] = {
         "log_weight": ("Log w", "0.2f"),
         "acceptance_rate": ("Acc", "0.2f"),
     }
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
-        "log_weight": (np.float64, []),
-        "acceptance_rate": (np.float64, []),
-        "accepted": (bool, []),
-        "log_ratio": (np.float64, []),
-        "tune": (bool, []),
-        "model_logp": (np.float64, []),
+        **declared(np.float64, "log_weight", "acceptance_rate", "log_ratio", "model_logp"),
+        **declared(bool, "accepted", "tune"),
     }
 
     def __init__(
@@ -153,11 +171,9 @@ class HAIS(ChosenStep):
         compile_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         model = pm.modelcontext(model)
-        check_whole_model(vars, model)
+        self._take(vars, model, rng)
         check_whole(2, batch_size=batch_size)
         check_whole(1, pilot_tune=pilot_tune)
-        self.vars = model.value_vars
-        self.rng = random_generator(rng)
         settings = HaisSettings.asked(
             draws=batch_size,
             betas=betas,
@@ -167,79 +183,34 @@ class HAIS(ChosenStep):
             reference=checked_reference(reference, model),
             target_variance=TARGET_VARIANCE,
         )
-        rngs = generators_from(random_seed)
-        prepared = prepare(model, rngs.checks, integers=True)
-        block = block_for(prepared, settings, compile_kwargs)
+        prepared, block, rngs = self._prepare(model, settings, random_seed, compile_kwargs)
         planned = plan_run(prepared, block, settings, rngs.pilot)
         logger.info("HAIS: the pilot chose %d temperatures.", planned.plan.n_temperatures)
-        self._names, self._shapes = prepared.flat.value_names, prepared.flat.shapes
         self.source = ProposalSource(
-            model,
-            planned.block,
-            planned.reference,
-            planned.plan,
-            batch_size=batch_size,
+            model, planned.block, planned.reference, planned.plan, batch_size
         ).opened()
         self._reset(tune=True)
 
-    def _reset(self, tune: bool) -> None:
-        self.tune = tune
-        # before the first trajectory the weight is zero, so any positive one is accepted
-        self.position: np.ndarray | None = None
-        self.log_weight, self.log_ratio, self.log_density = -np.inf, np.nan, np.nan
-        self.batch: Proposals | None = None
-        self.n_used = 0
-
-    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Forget the chain before; called by ``pm.sample`` at the start of each chain."""
-        super().setup_chain(rng, tune, draws)
-        self._reset(tune > 0)
-
-    def step(self, point: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[Any]]:
-        """One draw: the end of the proposed trajectory, or the point as it is."""
-        self._check_untouched(point)
-        batch, row = self._next_row()
-        log_weight = float(batch.log_weight[row])
+    def _next(self, point: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """Propose the end of the next trajectory, and go there or stay."""
+        proposed = self._next_row()
+        log_weight = float(proposed.log_weight)
         acceptance_rate = self._acceptance_rate(log_weight)
         accepted = self.rng.random() < acceptance_rate
         if accepted:
-            self.position, self.log_weight = batch.position[row], log_weight
-            self.log_ratio = float(batch.log_ratio[row])
-            self.log_density = float(batch.log_density[row])
-        stats = {
+            self.held = proposed
+        return {
             "log_weight": log_weight,
             "acceptance_rate": acceptance_rate,
             "accepted": accepted,
-            "log_ratio": self.log_ratio,
-            "tune": self.tune,
-            "model_logp": self.log_density,
+            "log_ratio": np.nan if self.held is None else float(self.held.log_ratio),
+            "model_logp": np.nan if self.held is None else float(self.held.log_density),
         }
-        return {**point, **self._values(point)}, [stats]
 
     def _acceptance_rate(self, log_weight: float) -> float:
         """Probability of moving to a trajectory of this log weight."""
         if log_weight == -np.inf:
             return 0.0
-        return float(np.exp(min(0.0, log_weight - self.log_weight)))
-
-    def _next_row(self) -> tuple[Proposals, int]:
-        if self.batch is None or self.n_used == len(self.batch.log_weight):
-            seed = self.rng.integers(2**63, size=4).tolist()
-            self.batch, self.n_used = self.source.draw(seed), 0
-        self.n_used += 1
-        return self.batch, self.n_used - 1
-
-    def _values(self, point: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Value variables of the chain's position, as `point` has them."""
-        if self.position is None:
-            return {}
-        return values_of_row(self.position, self._names, self._shapes, point)
-
-    def _check_untouched(self, point: Mapping[str, np.ndarray]) -> None:
-        """A weight belongs to a trajectory with its end: nothing else may move that."""
-        self.check_untouched(
-            self._values(point),
-            point,
-            "but the weights of HAIS hold only for the ends of its own trajectories; use HAIS "
-            "alone",
-        )
+        # before the first trajectory the weight is zero, so any positive one is accepted
+        present = -np.inf if self.held is None else float(self.held.log_weight)
+        return float(np.exp(min(0.0, log_weight - present)))

@@ -22,6 +22,7 @@ from pymc_logz.kernels.dynamics import (
 from pymc_logz.kernels.tuning import reasonable_step_size
 from pymc_logz.seeds import random_generator
 from pymc_logz.step_methods.adaptation import (
+    MAX_ENERGY_ERROR,
     ScaleAdaptation,
     ScaleState,
     aim_of,
@@ -29,13 +30,14 @@ from pymc_logz.step_methods.adaptation import (
     gradient_scale,
     window_ends,
 )
-from pymc_logz.step_methods.base import ChosenStep
-from pymc_logz.step_methods.variables import checked_scale, continuous_vars, number_of_entries
+from pymc_logz.step_methods.base import STATS_OF_TRAJECTORIES, ChosenStep, declared
+from pymc_logz.step_methods.variables import (
+    checked_scale,
+    continuous_vars,
+    number_of_entries,
+    values_of_row,
+)
 
-MAX_ENERGY_ERROR = 1000.0
-"""Nats beyond which a trajectory counts as diverging, as in PyMC's own samplers."""
-TARGET_ACCEPT = 0.9
-"""High, since a rejection costs the direction of travel."""
 HALF_LIFE = 1.0
 """Twice that of the kernel, as in the paper: means of a chain with diagonal scales forget more
 slowly than the log ratio does (docs/theory/decisions.md)."""
@@ -141,6 +143,11 @@ class PartialMomentumHMC(ChosenStep):
     value. A trajectory ``n_steps * step_size`` near pi or a multiple comes back to where it was, or
     to its mirror image: stay below 2, or use ``jitter``.
 
+    See Also
+    --------
+    pymc_logz.sample_hmc : many chains together, with moves compiled as one block.
+    ConstrainedHMC : for models with exact observations.
+
     References
     ----------
     Horowitz (1991), A generalized guided Monte Carlo algorithm, doi 10.1016/0370-2693(91)90812-5.
@@ -159,25 +166,15 @@ class PartialMomentumHMC(ChosenStep):
     name = "partial_momentum_hmc"
     default_blocked = True
     _state_class = PartialMomentumState
-    # names and dtypes that other step methods use: PyMC refuses one name with two dtypes, and
-    # renames mean_tree_accept, tree_size and model_logp to acceptance_rate, n_steps and lp
     shown: ClassVar[dict[str, Any]] = {
         "divergences": ("Divergences", "d"),
         "step_size": ("Step size", "0.2f"),
     }
     failing = "divergences"
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
-        "mean_tree_accept": (np.float64, []),
-        "accepted": (np.float64, []),
-        "diverging": (bool, []),
-        "divergences": (int, []),
-        "energy": (np.float64, []),
-        "energy_error": (np.float64, []),
-        "step_size": (np.float64, []),
-        "step_size_bar": (np.float64, []),
-        "tree_size": (np.float64, []),
-        "tune": (bool, []),
-        "model_logp": (np.float64, []),
+        **declared(np.float64, *STATS_OF_TRAJECTORIES),
+        **declared(bool, "diverging", "tune"),
+        **declared(int, "divergences"),
     }
 
     def __init__(
@@ -201,7 +198,7 @@ class PartialMomentumHMC(ChosenStep):
         self.vars = continuous_vars(vars, model)
         self.n_steps, self.jitter, self.step_size = n_steps, jitter, step_size
         self.refreshment, self.half_life = refreshment, half_life
-        self.target_accept = aim_of(target_accept, step_size, TARGET_ACCEPT)
+        self.target_accept = aim_of(target_accept, step_size, 0.9)
         self.rng = random_generator(rng)
         if initial_point is None:
             initial_point = model.initial_point(0)
@@ -265,7 +262,8 @@ class PartialMomentumHMC(ChosenStep):
         self.n_draws += 1
         bar = float(self.step_adapt.current(tune=False))
         stats |= {"step_size": step_size, "step_size_bar": bar, "tune": was_tuning}
-        return self._moved(point, end.position), [stats]
+        moved = values_of_row(end.position, list(self._shapes), list(self._shapes.values()), point)
+        return {**point, **moved}, [stats]
 
     def _transition(self, start: PhasePoint, step_size: float) -> tuple[PhasePoint, dict[str, Any]]:
         """Refresh, integrate, accept or turn round."""
@@ -298,7 +296,7 @@ class PartialMomentumHMC(ChosenStep):
 
     @staticmethod
     def _rejected(start: PhasePoint) -> PhasePoint:
-        """Stay and turn round: without it the momentum would not keep its law."""
+        """Stay and turn round: without it the momentum would not keep its distribution."""
         return start._replace(momentum=-start.momentum)
 
     def _leapfrog(self, start: PhasePoint, step_size: float, n_steps: int) -> PhasePoint:
@@ -387,14 +385,3 @@ class PartialMomentumHMC(ChosenStep):
         if self.n_draws + 1 in self.window_ends:
             self.scale_adapt.finish_window()
             self._find_step_size(end)
-
-    def _moved(
-        self, point: Mapping[str, np.ndarray], position: np.ndarray
-    ) -> dict[str, np.ndarray]:
-        """The point with this step's variables replaced, its order of keys kept."""
-        new, begin = dict(point), 0
-        for name, shape in self._shapes.items():
-            end = begin + int(np.prod(shape))
-            new[name] = position[begin:end].reshape(shape).astype(point[name].dtype)
-            begin = end
-        return new

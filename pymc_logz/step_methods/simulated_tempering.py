@@ -7,44 +7,24 @@ from typing import Any, ClassVar
 import numpy as np
 import pymc as pm
 import xarray as xr
-from pymc.step_methods.compound import StepMethodState
-from pymc.step_methods.state import dataclass_state
 
 from pymc_logz.arguments import check_whole
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.loop.planning import block_for
-from pymc_logz.models.preparation import prepare
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.progress import progress_bar
-from pymc_logz.seeds import generators_from, random_generator
-from pymc_logz.step_methods.base import ChosenStep
-from pymc_logz.step_methods.sources.tempered import Draws, Ensemble, WalkSource
-from pymc_logz.step_methods.variables import (
-    check_whole_model,
-    values_of_row,
-)
+from pymc_logz.step_methods.base import BatchedStep, declared
+from pymc_logz.step_methods.walkers import Draws, WalkSource
 from pymc_logz.tempered.run import place_levels, warm_up
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.trees.posterior import checked_reference
 
-BATCH_SIZE = 32
 LADDER_STATS = {"beta": "betas", "log_prior": "log_prior", "log_z_hat": "log_z_hat"}
 """Statistics that hold the ladder, by the name that the ladder has for them."""
 
 logger = logging.getLogger("pymc.pymc_logz")
 
 
-@dataclass_state
-class SimulatedTemperingState(StepMethodState):
-    """What a chain of `SimulatedTempering` carries from draw to draw."""
-
-    tune: bool
-    ensemble: Ensemble | None
-    batch: Draws | None
-    n_used: int
-
-
-class SimulatedTempering(ChosenStep):
+class SimulatedTempering(BatchedStep):
     """Simulated tempering inside ``pm.sample``.
 
     Each chain has some walkers, whose inverse temperature moves along with their position, and one
@@ -103,6 +83,12 @@ class SimulatedTempering(ChosenStep):
 
     Data changed by ``pm.set_data`` need a new step method, since the levels are made for the old.
 
+    See Also
+    --------
+    pymc_logz.sample_tempered : the same walkers, faster, with draws of all levels.
+    HAIS : independent annealed proposals, where one trajectory gets there.
+    pymc_logz.evidence : log Z from the walkers of a chain.
+
     References
     ----------
     Carlson, Stinson, Pakman & Paninski (2016), arXiv 1603.01912; Geyer & Thompson (1995), doi
@@ -122,19 +108,15 @@ class SimulatedTempering(ChosenStep):
     """
 
     name = "simulated_tempering"
-    default_blocked = True
     default_tune_steps = 100
-    _state_class = SimulatedTemperingState
+    alone = "but SimulatedTempering carries its own walkers from draw to draw; use it alone"
     shown: ClassVar[dict[str, Any]] = {
         "log_ratio": ("Log ratio", "0.2f"),
         "acceptance_rate": ("Acc", "0.2f"),
     }
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
-        "acceptance_rate": (np.float64, []),
-        "accepted": (bool, []),
-        "log_ratio": (np.float64, []),
-        "tune": (bool, []),
-        "model_logp": (np.float64, []),
+        **declared(np.float64, "acceptance_rate", "log_ratio", "model_logp"),
+        **declared(bool, "accepted", "tune"),
     }
 
     def __init__(
@@ -157,10 +139,8 @@ class SimulatedTempering(ChosenStep):
         compile_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         model = pm.modelcontext(model)
-        check_whole_model(vars, model)
+        self._take(vars, model, rng)
         check_whole(1, pilot_tune=pilot_tune)
-        self.vars = model.value_vars
-        self.rng = random_generator(rng)
         settings = TemperedSettings.asked(
             walkers=walkers,
             betas=betas,
@@ -171,14 +151,11 @@ class SimulatedTempering(ChosenStep):
             target_accept=target_accept,
             reference=checked_reference(reference, model),
         )
-        rngs = generators_from(random_seed)
-        prepared = prepare(model, rngs.checks, integers=True)
-        block = block_for(prepared, settings, compile_kwargs)
+        prepared, block, rngs = self._prepare(model, settings, random_seed, compile_kwargs)
         with progress_bar(False) as progress:
             block, plan, start_from = place_levels(prepared, block, settings, rngs.pilot, progress)
             frozen = warm_up(block, plan, settings, rngs.pilot, compile_kwargs, progress)
         self.ladder = frozen.ladder
-        self._names, self._shapes = prepared.flat.value_names, prepared.flat.shapes
         self.source = WalkSource(
             model,
             block,
@@ -186,7 +163,7 @@ class SimulatedTempering(ChosenStep):
             frozen.block,
             frozen.ladder,
             tune=pilot_tune,
-            batch_size=BATCH_SIZE,
+            batch_size=32,
         ).opened()
         self._declare_stats(walkers, self.ladder.n_levels)
         logger.info("SimulatedTempering: %d levels, %d walkers.", self.ladder.n_levels, walkers)
@@ -204,46 +181,16 @@ class SimulatedTempering(ChosenStep):
         }
         self.stats_dtypes = [{name: kind for name, (kind, _) in self.stats_dtypes_shapes.items()}]
 
-    def _reset(self, tune: bool) -> None:
-        self.tune = tune
-        self.ensemble: Ensemble | None = None
-        self.batch: Draws | None = None
-        self.n_used = 0
-
-    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Forget the chain before; called by ``pm.sample`` at the start of each chain."""
-        super().setup_chain(rng, tune, draws)
-        self._reset(tune > 0)
-
-    def step(self, point: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[Any]]:
-        """One draw: the held row after the walkers have moved on."""
-        self._check_untouched(point)
-        if self.batch is None or self.n_used == len(self.batch.log_ratio):
-            seed = self.rng.integers(2**63, size=4).tolist()
-            self.ensemble, self.batch = self.source.draw(self.ensemble, seed)
-            self.n_used = 0
-        row, self.n_used = self.n_used, self.n_used + 1
-        draw = Draws(*(part[row] for part in self.batch))
-        stats = {
+    def _next(self, point: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """The held row after the walkers have moved on."""
+        draw: Draws = self._next_row()
+        self.held = draw
+        return {
             "acceptance_rate": float(draw.acceptance_rate),
             "accepted": bool(draw.accepted),
             "log_ratio": float(draw.log_ratio),
-            "tune": self.tune,
             "model_logp": float(draw.log_density),
             "walker_level": draw.walker_level,
             "walker_log_ratio": draw.walker_log_ratio,
             **{stat: getattr(self.ladder, name) for stat, name in LADDER_STATS.items()},
         }
-        values = values_of_row(draw.position, self._names, self._shapes, point)
-        return {**point, **values}, [stats]
-
-    def _check_untouched(self, point: Mapping[str, np.ndarray]) -> None:
-        """Walkers take the place of the draw, so nothing else may move that."""
-        if self.batch is None or self.n_used == 0:
-            return
-        last = self.batch.position[self.n_used - 1]
-        self.check_untouched(
-            values_of_row(last, self._names, self._shapes, point),
-            point,
-            "but SimulatedTempering carries its own walkers from draw to draw; use it alone",
-        )

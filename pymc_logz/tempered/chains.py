@@ -1,7 +1,8 @@
 """Tempered chains as jobs: a climb, a walk to forget it, and a walk that is kept."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -10,7 +11,6 @@ import numpy as np
 from pymc_logz.estimators.draws import length_of_blocks
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.exchange import Tables
 from pymc_logz.runners.jobs import Enough, changed_values, generator_at, state_of, with_changes
 from pymc_logz.runners.packing import mapped
 from pymc_logz.runners.temper import TemperBlock, Walk
@@ -29,8 +29,6 @@ from pymc_logz.tempered.warm_up import (
 
 MAX_POSITIONS = 2**24
 """Numbers of a chain's positions that are kept to choose the posterior's draws from."""
-BLOCKS_TOGETHER = 16
-"""Blocks of iterations that are summed at a time, while the next one is computed."""
 
 
 @dataclass(frozen=True)
@@ -127,47 +125,27 @@ class TemperJob:
     ) -> tuple["TemperJob", Walk | None]:
         """Walkers further on, and what they did of what is kept; see `pymc_logz.runners.jobs`."""
         rng, block, job = generator_at(self.rng), course.block, self
-        tables = course.ladder.tables(block.kernel)
+        ladder, tune = course.ladder, course.tune
         if job.start is not None:
-            job = replace(job, climbing=set_off(block, course.ladder, job.start, rng), start=None)
+            job = replace(job, climbing=set_off(block, ladder, job.start, rng), start=None)
         if job.climbing is not None:
-            climbing = climb_on(
-                block, course.ladder, job.climbing, course.tune, rng, report, enough
-            )
-            if climbing.n_levels < course.ladder.n_levels:
+            climbing = climb_on(block, ladder, job.climbing, tune, rng, report, enough)
+            if climbing.n_levels < ladder.n_levels:
                 return replace(job, climbing=climbing, rng=state_of(rng)), None
             walkers = at_their_levels(block, climbing, rng)
             job = replace(job, climbing=None, forgetting=Walking(0, walkers))
+        on = partial(walk_on, block, tables=ladder.tables(block.kernel), rng=rng, report=report)
         if job.forgetting is not None:
-            tune = course.tune
-            forgetting, _ = walk_on(
-                block,
-                job.forgetting,
-                tables,
-                tune,
-                rng,
-                every=tune,
-                report=report,
-                enough=enough,
-            )
+            forgetting, _ = on(job.forgetting, n_iterations=tune, every=tune, enough=enough)
             job = replace(job, forgetting=_plain(forgetting), rng=state_of(rng))
             if forgetting.n_made < tune:
                 return job, None
             # draws that were made for one walk are not those of the next
             job = replace(job, forgetting=None, keeping=Walking(0, forgetting.walkers))
-        assert job.keeping is not None
+        on = partial(on, n_iterations=course.draws, every=course.every)
         if course.block_length is not None:
-            return job._summing(course, tables, rng, enough, report), None
-        keeping, part = walk_on(
-            block,
-            job.keeping,
-            tables,
-            course.draws,
-            rng,
-            every=course.every,
-            report=report,
-            enough=enough,
-        )
+            return replace(job._summing(course, on, enough), rng=state_of(rng)), None
+        keeping, part = on(job.keeping, enough=enough)
         return replace(job, keeping=_plain(keeping), rng=state_of(rng)), part
 
     def summed(self, course: TemperCourse) -> "TemperJob":
@@ -176,44 +154,30 @@ class TemperJob:
         if left is None or (sums is not None and sums.levels.n_draws == course.draws):
             return self
         assert course.block_length is not None
+        ladder, length = course.ladder, course.block_length
         if sums is None:
-            sums = no_sums(course.ladder, course.block.n_walkers, course.block.path.n_dims)
-        of_run = course.ladder, course.block_length
-        sums, left = added(sums, *of_run, left, course.every, course.draws)
+            sums = no_sums(ladder, course.block.n_walkers, course.block.path.n_dims)
+        sums, left = added(sums, ladder, length, left, course.every, course.draws)
         return replace(self, sums=sums, left=left)
 
     def _summing(
-        self,
-        course: TemperCourse,
-        tables: Tables,
-        rng: np.random.Generator,
-        enough: Enough | None,
-        report: Any,
+        self, course: TemperCourse, on: Callable[..., Any], enough: Enough | None
     ) -> "TemperJob":
-        """Walkers further on, and sums of what they did, a few blocks at a time."""
+        """Walkers further on, and sums of what they did, 16 blocks while the next is computed."""
         job = self
         assert job.keeping is not None
         while job.keeping.n_made < course.draws:
             n_blocks = count(1)
 
             def some(n_blocks: Iterator[int] = n_blocks) -> bool:
-                return next(n_blocks) >= BLOCKS_TOGETHER or (enough is not None and enough())
+                return next(n_blocks) >= 16 or (enough is not None and enough())
 
-            keeping, part = walk_on(
-                course.block,
-                job.keeping,
-                tables,
-                course.draws,
-                rng,
-                every=course.every,
-                report=report,
-                enough=some,
-            )
+            keeping, part = on(job.keeping, enough=some)
             left = part if job.left is None else whole_walk([job.left, part])
             job = replace(job, keeping=_plain(keeping), left=left).summed(course)
             if enough is not None and enough():
                 break
-        return replace(job, rng=state_of(rng))
+        return job
 
 
 def _plain(walking: Walking) -> Walking:

@@ -9,24 +9,15 @@ from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.trees.chains import split_rhat
 from pymc_logz.trees.doubts import Doubt
 
-MAX_PAIRED = 512
-MIN_DRAWS = 4
-MAX_LOOKED_AT = 2**15
-"""Draws that an overlap is taken from."""
 MAX_RHAT = 1.15
-"""R-hat of a level's share up to which walkers are of one law: runs off by up to 30 of their errors
-had 1.18 and more, and the slowest of those that were right 1.10 (docs/theory/decisions.md)."""
+"""R-hat of a level's share up to which walkers have one distribution: runs off by up to 30 of their
+errors had 1.18 and more, and the slowest that were right 1.10 (docs/theory/decisions.md)."""
 
 
 def round_trips(level: np.ndarray, n_levels: int) -> np.ndarray:
     """How often each walker went from one end of the ladder to the other and back, shape (W,).
 
-    Parameters
-    ----------
-    level
-        Shape (W, N).
-    n_levels
-        K.
+    ``level`` has shape (W, N).
     """
     top = n_levels - 1
     ends = [row[(row == 0) | (row == top)] for row in level]
@@ -50,9 +41,9 @@ def rejection_rates(draws: TemperedDraws) -> np.ndarray:
     return rates
 
 
-def _spread(values: np.ndarray) -> np.ndarray:
-    """At most ``MAX_PAIRED`` of some values, taken at even distances."""
-    return values[:: -(-values.size // MAX_PAIRED)] if values.size else values
+def _spread(values: np.ndarray, most: int = 512) -> np.ndarray:
+    """At most so many of some values, taken at even distances."""
+    return values[:: -(-values.size // most)] if values.size else values
 
 
 def level_overlap(draws: TemperedDraws) -> np.ndarray:
@@ -66,7 +57,7 @@ def level_overlap(draws: TemperedDraws) -> np.ndarray:
     ----------
     Klimovich, Shirts & Mobley (2015), doi 10.1007/s10822-015-9840-9.
     """
-    every = -(-draws.n_draws // MAX_LOOKED_AT)
+    every = -(-draws.n_draws // 2**15)
     level, log_ratio, segment = (
         part.ravel()[::every] for part in (draws.level, draws.log_ratio, draws.segment)
     )
@@ -93,7 +84,7 @@ def level_mixing(draws: TemperedDraws) -> tuple[np.ndarray, np.ndarray]:
         log_norm[rows, columns] = logsumexp(weight, axis=1).reshape(log_norm[rows, columns].shape)
     log_pseudo_prior = draws.log_prior - draws.log_z_hat[0]
     ess, rhat = np.full((2, draws.n_levels), np.nan)
-    if n >= MIN_DRAWS:
+    if n >= 4:
         for k, beta in enumerate(draws.betas):
             tilt = beta * draws.log_ratio if beta > 0 else 0.0
             share = np.exp(tilt + log_pseudo_prior[k] - log_norm)

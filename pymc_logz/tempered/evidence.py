@@ -30,8 +30,6 @@ from pymc_logz.trees.doubts import (
 from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, with_evidence
 from pymc_logz.trees.readers import draws_of_group, stored_draws, tempering_of
 
-MATERIAL = 0.25
-"""Difference between methods that matters, in units of the first one's error."""
 OF_DRAWS = tuple(status for status in STATUSES if status != "disagrees")
 """Statuses that a run has from its draws, whatever the method."""
 OFF = ("rule_error", "coarse_ladder", "disagrees", "degenerate")
@@ -97,17 +95,7 @@ def tempered_evidence(tree: xr.DataTree, methods: str | Sequence[str]) -> xr.Dat
     ``mcse_curve`` at every beta; ``covariance`` of the errors of all methods, which share their
     draws; ``departs``, whether a method is at odds with the others.
 
-    Parameters
-    ----------
-    tree
-        DataTree of `pymc_logz.sample_tempered`.
-    methods
-        ``"all"``, or names of estimators.
-
-    Warns
-    -----
-    EvidenceWarning
-        If methods do not agree; it names those that depart.
+    An `EvidenceWarning` names the methods that depart, if they do not agree.
     """
     draws = stored_draws(tree)
     stored = tree["evidence"].to_dataset()
@@ -115,8 +103,8 @@ def tempered_evidence(tree: xr.DataTree, methods: str | Sequence[str]) -> xr.Dat
     curves = [METHODS[name](draws) for name in check_methods(methods, recommended)]
     departing, seen = departing_methods(curves)
     doubts = stored_doubts(stored, OF_DRAWS)
-    told = _told([curve.estimate for curve in curves], departing)
-    dataset = evidence_dataset(doubted(told, doubts), {})
+    estimates = _with_disagreement([curve.estimate for curve in curves], departing)
+    dataset = evidence_dataset(doubted(estimates, doubts), {})
     dataset.attrs = {**stored.attrs, **noted([*doubts, *seen])}
     names = [curve.method for curve in curves]
     dataset = dataset.assign_coords(
@@ -129,7 +117,9 @@ def tempered_evidence(tree: xr.DataTree, methods: str | Sequence[str]) -> xr.Dat
     return dataset
 
 
-def _told(estimates: Sequence[LogZEstimate], departing: Sequence[str]) -> list[LogZEstimate]:
+def _with_disagreement(
+    estimates: Sequence[LogZEstimate], departing: Sequence[str]
+) -> list[LogZEstimate]:
     """The estimates, with the status of those that depart by more than their own error."""
     base = next((one for one in estimates if one.usable and one.method not in departing), None)
     if base is None:
@@ -158,17 +148,18 @@ def departing_methods(curves: Sequence[LogZCurve]) -> tuple[tuple[str, ...], lis
     The second entry says by how much.
     """
     usable = [curve for curve in curves if curve.usable]
-    told = [curve for curve in curves if curve.status in OFF and "apart" in curve.details]
-    departing = tuple(curve.method for curve in told if curve.usable)
+    off = [curve for curve in curves if curve.status in OFF and "apart" in curve.details]
+    departing = tuple(curve.method for curve in off if curve.usable)
     reasons = [
         f"{one.method} by {one.details['apart']:+.3g} nats from methods that any ladder suits"
         f"{'' if one.usable else ', so it has no number'}"
-        for one in told
+        for one in off
     ]
     doubts = ["; ".join(reasons)] if reasons else []
     if len(usable) > 1:
-        # methods share their draws, so differences that nobody minds can be significant
-        agreement = check_agreement(usable, tolerance=MATERIAL * float(usable[0].mcse[-1]))
+        # methods share their draws, so differences can be significant that nobody minds, such as a
+        # quarter of the first one's error
+        agreement = check_agreement(usable, tolerance=0.25 * float(usable[0].mcse[-1]))
         if not agreement.agree:
             doubts.append(str(agreement))
             departing = (*departing, *agreement.departing)

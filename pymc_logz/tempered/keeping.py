@@ -1,7 +1,7 @@
-"""A tempered run that is kept as it goes: its levels, and what its warm-up came to."""
+"""What is tempered, and how a run of it is kept as it goes."""
 
-import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,9 @@ from pymc_logz.models.preparation import Prepared
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.temper import TemperBlock, Walk, Walkers
+from pymc_logz.runners.temper import Walk, Walkers
 from pymc_logz.runners.walking import Walking
-from pymc_logz.tempered.chains import Frozen, TemperJob, walking_block
+from pymc_logz.tempered.chains import TemperJob
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.sums import WalkSums
 from pymc_logz.tempered.warm_up import Climbing, Ladder, Round, Rounds
@@ -39,73 +39,40 @@ Placed = tuple[Block, Plan, Reference]
 """The path, its levels, and what it starts from."""
 
 
-def placed_once(
-    place: Callable[[], Placed],
-    prepared: Prepared,
-    block: Block,
-    settings: TemperedSettings,
-    rng: np.random.Generator,
-) -> Placed:
-    """Levels that are placed, or were placed before, if they were kept.
+@dataclass(frozen=True)
+class Target:
+    """What is tempered: a model that is prepared, or an energy."""
 
-    Parameters
-    ----------
-    place
-        Places them.
-    prepared
-        The model.
-    block
-        Moves along the path from the prior.
-    settings
-        What the user asked for.
-    rng
-        Generator of the pilot.
-    """
-    keeper = settings.running.keeper
-    if keeper is None:
-        return place()
+    what: Any
+    block: Block
+    """Compiled moves along the path from its own beta = 0."""
+    place: Callable[..., Placed]
+    """From these, settings, a generator and a progress bar to the path and its levels."""
+    named: Callable[[np.ndarray], Mapping[str, np.ndarray]]
+    """Values by name, shape (..., *shape of the variable), of rows (..., d)."""
+    labels: Mapping[str, Any]
+    """``coords`` and ``dims`` of these."""
+    record: Mapping[str, Any]
+    """What is noted beside the settings of the run."""
 
-    def make() -> dict[str, Any]:
-        _, plan, reference = place()
-        return {"plan": plan, "reference": reference.without_draws()}
+    @property
+    def prepared(self) -> Prepared | None:
+        """The model, if it is one."""
+        return self.what if isinstance(self.what, Prepared) else None
 
-    made = once(keeper, "levels", make, prepared, block, rng)
-    reference = made["reference"].with_draws(prepared.prior)
-    return reference.start(block), made["plan"], reference
+    def placed(self, settings: TemperedSettings, rng: np.random.Generator, progress: Any) -> Placed:
+        """The path and its levels as they are placed, or were placed before, if they were kept."""
+        keeper, prepared = settings.running.keeper, self.prepared
 
+        def make() -> dict[str, Any]:
+            _, plan, reference = self.place(self.block, settings, rng, progress)
+            return {"plan": plan, "reference": reference.without_draws()}
 
-def warmed_once(
-    warm_up: Callable[[], Frozen],
-    block: Block,
-    plan: Plan,
-    settings: TemperedSettings,
-    rng: np.random.Generator,
-    compile_kwargs: Mapping[str, Any] | None,
-    prepared: Prepared | None = None,
-) -> Frozen:
-    """What a warm-up freezes, or has frozen before, if it was kept.
-
-    Parameters
-    ----------
-    warm_up
-        Does it.
-    block, plan, settings, rng, compile_kwargs
-        As in `pymc_logz.tempered.run.warm_up`.
-    prepared
-        The model; None for an energy.
-    """
-    keeper = settings.running.keeper
-    if keeper is None:
-        return warm_up()
-    frozen: list[Frozen] = []
-
-    def make() -> Rounds:
-        frozen.append(warm_up())
-        return frozen[0].rounds
-
-    rounds = once(keeper, "warm-up", make, prepared, block, rng)
-    if frozen:
-        return frozen[0]
-    started = time.perf_counter()
-    walking: TemperBlock = walking_block(block, plan, settings, compile_kwargs)
-    return Frozen(walking, rounds, time.perf_counter() - started)
+        if keeper is None:
+            return self.place(self.block, settings, rng, progress)
+        made = once(keeper, "levels", make, prepared, self.block, rng)
+        reference: Reference = made["reference"]
+        if prepared is None:
+            return self.block, made["plan"], reference
+        reference = reference.with_draws(prepared.prior)
+        return reference.start(self.block), made["plan"], reference

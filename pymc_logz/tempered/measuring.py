@@ -28,7 +28,6 @@ from pymc_logz.trees.kinds import TEMPERED, TEMPERED_SUMS
 from pymc_logz.trees.layout import dataset_of, with_units
 from pymc_logz.weights import resampled
 
-MIN_ROUND_TRIPS = 10
 Chains = Sequence[Walk] | SummedChains
 """What walkers of each chain did, or sums of it."""
 
@@ -144,28 +143,18 @@ def posterior_datasets(
 
 
 def warn_of_run(tempering: xr.Dataset, curve: LogZCurve, n_lost: int) -> None:
-    """Warn of what a run's walkers show.
-
-    Parameters
-    ----------
-    tempering
-        The group.
-    curve
-        Log Z of the levels.
-    n_lost
-        Draws above the reference by walkers outside the support.
-    """
+    """Warn of what a run's walkers show; ``n_lost`` draws were made outside the support."""
     if curve.status != "ok":
         warn(f"{curve.method} has status {curve.status!r}: {STATUS_SENTENCES[curve.status]}")
     trips = int(tempering["round_trips"].sum())
-    if trips < MIN_ROUND_TRIPS:
-        told = ""
+    if trips < 10:
+        rejected = ""
         if "rejection_rate" in tempering:
-            told = f" (here up to {float(tempering['rejection_rate'].max()):.0%})"
+            rejected = f" (here up to {float(tempering['rejection_rate'].max()):.0%})"
         warn(
             f"all walkers together made {trips} round trips between the ends of the ladder, so "
             "modes that only the prior connects may be weighted wrongly; use more draws, or more "
-            f"levels (betas=<int>) if swaps are mostly rejected{told}"
+            f"levels (betas=<int>) if swaps are mostly rejected{rejected}"
         )
     n_nan = int(tempering["n_nan_log_ratio"].sum())
     if n_nan:

@@ -17,9 +17,10 @@ from pymc_logz.tempered.diagnostics import (
     round_trips,
 )
 from pymc_logz.tempered.sums import SummedChains, rhat_of_sums
-from pymc_logz.tempered.warm_up import Ladder, Round, level_share
+from pymc_logz.tempered.warm_up import Ladder, Round, level_share, moves_by_level
 from pymc_logz.trees.layout import dataset_of, with_units
 
+OF_CHAINS = ("chain", "stage")
 MAX_MATRIX = 128
 """Levels up to which what is about pairs of them is stored."""
 
@@ -45,156 +46,94 @@ def tempering_dataset(
 ) -> xr.Dataset:
     """Group ``tempering``: levels and log ratios of all draws, and what happened at each level.
 
-    Parameters
-    ----------
-    walks
-        One for each chain.
-    ladder
-        Frozen settings.
-    draws
-        The draws of all chains.
-    curve
-        Log Z of the levels.
-    history
-        Rounds of the warm-up.
+    ``walks`` are one for each chain, ``draws`` those of all of them, ``curve`` log Z of the levels,
+    and ``history`` the rounds of the warm-up.
     """
-    n_chains, n_levels = len(walks), ladder.n_levels
-    (n_draws, n_walkers) = walks[0].level.shape
-    shape = (n_chains, n_walkers, n_draws)
+    n_draws, n_walkers = walks[0].level.shape
+    dims, shape = ("chain", "walker", "draw"), (len(walks), n_walkers, n_draws)
     ess, rhat = level_mixing(draws)
-    trips = round_trips(draws.level, n_levels).reshape(shape[:2])
-    per_level = {
-        **_by_level(ladder, curve),
-        "ess": ess,
-        "rhat": rhat,
-        # of swaps with the next level, which the last one has not got
-        "rejection_rate": np.append(rejection_rates(draws), np.nan),
+    # of swaps with the next level, which the last one has not got
+    rejected = np.append(rejection_rates(draws), np.nan)
+    visits, accepted = zip(*(moves_by_level(one, ladder.n_levels) for one in walks), strict=True)
+    variables: dict[str, Any] = {
+        "level": (dims, draws.level.reshape(shape)),
+        "log_ratio": (dims, draws.log_ratio.reshape(shape)),
+        "ess": ("stage", ess),
+        "rhat": ("stage", rhat),
+        "rejection_rate": ("stage", rejected),
+        "occupancy": (OF_CHAINS, np.stack([level_share(ladder.draws(one)) for one in walks])),
+        "n_nan_log_ratio": ("chain", np.array([walk.n_nan.sum() for walk in walks])),
     }
-    per_chain = [_per_level(ladder, walk) for walk in walks]
-    dataset = xr.Dataset(
-        {
-            "level": (("chain", "walker", "draw"), draws.level.reshape(shape)),
-            "log_ratio": (("chain", "walker", "draw"), draws.log_ratio.reshape(shape)),
-            **{name: ("stage", values) for name, values in per_level.items()},
-            **_between_levels(draws, curve),
-            **_by_round(history),
-            **{
-                name: (("chain", "stage"), np.stack([values[name] for values in per_chain]))
-                for name in per_chain[0]
-            },
-            "round_trips": (("chain", "walker"), trips),
-            "round_trip_rate": ("chain", trips.mean(axis=1) / n_draws),
-            "n_nan_log_ratio": ("chain", np.array([walk.n_nan.sum() for walk in walks])),
-        },
-        coords={
-            **{
-                name: np.arange(n)
-                for name, n in zip(("chain", "walker", "draw"), shape, strict=True)
-            },
-            "stage": np.arange(n_levels),
-            "beta": ("stage", ladder.betas),
-        },
-    )
-    dataset.attrs["barrier"] = float(np.nansum(per_level["rejection_rate"]))
-    return with_units(dataset)
-
-
-def _by_level(ladder: Ladder, curve: LogZCurve) -> dict[str, Any]:
-    """What there is of each level, whatever is kept of the draws."""
-    return {
-        "log_prior": ladder.log_prior,
-        "log_z_hat": ladder.log_z_hat,
-        "log_z": curve.log_z,
-        "mcse": curve.mcse,
-        # of second order, by the delta method: told, not taken off
-        "log_z_bias": curve.details.get("bias", np.full(ladder.n_levels, np.nan)),
-        "step_size": ladder.step_size,
-    }
+    if draws.n_levels <= MAX_MATRIX:
+        variables["overlap"] = (("stage", "other_stage"), level_overlap(draws))
+    trips = round_trips(draws.level, ladder.n_levels).reshape(shape[:2])
+    moves = np.stack(visits), np.stack(accepted)
+    dataset = _of_levels(variables, ladder, curve, history, moves, trips, n_draws)
+    dataset = dataset.assign_coords(draw=np.arange(n_draws))
+    return dataset.assign_attrs(barrier=float(np.nansum(rejected)))
 
 
 def sums_dataset(
     summed: SummedChains, ladder: Ladder, curve: LogZCurve, history: Sequence[Round] = ()
 ) -> xr.Dataset:
     """Group ``tempering`` of a run of which sums are kept; arguments as of `tempering_dataset`."""
-    chains = summed.parts
-    n_levels, (n_walkers, _, _) = ladder.n_levels, chains[0].levels.share.shape
-    n_draws = chains[0].levels.n_draws
-    trips = np.stack([one.round_trips for one in chains])
+    chains, n_draws = summed.parts, summed.parts[0].levels.n_draws
     visits = np.stack([np.asarray(one.levels.visits) for one in chains])
-    with np.errstate(invalid="ignore"):
-        acceptance = np.stack([one.accepted for one in chains]) / visits
-    per_level = {
-        **_by_level(ladder, curve),
-        "rhat": rhat_of_sums(summed.levels),
-    }
-    per_chain = {
-        "visits": visits,
-        "visit_share": visits / (n_walkers * n_draws),
-        "occupancy": np.stack([one.levels.mean_share for one in chains]),
-        "acceptance_rate": acceptance,
-    }
-    covariance: dict[str, Any] = {}
-    if n_levels <= MAX_MATRIX:
-        covariance = {"log_z_covariance": (("stage", "other_stage"), curve.covariance)}
     share_sum = np.stack([one.levels.share.sum(axis=1) for one in chains])
-    dataset = xr.Dataset(
-        {
-            "share_sum": (("chain", "walker", "stage"), share_sum),
-            **{name: ("stage", values) for name, values in per_level.items()},
-            **{name: (("chain", "stage"), values) for name, values in per_chain.items()},
-            **covariance,
-            **_by_round(history),
-            "round_trips": (("chain", "walker"), trips),
-            "round_trip_rate": ("chain", trips.mean(axis=1) / n_draws),
-            "n_nan_log_ratio": ("chain", np.array([one.n_nan for one in chains])),
-        },
-        coords={
-            "chain": np.arange(len(chains)),
-            "walker": np.arange(n_walkers),
-            "stage": np.arange(n_levels),
-            "beta": ("stage", ladder.betas),
-        },
-    )
-    dataset.attrs["n_draws"] = n_draws
-    return with_units(dataset)
-
-
-def _between_levels(draws: TemperedDraws, curve: LogZCurve) -> dict[str, Any]:
-    """Overlap of the levels, and the covariance of their errors, of ladders that are not long."""
-    if draws.n_levels > MAX_MATRIX:
-        return {}
-    dims = ("stage", "other_stage")
-    return {
-        "overlap": (dims, level_overlap(draws)),
-        "log_z_covariance": (dims, curve.covariance),
+    variables: dict[str, Any] = {
+        "share_sum": (("chain", "walker", "stage"), share_sum),
+        "rhat": ("stage", rhat_of_sums(summed.levels)),
+        "visits": (OF_CHAINS, visits),
+        "occupancy": (OF_CHAINS, np.stack([one.levels.mean_share for one in chains])),
+        "n_nan_log_ratio": ("chain", np.array([one.n_nan for one in chains])),
     }
+    trips = np.stack([one.round_trips for one in chains])
+    moves = visits, np.stack([one.accepted for one in chains])
+    dataset = _of_levels(variables, ladder, curve, history, moves, trips, n_draws)
+    return dataset.assign_attrs(n_draws=n_draws)
 
 
-def _by_round(history: Sequence[Round]) -> dict[str, Any]:
-    """What the rounds of the warm-up came to."""
-    if not history:
-        return {}
-    dims = ("round", "stage")
-    return {
-        "round_log_z_hat": (dims, np.stack([one.log_z_hat for one in history])),
-        "round_share": (dims, np.stack([one.share for one in history])),
-        "round_visits": (dims, np.stack([one.visits for one in history])),
-        "round_length": ("round", np.array([one.length for one in history])),
-    }
+def _of_levels(
+    variables: Mapping[str, Any],
+    ladder: Ladder,
+    curve: LogZCurve,
+    history: Sequence[Round],
+    moves: tuple[np.ndarray, np.ndarray],
+    trips: np.ndarray,
+    n_draws: int,
+) -> xr.Dataset:
+    """Variables, and what there is of each level whatever is kept of the draws.
 
-
-def _per_level(ladder: Ladder, walk: Walk) -> dict[str, np.ndarray]:
-    """Shares and acceptance of the levels in one chain."""
-    level = walk.level.ravel()
-    visits = np.bincount(level, minlength=ladder.n_levels)
-    accepted = np.bincount(level, walk.acceptance_rate.ravel(), ladder.n_levels)
+    ``moves`` are the visits of each level and the sums of their acceptance probabilities, shape
+    (chains, K), and ``trips`` the round trips of each walker, shape (chains, W).
+    """
+    visits, accepted = moves
     with np.errstate(invalid="ignore"):
         rate = accepted / visits
-    return {
-        "occupancy": level_share(ladder.draws(walk)),
-        "visit_share": visits / level.size,
-        "acceptance_rate": rate,
+    more: dict[str, Any] = {
+        "log_prior": ("stage", ladder.log_prior),
+        "log_z_hat": ("stage", ladder.log_z_hat),
+        "log_z": ("stage", curve.log_z),
+        "mcse": ("stage", curve.mcse),
+        # of second order, by the delta method: shown, not taken off
+        "log_z_bias": ("stage", curve.details.get("bias", np.full(ladder.n_levels, np.nan))),
+        "step_size": ("stage", ladder.step_size),
+        "visit_share": (OF_CHAINS, visits / (trips.shape[1] * n_draws)),
+        "acceptance_rate": (OF_CHAINS, rate),
+        "round_trips": (("chain", "walker"), trips),
+        "round_trip_rate": ("chain", trips.mean(axis=1) / n_draws),
     }
+    if ladder.n_levels <= MAX_MATRIX:
+        more["log_z_covariance"] = (("stage", "other_stage"), curve.covariance)
+    if history:
+        for name in ("log_z_hat", "share", "visits"):
+            values = np.stack([getattr(one, name) for one in history])
+            more[f"round_{name}"] = (("round", "stage"), values)
+        more["round_length"] = ("round", np.array([one.length for one in history]))
+    coords = {name: np.arange(n) for name, n in zip(("chain", "walker"), trips.shape, strict=True)}
+    coords |= {"stage": np.arange(ladder.n_levels)}
+    dataset = xr.Dataset({**variables, **more}, {**coords, "beta": ("stage", ladder.betas)})
+    return with_units(dataset)
 
 
 def tempered_draws_dataset(
@@ -207,16 +146,8 @@ def tempered_draws_dataset(
 ) -> xr.Dataset:
     """Group ``tempered_posterior``: draws of all levels with their weights for the target.
 
-    Parameters
-    ----------
-    arrays
-        Named values, shape (chains, walkers, draws, ...).
-    log_weight
-        Shape (chains, walkers, draws).
-    draw
-        Index of the draws kept.
-    coords, dims
-        Labels of the model.
+    ``arrays`` are named values, shape (chains, walkers, draws, ...), ``log_weight`` those of the
+    draws kept, and ``draw`` their index; ``coords`` and ``dims`` are labels of the model.
     """
     with warnings.catch_warnings():
         # more chains than draws are as they should be here

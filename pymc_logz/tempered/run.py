@@ -14,7 +14,7 @@ from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn
 from pymc_logz.loop.frozen import fixed_plan, n_followed
 from pymc_logz.loop.frozen import walk as pilot_walk
-from pymc_logz.loop.keeping import kept
+from pymc_logz.loop.keeping import kept, once
 from pymc_logz.loop.planning import block_for, look
 from pymc_logz.models.flat import constrain
 from pymc_logz.models.labels import model_labels
@@ -31,7 +31,7 @@ from pymc_logz.runners.walking import whole_walk
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walking_block
 from pymc_logz.tempered.diagnostics import walker_doubts
-from pymc_logz.tempered.keeping import CLASSES, placed_once, warmed_once
+from pymc_logz.tempered.keeping import CLASSES, Placed, Target
 from pymc_logz.tempered.measuring import (
     Chains,
     at_the_end,
@@ -41,7 +41,7 @@ from pymc_logz.tempered.measuring import (
 )
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.sums import SummedChains
-from pymc_logz.tempered.warm_up import climb, make_ladder, run_rounds
+from pymc_logz.tempered.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds
 from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_doubts
 from pymc_logz.trees.layout import (
     RunRecord,
@@ -53,49 +53,58 @@ from pymc_logz.trees.layout import (
 if TYPE_CHECKING:
     import pymc as pm
 
-LEVELS_PER_STAGE = 2
-"""Levels of an adaptive ladder per stage of the pilot: about one swap in four is rejected."""
-N_OF_COMPONENTS = 2**11
-"""Draws of a reference that a mode is looked for beside."""
 LARGE_DEVIATION = 0.5
-WELL_COVERED = 0.5
-"""Effective share of a pilot's rows from which on several components are a hot end."""
+"""Of a level's share from its prior, times the number of levels: beyond it a warning says so."""
 
 
 def run_tempered(
-    model: "pm.Model",
+    model: "pm.Model", settings: TemperedSettings, *, random_seed: Any = None, **shown: Any
+) -> xr.DataTree:
+    """Temper a PyMC model; ``shown`` are options of `run_target`."""
+
+    def make(rng: np.random.Generator, compile_kwargs: Mapping[str, Any] | None) -> Target:
+        prepared = prepare(model, rng, integers=True, sum_out=settings.sum_out)
+        block = settings.within_memory(block_for(prepared, settings, compile_kwargs))
+        block.compile()
+        coords, dims = model_labels(prepared.flat.model)
+        labels = {"coords": dict(coords), "dims": dims}
+        place, named = partial(place_levels, prepared), partial(_named, prepared)
+        return Target(prepared, block, place, named, labels, {})
+
+    return run_target(make, settings, random_seed, **shown)
+
+
+def _named(prepared: Prepared, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Values by name, shape (..., *shape of the variable), of unconstrained rows (..., d)."""
+    values = constrain(prepared.flat, rows.reshape(-1, rows.shape[-1]))
+    return {
+        name: value.reshape(*rows.shape[:-1], *value.shape[1:]) for name, value in values.items()
+    }
+
+
+def run_target(
+    make: Callable[[np.random.Generator, Mapping[str, Any] | None], Target],
     settings: TemperedSettings,
-    *,
     random_seed: Any = None,
+    *,
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
     """Prepare, warm up, freeze, run, collect."""
-    started = time.perf_counter()
-    rngs = generators_from(random_seed)
-    prepared = prepare(model, rngs.checks, integers=True, sum_out=settings.sum_out)
-    of_prior = settings.within_memory(block_for(prepared, settings, compile_kwargs))
-    of_prior.compile()
+    started, rngs = time.perf_counter(), generators_from(random_seed)
+    target = make(rngs.checks, compile_kwargs)
     compiled = time.perf_counter()
     with (
-        kept(settings, prepared, of_prior, rngs.run, classes=CLASSES) as settings,
+        kept(settings, target.what, target.block, rngs.run, classes=CLASSES) as settings,
         progress_bar(progressbar) as progress,
     ):
-        placed = partial(place_levels, prepared, of_prior, settings, rngs.pilot, progress)
-        block, plan, reference = placed_once(placed, prepared, of_prior, settings, rngs.pilot)
-        warmed = partial(warm_up, block, plan, settings, rngs.pilot, compile_kwargs, progress)
-        frozen = warmed_once(warmed, block, plan, settings, rngs.pilot, compile_kwargs, prepared)
+        block, plan, reference = target.placed(settings, rngs.pilot, progress)
+        how = settings, rngs.pilot, compile_kwargs, progress
+        frozen = warm_up(block, plan, *how, target.prepared)
         tuned, pilot_work = time.perf_counter(), block.work.done
         chains = run_chains(frozen, settings, rngs.run, progress)
     ended, run_work = time.perf_counter(), block.work.done
-    doubts = []
-    if len(rows := at_the_end(chains)):
-        doubts = tail_doubts(prepared.flat, of_prior.densities, rows, rngs.checks)
-        if reference.taken == "draws":  # no pilot has come from the prior
-            # few walkers reach what the components lack, and those that do hide it
-            of_components = reference.draws_of_components(rngs.checks, N_OF_COMPONENTS)
-            log_z = float(curve_of(frozen.ladder, chains).log_z[-1])
-            doubts += mode_doubts(prepared, of_prior.densities, of_components, log_z, rngs.checks)
+    doubts = doubts_of(target, reference, frozen.ladder, chains, rngs.checks)
     cost = {
         "compile_time": compiled - started + frozen.compile_time,
         "tuning_time": tuned - compiled - frozen.compile_time,
@@ -103,7 +112,27 @@ def run_tempered(
         "checking_time": time.perf_counter() - ended,
         **block.work.record(pilot_work, block.kernel, run_work),
     }
-    return collect(prepared, frozen, reference, chains, settings, rngs.run, cost, doubts)
+    return collect(target, frozen, reference, chains, settings, rngs.run, cost, doubts)
+
+
+def doubts_of(
+    target: Target,
+    reference: Reference,
+    ladder: Ladder,
+    chains: Chains,
+    rng: np.random.Generator,
+) -> list[Doubt]:
+    """What the rows of a model at beta = 1 say against log Z."""
+    prepared, density = target.prepared, target.block.densities
+    if prepared is None or not len(rows := at_the_end(chains)):
+        return []
+    doubts = tail_doubts(prepared.flat, density, rows, rng)
+    if reference.taken == "draws":  # no pilot has come from the prior
+        # few walkers reach what the components lack, and those that do hide it
+        of_components = reference.draws_of_components(rng, 2**11)
+        log_z = float(curve_of(ladder, chains).log_z[-1])
+        doubts += mode_doubts(prepared, density, of_components, log_z, rng)
+    return doubts
 
 
 @says_if_interrupted("levels were being tuned")
@@ -114,24 +143,29 @@ def warm_up(
     rng: np.random.Generator,
     compile_kwargs: Mapping[str, Any] | None,
     progress: Any,
+    prepared: Prepared | None = None,
 ) -> Frozen:
-    """Tune the levels, and freeze all that belongs to them."""
+    """Tune the levels, and freeze all that belongs to them, or find it where it was kept."""
     started = time.perf_counter()
     walking = walking_block(block, plan, settings, compile_kwargs)
     compile_time = time.perf_counter() - started
-    ladder = make_ladder(plan, block.kernel, settings.log_prior(plan.betas))
-    start = block.path.sample_reference(rng, walking.n_walkers)
-    walkers, log_z_hat = climb(walking, ladder, start, settings.tune, rng)
-    rounds = run_rounds(
-        walking,
-        replace(ladder, log_z_hat=log_z_hat),
-        walkers,
-        rng,
-        length=settings.tune,
-        target_accept=settings.target_accept,
-        update=settings.update,
-        report=report_rounds(progress, "Warm-up"),
-    )
+
+    def tuned() -> Rounds:
+        ladder = make_ladder(plan, block.kernel, settings.log_prior(plan.betas))
+        start = block.path.sample_reference(rng, walking.n_walkers)
+        walkers, log_z_hat = climb(walking, ladder, start, settings.tune, rng)
+        return run_rounds(
+            walking,
+            replace(ladder, log_z_hat=log_z_hat),
+            walkers,
+            rng,
+            length=settings.tune,
+            target_accept=settings.target_accept,
+            update=settings.update,
+            report=report_rounds(progress, "Warm-up"),
+        )
+
+    rounds: Rounds = once(settings.running.keeper, "warm-up", tuned, prepared, block, rng)
     if settings.exchange == "gibbs" and rounds.deviation > LARGE_DEVIATION:
         warn(
             f"after {rounds.n_iterations} iterations of warm-up the share of a level is still "
@@ -149,7 +183,7 @@ def place_levels(
     settings: TemperedSettings,
     rng: np.random.Generator,
     progress: Any,
-) -> tuple[Block, Plan, Reference]:
+) -> Placed:
     """The path, and betas with the kernel's settings there: given ones, or what a pilot finds."""
     report, ladder = report_beta(progress), settings.ladder()
     pilot, reference = look(prepared, block, settings, rng, report)
@@ -167,10 +201,8 @@ def place_levels(
             moved, stages = block, pilot
     assert stages is not None
     warn_of_stuck(stuck_stages(stages))
-    if ladder is not None:
-        return moved, stages.plan_for(ladder), reference
-    n_levels = settings.n_levels or LEVELS_PER_STAGE * (stages.betas.size - 1) + 1
-    return moved, stages.plan(n_levels - 1), reference
+    plan = settings.plan_on(stages) if ladder is None else stages.plan_for(ladder)
+    return moved, plan, reference
 
 
 def without_gaps(reference: Reference) -> Reference:
@@ -182,7 +214,7 @@ def without_gaps(reference: Reference) -> Reference:
     if reference.taken != "learned" or reference.mixture is None:
         return reference
     n_parts = len(reference.mixture.components)
-    if n_parts == 1 or reference.covered >= WELL_COVERED:
+    if n_parts == 1 or reference.covered >= 0.5:
         return reference
     return Reference(
         "prior",
@@ -230,7 +262,7 @@ def run_chain(
 
 
 def collect(
-    prepared: Prepared,
+    target: Target,
     frozen: Frozen,
     reference: Reference,
     chains: Chains,
@@ -241,40 +273,32 @@ def collect(
 ) -> xr.DataTree:
     """The DataTree of a run."""
     found = measured(frozen, chains, settings)
-    ladder, curve, tempering = found.ladder, found.curve, found.tempering
-    doubts = [*doubts, *walker_doubts(tempering["rhat"].to_numpy())]
+    ladder, curve, prepared, share = found.ladder, found.curve, target.prepared, 1.0
+    of_model: dict[str, Any] = {}
+    data: dict[str, xr.Dataset] = {}
+    doubts = [*doubts, *walker_doubts(found.tempering["rhat"].to_numpy())]
     warn_of_doubts(doubts)
-    doubts = [*doubts, *prior_doubts(prepared.prior_doubt)]  # of which the check has warned
+    if prepared is not None:
+        doubts = [*doubts, *prior_doubts(prepared.prior_doubt)]  # of which the check has warned
+        of_model, data = prepared.record(), data_datasets(prepared.flat)
+        share = prepared.prior.finite_share
     estimates = doubted([curve.estimate.less(0.0, reference.mcse)], doubts)
-    block, share = frozen.block, prepared.prior.finite_share
+    block = frozen.block
     attrs = RunRecord(block.compiled, block.path.batching, share, cost).attrs(
         n_levels=ladder.n_levels,
         n_walkers=block.n_walkers,
         n_warm_up=frozen.rounds.n_iterations,
         **reference.record(),
-        **prepared.record(),
+        **of_model,
         **noted(doubts),
     )
     groups = {
-        **posterior_datasets(*_names(prepared), found, settings, rng),
-        "tempering": tempering,
+        **posterior_datasets(target.named, target.labels, found, settings, rng),
+        "tempering": found.tempering,
         "evidence": evidence_dataset(estimates, attrs),
-        **data_datasets(prepared.flat),
+        **data,
     }
     if "posterior" in groups:
         groups["posterior"].attrs |= {"weight_ess": curve.weight_ess, **cost}
-    return settings.running.noted(make_tree(groups, {**settings.record(), **attrs}, found.kind))
-
-
-def _names(prepared: Prepared) -> tuple[Callable[[np.ndarray], Any], dict[str, Any]]:
-    """What `posterior_datasets` needs to name what a model's rows are."""
-    coords, dims = model_labels(prepared.flat.model)
-    return partial(_named, prepared), {"coords": dict(coords), "dims": dims}
-
-
-def _named(prepared: Prepared, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Values by name, shape (..., *shape of the variable), of unconstrained rows (..., d)."""
-    values = constrain(prepared.flat, rows.reshape(-1, rows.shape[-1]))
-    return {
-        name: value.reshape(*rows.shape[:-1], *value.shape[1:]) for name, value in values.items()
-    }
+    record = {**settings.record(), **target.record, **attrs}
+    return settings.running.noted(make_tree(groups, record, found.kind))

@@ -80,7 +80,7 @@ def sample_tempered(
         energy made of bits, such as ``energies.bernoulli_rbm(...)``, whose beta = 0 are independent
         bits, and which block Gibbs moves.
     betas
-        ``"adaptive"`` lets the pilot choose the number of levels and place them; a whole number, at
+        ``"adaptive"`` lets the pilot choose the number of levels and place them; an integer, at
         least 2, is how many it is to place; an increasing array from 0 to 1 is taken as it is.
     level_prior
         Share of time that walkers are to spend at each level: ``"uniform"``; ``"exp"``, in
@@ -182,8 +182,9 @@ def sample_tempered(
 
     Notes
     -----
-    An interrupt (Ctrl-C) returns the chains that are finished. The walkers' starts do not have the
-    target's law, as those of any Markov chain: compare chains, and look at the round trips.
+    An interrupt (Ctrl-C) returns the chains that are finished. As those of any Markov
+    chain the walkers' starts are not draws of the target: compare chains, and look at the round
+    trips.
 
     References
     ----------

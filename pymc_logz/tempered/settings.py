@@ -6,14 +6,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pymc_logz.arguments import check_choice, check_whole, is_whole
+from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.settings import RunSettings
+from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.temper import EXCHANGES
 from pymc_logz.tempered.warm_up import CORRECTIONS
 
-KEPT = ("draws", "sums")
 LEVEL_PRIORS = ("uniform", "exp")
-EXP_RATE = 2.0
-"""Prior exp(2 beta), as in Carlson et al. (2016), section 4.4."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class TemperedSettings(RunSettings):
         check_whole(1, walkers=self.walkers, thin=self.thin)
         check_choice(tuple(CORRECTIONS), update=self.update)
         check_choice(EXCHANGES, exchange=self.exchange)
-        check_choice(KEPT, keep=self.keep)
+        check_choice(("draws", "sums"), keep=self.keep)
         check_choice((True, False, None), sum_out=self.sum_out)
         if isinstance(self.level_prior, str) and self.level_prior not in LEVEL_PRIORS:
             raise ValueError(
@@ -118,6 +117,11 @@ class TemperedSettings(RunSettings):
             raise ValueError(f"betas={self.betas} must be at least 2: the two ends")
         return None
 
+    def plan_on(self, stages: Stages) -> Plan:
+        """Levels on the stages of a pilot: so many, or two a stage (a swap in four is rejected)."""
+        n_levels = self.n_levels or 2 * (stages.betas.size - 1) + 1
+        return stages.plan(n_levels - 1)
+
     def cheaper(self) -> list[str]:
         """What would take less time than these settings."""
         return [*super().cheaper(), f"fewer walkers than {self.walkers}"]
@@ -125,7 +129,8 @@ class TemperedSettings(RunSettings):
     def log_prior(self, betas: np.ndarray) -> np.ndarray:
         """Log of the share of time that each level is to have, up to a constant, shape (K,)."""
         if isinstance(self.level_prior, str):
-            return EXP_RATE * betas if self.level_prior == "exp" else np.zeros(betas.size)
+            # exp(2 beta), as in Carlson et al. (2016), section 4.4
+            return 2.0 * betas if self.level_prior == "exp" else np.zeros(betas.size)
         return np.log(np.asarray(self.level_prior, dtype=float))
 
     def record(self) -> dict[str, Any]:

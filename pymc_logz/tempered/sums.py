@@ -50,20 +50,8 @@ def added(
 ) -> tuple[WalkSums, Walk | None]:
     """Sums with a part of a walk, and what is left of it beyond so many draws in all.
 
-    Parameters
-    ----------
-    sums
-        Of the draws before.
-    ladder
-        Frozen levels.
-    block_length
-        Draws of a walker that are summed together.
-    part
-        What comes next, with the positions of every so many iterations of the chain.
-    every
-        How many.
-    n_draws
-        Draws of each walker that are asked for.
+    ``block_length`` draws of a walker are summed together; ``part`` has the positions of ``every``
+    so many iterations of the chain, of which ``n_draws`` of each walker are asked for.
     """
     before = sums.levels.n_draws
     n = min(len(part.level), n_draws - before)

@@ -18,12 +18,9 @@ from pymc_logz.runners.temper import TemperBlock, Walk, Walkers
 from pymc_logz.runners.walking import walk
 from pymc_logz.weights import log_mean, resampled
 
-MAX_ROUNDS, MAX_ROUND_LENGTH = 8, 2048
+MAX_ROUNDS = 8
 TOLERANCE = 0.1
 """Rounds end when every level's share is within so much of its prior, as a part of 1 / K."""
-FLATNESS = 0.2
-GAIN_POWER = 0.6
-MIN_MOVES = 64
 
 
 @dataclass(frozen=True)
@@ -109,43 +106,6 @@ def make_ladder(plan: Plan, kernel: Kernel, log_prior: np.ndarray) -> Ladder:
     )
 
 
-def climb(
-    block: TemperBlock,
-    ladder: Ladder,
-    start: np.ndarray,
-    n_moves: int,
-    rng: np.random.Generator,
-    report: Callable[[int], None] | None = None,
-) -> tuple[Walkers, np.ndarray]:
-    """Walkers near equilibrium at levels spread over the ladder, and rough log Z of the levels.
-
-    All walkers climb the ladder together and are resampled at each level, as a sequential Monte
-    Carlo sampler; each stops at a level of its own.
-
-    Parameters
-    ----------
-    block
-        Compiled iterations.
-    ladder
-        Levels.
-    start
-        Draws of the reference, shape (n, d).
-    n_moves
-        Moves at each level.
-    rng
-        Source of all noise.
-    report
-        Told of the iterations made.
-
-    Returns
-    -------
-    Walkers, np.ndarray
-        ``log_z_hat`` has shape (K,).
-    """
-    climbing = climb_on(block, ladder, set_off(block, ladder, start, rng), n_moves, rng, report)
-    return at_their_levels(block, climbing, rng), climbing.log_z_hat
-
-
 class Climbing(NamedTuple):
     """Walkers on their way up the ladder: all that the levels to come need."""
 
@@ -178,17 +138,7 @@ def climb_on(
     report: Callable[[int], None] | None = None,
     enough: Callable[[], bool] | None = None,
 ) -> Climbing:
-    """Walkers at the top of the ladder, or at a level below it.
-
-    Parameters
-    ----------
-    block, ladder, n_moves, rng, report
-        As in `climb`.
-    climbing
-        Walkers at any level.
-    enough
-        Asked after each level whether to leave the rest for another time.
-    """
+    """Walkers at the top of the ladder, or at a level below it where that is ``enough`` for now."""
     tables = ladder.tables(block.kernel)
     n_levels, walkers, level = climbing[:3]
     position, log_z_hat = climbing.position.copy(), climbing.log_z_hat.copy()
@@ -212,6 +162,35 @@ def climb_on(
 def at_their_levels(block: TemperBlock, climbing: Climbing, rng: np.random.Generator) -> Walkers:
     """Walkers that have climbed, where each of them has stopped."""
     return Walkers(block.start(climbing.position, rng).state, climbing.level)
+
+
+def climb(
+    block: TemperBlock,
+    ladder: Ladder,
+    start: np.ndarray,
+    n_moves: int,
+    rng: np.random.Generator,
+) -> tuple[Walkers, np.ndarray]:
+    """Walkers near equilibrium at levels spread over the ladder, and rough log Z of the levels.
+
+    All walkers climb the ladder together and are resampled at each level, as a sequential Monte
+    Carlo sampler; each stops at a level of its own.
+
+    Parameters
+    ----------
+    block
+        Compiled iterations.
+    ladder
+        Levels.
+    start
+        Draws of the reference, shape (n, d).
+    n_moves
+        Moves at each level.
+    rng
+        Source of all noise.
+    """
+    climbing = climb_on(block, ladder, set_off(block, ladder, start, rng), n_moves, rng)
+    return at_their_levels(block, climbing, rng), climbing.log_z_hat
 
 
 def _log_mean_weight(log_weight: np.ndarray) -> float:
@@ -238,14 +217,8 @@ def run_rounds(
 
     Parameters
     ----------
-    block
-        Compiled iterations.
-    ladder
-        Levels with a first guess of everything.
-    walkers
-        Where to start.
-    rng
-        Source of all noise.
+    block, ladder, walkers, rng
+        Compiled iterations, levels with a first guess of everything, where to start, all noise.
     length
         Iterations of the first round.
     target_accept
@@ -253,11 +226,7 @@ def run_rounds(
     update
         A key of ``CORRECTIONS``: how ``log_z_hat`` is corrected.
     report
-        Told of the iterations made.
-
-    Returns
-    -------
-    Rounds
+        Called with the iterations made.
 
     References
     ----------
@@ -277,10 +246,8 @@ def run_rounds(
             )
             draws = ladder.draws(part)
             share += level_share(draws) * portion / length
-            moved += np.bincount(part.level.ravel(), minlength=ladder.n_levels)
-            accepted += np.bincount(
-                part.level.ravel(), part.acceptance_rate.ravel(), ladder.n_levels
-            )
+            moves = moves_by_level(part, ladder.n_levels)
+            moved, accepted = moved + moves[0], accepted + moves[1]
             ladder = replace(ladder, log_z_hat=correct(draws))
         ladder = with_tuned_steps(ladder, block.kernel, moved, accepted, target_accept)
         n_iterations += length
@@ -290,8 +257,15 @@ def run_rounds(
             report(length)
         if deviation < TOLERANCE:
             break
-        length = min(2 * length, MAX_ROUND_LENGTH)
+        length = min(2 * length, 2048)
     return Rounds(ladder, n_iterations, deviation, tuple(history))
+
+
+def moves_by_level(walk: Walk, n_levels: int) -> tuple[np.ndarray, np.ndarray]:
+    """Number of moves at each level, and sum of their acceptance probabilities, shape (K,)."""
+    level = walk.level.ravel()
+    accepted = np.bincount(level, walk.acceptance_rate.ravel(), n_levels)
+    return np.bincount(level, minlength=n_levels), accepted
 
 
 def level_share(draws: TemperedDraws) -> np.ndarray:
@@ -306,23 +280,11 @@ def with_tuned_steps(
     accepted: np.ndarray,
     target_accept: float,
 ) -> Ladder:
-    """Ladder with step sizes corrected, where the kernel leaves them open.
-
-    Parameters
-    ----------
-    ladder
-        Levels.
-    kernel
-        Settings.
-    moved, accepted
-        Number of moves at each level and sum of their acceptance probabilities, shape (K,).
-    target_accept
-        Acceptance rate that the user asked for.
-    """
+    """Ladder with step sizes corrected by `moves_by_level`, where the kernel leaves them open."""
     if kernel.step_size is not None:
         return ladder
     step_size = ladder.step_size.copy()
-    for k in np.flatnonzero(moved >= MIN_MOVES):
+    for k in np.flatnonzero(moved >= 64):
         rate = float(accepted[k] / moved[k])
         step_size[k] = corrected_step_size(kernel, float(step_size[k]), rate, target_accept)
     return replace(ladder, step_size=step_size)
@@ -356,7 +318,7 @@ class StochasticApproximation:
         """New ``log_z_hat``."""
         self.n_steps += 1
         prior = np.exp(draws.log_prior)
-        gain = min(float(prior.min()), self.n_steps**-GAIN_POWER)
+        gain = min(float(prior.min()), self.n_steps**-0.6)
         log_z_hat = draws.log_z_hat[0] + gain * level_share(draws) / prior
         return log_z_hat - log_z_hat[0]
 
@@ -380,7 +342,7 @@ class WangLandau:
         self.visits = self.visits + draws.visits
         share = draws.visits / draws.n_draws / prior
         log_z_hat = draws.log_z_hat[0] + self.step * prior.min() * share
-        if np.all(np.abs(self.visits / np.sum(self.visits) / prior - 1.0) < FLATNESS):
+        if np.all(np.abs(self.visits / np.sum(self.visits) / prior - 1.0) < 0.2):
             self.step, self.visits = 0.5 * self.step, 0.0
         return log_z_hat - log_z_hat[0]
 

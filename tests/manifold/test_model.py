@@ -34,10 +34,12 @@ def moved(constrained, n):
 def test_what_was_found_is_kept_and_what_was_compiled_is_not(constrained):
     """Would catch a compiled function in a pickle, or another search where that is opened."""
     moved(constrained, 1)
-    assert constrained.level_set.structure is not None
-    assert set(constrained.__getstate__()) == {"level_set", "moves", "tolerance"}
+    assert constrained.structure is not None
+    assert set(constrained.__getstate__()) == {
+        *("compiled", "moves", "distance", "scale", "structure", "tolerance")
+    }
     other = cloudpickle.loads(cloudpickle.dumps(constrained))
-    for parts in (other, other.level_set, other.level_set.compiled):
+    for parts in (other, other.compiled):
         assert set(vars(parts)) == set(parts.__getstate__())
     np.testing.assert_array_equal(other.tolerance, constrained.tolerance)
     np.testing.assert_array_equal(other.scale, constrained.scale)

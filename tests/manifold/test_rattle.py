@@ -14,8 +14,7 @@ from support.level_sets import (
     two_branches,
 )
 
-from pymc_logz.manifold.backends.on_jax import JaxBackend
-from pymc_logz.manifold.backends.on_pytensor import PytensorBackend
+from pymc_logz.manifold.backends import JaxBackend, PytensorBackend
 from pymc_logz.manifold.projection import project_position
 from pymc_logz.manifold.rattle import (
     NOT_CONVERGED,

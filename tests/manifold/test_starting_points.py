@@ -41,8 +41,8 @@ def test_modes_of_like_mass_each_have_their_starts():
 def test_one_of_four_is_drawn_in_proportion_to_its_density(monkeypatch):
     """Would catch the densest one, the first one, and one at random."""
     model = made(lambda u: u[0] + u[1], 0.0)
-    settled = itertools.cycle([(np.log(weight), np.array([weight])) for weight in (1, 2, 3, 6)])
-    monkeypatch.setattr(starting_points, "settled", lambda model, position, rng: next(settled))
+    ends = itertools.cycle([(np.log(weight), np.array([weight])) for weight in (1, 2, 3, 6)])
+    monkeypatch.setattr(starting_points, "moved_on", lambda model, position, rng: next(ends))
     rng = np.random.default_rng(1)
     found = np.array([find_start(model, rng)[0] for _ in range(400)])
     for weight in (1, 2, 3, 6):
@@ -53,9 +53,6 @@ def test_one_of_four_is_drawn_in_proportion_to_its_density(monkeypatch):
 def test_a_mode_of_hardly_any_mass_has_none():
     """An output that folds back: one search in six ends 20 nats lower, for good."""
     model = made(lambda u: u[0] * pt.exp(-u[0]) + np.float64(0.002) * u[1], 0.01)
-    ends = [
-        model.level_set.find_point(np.random.default_rng(seed)).position[0]
-        for seed in range(N_STARTS)
-    ]
+    ends = [model.find_point(np.random.default_rng(seed)).position[0] for seed in range(N_STARTS)]
     assert np.mean(np.array(ends) > 3.0) > 0.05
     assert np.all(starts(model)[:, 0] < 3.0)

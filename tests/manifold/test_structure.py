@@ -10,13 +10,11 @@ from support.checks import make_rng
 
 from pymc_logz.errors import ModelError
 from pymc_logz.manifold.autoregressive import without_recurrence
-from pymc_logz.manifold.backends.on_jax import JaxBackend
-from pymc_logz.manifold.backends.on_pytensor import PytensorBackend
+from pymc_logz.manifold.backends import JaxBackend, PytensorBackend, SymbolicSystem
 from pymc_logz.manifold.generator import make_generator
 from pymc_logz.manifold.model import make_constrained_model
 from pymc_logz.manifold.starting_points import find_start
 from pymc_logz.manifold.structure import find_structure, is_analytic, needs_loop
-from pymc_logz.manifold.system import SymbolicSystem
 from pymc_logz.models.exact import ExactObservation
 
 N_STEPS = 12
@@ -206,16 +204,16 @@ def test_loop_stays_where_states_are_missing():
 
 def test_recurrent_model_is_structured_and_declared_noise_is_used():
     model = make_constrained_model(recurrent(), compile_kwargs=FAST)
-    assert model.level_set.structure is not None
-    np.testing.assert_array_equal(model.level_set.structure.common, [0])
+    assert model.structure is not None
+    np.testing.assert_array_equal(model.structure.common, [0])
     with pm.Model() as declared:
         n = pm.Normal("n", shape=3)
         level = pm.Normal("level")
         ExactObservation("y", pt.maximum(level, -9.0) + n, [1.0, 2.0, 3.0], noise=n)
     model = make_constrained_model(declared, compile_kwargs=FAST)
-    np.testing.assert_array_equal(model.level_set.structure.common, [3])
+    np.testing.assert_array_equal(model.structure.common, [3])
     plain = make_constrained_model(declared, use_structure=False, compile_kwargs=FAST)
-    assert plain.level_set.structure is None
+    assert plain.structure is None
 
 
 def test_structure_that_does_not_hold_where_it_matters_is_refused():

@@ -27,7 +27,7 @@ import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.step_methods import HAIS, PartialMomentumHMC
-from pymc_logz.step_methods.sources.annealed import Proposals
+from pymc_logz.step_methods.hais import Proposals
 from pymc_logz.trees.readers import proposal_log_weight
 
 pytestmark = [
@@ -208,8 +208,8 @@ class Scripted:
             np.arange(1.0, n + 1)[:, None], np.array(log_weight), np.zeros(n), np.zeros(n)
         )
 
-    def draw(self, seed):
-        return self.batch
+    def draw(self, carried, seed):
+        return None, self.batch
 
 
 def test_hais_never_goes_to_weight_zero(bimodal):

@@ -24,7 +24,7 @@ from support.step_chains import (
 import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.step_methods import SimulatedTempering
-from pymc_logz.step_methods.sources.tempered import Ensemble, refresh_held
+from pymc_logz.step_methods.walkers import Ensemble, refresh_held
 from pymc_logz.tempered.warm_up import Ladder
 from pymc_logz.trees.readers import tempering_of
 

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_logz.manifold.backends.base import Backend
-from pymc_logz.manifold.backends.on_jax import JaxBackend
-from pymc_logz.manifold.backends.on_pytensor import PytensorBackend
-from pymc_logz.manifold.system import SymbolicSystem, System
+from pymc_logz.manifold.backends import (
+    Backend,
+    JaxBackend,
+    PytensorBackend,
+    SymbolicSystem,
+    System,
+)
 
 N_GRID = 200_001
 

@@ -11,7 +11,7 @@ import xarray as xr
 from arviz_base import from_dict as dict_to_datatree
 
 import pymc_logz as lz
-from pymc_logz.hais import per_datum
+from pymc_logz.per_datum import likelihood as per_datum
 
 N_GROUPS = 4
 SHORT: dict[str, Any] = {"progressbar": False, "random_seed": 7}

@@ -1,6 +1,6 @@
 """ABC chains: random walk with fresh noise, and elliptical slices, both with a uniform ball."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,20 +9,15 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_logz.arguments import check_positive, check_whole
 from pymc_logz.errors import ModelError, warn
-from pymc_logz.manifold.approximate.moves import Moves, Slices, Trace, Walk
+from pymc_logz.manifold.approximate.moves import Moves, Slices, Walk
 from pymc_logz.manifold.approximate.simulator import Simulator
 from pymc_logz.models.context import model_from, written_as
-from pymc_logz.seeds import generators_from
+from pymc_logz.seeds import Generators, generators_from
 from pymc_logz.trees.kinds import ABC
 from pymc_logz.trees.layout import data_datasets, dataset_of, make_tree
 
 if TYPE_CHECKING:
     import pymc as pm
-
-SPREAD_DRAWS = 2000
-"""Prior draws that standard deviations are taken from."""
-STUCK = 0.5
-"""Share of chains that never moved, from which on a warning says so."""
 
 
 @written_as("abc_mcmc(model, epsilon, var_names)")
@@ -106,15 +101,13 @@ def abc_mcmc(
         tree = lz.abc_mcmc(simulator, 0.5, ["rate"], random_seed=1)
     """
     check_positive(one=True, step_size=step_size)
-
-    def walk(simulator: Simulator, walked: np.ndarray, prior: np.ndarray) -> Moves:
-        _check_independent(simulator, walked)
-        return Walk(simulator, walked, prior[:, walked].std(axis=0), step_size)
-
-    asked = {"draws": draws, "tune": tune, "chains": chains}
+    check_whole(1, draws=draws, tune=tune, chains=chains)
     model = model_from(model, "abc_mcmc(model, epsilon, var_names)")
-    simulated = Simulator(model, epsilon, compile_kwargs)
-    return _sampled(simulated, walk, var_names, asked, start, random_seed)
+    simulator, rngs = Simulator(model, epsilon, compile_kwargs), generators_from(random_seed)
+    columns = _columns(simulator, var_names)
+    _check_independent(simulator, columns)
+    moves = Walk(simulator, columns, *simulator.moments(rngs.pilot, columns), step_size)
+    return _sampled(moves, draws, tune, chains, start, rngs)
 
 
 @written_as("abc_slice(model, epsilon, var_names)")
@@ -182,52 +175,33 @@ def abc_slice(
 
         tree = lz.abc_slice(simulator, 0.5, ["rate"], random_seed=1)
     """
-
-    def slices(simulator: Simulator, walked: np.ndarray, prior: np.ndarray) -> Moves:
-        return Slices(simulator, walked, prior.mean(axis=0), prior.std(axis=0))
-
-    asked = {"draws": draws, "tune": tune, "chains": chains}
+    check_whole(1, draws=draws, tune=tune, chains=chains)
     model = model_from(model, "abc_slice(model, epsilon, var_names)")
-    simulated = Simulator(model, epsilon, compile_kwargs)
-    return _sampled(simulated, slices, var_names, asked, start, random_seed)
+    simulator, rngs = Simulator(model, epsilon, compile_kwargs), generators_from(random_seed)
+    moves = Slices(simulator, _columns(simulator, var_names), *simulator.moments(rngs.pilot))
+    return _sampled(moves, draws, tune, chains, start, rngs)
 
 
 def _sampled(
-    simulator: Simulator,
-    moves_of: Callable[[Simulator, np.ndarray, np.ndarray], Moves],
-    var_names: Sequence[str],
-    asked: Mapping[str, int],
-    start: Any,
-    random_seed: Any,
+    moves: Moves, draws: int, tune: int, chains: int, start: Any, rngs: Generators
 ) -> xr.DataTree:
     """Start, tune, draw, collect: what all chains have in common."""
-    check_whole(1, **asked)
-    rngs = generators_from(random_seed)
-    walked = _columns(simulator, var_names)
-    moves = moves_of(simulator, walked, simulator.prior(rngs.pilot, SPREAD_DRAWS))
-    begin = simulator.starts(start, asked["chains"], rngs.pilot)
-    rows = moves.tuned(begin, asked["tune"], rngs.pilot)
-    found = moves.run(rows, asked["draws"], rngs.run)
+    simulator = moves.simulator
+    begin = simulator.starts(start, chains, rngs.pilot)
+    rows = moves.tuned(begin, tune, rngs.pilot)
+    found = moves.run(rows, draws, rngs.run)
     stuck = float((found.rows[-1] == begin).all(axis=1).mean())
-    if stuck >= STUCK:
+    if stuck >= 0.5:
         warn(
             f"{stuck:.0%} of the chains never left where they started, with "
             f"epsilon={simulator.epsilon}: use a larger one, more draws, or "
             "pm.sample(step=ConstrainedHMC()), which needs none"
         )
-    return _tree(simulator, found, moves.record())
-
-
-def _tree(simulator: Simulator, found: Trace, settings: Mapping[str, Any]) -> xr.DataTree:
-    """The DataTree of what chains did."""
-    stats = {
-        "distance": np.stack(found.distance, axis=1),
-        "accepted": np.stack(found.accepted, axis=1).astype(float),
-    }
-    attrs = {**settings, "epsilon": simulator.epsilon}
+    stats = {"distance": found.distance.T, "accepted": found.accepted.T.astype(float)}
+    attrs = {**moves.record(), "epsilon": simulator.epsilon}
     attrs["n_simulations"] = simulator.n_simulations
     groups = {
-        "posterior": simulator.dataset(np.stack(found.rows, axis=1)),
+        "posterior": simulator.dataset(found.rows.swapaxes(0, 1)),
         "sample_stats": dataset_of(stats, attrs=attrs, check_conventions=False),
         **data_datasets(simulator.flat),
     }

@@ -1,85 +1,85 @@
 """Moves of ABC chains: a random walk with fresh noise, and elliptical slices, in a uniform ball."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from pymc_logz.manifold.approximate.simulator import Simulator
 
-STEP_SIZES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-"""Steps, in standard deviations of the prior, of which a pilot takes the best."""
-NARROWEST = 1e-12
-"""Width of a bracket, in radians, that has shrunk to where it started."""
+
+class Trace(NamedTuple):
+    """What n chains did, along a first axis of draws."""
+
+    rows: np.ndarray
+    """Shape (draws, n, d)."""
+    distance: np.ndarray
+    """Shape (draws, n)."""
+    accepted: np.ndarray
+    """Whether a move was accepted, or the share of its simulations that were, shape (draws, n)."""
 
 
-class Trace:
-    """What chains did, along an axis of draws."""
-
-    def __init__(self) -> None:
-        self.rows: list[np.ndarray] = []
-        self.distance: list[np.ndarray] = []
-        self.accepted: list[np.ndarray] = []
-
-    def keep(self, rows: np.ndarray, distance: np.ndarray, accepted: np.ndarray) -> None:
-        """Add a draw of all chains: rows (n, d), their distances, what was accepted."""
-        self.rows.append(rows)
-        self.distance.append(distance)
-        self.accepted.append(accepted)
-
-    def jump(self, columns: np.ndarray, spread: np.ndarray) -> float:
-        """Mean squared move of these columns."""
-        return float((np.diff(np.stack(self.rows)[..., columns] / spread, axis=0) ** 2).mean())
-
-
-class Moves(Protocol):
-    """How chains of rows (n, d) within a distance of the data move."""
-
-    def tuned(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Rows after n moves, which may find settings."""
-        ...
-
-    def run(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> Trace:
-        """What n moves with settled settings do."""
-        ...
-
-    def record(self) -> dict[str, Any]:
-        """Name of the method, and settings."""
-        ...
+def _trace(draws: Sequence[tuple[np.ndarray, ...]]) -> Trace:
+    return Trace(*(np.stack(column) for column in zip(*draws, strict=True)))
 
 
 @dataclass
-class Walk:
-    """Metropolis moves: a step of some columns, prior draws of the others."""
+class Moves:
+    """How chains of rows (n, d) within a distance of the data move."""
 
     simulator: Simulator
     walked: np.ndarray
-    """Which columns step, shape (d,)."""
+    """Which columns are parameters, shape (d,)."""
+    mean: np.ndarray
+    """Of the prior: of all columns, or of parameters alone."""
     spread: np.ndarray
-    """Standard deviations of their prior."""
+    """Its standard deviations there."""
+
+    method: ClassVar[str]
+
+    def tuned(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Rows after n moves, which may find settings."""
+        return self.run(rows, n, rng).rows[-1]
+
+    def run(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> Trace:
+        """What n moves with fixed settings do."""
+        raise NotImplementedError
+
+    def record(self) -> dict[str, Any]:
+        """Name of the method, and settings."""
+        return {"method": self.method}
+
+
+@dataclass
+class Walk(Moves):
+    """Metropolis moves: a step of the parameters, prior draws of the others."""
+
     step_size: float | None
-    """In units of these; None tunes it."""
+    """In standard deviations of the prior; None tunes it."""
+
+    method: ClassVar[str] = "abc_mcmc"
 
     def record(self) -> dict[str, Any]:
         """Name and step size."""
-        return {"method": "abc_mcmc", "step_size": self.step_size}
+        return {**super().record(), "step_size": self.step_size}
 
     def tuned(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
         """Rows after n moves, with the step that moves furthest in a fifth as many."""
         if self.step_size is None:
-            share = max(2, n // (5 * len(STEP_SIZES)))
-            jumps = []
-            for self.step_size in STEP_SIZES:
-                jumps.append(self.run(rows, share, rng).jump(self.walked, self.spread))
-            self.step_size = STEP_SIZES[int(np.argmax(jumps))]
-        return self.run(rows, n, rng).rows[-1]
+            tried, jumps = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0), []
+            for self.step_size in tried:
+                moved = self.run(rows, max(2, n // (5 * len(tried))), rng).rows
+                jump = np.diff(moved[..., self.walked] / self.spread, axis=0)
+                jumps.append(float((jump**2).mean()))
+            self.step_size = tried[int(np.argmax(jumps))]
+        return super().tuned(rows, n, rng)
 
     def run(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> Trace:
         """What n moves do."""
         assert self.step_size is not None
-        simulator, walked, steps = self.simulator, self.walked, self.step_size * self.spread
-        found, distance = Trace(), simulator.simulate(rows)[0]
+        simulator, walked, draws = self.simulator, self.walked, []
+        steps, distance = self.step_size * self.spread, simulator.simulate(rows)[0]
         for _ in range(n):
             new = simulator.prior(rng, len(rows))
             new[:, walked] = rows[:, walked] + steps * rng.normal(size=(len(rows), len(steps)))
@@ -93,38 +93,24 @@ class Walk:
             accept &= new_distance < simulator.epsilon
             rows = np.where(accept[:, None], new, rows)
             distance = np.where(accept, new_distance, distance)
-            found.keep(rows, distance, accept)
-        return found
+            draws.append((rows, distance, accept))
+        return _trace(draws)
 
 
 @dataclass
-class Slices:
+class Slices(Moves):
     """Elliptical slice moves of parameters and of noise in turn.
 
     Ellipses are those of a normal distribution with the moments of the prior.
     """
 
-    simulator: Simulator
-    walked: np.ndarray
-    """Which columns are parameters, shape (d,)."""
-    mean: np.ndarray
-    """Of the prior, shape (d,)."""
-    spread: np.ndarray
-    """Its standard deviations, shape (d,)."""
-
-    def record(self) -> dict[str, Any]:
-        """Name."""
-        return {"method": "abc_slice"}
-
-    def tuned(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Rows after n moves, which have nothing to find."""
-        return self.run(rows, n, rng).rows[-1]
+    method: ClassVar[str] = "abc_slice"
 
     def run(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> Trace:
         """What n moves do."""
-        simulator = self.simulator
+        simulator, draws = self.simulator, []
         groups = [group for group in (self.walked, ~self.walked) if group.any()]
-        found, (height, distance) = Trace(), self.level(rows)
+        height, distance = self.level(rows)
         for _ in range(n):
             before = simulator.n_simulations
             for group in groups:
@@ -132,8 +118,8 @@ class Slices:
                 now = height, distance
                 rows, height, distance = sliced(rows, now, group, ellipse, self.level, rng)
             share = len(groups) * len(rows) / (simulator.n_simulations - before)
-            found.keep(rows, distance, np.full(len(rows), share))
-        return found
+            draws.append((rows, distance, np.full(len(rows), share)))
+        return _trace(draws)
 
     def level(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log density over that of the ellipses, and the distance, of rows (n, d)."""
@@ -150,22 +136,10 @@ def sliced(
     level: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows after one slice of some columns, their level and their distance.
+    """Rows after one slice of the columns ``group``, their level and their distance.
 
-    Parameters
-    ----------
-    rows
-        Shape (n, d).
-    now
-        Their level and their distance.
-    group
-        Columns that move, shape (d,).
-    ellipse
-        Mean and standard deviations of these.
-    level
-        From rows to their level and their distance.
-    rng
-        Generator of the ellipses and of the levels.
+    ``now`` are the level and the distance of ``rows`` (n, d), which ``level`` gives of any rows;
+    ``ellipse`` is the mean and the standard deviations of the columns that move.
     """
     mean, spread = ellipse
     x = rows[:, group] - mean
@@ -186,7 +160,7 @@ def sliced(
             part[inside] for part in (new, new_height, new_distance)
         )
         # a bracket of rounding size leaves the row where it is
-        left = left[~inside & (high[left] - low[left] > NARROWEST)]
+        left = left[~inside & (high[left] - low[left] > 1e-12)]
         below = angle[left] < 0
         low[left[below]], high[left[~below]] = angle[left[below]], angle[left[~below]]
         angle[left] = rng.uniform(low[left], high[left])

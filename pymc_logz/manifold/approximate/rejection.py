@@ -18,9 +18,6 @@ from pymc_logz.trees.layout import data_datasets, dataset_of, evidence_dataset, 
 if TYPE_CHECKING:
     import pymc as pm
 
-FEW = 20
-"""Accepted draws below which their number says little of its own error; as of ``few_rows``."""
-
 
 @written_as("abc_rejection(model, epsilon)")
 def abc_rejection(
@@ -123,7 +120,8 @@ def abc_rejection(
         float(np.sqrt((1 - share) / len(rows))),
         float(len(rows)),
         np.nan,
-        "tolerance" if len(rows) >= FEW else "few_rows",
+        # of fewer the number says little of its own error
+        "tolerance" if len(rows) >= 20 else "few_rows",
     )
     warn(f"abc_rejection has status {estimate.status!r}: {STATUS_SENTENCES[estimate.status]}")
     attrs = {"epsilon": epsilon, "accepted_share": share, "n_simulations": draws}

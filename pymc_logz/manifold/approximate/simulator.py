@@ -25,21 +25,13 @@ if TYPE_CHECKING:
 
 ROWS = 10_000
 """Prior draws that are simulated at a time."""
-MAX_TRIES = 1_000_000
-"""Prior draws among which starting points are looked for."""
 
 
 class Simulator:
     """Outputs of a model, and how far they are from what was observed.
 
-    Parameters
-    ----------
-    model
-        Model with exact observations, and without a likelihood or potentials besides.
-    epsilon
-        Distance that is allowed.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``.
+    The model has exact observations, and neither a likelihood nor potentials besides; ``epsilon``
+    is the distance that is allowed.
     """
 
     def __init__(
@@ -95,11 +87,18 @@ class Simulator:
         """Log prior of rows (n, d), which runs no simulation."""
         return self._prior_density(rows)[0]
 
-    def near(self, n: int, rng: np.random.Generator) -> np.ndarray:
+    def moments(
+        self, rng: np.random.Generator, columns: np.ndarray | slice = slice(None)
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviations of columns of the prior, by 2,000 draws."""
+        rows = self.prior(rng, 2000)[:, columns]
+        return rows.mean(axis=0), rows.std(axis=0)
+
+    def near(self, n: int, rng: np.random.Generator, max_tries: int = 1_000_000) -> np.ndarray:
         """Prior draws within epsilon, shape (n, d); the same several times if there are few."""
         found: list[np.ndarray] = []
         nearest, tried = np.inf, 0
-        while tried < MAX_TRIES and sum(len(rows) for rows in found) < n:
+        while tried < max_tries and sum(len(rows) for rows in found) < n:
             rows = self.prior(rng, ROWS)
             distance, _ = self.simulate(rows)
             found.append(rows[distance < self.epsilon])

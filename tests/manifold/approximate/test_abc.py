@@ -1,6 +1,7 @@
 """ABC of a simulator with one rate: against quadrature, and broken variants that must be seen."""
 
 from collections.abc import Callable
+from functools import partialmethod
 
 import numpy as np
 import pymc as pm
@@ -182,6 +183,6 @@ def test_a_model_on_the_context_stack(simulator: pm.Model) -> None:
 
 
 def test_no_start_is_said(simulator: pm.Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pymc_logz.manifold.approximate.simulator.MAX_TRIES", 10_000)
+    monkeypatch.setattr(Simulator, "near", partialmethod(Simulator.near, max_tries=10_000))
     with pytest.raises(PilotError, match="none of 10000 prior draws"):
         lz.abc_mcmc(simulator, 1e-12, ["rate"], random_seed=1)

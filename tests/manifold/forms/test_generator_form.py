@@ -70,7 +70,8 @@ def test_some_variables_may_stay_as_they_are():
     assert [term.name for term in exact_observations(form)] == ["y"]
     assert not exact_observations(model)
     constrained = make_constrained_model(form, compile_kwargs={"mode": "FAST_COMPILE"})
-    start = constrained.named(find_start(constrained, np.random.default_rng(1)))
+    start = constrained.scale * find_start(constrained, np.random.default_rng(1))
+    start = constrained.generator.flat.named_values(start)
     np.testing.assert_allclose(start["level"] + 0.5 * start["y_noise"], DATA, atol=1e-8)
 
 

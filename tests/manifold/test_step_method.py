@@ -9,9 +9,9 @@ from support.checks import check_means
 from support.level_sets import nearly_singular, parabola, two_branches
 from support.step_chains import QUIET, assert_state_round_trip, batch_means, same, walk
 
+from pymc_logz.manifold import step_method as module
+from pymc_logz.manifold.step_method import ConstrainedHMC
 from pymc_logz.models.exact import ExactObservation
-from pymc_logz.step_methods import constrained as module
-from pymc_logz.step_methods.constrained import ConstrainedHMC
 
 pytestmark = [
     # threads of JAX, alive since some test before, make fork warn

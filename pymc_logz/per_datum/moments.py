@@ -40,17 +40,7 @@ class Moment(NamedTuple):
 def moment_datasets(
     moments: Sequence[Moment], betas: np.ndarray, attrs: Mapping[str, Any]
 ) -> dict[str, xr.Dataset]:
-    """Groups ``evidence`` (estimator, time) and ``tracking`` (time, stage).
-
-    Parameters
-    ----------
-    moments
-        In the order of time.
-    betas
-        Inverse temperatures, shape (K,).
-    attrs
-        Attributes of ``evidence``.
-    """
+    """Groups ``evidence`` (estimator, time), with attributes, and ``tracking`` (time, stage)."""
     time = {TIME: np.arange(len(moments))}
     evidence = xr.concat(
         [

@@ -20,6 +20,8 @@ from pymc_logz.estimators.tempering import (
 from pymc_logz.kernels.base import Kernel, KernelState
 from pymc_logz.models.context import written_as
 from pymc_logz.paths.geometric import Evaluation
+from pymc_logz.per_datum.followed import evaluator, follow, kernel_of
+from pymc_logz.per_datum.moments import Moment, moment_datasets
 from pymc_logz.runners.progress import progress_bar
 from pymc_logz.runners.temper import TemperBlock, Walk, Walkers
 from pymc_logz.runners.walking import walk
@@ -27,9 +29,7 @@ from pymc_logz.seeds import generators_from
 from pymc_logz.tempered.results import tempered_draws_dataset
 from pymc_logz.tempered.run import warm_up
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.tempered.tracked_models import evaluator, follow, kernel_of
-from pymc_logz.tempered.tracked_results import Moment, moment_datasets
-from pymc_logz.tempered.warm_up import climb, level_share, with_tuned_steps
+from pymc_logz.tempered.warm_up import climb, level_share, moves_by_level, with_tuned_steps
 from pymc_logz.trees.kinds import TRACKED, TRACKED_MOMENT
 from pymc_logz.trees.layout import evidence_dataset, make_tree
 
@@ -366,11 +366,9 @@ class LogZTracker:
 
     def _tuned(self, part: Walk) -> Any:
         """Ladder with the step sizes of the next update."""
-        level, n_levels = part.level.ravel(), self.ladder.n_levels
-        moved = np.bincount(level, minlength=n_levels)
-        accepted = np.bincount(level, part.acceptance_rate.ravel(), n_levels)
+        moves = moves_by_level(part, self.ladder.n_levels)
         aim = self.settings.target_accept
-        return with_tuned_steps(self.ladder, self._block.kernel, moved, accepted, aim)
+        return with_tuned_steps(self.ladder, self._block.kernel, *moves, aim)
 
     def _draws(self, part: Walk, draws: TemperedDraws) -> xr.Dataset:
         """Group ``tempered_posterior``, as of `sample_tempered` with one chain."""

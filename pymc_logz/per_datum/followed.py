@@ -26,41 +26,6 @@ from pymc_logz.tempered.settings import TemperedSettings
 if TYPE_CHECKING:
     import pymc as pm
 
-N_PILOT = 256
-
-
-class Followed(Protocol):
-    """What changes, by name, and how walkers are told of it."""
-
-    @property
-    def model(self) -> Any:
-        """As it is now."""
-
-    @property
-    def data(self) -> dict[str, np.ndarray]:
-        """What may change, as it is now, by name."""
-
-    def changed(self, data: Mapping[str, Any]) -> Self:
-        """With other values by name."""
-
-    def moved(self, block: TemperBlock) -> TemperBlock:
-        """The same compiled iterations at the present values."""
-
-    def named(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-        """Values by name, shape (n, ...), of rows (n, d)."""
-
-    def labels(self) -> dict[str, Any]:
-        """``coords`` and ``dims`` of these values."""
-
-    def placed(
-        self,
-        settings: TemperedSettings,
-        rng: np.random.Generator,
-        compile_kwargs: Mapping[str, Any] | None,
-        progress: Any,
-    ) -> tuple[Block, Plan]:
-        """Compiled moves, and levels with the kernel's settings there."""
-
 
 @dataclass(frozen=True)
 class FollowedModel:
@@ -111,22 +76,46 @@ class FollowedModel:
         """As a tempered run places them."""
         path = model_path(self.prepared.flat, self.prepared.prior)
         kernel, values = settings.kernel_for(path.n_dims), self.prepared.data_rows.values
-        block = Block(path, kernel, N_PILOT, compile_kwargs, data=values)
+        block = Block(path, kernel, settings.pilot_rows, compile_kwargs, data=values)
         _, plan, _ = place_levels(self.prepared, block, settings, rng, progress)
         return block, plan
 
 
+class Followed(Protocol):
+    """What changes, by name, and how walkers are told of it."""
+
+    @property
+    def model(self) -> Any:
+        """As it is now."""
+
+    @property
+    def data(self) -> dict[str, np.ndarray]:
+        """What may change, as it is now, by name."""
+
+    def changed(self, data: Mapping[str, Any]) -> Self:
+        """With other values by name."""
+
+    def moved(self, block: TemperBlock) -> TemperBlock:
+        """The same compiled iterations at the present values."""
+
+    def named(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """Values by name, shape (n, ...), of rows (n, d)."""
+
+    def labels(self) -> dict[str, Any]:
+        """``coords`` and ``dims`` of these values."""
+
+    def placed(
+        self,
+        settings: TemperedSettings,
+        rng: np.random.Generator,
+        compile_kwargs: Mapping[str, Any] | None,
+        progress: Any,
+    ) -> tuple[Block, Plan]:
+        """Compiled moves, and levels with the kernel's settings there."""
+
+
 def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> Followed:
     """What a tracker is to follow, of what it was given.
-
-    Parameters
-    ----------
-    model
-        A PyMC model, None for the one on the context stack, or a machine.
-    data
-        Names of what changes; None means all there are.
-    rngs
-        Generators of the call.
 
     Raises
     ------

@@ -13,7 +13,7 @@ from support.checks import assert_detects, check_coverage, check_means, make_rng
 import pymc_logz as lz
 from pymc_logz.energies import gaussian_rbm, gaussian_rbm_log_z
 from pymc_logz.errors import EvidenceWarning, ModelError
-from pymc_logz.tempered import tracking
+from pymc_logz.per_datum import tracking
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -12,30 +12,95 @@ from pymc.step_methods.step_sizes import StepSizeState
 
 from pymc_logz.arguments import check_below_one, check_positive, check_whole
 from pymc_logz.kernels.tuning import reasonable_step_size
-from pymc_logz.manifold.model import MAX_TRANSITIONS, make_constrained_model
+from pymc_logz.manifold.model import (
+    MAX_TRANSITIONS,
+    ConstrainedModel,
+    make_constrained_model,
+    one_blas_thread,
+)
 from pymc_logz.manifold.rattle import (
     NOT_CONVERGED,
     NOT_FINITE,
     NOT_REVERSIBLE,
     ConstrainedHamiltonian,
+    ManifoldState,
 )
+from pymc_logz.manifold.starting_points import find_start
 from pymc_logz.manifold.transitions import TransitionInfo, TransitionInput, TransitionRecord
 from pymc_logz.models.data_inputs import starting_point
-from pymc_logz.seeds import random_generator
-from pymc_logz.step_methods.adaptation import aim_of, dual_averaging
-from pymc_logz.step_methods.base import ChosenStep
-from pymc_logz.step_methods.sources.constrained import ConstrainedSource
-from pymc_logz.step_methods.variables import check_whole_model, checked_scale
+from pymc_logz.step_methods.adaptation import MAX_ENERGY_ERROR, aim_of, dual_averaging
+from pymc_logz.step_methods.base import STATS_OF_TRAJECTORIES, WholeModelStep, declared
+from pymc_logz.step_methods.sources import Source
+from pymc_logz.step_methods.variables import checked_scale
 
-MAX_ENERGY_ERROR = 1000.0
-"""Nats beyond which a trajectory counts as diverging, as in PyMC's own samplers."""
-TARGET_ACCEPT = 0.8
-"""PyMC's default."""
 FAILURES = {
     "not_converged": NOT_CONVERGED,
     "not_reversible": NOT_REVERSIBLE,
     "not_finite": NOT_FINITE,
 }
+
+
+class StartFrom(NamedTuple):
+    """Message that asks for a point of the level set."""
+
+    point: Mapping[str, np.ndarray]
+    """Value variables to start from if they lie on it."""
+    seed: Sequence[int]
+    """Of the search if they do not."""
+
+
+class MoveOn(NamedTuple):
+    """Message that asks for transitions, one after the other."""
+
+    position: np.ndarray
+    """Where to begin, shape (d,)."""
+    given: Sequence[TransitionInput]
+
+
+class ConstrainedSource(Source):
+    """Answers messages by points of a level set and transitions on it."""
+
+    def __init__(self, model: ConstrainedModel) -> None:
+        super().__init__()
+        self.model = model
+        # what a process needs that asks another one: nothing that is compiled
+        self._on_jax = model.backend.name == "jax"
+        self._last: tuple[np.ndarray, ManifoldState] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what cannot leave the process."""
+        return {**super().__getstate__(), "_last": None}
+
+    def uses_jax(self) -> bool:
+        """Whether the moves are compiled by JAX."""
+        return self._on_jax
+
+    def answer(self, message: StartFrom | MoveOn) -> Any:
+        """The given point if it is on the level set, else one from prior draws; or transitions."""
+        with one_blas_thread():
+            return self._start(message) if isinstance(message, StartFrom) else self._move(message)
+
+    def _start(self, message: StartFrom) -> np.ndarray:
+        model = self.model
+        position = model.position_of(message.point)
+        with np.errstate(all="ignore"):
+            residual = model.residual_at(position)
+            if residual <= 1.0:
+                return position
+            # nearby, such as a point that was on the set before digits were cut off
+            if residual <= 1e4:
+                near, residual = model.polish(position)
+                if residual <= 1.0:
+                    return near
+        return find_start(model, np.random.default_rng(message.seed))
+
+    def _move(self, message: MoveOn) -> list[TransitionRecord]:
+        # the state at the position is kept from the transitions before, as a rule
+        if self._last is None or not np.array_equal(self._last[0], message.position):
+            self._last = (message.position, self.model.state_at(message.position))
+        state, records = self.model.transitions(self._last[1], message.given)
+        self._last = (records[-1].position, state)
+        return records
 
 
 @dataclass_state
@@ -45,7 +110,6 @@ class ConstrainedHMCState(StepMethodState):
     tune: bool
     position: np.ndarray | None
     step_adapt: StepSizeState
-    n_draws: int
     n_failures: int
     waiting: tuple[TransitionRecord, ...]  # of transitions made ahead of the draw
     path_length: float = field(metadata={"frozen": True})
@@ -53,7 +117,7 @@ class ConstrainedHMCState(StepMethodState):
     jitter: float = field(metadata={"frozen": True})
 
 
-class ConstrainedHMC(ChosenStep):
+class ConstrainedHMC(WholeModelStep):
     """Hamiltonian Monte Carlo on the inputs that give exactly what was observed.
 
     For models with `ExactObservation`: it moves all free variables of the model along the set of
@@ -141,6 +205,13 @@ class ConstrainedHMC(ChosenStep):
 
     Data changed by ``pm.set_data`` need a new step method.
 
+    See Also
+    --------
+    ExactObservation : how a model says that an output is observed exactly.
+    pymc_logz.bridge_sampling : log Z of such a model, from the draws.
+    likelihood_form : the same model with a likelihood, where its noise is simple enough.
+    abc_mcmc, abc_slice : chains that accept outputs within a distance.
+
     References
     ----------
     Graham & Storkey (2017), Asymptotically exact inference in differentiable generative models,
@@ -160,9 +231,9 @@ class ConstrainedHMC(ChosenStep):
     """
 
     name = "constrained_hmc"
-    default_blocked = True
     default_tune_steps = 500
     _state_class = ConstrainedHMCState
+    alone = "which leaves the exact observations unmet; use ConstrainedHMC alone"
     shown: ClassVar[dict[str, Any]] = {
         "failures": ("Failures", "d"),
         "step_size": ("Step size", "0.2f"),
@@ -170,21 +241,9 @@ class ConstrainedHMC(ChosenStep):
     }
     failing = "failures"
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
-        "mean_tree_accept": (np.float64, []),
-        "accepted": (np.float64, []),
-        "diverging": (bool, []),
-        "energy": (np.float64, []),
-        "energy_error": (np.float64, []),
-        "step_size": (np.float64, []),
-        "step_size_bar": (np.float64, []),
-        "tree_size": (np.float64, []),
-        "n_iterations": (np.float64, []),
-        "n_newton": (np.int64, []),
-        "residual": (np.float64, []),
-        "failures": (np.int64, []),
-        "tune": (bool, []),
-        "model_logp": (np.float64, []),
-        **dict.fromkeys(FAILURES, (bool, [])),
+        **declared(np.float64, *STATS_OF_TRAJECTORIES, "n_iterations", "residual"),
+        **declared(np.int64, "n_newton", "failures"),
+        **declared(bool, "diverging", "tune", *FAILURES),
     }
 
     def __init__(
@@ -208,73 +267,67 @@ class ConstrainedHMC(ChosenStep):
         compile_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         model = pm.modelcontext(model)
-        check_whole_model(vars, model)
+        self._take(vars, model, rng)
         check_whole(1, n_inner=n_inner, max_steps=max_steps)
         check_below_one(jitter=jitter)
         check_positive(step_size=step_size, path_length=path_length, tolerance=tolerance)
-        self.vars = model.value_vars
-        self.rng = random_generator(rng)
         self.path_length, self.max_steps, self.jitter = path_length, max_steps, jitter
         self.step_size, self.n_inner = step_size, n_inner
-        self.target_accept = aim_of(target_accept, step_size, TARGET_ACCEPT)
+        self.target_accept = aim_of(target_accept, step_size, 0.8)
         self._n_dims = sum(int(np.prod(value.shape)) for value in starting_point(model).values())
-        self.source = ConstrainedSource(
-            make_constrained_model(
-                model,
-                ConstrainedHamiltonian(n_inner=n_inner),
-                tolerance=tolerance,
-                scale=None if scale is None else checked_scale(scale, self._n_dims),
-                use_structure=use_structure,
-                random_seed=random_seed,
-                compile_kwargs=compile_kwargs,
-            )
-        ).opened()
+        constrained = make_constrained_model(
+            model,
+            ConstrainedHamiltonian(n_inner=n_inner),
+            tolerance=tolerance,
+            scale=None if scale is None else checked_scale(scale, self._n_dims),
+            use_structure=use_structure,
+            random_seed=random_seed,
+            compile_kwargs=compile_kwargs,
+        )
+        self._scale = constrained.scale
+        self._label(constrained.generator.flat)
+        self.source: ConstrainedSource = ConstrainedSource(constrained).opened()
         self._reset(tune=True)
 
     def _reset(self, tune: bool) -> None:
         self.tune = tune
         self.position: np.ndarray | None = None
         self.waiting: tuple[TransitionRecord, ...] = ()
-        self.n_draws = self.n_failures = 0
+        self.n_failures = 0
         self._set_step_size(0.25 if self.step_size is None else self.step_size)
 
     def _set_step_size(self, step_size: float) -> None:
         self.step_adapt = dual_averaging(step_size, self.target_accept)
 
-    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Forget the chain before; called by ``pm.sample`` at the start of each chain."""
-        super().setup_chain(rng, tune, draws)
-        self._reset(tune > 0)
-
-    def step(self, point: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[Any]]:
-        """One draw: the end of a trajectory, or the point where it began."""
+    def _next(self, point: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """The end of a trajectory, or the point where it began."""
         if self.position is None:
             self._start(point)
-        else:
-            self._check_untouched(point)
         adapts = self.tune and self.step_size is None
         step_size = float(self.step_adapt.current(tune=adapts))
+        assert self.position is not None
         if not self.waiting:
             # only a call of JAX is dear enough to make several transitions of it
             ahead = not adapts and self.source.uses_jax()
-            self.waiting = self._move_on(step_size, MAX_TRANSITIONS if ahead else 1)
+            given = [self._input(step_size) for _ in range(MAX_TRANSITIONS if ahead else 1)]
+            self.waiting = tuple(self.source.ask(MoveOn(self.position, given)))
         record, *rest = self.waiting
         self.position, self.waiting = record.position, tuple(rest)
         if adapts:
             # a trajectory that needed the fallback is too dear to aim at: it counts as a failed one
             self.step_adapt.update(_clean_acceptance_rate(record.info), tune=True)
-        stats = self._stats(record)
         bar = float(self.step_adapt.current(tune=False))
-        stats |= {"step_size": step_size, "step_size_bar": bar, "tune": self.tune}
-        self.n_draws += 1
-        return self._moved(point), [stats]
+        return {**self._stats(record), "step_size": step_size, "step_size_bar": bar}
+
+    def _row(self) -> np.ndarray | None:
+        return None if self.position is None else self._scale * self.position
 
     def _start(self, point: Mapping[str, np.ndarray]) -> None:
         """A point to start from, and a first step size."""
         seed = self.rng.integers(2**63, size=4).tolist()
         # copies, since a worker process writes the next point into the same memory
         point = {name: np.array(value) for name, value in point.items()}
-        self.position = self.source.start(point, seed)
+        self.position = self.source.ask(StartFrom(point, seed))
         if self.step_size is None and self.tune:
             start = self.position
 
@@ -282,17 +335,12 @@ class ConstrainedHMC(ChosenStep):
                 # log of a uniform number above 1: tried, not taken
                 noise = self.rng.standard_normal(self._n_dims)
                 tried = TransitionInput(noise, np.inf, step_size, 1)
-                return _clean_acceptance_rate(self.source.move_on(start, [tried])[0].info)
+                [record] = self.source.ask(MoveOn(start, [tried]))
+                return _clean_acceptance_rate(record.info)
 
             self._set_step_size(min(reasonable_step_size(acceptance_rate, 0.25), 1.0))
 
-    def _move_on(self, step_size: float, n: int) -> tuple[TransitionRecord, ...]:
-        """Records of the next n trajectories, whose steps have this size up to jitter."""
-        assert self.position is not None
-        given = [self._next_input(step_size) for _ in range(n)]
-        return tuple(self.source.move_on(self.position, given))
-
-    def _next_input(self, step_size: float) -> TransitionInput:
+    def _input(self, step_size: float) -> TransitionInput:
         """What decides a trajectory: its length, step size and noise, drawn in this order."""
         path_length = self.path_length * self.rng.uniform(0.5, 1.5)
         n_steps = int(np.clip(round(path_length / step_size), 1, self.max_steps))
@@ -319,19 +367,6 @@ class ConstrainedHMC(ChosenStep):
             "model_logp": record.log_density,
             **failed,
         }
-
-    def _moved(self, point: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The point with its values replaced, its order of keys kept."""
-        assert self.position is not None
-        return {**point, **self.source.values(self.position, point)}
-
-    def _check_untouched(self, point: Mapping[str, np.ndarray]) -> None:
-        """Nothing else may move the point off the level set."""
-        self.check_untouched(
-            self._moved(point),
-            point,
-            "which leaves the exact observations unmet; use ConstrainedHMC alone",
-        )
 
 
 def _clean_acceptance_rate(info: TransitionInfo) -> float:

@@ -15,10 +15,10 @@ Meng (1998), Simulating normalizing constants, doi 10.1214/ss/1028905934.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
@@ -26,19 +26,17 @@ import xarray as xr
 from pytensor.graph.replace import clone_replace
 
 from pymc_logz.errors import ModelError
-from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.graphs.kept import Kept
 from pymc_logz.hais.directions import Directions, forward_estimate, of_model
+from pymc_logz.hais.factor import bayes_factor, factor_dataset
 from pymc_logz.hais.judging import doubts_of, doubts_of_run
 from pymc_logz.hais.run import collect, run_chains, run_twice
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.compose import for_variables
 from pymc_logz.loop.frozen import Planned, n_followed, refine, walk
 from pymc_logz.loop.planning import block_for, plan_run
-from pymc_logz.models.context import is_model
 from pymc_logz.models.flat import FlatModel, model_path
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.paths.foreign import ForeignModel
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.block import Block
@@ -53,8 +51,6 @@ if TYPE_CHECKING:
     import pymc as pm
 
 FROM_MODEL = Reference("model", "it was asked for: the posterior of another model")
-LONGER = 4
-"""Factor in the temperatures of a second try."""
 
 
 class Other(NamedTuple):
@@ -68,28 +64,6 @@ class Other(NamedTuple):
     """Rows of which the temperatures between the models are learned."""
     doubts: list[Doubt]
     """What speaks against the rows that go on."""
-
-
-def as_other_model(reference: Any, direction: str, sum_out: bool | None) -> "pm.Model | None":
-    """The reference, if it is a model and the other arguments allow for it; None if it is none.
-
-    Raises
-    ------
-    ValueError
-        If an argument would be ignored beside it.
-    """
-    if not is_model(reference):
-        return None
-    if direction != "forward":
-        raise ValueError(
-            f"direction={direction!r} does not apply where reference is a model: swap the two "
-            "models to go the other way"
-        )
-    if sum_out:
-        raise ValueError(
-            f"sum_out={sum_out!r} does not apply where reference is a model: its whole numbers move"
-        )
-    return cast("pm.Model", reference)
 
 
 def run_between(
@@ -244,7 +218,7 @@ def _go_on_twice(
 ) -> tuple[Planned, list[Annealed]]:
     """All rows annealed on; again, along a longer ladder, if their weights are not good."""
     runs = _go_on(planned, start, flat, settings, rng)
-    longer = planned.longer(LONGER)
+    longer = planned.longer(4)
     if settings.ladder() is not None or longer.plan is planned.plan:
         return planned, runs
     if forward_estimate(Directions(runs, FROM_MODEL)).status == "ok":
@@ -268,59 +242,3 @@ def _go_on(
         after._replace(log_weight=before.log_weight + after.log_weight)
         for before, after in zip(start.runs, on, strict=True)
     ]
-
-
-def bayes_factor(before: Sequence[Annealed], after: Sequence[Annealed]) -> LogZEstimate:
-    """Log of the ratio of the mean weights of the same rows at two models.
-
-    The error is that of a ratio of two means of the same rows (delta method).
-
-    Parameters
-    ----------
-    before
-        Rows at the model that they came to first.
-    after
-        The same rows at the other one.
-    """
-    log_weights = [np.concatenate([run.log_weight for run in runs]) for runs in (before, after)]
-    first, second = (importance_log_z(weights, method="hais") for weights in log_weights)
-    worse = second if second.status != "ok" else first
-    if not (first.usable and second.usable):
-        return replace(worse, log_z=np.nan, mcse=np.nan)
-    relative = [
-        np.exp(weights - estimate.log_z)
-        for weights, estimate in zip(log_weights, (first, second), strict=True)
-    ]
-    mcse = float((relative[1] - relative[0]).std(ddof=1) / np.sqrt(relative[0].size))
-    return replace(second, log_z=second.log_z - first.log_z, mcse=mcse, status=worse.status)
-
-
-def factor_dataset(factor: LogZEstimate, other: LogZEstimate) -> xr.Dataset:
-    """Group ``bayes_factor``: log of the ratio, and log Z of what the path starts at."""
-    return xr.Dataset(
-        {
-            "log_bayes_factor": factor.log_z,
-            "log_bayes_factor_mcse": factor.mcse,
-            "status": factor.status,
-            "log_z_other": other.log_z,
-            "mcse_other": other.mcse,
-        }
-    )
-
-
-def onward_run(
-    target: ForeignModel | None, reference: Any, direction: str, sum_out: bool | None
-) -> Callable[..., xr.DataTree] | None:
-    """What runs a target from another one; None if the reference is something else.
-
-    Parameters
-    ----------
-    target
-        What the path leads to, if that is no PyMC model.
-    reference, direction, sum_out
-        As of `pymc_logz.sample_hais`.
-    """
-    if target is not None:
-        return target.runs.between(target, reference, direction)
-    other = as_other_model(reference, direction, sum_out)
-    return None if other is None else partial(run_between, other=other)

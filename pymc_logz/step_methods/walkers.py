@@ -1,6 +1,5 @@
 """Tempered walkers that step methods draw from: batches of exact draws at beta = 1."""
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.temper import TemperBlock, Walkers
-from pymc_logz.step_methods.sources.blocks import BlockSource
+from pymc_logz.step_methods.sources import BlockSource
 from pymc_logz.tempered.warm_up import Ladder, climb
 
 
@@ -85,9 +84,9 @@ def refresh_held(
 
     Given the rows, but not which of them is held, a row is the held one with probability in
     proportion to its density at beta = 1 over its density as a walker, whatever its level. That
-    ratio is q(beta = 1 | x), up to a constant. So this is a Gibbs step: it leaves the joint law of
-    held row and walkers as it is, and the held row has the target's law at every draw. The row
-    that was held becomes a walker, whose level is drawn given its position.
+    ratio is q(beta = 1 | x), up to a constant. So this is a Gibbs step: it leaves the joint
+    distribution of held row and walkers as it is, and that of the held row is the target at every
+    draw. The row that was held becomes a walker, whose level is drawn given its position.
 
     References
     ----------
@@ -106,20 +105,9 @@ def refresh_held(
 
 
 class WalkSource(BlockSource):
-    """Walks tempered walkers on, a batch of draws at a time; a function of message and settings.
+    """Walks an ensemble on, a batch of draws at a time.
 
-    Parameters
-    ----------
-    model, block, reference
-        As in `BlockSource`.
-    walking
-        Compiled iterations of the walkers.
-    ladder
-        Frozen levels.
-    tune
-        Moves of new walkers at each level on their way up.
-    batch_size
-        Draws per batch.
+    New walkers make ``tune`` moves at each level on their way up.
     """
 
     def __init__(
@@ -142,16 +130,9 @@ class WalkSource(BlockSource):
         """Without what cannot leave the process."""
         return {**super().__getstate__(), "_walking": None}
 
-    def draw(self, ensemble: Ensemble | None, seed: Sequence[int]) -> tuple[Ensemble, Draws]:
+    def batch(self, carried: Ensemble | None, rng: np.random.Generator) -> tuple[Ensemble, Draws]:
         """A batch of draws, and the ensemble to go on with; None starts a new one."""
-        return self.ask((ensemble, list(seed)))
-
-    def answer(self, message: tuple[Ensemble | None, list[int]]) -> tuple[Ensemble, Draws]:
-        """A batch of draws, computed here."""
-        ensemble, seed = message
-        rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed)))
-        if ensemble is None:
-            ensemble = self._start(rng)
+        ensemble = self._start(rng) if carried is None else carried
         tables = self.ladder.tables(self.kernel)
         records = []
         fresh = self.walking.fresh_rows(self.batch_size * self.walking.n_moves, rng)

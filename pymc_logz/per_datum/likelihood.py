@@ -11,7 +11,6 @@ import xarray as xr
 
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate
-from pymc_logz.hais.batches import BatchJob, BatchResult, PerDatumSettings, run_batches
 from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
@@ -22,6 +21,7 @@ from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.data_rows import read_data_rows
 from pymc_logz.models.flat import model_path
 from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.per_datum.batches import BatchJob, BatchResult, PerDatumSettings, run_batches
 from pymc_logz.references.reference import check_start
 from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.asked import who_runs
@@ -40,13 +40,6 @@ CLASSES = (*OF_PLANS, BatchJob, BatchResult, Annealed, LogZEstimate)
 """What the records of a run are made of."""
 ROWS_PER_BATCH = 2048
 """Particles of all data rows of a batch together: enough to make a step's fixed cost small."""
-MAX_ELEMENTS = 2**22
-"""Largest number of entries of an array of one batch."""
-PILOT_PARTICLES = 64
-"""Fewest particles per data row of the pilot."""
-PILOT_ROWS = (256, 4096)
-TARGET_VARIANCE = 0.5
-"""Variance of the log weight that nine in ten data rows are to reach: weight ESS of about 60%."""
 
 
 @written_as("marginal_log_likelihood(model, data)")
@@ -177,7 +170,8 @@ def marginal_log_likelihood(
         cores=default_cores(cores, os.cpu_count() or 1, executor),
         running=running,
         reference="prior",
-        target_variance=TARGET_VARIANCE,
+        # nine in ten data rows are to reach it: weight ESS of about 60%
+        target_variance=0.5,
     )
     rngs = generators_from(random_seed)
     prepared = prepare(model, rngs.checks, rows=read_data_rows(model, data))
@@ -222,18 +216,10 @@ def batches_of(n_data: int, draws: int, width: int) -> np.ndarray:
     """Indices of data rows, one batch a line, shape (batches, data rows of a batch).
 
     Batches are of equal size, for the compiler's sake; the last ones repeat the last data row where
-    they have too few.
-
-    Parameters
-    ----------
-    n_data
-        Number of data rows.
-    draws
-        Particles per data row.
-    width
-        Length of a particle's longest vector.
+    they have too few. ``width`` is the length of a particle's longest vector, and no array of a
+    batch has more than 4 million entries.
     """
-    most = min(ROWS_PER_BATCH, MAX_ELEMENTS // width) // draws
+    most = min(ROWS_PER_BATCH, 2**22 // width) // draws
     n_batches = -(-n_data // max(1, most))
     size = -(-n_data // n_batches)
     index = np.arange(n_batches * size).clip(max=n_data - 1)
@@ -244,11 +230,10 @@ def pilot_groups(n_data: int, n_rows: int) -> tuple[int, int]:
     """Data rows of the pilot, and its particles for all of them together.
 
     Particles are as many as in a batch, where that is a number fit for a pilot: arrays of one shape
-    save a compilation.
+    save a compilation. A data row has at least 64.
     """
-    if not PILOT_ROWS[0] <= n_rows <= PILOT_ROWS[1]:
-        n_rows = int(np.clip(n_rows, *PILOT_ROWS))
-    most = min(n_data, n_rows // PILOT_PARTICLES)
+    n_rows = int(np.clip(n_rows, 256, 4096))
+    most = min(n_data, n_rows // 64)
     return max(n for n in range(1, most + 1) if n_rows % n == 0), n_rows
 
 
@@ -258,13 +243,7 @@ def compile_batches(
     rng: np.random.Generator,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> tuple[Block, list[np.ndarray]]:
-    """Moves compiled for the data rows of the pilot, and the data of each batch.
-
-    Returns
-    -------
-    Block, list of np.ndarray
-        The data of each batch have shape (data rows of a batch, D).
-    """
+    """Moves compiled for the data rows of the pilot, and the data (rows, D) of each batch."""
     values = prepared.data_rows.values
     n_data, n_values = values.shape
     batches = batches_of(n_data, settings.draws, max(prepared.n_dims, n_values))

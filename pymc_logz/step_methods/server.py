@@ -1,35 +1,33 @@
-"""Threads of the process that compiled something, which answer for the processes it started."""
+"""Threads of the process that compiled something, which answer for the processes it started.
+
+JAX warns at each fork that it will likely lead to a deadlock. Chains of a step method whose source
+answers from the process that has compiled only ask it, so that for those the warning is a false
+alarm; `hush_forks_for` takes it away there. It is heard as before at any other fork.
+"""
 
 import contextlib
 import os
+import sys
 import threading
+import warnings
 import weakref
+from collections.abc import Callable
+from functools import cache
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener
-from typing import Any, Protocol
-
-KEY_BYTES = 32
-"""Of the secret by which processes know each other: as many as a digest of SHA-256 has."""
-
-
-class Answering(Protocol):
-    """What answers messages."""
-
-    def for_one(self) -> "Answering":
-        """The same for one asker: what is remembered of its last answer is its own."""
-
-    def answer(self, message: Any) -> Any:
-        """Answer, a function of the message alone."""
+from typing import Any
 
 
 class Server:
     """Answers for a source to other processes of this machine, each in a thread of its own.
 
-    It ends with the source, or with the process.
+    It ends with the source, or with the process. The source has ``answer(message)``, a function of
+    the message alone, and ``for_one()``, the same for one asker with a memory of its own.
     """
 
-    def __init__(self, source: Answering) -> None:
-        self.key, self._pid = os.urandom(KEY_BYTES), os.getpid()
+    def __init__(self, source: Any) -> None:
+        # the secret by which processes know each other, as long as a digest of SHA-256
+        self.key, self._pid = os.urandom(32), os.getpid()
         self._listener = Listener(authkey=self.key)
         self.address = self._listener.address
         self._open = True
@@ -61,7 +59,7 @@ class Server:
                 del arguments
 
 
-def _answer_all(connection: Connection, source: Answering) -> None:
+def _answer_all(connection: Connection, source: Any) -> None:
     """Answer one process until it goes."""
     with connection:
         while True:
@@ -105,3 +103,39 @@ class Asker:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+
+@cache
+def hush_forks_for(is_safe: Callable[[Any], bool]) -> None:
+    """From now on, forks for chains of a step method that is safe are made without the warning."""
+    if not hasattr(os, "register_at_fork"):
+        return
+    hushed: list[warnings.catch_warnings[None]] = []
+
+    def before() -> None:
+        if is_safe(_step_to_be_started()):
+            hushed.append(warnings.catch_warnings())
+            hushed[-1].__enter__()
+            warnings.filterwarnings(
+                "ignore", message=r"os\.fork\(\) was called", category=RuntimeWarning
+            )
+
+    def after() -> None:
+        if hushed:
+            hushed.pop().__exit__(None, None, None)
+
+    # hooks run in the reverse order of their registration: before that of JAX, which was first
+    os.register_at_fork(before=before, after_in_parent=after, after_in_child=after)
+
+
+def _step_to_be_started() -> Any:
+    """Step method for whose chain PyMC is starting a process just now; None if it is not."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if (
+            frame.f_globals.get("__name__") == "pymc.sampling.parallel"
+            and "step_method" in frame.f_locals
+        ):
+            return frame.f_locals["step_method"]
+        frame = frame.f_back  # type: ignore[assignment]
+    return None

@@ -12,10 +12,6 @@ from support.checks import CheckFailedError, assert_detects, check_coverage, mak
 from support.latent_models import PEOPLE, check_rows, exact_people, numbers, survey
 
 import pymc_logz as lz
-from pymc_logz.hais import batches as batches_module
-from pymc_logz.hais import per_datum
-from pymc_logz.hais.batches import run_batches
-from pymc_logz.hais.per_datum import batches_of, collect, compile_batches, pilot_groups
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import KernelState
 from pymc_logz.loop.frozen import make_plan
@@ -24,6 +20,9 @@ from pymc_logz.models.flat import flatten_model, model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.geometric import Evaluation
+from pymc_logz.per_datum import likelihood as per_datum
+from pymc_logz.per_datum.batches import BatchJob, run_batches
+from pymc_logz.per_datum.likelihood import batches_of, collect, compile_batches, pilot_groups
 from pymc_logz.pilot.ladder import variance_of_most
 from pymc_logz.pilot.population import Population, resample
 from pymc_logz.pilot.scales import centred, population_scale
@@ -259,14 +258,14 @@ def test_interrupt_keeps_finished_batches(
     prepared: tuple[Prepared, Block, Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Would catch finished rows that are thrown away, or unfinished ones with a number."""
-    calls = iter(range(100))
+    advance, calls = BatchJob.advance, iter(range(100))
 
-    def stop(*args: Any) -> Annealed:
+    def stop(*args: Any) -> tuple[BatchJob, None]:
         if next(calls) == 1:
             raise KeyboardInterrupt
-        return anneal(*args)
+        return advance(*args)
 
-    monkeypatch.setattr(batches_module, "anneal", stop)
+    monkeypatch.setattr(BatchJob, "advance", stop)
     results = batched(prepared, 4)
     with pytest.warns(lz.EvidenceWarning, match="8 of 12 data rows.*row 4.*'not_run'"):
         tree = collect(*prepared, results, HaisSettings(draws=16), {})

@@ -1,1 +1,0 @@
-"""What compiles the moves on a level set: JAX, or PyTensor's functions with moves in NumPy."""

@@ -1,0 +1,1 @@
+"""Many data, or data that change: batches of data rows, tracking, and paths between models."""

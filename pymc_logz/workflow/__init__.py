@@ -1,0 +1,1 @@
+"""What follows an evidence: how it depends on a prior."""
