@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytensor
@@ -99,10 +100,14 @@ def check_batching(name: str, batching: str, mode: str) -> None:
 
 
 # inner graphs that are interpreted, not compiled, are eight digits apart for a Cholesky factor
-@pytest.mark.usefixtures("c_compiler")
-@pytest.mark.parametrize("mode", ["JAX", "FAST_COMPILE"])
-@pytest.mark.parametrize("batching", ["vector", "row"])
-@pytest.mark.parametrize("name", GRAPHS)
+COMPILED = ("cholesky", "row", "FAST_COMPILE")
+CASES = [
+    pytest.param(*case, marks=pytest.mark.slow) if case == COMPILED else case
+    for case in product(GRAPHS, ["vector", "row"], ["JAX", "FAST_COMPILE"])
+]
+
+
+@pytest.mark.parametrize(("name", "batching", "mode"), CASES)
 def test_batches_agree_with_single_rows(name: str, batching: str, mode: str) -> None:
     """Catches a batch axis taken for a dimension, and a gradient summed over rows."""
     if (batching, mode) == ("vector", "JAX") and name in {"scan", "split"}:
