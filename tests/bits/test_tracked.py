@@ -11,7 +11,7 @@ from support.small_machines import BASE, HIDDEN, VISIBLE, WEIGHTS, expectations,
 
 import pymc_logz as lz
 from pymc_logz.energies import BernoulliRBM, bernoulli_rbm, ising_torus
-from pymc_logz.tempered import tracking
+from pymc_logz.per_datum import tracking
 
 SMALL: dict[str, Any] = {
     "draws": 12,

@@ -53,7 +53,7 @@ def test_the_likelihood_is_that_of_scipy() -> None:
     for k in (1, 2, 4):
         fit = fit_clusters(rows, k, 5.0, 1.0, make_rng("guess", k))
         # at convergence the last step changes it by no more than the tolerance
-        slack = clusters.TOLERANCE * N
+        slack = 1e-3 * N
         assert fit.log_likelihood == pytest.approx(likelihood_by_scipy(fit, rows), abs=slack)
 
 
@@ -140,8 +140,8 @@ def test_heavy_tails_are_told_from_light_ones() -> None:
     rng = make_rng("tails")
     light = fitted_clusters(rng.standard_normal((N, 2)), N, rng)
     heavy = fitted_clusters(rng.standard_t(3, (N, 2)), N, rng)
-    assert {part.df for part in light.components} == {max(clusters.DEGREES)}
-    assert {part.df for part in heavy.components} == {min(clusters.DEGREES)}
+    assert {part.df for part in light.components} == {20.0}
+    assert {part.df for part in heavy.components} == {5.0}
 
 
 def test_components_are_never_more_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
