@@ -6,8 +6,7 @@ import numpy as np
 
 from pymc_logz.models.tails import Densities
 from pymc_logz.paths.fitting import fitted_to_few
-from pymc_logz.paths.schedules import next_beta
-from pymc_logz.weights import log_mean, resampled
+from pymc_logz.weights import conditional_ess, log_mean, resampled
 
 N_ROWS = 512
 """Rows that walk: as many as one call evaluates."""
@@ -128,8 +127,8 @@ def walk_from_prior(
     rows, (prior, ratio) = start.copy(), _finite(densities, start)
     founder, beta = np.arange(n), 0.0
     for _ in range(max_stages):
-        before, beta = beta, next_beta(ratio, beta)
-        step = beta - before
+        step = _next_step(ratio, 1.0 - beta)
+        beta += step
         if not np.isfinite(ratio.max()):
             return None
         with np.errstate(invalid="ignore"):
@@ -168,6 +167,26 @@ def _finite(densities: Densities, rows: np.ndarray) -> tuple[np.ndarray, np.ndar
     """Densities with -inf for NaN."""
     with np.errstate(all="ignore"):
         return tuple(np.where(np.isnan(part), -np.inf, part) for part in densities(rows))  # type: ignore[return-value]
+
+
+def _next_step(ratio: np.ndarray, left: float) -> float:
+    """Change of beta that keeps half of the rows, effectively; at most what is left."""
+    finite = np.where(np.isfinite(ratio), ratio, -np.inf)
+
+    def kept(step: float) -> float:
+        with np.errstate(invalid="ignore"):
+            return conditional_ess(np.where(np.isneginf(finite), -np.inf, step * finite))
+
+    alive = float(np.isfinite(finite).mean())
+    if kept(left) >= 0.5 * alive:
+        return left
+    low, high = 0.0, left
+    for _ in range(50):
+        middle = np.sqrt(low * high) if low > 0 else high / 16
+        low, high = (middle, high) if kept(middle) >= 0.5 * alive else (low, middle)
+        if low > 0.95 * high:
+            break
+    return max(low, 1e-300)
 
 
 def _moved(
