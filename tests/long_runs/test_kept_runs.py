@@ -13,7 +13,16 @@ import pymc as pm
 import pytest
 import xarray as xr
 from pytensor.compile.mode import get_mode
-from support.long_runs import METHODS, SHORT, annealed, differing, model, numbers_of, tempered
+from support.long_runs import (
+    METHODS,
+    SHORT,
+    annealed,
+    blended,
+    differing,
+    model,
+    numbers_of,
+    tempered,
+)
 
 import pymc_logz as lz
 from pymc_logz.loop import keeping
@@ -47,6 +56,15 @@ def stopped_after(n_states: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Keeper, "store_chain", stored)
         yield
+
+
+def test_a_run_without_a_path_has_the_same_bits(tmp_path: Path) -> None:
+    """Would catch a kept run that takes another plan, and a blend that is kept in part."""
+    path = tmp_path / "run.zarr"
+    whole = numbers_of(blended(cores=1))
+    for _ in range(2):
+        assert differing(numbers_of(blended(checkpoint=path)), whole) == []
+    assert lz.resume(path).is_finished
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,12 @@ def tempered_from_learned(**options: Any) -> xr.DataTree:
 
 
 def learned(**options: Any) -> xr.DataTree:
-    """As by default: from a reference that is learned, which evens out a funnel here."""
+    """Along a path from a reference that is learned, which evens out a funnel here."""
+    return lz.sample_hais(32, 2, model=model(), kernel="langevin", **SHORT, **options)
+
+
+def blended(**options: Any) -> xr.DataTree:
+    """As by default: rows of a blend, without a path, so that there is no chain to stop."""
     return lz.sample_hais(32, 2, model=model(), **SHORT, **options)
 
 
