@@ -41,9 +41,9 @@ def bridged() -> xr.DataTree:
 
 STAGES: list[tuple[Callable[[], Any], str, str]] = [
     (annealed, "models.preparation.flatten_model", "the model was being prepared"),
-    (lambda: annealed(reference="laplace"), "pilot.planning.at_mode", "the pilot was choosing"),
+    (lambda: annealed(reference="laplace"), "loop.widening.at_mode", "the pilot was choosing"),
     (annealed, "runners.block.compile_loop", "the model was being compiled"),
-    (annealed, "pilot.frozen.run_pilot", "the pilot was choosing"),
+    (annealed, "loop.frozen.run_pilot", "the pilot was choosing"),
     (tempered, "runners.temper.compile_loop", "the model was being compiled"),
     (tempered, "tempered.run.fixed_plan", "levels were being placed"),
     (tempered, "tempered.run.climb", "levels were being tuned"),
