@@ -28,8 +28,8 @@ def test_simulator_gives_its_data_for_the_true_inputs(example):
     true = model.position_of({"z_log__": np.log(example.RATES), "noise": noise})
     assert float(np.abs(np.asarray(model.system.constraint(true))).max()) < 1e-10
     # four rates reach all outputs, each noise one
-    assert model.level_set.structure is not None
-    assert model.level_set.structure.common.size == 4
+    assert model.structure is not None
+    assert model.structure.common.size == 4
     # a start of one's own is found from prior draws, of which few stay finite in the loop
     start = find_start(model, np.random.default_rng(1))
     assert model.system.residual(np.asarray(model.system.constraint(start))) <= 1.0

@@ -25,7 +25,7 @@ def test_rows_come_to_both_modes() -> None:
     rng = make_rng("climb")
     prepared = prepare(model, rng)
     block = block_for(prepared, HaisSettings(), None)
-    rows, _ = climbed(block, prepared.prior(rng, 128), np.append(3.0, np.ones(D - 1)))
+    rows, _ = climbed(block, prepared.prior(rng, 128), np.append(0.4, np.ones(D - 1)))
     ends = np.abs(rows[:, 0])
     assert np.mean(np.abs(ends - 3) < 0.1) > 0.9
     assert 0.2 < np.mean(rows[:, 0] > 0) < 0.8
