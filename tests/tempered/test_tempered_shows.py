@@ -38,7 +38,7 @@ def check_curve(exact: np.ndarray, group: xr.Dataset) -> None:
 @pytest.fixture(scope="module")
 def mixture() -> xr.Dataset:
     """Group evidence of the 20-dimensional mixture by several methods, along the prior's path."""
-    settings = {"draws": 2000, "chains": 2, "cores": 2, "random_seed": 5, "progressbar": False}
+    settings = {"draws": 4000, "chains": 2, "cores": 2, "random_seed": 5, "progressbar": False}
     settings["reference"] = "prior"  # of which the curve is known
     tree = lz.sample_tempered(model=two_gaussians(N_DIMS).model, **settings)
     return lz.evidence(tree, methods=SOUND)["evidence"].to_dataset()
