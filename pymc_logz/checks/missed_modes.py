@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import gammainc
 
 from pymc_logz.checks.symmetry import symmetry_doubts
-from pymc_logz.models.labels import model_data
+from pymc_logz.models.labels import n_data
 from pymc_logz.models.other_modes import (
     MAX_DIMS,
     N_LOOKED_AT,
@@ -172,7 +172,7 @@ def _hit(what: str, log_factor: float) -> Doubt:
 
 def is_large(prepared: Prepared) -> bool:
     """Whether there are so many data that looking for modes is dear."""
-    return sum(np.size(data) for data in model_data(prepared.flat)[0].values()) > MAX_DATA
+    return n_data(prepared.flat) > MAX_DATA
 
 
 def _told(found: OtherMode | None, n_rows: int, log_z: float) -> list[Doubt]:

@@ -1,6 +1,6 @@
 """The rounds: parts are proposed, blended and tried, and what they do not explain is a part."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 import numpy as np
@@ -13,7 +13,7 @@ from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel, fitted_funnel
 from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.blend import Component, Part, Prior, target_of
+from pymc_logz.references.blend import Component, Part, Prior, Target, target_of
 from pymc_logz.references.conditional import conditional_normal
 from pymc_logz.references.directions import independent_directions
 from pymc_logz.references.lacking_modes import lacking_modes
@@ -25,8 +25,8 @@ from pymc_logz.references.search import Search, fitted_components
 from pymc_logz.runners.block import Block
 
 LEAST = 0.01
-"""The same of components, below which rows are annealed from the prior: their ends of a path would
-be further apart than the prior's as a rule."""
+"""Effective share of rows of components below which rows are annealed from the prior: the ends of
+their path would be further apart than the prior's as a rule."""
 N_TRIED = 512
 """Rows of a blend in each round."""
 N_ROUNDS = 8
@@ -40,6 +40,9 @@ GAIN = 1.2
 LOOK_WORTH = 0.5
 """Share of a further look at a population, one block of moves later, that is new."""
 OF_MODE = "a Student-t with the curvature at the mode"
+
+Way = Callable[[Target, np.ndarray, np.random.Generator], Part | None]
+"""From rows (n, d) of the posterior, as far as it is known, to a density or nothing."""
 
 
 def searched(
@@ -68,13 +71,13 @@ def searched(
     known = rows.position if look.funnel is None else look.funnel.restored(rows.position)
     proposers = iter(() if alone else proposed(search, rng))
     search.add_parts([Prior(), *first_components(search, look, known, settings, rng)])
-    # what is fitted to rows says nothing of the narrow end of a funnel, and seems even without it
     search.add_witnesses(target(known[rng.permutation(len(known))[:N_LOOK]]))
     search.draw(rng, N_TRIED)
     if settings.asks_for("laplace") and search.effective_share(search.shares()) > LEAST:
         return search
     search.add_parts(lacking_modes(search, look.walked, look.funnel, look.scale, rng))
     search.draw(rng, N_TRIED)
+    # what is fitted to rows says nothing of the narrow end of a funnel, and seems even without it
     if is_centred_hierarchy(prepared.flat):
         search.add_parts([*islice(proposers, 1)])
     widen(search, proposers, look.funnel, rng)
@@ -134,12 +137,11 @@ def n_effective(stages: Stages) -> float:
 
 def proposed(search: Search, rng: np.random.Generator) -> Iterator[Part]:
     """Further densities, each made when it is asked for, of what is known by then."""
-    conditional = (conditional_normal, search.target)
-    directions = (independent_directions, search.target)
-    centred = is_centred_hierarchy(search.target.prepared.flat)
-    ways = [conditional, directions] if centred else [directions, conditional]
-    for make, target in ways:
-        part = make(target, search.known(rng)[0], rng)
+    ways: list[Way] = [independent_directions, conditional_normal]
+    if is_centred_hierarchy(search.target.prepared.flat):
+        ways.reverse()
+    for make in ways:
+        part = make(search.target, search.known(rng)[0], rng)
         if part is not None:
             yield part
 

@@ -27,6 +27,11 @@ def model_labels(model: pm.Model) -> tuple[dict[str, Any], dict[str, Any]]:
     return coords_and_dims_for_inferencedata(model)
 
 
+def n_data(flat: FlatModel) -> int:
+    """How many numbers were observed."""
+    return sum(np.size(data) for data in model_data(flat)[0].values())
+
+
 def model_data(flat: FlatModel) -> tuple[dict[str, Any], dict[str, Any]]:
     """Observed data and constant data of a model by name."""
     observed = {**find_observations(flat.model), **(flat.observed or {})}

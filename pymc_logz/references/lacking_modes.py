@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymc_logz.models.labels import model_data
+from pymc_logz.models.labels import n_data
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.references.blend import Component
@@ -18,8 +18,7 @@ basin with a hundredth of the prior 512 miss one time in 170, 4,096 a thousandth
 
 def n_climbing(prepared: Prepared) -> int:
     """Rows of the prior that climb to the modes of a model: fewer, the more data it has."""
-    n_data = sum(np.size(data) for data in model_data(prepared.flat)[0].values())
-    return int(np.clip(NUMBERS // (n_data + prepared.n_dims), *N_CLIMB))
+    return int(np.clip(NUMBERS // (n_data(prepared.flat) + prepared.n_dims), *N_CLIMB))
 
 
 def lacking_modes(

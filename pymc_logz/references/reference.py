@@ -13,7 +13,7 @@ from pymc_logz.kernels.walls import outside, walls_of
 from pymc_logz.models.labels import describe_row
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.clusters import Clusters, fitted_clusters
-from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.paths.elliptical import INFLATION, Elliptical
 from pymc_logz.paths.fitting import check_enough, fitted_at_mode
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.geometric import gradients
@@ -36,8 +36,6 @@ SEVERAL_ERROR = 1.15
 places bring, and has too low a log Z beside too small an error if it sees none."""
 ERROR_FACTOR, REFERENCE_MCSE = "error_factor", "reference_mcse"
 """Attributes of a result: what its error has beside that of its weights."""
-INFLATION = 1.2
-"""Factor in a component's covariance: too narrow costs more than too wide."""
 MAX_SHARE_ERROR = 0.01
 """Error, in nats, of the constant of a restricted prior up to which it may be part of a reference:
 half of the error of log Z that runs aim at."""

@@ -24,6 +24,7 @@ from pymc_logz.references.blend import (
     densities,
     log_blend,
 )
+from pymc_logz.references.reference import widened
 from pymc_logz.weights import log_mean, relative, resampled, weight_ess
 
 HEAVY = 3.0
@@ -87,7 +88,7 @@ class Search:
         self._of_witnesses = np.concatenate([self._of_witnesses, found], axis=1)
 
     def draw(self, rng: np.random.Generator, n: int) -> None:
-        """About n more rows: parts that are new have as many as each other, others their share."""
+        """About n more rows, in the shares of the parts."""
         counts = np.round(n * self.shares()).astype(int)
         for part, count in zip(self.parts, counts, strict=True):
             if count:
@@ -238,11 +239,11 @@ class Search:
         chosen = resampled(power * log_weight, rng, len(log_weight))
         return self.pool.position[chosen], float(weight_ess(power * log_weight))
 
-    def blend(self, shares: np.ndarray, n_tries: int = 1) -> Blend:
+    def blend(self, shares: np.ndarray) -> Blend:
         """The parts in these shares."""
         kept = shares > 0
         parts = tuple(part for part, keep in zip(self.parts, kept, strict=True) if keep)
-        return Blend(parts, shares[kept] / shares.sum(), n_tries)
+        return Blend(parts, shares[kept] / shares.sum())
 
 
 def fitted_components(
@@ -252,12 +253,8 @@ def fitted_components(
     moving = rows if funnel is None else funnel.evened(rows)
     if len(rows) <= rows.shape[1]:
         return [Component(fitted_to_few(moving, 5.0), funnel)]
-    fit = fitted_clusters(moving, n_effective, rng)
-    return [Component(one.wider(WIDER), funnel) for one in fit.components]
-
-
-WIDER = 1.2
-"""Factor in a component's covariance: too narrow costs more than too wide."""
+    fit = widened(fitted_clusters(moving, n_effective, rng))
+    return [Component(one, funnel) for one in fit.components]
 
 
 def _nothing(d: int) -> Evaluated:
