@@ -1,32 +1,25 @@
 """Whether rows stop short of mass next to them, as Laplace's method finds it there."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from pymc_logz.models.normal_parts import is_centred_hierarchy
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.paths.fitting import fitted_to_few
+from pymc_logz.references.conditional import explored, without_factors
 from pymc_logz.references.conditional_modes import Conditionals
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt
-from pymc_logz.weights import relative, resampled, shares_beyond
+from pymc_logz.weights import relative, shares_beyond
 
 MAX_OUTER = 6
 """Entries that are not normal, at most."""
-N_PLACES = (96, 192, 192)
-"""Settings of them that are looked at in each round. The first is often enough; where it is not,
-the last is of more weight than those that led there."""
-MAX_LOOKED_AT = 2**13
-"""Conditional modes times their dimensions in a round, at most: each takes a few gradients."""
 MAX_INNER = 2**8
-"""Dimensions of these modes, up to which a round has settings enough."""
-WIDER, DF = 2.0, 5.0
-"""Than the rows: the spread of the first settings, and the degrees of freedom of their tails."""
-N_CENTRES, KERNEL = 48, 0.5
-"""Settings that those of the next round are around, and how far, in standard deviations."""
+"""Dimensions of the modes of those that are."""
+MODES_PER_ROUND, N_PLACES = 2**13, 192
+"""Conditional modes times their dimensions in a round, at most, each of which takes a few
+gradients; and settings of the others, of which the first round is often enough."""
 ERRORS, SURE = 3.0, 2.0
 """Errors by which Laplace's method may have more beyond an edge, and within which there is so
 little that further rounds are needless."""
@@ -75,11 +68,16 @@ def edge_doubts(
     looks
         What counts, the first of them as to whether further rounds are needed too.
     """
-    parts = _parts(prepared, block)
+    parts = _parts(prepared, block, rows)
     if parts is None:
         return []
     seen, inner = rows[:, parts.outer], rows[:, parts.inner]
-    for places, weight in _explored(parts, seen, inner, rng):
+    prior = prepared.prior(rng, block.n_rows)[:, parts.outer]
+    n_places = min(N_PLACES, MODES_PER_ROUND // inner.shape[1])
+    for places, log_weight in explored(parts, seen, inner, prior, n_places, rng):
+        if np.isfinite(log_weight).sum() < 2:
+            return []
+        weight = relative(log_weight) / relative(log_weight).sum()
         share, error = shares_beyond(places, weight, _edges(seen, looks[0]))
         n_effective, most = 1 / (weight**2).sum(), looks[0].edge + looks[0].more
         if n_effective >= looks[0].n_places and np.all(share + SURE * error < most):
@@ -107,7 +105,7 @@ def _edges(seen: np.ndarray, look: Look) -> np.ndarray:
     return np.quantile(seen, [look.edge, 1 - look.edge], axis=0)
 
 
-def _parts(prepared: Prepared, block: Block) -> Conditionals | None:
+def _parts(prepared: Prepared, block: Block, rows: np.ndarray) -> Conditionals | None:
     """Normal entries and the others, if there are some of the one and few of the other kind.
 
     One other entry is taken if the spread of a normal one depends on it.
@@ -115,47 +113,7 @@ def _parts(prepared: Prepared, block: Block) -> Conditionals | None:
     parts = Conditionals.of_normal_entries(prepared.flat, block)
     if parts is None:
         return None
+    parts = without_factors(parts, rows)
     some = parts.outer.size > 1 or is_centred_hierarchy(prepared.flat)
     few = parts.outer.size <= MAX_OUTER and 0 < parts.inner.size <= MAX_INNER
     return parts if some and few else None
-
-
-def _explored(
-    parts: Conditionals, seen: np.ndarray, inner: np.ndarray, rng: np.random.Generator
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Settings of the outer entries, shape (k, m), with weights that sum to one, of each round.
-
-    By population Monte Carlo: each round is drawn around what had weight in the one before.
-
-    Parameters
-    ----------
-    parts
-        Has the density of the outer entries, by Laplace's method.
-    seen, inner
-        Entries of rows of the run, shapes (n, m) and (n, d - m).
-    rng
-        Generator of the settings.
-    """
-    scale = np.maximum(inner.std(axis=0), 1e-300)
-    near, known = seen, inner
-    around = fitted_to_few(seen, DF)
-    centres, factor = around.centre[None], WIDER * around.factor
-    for n_wanted in N_PLACES:
-        n_places = min(n_wanted, MAX_LOOKED_AT // inner.shape[1])
-        kernel = Elliptical(np.zeros(seen.shape[1]), factor, DF)
-        places = centres[rng.integers(len(centres), size=n_places)] + kernel(rng, n_places)
-        apart = (places[:, None] - centres).reshape(-1, seen.shape[1])
-        log_q = np.logaddexp.reduce(kernel.log_density_of(apart).reshape(n_places, -1), axis=1)
-        spread = np.maximum(near.std(axis=0), 1e-300)
-        distance = np.linalg.norm((places[:, None] - near) / spread, axis=2)
-        found = parts.modes(places, known[np.argmin(distance, axis=1)], scale)
-        log_weight = found.log_marginal - log_q
-        alive = np.isfinite(log_weight)
-        if alive.sum() < 2:
-            yield places, np.full(len(places), np.nan)
-            return
-        weight = relative(log_weight)
-        yield places, weight / weight.sum()
-        centres = places[resampled(log_weight, rng, N_CENTRES)]
-        factor = KERNEL * fitted_to_few(centres, DF).factor
-        near, known = places[alive], found.inner[alive]

@@ -11,7 +11,6 @@ from pymc_logz.models.other_modes import (
     MAX_DIMS,
     N_LOOKED_AT,
     N_ROWS,
-    OtherMode,
     are_apart,
     far_rows,
     in_company,
@@ -72,8 +71,7 @@ def mode_doubts(
     distinct, told = np.unique(draws, axis=0), list[Doubt]()
     few = draws.shape[1] <= MAX_DIMS and not is_large(prepared) and len(distinct) > 1
     if few and prepared.prior.obstacle is None:
-        found = other_mode(densities, prepared.prior(rng, N_ROWS), distinct, log_z, rng)
-        told = _told(found, N_ROWS, log_z)
+        told = walk_doubts(densities, prepared.prior(rng, N_ROWS), distinct, log_z, rng)
     return told or symmetry_doubts(prepared.flat, densities, draws)
 
 
@@ -175,12 +173,23 @@ def is_large(prepared: Prepared) -> bool:
     return n_data(prepared.flat) > MAX_DATA
 
 
-def _told(found: OtherMode | None, n_rows: int, log_z: float) -> list[Doubt]:
+def walk_doubts(
+    densities: Densities,
+    start: np.ndarray,
+    draws: np.ndarray,
+    log_z: float,
+    rng: np.random.Generator,
+) -> list[Doubt]:
+    """Whether rows that walk from draws of the prior end in a mode that draws lack.
+
+    Parameters are those of `pymc_logz.models.other_modes.other_mode`.
+    """
+    found = other_mode(densities, start, draws, log_z, rng)
     if found is None:
         return []
     reason = (
-        f"of {n_rows} rows that walked from the prior to the posterior {found.share:.0%} ended in "
-        f"a mode that no draw is in, with a mass of about {np.exp(found.log_z - log_z):.2g} times "
-        "that of the draws"
+        f"of {len(start)} rows that walked from the prior to the posterior {found.share:.0%} ended "
+        f"in a mode that no draw is in, with a mass of about {np.exp(found.log_z - log_z):.2g} "
+        "times that of the draws"
     )
     return [Doubt("missed_mode", reason)]

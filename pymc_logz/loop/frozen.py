@@ -9,7 +9,7 @@ import numpy as np
 from pymc_logz.paths.shrinkage import RIDGE
 from pymc_logz.pilot.checks import lost_part, stuck_stages, warn_of_lost_part, warn_of_stuck
 from pymc_logz.pilot.ladder import choose_plan
-from pymc_logz.pilot.population import Stages, run_pilot
+from pymc_logz.pilot.population import MAX_STAGES, Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Blend, Target
 from pymc_logz.references.reference import ASKED_FOR, Reference
@@ -90,6 +90,7 @@ def walk(
     rng: np.random.Generator,
     report: Any = None,
     n_target_rows: int = 0,
+    max_stages: int = MAX_STAGES,
 ) -> Stages:
     """The pilot; see `run_pilot`."""
     return run_pilot(
@@ -100,6 +101,7 @@ def walk(
         tune=settings.tune,
         report=report,
         n_target_rows=n_target_rows,
+        max_stages=max_stages,
     )
 
 

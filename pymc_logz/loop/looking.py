@@ -75,7 +75,7 @@ def given_reference(
         )
     if asked == "prior":
         return ASKED_FOR
-    error = prepared.prior.log_share(rng)[1]
+    error = prepared.prior.log_share()[1]
     if error > MAX_SHARE_ERROR:
         reason = (
             f"a transform restricts the prior, whose constant is known to {error:.2g} nats only "
@@ -109,8 +109,10 @@ def look_around(
         return plain.dealt_out(shapes, rng)
     walked = Reference("prior", "", funnel=funnel).start(block)
     start = walked.path.sample_reference(rng, len(start))
+    # coordinates that make the way longer are not those of the funnel
+    limit = len(plain.stages.betas)
     try:
-        evened = Look(walk(walked, settings, start, rng, report, n_rows), walked, funnel)
+        evened = Look(walk(walked, settings, start, rng, report, n_rows, limit), walked, funnel)
     except PilotError:
         return plain.dealt_out(shapes, rng)
     # a funnel that few rows show may not be one

@@ -256,7 +256,7 @@ def learned(
 ) -> Reference:
     """Components of a search as a reference."""
     prepared = search.target.prepared
-    log_mass, error = prepared.prior.log_share(np.random.default_rng(0))
+    log_mass, error = prepared.prior.log_share()
     draw = prepared.prior if funnel is None else evened_draws(prepared.prior, funnel)
     parts = [search.parts[k] for k in kept]
     components = tuple(part.density for part in parts if isinstance(part, Component))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pymc as pm
 from pymc.distributions import continuous, discrete, multivariate, timeseries
-from pymc.distributions.transforms import _default_transform
+from pymc.distributions.transforms import Ordered, _default_transform
 from pymc.logprob.transforms import LogTransform, Transform
 from pytensor.graph.basic import Variable, equal_computations
 from pytensor.tensor.random import basic
@@ -79,7 +79,9 @@ def is_known(model: pm.Model, rv: Any) -> bool:
         return model.rvs_to_transforms[rv] is None
     if type(op) not in KNOWN and not _is_made_of_known(rv):
         return False
-    return _alike(model.rvs_to_transforms[rv], _default_transform(op, rv))
+    own, default = model.rvs_to_transforms[rv], _default_transform(op, rv)
+    # a change of variables of entries without bounds, to those of them that are in order
+    return _alike(own, default) or (default is None and type(own) is Ordered)
 
 
 def _is_made_of_known(rv: Any) -> bool:

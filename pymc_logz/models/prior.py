@@ -14,10 +14,11 @@ from pymc.distributions.shape_utils import change_dist_size
 from pymc.initial_point import make_initial_point_expression
 from pymc.pytensorf import collect_default_updates, find_rng_nodes, replace_rng_nodes, rvs_in_graph
 from pytensor.graph.basic import Variable
-from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.traversal import ancestors, general_toposort, toposort
 from pytensor.graph.utils import MissingInputError
 from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.shape import Shape
 from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import ImproperPriorError, warn
@@ -63,6 +64,7 @@ class PriorDraws(Travels):
         self.n_drawn = 0
         self.n_outside = 0
         self.n_rounded = 0
+        self._log_share: tuple[float, float] | None = None
         if needed and self.obstacle is not None:
             raise self.obstacle
 
@@ -98,14 +100,20 @@ class PriorDraws(Travels):
         """Share of the draws that the transforms could take: 1 unless they restrict the prior."""
         return 1.0 - self.n_outside / self.n_drawn if self.n_drawn else 1.0
 
-    def log_share(self, rng: np.random.Generator) -> tuple[float, float]:
+    def log_share(self, rng: np.random.Generator | None = None) -> tuple[float, float]:
         """Log share of the prior that the transforms allow, and its error: 0 and 0 as a rule.
+
+        Without a generator it is the same whenever it is asked for.
 
         Warns
         -----
         EvidenceWarning
             If they do not allow all of it, or the prior cannot be drawn from to find out.
         """
+        if rng is None:
+            if self._log_share is None:
+                self._log_share = self.log_share(np.random.default_rng(0))
+            return self._log_share
         if self.obstacle is not None:
             warn(f"whether the priors integrate to one could not be checked: {self.obstacle}")
             return 0.0, 0.0
@@ -258,7 +266,7 @@ def prior_values(model: pm.Model, *others: Any) -> list[Any]:
 
 def _vectorized_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], Sampler]:
     """Function from n to n rows in one call; raises where a distribution cannot be resized."""
-    outputs = _with_equal_parameters(prior_values(model))
+    outputs = _with_equal_parameters(_with_known_shapes(prior_values(model)))
     size = pt.scalar("size", dtype="int64")
     random = rvs_in_graph(outputs)
     order = general_toposort(outputs, lambda var: var.owner.inputs if var.owner else None)
@@ -283,6 +291,19 @@ def _vectorized_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], Sam
         return np.concatenate([value.reshape(n, -1) for value in values], axis=1, dtype=float)
 
     return draw, function
+
+
+def _with_known_shapes(outputs: list[Any]) -> list[Any]:
+    """The same graphs, with numbers for shapes that are known.
+
+    What is made empty in the shape of a draw, as transforms do, is not vectorised row by row then.
+    """
+    known = {
+        node.outputs[0]: pt.constant(node.inputs[0].type.shape, dtype="int64")
+        for node in toposort(outputs)
+        if isinstance(node.op, Shape) and None not in node.inputs[0].type.shape
+    }
+    return list(clone_replace(outputs, known, rebuild_strict=False)) if known else outputs
 
 
 def _with_equal_parameters(outputs: list[Any]) -> list[Any]:

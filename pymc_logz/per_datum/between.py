@@ -25,6 +25,7 @@ import pytensor.tensor as pt
 import xarray as xr
 from pytensor.graph.replace import clone_replace
 
+from pymc_logz.checks.missed_modes import mode_doubts
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.kept import Kept
 from pymc_logz.hais.directions import Directions, forward_estimate, of_model
@@ -35,6 +36,7 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.compose import for_variables
 from pymc_logz.loop.frozen import Planned, n_followed, refine, walk
 from pymc_logz.loop.planning import block_for, plan_run
+from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.references.reference import Reference
@@ -96,7 +98,11 @@ def run_between(
         tuned, pilot_work = time.perf_counter(), block.work.done
         planned, runs = _go_on_twice(planned, start, flat, settings, rngs.run)
     factor = bayes_factor(start.runs, runs)
-    doubts = [*start.doubts, *doubts_of(factor, planned, runs)]
+    doubts = [
+        *start.doubts,
+        *doubts_of(factor, planned, runs),
+        *_modes_of_its_own(prepared, runs, compile_kwargs, rngs.checks),
+    ]
     cost = {
         "compile_time": 0.0,
         "tuning_time": tuned - started,
@@ -109,6 +115,24 @@ def run_between(
     [factor], [other_log_z] = doubted([factor], doubts), doubted([other_log_z], start.doubts)
     tree["bayes_factor"] = xr.DataTree(factor_dataset(factor, other_log_z))
     return tree
+
+
+def _modes_of_its_own(
+    prepared: Prepared,
+    runs: list[Annealed],
+    compile_kwargs: Mapping[str, Any] | None,
+    rng: np.random.Generator,
+) -> list[Doubt]:
+    """Whether the model has modes that the other one lacks, from which no row gets there."""
+    if prepared.flat.sites:
+        return []
+    position = np.concatenate([run.position for run in runs])
+    log_weight = np.concatenate([run.log_weight for run in runs])
+    log_z = forward_estimate(Directions(runs, FROM_MODEL)).log_z
+    if not np.isfinite(log_z):
+        return []
+    density = RowDensity(prepared.flat, compile_kwargs)
+    return mode_doubts(prepared, density, position[resampled(log_weight, rng)], log_z, rng)
 
 
 def joined_models(flat: FlatModel, other: FlatModel) -> FlatModel:

@@ -186,6 +186,7 @@ def run_pilot(
     tune: int,
     report: Callable[[float], None] | None = None,
     n_target_rows: int = 0,
+    max_stages: int = MAX_STAGES,
 ) -> Stages:
     """Walk a resampled population from the reference to the target.
 
@@ -205,6 +206,8 @@ def run_pilot(
         Told of each beta reached.
     n_target_rows
         How many rows to keep at beta = 1, from as many blocks of moves there as it takes.
+    max_stages
+        Temperatures after which it is given up.
 
     Returns
     -------
@@ -234,7 +237,7 @@ def run_pilot(
     stages = [_record(beta, population)]
     while beta < 1.0:
         beta_before, beta = beta, next_beta(population.log_ratio.reshape(block.n_groups, -1), beta)
-        if beta <= beta_before or len(stages) > MAX_STAGES:
+        if beta <= beta_before or len(stages) > max_stages:
             raise PilotError(
                 f"the pilot stopped at beta={beta_before:.3g} after {len(stages)} stages: the "
                 "prior and the likelihood are too far apart, or the rows no longer move. Try a "

@@ -21,9 +21,6 @@ from pymc_logz.trees.layout import ESTIMATOR, evidence_of_rows, make_tree, total
 if TYPE_CHECKING:
     import pymc as pm
 
-SHARE_SEED = 1205
-"""Of the draws that tell how much of the prior its transforms take, where that is not all of it."""
-
 
 @written_as("log_density(idata, model, points)")
 def log_density(
@@ -108,7 +105,7 @@ def log_density(
     log_p[alive] -= log_jacobian(flat, rows[alive])
     # log Z is that of a prior of mass one, which transforms may take a part of
     prior = PriorDraws(model, needed=False)
-    log_share, share_error = prior.log_share(np.random.default_rng(SHARE_SEED))
+    log_share, share_error = prior.log_share()
     log_p -= float(entry["log_z"]) + log_share
     log_z_error = float(np.hypot(entry["mcse"], share_error))
     one = LogZEstimate(

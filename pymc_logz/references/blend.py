@@ -59,7 +59,7 @@ class Target:
 
 def target_of(prepared: Prepared, block: Block) -> Target:
     """The posterior of a model; ``block`` moves on the path from its prior."""
-    log_mass, _ = prepared.prior.log_share(np.random.default_rng(0))
+    log_mass, _ = prepared.prior.log_share()
     return Target(prepared, block, log_mass)
 
 

@@ -7,6 +7,7 @@ that go to zero too, where rows that move hardly get. So the others are explored
 dimensions.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
@@ -151,7 +152,9 @@ def conditional_normal(
     if not parts.outer.size:
         return ConditionalNormal(parts.inner, parts.outer, None, start, scale)
     prior = prepared.prior(rng, block.n_rows)
-    places, log_weight = _explored(parts, outer, inner, prior[:, parts.outer], rng)
+    n_places = int(np.clip(MODES_PER_ROUND // inner.shape[1], *N_PLACES))
+    for found in explored(parts, outer, inner, prior[:, parts.outer], n_places, rng):
+        places, log_weight = found
     ess = float(weight_ess(log_weight))
     if not ess > PER_ENTRY * parts.outer.size:
         return None
@@ -208,14 +211,17 @@ def _touching(square: np.ndarray, j: int) -> float:
     return float(square[j].sum() + 2 * rest[:, j].sum() - rest[:, j, j].sum())
 
 
-def _explored(
+def explored(
     parts: Conditionals,
     outer: np.ndarray,
     inner: np.ndarray,
     prior: np.ndarray,
+    n_places: int,
     rng: np.random.Generator,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Settings of the other entries (k, m), and log weights that make them draws of the posterior.
+
+    All that are known after each round, by adaptive multiple importance sampling.
 
     Parameters
     ----------
@@ -225,11 +231,12 @@ def _explored(
         Entries of rows that are known, shapes (n, m) and (n, d - m).
     prior
         Draws of the prior, shape (k, m).
+    n_places
+        Settings of a round.
     rng
         Generator of the settings.
     """
     scale = np.maximum(inner.std(axis=0), 1e-300)
-    n_places = int(np.clip(MODES_PER_ROUND // inner.shape[1], *N_PLACES))
     near, known = outer, inner
     first = fitted_clusters(outer, len(outer), rng)
     wide = fitted_to_few(prior[np.all(np.isfinite(prior), axis=1)], 5.0)
@@ -251,14 +258,14 @@ def _explored(
         log_q = logsumexp([log_density_by(fit, places) for fit in fits], axis=0) - np.log(len(fits))
         log_weight = log_marginal - log_q
         alive = np.isfinite(found.log_marginal)
+        yield places, log_weight
         if not np.any(np.isfinite(log_weight)):
-            break
+            return
         near = np.concatenate([near, new[alive]])
         known = np.concatenate([known, found.inner[alive]])
         chosen = places[resampled(log_weight, rng, len(places))]
         ess = max(float(weight_ess(log_weight)), 2.0)
         fits.append(_with_tails(fitted_clusters(chosen, ess, rng)))
-    return places, log_weight
 
 
 def _with_tails(fit: Clusters) -> Clusters:

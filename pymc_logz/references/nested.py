@@ -107,7 +107,7 @@ def nested_laplace(
     proposal, which weights correct.
     """
     parts = _parts(prepared, block)
-    log_mass, error = prepared.prior.log_share(rng)
+    log_mass, error = prepared.prior.log_share()
     if parts is None or error > MAX_SHARE_ERROR:
         return None
     prior = prepared.prior(rng, N_PRIOR + N_CLIMBS)

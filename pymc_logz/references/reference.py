@@ -159,7 +159,7 @@ def reference_of_draws(
         If there are too few draws, or a transform restricts the prior too much.
     """
     check_enough(rows)
-    log_mass, error = prepared.prior.log_share(rng)
+    log_mass, error = prepared.prior.log_share()
     if error > MAX_SHARE_ERROR:
         raise ValueError(
             f"a transform restricts the prior of this model, whose constant is known to "

@@ -1,25 +1,30 @@
 """How log Z and Bayes factors change with the parameters of the prior, without another run."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 from pytensor.graph.traversal import ancestors
 
+from pymc_logz.checks.missed_modes import MAX_DATA, walk_doubts
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, reweighted_log_z
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.models.data_rows import data_variable, own_data, symbolic_data
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
+from pymc_logz.models.labels import n_data
+from pymc_logz.models.other_modes import MAX_DIMS, N_ROWS
+from pymc_logz.models.prior import PriorDraws
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.trees.chains import check_stored_density
 from pymc_logz.trees.comparison import evidence_of
-from pymc_logz.trees.doubts import DOUBTS, STATUSES, Doubt, doubted, noted
+from pymc_logz.trees.doubts import DOUBTS, STATUSES, Doubt, doubted, noted, warn_of_doubts
 from pymc_logz.trees.layout import ESTIMATOR, along, evidence_dataset, with_units
 from pymc_logz.trees.posterior import check_data, checked_variables, posterior_rows
 from pymc_logz.trees.readers import weighted_draws
+from pymc_logz.weights import resampled
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -115,21 +120,28 @@ def evidence_sensitivity(
     density = RowDensity(flat, compile_kwargs)
     present = {name: own_data(model, name) for name in values}
     rows, log_weight, doubts = _draws(idata, flat)
+    prior = _prior_under(model, flat, values)
     if (status := str(base["status"].item())) in STATUSES:
         doubts.append(Doubt(status, str(base.attrs.get(DOUBTS, "of the log Z that is changed"))))
     target = _log_joint(density, rows, present)
     _check_present(idata, target, log_weight)
-    changes = []
+    changes, found, notes = [], list[LogZEstimate](), list(doubts)
     with progress_bar(progressbar) as progress:
         report = report_count(progress, "Alternatives", _length(values))
         for i in range(_length(values)):
-            joint = _log_joint(density, rows, {name: array[i] for name, array in values.items()})
-            changes.append(joint - target)
+            data = {name: array[i] for name, array in values.items()}
+            changes.append(_log_joint(density, rows, data) - target)
+            one = reweighted_log_z(changes[-1], log_weight)
+            log_z = one.log_z + float(base["log_z"])
+            weights = changes[-1] + (0.0 if log_weight is None else log_weight)
+            own = _opened_modes(density, prior, data, rows, weights, log_z) if one.usable else []
+            found += doubted([one], [*doubts, *own])
+            notes += [Doubt(doubt.status, f"alternative {i}: {doubt.reason}") for doubt in own]
             report(1)
     _check_influence(values, present, changes)
-    found = doubted([reweighted_log_z(change, log_weight) for change in changes], doubts)
+    warn_of_doubts(notes[len(doubts) :])
     group = _dataset(found, float(base["log_z"]), float(base["mcse"]), values, present)
-    group.attrs |= {"base_estimator": str(base[ESTIMATOR].item()), **noted(doubts)}
+    group.attrs |= {"base_estimator": str(base[ESTIMATOR].item()), **noted(notes)}
     result = idata.copy()
     result["sensitivity"] = xr.DataTree(group)
     n_far = sum(not one.usable for one in found)
@@ -199,6 +211,52 @@ def _draws(tree: xr.DataTree, flat: FlatModel) -> tuple[np.ndarray, np.ndarray |
             "where they cannot be re-weighted; sample again in double precision"
         )
     return posterior.rows, None, list(posterior.doubts)
+
+
+def _prior_under(
+    model: "pm.Model", flat: FlatModel, values: Mapping[str, np.ndarray]
+) -> Callable[[Mapping[str, np.ndarray], int], np.ndarray] | None:
+    """Draws of the prior under other data, by data and number; None where no mode is looked for.
+
+    That is in more than 16 dimensions, where a prior cannot be drawn from, and where variables or
+    data are discrete or no containers.
+    """
+    places = {name: data_variable(model, name) for name in values}
+    prior = PriorDraws(model, needed=False)
+    few = flat.n_dims <= MAX_DIMS and n_data(flat) <= MAX_DATA and not flat.sites
+    if not few or prior.obstacle or not all(hasattr(p, "set_value") for p in places.values()):
+        return None
+
+    def draw(data: Mapping[str, np.ndarray], n: int) -> np.ndarray:
+        before = {name: place.get_value() for name, place in places.items()}
+        try:
+            for name, place in places.items():
+                place.set_value(np.asarray(data[name], dtype=before[name].dtype))
+            return prior(np.random.default_rng(n), n)
+        finally:
+            for name, place in places.items():
+                place.set_value(before[name])
+
+    return draw
+
+
+def _opened_modes(
+    density: RowDensity,
+    prior: Callable[[Mapping[str, np.ndarray], int], np.ndarray] | None,
+    data: Mapping[str, np.ndarray],
+    rows: np.ndarray,
+    log_weight: np.ndarray,
+    log_z: float,
+) -> list[Doubt]:
+    """Whether a prior under these data has modes that no draw is in, though weights are even."""
+    if prior is None:
+        return []
+    rng = np.random.default_rng(0)
+    vector = np.concatenate([np.ravel(data[name]) for name in data])
+    flat_rows, weights = rows.reshape(-1, rows.shape[-1]), np.ravel(log_weight)
+    draws = np.unique(flat_rows[resampled(weights, rng)], axis=0)
+    start = prior(data, N_ROWS)
+    return walk_doubts(lambda some: density(some, vector), start, draws, log_z, rng)
 
 
 def _log_joint(density: RowDensity, rows: np.ndarray, data: Mapping[str, np.ndarray]) -> np.ndarray:
