@@ -34,8 +34,9 @@ FLOOR = 0.1
 variance is a ninth larger at most, and no part is lost because few rows of it were seen."""
 ROWS_PER_DIMENSION = 8
 """Effective rows that components are fitted to, for each dimension, at least."""
-NOTHING = 0.01
-"""Share, in units of an even one, up to which a part brings nothing and costs its evaluation."""
+WITH_FEWER = 0.95
+"""Factor in the effective share that may be lost where parts, whose evaluation costs, are left out.
+"""
 LARGE = 600.0
 """Largest log of a ratio: sums of its exponentials are finite."""
 N_STEPS = 60
@@ -121,10 +122,20 @@ class Search:
         return FLOOR * even + (1 - FLOOR) * self._best(even)
 
     def shares_to_keep(self) -> np.ndarray:
-        """The same, with none for parts that bring nothing; the prior always has its floor."""
+        """The same, with none for parts that bring nothing; the prior always has its floor.
+
+        The fewest parts, those with the largest shares first, whose weights are about as even.
+        """
         k = len(self.parts)
-        useful = self._best(np.full(k, 1 / k)) > NOTHING / k
-        return self.shares(useful | [isinstance(part, Prior) for part in self.parts])
+        best = self._best(np.full(k, 1 / k))
+        used = np.array([isinstance(part, Prior) for part in self.parts])
+        enough = WITH_FEWER * self.effective_share(self.shares())
+        for part in np.argsort(-best):
+            used[part] = True
+            shares = self.shares(used)
+            if self.effective_share(shares) >= enough:
+                break
+        return shares
 
     def _best(self, start: np.ndarray) -> np.ndarray:
         """Shares of the least second moment, from a start that is zero for parts not to be used.

@@ -158,7 +158,8 @@ def searched(
     name, model_seed, call_seed = plan(seed, families, index)
     case = generate(name, model_seed)
     model = case.build()
-    return [tried(case, model, call, call_seed, limit) for call in calls]
+    # calls that are made of each other are not to repeat the same numbers
+    return [tried(case, model, call, call_seed + i, limit) for i, call in enumerate(calls)]
 
 
 COLUMNS = (
