@@ -111,9 +111,8 @@ def _parts(prepared: Prepared, block: Block, rows: np.ndarray) -> Conditionals |
     One other entry is taken if the spread of a normal one depends on it.
     """
     parts = Conditionals.of_normal_entries(prepared.flat, block)
-    if parts is None:
+    if parts is None or not 0 < parts.inner.size <= MAX_INNER:
         return None
     parts = without_factors(parts, rows)
     some = parts.outer.size > 1 or is_centred_hierarchy(prepared.flat)
-    few = parts.outer.size <= MAX_OUTER and 0 < parts.inner.size <= MAX_INNER
-    return parts if some and few else None
+    return parts if some and parts.outer.size <= MAX_OUTER else None
