@@ -7,14 +7,13 @@ import numpy as np
 
 from pymc_logz.loop.looking import N_LOOK, Look
 from pymc_logz.models.gradients import lacks_gradient
-from pymc_logz.models.normal_parts import is_centred_hierarchy
 from pymc_logz.models.posterior_draws import draw_posterior
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel, fitted_funnel
 from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Component, Part, Prior, Target, target_of
-from pymc_logz.references.conditional import conditional_normal
+from pymc_logz.references.conditional import conditional_normal, may_be_in_funnel
 from pymc_logz.references.directions import independent_directions
 from pymc_logz.references.lacking_modes import lacking_modes
 from pymc_logz.references.reference import (
@@ -78,7 +77,7 @@ def searched(
     search.add_parts(lacking_modes(search, look.walked, look.funnel, look.scale, rng))
     search.draw(rng, N_TRIED)
     # what is fitted to rows says nothing of the narrow end of a funnel, and seems even without it
-    if is_centred_hierarchy(prepared.flat):
+    if may_be_in_funnel(prepared):
         search.add_parts([*islice(proposers, 1)])
     widen(search, proposers, look.funnel, rng)
     return search
@@ -138,7 +137,7 @@ def n_effective(stages: Stages) -> float:
 def proposed(search: Search, rng: np.random.Generator) -> Iterator[Part]:
     """Further densities, each made when it is asked for, of what is known by then."""
     ways: list[Way] = [independent_directions, conditional_normal]
-    if is_centred_hierarchy(search.target.prepared.flat):
+    if may_be_in_funnel(search.target.prepared):
         ways.reverse()
     for make in ways:
         part = make(search.target, search.known(rng)[0], rng)

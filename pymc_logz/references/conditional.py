@@ -41,6 +41,8 @@ FACTOR, MOST = 0.25, 0.6
 """Relative change of the curvature of all entries together from which on they are not normal, and
 share of its square, at most, that may be left without the entry that is taken: where the likelihood
 is not normal no entry is to blame."""
+N_SETTINGS = 12
+"""Rows at which this is looked at."""
 ROUNDING = 1e-13
 """Least curvature, in units of the largest, that rounding leaves."""
 
@@ -129,6 +131,13 @@ def has_conditional_normals(prepared: Prepared) -> bool:
     return 0 < n_inner <= MAX_INNER and prepared.n_dims - n_inner <= MAX_OUTER
 
 
+def may_be_in_funnel(prepared: Prepared) -> bool:
+    """Whether some entries are normal, and others, as spreads are, decide how narrow they are."""
+    return (
+        has_conditional_normals(prepared) and normal_columns(prepared.flat).size < prepared.n_dims
+    )
+
+
 def conditional_normal(
     target: Target, rows: np.ndarray, rng: np.random.Generator
 ) -> ConditionalNormal | None:
@@ -167,8 +176,9 @@ def without_factors(parts: Conditionals, rows: np.ndarray) -> Conditionals:
     """The same with entries among the others that change the curvature of the rest.
 
     A slope times a covariate that is itself unknown is normal given neither: each is, given the
-    other one. Each entry is moved by a standard deviation, and the curvature of the
-    others changes, or does not. The entry is taken that most of these changes are of, or for.
+    other one. Each entry is moved by a standard deviation, at the conditional modes of some rows,
+    and the curvature of the others changes, or does not. The entry is taken that most of these
+    changes are of, or for.
 
     Parameters
     ----------
@@ -177,20 +187,12 @@ def without_factors(parts: Conditionals, rows: np.ndarray) -> Conditionals:
     rows
         Of the posterior, as far as it is known, shape (n, d).
     """
-    some = np.median(rows[:, parts.outer], axis=0)[None]
-    inner, scale = rows[:, parts.inner], np.maximum(rows[:, parts.inner].std(axis=0), 1e-300)
-    found = parts.modes(some, np.median(inner, axis=0)[None], scale)
-    precision = found.precision[0]
-    if not np.isfinite(found.log_marginal[0]) or not _are_positive(precision[None])[0]:
+    square = _changes(parts, rows[np.linspace(0, len(rows) - 1, N_SETTINGS).astype(int)], rows)
+    if square is None:
         return parts
-    width = np.sqrt(np.diag(np.linalg.inv(precision)))
-    moved = parts.rows(np.tile(some, (len(width), 1)), found.inner[0] + np.diag(width))
-    change = np.nan_to_num(parts.curvature(moved, width) - precision) * np.outer(width, width)
-    square, each = change**2, np.arange(len(width))
-    # entry i tells of the others only
-    square[each, each], square[each, :, each] = 0.0, 0.0
+    each = np.arange(len(square))
     taken = list[int]()
-    while len(parts.outer) + len(taken) < MAX_OUTER and len(taken) + 1 < len(width):
+    while len(parts.outer) + len(taken) < MAX_OUTER and len(taken) + 1 < len(each):
         total = square.sum()
         without = total - np.array([_touching(square, int(j)) for j in each])
         best = int(np.argmin(without))
@@ -203,6 +205,31 @@ def without_factors(parts: Conditionals, rows: np.ndarray) -> Conditionals:
     left = np.setdiff1d(each, taken)
     outer = np.sort(np.append(parts.outer, parts.inner[taken]))
     return Conditionals(parts.block, parts.inner[left], outer)
+
+
+def _changes(parts: Conditionals, some: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
+    """Mean square of what a move of entry i changes in the curvature of a and b, shape (n, n, n).
+
+    In units of the curvature; at the modes of the normal entries given the others of some rows
+    (k, d). None where there is no mode.
+    """
+    scale = np.maximum(rows[:, parts.inner].std(axis=0), 1e-300)
+    found = parts.modes(some[:, parts.outer], some[:, parts.inner], scale)
+    good = np.isfinite(found.log_marginal) & _are_positive(found.precision)
+    squares = []
+    for outer, mode, precision in zip(
+        some[good][:, parts.outer], found.inner[good], found.precision[good], strict=True
+    ):
+        width = np.sqrt(np.diag(np.linalg.inv(precision)))
+        moved = parts.rows(np.tile(outer, (len(width), 1)), mode + np.diag(width))
+        change = np.nan_to_num(parts.curvature(moved, width) - precision) * np.outer(width, width)
+        squares.append(change**2)
+    if not squares:
+        return None
+    square, each = np.mean(squares, axis=0), np.arange(len(scale))
+    # entry i tells of the others only
+    square[each, each], square[each, :, each] = 0.0, 0.0
+    return np.asarray(square)
 
 
 def _touching(square: np.ndarray, j: int) -> float:
