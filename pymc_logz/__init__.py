@@ -15,11 +15,13 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
         PilotError,
         WorkersLostError,
     )
-    from pymc_logz.extending import extend
     from pymc_logz.hais.per_datum import marginal_log_likelihood
     from pymc_logz.hais.raising import raise_log_likelihood
     from pymc_logz.hais.sampling import sample_hais, sandwich
     from pymc_logz.hmc.sampling import sample_hmc
+    from pymc_logz.long_runs.extend import extend
+    from pymc_logz.long_runs.resume import resume
+    from pymc_logz.long_runs.several_models import evidence_of_models
     from pymc_logz.manifold.approximate.chains import abc_mcmc, abc_slice
     from pymc_logz.manifold.approximate.rejection import abc_rejection
     from pymc_logz.manifold.forms.generator import generator_form
@@ -40,8 +42,6 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
     from pymc_logz.posterior.log_density import log_density
     from pymc_logz.posterior.own_proposal import importance_sampling
     from pymc_logz.posterior.sensitivity import evidence_sensitivity
-    from pymc_logz.runners.resuming import resume
-    from pymc_logz.several import evidence_of_models
     from pymc_logz.step_methods import HAIS, ConstrainedHMC, PartialMomentumHMC, SimulatedTempering
     from pymc_logz.tempered.sampling import sample_tempered
     from pymc_logz.tempered.tracking import LogZTracker
@@ -110,11 +110,13 @@ _HOMES = {
         "PilotError",
         "WorkersLostError",
     ),
-    "extending": ("extend",),
     "hais.per_datum": ("marginal_log_likelihood",),
     "hais.raising": ("raise_log_likelihood",),
     "hais.sampling": ("sample_hais", "sandwich"),
     "hmc.sampling": ("sample_hmc",),
+    "long_runs.extend": ("extend",),
+    "long_runs.resume": ("resume",),
+    "long_runs.several_models": ("evidence_of_models",),
     "manifold.approximate.chains": ("abc_mcmc", "abc_slice"),
     "manifold.approximate.rejection": ("abc_rejection",),
     "manifold.forms.generator": ("generator_form",),
@@ -126,8 +128,6 @@ _HOMES = {
     "posterior.log_density": ("log_density",),
     "posterior.own_proposal": ("importance_sampling",),
     "posterior.sensitivity": ("evidence_sensitivity",),
-    "runners.resuming": ("resume",),
-    "several": ("evidence_of_models",),
     "step_methods": ("HAIS", "ConstrainedHMC", "PartialMomentumHMC", "SimulatedTempering"),
     "tempered.sampling": ("sample_tempered",),
     "tempered.tracking": ("LogZTracker",),

@@ -1,21 +1,16 @@
 """Data rows in batches, each of which is a unit of work."""
 
-import threading
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.hais.settings import HaisSettings
-from pymc_logz.runners.anneal import Annealed, Plan, anneal
+from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.crew import n_workers
-from pymc_logz.runners.executor import run_tasks
 from pymc_logz.runners.jobs import AnnealCourse, AnnealJob, Enough, state_of
 from pymc_logz.runners.progress import report_count
-from pymc_logz.runners.running import naming
 from pymc_logz.seeds import spawn_generators
 
 AHEAD = 4
@@ -85,35 +80,27 @@ def run_batches(
     line = f"Annealing: {k} temperature{'s' if k > 1 else ''}, {n_parts} batches"
     report = report_count(progress, line, n_parts * k, f"fewer draws than {settings.draws}")
 
-    lock, generators = threading.Lock(), spawn_generators(rng, len(batches))
+    generators = spawn_generators(rng, len(batches))
     ends = np.cumsum([len(data) for data in batches])
     names = [
         f"data-rows-{end - len(data)}-to-{end - 1}.chain-{i}"
         for i, (data, end) in enumerate(zip(batches, ends, strict=True))
     ]
-
-    def start(data: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        with lock:  # prior draws share one compiled function
-            return block.path.sample_reference(rng, len(data) * settings.draws)
-
-    def run(data: np.ndarray, rng: np.random.Generator) -> BatchResult:
-        rows = start(data, rng)
-        return reduced(anneal(block.given(data, len(rows)), plan, rows, rng, report), len(data))
-
-    if settings.running.is_plain and not settings.running.check_reproducible:
-        each = zip(names, batches, generators, strict=True)
-        tasks = [partial(naming, name, partial(run, data, rng)) for name, data, rng in each]
-        return run_tasks(tasks, settings.cores)  # type: ignore[return-value]
-    course, results = AnnealCourse(block, plan), []
+    course, results = AnnealCourse(block, plan), list[BatchResult | None]()
     # no more starts at a time than keep workers busy
-    n_ahead = AHEAD * n_workers(settings.running.executor)
+    n_ahead = AHEAD * settings.how.n_workers
     for first in range(0, n_parts, n_ahead):
         part = slice(first, first + n_ahead)
-        jobs = [
-            BatchJob(AnnealJob(start(data, rng), state_of(rng), k, data=data), k)
-            for data, rng in zip(batches[part], generators[part], strict=True)
-        ]
-        found = settings.how.run("batches", course, jobs, report, names[part])
+        jobs = []
+        for data, rng in zip(batches[part], generators[part], strict=True):
+            start = block.path.sample_reference(rng, len(data) * settings.draws)
+            jobs.append(BatchJob(AnnealJob(start, state_of(rng), k, data=data), k))
+        try:
+            found = settings.how.run("batches", course, jobs, report, names[part])
+        except KeyboardInterrupt:
+            if not results:
+                raise
+            break
         results += [None if one is None else one.job.result for one in found]
         if None in results:  # interrupted
             break

@@ -21,8 +21,8 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.energies import energy_block, energy_draws, energy_start, even_plan
 from pymc_logz.pilot.frozen import Planned, refine, walk
-from pymc_logz.pilot.keeping import kept, once
 from pymc_logz.pilot.reference import ASKED_FOR
+from pymc_logz.pilot.stored_plans import kept, once
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar, report_beta
 from pymc_logz.seeds import generators_from
@@ -50,7 +50,7 @@ def run_energy(
         rows = energy_draws(energy, posterior_draws, "posterior_draws")
     compiled = time.perf_counter()
     with (
-        kept(settings, energy, block, rngs.run, {"posterior_draws": rows}) as settings,
+        kept(settings, energy, block, rngs.run, posterior_draws=rows) as settings,
         progress_bar(progressbar) as progress,
     ):
         make = partial(energy_plan, energy, block, settings, rngs.pilot, progress)

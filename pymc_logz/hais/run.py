@@ -19,8 +19,8 @@ from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
 from pymc_logz.models.flat import constrain, model_labels, unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.frozen import Planned
-from pymc_logz.pilot.keeping import kept, planned_once
 from pymc_logz.pilot.planning import block_for
+from pymc_logz.pilot.stored_plans import kept, planned_once
 from pymc_logz.runners.anneal import Annealed, Plan, merge
 from pymc_logz.runners.jobs import AnnealCourse
 from pymc_logz.runners.progress import progress_bar, report_beta, report_count
@@ -80,7 +80,7 @@ def run_hais(
         target_rows = unconstrain(prepared.flat, posterior_of(posterior_draws, "posterior_draws"))
     compiled = time.perf_counter()
     with (
-        kept(settings, prepared, block, rngs.run, {"posterior_draws": target_rows}) as settings,
+        kept(settings, prepared, block, rngs.run, posterior_draws=target_rows) as settings,
         progress_bar(progressbar) as progress,
     ):
         plan = partial(planned_once, prepared, block, settings, rngs.pilot, report_beta(progress))

@@ -75,8 +75,7 @@ class HaisSettings(RunSettings):
     @property
     def mcse_at_once(self) -> float | None:
         """The larger error where nothing that was asked for needs a path, and nothing is kept."""
-        plain = self.running.is_plain and self.running.checkpoint is None
-        plain = plain and not self.running.check_reproducible and self.kernel == Hamiltonian()
+        plain = self.running.is_plain and self.kernel == Hamiltonian()
         if not plain or self.direction != "forward" or self.target_variance is not None:
             return None
         return max(DEFAULT_MCSE[1], self.target_mcse or 0.0)

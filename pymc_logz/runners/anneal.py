@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_logz.kernels.base import Kernel, KernelState, Move
+from pymc_logz.runners.arrays import joined, rows_of, trimmed
 from pymc_logz.runners.block import Block, Trace, launch_all
-from pymc_logz.runners.packing import joined, rows_of, trimmed
 from pymc_logz.weights import weight_ess, weighted_mean
 
 Report = Callable[[int], None]

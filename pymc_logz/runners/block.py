@@ -13,10 +13,11 @@ from pymc_logz.errors import says_if_interrupted
 from pymc_logz.graphs.compiling import Compiled
 from pymc_logz.graphs.kept import settings_key
 from pymc_logz.graphs.loops import Step, compile_loop
-from pymc_logz.graphs.parcels import Part
 from pymc_logz.kernels.base import Kernel, KernelState, Move
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation
-from pymc_logz.runners.packing import (
+from pymc_logz.runners.arrays import (
+    along_rows,
+    call_by_rows,
     filled,
     joined,
     largest_of,
@@ -25,11 +26,11 @@ from pymc_logz.runners.packing import (
     mapped,
     noise_of_row,
     rows_of,
+    rows_together,
     symbolic_noise,
     symbolic_state,
     trimmed,
 )
-from pymc_logz.runners.portions import along_rows, call_by_rows, rows_together
 from pymc_logz.runners.work import Work
 
 MOVES_PER_BLOCK = 8
@@ -164,22 +165,6 @@ class Block:
         path = self.path.along(values, sample_reference, log_z_reference)
         block = copy.copy(self)  # which has what is compiled
         block.asked = block.path = path
-        return block
-
-    def part(self) -> Part:
-        """What other processes compile the moves from; it is sent there once, whatever the values.
-
-        Draws of the reference do not travel with it.
-        """
-        settings = (self.kernel, self.n_moves, self.n_rows, self.most_rows)
-        key = (Part, type(self), *settings, settings_key(self.compile_kwargs))
-        return self.asked.made_once(key, lambda: Part(self._bare()))
-
-    def _bare(self) -> "Block":
-        block = copy.copy(self)
-        for compiled in ("compiled", "path"):
-            block.__dict__.pop(compiled, None)
-        block.asked, block.work = replace(self.asked, sample_reference=no_draws), Work()
         return block
 
     def limited(self, n_bytes: int | None) -> "Block":
@@ -366,11 +351,6 @@ class Block:
         """Rows to compute: JAX would compile anew for fewer than usual."""
         usual = self.compiled.backend == "jax" and not self.row_data
         return max(n_rows, rows_together(self.n_rows, self.most_rows)) if usual else n_rows
-
-
-def no_draws(rng: np.random.Generator, n: int) -> np.ndarray:
-    """Draws of a reference where there are none to be made."""
-    raise NotImplementedError("draws of the reference are made where the run was started")
 
 
 def launch_all(

@@ -4,8 +4,8 @@ import numpy as np
 
 from pymc_logz.kernels.base import Move
 from pymc_logz.runners.anneal import Plan
+from pymc_logz.runners.arrays import joined, rows_of, trimmed
 from pymc_logz.runners.block import Block, launch_all
-from pymc_logz.runners.packing import joined, rows_of, trimmed
 
 
 def stay_at_end(

@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -14,22 +13,23 @@ from pymc_logz.errors import says_if_interrupted
 from pymc_logz.graphs.compiling import Compiled
 from pymc_logz.graphs.kept import settings_key
 from pymc_logz.graphs.loops import Step, compile_loop
-from pymc_logz.graphs.parcels import Part
 from pymc_logz.kernels.base import KernelState, draw_log_uniform
 from pymc_logz.paths.binary import BinaryPath
-from pymc_logz.runners.block import MAX_NOISE_PER_BLOCK, MOVES_PER_BLOCK, Block, no_draws
-from pymc_logz.runners.exchange import Tables, draw_levels, swap_levels
-from pymc_logz.runners.fresh import MOST_FRESH_ROWS, FreshRows
-from pymc_logz.runners.packing import (
+from pymc_logz.runners.arrays import (
+    along_rows,
+    call_by_rows,
     filled,
     largest_of,
     leaves,
     lengthened,
     mapped,
+    rows_together,
     symbolic_noise,
     symbolic_state,
 )
-from pymc_logz.runners.portions import along_rows, call_by_rows, rows_together
+from pymc_logz.runners.block import MAX_NOISE_PER_BLOCK, MOVES_PER_BLOCK, Block
+from pymc_logz.runners.exchange import Tables, draw_levels, swap_levels
+from pymc_logz.runners.fresh import MOST_FRESH_ROWS, FreshRows
 from pymc_logz.runners.work import Work
 
 EXCHANGES = ("gibbs", "swap")
@@ -131,24 +131,13 @@ class TemperBlock:
     @cached_property
     def compiled(self) -> Compiled:
         """The iterations as a function; blocks of the same iterations on one path share it."""
-        return self.path.made_once((type(self), *self._settings), self._compile)
+        return self.path.made_once((type(self), *self.settings), self._compile)
 
     @property
-    def _settings(self) -> tuple[Any, ...]:
+    def settings(self) -> tuple[Any, ...]:
         """What the function depends on besides the path."""
         own = (self.kernel, self.n_levels, self.exchange, self.n_moves)
         return (*own, settings_key(self.compile_kwargs))
-
-    def part(self) -> Part:
-        """What other processes compile the iterations from; see `Block.part`."""
-        key = (Part, type(self), *self._settings, self.n_walkers, self.most_rows)
-        return self.path.made_once(key, lambda: Part(self._bare()))
-
-    def _bare(self) -> "TemperBlock":
-        block = copy.copy(self)
-        block.__dict__.pop("compiled", None)
-        block.path, block.work = replace(self.path, sample_reference=no_draws), Work()
-        return block
 
     def counted(self, work: Work) -> "TemperBlock":
         """The same iterations, whose evaluations are counted elsewhere."""

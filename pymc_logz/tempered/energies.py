@@ -11,16 +11,16 @@ import xarray as xr
 from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.energies import energy_block, energy_start, even_plan
 from pymc_logz.pilot.frozen import walk as pilot_walk
-from pymc_logz.pilot.keeping import kept, once
+from pymc_logz.pilot.stored_plans import kept, once
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar, report_beta
 from pymc_logz.seeds import generators_from
 from pymc_logz.tempered.chains import Frozen
-from pymc_logz.tempered.keeping import CLASSES, warmed_once
 from pymc_logz.tempered.measuring import Chains, measured, posterior_datasets
 from pymc_logz.tempered.run import LEVELS_PER_STAGE, run_chains, warm_up
 from pymc_logz.tempered.settings import TemperedSettings
+from pymc_logz.tempered.stored_levels import warmed_once
 from pymc_logz.trees.layout import RunRecord, evidence_dataset, make_tree
 
 UNLABELLED: dict[str, Any] = {"coords": {}, "dims": None}
@@ -41,7 +41,7 @@ def run_energy(
         block.compile()
     compiled = time.perf_counter()
     with (
-        kept(settings, energy, block, rngs.run, classes=CLASSES) as settings,
+        kept(settings, energy, block, rngs.run) as settings,
         progress_bar(progressbar) as progress,
     ):
         placed = partial(energy_levels, energy, block, settings, rngs.pilot, progress)

@@ -15,10 +15,10 @@ from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
 from pymc_logz.pilot.frozen import fixed_plan, n_followed
 from pymc_logz.pilot.frozen import walk as pilot_walk
-from pymc_logz.pilot.keeping import kept
 from pymc_logz.pilot.learned import islands_log_z, too_far
 from pymc_logz.pilot.planning import block_for, look
 from pymc_logz.pilot.reference import Reference
+from pymc_logz.pilot.stored_plans import kept
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import finished
@@ -29,7 +29,6 @@ from pymc_logz.runners.walking import whole_walk
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walking_block
 from pymc_logz.tempered.diagnostics import walker_doubts
-from pymc_logz.tempered.keeping import CLASSES, placed_once, warmed_once
 from pymc_logz.tempered.measuring import (
     Chains,
     at_the_end,
@@ -38,6 +37,7 @@ from pymc_logz.tempered.measuring import (
     posterior_datasets,
 )
 from pymc_logz.tempered.settings import TemperedSettings
+from pymc_logz.tempered.stored_levels import placed_once, warmed_once
 from pymc_logz.tempered.sums import SummedChains
 from pymc_logz.tempered.warm_up import climb, make_ladder, run_rounds
 from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_doubts
@@ -78,7 +78,7 @@ def run_tempered(
     of_prior.compile()
     compiled = time.perf_counter()
     with (
-        kept(settings, prepared, of_prior, rngs.run, classes=CLASSES) as settings,
+        kept(settings, prepared, of_prior, rngs.run) as settings,
         progress_bar(progressbar) as progress,
     ):
         placed = partial(place_levels, prepared, of_prior, settings, rngs.pilot, progress)

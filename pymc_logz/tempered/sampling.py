@@ -12,9 +12,9 @@ from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.energies import check_energy_reference, check_nothing_summed, energy_kernel
-from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.runners.moves import kernel_for
+from pymc_logz.runners.running import running_for
 from pymc_logz.tempered.energies import run_energy
 from pymc_logz.tempered.run import run_tempered
 from pymc_logz.tempered.settings import TemperedSettings
@@ -211,7 +211,7 @@ def sample_tempered(
         reference = check_energy_reference(energy, reference)
         check_nothing_summed(energy, sum_out)
     given = executor, checkpoint, time_limit, max_memory, check_reproducible
-    running, random_seed = who_runs(*given, random_seed)
+    running, random_seed = running_for(*given, random_seed)
     settings = TemperedSettings.asked(
         draws=draws,
         chains=chains,

@@ -12,9 +12,9 @@ from support.small_machines import KNOWN
 import pymc_logz as lz
 from pymc_logz.energies import thinned_poisson
 from pymc_logz.kernels import IntegerWalk
-from pymc_logz.runners import running
-from pymc_logz.runners.packing import leaves
-from pymc_logz.runners.records import fields_of
+from pymc_logz.long_runs import running
+from pymc_logz.long_runs.records import fields_of
+from pymc_logz.runners.arrays import leaves
 from pymc_logz.tempered.chains import TemperJob
 
 pytestmark = pytest.mark.filterwarnings("ignore::pymc_logz.errors.EvidenceWarning")  # short runs

@@ -1,4 +1,4 @@
-"""A tempered run that is kept as it goes: its levels, and what its warm-up came to."""
+"""Levels and a warm-up, read from where a run is kept; a run that is not kept makes them."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -6,34 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from pymc_logz.estimators.running import LevelSums
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.pilot.keeping import CLASSES as OF_PLANS
-from pymc_logz.pilot.keeping import once
 from pymc_logz.pilot.reference import Reference
+from pymc_logz.pilot.stored_plans import once
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.temper import TemperBlock, Walk, Walkers
-from pymc_logz.runners.walking import Walking
-from pymc_logz.tempered.chains import Frozen, TemperJob, walking_block
+from pymc_logz.runners.temper import TemperBlock
+from pymc_logz.tempered.chains import Frozen, walking_block
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.tempered.sums import WalkSums
-from pymc_logz.tempered.warm_up import Climbing, Ladder, Round, Rounds
-
-CLASSES = (
-    *OF_PLANS,
-    Climbing,
-    Ladder,
-    LevelSums,
-    Round,
-    Rounds,
-    TemperJob,
-    Walk,
-    Walkers,
-    Walking,
-    WalkSums,
-)
-"""What the records of tempered runs are made of."""
+from pymc_logz.tempered.warm_up import Rounds
 
 Placed = tuple[Block, Plan, Reference]
 """The path, its levels, and what it starts from."""

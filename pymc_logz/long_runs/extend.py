@@ -13,13 +13,12 @@ from pymc_logz.errors import CheckpointError
 from pymc_logz.hais.energies import run_energy as annealed_energy
 from pymc_logz.hais.run import run_hais
 from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.long_runs.checkpoint import begun_with, header_of
+from pymc_logz.long_runs.identity import REQUEST
 from pymc_logz.models.context import model_from
 from pymc_logz.paths.bits import BinaryEnergy
-from pymc_logz.pilot.keeping import ASKED, KERNELS
-from pymc_logz.runners.asked import who_runs
-from pymc_logz.runners.checkpoint import begun_with, header_of
 from pymc_logz.runners.executor import default_cores
-from pymc_logz.runners.records import Codec
+from pymc_logz.runners.running import running_for
 from pymc_logz.tempered.energies import run_energy as tempered_energy
 from pymc_logz.tempered.run import run_tempered
 from pymc_logz.tempered.settings import TemperedSettings
@@ -101,9 +100,9 @@ def extend(
             f"checkpoint={str(path)!r} is of a run of {method!r}, and only those of sample_hais "
             "and sample_tempered can be added to"
         )
-    running, rng = who_runs(executor, path, time_limit, max_memory, False, None)
-    asked = begun_with(path, ASKED, Codec(KERNELS))
-    if not asked:
+    running, rng = running_for(executor, path, time_limit, max_memory, False, None)
+    request = begun_with(path, REQUEST)
+    if not request:
         raise CheckpointError(
             f"checkpoint={str(path)!r} is of a run that was begun with a kernel, a mode, or draws "
             "of your own, or with data that were simulated, which are not kept, so that it cannot "
@@ -112,14 +111,14 @@ def extend(
     kind, of_model, of_energy = RUNS[method]
     energy = model if isinstance(model, BinaryEnergy) else None
     more = (*json.loads(idata.attrs["settings"]).get("more", ()), draws)
-    settings = kind(**{**asked["settings"], "more": tuple(more)})
+    settings = kind(**{**request["settings"], "more": tuple(more)})
     settings = replace(
         settings, cores=default_cores(cores, settings.chains, executor), running=running
     )
     options = {
         "random_seed": rng,
         "progressbar": progressbar,
-        "compile_kwargs": asked["compile_kwargs"],
+        "compile_kwargs": request["compile_kwargs"],
     }
     if energy is not None:
         return of_energy(energy, settings, **options)
