@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # what editors and type checkers see; at run time names load when first used
     from pymc_logz import energies, estimators, kernels
     from pymc_logz.choosing.evidence import evidence
+    from pymc_logz.citations.cite import cite
     from pymc_logz.errors import (
         CheckpointError,
         DiscreteVariableError,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
     from pymc_logz.step_methods import HAIS, ConstrainedHMC, PartialMomentumHMC, SimulatedTempering
     from pymc_logz.tempered.sampling import sample_tempered
     from pymc_logz.tempered.tracking import LogZTracker
-    from pymc_logz.trees.citations import cite
     from pymc_logz.trees.comparison import bayes_factor, compare_evidence, model_weights
 
 __all__ = [
@@ -101,6 +101,7 @@ __all__ = [
 
 _HOMES = {
     "choosing.evidence": ("evidence",),
+    "citations.cite": ("cite",),
     "errors": (
         "CheckpointError",
         "DiscreteVariableError",
@@ -131,7 +132,6 @@ _HOMES = {
     "step_methods": ("HAIS", "ConstrainedHMC", "PartialMomentumHMC", "SimulatedTempering"),
     "tempered.sampling": ("sample_tempered",),
     "tempered.tracking": ("LogZTracker",),
-    "trees.citations": ("cite",),
     "trees.comparison": ("bayes_factor", "compare_evidence", "model_weights"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

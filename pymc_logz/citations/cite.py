@@ -3,6 +3,8 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import xarray as xr
@@ -24,7 +26,6 @@ from pymc_logz.trees.kinds import (
     kind_of,
 )
 from pymc_logz.trees.layout import ESTIMATOR
-from pymc_logz.trees.sources import SOURCES, Source
 
 OF_KIND = {
     **dict.fromkeys((HAIS, PER_DATUM), ("sohldickstein2012", "neal2001", "vehtari2024")),
@@ -136,7 +137,7 @@ def cite(tree: xr.DataTree) -> str:
         one = group.attrs.get("n_temperatures") == 1
         if one and group.attrs.get("reference") == "nested_laplace":
             keys = [*OF_ONE_TEMPERATURE, *(key for key in keys if key not in OF_ANNEALING)]
-    return "\n\n".join(_entry(key, SOURCES[key]) for key in dict.fromkeys(keys))
+    return "\n\n".join(entries()[key] for key in dict.fromkeys(keys))
 
 
 def _settings_of(tree: xr.DataTree) -> Mapping[str, Any]:
@@ -163,19 +164,9 @@ def _of_settings(settings: Mapping[str, Any]) -> Iterator[str]:
             yield from OF_KERNEL[name]
 
 
-def _entry(key: str, source: Source) -> str:
-    """One reference in BibTeX's form."""
-    place = "booktitle" if source.kind == "inproceedings" else "journal"
-    fields = {
-        "author": source.authors,
-        "title": source.title,
-        place: source.where,
-        "year": str(source.year),
-    }
-    scheme, _, link = source.link.partition(":")
-    if scheme == "doi":
-        fields["doi"] = link
-    elif scheme == "arXiv":
-        fields |= {"eprint": link, "archiveprefix": "arXiv"}
-    lines = (f"  {name} = {{{value}}}," for name, value in fields.items())
-    return "\n".join([f"@{source.kind}{{{key},", *lines, "}"])
+@cache
+def entries() -> dict[str, str]:
+    """Entries of ``sources.bib`` by their keys."""
+    text = Path(__file__).with_name("sources.bib").read_text(encoding="ascii")
+    parts = text.strip().split("\n\n")
+    return {part[part.index("{") + 1 : part.index(",")]: part for part in parts}

@@ -14,11 +14,11 @@ from support import pymc_models as models
 
 import pymc_logz as lz
 from pymc_logz import energies
+from pymc_logz.citations import cite as citations
 from pymc_logz.estimators import METHODS
 from pymc_logz.kernels import Hamiltonian
-from pymc_logz.trees import citations, kinds
+from pymc_logz.trees import kinds
 from pymc_logz.trees.layout import make_tree
-from pymc_logz.trees.sources import SOURCES
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
@@ -120,20 +120,26 @@ def test_the_tables_name_what_there_is() -> None:
     cited = {key for table in tables for keys in getattr(citations, table).values() for key in keys}
     cited |= {"zhou2016", "syed2022", "zhang1996", "papaspiliopoulos2007", "kloek1978"}
     cited |= {*citations.WARP}
-    assert cited == set(SOURCES)
+    assert cited == set(citations.entries())
 
 
 def test_entries_are_bibtex() -> None:
     """Catches braces that do not close, and characters that LaTeX does not read."""
-    found = "\n\n".join(citations._entry(key, source) for key, source in SOURCES.items())
+    entries = citations.entries()
+    found = "\n\n".join(entries.values())
     assert found.isascii()
     assert found.count("{") == found.count("}")
-    for key in SOURCES:
+    for key in entries:
         assert found.count(f"{{{key},") == 1
     for line in found.splitlines():
         assert re.fullmatch(r"@(article|inproceedings){\w+,|  \w+ = {.+},|}|", line), line
-    links = [source.link for source in SOURCES.values()]
-    assert all(re.fullmatch(r"(doi:10\.\d{4,5}/\S+|arXiv:\d{4}\.\d{4,5}|)", link) for link in links)
+    for entry in entries.values():
+        fields = dict(re.findall(r"^  (\w+) = {(.+)},$", entry, re.MULTILINE))
+        assert {"author", "title", "year"} < fields.keys()
+        assert len(fields.keys() & {"journal", "booktitle"}) == 1
+        assert re.fullmatch(r"10\.\d{4,5}/\S+|", fields.get("doi", ""))
+        assert re.fullmatch(r"\d{4}\.\d{4,5}|", fields.get("eprint", ""))
+        assert ("eprint" in fields) == (fields.get("archiveprefix") == "arXiv")
 
 
 def by_step(step: Callable[[], Any]) -> xr.DataTree:

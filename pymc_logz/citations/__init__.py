@@ -1,0 +1,1 @@
+"""How to cite a run; `pymc_logz.cite` is what users call."""
