@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.fg import FunctionGraph
@@ -20,11 +19,15 @@ from pytensor.graph.traversal import graph_inputs, io_toposort
 from pytensor.tensor.sharedvar import TensorSharedVariable
 
 from pymc_logz.long_runs.records import Codec, fields_of
+from pymc_logz.models.context import is_model
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.flat import FlatModel, flatten_model, model_data
 from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.running import naming
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 SEED, REQUEST = "seed", "request"
 """Records of the state of the generator that a run was begun with, and of what the user gave."""
@@ -137,7 +140,7 @@ def identity_of_model(flat: FlatModel) -> dict[str, Any]:
     return {"variables": shapes, "data": data, "log density": density, "further data": known}
 
 
-def identity_of_any(model: pm.Model) -> dict[str, Any]:
+def identity_of_any(model: "pm.Model") -> dict[str, Any]:
     """The same of a model as it was written, also of one with exact observations.
 
     Parameters
@@ -162,7 +165,7 @@ def as_text(value: Any) -> Any:
         return value
     if isinstance(value, xr.DataTree):
         return digest_of_draws(value)
-    if isinstance(value, pm.Model):
+    if is_model(value):
         return identity_of_any(value)
     if isinstance(value, Mapping):
         return {str(key): as_text(part) for key, part in value.items()}

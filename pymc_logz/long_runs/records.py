@@ -17,8 +17,6 @@ from pymc_logz.errors import CheckpointError
 PACKAGE = "pymc_logz."
 PLAIN, AS_NUMBERS = "biufS", {"U": "uint32", "m": "int64", "M": "int64"}
 """Kinds of arrays that a record may have, and those that it has as numbers: no objects."""
-BROADCAST = 2**12
-"""Numbers from which on an array that is one row again and again is kept as that row."""
 
 
 class Codec:
@@ -56,7 +54,8 @@ class Codec:
             return {**made, "dtype": array.dtype.str, "shape": list(array.shape)}
         if array.dtype.kind not in PLAIN:
             raise TypeError(f"an array of dtype {array.dtype} is no part of a record")
-        is_one = array.ndim > 1 and array.size > BROADCAST and array.strides[0] == 0
+        # one row that stands for very many
+        is_one = array.ndim > 1 and array.size > 2**12 and array.strides[0] == 0
         n_rows, array = len(array) if array.ndim else 0, array[0] if is_one else array
         # which makes arrays of one dimension of those of none
         arrays.append(np.ascontiguousarray(array).reshape(array.shape))

@@ -14,16 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_logz.graphs.kept import Kept, settings_key
+from pymc_logz.graphs.kept import Kept
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.keeping import kept_for
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.runners.block import Block
-from pymc_logz.runners.temper import TemperBlock
+from pymc_logz.runners.moves_of_rows import MovesOfRows
 from pymc_logz.runners.work import Work
-
-MOST_KEPT = 16
-"""Parts that a process keeps: a few for each model that it works on."""
 
 
 class Part:
@@ -81,42 +77,32 @@ def _part_of_draws(draws: PriorDraws) -> Part:
     return kept_for(draws.model).get((Part, columns), lambda: Part(copy.copy(draws)))
 
 
-def _reduced_block(block: Block) -> tuple[Any, ...]:
-    """Moves whose path has values of its own; draws of the reference are made where runs start."""
-    settings = (block.kernel, block.n_moves, block.n_rows, block.most_rows)
-    key = (Part, Block, *settings, settings_key(block.compile_kwargs))
-    part = block.asked.made_once(key, lambda: Part(_bare_block(block)))
-    return _along, (part, _changed(block.asked.values, part.thing.asked.values), no_draws)
+def _reduced_moves(moves: MovesOfRows) -> tuple[Any, ...]:
+    """Moves on a path that has values of its own.
+
+    Draws of the reference go along where the moves need them; else they are made where runs start.
+    """
+    path = moves.given_path
+    key = (Part, type(moves), *moves.settings, moves.n_rows, moves.most_rows)
+    part = path.made_once(key, lambda: Part(_bare(moves)))
+    draws = path.sample_reference if moves.draws_reference else no_draws
+    return _along, (part, _changed(path.values, part.thing.given_path.values), draws)
 
 
-def _bare_block(block: Block) -> Block:
-    bare = copy.copy(block)
+def _bare(moves: MovesOfRows) -> MovesOfRows:
+    """Moves without what is compiled, and without draws of the reference."""
+    bare = copy.copy(moves)
     for compiled in ("compiled", "path"):
         bare.__dict__.pop(compiled, None)
-    bare.asked, bare.work = replace(block.asked, sample_reference=no_draws), Work()
+    bare.given_path, bare.work = replace(moves.given_path, sample_reference=no_draws), Work()
     return bare
 
 
-def _reduced_walkers(block: TemperBlock) -> tuple[Any, ...]:
-    """The same of iterations, with the draws of the reference, which walkers take on their way."""
-    key = (Part, TemperBlock, *block.settings, block.n_walkers, block.most_rows)
-    part = block.path.made_once(key, lambda: Part(_bare_walkers(block)))
-    changed = _changed(block.path.values, part.thing.path.values)
-    return _along, (part, changed, block.path.sample_reference)
-
-
-def _bare_walkers(block: TemperBlock) -> TemperBlock:
-    bare = copy.copy(block)
-    bare.__dict__.pop("compiled", None)
-    bare.path, bare.work = replace(block.path, sample_reference=no_draws), Work()
-    return bare
-
-
-def _along(block: Any, changed: Mapping[int, np.ndarray], draws: Callable[..., np.ndarray]) -> Any:
-    """Moves on a path some of whose parameters have other values."""
-    path = block.path if isinstance(block, TemperBlock) else block.asked
-    values = [changed.get(i, value) for i, value in enumerate(path.values)]
-    return block.along(values, sample_reference=draws)
+def _along(
+    moves: MovesOfRows, changed: Mapping[int, np.ndarray], draws: Callable[..., np.ndarray]
+) -> MovesOfRows:
+    values = [changed.get(i, value) for i, value in enumerate(moves.given_path.values)]
+    return moves.along(values, sample_reference=draws)
 
 
 def no_draws(rng: np.random.Generator, n: int) -> np.ndarray:
@@ -147,8 +133,7 @@ def _with_values(flat: FlatModel, values: tuple[np.ndarray, ...]) -> FlatModel:
 
 
 _REDUCED: dict[type, Callable[[Any], tuple[Any, ...]]] = {
-    Block: _reduced_block,
-    TemperBlock: _reduced_walkers,
+    MovesOfRows: _reduced_moves,
     FlatModel: _reduced_model,
 }
 
@@ -162,10 +147,10 @@ class Store:
     Parameters
     ----------
     most
-        How many it keeps.
+        How many it keeps: a few for each model that it works on.
     """
 
-    def __init__(self, most: int = MOST_KEPT) -> None:
+    def __init__(self, most: int = 16) -> None:
         self._kept: OrderedDict[str, Any] = OrderedDict()
         self._most, self._lock = most, threading.RLock()
 

@@ -1,5 +1,6 @@
-"""How walkers change their levels: drawn given the position, or swapped with a neighbour."""
+"""How walkers change their levels, and what happens to them at the reference."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,3 +74,36 @@ def swap_levels(
     none = pt.zeros_like(swaps[:, :1])
     up, down = pt.concatenate([swaps, none], axis=1), pt.concatenate([none, swaps], axis=1)
     return level.ravel() + pt.switch(is_at, (up - down)[:, None, :], 0).sum(axis=2).ravel()
+
+
+class FreshRows:
+    """Independent draws of a reference, made many at a time and handed out a few at a time.
+
+    Those of a mixture are made in the exact shares of its components.
+
+    Parameters
+    ----------
+    draw
+        ``(rng, n)`` to n rows of the reference, shape (n, d).
+    rng
+        Source of them.
+    n_at_once
+        Rows to be made at a time.
+    """
+
+    def __init__(
+        self,
+        draw: Callable[[np.random.Generator, int], np.ndarray],
+        rng: np.random.Generator,
+        n_at_once: int,
+    ) -> None:
+        self.draw, self.rng, self.n_at_once = draw, rng, n_at_once
+        self.left: np.ndarray | None = None
+
+    def take(self, n: int) -> np.ndarray:
+        """The next n rows, shape (n, d)."""
+        if self.left is None or len(self.left) < n:
+            made = self.draw(self.rng, max(n, self.n_at_once))
+            self.left = made if self.left is None else np.concatenate([self.left, made])
+        taken, self.left = self.left[:n], self.left[n:]
+        return taken

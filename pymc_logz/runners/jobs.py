@@ -6,9 +6,8 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from pymc_logz.runners.anneal import Annealed, Plan, Underway, arrived, go_on, set_out
+from pymc_logz.runners.anneal import Annealed, Plan, Underway, arrived, go_on, set_out, stay_at_end
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.sample import stay_at_end
 from pymc_logz.runners.work import Work
 
 Enough = Callable[[], bool]
