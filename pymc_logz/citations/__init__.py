@@ -1,1 +1,1 @@
-"""How to cite a run; `pymc_logz.cite` is what users call."""
+"""References of the methods that a run used."""

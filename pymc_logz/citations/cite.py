@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
 import xarray as xr
@@ -137,7 +137,7 @@ def cite(tree: xr.DataTree) -> str:
         one = group.attrs.get("n_temperatures") == 1
         if one and group.attrs.get("reference") == "nested_laplace":
             keys = [*OF_ONE_TEMPERATURE, *(key for key in keys if key not in OF_ANNEALING)]
-    return "\n\n".join(entries()[key] for key in dict.fromkeys(keys))
+    return "\n\n".join(references()[key] for key in dict.fromkeys(keys))
 
 
 def _settings_of(tree: xr.DataTree) -> Mapping[str, Any]:
@@ -165,8 +165,8 @@ def _of_settings(settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 @cache
-def entries() -> dict[str, str]:
-    """Entries of ``sources.bib`` by their keys."""
-    text = Path(__file__).with_name("sources.bib").read_text(encoding="ascii")
-    parts = text.strip().split("\n\n")
-    return {part[part.index("{") + 1 : part.index(",")]: part for part in parts}
+def references() -> dict[str, str]:
+    """Entries of ``references.bib``, as they are written there, by key."""
+    text = files("pymc_logz.citations").joinpath("references.bib").read_text(encoding="ascii")
+    entries = text.strip().split("\n\n")
+    return {entry[entry.index("{") + 1 : entry.index(",")]: entry for entry in entries}

@@ -22,7 +22,6 @@ from pymc_logz.long_runs.records import Codec, fields_of
 from pymc_logz.models.context import is_model
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.flat import FlatModel, flatten_model, model_data
-from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.running import naming
 
@@ -87,11 +86,11 @@ def _of_settings(settings: RunSettings, compiled: Any) -> dict[str, Any]:
 
 def _of_what(what: Any, compiled: Any) -> Any:
     """A model, an energy, or models by name."""
-    if isinstance(what, BinaryEnergy):
-        return {"name": what.name, "values": list(map(digest_of, compiled.path.values))}
+    if isinstance(what, FlatModel):
+        return identity_of_model(what)
     if isinstance(what, Mapping):
         return {name: naming(name, partial(identity_of_any, one)) for name, one in what.items()}
-    return identity_of_model(what)
+    return {"name": what.name, "values": list(map(digest_of, compiled.path.values))}
 
 
 def request_of(settings: Any, compiled: Any) -> dict[str, Any]:

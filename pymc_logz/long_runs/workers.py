@@ -170,7 +170,7 @@ class Workers:
                         self._replace_lost(error)
                     self._again(name)
                 else:
-                    error.add_note(f"This was {name!r}. {self._note}")
+                    error.add_note(f"This was {name!r}. {self._note}".rstrip())
                     raise error
 
     def answers_there(self) -> Iterator[tuple[str, Any]]:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.paths.bits import BinaryEnergy
 from pymc_logz.pilot.frozen import Planned
 from pymc_logz.pilot.planning import plan_run
 from pymc_logz.pilot.settings import RunSettings
@@ -19,7 +18,7 @@ from pymc_logz.trees.doubts import Doubt
 @contextmanager
 def kept[S: RunSettings](
     settings: S,
-    what: Prepared | BinaryEnergy,
+    what: Any,
     block: Block,
     rng: np.random.Generator,
     **arrays: np.ndarray | None,
@@ -31,7 +30,7 @@ def kept[S: RunSettings](
     settings
         What the user asked for.
     what
-        What the run is of.
+        What the run is of: a model that is prepared, or an energy.
     block
         Compiled moves.
     rng
@@ -39,7 +38,7 @@ def kept[S: RunSettings](
     **arrays
         What the run is given beside them: draws that reverse rows start from, say.
     """
-    of = what if isinstance(what, BinaryEnergy) else what.flat
+    of = what.flat if isinstance(what, Prepared) else what
     with settings.running.kept(settings, of, block, rng, **arrays) as running:
         yield replace(settings, running=running)
 

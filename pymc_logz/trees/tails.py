@@ -45,9 +45,9 @@ def _pole_doubts(
     """Whether the density grows without an end as draws come closer to some point.
 
     In one or two dimensions a smooth density has a highest value, and its values at draws a tail
-    that ends there. One that goes to infinity as a power of the distance has values with a Pareto tail,
-    of whose end a finite number of draws has seen next to nothing. If the prior has it, its draws
-    are there too.
+    that ends there. One that goes to infinity as a power of the distance has values with a Pareto
+    tail, of whose end a finite number of draws has seen next to nothing. If the prior has it, its
+    draws are there too.
 
     Parameters
     ----------
