@@ -284,32 +284,22 @@ STATUS_SENTENCES = {
 }
 """What each value of ``status`` means, and what to do about it."""
 
-USABLE_STATUSES = frozenset(
-    {
-        "ok",
-        "few_rows",
-        "low_weight_ess",
-        "low_overlap",
-        "high_khat",
-        "approximate_starts",
-        "upper_end",
-        "lower_end",
-        "short_run",
-        "missed_mode",
-        "uncovered",
-        "disagrees",
-        "wrong_draws",
-        "chains_disagree",
-        "divergences",
-        "approximate_draws",
-        "rule_error",
-        "lagging_rows",
-        "maybe_infinite",
-        "unchecked_prior",
-        "tolerance",
-    }
-)
-"""Statuses that come with a number; under every other one ``log_z`` is NaN."""
+WITHOUT_NUMBER = {
+    "degenerate",
+    "no_support",
+    "no_overlap",
+    "poor_overlap",
+    "coarse_ladder",
+    "too_far",
+    "not_run",
+    "infinite_weight",
+    "unvisited_level",
+    "partial_support",
+    "not_converged",
+}
+"""Statuses under which ``log_z`` is NaN."""
+USABLE_STATUSES = frozenset(STATUS_SENTENCES) - WITHOUT_NUMBER
+"""Statuses that come with a number."""
 
 
 def says_if_interrupted[**P, R](doing: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -367,7 +357,7 @@ ANCHORS = {
     "cannot be written to": "checkpoint-not-written",
     "is not whole": "checkpoint-not-whole",
     "has other bits": "other-bits",
-    "had an answer within": "time-limit",
+    "nothing was heard of": "time-limit",
 }
 """Part of each warning that is no status, and its anchor in ``docs/learn/troubleshooting.md``."""
 

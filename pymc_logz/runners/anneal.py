@@ -9,6 +9,7 @@ import numpy as np
 from pymc_logz.kernels.base import Kernel, KernelState, Move
 from pymc_logz.runners.arrays import joined, rows_of, trimmed
 from pymc_logz.runners.block import Block, Trace, launch_all
+from pymc_logz.runners.moves_of_rows import in_turn
 from pymc_logz.weights import weight_ess, weighted_mean
 
 Report = Callable[[int], None]
@@ -211,21 +212,17 @@ def go_on(
     tally = tally._replace(stage=tally.stage.copy())
     count = _Count(np.diff(plan.betas), block.n_groups)
     states: Sequence[KernelState] = underway.states
-    sizes = rows_of(states)
-    waiting: tuple[slice, Callable[[], Trace]] | None = None
-    done = underway.n_moves
-    while done < n_moves and not (waiting is not None and enough is not None and enough()):
-        part = slice(done, min(done + block.n_moves, n_moves))
+    sizes, done = rows_of(states), underway.n_moves
+
+    def launch(part: slice) -> Callable[[], Trace]:
+        nonlocal states, done
         # the noise of this block is drawn while the one before is still being computed
-        moves = plan.moves(block.kernel, part)
+        moves, done = plan.moves(block.kernel, part), part.stop
         states, trace = launch_all(block, states, sizes, moves, rng)
-        if waiting is not None:
-            tally = count(tally, waiting[0], waiting[1]())
-        waiting, done = (part, trace), part.stop
-        if report is not None:
-            report(part.stop - part.start)
-    if waiting is not None:
-        tally = count(tally, waiting[0], waiting[1]())
+        return trace
+
+    for part, trace in in_turn(launch, done, n_moves, block.n_moves, report, enough):
+        tally = count(tally, part, trace)
     return Underway(done, tuple(trimmed(states, sizes)), tally)
 
 

@@ -1,7 +1,7 @@
 """Moves of many rows that are compiled once: what blocks that anneal and that temper share."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -82,3 +82,39 @@ class MovesOfRows:
 
     def _compile(self) -> Compiled:
         raise NotImplementedError
+
+
+def in_turn[Trace](
+    launch: Callable[[slice], Callable[[], Trace]],
+    n_made: int,
+    n_total: int,
+    n_moves: int,
+    report: Callable[[int], None] | None,
+    enough: Callable[[], bool] | None,
+) -> Iterator[tuple[slice, Trace]]:
+    """What blocks of moves came to, each waited for while the next one is computed.
+
+    Parameters
+    ----------
+    launch
+        Begins those moves, and returns what waits for them.
+    n_made, n_total
+        Moves made before, and at the end.
+    n_moves
+        Of a block.
+    report
+        Called with the number of moves of a block.
+    enough
+        Asked after each block whether to leave the rest for another time.
+    """
+    waiting: tuple[slice, Callable[[], Trace]] | None = None
+    while n_made < n_total and not (waiting is not None and enough is not None and enough()):
+        part = slice(n_made, min(n_made + n_moves, n_total))
+        trace = launch(part)
+        if waiting is not None:
+            yield waiting[0], waiting[1]()
+        waiting, n_made = (part, trace), part.stop
+        if report is not None:
+            report(part.stop - part.start)
+    if waiting is not None:
+        yield waiting[0], waiting[1]()
