@@ -199,8 +199,8 @@ STATUS_SENTENCES = {
         "(pm.sample), or use pymc_logz.sample_hais."
     ),
     "chains_disagree": (
-        "The chains are not draws of one law (R-hat), so neither log Z nor its error can be "
-        "trusted; sample longer, leave warm-up out, or use pymc_logz.sample_hais."
+        "The chains are not draws of one distribution (R-hat), so neither log Z nor its error can "
+        "be trusted; sample longer, leave warm-up out, or use pymc_logz.sample_hais."
     ),
     "divergences": (
         "Many draws diverged, so the chains may have missed a part of the posterior, and log Z "
@@ -255,7 +255,7 @@ STATUS_SENTENCES = {
         "likelihood and the potentials, for instance by a prior that keeps a scale away from zero."
     ),
     "unchecked_prior": (
-        "Whether the priors integrate to one could not be told (evidence.attrs['doubts'] says of "
+        "Whether the priors integrate to one is not known (evidence.attrs['doubts'] says of "
         "which), and log Z is off by as much as they do not; make sure that log density and draws "
         "of these priors are of one normalised distribution."
     ),

@@ -90,7 +90,7 @@ def ess_of_sums(
 ) -> np.ndarray:
     """Effective number of rows from the sum of their weights and that of the squares.
 
-    Of means in place of sums it is the effective share of the rows.
+    Of means in place of sums it is the effective fraction of the rows.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def weight_ess(log_weight: np.ndarray) -> np.ndarray:
 
 
 def conditional_ess(log_increment: np.ndarray) -> float:
-    """Effective share of equally weighted rows after one reweighting, in [0, 1].
+    """Effective fraction of equally weighted rows after one reweighting, in [0, 1].
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def pareto_khat(log_weight: np.ndarray) -> float:
     """Pareto shape of the upper tail of ``exp(log_weight)``; NaN where there is none to fit.
 
     That is so where all are alike, or the largest is not much larger than the mean: whatever the
-    shape of so short a tail, nearly none of the sum is in it. Nor is a shape told that is beyond
+    shape of so short a tail, nearly none of the sum is in it. Nor is a shape given that is beyond
     `khat_threshold`, where ten times as many rows would with a shape of one add less beyond the
     largest weight than the error of the mean.
 
@@ -210,7 +210,7 @@ def smoothed(log_weight: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     log_weight
-        Shape (n,), of which `pareto_khat` can be told.
+        Shape (n,), of which `pareto_khat` is known.
 
     Returns
     -------
@@ -247,8 +247,8 @@ def _smoothed_tail(log_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, floa
     tail, cutoff = log_weight[rows] - top, np.exp(log_weight[order[-n_tail - 1]] - top)
     if n_tail < 5 or tail[-1] - tail[0] < np.finfo(float).tiny:
         raise ValueError(f"the {n_tail} largest of {n} weights are too few or equal: no tail")
-    # draws of a Markov chain repeat, and a tail of few distinct values may fit no law; one without
-    # a mean overflows, as its shape says
+    # draws of a Markov chain repeat, and a tail of few distinct values may fit no distribution; one
+    # without a mean overflows, as its shape says
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         shape, scale = _fitted_pareto(np.exp(tail) - cutoff)
         if not np.isfinite(shape):
@@ -262,10 +262,10 @@ def _smoothed_tail(log_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, floa
 
 
 def _fitted_pareto(excess: np.ndarray) -> tuple[float, float]:
-    """Shape and scale of a generalised Pareto law, from values above 0 in rising order.
+    """Shape and scale of a generalised Pareto distribution, from values above 0 in rising order.
 
     The shape is the mean of a posterior with a weak prior around 0.5; NaN for values that are far
-    from any such law.
+    from any such distribution.
 
     References
     ----------

@@ -39,7 +39,7 @@ class Chains:
     step
         Their step size.
     jitter
-        The step size of a move is drawn within this share of its value.
+        The step size of a move varies by up to this fraction of its value.
     rng
         Source of all noise.
     """

@@ -112,7 +112,7 @@ def collect(
     coords, dims = model_labels(flat.model)
     members = np.repeat(np.arange(settings.superchains), settings.members)
     at = {"superchain": ("chain", members)}
-    # more chains than draws are what is asked for here
+    # more chains than draws are usual here
     labels: dict[str, Any] = {"coords": dict(coords), "dims": dims, "check_conventions": False}
     posterior = dataset_of(values, **labels).assign_coords(at)
     # an energy error of 700 nats: those that PyMC has, 1,000, are zero in double precision

@@ -15,7 +15,7 @@ from pymc_logz.kernels.hamiltonian import MAX_STEPS, Hamiltonian
 
 @dataclass(frozen=True)
 class HmcSettings:
-    """What `pymc_logz.sample_hmc` was asked for; see there for the meaning of each."""
+    """Arguments of `pymc_logz.sample_hmc`; see there for the meaning of each."""
 
     draws: int
     chains: int

@@ -73,7 +73,7 @@ def extend(
     Raises
     ------
     CheckpointError
-        If the checkpoint is of another run, or not all that it was asked for is kept.
+        If the checkpoint is of another run, or not all of its settings are kept.
     ValueError
         If the tree is of no run that was kept.
 

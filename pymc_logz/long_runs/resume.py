@@ -26,7 +26,7 @@ class KeptRun:
     """``"hais"``, ``"tempered"``, ``"per_datum"``, ``"bridge_sampling"`` or
     ``"evidence_of_models"``."""
     settings: dict[str, Any]
-    """What the run was asked for."""
+    """Settings of the run."""
     versions: dict[str, str]
     """Libraries that it was begun with."""
     chains: dict[str, tuple[int, int]]

@@ -78,7 +78,7 @@ class LongRunning(Running):
         return self.cores if self.executor is None else n_workers(self.executor)
 
     def refuse(self, where: str, *names: str) -> None:
-        """Raise a ValueError if one of these was asked for where it does not apply."""
+        """Raise a ValueError if one of these options is given where it does not apply."""
         for name in names:
             if getattr(self, name) is not None:
                 raise ValueError(f"{name} does not apply {where}")
@@ -125,7 +125,7 @@ class LongRunning(Running):
         report: Report | None = None,
         names: Sequence[str] | None = None,
     ) -> list[Outcome | None]:
-        """As of `Running`, with all that was asked for."""
+        """As of `Running`, by whoever works, and kept."""
         if names is None:
             name = name if self.keeper is None else self.keeper.numbered(name)
             names = [f"{name}.chain-{i}" for i in range(len(jobs))]

@@ -186,7 +186,7 @@ class _Found:
     keeper
         What keeps it, if anything does.
     report
-        Told of each.
+        Called for each.
     """
 
     def __init__(self, names: list[str], keeper: Keeper | None, report: Any) -> None:

@@ -21,7 +21,7 @@ class Plan:
     """A frozen schedule: K + 1 betas and the kernel settings at each.
 
     Rows are weighted for the step from one beta to the next *before* they move, and are not moved
-    after the last weight. The share of momentum replaced before a move belongs to the gap between
+    after the last weight. How much momentum is replaced before a move belongs to the gap between
     that move and the one before, so the plan read backwards is the exact time reversal.
     """
 
@@ -166,7 +166,7 @@ def anneal(
     rng
         Source of all noise.
     report
-        Told of progress.
+        Called with the number of moves made.
 
     Returns
     -------

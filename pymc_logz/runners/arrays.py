@@ -122,7 +122,7 @@ def rows_together(n_rows: int, most_rows: int | None) -> int:
 
 def call_by_rows(
     call: Callable[..., Sequence[Any]],
-    n_asked: int,
+    n_moves: int,
     arguments: Sequence[tuple[Any, int | None]],
     n_rows: int,
     n_state: int,
@@ -134,7 +134,7 @@ def call_by_rows(
     ----------
     call
         The compiled moves.
-    n_asked
+    n_moves
         How many moves to make.
     arguments
         Arrays, and the axis of each along which rows lie; None if all rows share it.
@@ -147,9 +147,9 @@ def call_by_rows(
         Rows of one call at most; None for all. Of more, a portion is waited for before the next
         one begins.
     """
-    asked = np.array(n_asked)
+    first_argument = np.array(n_moves)
     if most_rows is None or n_rows <= most_rows:
-        return list(call(asked, *(array for array, _ in arguments))), n_rows
+        return list(call(first_argument, *(array for array, _ in arguments))), n_rows
     columns: list[list[np.ndarray]] = []
     for first in range(0, n_rows, most_rows):
         part = slice(first, min(first + most_rows, n_rows))
@@ -159,7 +159,7 @@ def call_by_rows(
         columns.append(
             [
                 np.array(np.asarray(out)[(slice(None),) * (i >= n_state) + (slice(n),)])
-                for i, out in enumerate(call(asked, *given))
+                for i, out in enumerate(call(first_argument, *given))
             ]
         )
     outputs = [

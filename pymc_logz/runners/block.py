@@ -242,7 +242,7 @@ class Block(MovesOfRows):
         Returns
         -------
         KernelState, Trace
-            Where the rows are, and what happened on the way, over the moves asked for.
+            Where the rows are, and what happened on the way, over the moves that are made.
         """
         portions = self._split(state)
         sizes = rows_of(portions)

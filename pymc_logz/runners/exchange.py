@@ -37,7 +37,7 @@ class Tables(NamedTuple):
 def draw_levels(
     log_ratio: TensorVariable, tables: Tables, log_uniform: TensorVariable
 ) -> TensorVariable:
-    """Levels drawn from their law given the position (Gibbs), by inversion, shape (n,).
+    """Levels drawn given the position (Gibbs), by inversion, shape (n,).
 
     Carlson et al. (2016), eq. 7, arXiv 1603.01912: ``q(k | x)`` is proportional to
     ``exp(beta_k * log_ratio) * prior_k / Z_k`` on the geometric path.

@@ -28,7 +28,7 @@ def progress_bar(shown: bool) -> Iterator[Any]:
 
 
 def report_beta(progress: Any, description: str = "Pilot") -> Callable[[float], None]:
-    """A new line of the bar, told of each beta that is reached on the way to 1."""
+    """A new line of the bar, called with each beta on the way to 1."""
     task = progress.add_task(description, completed=0, total=STEPS)
     reached: list[float] = []
 
@@ -45,7 +45,7 @@ def report_beta(progress: Any, description: str = "Pilot") -> Callable[[float], 
 
 
 def report_rounds(progress: Any, description: str) -> Callable[[int], None]:
-    """A new line of the bar, which counts how often it is told of anything."""
+    """A new line of the bar, which counts how often it is called."""
     task, done = progress.add_task(description, completed=0, total=None), 0
 
     def report(n_iterations: int) -> None:
@@ -60,7 +60,7 @@ def report_rounds(progress: Any, description: str) -> Callable[[int], None]:
 def report_count(
     progress: Any, description: str, total: int, cheaper: str = ""
 ) -> Callable[[int], None]:
-    """A new line of the bar, told of how much was done since the last call.
+    """A new line of the bar, called with how much was done since the last call.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ class Running:
     """What keeps the run, if anything does."""
 
     is_plain: ClassVar[bool] = True
-    """Whether nothing but this is asked for."""
+    """Whether a run needs nothing more than this."""
 
     @property
     def n_workers(self) -> int:
@@ -55,7 +55,7 @@ class Running:
         return self.cores
 
     def refuse(self, where: str, *names: str) -> None:
-        """Raise a ValueError if one of these was asked for where it does not apply."""
+        """Raise a ValueError if one of these options is given where it does not apply."""
 
     @contextmanager
     def kept(self, settings: Any, *of_what: Any, **arrays: np.ndarray | None) -> Iterator[Self]:

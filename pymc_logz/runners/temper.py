@@ -70,8 +70,8 @@ class TemperBlock(MovesOfRows):
     """A fixed number of iterations of a batch of walkers, compiled once.
 
     In each iteration the kernel moves every walker at its own beta, with the step size and scale of
-    its level; then levels are exchanged. The momentum is whitened, so its law is the same at every
-    level, and it is kept.
+    its level; then levels are exchanged. The momentum is whitened, so its distribution is the same
+    at every level, and it is kept.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ class TemperBlock(MovesOfRows):
         return FreshRows(self.given_path.sample_reference, rng, min(expected, most))
 
     def renewed(self, walkers: Walkers, tables: Tables, fresh: FreshRows) -> Walkers:
-        """Walkers whose positions at the reference are fresh draws of it, which leaves their law.
+        """Walkers at the reference at fresh draws of it, which leaves their distribution as it is.
 
         Moves alone take long from one mode of the reference to another, and into tails that have
         a few hundredths of it; where all chains have missed them, none of their errors tells.

@@ -47,7 +47,7 @@ def walk(
     every
         Keep positions of every so many iterations.
     report
-        Told of progress.
+        Called with the number of iterations made.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Whether the chains of a posterior are draws of one law, and of the law that the model says."""
+"""Whether the chains of a posterior are draws of one distribution, and of that of the model."""
 
 import numpy as np
 import xarray as xr

@@ -216,7 +216,7 @@ def checked_draws(tree: xr.DataTree, model: "pm.Model", argument: str) -> xr.Dat
 def checked_reference(
     reference: "str | xr.DataTree | None", model: "pm.Model"
 ) -> "str | xr.DataTree | None":
-    """What a path is asked to start from: draws as of `checked_draws`, or what else it may be."""
+    """What a path starts from: draws as of `checked_draws`, or what else it may be."""
     if not isinstance(reference, xr.DataTree):
         return reference
     return checked_draws(reference, model, "reference")
