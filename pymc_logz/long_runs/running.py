@@ -16,7 +16,7 @@ from pymc_logz.long_runs.sending import Answer, Errand, Lacking, Part
 from pymc_logz.long_runs.storage import digest
 from pymc_logz.long_runs.workers import Workers, check_executor, n_workers
 from pymc_logz.runners.arrays import leaves
-from pymc_logz.runners.jobs import Course, generator_at, is_done, state_of
+from pymc_logz.runners.jobs import generator_at, is_done, state_of
 from pymc_logz.runners.running import Outcome, Report, Running, to_the_end
 from pymc_logz.runners.work import Work
 from pymc_logz.seeds import random_generator
@@ -120,7 +120,7 @@ class LongRunning(Running):
     def run(
         self,
         name: str,
-        course: Course,
+        course: Any,
         jobs: Sequence[Any],
         report: Report | None = None,
         names: Sequence[str] | None = None,
@@ -169,7 +169,7 @@ class _Drive:
         self,
         how: LongRunning,
         names: Sequence[str],
-        course: Course,
+        course: Any,
         jobs: Sequence[Any],
         report: Report | None,
     ) -> None:

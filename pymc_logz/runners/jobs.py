@@ -14,18 +14,25 @@ Enough = Callable[[], bool]
 """Asked at the end of each block whether to hand back what there is."""
 
 
-class Course(Protocol):
+@dataclass(frozen=True)
+class Course:
     """What all chains of a run have in common: it goes to a process once, and is compiled there."""
+
+    block: Any
+    """Compiled moves."""
 
     @property
     def work(self) -> Work:
         """Where evaluations are counted."""
+        return self.block.work
 
     def compile(self) -> None:
         """Compile now."""
+        self.block.compile()
 
     def counted(self, work: Work) -> Self:
         """The same, counting elsewhere."""
+        return replace(self, block=self.block.counted(work))
 
 
 class Job(Protocol):
@@ -55,24 +62,11 @@ def is_done(job: Job) -> bool:
 
 
 @dataclass(frozen=True)
-class AnnealCourse:
+class AnnealCourse(Course):
     """Moves and their frozen schedule."""
 
     block: Block
     plan: Plan
-
-    @property
-    def work(self) -> Work:
-        """Where evaluations are counted."""
-        return self.block.work
-
-    def compile(self) -> None:
-        """Compile the moves."""
-        self.block.compile()
-
-    def counted(self, work: Work) -> "AnnealCourse":
-        """The same, counting elsewhere."""
-        return replace(self, block=self.block.counted(work))
 
 
 @dataclass(frozen=True)

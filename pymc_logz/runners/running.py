@@ -14,7 +14,7 @@ from pymc_logz.arguments import check_flag, check_positive
 from pymc_logz.graphs.memory import as_bytes
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.executor import finished, run_tasks
-from pymc_logz.runners.jobs import AnnealCourse, AnnealJob, Course, Job, state_of
+from pymc_logz.runners.jobs import AnnealCourse, AnnealJob, Job, state_of
 
 if TYPE_CHECKING:
     import os
@@ -69,7 +69,7 @@ class Running:
     def run(
         self,
         name: str,
-        course: Course,
+        course: Any,
         jobs: Sequence[Any],
         report: Report | None = None,
         names: Sequence[str] | None = None,
@@ -165,7 +165,7 @@ def naming[Made](name: str, make: Callable[[], Made]) -> Made:
         raise
 
 
-def to_the_end(course: Course, job: Job, report: Report | None) -> Outcome:
+def to_the_end(course: Any, job: Job, report: Report | None) -> Outcome:
     """A chain at its end."""
     job, part = job.advance(course, None, report)
     return Outcome(job, [] if part is None else [part])

@@ -12,10 +12,9 @@ from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.arrays import mapped
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.exchange import Tables
-from pymc_logz.runners.jobs import Enough, generator_at, state_of
+from pymc_logz.runners.jobs import Course, Enough, generator_at, state_of
 from pymc_logz.runners.temper import TemperBlock, Walk
 from pymc_logz.runners.walking import Walking, walk_on, whole_walk
-from pymc_logz.runners.work import Work
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.sums import N_LOOKS, WalkSums, added, no_sums
 from pymc_logz.tempered.warm_up import (
@@ -34,7 +33,7 @@ BLOCKS_TOGETHER = 16
 
 
 @dataclass(frozen=True)
-class TemperCourse:
+class TemperCourse(Course):
     """Iterations, frozen levels, and how long chains are."""
 
     block: TemperBlock
@@ -47,19 +46,6 @@ class TemperCourse:
     """Positions of every so many of them are kept."""
     block_length: int | None = None
     """Draws of a walker whose sums are kept in place of them; None keeps the draws."""
-
-    @property
-    def work(self) -> Work:
-        """Where evaluations are counted."""
-        return self.block.work
-
-    def compile(self) -> None:
-        """Compile the iterations."""
-        self.block.compile()
-
-    def counted(self, work: Work) -> "TemperCourse":
-        """The same, counting elsewhere."""
-        return replace(self, block=self.block.counted(work))
 
 
 @dataclass(frozen=True)
