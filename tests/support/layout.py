@@ -38,7 +38,7 @@ WINGS = (
     "workflow",
 )
 # Figures of today: they may fall, and then the number here falls with them.
-CEILINGS = {"lines": 0, "modules": 0, "lines of the core": 0, "named numbers": 0}
+CEILINGS = {"lines": 44650, "modules": 278, "lines of the core": 38268, "named numbers": 450}
 
 
 def package_files() -> dict[str, Path]:
