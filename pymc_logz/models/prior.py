@@ -24,7 +24,7 @@ from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.exact_draws import exact_transforms
 from pymc_logz.models.keeping import kept_for
 
-FEW = 1e-3
+LEAST_FINITE = 1e-3
 """Fraction of the draws below which a transform and its prior hardly meet; and that may round to a
 bound, as log Z hardly notices that these are left out."""
 
@@ -143,21 +143,21 @@ class PriorDraws:
             kept.append(rows)
             n_kept += len(rows)
             n_drawn += n_next
-            if self.finite_share < FEW and self.n_drawn >= 1000:
+            if self.finite_share < LEAST_FINITE and self.n_drawn >= 1000:
                 raise ImproperPriorError(
                     f"only {self.n_drawn - self.n_outside} of {self.n_drawn} prior draws fall "
                     "inside what the transforms allow; change the prior so that it agrees with its "
                     "transform"
                 )
             # sized by this call alone, so that its rows depend on the generator and nothing else
-            share = max(n_kept / n_drawn, FEW)
+            share = max(n_kept / n_drawn, LEAST_FINITE)
             n_next = min(max(16, int(1.2 * (n - n_kept) / share)), 2**16)
         rows = np.concatenate(kept)[:n]
         return rows if self.columns is None else rows[:, self.columns]
 
     def _check_rounded(self, rows: np.ndarray) -> None:
         """Refuse a prior of which a share that matters has no unconstrained values."""
-        expected = FEW * self.n_drawn
+        expected = LEAST_FINITE * self.n_drawn
         if self.n_drawn < 1000 or self.n_rounded <= expected + 5.0 * np.sqrt(expected):
             return
         infinite = np.any(np.isinf(rows), axis=0)

@@ -21,9 +21,6 @@ from pymc_logz.trees.layout import ESTIMATOR, evidence_of_rows, make_tree, total
 if TYPE_CHECKING:
     import pymc as pm
 
-SHARE_SEED = 1205
-"""Of the draws that tell how much of the prior its transforms take, where that is not all of it."""
-
 
 @written_as("log_density(idata, model, points)")
 def log_density(
@@ -106,9 +103,10 @@ def log_density(
     log_p = np.where(inside, density.log_target(np.where(inside[:, None], rows, 0.0)), -np.inf)
     alive = log_p > -np.inf
     log_p[alive] -= log_jacobian(flat, rows[alive])
-    # log Z is that of a prior of mass one, which transforms may take a part of
+    # log Z is that of a prior of mass one, which transforms may take a part of: by which part is
+    # told by draws that are the same in every call
     prior = PriorDraws(model, needed=False)
-    log_share, share_error = prior.log_share(np.random.default_rng(SHARE_SEED))
+    log_share, share_error = prior.log_share(np.random.default_rng(1205))
     log_p -= float(entry["log_z"]) + log_share
     log_z_error = float(np.hypot(entry["mcse"], share_error))
     one = LogZEstimate(

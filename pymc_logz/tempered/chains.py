@@ -26,9 +26,6 @@ from pymc_logz.tempered.warm_up import (
     set_off,
 )
 
-MAX_POSITIONS = 2**24
-"""Numbers of a chain's positions that are kept to choose the posterior's draws from."""
-
 
 @dataclass(frozen=True)
 class TemperCourse(Course):
@@ -169,14 +166,19 @@ class Frozen:
         return self.rounds.ladder
 
 
-def course_of(frozen: Frozen, settings: TemperedSettings) -> TemperCourse:
-    """What all chains have in common."""
+def course_of(
+    frozen: Frozen, settings: TemperedSettings, max_positions: int = 2**24
+) -> TemperCourse:
+    """What all chains have in common.
+
+    Of the positions of a chain so many numbers are kept, to choose the posterior's draws from.
+    """
     n_walkers, draws, length = frozen.block.n_walkers, settings.draws, None
     if settings.keep == "sums":
         every = max(1, draws // N_LOOKS)
         length = length_of_blocks(settings.chains * n_walkers, draws)
     else:
-        every = min(draws, -(-draws * n_walkers * frozen.block.path.n_dims // MAX_POSITIONS))
+        every = min(draws, -(-draws * n_walkers * frozen.block.path.n_dims // max_positions))
     return TemperCourse(frozen.block, frozen.ladder, settings.tune, settings.n_kept, every, length)
 
 
