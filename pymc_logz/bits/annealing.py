@@ -98,24 +98,9 @@ def collect_energy(
     cost: Mapping[str, float],
     n_temperatures: int | None = None,
 ) -> xr.DataTree:
-    """The DataTree of a run; temperatures of earlier parts of the path count where they are given.
+    """The DataTree of a run.
 
-    Parameters
-    ----------
-    energy
-        What was annealed to.
-    planned
-        What the rows ran on.
-    directions
-        The rows.
-    settings
-        What was asked for.
-    rng
-        Generator of the posterior's draws.
-    cost
-        Seconds and evaluations.
-    n_temperatures
-        Of the whole path; None for those of the plan.
+    Temperatures of earlier parts of the path count where ``n_temperatures`` of the whole are given.
     """
     block, plan, runs = planned.block, planned.plan, directions.forward
     estimates = estimates_of(directions)

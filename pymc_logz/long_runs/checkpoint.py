@@ -60,13 +60,7 @@ class _Chain:
 
 
 class Keeper:
-    """Keeps what a run has come to in a checkpoint.
-
-    Parameters
-    ----------
-    path
-        The checkpoint's folder.
-    """
+    """Keeps what a run has come to in a checkpoint, the folder ``path``."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.codec = path, Codec()
@@ -88,19 +82,9 @@ class Keeper:
     ) -> "Keeper":
         """The checkpoint of this run, made now if there is none.
 
-        Parameters
-        ----------
-        path
-            Its folder.
-        identity
-            Nested dicts of strings and numbers: all that the bits of the run depend on.
-        begun
-            Records of what it is begun with, by name; they are there as soon as it is.
-
-        Raises
-        ------
-        CheckpointError
-            If there is something else at the path, or a checkpoint of another run.
+        ``identity`` is all that the bits of the run depend on, in nested dicts of strings and
+        numbers; records of what it is begun with are there as soon as it is. A CheckpointError is
+        raised if there is something else at the path, or a checkpoint of another run.
         """
         keeper = cls(path)
         identity = json.loads(json.dumps(identity))
@@ -184,20 +168,10 @@ class Keeper:
         work: Work,
         prior: Any = None,
     ) -> Any:
-        """What was made under this name, made now if it was not.
+        """The record that was made under this name, made now if it was not.
 
-        Parameters
-        ----------
-        name
-            Of the record.
-        make
-            Makes a record.
-        rng
-            What it draws from, which is put where it was after it.
-        work
-            What counts its evaluations, as if it were made now.
-        prior
-            What counts its draws of the prior, if it makes any.
+        The generator that it draws from is put where it was after it; ``work`` counts its
+        evaluations, as if it were made now, and ``prior`` its draws of the prior, if it makes any.
         """
         if (kept := self.read(name)) is not None:
             rng.bit_generator.state = kept["generator"]

@@ -42,16 +42,9 @@ def identity_of_call(
 ) -> dict[str, Any]:
     """All that the bits of a call depend on, in nested dicts of strings and numbers.
 
-    Parameters
-    ----------
-    settings
-        Settings of a run, or the method and its arguments by name.
-    what
-        What the run is of: a model as it is run, an energy, or models by name.
-    compiled
-        Compiled moves or densities; None where each model has its own.
-    rng
-        Its generator, before it was used.
+    ``settings`` are those of a run, or the method and its arguments by name, ``what`` is a model as
+    it is run, an energy, or models by name, and ``compiled`` its moves or densities (None where
+    each model has its own); the generator is that of the call before its use.
     """
     if isinstance(settings, RunSettings):
         settings = _of_settings(settings, compiled)
@@ -122,13 +115,7 @@ def versions() -> dict[str, str]:
 
 
 def identity_of_model(flat: FlatModel) -> dict[str, Any]:
-    """Variables, data and densities of a model, in nested dicts of strings.
-
-    Parameters
-    ----------
-    flat
-        The model as it is run.
-    """
+    """Variables, data and densities of a model as it is run, in nested dicts of strings."""
     observed, constant = model_data(flat)
     named = {**observed, **constant}
     data = {str(name): digest_of(np.asarray(value)) for name, value in named.items()}
@@ -141,13 +128,7 @@ def identity_of_model(flat: FlatModel) -> dict[str, Any]:
 
 
 def identity_of_any(model: "pm.Model") -> dict[str, Any]:
-    """The same of a model as it was written, also of one with exact observations.
-
-    Parameters
-    ----------
-    model
-        Any PyMC model.
-    """
+    """The same of a model as it was written, also of one with exact observations."""
     if not exact_observations(model):
         return identity_of_model(flatten_model(model, integers=True))
     outputs = [model.varlogp, model.datalogp]

@@ -33,12 +33,7 @@ def begin_long_run(
 ) -> tuple["LongRunning", np.random.Generator | Any]:
     """How chains are run, and a seed: that of the checkpoint where none is given.
 
-    Parameters
-    ----------
-    checkpoint, random_seed
-        As in `pymc_logz.sample_hais`.
-    **how
-        Further fields of `LongRunning`.
+    Both arguments are as in `pymc_logz.sample_hais`; ``how`` are further fields of `LongRunning`.
     """
     path = check_path(checkpoint)
     if path is None:
@@ -87,19 +82,10 @@ class LongRunning(Running):
     def kept(self, settings: Any, *of_what: Any, **arrays: np.ndarray | None) -> Iterator[Self]:
         """The same while a run is kept, if it is.
 
-        Parameters
-        ----------
-        settings
-            Settings of the run, or its method and arguments by name.
-        *of_what
-            As in `pymc_logz.long_runs.identity.identity_of_call`.
-        **arrays
-            What the run is given beside them: draws that reverse rows start from, say.
-
-        Raises
-        ------
-        CheckpointError
-            If the checkpoint is of another run.
+        ``settings`` are those of the run, or its method and arguments by name, ``of_what`` is as in
+        `pymc_logz.long_runs.identity.identity_of_call`, and ``arrays`` are what the run is given
+        beside them: draws that reverse rows start from, say. A CheckpointError is raised if the
+        checkpoint is of another run.
         """
         if self.checkpoint is None:
             yield self

@@ -25,10 +25,7 @@ from pymc_logz.runners.work import Work
 class Part:
     """Something that is sent to a process once, whatever it is part of.
 
-    Parameters
-    ----------
-    thing
-        Anything that cloudpickle takes. Parts that it holds travel apart.
+    Anything that cloudpickle takes; parts that it holds travel apart.
     """
 
     def __init__(self, thing: Any) -> None:
@@ -144,10 +141,7 @@ _REDUCED: dict[type, Callable[[Any], tuple[Any, ...]]] = {
 class Store:
     """Parts that have arrived in a process; of more than it keeps, those not used for longest go.
 
-    Parameters
-    ----------
-    most
-        How many it keeps: a few for each model that it works on.
+    It keeps ``most``: a few for each model that it works on.
     """
 
     def __init__(self, most: int = 16) -> None:
@@ -201,21 +195,10 @@ class Lacking(NamedTuple):
 
 
 class Errand:
-    """A job to be carried on with, here or in another process.
+    """A job to be carried on with for so many seconds (None: to its end), here or elsewhere.
 
     Called here it uses the course as it is. On its way to another process it takes the course along
     only if it is to; a process that does not have it answers `Lacking`.
-
-    Parameters
-    ----------
-    course
-        What the job is about.
-    job
-        Where it is.
-    seconds
-        How long to work on it; None is to its end.
-    takes_course
-        Whether the course goes along.
     """
 
     def __init__(self, course: Part, job: Any, seconds: float | None, takes_course: bool) -> None:

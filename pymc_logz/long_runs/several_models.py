@@ -49,15 +49,7 @@ class Found(NamedTuple):
 
 
 class ModelErrand:
-    """One model's evidence, to be found here or in another process.
-
-    Parameters
-    ----------
-    model
-        The model.
-    options
-        Keyword arguments of `evidence`.
-    """
+    """One model's evidence, by options of `evidence`, to be found here or in another process."""
 
     def __init__(self, model: "pm.Model", options: Mapping[str, Any]) -> None:
         self.model, self.options = model, options
@@ -181,17 +173,7 @@ def evidence_of_models(
 
 
 class _Found:
-    """What came of each model, from a checkpoint or now.
-
-    Parameters
-    ----------
-    names
-        Of all models.
-    keeper
-        What keeps it, if anything does.
-    report
-        Called for each.
-    """
+    """What came of each of these models, from what keeps it, if anything does, or now."""
 
     def __init__(self, names: list[str], keeper: Keeper | None, report: Any) -> None:
         self.keeper, self.report, self.done = keeper, report, dict[str, Found]()

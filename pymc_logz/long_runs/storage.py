@@ -21,23 +21,11 @@ def write_record(
     encoded: tuple[Any, list[np.ndarray]],
     attrs: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a record, of `pymc_logz.long_runs.records.Codec`, and then give it its name.
+    """Write a record in this folder, and then give the group its name.
 
-    Parameters
-    ----------
-    folder
-        Where to.
-    name
-        Of the group.
-    encoded
-        A JSON tree, and the arrays that it refers to.
-    attrs
-        What else the group says.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; nothing is left of it then.
+    It is encoded by `pymc_logz.long_runs.records.Codec`: a JSON tree, and the arrays that this
+    refers to. ``attrs`` are what else the group says. An OSError is raised if it cannot be written;
+    nothing is left of it then.
     """
     import zarr
 

@@ -73,13 +73,7 @@ def n_workers(executor: Any) -> int:
 
 
 class Threads(Executor):
-    """Threads that do not keep the interpreter alive, as one that hangs would.
-
-    Parameters
-    ----------
-    n
-        How many.
-    """
+    """So many threads that do not keep the interpreter alive, as one that hangs would."""
 
     def __init__(self, n: int) -> None:
         self._max_workers = n
@@ -113,16 +107,8 @@ class Threads(Executor):
 class Workers:
     """Workers to whom tasks are given, those of workers that were lost again.
 
-    Parameters
-    ----------
-    executor
-        The user's; None starts threads of this process.
-    cores
-        How many threads.
-    again
-        Submits the task of this name once more.
-    note
-        What is added to an error of a task.
+    They are the user's executor, or as many threads of this process as ``cores``. ``again`` submits
+    the task of this name once more, and ``note`` is added to an error of a task.
     """
 
     def __init__(

@@ -173,26 +173,14 @@ def fitted_charts(
     enough_reached: float = 0.99,
     tried_share: float = 0.1,
 ) -> tuple[list[Chart], float]:
-    """Mixture of charts fitted to draws (n, d) of the target, and the share of them it reaches.
+    """Mixture of charts fitted to draws (n, d) of the target, and the fraction that it reaches.
 
     The first chart is placed at the draw nearest to their mean. As long as draws are left that no
-    chart reaches, another is placed amid those. Each is fitted to what it was the first to reach.
-
-    Parameters
-    ----------
-    atlas, position
-        The level set, and draws of the target.
-    max_charts
-        Each costs a search for every draw: where so many do not do, more hardly help.
-    enough_reached
-        Share of the draws beyond which the rest is left to the bridge, which is exact without.
-    tried_share
-        Share of the draws, those nearest to a centre that reaches too few, where no other is tried.
-
-    Raises
-    ------
-    ModelError
-        If no chart reaches enough of the draws to be fitted to them.
+    chart reaches, another is placed amid those, up to ``max_charts``, each of which costs a search
+    for every draw. Each is fitted to what it was the first to reach. Beyond a fraction
+    ``enough_reached`` the rest is left to the bridge, which is exact without. Of a centre that
+    reaches too few draws, a fraction ``tried_share`` nearest to it are tried no more. A ModelError
+    is raised if no chart reaches enough of the draws to be fitted to them.
     """
     left = np.ones(len(position), dtype=bool)
     untried = left.copy()

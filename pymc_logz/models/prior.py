@@ -173,13 +173,7 @@ class PriorDraws:
 
 
 class Sampler:
-    """A compiled function that draws, by generators that can be seeded.
-
-    Parameters
-    ----------
-    inputs, outputs
-        Symbolic; generators of the outputs are their own.
-    """
+    """A compiled function that draws, by generators of its outputs' own that can be seeded."""
 
     def __init__(self, inputs: Sequence[Variable], outputs: list[Any]) -> None:
         updates = collect_default_updates(inputs=inputs, outputs=outputs)

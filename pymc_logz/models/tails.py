@@ -109,12 +109,8 @@ def _along(points: np.ndarray, densities: Densities) -> tuple[np.ndarray, np.nda
 def _grows(target: np.ndarray, ratio: np.ndarray, rounds: np.ndarray) -> bool:
     """Whether the mass along one line does not fall, from its start on.
 
-    Parameters
-    ----------
-    target, ratio
-        Log target and log likelihood along it, shape (m,).
-    rounds
-        Where the variable rounds, so that the line may end.
+    Log target and log likelihood along it have shape (m,); where the variable rounds, the line may
+    end.
     """
     finite = np.isfinite(target)
     n = finite.size if finite.all() else int(np.argmin(finite))

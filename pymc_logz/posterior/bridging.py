@@ -301,22 +301,11 @@ def bridge(
     rng: np.random.Generator,
     repeated: Repeated = ONCE,
 ) -> Bridged:
-    """Bridge between the second halves of the chains and a normal fitted to the first halves.
+    """Bridge between the second halves of chains and a normal fitted to the first halves.
 
-    Parameters
-    ----------
-    density
-        The model's log density.
-    posterior
-        Draws, C chains of N.
-    log_target
-        Log density at those draws, shape (C, N).
-    method, cross_check, draws
-        As in `bridge_sampling`.
-    rng
-        Generator of the proposals.
-    repeated
-        How often, and by whom.
+    ``log_target`` is the log density at the draws, shape (chains, draws); ``method``,
+    ``cross_check`` and ``draws`` are as in `bridge_sampling`, and ``repeated`` says how often, and
+    by whom.
     """
     half = posterior.rows.shape[1] // 2
     fit = posterior.rows[:, :half][~posterior.on_boundary[:, :half]]

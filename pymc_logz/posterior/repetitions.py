@@ -128,21 +128,11 @@ class Repeated:
         n_draws: int,
         rng: np.random.Generator,
     ) -> list[Repetition]:
-        """All repetitions, or those that an interrupt has left.
+        """All repetitions, of so many draws each, or those that an interrupt has left.
 
-        Parameters
-        ----------
-        density
-            The model's log density, whose counts grow by what others do.
-        proposal
-            What is drawn from.
-        mirrored
-            Whether the target is made symmetric.
-        n_draws
-            Of each repetition.
-        rng
-            Generator of the first one, which it moves on; the i-th does not depend on how many
-            there are.
+        Counts of the density grow by what others do; where it is ``mirrored`` the target is made
+        symmetric. The first repetition moves the generator on, and the i-th does not depend on how
+        many there are.
         """
         others = spawn_generators(generator_at(state_of(rng)), self.n - 1)
         jobs = [Repetition(state_of(one), n_draws) for one in (rng, *others)]
@@ -163,18 +153,11 @@ class Repeated:
         draws: int | None,
         rng: np.random.Generator,
     ) -> Iterator["Repeated"]:
-        """The same, kept in a checkpoint if one is asked for.
+        """The same, kept in a checkpoint if that is asked for.
 
-        Parameters
-        ----------
-        density
-            The model's log density.
-        posterior
-            Draws that the proposal is fitted to, and that it is bridged with.
-        method, draws
-            As in `pymc_logz.bridge_sampling`.
-        rng
-            Generator of the draws, before it was used.
+        ``method`` and ``draws`` are as in `pymc_logz.bridge_sampling`; the posterior's draws are
+        those that the proposal is fitted to and bridged with, and the generator is that before its
+        use.
         """
         settings = {"method": "bridge_sampling", "bridge_method": method, "draws": draws}
         of = settings, density.flat, density, rng
@@ -200,13 +183,8 @@ def bridges(
 ) -> list[LogZEstimate]:
     """Log Z of all draws of the proposal together, and of each repetition alone if there are more.
 
-    Parameters
-    ----------
-    at_posterior
-        Log densities of the target and of the proposal at the draws of the posterior, shape
-        (chains, draws) each.
-    made
-        Repetitions.
+    ``at_posterior`` are the log densities of the target and of the proposal at the draws of the
+    posterior, shape (chains, draws) each.
     """
     sets = [made, *([one] for one in made)] if len(made) > 1 else [made]
     return [

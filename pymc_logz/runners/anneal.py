@@ -153,24 +153,9 @@ def anneal(
     rng: np.random.Generator,
     report: Report | None = None,
 ) -> Annealed:
-    """Anneal rows along a plan.
+    """Anneal rows along a frozen plan, from exact draws (n, d) at its first beta.
 
-    Parameters
-    ----------
-    block
-        Compiled moves.
-    plan
-        Frozen schedule.
-    start
-        Exact draws at the plan's first beta, shape (n, d).
-    rng
-        Source of all noise.
-    report
-        Called with the number of moves made.
-
-    Returns
-    -------
-    Annealed
+    ``report`` is called with the number of moves made.
 
     References
     ----------
@@ -195,17 +180,10 @@ def go_on(
     report: Report | None = None,
     enough: Callable[[], bool] | None = None,
 ) -> Underway:
-    """Rows after the moves that are left, or after fewer.
+    """Rows after the moves that are left, or after fewer; arguments as of `anneal`.
 
-    Parameters
-    ----------
-    block, plan, rng, report
-        As in `anneal`.
-    underway
-        Rows after a number of moves that is made of whole blocks.
-    enough
-        Asked after each block whether to leave the rest for another time, which changes no bit of
-        what the rows will come to.
+    They have made a number of moves of whole blocks. ``enough`` is asked after each block whether
+    to leave the rest for another time, which changes no bit of what the rows will come to.
     """
     n_moves, tally = plan.n_temperatures, underway.tally
     # written in place from here on: there may be very many temperatures
@@ -299,25 +277,9 @@ def merge(first: Annealed, second: Annealed) -> Annealed:
 def stay_at_end(
     block: Block, plan: Plan, start: np.ndarray, n_moves: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Move rows at the plan's last beta, with the settings it has there.
+    """Rows (n, d) after so many moves at the plan's last beta, with the settings it has there.
 
-    Parameters
-    ----------
-    block
-        Compiled moves.
-    plan
-        Frozen schedule; only its end is used.
-    start
-        Shape (n, d).
-    n_moves
-        Moves to make, rounded up to whole blocks.
-    rng
-        Source of all noise.
-
-    Returns
-    -------
-    np.ndarray
-        Where the rows are, shape (n, d).
+    Moves are rounded up to whole blocks.
     """
     m = block.n_moves
     step_size = np.full(m, plan.step_size[-1])

@@ -130,22 +130,10 @@ def call_by_rows(
 ) -> tuple[list[Any], int]:
     """What compiled moves return for all rows, and how many rows were computed for that.
 
-    Parameters
-    ----------
-    call
-        The compiled moves.
-    n_moves
-        How many moves to make.
-    arguments
-        Arrays, and the axis of each along which rows lie; None if all rows share it.
-    n_rows
-        Number of rows.
-    n_state
-        How many of the outputs are a state, whose rows lie along the first axis; of all others,
-        which are traced, along the second.
-    most_rows
-        Rows of one call at most; None for all. Of more, a portion is waited for before the next
-        one begins.
+    Each argument comes with the axis along which rows lie; None if all rows share it. The first
+    ``n_state`` outputs are a state, whose rows lie along the first axis; those of all others, which
+    are traced, along the second. Of more than ``most_rows`` (None: of any number) a portion is
+    waited for before the next one begins.
     """
     first_argument = np.array(n_moves)
     if most_rows is None or n_rows <= most_rows:

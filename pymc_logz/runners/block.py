@@ -115,12 +115,7 @@ class Block(MovesOfRows):
     def given(self, data: np.ndarray, n_rows: int) -> "Block":
         """The same compiled moves for rows in groups of equal size, each with data of its own.
 
-        Parameters
-        ----------
-        data
-            Shape (groups, D).
-        n_rows
-            Rows of all groups together, those of a group next to each other.
+        Data have shape (groups, D); the rows of a group are next to each other, ``n_rows`` in all.
         """
         self.compile()  # which the copy then has
         block = copy.copy(self)
@@ -254,19 +249,8 @@ class Block(MovesOfRows):
     ) -> tuple[KernelState, Callable[[], Trace]]:
         """As `run`, without waiting where the backend computes in the background, as JAX does.
 
-        Parameters
-        ----------
-        state
-            Rows, after which the last of them may be repeated, as in what is returned.
-        moves, rng
-            As in `run`.
-        n_rows
-            Number of rows.
-
-        Returns
-        -------
-        KernelState, callable
-            A state that can be launched from, and a function that waits for the trace.
+        The last of ``n_rows`` may be repeated in the state given, as in the one returned, from
+        which moves can be launched; a function waits for the trace.
         """
         n_asked = len(moves.beta)
         n_computed = self._rows_of_call(n_rows)

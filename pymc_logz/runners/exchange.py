@@ -79,16 +79,8 @@ def swap_levels(
 class FreshRows:
     """Independent draws of a reference, made many at a time and handed out a few at a time.
 
-    Those of a mixture are made in the exact shares of its components.
-
-    Parameters
-    ----------
-    draw
-        ``(rng, n)`` to n rows of the reference, shape (n, d).
-    rng
-        Source of them.
-    n_at_once
-        Rows to be made at a time.
+    ``draw(rng, n)`` makes n rows (n, d), ``n_at_once`` of them. Those of a mixture are made in the
+    exact shares of its components.
     """
 
     def __init__(

@@ -17,18 +17,10 @@ def run_tasks(
 ) -> list[object | None]:
     """Results of the tasks in their order, whatever the order they end in.
 
-    An interrupt (Ctrl-C) stops the run and keeps what is finished: unfinished tasks have the
-    result None. It is raised again if nothing is finished. On threads, tasks that have begun are
-    finished first, unless there is a second interrupt.
-
-    Parameters
-    ----------
-    tasks
-        Of no arguments.
-    cores
-        How many threads.
-    drop
-        Makes tasks that have begun end soon, with an error; None where they cannot.
+    An interrupt (Ctrl-C) stops the run and keeps what is finished: unfinished tasks have the result
+    None. It is raised again if nothing is finished. On ``cores`` threads, tasks that have begun are
+    finished first, unless there is a second interrupt; then ``drop`` makes them end soon, with an
+    error (None where they cannot).
     """
     if cores == 1 or len(tasks) == 1:
         return _run_here(tasks)

@@ -60,13 +60,9 @@ class MovesOfRows:
     ) -> Self:
         """The same compiled moves on a path whose parameters have other values.
 
-        Parameters
-        ----------
-        values
-            One for each of the path's parameters; dimensions whose length the parameter leaves
-            open may have another length than before.
-        sample_reference, log_z_reference
-            Draws and log normalising constant of the reference at these values.
+        There is one value for each of the path's parameters; dimensions whose length the parameter
+        leaves open may have another length than before. Draws and log normalising constant are
+        those of the reference at these values.
         """
         path = self.path.along(values, sample_reference, log_z_reference)
         moves = copy.copy(self)  # which has what is compiled
@@ -94,18 +90,9 @@ def in_turn[Trace](
 ) -> Iterator[tuple[slice, Trace]]:
     """What blocks of moves came to, each waited for while the next one is computed.
 
-    Parameters
-    ----------
-    launch
-        Begins those moves, and returns what waits for them.
-    n_made, n_total
-        Moves made before, and at the end.
-    n_moves
-        Of a block.
-    report
-        Called with the number of moves of a block.
-    enough
-        Asked after each block whether to leave the rest for another time.
+    ``launch`` begins those moves, and returns what waits for them: ``n_moves`` of a block, from
+    ``n_made`` on until ``n_total``. ``report`` is called with the moves of a block, and ``enough``
+    asked after each whether to leave the rest for another time.
     """
     waiting: tuple[slice, Callable[[], Trace]] | None = None
     while n_made < n_total and not (waiting is not None and enough is not None and enough()):

@@ -60,18 +60,10 @@ def report_rounds(progress: Any, description: str) -> Callable[[int], None]:
 def report_count(
     progress: Any, description: str, total: int, cheaper: str = ""
 ) -> Callable[[int], None]:
-    """A new line of the bar, called with how much was done since the last call.
+    """A new line of the bar, called with how much of the total was done since the last call.
 
-    Parameters
-    ----------
-    progress
-        The bar.
-    description
-        What is done.
-    total
-        How much there is to do.
-    cheaper
-        What would take less time, for a sentence where there is a long time to go; "" for none.
+    ``cheaper`` is what would take less time, for a sentence where there is a long time to go; ""
+    for none.
     """
     advance = partial(progress.advance, progress.add_task(description, completed=0, total=total))
     if not cheaper:
@@ -86,18 +78,10 @@ def report_count(
 
 
 class TimeLeft:
-    """Watches a run, and says how long it will take and what is cheaper, if that is long.
+    """Watches a run, and says how long it will take and what is ``cheaper``, if that is long.
 
-    Parameters
-    ----------
-    what
-        What is done, as the progress bar has it.
-    total
-        Parts of the work that will be reported.
-    cheaper
-        What would take less time.
-    clock
-        Seconds since any time.
+    ``what`` is done, as the progress bar has it, in ``total`` parts that will be reported;
+    ``clock`` gives seconds since any time.
     """
 
     long: ClassVar[float] = 60.0

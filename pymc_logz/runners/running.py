@@ -76,18 +76,9 @@ class Running:
     ) -> list[Outcome | None]:
         """All chains at their ends; None for those that an interrupt has left out.
 
-        Parameters
-        ----------
-        name
-            Of these chains among all of the run.
-        course
-            What they have in common.
-        jobs
-            Where they start.
-        report
-            Called with moves or iterations made.
-        names
-            Of each, the same in every call, where no one call has all of them.
+        ``name`` is that of these chains among all of the run, and ``course`` what they have in
+        common. ``report`` is called with moves or iterations made. Each chain's own name, the same
+        in every call, is given where no one call has all of them.
         """
         if names is None:
             names = [f"{name}.chain-{i}" for i in range(len(jobs))]
@@ -109,17 +100,9 @@ def running_for(
 ) -> tuple[Running, Any]:
     """How chains are run, and a seed: that of the checkpoint where none is given.
 
-    Parameters
-    ----------
-    executor, checkpoint, time_limit, max_memory, check_reproducible, random_seed
-        As in `pymc_logz.sample_hais`.
-
-    Raises
-    ------
-    TypeError
-        If ``executor`` is none, or ``checkpoint`` is no path.
-    ValueError
-        If ``executor`` forks a process that has loaded JAX, or a number is outside its range.
+    Arguments are those of `pymc_logz.sample_hais`. A TypeError is raised if ``executor`` is none,
+    or ``checkpoint`` is no path; a ValueError if ``executor`` forks a process that has loaded JAX,
+    or a number is outside its range.
     """
     check_positive("seconds", one=True, time_limit=time_limit)
     check_flag(check_reproducible=check_reproducible)
@@ -180,22 +163,8 @@ def anneal_all(
 ) -> list[Annealed]:
     """Rows of independent chains at the end of a plan, those of chains that came there.
 
-    Parameters
-    ----------
-    name
-        Of these chains.
-    course
-        Moves and plan.
-    starts
-        Rows that chains start at, shape (n, d) each.
-    generators
-        One for each chain, which is moved on.
-    running
-        How they are run.
-    report
-        Called with moves made.
-    n_before
-        Moves at the plan's start before the first weight.
+    They start at rows (n, d) each, with a generator each, which is moved on; ``n_before`` moves are
+    made at the plan's start before the first weight.
     """
     k = course.plan.n_temperatures
     jobs = [

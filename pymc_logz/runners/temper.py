@@ -267,21 +267,8 @@ class TemperBlock(MovesOfRows):
     ) -> tuple[Walkers, Callable[[], Walk]]:
         """One block of iterations, without waiting where the backend computes in the background.
 
-        Parameters
-        ----------
-        walkers
-            Where they are.
-        tables
-            Settings of each level.
-        rng
-            Source of all noise.
-        n_moves
-            Iterations to make, at most those of a block, which is the default.
-
-        Returns
-        -------
-        Walkers, callable
-            Walkers that can be launched from, and a function that waits for what they did.
+        At most as many as those of a block, which is the default. Walkers are returned that can be
+        launched from, and a function that waits for what they did.
         """
         n_moves = self.n_moves if n_moves is None else n_moves
         arguments, n_state = self._arguments(walkers, tables, rng, n_moves), len(leaves(walkers))

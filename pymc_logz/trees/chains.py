@@ -18,16 +18,9 @@ def check_chains(
 ) -> list[Doubt]:
     """What chains say against each other; a warning if draws repeat as resampling does.
 
-    Parameters
-    ----------
-    rows
-        Unconstrained draws, shape (chains, draws, d).
-    on_boundary
-        Those that are infinite, shape (chains, draws).
-    flat
-        The model.
-    resolution
-        Standard deviation of a dimension, shape (d,), up to which all its draws count as equal.
+    Rows are unconstrained draws, shape (chains, draws, d), and ``on_boundary`` says which are
+    infinite, shape (chains, draws). Up to a standard deviation ``resolution`` of a dimension, shape
+    (d,), all its draws count as equal.
     """
     values = np.where(on_boundary[..., None], np.nan, rows)
     rhat = split_rhat(values)
@@ -70,19 +63,9 @@ def _repeated_share(rows: np.ndarray) -> float:
 
 
 def check_stored_density(tree: xr.DataTree, log_target: np.ndarray) -> None:
-    """Compare the log density that a sampler stored with the model's own at the same draws.
+    """A ValueError if the log density that a sampler stored is another than the model's own.
 
-    Parameters
-    ----------
-    tree
-        The tree.
-    log_target
-        The model's own, shape (chains, draws).
-
-    Raises
-    ------
-    ValueError
-        If they differ by more than a constant.
+    The latter is ``log_target``, shape (chains, draws); a constant may lie between them.
     """
     stored = _stored_density(tree, log_target.shape)
     if stored is None:
@@ -113,13 +96,7 @@ def _stored_density(tree: xr.DataTree, shape: tuple[int, ...]) -> np.ndarray | N
 
 
 def check_start_of_chains(log_target: np.ndarray) -> None:
-    """Warn if chains begin far below where they end, as they do during warm-up.
-
-    Parameters
-    ----------
-    log_target
-        Log density of the draws, shape (chains, draws).
-    """
+    """Warn if log densities (chains, draws) begin far below where they end, as during warm-up."""
     n_first = max(1, log_target.shape[1] // 20)
     settled = log_target[:, log_target.shape[1] // 2 :]
     low, high = np.quantile(settled, [0.01, 0.99])

@@ -110,19 +110,12 @@ def _approximation(tree: xr.DataTree) -> str | None:
 def disagreements(
     first: LogZEstimate, others: Sequence[LogZEstimate], max_above: float = 7.0
 ) -> list[Doubt]:
-    """What independent estimates say against the first one.
+    """What independent estimates, by importance sampling, say against one with a number.
 
-    Parameters
-    ----------
-    first
-        An estimate with a number.
-    others
-        By importance sampling. One with too few or too heavy weights, or of a proposal that lacks
-        something, accuses only if it is far above: a mean weight is rarely larger than its
-        expectation, and often smaller.
-    max_above
-        Nats by which a mean weight is above the true one with a probability below 1 in 1,000,
-        whatever its status: its expectation is one (Markov's inequality).
+    One with too few or too heavy weights, or of a proposal that lacks something, accuses only if it
+    is far above: a mean weight is rarely larger than its expectation, and often smaller. By
+    ``max_above`` nats it is above the true one with a probability below 1 in 1,000, whatever its
+    status, since its expectation is one (Markov's inequality).
     """
     found = []
     for other in others:

@@ -136,16 +136,10 @@ def along(dim: str, dataset: xr.Dataset) -> xr.Dataset:
 
 
 def with_evidence(tree: xr.DataTree, group: xr.Dataset, kind: str | None = None) -> xr.DataTree:
-    """Shallow copy of a tree with this group ``evidence``; its root says what it is from now on.
+    """Shallow copy of any tree with this group ``evidence``, as of `evidence_dataset`.
 
-    Parameters
-    ----------
-    tree
-        Any tree; what else its root says is kept.
-    group
-        As of `evidence_dataset`.
-    kind
-        What a tree of nothing but posterior draws becomes. One that holds more stays what it is.
+    A tree of nothing but posterior draws becomes one of this kind, and its root says so from now
+    on. One that holds more stays what it is.
     """
     own = kind_of(tree)
     tree = marked(tree.copy(), own if kind is None or KINDS[own].material != ROWS else kind)
@@ -168,12 +162,8 @@ def data_datasets(flat: FlatModel) -> dict[str, xr.Dataset]:
 def totals_of_rows(log_p: np.ndarray, sum_mcse: float, sum_bias: float) -> dict[str, float]:
     """Attributes of a group evidence with log p(x) of n rows: their mean and sum, with errors.
 
-    Parameters
-    ----------
-    log_p
-        Shape (n,).
-    sum_mcse, sum_bias
-        Error of the sum that comes from log Z, and its expectation.
+    ``sum_mcse`` and ``sum_bias`` are the error of the sum that comes from log Z, and its
+    expectation.
     """
     n = log_p.size
     known = n > 1 and np.isfinite(log_p).all()

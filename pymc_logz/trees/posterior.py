@@ -63,17 +63,10 @@ class PosteriorRows:
 def posterior_rows(
     tree: xr.DataTree, flat: FlatModel, resolution: np.ndarray | float = 0.0
 ) -> PosteriorRows:
-    """Unconstrained draws of a tree's posterior, in the order of their chains.
+    """Unconstrained draws of a tree's group ``posterior``, in the order of their chains.
 
-    Parameters
-    ----------
-    tree
-        Tree with a group ``posterior``.
-    flat
-        The model.
-    resolution
-        Standard deviation of a dimension, shape (d,), up to which its draws count as all equal, so
-        that chains cannot disagree in it.
+    Up to a standard deviation ``resolution`` of a dimension, shape (d,), all its draws count as
+    equal, so that chains cannot disagree in it.
 
     Raises
     ------
@@ -121,26 +114,9 @@ def checked_variables(
 ) -> xr.Dataset:
     """Free variables of a posterior as the model has them (`pymc_logz.trees.alignment`).
 
-    Parameters
-    ----------
-    posterior
-        Group ``posterior`` of a tree.
-    model
-        The model that it should be of.
-    known
-        Names that it may have beside those of the model.
-    what
-        What the posterior is called in a message.
-
-    Raises
-    ------
-    ValueError
-        If a variable is missing, or has another shape or other labels.
-
-    Warns
-    -----
-    EvidenceWarning
-        If there are variables that the model does not know.
+    A ValueError is raised if one is missing, or has another shape or other labels; a warning names
+    variables that are neither the model's nor ``known``. ``what`` is the posterior's name in
+    messages.
     """
     names = sorted(rv.name for rv in model.free_RVs)
     missing = sorted(set(names) - set(map(str, posterior)))
@@ -170,25 +146,11 @@ def checked_variables(
 
 
 def checked_draws(tree: xr.DataTree, model: "pm.Model", argument: str) -> xr.DataTree:
-    """Draws that a user passed to start from, as the model has them.
+    """Draws that a user passed as this argument to start from, as the model has them.
 
-    To be called before anything is compiled, so that draws of another model are refused at once.
-
-    Parameters
-    ----------
-    tree
-        Tree with a group ``posterior``.
-    model
-        The model.
-    argument
-        What the tree was passed as.
-
-    Raises
-    ------
-    TypeError
-        If it is no DataTree.
-    ValueError
-        If the draws are not of this model, or lie on the boundary of a support.
+    To be called before anything is compiled, so that draws of another model are refused at once. A
+    TypeError is raised if it is no DataTree, and a ValueError if the draws are not of this model,
+    or lie on the boundary of a support.
     """
     what = f"{argument}['posterior']"
     found = checked_variables(posterior_of(tree, argument), model, what=what)

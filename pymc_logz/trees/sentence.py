@@ -39,15 +39,7 @@ def says_result[**P](function: Callable[P, xr.DataTree]) -> Callable[P, xr.DataT
 
 
 def result_sentence(tree: xr.DataTree, seconds: float) -> str:
-    """What a call came to, how long it took, and of how much it was made.
-
-    Parameters
-    ----------
-    tree
-        With a group ``evidence``.
-    seconds
-        From the start of the call to its end.
-    """
+    """What a call came to, the seconds that it took, and of how much it was made."""
     group = tree["evidence"].to_dataset()
     entry = group.isel({ESTIMATOR: 0}) if ESTIMATOR in group.dims else group
     took = f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
