@@ -20,9 +20,6 @@ from typing import Any
 
 from pymc_logz.errors import WorkersLostError
 
-MOST_LOSSES = 3
-"""Times that workers may be lost before that is taken for the work's own fault."""
-
 logger = logging.getLogger("pymc.pymc_logz")
 
 
@@ -176,10 +173,10 @@ class Workers:
         if self._now is not self._given:
             self._now.shutdown(wait=False, cancel_futures=True)
 
-    def _replace_lost(self, error: BaseException) -> None:
+    def _replace_lost(self, error: BaseException, most: int = 3) -> None:
         """See to it that there are workers again."""
         self.n_losses += 1
-        if self.n_losses > MOST_LOSSES:
+        if self.n_losses > most:
             raise WorkersLostError(
                 f"workers were lost {self.n_losses} times, the last time with {error!r}: the model "
                 "itself seems to end the processes that evaluate it (memory, or a library that "

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,6 @@ from pymc_logz.tempered.measuring import (
     posterior_datasets,
 )
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.tempered.stored_levels import Placed, Target
 from pymc_logz.tempered.sums import SummedChains
 from pymc_logz.tempered.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds
 from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_doubts
@@ -55,6 +54,48 @@ if TYPE_CHECKING:
 
 LARGE_DEVIATION = 0.5
 """Of a level's share from its prior, times the number of levels: beyond it a warning says so."""
+
+Placed = tuple[Block, Plan, Reference]
+"""The path, its levels, and what it starts from."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is tempered: a model that is prepared, or an energy."""
+
+    what: Any
+    block: Block
+    """Compiled moves along the path from its own beta = 0."""
+    place: Callable[..., Placed]
+    """From these, settings, a generator and a progress bar to the path and its levels."""
+    named: Callable[[np.ndarray], Mapping[str, np.ndarray]]
+    """Values by name, shape (..., *shape of the variable), of rows (..., d)."""
+    labels: Mapping[str, Any]
+    """``coords`` and ``dims`` of these."""
+    record: Mapping[str, Any]
+    """What is noted beside the settings of the run."""
+
+    @property
+    def prepared(self) -> Prepared | None:
+        """The model, if it is one."""
+        return self.what if isinstance(self.what, Prepared) else None
+
+    def placed(self, settings: TemperedSettings, rng: np.random.Generator, progress: Any) -> Placed:
+        """The path and its levels as they are placed, or were placed before, if they were kept."""
+        keeper, prepared = settings.running.keeper, self.prepared
+
+        def make() -> dict[str, Any]:
+            _, plan, reference = self.place(self.block, settings, rng, progress)
+            return {"plan": plan, "reference": reference.without_draws()}
+
+        if keeper is None:
+            return self.place(self.block, settings, rng, progress)
+        made = once(keeper, "levels", make, prepared, self.block, rng)
+        reference: Reference = made["reference"]
+        if prepared is None:
+            return self.block, made["plan"], reference
+        reference = reference.with_draws(prepared.prior)
+        return reference.start(self.block), made["plan"], reference
 
 
 def run_tempered(

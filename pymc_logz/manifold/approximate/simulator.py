@@ -23,6 +23,9 @@ from pymc_logz.trees.layout import dataset_of
 if TYPE_CHECKING:
     import pymc as pm
 
+ROWS_AT_A_TIME = 10_000
+"""Prior draws that are simulated together."""
+
 
 class Simulator:
     """Outputs of a model, and how far they are from what was observed.
@@ -91,21 +94,15 @@ class Simulator:
         rows = self.prior(rng, 2000)[:, columns]
         return rows.mean(axis=0), rows.std(axis=0)
 
-    def near(
-        self,
-        n: int,
-        rng: np.random.Generator,
-        max_tries: int = 1_000_000,
-        at_a_time: int = 10_000,
-    ) -> np.ndarray:
+    def near(self, n: int, rng: np.random.Generator, max_tries: int = 1_000_000) -> np.ndarray:
         """Prior draws within epsilon, shape (n, d); the same several times if there are few."""
         found: list[np.ndarray] = []
         nearest, tried = np.inf, 0
         while tried < max_tries and sum(len(rows) for rows in found) < n:
-            rows = self.prior(rng, at_a_time)
+            rows = self.prior(rng, ROWS_AT_A_TIME)
             distance, _ = self.simulate(rows)
             found.append(rows[distance < self.epsilon])
-            nearest, tried = min(nearest, float(distance.min())), tried + at_a_time
+            nearest, tried = min(nearest, float(distance.min())), tried + ROWS_AT_A_TIME
         rows = np.concatenate(found)
         if not len(rows):
             raise PilotError(
