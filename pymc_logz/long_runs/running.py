@@ -12,7 +12,7 @@ from pymc_logz.errors import warn
 from pymc_logz.long_runs.checkpoint import Keeper, begun_with, check_path
 from pymc_logz.long_runs.identity import REQUEST, SEED, digest_of, identity_of_call, request_of
 from pymc_logz.long_runs.records import Codec, fields_of
-from pymc_logz.long_runs.sending import Answer, Errand, Lacking, Part
+from pymc_logz.long_runs.sending import Answer, CourseMissing, Part, Task
 from pymc_logz.long_runs.storage import digest
 from pymc_logz.long_runs.workers import Workers, check_executor, n_workers
 from pymc_logz.runners.arrays import leaves
@@ -179,7 +179,7 @@ class _Drive:
                     self._take(name, answer)
             except KeyboardInterrupt:
                 for name, answer in self.workers.answers_there():
-                    if not isinstance(answer, Lacking):
+                    if not isinstance(answer, CourseMissing):
                         self._keep(name, answer)
                 ends = [is_done(one.job) for one in self.outcomes.values()]
                 # of a run that is kept nothing is lost by an end before what would come next
@@ -189,9 +189,9 @@ class _Drive:
             self._give_up(self.workers.hanging)
         return [one if is_done(one.job) else None for one in self.outcomes.values()]
 
-    def _take(self, name: str, answer: Answer | Lacking) -> None:
-        """What came of one errand, and the next one of the same chain."""
-        if isinstance(answer, Lacking):
+    def _take(self, name: str, answer: Answer | CourseMissing) -> None:
+        """What came of one task, and the next one of the same chain."""
+        if isinstance(answer, CourseMissing):
             self._submit(name, takes_course=True)
             return
         self._keep(name, answer)
@@ -204,7 +204,7 @@ class _Drive:
         takes_course = takes_course or self.to_send > 0
         self.to_send -= 1
         job = self.outcomes[name].job
-        self.workers.submit(name, Errand(self.course, job, self.how.seconds, takes_course))
+        self.workers.submit(name, Task(self.course, job, self.how.seconds, takes_course))
 
     def _keep(self, name: str, answer: Answer) -> None:
         one = self.outcomes[name]

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_logz.graphs.kept import Kept
+from pymc_logz.models.cache import kept_for
 from pymc_logz.models.flat import FlatModel
-from pymc_logz.models.keeping import kept_for
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.runners.moves_of_rows import MovesOfRows
 from pymc_logz.runners.work import Work
@@ -178,33 +178,33 @@ HERE = Store()
 """What has arrived in this process."""
 
 
-# -- errands -------------------------------------------------------------------------------------
+# -- tasks -------------------------------------------------------------------------------------
 
 
 class Answer(NamedTuple):
-    """What came of an errand."""
+    """What came of a task."""
 
     job: Any
     part: Any
 
 
-class Lacking(NamedTuple):
+class CourseMissing(NamedTuple):
     """Answer of a process that has not been sent the course."""
 
     token: str
 
 
-class Errand:
+class Task:
     """A job to be carried on with for so many seconds (None: to its end), here or elsewhere.
 
     Called here it uses the course as it is. On its way to another process it takes the course along
-    only if it is to; a process that does not have it answers `Lacking`.
+    only if it is to; a process that does not have it answers `CourseMissing`.
     """
 
     def __init__(self, course: Part, job: Any, seconds: float | None, takes_course: bool) -> None:
         self.course, self.job, self.seconds, self.takes_course = course, job, seconds, takes_course
 
-    def __call__(self) -> Answer | Lacking:
+    def __call__(self) -> Answer | CourseMissing:
         """Do it in the process that it was made in."""
         return carried_on(self.course.thing, self.job, self.seconds)
 
@@ -215,11 +215,11 @@ class Errand:
 
 def carried_on_there(
     token: str, pickles: Mapping[str, bytes], job: Any, seconds: float | None, store: Store = HERE
-) -> Answer | Lacking:
+) -> Answer | CourseMissing:
     """A job carried on with in another process, if the course is there."""
     store.take_in(pickles)
     course = store.get(token)
-    return Lacking(token) if course is None else carried_on(course, job, seconds)
+    return CourseMissing(token) if course is None else carried_on(course, job, seconds)
 
 
 def carried_on(course: Any, job: Any, seconds: float | None) -> Answer:

@@ -48,7 +48,7 @@ class Found(NamedTuple):
     """Warnings of another process."""
 
 
-class ModelErrand:
+class ModelTask:
     """One model's evidence, by options of `evidence`, to be found here or in another process."""
 
     def __init__(self, model: "pm.Model", options: Mapping[str, Any]) -> None:
@@ -152,18 +152,18 @@ def evidence_of_models(
         report = report_count(progress, "Models", len(models))
         generators = spawn_generators(rng, len(models))
         found = _Found(list(models), running.keeper, report)
-        errands = {
-            name: ModelErrand(model, {**_within(running, i, model, kwargs), "random_seed": rng})
+        tasks = {
+            name: ModelTask(model, {**_within(running, i, model, kwargs), "random_seed": rng})
             for i, ((name, model), rng) in enumerate(zip(models.items(), generators, strict=True))
             if name not in found.done
         }
         try:
             with _noting_interrupts(found.was_interrupted):
                 if executor is None:
-                    for name, errand in errands.items():
-                        found.take(name, naming(name, errand))
+                    for name, task in tasks.items():
+                        found.take(name, naming(name, task))
                 else:
-                    _by_others(errands, executor, found.take)
+                    _by_others(tasks, executor, found.take)
         except KeyboardInterrupt:
             found.say_what_is_left(len(models))
     for one in found.done.values():
@@ -236,12 +236,12 @@ def _within(
 
 
 def _by_others(
-    errands: Mapping[str, ModelErrand], executor: Any, take: Callable[[str, Found], None]
+    tasks: Mapping[str, ModelTask], executor: Any, take: Callable[[str, Found], None]
 ) -> None:
-    """Take what comes of all errands; those of workers that were lost are done again."""
-    workers = Workers(executor, 1, lambda name: workers.submit(name, errands[name]))
+    """Take what comes of all tasks; those of workers that were lost are done again."""
+    workers = Workers(executor, 1, lambda name: workers.submit(name, tasks[name]))
     with workers:
-        for name, errand in errands.items():
-            workers.submit(name, errand)
+        for name, task in tasks.items():
+            workers.submit(name, task)
         for name, found in workers.answers():
             take(name, found)

@@ -15,11 +15,11 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.manifold.autoregressive import without_recurrence
+from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_inputs import starting_point, with_constant_data
 from pymc_logz.models.exact import exact_observations, is_exact
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.guards import check_model
-from pymc_logz.models.keeping import kept_for
 
 
 @dataclass(frozen=True)

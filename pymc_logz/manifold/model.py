@@ -20,7 +20,7 @@ from pymc_logz.manifold.projection import project_position
 from pymc_logz.manifold.rattle import ConstrainedHamiltonian, ManifoldState, state_at
 from pymc_logz.manifold.structure import Structure, find_structure, is_analytic
 from pymc_logz.manifold.transitions import TransitionInput, TransitionRecord
-from pymc_logz.models.keeping import kept_for
+from pymc_logz.models.cache import kept_for
 from pymc_logz.models.prior import PriorDraws
 
 MAX_TRANSITIONS = 16

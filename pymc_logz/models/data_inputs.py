@@ -18,7 +18,7 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.models.keeping import KeptForModel, is_data, kept_for
+from pymc_logz.models.cache import KeptForModel, is_data, kept_for
 
 ANY_VALUES = (
     Elemwise,

@@ -17,7 +17,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.modes import compile_kwargs_for
-from pymc_logz.models.keeping import kept_for
+from pymc_logz.models.cache import kept_for
 
 DEFAULT_DIM = "data_row"
 TAKEN_DIMS = ("estimator", "log_z", "mcse", "weight_ess", "khat", "status")

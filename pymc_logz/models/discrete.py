@@ -15,7 +15,7 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.random import basic
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.models.keeping import KeptForModel, is_data
+from pymc_logz.models.cache import KeptForModel, is_data
 from pymc_logz.paths.sites import Site
 
 Bounds = tuple[Any, Any]

@@ -9,9 +9,9 @@ import pymc as pm
 
 from pymc_logz.errors import DiscreteVariableError, ModelError, says_if_interrupted
 from pymc_logz.graphs.kept import one_at_a_time
+from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_rows import DataRows, symbolic_data
 from pymc_logz.models.flat import FlatModel, flatten_model
-from pymc_logz.models.keeping import kept_for
 from pymc_logz.models.prior import PriorDraws, Sampler, prior_values
 from pymc_logz.models.prior_check import check_priors
 from pymc_logz.models.summing import NotSummed, summed_out, with_entries

@@ -20,9 +20,9 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import ImproperPriorError, warn
+from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.exact_draws import exact_transforms
-from pymc_logz.models.keeping import kept_for
 
 LEAST_FINITE = 1e-3
 """Fraction of the draws below which a transform and its prior hardly meet; and that may round to a

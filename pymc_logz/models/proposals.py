@@ -7,8 +7,8 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
+from pymc_logz.models.cache import kept_for
 from pymc_logz.models.flat import FlatModel, function_of_rows, unconstrained
-from pymc_logz.models.keeping import kept_for
 from pymc_logz.models.prior import PriorDraws
 
 FORMS = (

@@ -79,23 +79,23 @@ def swap_levels(
 class FreshRows:
     """Independent draws of a reference, made many at a time and handed out a few at a time.
 
-    ``draw(rng, n)`` makes n rows (n, d), ``n_at_once`` of them. Those of a mixture are made in the
-    exact shares of its components.
+    ``draw(rng, n)`` makes rows (n, d), ``n_per_batch`` at a time. Those of a mixture are made in
+    the exact shares of its components.
     """
 
     def __init__(
         self,
         draw: Callable[[np.random.Generator, int], np.ndarray],
         rng: np.random.Generator,
-        n_at_once: int,
+        n_per_batch: int,
     ) -> None:
-        self.draw, self.rng, self.n_at_once = draw, rng, n_at_once
+        self.draw, self.rng, self.n_per_batch = draw, rng, n_per_batch
         self.left: np.ndarray | None = None
 
     def take(self, n: int) -> np.ndarray:
         """The next n rows, shape (n, d)."""
         if self.left is None or len(self.left) < n:
-            made = self.draw(self.rng, max(n, self.n_at_once))
+            made = self.draw(self.rng, max(n, self.n_per_batch))
             self.left = made if self.left is None else np.concatenate([self.left, made])
         taken, self.left = self.left[:n], self.left[n:]
         return taken

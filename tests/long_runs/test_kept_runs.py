@@ -87,7 +87,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(method: str, tmp_path: P
     assert found.attrs["checkpoint"] == str(path)
     assert lz.resume(path).is_finished
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "Errand", lambda *_: pytest.fail("something was run again"))
+        patch.setattr(running, "Task", lambda *_: pytest.fail("something was run again"))
         assert differing(numbers_of(run(checkpoint=path)), whole) == []
 
 

@@ -16,7 +16,7 @@ from pymc_logz.errors import EvidenceWarning, WorkersLostError
 from pymc_logz.long_runs import records, running, workers
 from pymc_logz.long_runs.checkpoint import Keeper
 from pymc_logz.long_runs.running import LongRunning
-from pymc_logz.long_runs.sending import Errand, Store
+from pymc_logz.long_runs.sending import Store, Task
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.runners.jobs import generator_at, state_of
 from pymc_logz.runners.running import Running
@@ -96,7 +96,7 @@ def check(found: tuple[Any, ...], expected: tuple[Any, ...]) -> None:
 
 
 class Sent(Executor):
-    """Runs errands as if each were sent to one of several processes that have stores of their own.
+    """Runs tasks as if each were sent to one of several processes that have stores of their own.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Sent(Executor):
         self._max_workers = n
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
-        assert isinstance(fn, Errand)
+        assert isinstance(fn, Task)
         future: Future = Future()
         which, self.n_submitted = self.n_submitted % len(self.stores), self.n_submitted + 1
         if self.n_submitted in self.lost:
@@ -139,7 +139,7 @@ def test_threads_come_to_the_same(n: int, expected: tuple[Any, ...]) -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_a_course_is_sent_about_once_to_each_process(n: int, expected: tuple[Any, ...]) -> None:
-    """Would catch a model that goes along with every errand, or is missing."""
+    """Would catch a model that goes along with every task, or is missing."""
     executor = Sent(n)
     check(outcome(LongRunning(executor=executor)), expected)
     assert executor.n_submitted >= 30

@@ -132,7 +132,7 @@ def test_data_rows_that_were_stopped_end_with_the_same_bits(n_stored: int, tmp_p
     assert lz.resume(path).is_finished
     assert lz.resume(path).share_done == 1.0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "Errand", lambda *_: pytest.fail("something was run again"))
+        patch.setattr(running, "Task", lambda *_: pytest.fail("something was run again"))
         again = lz.marginal_log_likelihood(model, DATA, **kept)
     assert differing(numbers_of(again), whole) == []
     other = {"y": DATA["y"] + 1e-9}
