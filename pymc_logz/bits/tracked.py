@@ -70,10 +70,7 @@ class FollowedMachine:
 def followed(energy: BinaryEnergy, names: Sequence[str] | None) -> FollowedMachine:
     """What a tracker follows of an energy: the parameters of these names, or all of them.
 
-    Raises
-    ------
-    TypeError
-        If its parameters have no names.
+    A TypeError is raised if its parameters have no names.
     """
     if isinstance(energy, BernoulliRBM):
         return FollowedMachine.of(energy, names)

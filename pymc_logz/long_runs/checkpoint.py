@@ -33,12 +33,7 @@ COUNTS = ("n_drawn", "n_outside", "n_rounded")
 def check_path(path: Any) -> Path | None:
     """Where a checkpoint is to be; None for none.
 
-    Raises
-    ------
-    TypeError
-        If it is no path.
-    ImportError
-        If Zarr is not installed.
+    A TypeError is raised if it is no path; an ImportError if Zarr is not installed.
     """
     if path is None:
         return None
@@ -270,10 +265,7 @@ class Keeper:
 def begun_with(path: Path, name: str) -> Any:
     """A record of what the run of a checkpoint was begun with.
 
-    Raises
-    ------
-    CheckpointError
-        If there is no checkpoint at the path, or the record is not whole.
+    A CheckpointError is raised if there is no checkpoint at the path, or the record is not whole.
     """
     header_of(path)
     record = Keeper(path).read(name)
@@ -285,10 +277,7 @@ def begun_with(path: Path, name: str) -> Any:
 def header_of(path: Path) -> dict[str, Any]:
     """Attributes of a checkpoint.
 
-    Raises
-    ------
-    CheckpointError
-        If there is none at this path.
+    A CheckpointError is raised if there is none at this path.
     """
     try:
         found = json.loads((path / "zarr.json").read_text())["attributes"]

@@ -132,12 +132,7 @@ def extend(
 def checkpoint_of(tree: xr.DataTree, given: str | os.PathLike | None) -> str | os.PathLike:
     """Where the run of a tree is kept.
 
-    Raises
-    ------
-    TypeError
-        If it is no tree.
-    ValueError
-        If it was not kept.
+    A TypeError is raised if it is no tree; a ValueError if it was not kept.
     """
     if not isinstance(tree, xr.DataTree):
         raise TypeError(f"idata is a {type(tree).__name__}, and must be a DataTree of a run")

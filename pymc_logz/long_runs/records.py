@@ -64,10 +64,7 @@ class Codec:
     def decode(self, tree: Any, arrays: list[np.ndarray]) -> Any:
         """The record that was encoded.
 
-        Raises
-        ------
-        CheckpointError
-            If it has anything that a record has not.
+        A CheckpointError is raised if it has anything that a record has not.
         """
         if tree is None or isinstance(tree, bool | int | str):
             return tree
@@ -97,10 +94,7 @@ class Codec:
 def name_of(kind: type) -> str:
     """Module and name of a class of this package.
 
-    Raises
-    ------
-    TypeError
-        If it is of elsewhere.
+    A TypeError is raised if it is of elsewhere.
     """
     if not kind.__module__.startswith(PACKAGE) or kind.__name__ != kind.__qualname__:
         raise TypeError(f"a {kind.__name__} is no part of a record")

@@ -53,10 +53,7 @@ def write_record(
 def read_record(path: Path) -> tuple[Any, list[np.ndarray]]:
     """A record as it was written.
 
-    Raises
-    ------
-    ValueError
-        If it is not what was written.
+    A ValueError is raised if it is not what was written.
     """
     import zarr
 

@@ -26,12 +26,8 @@ logger = logging.getLogger("pymc.pymc_logz")
 def check_executor(executor: Any) -> None:
     """Raise an error for what is no executor, or forks a process in which JAX has threads.
 
-    Raises
-    ------
-    TypeError
-        If it has no method ``submit``.
-    ValueError
-        If its processes would be forks of one that has loaded JAX.
+    A TypeError is raised if it has no method ``submit``; a ValueError if its processes would be
+    forks of one that has loaded JAX.
     """
     if executor is None:
         return
@@ -130,12 +126,8 @@ class Workers:
     def answers(self, time_limit: float | None = None) -> Iterator[tuple[str, Any]]:
         """What comes of all tasks by name, also of those that are submitted in the meantime.
 
-        It ends early where nothing comes within so many seconds.
-
-        Raises
-        ------
-        WorkersLostError
-            If workers were lost too often.
+        It ends early where nothing comes within so many seconds. A WorkersLostError is raised if
+        workers were lost too often.
         """
         while self._pending:
             done, _ = wait(list(self._pending), time_limit, FIRST_COMPLETED)

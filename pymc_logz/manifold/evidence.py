@@ -132,10 +132,7 @@ def manifold_bridge(
 def on_level_set(constrained: ConstrainedModel, position: np.ndarray) -> np.ndarray:
     """Draws (chains, draws, d) brought to the level set's tolerance, which files may have lost.
 
-    Raises
-    ------
-    ValueError
-        If a draw is not on the level set.
+    A ValueError is raised if a draw is not on the level set.
     """
     rows = position.reshape(-1, position.shape[-1])
     polished = rows.copy()

@@ -56,12 +56,8 @@ class Generator:
 def make_generator(model: pm.Model) -> Generator:
     """Inputs, their density and the constraints of a model with exact observations.
 
-    Raises
-    ------
-    DiscreteVariableError
-        If a free variable is discrete.
-    ModelError
-        If there is no exact observation, there are too many, or an output has no gradient.
+    A DiscreteVariableError is raised if a free variable is discrete; a ModelError if there is no
+    exact observation, there are too many, or an output has no gradient.
     """
     observations = exact_observations(model)
     if not observations:

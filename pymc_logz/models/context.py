@@ -29,10 +29,7 @@ def model_from(model: Any, call: str) -> pm.Model:
 def pymc_model_of(given: Any) -> Any:
     """The PyMC model inside a model of Bambi; anything else as it is.
 
-    Raises
-    ------
-    TypeError
-        If it has not been built yet, so that there is none.
+    A TypeError is raised if it has not been built yet, so that there is none.
     """
     if type(given).__module__.partition(".")[0] != "bambi":
         return given

@@ -116,10 +116,7 @@ def prepare(
 def without_integers(flat: FlatModel, *, must: bool) -> tuple[FlatModel, np.ndarray | None]:
     """The model with discrete variables summed out, and the columns that are left of a row.
 
-    Raises
-    ------
-    DiscreteVariableError
-        If that cannot be done, and must be.
+    A DiscreteVariableError is raised if that cannot be done, and must be.
     """
     found = summed_out(flat)
     names = sorted({flat.owners[site.column] for site in flat.sites})

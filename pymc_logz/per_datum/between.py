@@ -115,10 +115,7 @@ def run_between(
 def joined_models(flat: FlatModel, other: FlatModel) -> FlatModel:
     """The model with the other one's density in the place of its prior.
 
-    Raises
-    ------
-    ValueError
-        If their variables differ.
+    A ValueError is raised if their variables differ.
     """
     ours, theirs = (dict(zip(one.value_names, one.shapes, strict=True)) for one in (flat, other))
     if ours != theirs or [site[1:] for site in flat.sites] != [site[1:] for site in other.sites]:

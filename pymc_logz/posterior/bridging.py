@@ -348,10 +348,8 @@ def target_at_draws(
 ) -> np.ndarray:
     """Log density at the draws, shape (chains, draws); NaN on a boundary.
 
-    Raises
-    ------
-    ValueError
-        If a draw has density zero, or the sampler's own log density tells of another model.
+    A ValueError is raised if a draw has density zero, or the sampler's own log density tells of
+    another model.
     """
     inside = ~posterior.on_boundary
     log_target = np.full(inside.shape, np.nan)

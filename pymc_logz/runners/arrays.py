@@ -76,10 +76,7 @@ def joined(states: Sequence[KernelState]) -> KernelState:
 def noise_of_row(kernel: Kernel, n_dims: int) -> Any:
     """Noise of one move of one row, whose nesting and shapes are those of all noise.
 
-    Raises
-    ------
-    TypeError
-        If the kernel draws something that has no axes for moves and rows.
+    A TypeError is raised if the kernel draws something that has no axes for moves and rows.
     """
     noise = kernel.draw_noise(np.random.default_rng(0), 1, 1, n_dims)
     for part in leaves(noise):

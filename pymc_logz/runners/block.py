@@ -126,12 +126,8 @@ class Block(MovesOfRows):
         """The same moves, of as many rows together as these bytes have room for.
 
         Counted is all that is computed of a row, as if nothing of it were freed or fused, with the
-        row's own state and noise; not what all rows share, such as data.
-
-        Raises
-        ------
-        ValueError
-            If they have no room for one row.
+        row's own state and noise; not what all rows share, such as data. A ValueError is raised if
+        they have no room for one row.
         """
         if n_bytes is None:
             return self

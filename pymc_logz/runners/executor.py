@@ -44,10 +44,7 @@ def run_tasks(
 def default_cores(cores: int | None, chains: int, executor: Any = None) -> int:
     """A thread per chain, as long as there are processors, unless the user says otherwise.
 
-    Raises
-    ------
-    ValueError
-        If the user says otherwise, and there is an executor that decides.
+    A ValueError is raised if the user says otherwise, and there is an executor that decides.
     """
     if executor is not None and cores is not None:
         raise ValueError(

@@ -145,10 +145,7 @@ def check_kind(tree: Any, group: str, kinds: Collection[str]) -> str:
 def group_of(tree: xr.DataTree, group: str) -> xr.Dataset:
     """Group that a tree of this kind has, unless it was dropped.
 
-    Raises
-    ------
-    ValueError
-        If it was.
+    A ValueError is raised if it was.
     """
     if group not in tree.children:
         raise ValueError(

@@ -27,12 +27,7 @@ WARM_UP_FLAGS = ("tune", "tuning")
 def posterior_of(tree: xr.DataTree, argument: str) -> xr.Dataset:
     """Group ``posterior`` of a tree that a user passed.
 
-    Raises
-    ------
-    TypeError
-        If it is no DataTree.
-    ValueError
-        If it has no such group.
+    A TypeError is raised if it is no DataTree; a ValueError if it has no such group.
     """
     kind_of(tree, argument)
     if "posterior" not in tree.children:
@@ -182,10 +177,7 @@ def checked_reference(
 def check_data(tree: xr.DataTree, flat: FlatModel) -> None:
     """Compare the data that a tree holds with those that the model has now.
 
-    Raises
-    ------
-    ValueError
-        If the draws were made with other data.
+    A ValueError is raised if the draws were made with other data.
     """
     observed, constant = model_data(flat)
     for group, data in (("observed_data", observed), ("constant_data", constant)):
