@@ -41,7 +41,7 @@ WINGS = (
     "workflow",
 )
 # Figures of today: they may fall, and then the number here falls with them.
-CEILINGS = {"lines": 43890, "modules": 282, "lines of the core": 29290, "named numbers": 268}
+CEILINGS = {"lines": 42927, "modules": 279, "lines of the core": 28623, "named numbers": 249}
 
 
 def package_files() -> dict[str, Path]:
