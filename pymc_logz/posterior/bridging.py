@@ -12,7 +12,7 @@ from pymc_logz.arguments import check_choice, check_whole
 from pymc_logz.checks.missed_modes import mode_doubts
 from pymc_logz.checks.necks import neck_doubts
 from pymc_logz.checks.tails import tail_doubts
-from pymc_logz.errors import STATUS_SENTENCES, says_if_interrupted, warn
+from pymc_logz.errors import says_if_interrupted, warn
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.models.density import RowDensity
@@ -41,6 +41,7 @@ from pymc_logz.trees.doubts import (
     noted,
     prior_doubts,
     warn_of_doubts,
+    warn_of_status,
 )
 from pymc_logz.trees.kinds import BRIDGED
 from pymc_logz.trees.layout import RunRecord, evidence_dataset, with_evidence
@@ -373,12 +374,4 @@ def warn_of_nan(n: int) -> None:
         warn(
             f"the log density was NaN at {n} rows of the proposals, and counted as zero there; if "
             "that is not what is meant, guard the expression or restrict the prior"
-        )
-
-
-def warn_of_status(estimate: LogZEstimate) -> None:
-    """Warn of an estimate that is not to be trusted."""
-    if estimate.status != "ok":
-        warn(
-            f"{estimate.method} has status {estimate.status!r}: {STATUS_SENTENCES[estimate.status]}"
         )

@@ -10,7 +10,6 @@ import xarray as xr
 from pymc_logz.arguments import check_flag, check_whole
 from pymc_logz.checks.missed_modes import mode_doubts
 from pymc_logz.checks.tails import tail_doubts
-from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.density import ROWS_PER_CALL, RowDensity
@@ -21,7 +20,14 @@ from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.models.proposals import Proposed, as_draws, log_jacobian, proposed
 from pymc_logz.posterior.importance import checked
 from pymc_logz.seeds import generators_from
-from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_doubts
+from pymc_logz.trees.doubts import (
+    Doubt,
+    doubted,
+    noted,
+    prior_doubts,
+    warn_of_doubts,
+    warn_of_status,
+)
 from pymc_logz.trees.kinds import IMPORTANCE
 from pymc_logz.trees.layout import (
     RunRecord,
@@ -149,8 +155,8 @@ def importance_sampling(
     doubts = [*found, *prior_doubts(prepared.prior_doubt)]
     log_share, share_error = prepared.prior.log_share(rngs.checks)
     [judged] = doubted([estimate.less(log_share, share_error)], doubts)
-    if not found and estimate.status != "ok":
-        warn(f"importance has status {estimate.status!r}: {STATUS_SENTENCES[estimate.status]}")
+    if not found:
+        warn_of_status(estimate)
     cost = {
         "compile_time": compiled - started,
         "sampling_time": time.perf_counter() - compiled,

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import STATUS_SENTENCES, warn
+from pymc_logz.estimators.curve import LogZCurve
 from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.weights import LOW_ESS, MAX_KHAT
 
@@ -78,6 +79,12 @@ def warn_of_doubts(doubts: Collection[Doubt]) -> None:
     """One warning for each."""
     for doubt in doubts:
         warn(f"{doubt.reason}. Status {doubt.status!r}: {STATUS_SENTENCES[doubt.status]}")
+
+
+def warn_of_status(estimate: LogZEstimate | LogZCurve) -> None:
+    """Warn of an estimate that is not to be trusted."""
+    if (status := estimate.status) != "ok":
+        warn(f"{estimate.method} has status {status!r}: {STATUS_SENTENCES[status]}")
 
 
 def doubts_of_tree(tree: xr.DataTree) -> list[Doubt]:
