@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from pymc_logz.errors import CheckpointError, warn
-from pymc_logz.long_runs.records import Codec
-from pymc_logz.long_runs.storage import WRITING, read_record, write_record
+from pymc_logz.long_runs.records import WRITING, Codec, read_record, write_record
 from pymc_logz.runners.work import Work
 
 FORMAT, LAYOUT = "pymc_logz checkpoint", 1

@@ -11,9 +11,8 @@ import numpy as np
 from pymc_logz.errors import warn
 from pymc_logz.long_runs.checkpoint import Keeper, begun_with, check_path
 from pymc_logz.long_runs.identity import REQUEST, SEED, digest_of, identity_of_call, request_of
-from pymc_logz.long_runs.records import Codec, fields_of
+from pymc_logz.long_runs.records import Codec, digest, fields_of
 from pymc_logz.long_runs.sending import Answer, CourseMissing, Part, Task
-from pymc_logz.long_runs.storage import digest
 from pymc_logz.long_runs.workers import Workers, check_executor, n_workers
 from pymc_logz.runners.arrays import leaves
 from pymc_logz.runners.jobs import generator_at, is_done, state_of

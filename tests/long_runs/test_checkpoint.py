@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pymc_logz.errors import CheckpointError, EvidenceWarning
-from pymc_logz.long_runs import checkpoint, storage
+from pymc_logz.long_runs import checkpoint, records
 from pymc_logz.long_runs.checkpoint import Keeper, begun_with
 from pymc_logz.long_runs.resume import resume
 from pymc_logz.runners.anneal import Tally, Underway
@@ -150,7 +150,7 @@ def test_a_disk_that_is_full_costs_nothing_but_a_warning(
 
     with opened(path) as keeper:
         keeper.store_chain("a.chain-0", job(8), np.full(2, 1.0))
-        monkeypatch.setattr(storage, "_flush", flush)
+        monkeypatch.setattr(records, "_flush", flush)
         with pytest.warns(EvidenceWarning, match="No space left.*goes on"):
             keeper.store_chain("a.chain-0", job(16), np.full(2, 2.0))
         keeper.store_chain("a.chain-0", job(24), np.full(2, 3.0))  # told once is enough
@@ -163,7 +163,7 @@ def test_a_disk_that_is_full_costs_nothing_but_a_warning(
     assert kept is not None
     assert kept[0].n_done == 32
     np.testing.assert_array_equal(np.concatenate(kept[1])[::2], [1, 2, 3, 4])
-    assert not list(path.glob(f"{storage.WRITING}*"))
+    assert not list(path.glob(f"{records.WRITING}*"))
 
 
 def test_two_runs_do_not_share_a_checkpoint(path: Path) -> None:
@@ -177,7 +177,7 @@ def test_two_runs_do_not_share_a_checkpoint(path: Path) -> None:
 def test_what_was_being_written_when_the_run_was_killed_goes(path: Path) -> None:
     """Would catch rubbish that piles up, or is taken for a record."""
     opened(path).close()
-    left = [path / f"{storage.WRITING}1", path.with_name(f"{path.name}{storage.WRITING}2")]
+    left = [path / f"{records.WRITING}1", path.with_name(f"{path.name}{records.WRITING}2")]
     for folder in left:
         folder.mkdir()
         (folder / "zarr.json").write_text("{")
