@@ -12,7 +12,7 @@ import xarray as xr
 from support.compilations import counted_compilations
 
 import pymc_logz as lz
-from pymc_logz.models.keeping import kept_for
+from pymc_logz.models.cache import kept_for
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pymc_logz.EvidenceWarning"),

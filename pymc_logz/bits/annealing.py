@@ -21,7 +21,7 @@ from pymc_logz.hais.run import (
 )
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.frozen import Planned, refine, walk
-from pymc_logz.loop.keeping import kept, once
+from pymc_logz.loop.stored_plans import kept, once
 from pymc_logz.references.reference import ASKED_FOR
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar, report_beta
@@ -50,7 +50,7 @@ def run_hais(
         rows = energy_draws(energy, posterior_draws, "posterior_draws")
     compiled = time.perf_counter()
     with (
-        kept(settings, energy, block, rngs.run, {"posterior_draws": rows}) as settings,
+        kept(settings, energy, block, rngs.run, posterior_draws=rows) as settings,
         progress_bar(progressbar) as progress,
     ):
         make = partial(energy_plan, energy, block, settings, rngs.pilot, progress)
@@ -98,24 +98,9 @@ def collect_energy(
     cost: Mapping[str, float],
     n_temperatures: int | None = None,
 ) -> xr.DataTree:
-    """The DataTree of a run; temperatures of earlier parts of the path count where they are given.
+    """The DataTree of a run.
 
-    Parameters
-    ----------
-    energy
-        What was annealed to.
-    planned
-        What the rows ran on.
-    directions
-        The rows.
-    settings
-        What was asked for.
-    rng
-        Generator of the posterior's draws.
-    cost
-        Seconds and evaluations.
-    n_temperatures
-        Of the whole path; None for those of the plan.
+    Temperatures of earlier parts of the path count where ``n_temperatures`` of the whole are given.
     """
     block, plan, runs = planned.block, planned.plan, directions.forward
     estimates = estimates_of(directions)

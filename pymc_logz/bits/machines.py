@@ -224,15 +224,7 @@ def ising_torus(
 
 
 def torus_log_z(shape: tuple[int, int], coupling: float, external_field: float) -> float:
-    """Log Z of `ising_torus` by the transfer matrix, the shorter side within it.
-
-    Parameters
-    ----------
-    shape
-        Rows and columns.
-    coupling, external_field
-        J and h.
-    """
+    """Log Z of `ising_torus`, (rows, columns), by the transfer matrix within its shorter side."""
     width, length = sorted(shape)
     spins = 2.0 * ((np.arange(2**width)[:, None] >> np.arange(width)) & 1) - 1
     within = (spins * np.roll(spins, 1, axis=1)).sum(axis=1) * coupling
@@ -272,12 +264,7 @@ def colours(interact: np.ndarray) -> np.ndarray:
     """A colour for each site, as an integer, so that those that interact differ, shape (d,).
 
     Breadth first, each site the first colour that its neighbours leave: two for any graph that two
-    suffice for.
-
-    Parameters
-    ----------
-    interact
-        Truth values, symmetric, shape (d, d).
+    suffice for. ``interact`` are symmetric truth values, shape (d, d).
     """
     d = len(interact)
     colour = np.full(d, -1)

@@ -56,17 +56,8 @@ class BinaryPath(AnnealingPath):
     def log_odds(self, k: int, parts: Parts) -> tuple[TensorVariable, TensorVariable]:
         """Log odds that the sites of block k are one given the others, at 0, and by beta.
 
-        Parameters
-        ----------
-        k
-            The block.
-        parts
-            Of all blocks; that of block k itself is not read.
-
-        Returns
-        -------
-        TensorVariable, TensorVariable
-            Shape (d_k,) in the reference; and shape (n, d_k), by which it grows with beta.
+        The first have shape (d_k,), in the reference; by the others, of shape (n, d_k), they grow
+        with beta. The part of block k itself is not read.
         """
         part = slice(sum(self.sizes[:k]), sum(self.sizes[: k + 1]))
         couplings, bias, base, _ = self.parameters
@@ -87,13 +78,7 @@ class BinaryPath(AnnealingPath):
         return ((rows @ couplings) * rows).sum(axis=1) / 2
 
     def evaluated(self, parts: Parts) -> Evaluation:
-        """What rows are worth; of two blocks it takes the product that the first one's odds take.
-
-        Parameters
-        ----------
-        parts
-            Rows by block.
-        """
+        """What rows (by block) are worth; of two by the product that the first one's odds take."""
         couplings, bias, base, constant = self.parameters
         rows, scale = _joined(parts), pt.softplus(base).sum()
         zeros = pt.zeros_like(rows)
@@ -137,12 +122,7 @@ def path_between(
 ) -> BinaryPath:
     """Path from the target of one path to that of another one of the same blocks.
 
-    Parameters
-    ----------
-    first, second
-        Paths whose targets are its ends.
-    sample_reference
-        Draws of the first target, from which a pilot starts.
+    A pilot starts from ``sample_reference``, draws of the first target.
     """
     before, base, _, constant_before = first.values
     couplings, bias, _, constant = second.values
@@ -176,18 +156,10 @@ def binary_path(
 ) -> BinaryPath:
     """Path to a density of bits; those of the same blocks share what is compiled.
 
-    Parameters
-    ----------
-    sizes
-        Sites of each block; no two of a block interact.
-    couplings
-        A between the two blocks, shape (d_1, d_2); or, of more blocks, symmetric, shape (d, d).
-    bias
-        Of each site, shape (d,).
-    base
-        Log odds of each site in the reference, shape (d,).
-    constant
-        Added to the log target.
+    ``sizes`` are the sites of each block, no two of which interact, and ``couplings`` between two
+    blocks have shape (d_1, d_2); of more, they are symmetric, shape (d, d). The bias of each site
+    and ``base``, its log odds in the reference, have shape (d,); the constant is added to the log
+    target.
     """
     return with_values(_template(tuple(sizes)), (couplings, bias, base, constant))
 

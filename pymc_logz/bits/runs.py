@@ -20,12 +20,8 @@ def checked(
 ) -> tuple[Kernel, str]:
     """What moves an energy, and what it starts from: `BlockGibbs`, and independent bits.
 
-    Raises
-    ------
-    TypeError
-        If another kernel was asked for.
-    ValueError
-        If another reference was asked for, or that bits be summed out.
+    A TypeError is raised if another kernel was asked for; a ValueError if another reference was
+    asked for, or that bits be summed out.
     """
     if kernel is not None and not isinstance(kernel, BlockGibbs):
         raise TypeError(
@@ -68,10 +64,7 @@ def even_plan(betas: np.ndarray, n_dims: int) -> Plan:
 def energy_draws(energy: BinaryEnergy, tree: xr.DataTree, name: str) -> np.ndarray:
     """Rows (n, d) of a tree's group ``posterior``.
 
-    Raises
-    ------
-    ValueError
-        If it has no such group, or variables of other names, shapes or values.
+    A ValueError is raised if it has no such group, or variables of other names, shapes or values.
     """
     if not isinstance(tree, xr.DataTree) or "posterior" not in tree.children:
         raise ValueError(f"{name} must be a DataTree with a group 'posterior'")

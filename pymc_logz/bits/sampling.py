@@ -4,8 +4,7 @@ from pymc_logz.bits.annealing import run_hais
 from pymc_logz.bits.block_gibbs import BlockGibbs
 from pymc_logz.bits.runs import checked
 from pymc_logz.bits.spline import between
-from pymc_logz.bits.tempering import run_tempered
-from pymc_logz.bits.tracked import followed
+from pymc_logz.bits.tempering import followed, run_tempered
 
 KERNELS = (BlockGibbs,)
 

@@ -51,17 +51,7 @@ def between(
 ) -> Callable[..., xr.DataTree] | None:
     """What runs to an energy through others; None if the reference is something else.
 
-    Parameters
-    ----------
-    energy
-        What the path leads to.
-    reference, direction
-        As of `pymc_logz.sample_hais`.
-
-    Raises
-    ------
-    ValueError
-        If rows are to go in both directions.
+    A ValueError is raised if rows are to go in both directions.
     """
     others = [reference] if isinstance(reference, BinaryEnergy) else reference
     is_list = isinstance(others, list | tuple) and len(others) > 0

@@ -25,7 +25,7 @@ from pytensor.tensor.subtensor import (
     indices_from_subtensor,
 )
 
-from pymc_logz.models.keeping import is_data
+from pymc_logz.models.cache import is_data
 
 NONE, SEVERAL = -1, -2
 PASSED_ON = (CheckAndRaise, SpecifyShape, ScalarFromTensor, TensorFromScalar)

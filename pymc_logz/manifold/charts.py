@@ -25,10 +25,6 @@ from pymc_logz.paths.fitting import fitted_to_few
 
 DF = 6.0
 """Degrees of freedom in the tangent space, which the evidence on a level set was measured with."""
-MAX_ITERATIONS = 30
-"""Of each search for a point of the level set."""
-CHUNK = 256
-"""Rows in one call: of one number, so that JAX compiles once."""
 
 
 @dataclass(frozen=True)
@@ -110,13 +106,13 @@ class Atlas:
         return self._in_chunks(self._target, position, ())[0]
 
     def _in_chunks(
-        self, function: Callable, rows: np.ndarray, shared: tuple[Any, ...]
+        self, function: Callable, rows: np.ndarray, shared: tuple[Any, ...], n: int = 256
     ) -> list[np.ndarray]:
-        """Outputs of a function of rows; each call has the same number of them, for JAX."""
+        """Outputs of a function of rows; each call has ``n`` of them, so that JAX compiles once."""
         columns: list[list[np.ndarray]] = []
-        for begin in range(0, len(rows), CHUNK):
-            chunk = rows[begin : begin + CHUNK]
-            padded = np.concatenate([chunk, np.repeat(chunk[-1:], CHUNK - len(chunk), axis=0)])
+        for begin in range(0, len(rows), n):
+            chunk = rows[begin : begin + n]
+            padded = np.concatenate([chunk, np.repeat(chunk[-1:], n - len(chunk), axis=0)])
             is_jax = self.model.backend.name == "jax"
             outputs = function(padded if is_jax else chunk, *shared)
             columns.append([np.asarray(output)[: len(chunk)] for output in outputs])
@@ -140,7 +136,7 @@ class Atlas:
         system = self.model.system
 
         def lift(tangent: Any, centre: Any, basis: Any, linear: Linear) -> tuple[Any, ...]:
-            there = project_position(system, centre + basis @ tangent, linear, MAX_ITERATIONS)
+            there = project_position(system, centre + basis @ tangent, linear)
             _, log_density, _ = system.evaluate(there.position)
             return there.position, there.residual <= 1.0, log_density
 
@@ -153,7 +149,7 @@ class Atlas:
 
         def reach(position: Any, centre: Any, basis: Any, linear: Linear) -> tuple[Any, ...]:
             tangent = basis.T @ (position - centre)
-            there = project_position(system, centre + basis @ tangent, linear, MAX_ITERATIONS)
+            there = project_position(system, centre + basis @ tangent, linear)
             same = xp.max(xp.abs(there.position - position)) < 1e-6
             here = algebra.factorise(system.jacobian(position))
             # the determinant of T' T_u is that of the normal spaces: J J_c' between two factors
@@ -177,26 +173,14 @@ def fitted_charts(
     enough_reached: float = 0.99,
     tried_share: float = 0.1,
 ) -> tuple[list[Chart], float]:
-    """Mixture of charts fitted to draws (n, d) of the target, and the share of them it reaches.
+    """Mixture of charts fitted to draws (n, d) of the target, and the fraction that it reaches.
 
     The first chart is placed at the draw nearest to their mean. As long as draws are left that no
-    chart reaches, another is placed amid those. Each is fitted to what it was the first to reach.
-
-    Parameters
-    ----------
-    atlas, position
-        The level set, and draws of the target.
-    max_charts
-        Each costs a search for every draw: where so many do not do, more hardly help.
-    enough_reached
-        Share of the draws beyond which the rest is left to the bridge, which is exact without.
-    tried_share
-        Share of the draws, those nearest to a centre that reaches too few, where no other is tried.
-
-    Raises
-    ------
-    ModelError
-        If no chart reaches enough of the draws to be fitted to them.
+    chart reaches, another is placed amid those, up to ``max_charts``, each of which costs a search
+    for every draw. Each is fitted to what it was the first to reach. Beyond a fraction
+    ``enough_reached`` the rest is left to the bridge, which is exact without. Of a centre that
+    reaches too few draws, a fraction ``tried_share`` nearest to it are tried no more. A ModelError
+    is raised if no chart reaches enough of the draws to be fitted to them.
     """
     left = np.ones(len(position), dtype=bool)
     untried = left.copy()

@@ -9,7 +9,6 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.arguments import check_whole
-from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.manifold.charts import Atlas, Chart, fitted_charts
 from pymc_logz.manifold.missed_modes import misses_a_mode, share_unvisited
@@ -18,7 +17,7 @@ from pymc_logz.models.context import model_from
 from pymc_logz.models.prior_check import check_priors
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import random_generator, spawn_generators
-from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts
+from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_status
 from pymc_logz.trees.kinds import MANIFOLD_BRIDGED
 from pymc_logz.trees.layout import evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import posterior_rows
@@ -112,10 +111,8 @@ def manifold_bridge(
             report(1)
     doubts = [*posterior.doubts, *prior_doubts(prior_doubt)]  # of which there have been warnings
     [estimate] = doubted([estimate], [*doubts, *missed])
-    if estimate.status != "ok" and not doubts:
-        warn(
-            f"{estimate.method} has status {estimate.status!r}: {STATUS_SENTENCES[estimate.status]}"
-        )
+    if not doubts:
+        warn_of_status(estimate)
     attrs = {
         **noted([*doubts, *missed]),
         **{name: float(value) for name, value in estimate.details.items()},
@@ -132,10 +129,7 @@ def manifold_bridge(
 def on_level_set(constrained: ConstrainedModel, position: np.ndarray) -> np.ndarray:
     """Draws (chains, draws, d) brought to the level set's tolerance, which files may have lost.
 
-    Raises
-    ------
-    ValueError
-        If a draw is not on the level set.
+    A ValueError is raised if a draw is not on the level set.
     """
     rows = position.reshape(-1, position.shape[-1])
     polished = rows.copy()

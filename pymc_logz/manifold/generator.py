@@ -15,11 +15,11 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.manifold.autoregressive import without_recurrence
+from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_inputs import starting_point, with_constant_data
 from pymc_logz.models.exact import exact_observations, is_exact
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.guards import check_model
-from pymc_logz.models.keeping import kept_for
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,8 @@ class Generator:
 def make_generator(model: pm.Model) -> Generator:
     """Inputs, their density and the constraints of a model with exact observations.
 
-    Raises
-    ------
-    DiscreteVariableError
-        If a free variable is discrete.
-    ModelError
-        If there is no exact observation, there are too many, or an output has no gradient.
+    A DiscreteVariableError is raised if a free variable is discrete; a ModelError if there is no
+    exact observation, there are too many, or an output has no gradient.
     """
     observations = exact_observations(model)
     if not observations:

@@ -50,33 +50,17 @@ def misses_a_mode(
 ) -> bool:
     """Whether searches from prior draws lead to mass that no chain has been to.
 
-    Draws of one mode and charts fitted to them know nothing of another. Searches like those that
-    chains start from do. Where one ends in a place that the charts do not cover, a chain of its own
-    is made there, and charts fitted to it tell the mass beyond the old ones. If this is more than
-    ``min_share`` of that of the draws, a mode is missed; or if more searches than draws end where
-    no chart goes, in places of like density.
+    Draws (chains, draws, d) of one mode and charts fitted to them know nothing of another. Searches
+    like those that chains start from do. Where one ends in a place that the charts do not cover, a
+    chain of its own is made there (of up to ``n_followed`` places), and charts fitted to it tell
+    the mass beyond the old ones. If this is more than ``min_share`` of that of the draws, a mode is
+    missed; or if more searches than draws end where no chart goes, in places of like density, with
+    a probability by chance below ``min_probability``.
 
     A mode whose basin, the inputs from which a search leads there, holds a share s of the prior is
     found with probability 1 - (1 - s)**n by n searches: with 96 that is above 0.9999 for s = 0.12,
     0.99 for 0.05, 0.62 for 0.01. What hardly any prior draw leads to, such as a small sheet far
     from all of them, is not found by this or any other local search.
-
-    Parameters
-    ----------
-    atlas
-        The level set.
-    charts
-        What the proposal is made of.
-    position
-        Draws, shape (chains, draws, d).
-    rng
-        Generator of the searches.
-    n_searches, n_followed
-        Searches, and places without a chart from which chains of their own are made.
-    min_share
-        Mass beyond the charts, in units of that of the draws, above which it is a mode of its own.
-    min_probability
-        Of as many places without a chart by chance, below which a mode counts as missed.
     """
     rows = position[:, position.shape[1] // 2 :].reshape(-1, position.shape[-1])
     rows = rng.permutation(rows)[:512]

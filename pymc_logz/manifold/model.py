@@ -20,7 +20,7 @@ from pymc_logz.manifold.projection import project_position
 from pymc_logz.manifold.rattle import ConstrainedHamiltonian, ManifoldState, state_at
 from pymc_logz.manifold.structure import Structure, find_structure, is_analytic
 from pymc_logz.manifold.transitions import TransitionInput, TransitionRecord
-from pymc_logz.models.keeping import kept_for
+from pymc_logz.models.cache import kept_for
 from pymc_logz.models.prior import PriorDraws
 
 MAX_TRANSITIONS = 16
@@ -263,21 +263,10 @@ def make_constrained_model(
 ) -> ConstrainedModel:
     """A model's level set ready for moves, made once for the same settings.
 
-    Parameters
-    ----------
-    model
-        Model with exact observations.
-    moves, tolerance, scale, use_structure
-        As of `ConstrainedModel`, where ``tolerance`` is the distance; None takes default moves.
-    random_seed
-        Seed of the prior draws that scales, structure and tolerances are read off.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``.
-
-    Raises
-    ------
-    ModelError
-        If no inputs give what was observed, or the Jacobian has not full rank.
+    ``moves``, ``tolerance``, ``scale`` and ``use_structure`` are those of `ConstrainedModel`, where
+    the tolerance is the distance; None takes default moves. The seed is that of the prior draws
+    that scales, structure and tolerances are read off. A ModelError is raised if no inputs give
+    what was observed, or the Jacobian has not full rank.
     """
     settings = (tolerance, use_structure, settings_key(compile_kwargs))
     given = None if scale is None else tuple(np.ravel(scale).tolist())

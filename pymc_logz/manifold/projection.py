@@ -21,7 +21,9 @@ class Projection(NamedTuple):
     """Of Newton's method with line search, which takes over where that fails."""
 
 
-def project_position(system: System, start: Any, base: Linear, max_iterations: int) -> Projection:
+def project_position(
+    system: System, start: Any, base: Linear, max_iterations: int = 30
+) -> Projection:
     """Point of the level set at ``start - J_base' multipliers``, by solving for the multipliers.
 
     The quasi-Newton search has the Gram matrix of the base point for its derivative, so that an

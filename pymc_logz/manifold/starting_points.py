@@ -15,13 +15,9 @@ def find_start(
     A search may end in a corner, or in a mode of hardly any mass, that a chain takes long to leave
     or never leaves. So a few points are found (four: see the decision on starts in
     docs/theory/decisions.md), each goes some transitions on, and one is drawn in proportion to the
-    density that they came to: modes of like density each have their chance.
-
-    Raises
-    ------
-    ModelError
-        If no point is found, none can be brought to the tolerance, or the structure of the Jacobian
-        does not hold there.
+    density that they came to: modes of like density each have their chance. A ModelError is raised
+    if no point is found, none can be brought to the tolerance, or the structure of the Jacobian
+    does not hold there.
     """
     candidates: list[tuple[float, np.ndarray]] = []
     for _ in range(n_tries):

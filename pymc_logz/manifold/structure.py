@@ -104,12 +104,8 @@ def find_structure(
     """Structure of Jacobians (n, m, d) at random points; None where none helps.
 
     ``noise`` are inputs that were declared to reach one constraint each, if any were; if the
-    functions are ``analytic`` zeros may be trusted without a declaration.
-
-    Raises
-    ------
-    ModelError
-        If a declared input reaches several constraints.
+    functions are ``analytic`` zeros may be trusted without a declaration. A ModelError is raised if
+    a declared input reaches several constraints.
     """
     reached = np.any(jacobians != 0.0, axis=0)
     n_reached = reached.sum(axis=0)

@@ -12,19 +12,9 @@ from pymc_logz.arguments import check_compile_kwargs
 
 
 def model_from(model: Any, call: str) -> pm.Model:
-    """The model given, or that on the context stack.
+    """The model given, or that on the context stack; a TypeError if there is none.
 
-    Parameters
-    ----------
-    model
-        What was passed as ``model``.
-    call
-        How the call is meant to be written, for the message.
-
-    Raises
-    ------
-    TypeError
-        If there is no model, or it is something else.
+    ``call`` is how the call is meant to be written, for the message.
     """
     if model is None:
         model = pm.Model.get_context(error_if_none=False)
@@ -39,10 +29,7 @@ def model_from(model: Any, call: str) -> pm.Model:
 def pymc_model_of(given: Any) -> Any:
     """The PyMC model inside a model of Bambi; anything else as it is.
 
-    Raises
-    ------
-    TypeError
-        If it has not been built yet, so that there is none.
+    A TypeError is raised if it has not been built yet, so that there is none.
     """
     if type(given).__module__.partition(".")[0] != "bambi":
         return given
@@ -58,13 +45,7 @@ def is_model(argument: Any) -> bool:
 
 
 def written_as[**P, R](call: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorator of what users call: arguments that do not fit say how it is meant to be written.
-
-    Parameters
-    ----------
-    call
-        How, for the message.
-    """
+    """Decorator of what users call: arguments that do not fit say how it is meant to be written."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         parameters = signature(function)

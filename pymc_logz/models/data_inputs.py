@@ -18,7 +18,7 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.models.keeping import KeptForModel, is_data, kept_for
+from pymc_logz.models.cache import KeptForModel, is_data, kept_for
 
 ANY_VALUES = (
     Elemwise,
@@ -48,17 +48,11 @@ class DataInputs:
 def with_data_inputs(
     outputs: Iterable[Variable], kept: KeptForModel
 ) -> tuple[list[Any], DataInputs]:
-    """Graphs in which inputs of static shape stand for data.
+    """Graphs of a model in which inputs of static shape stand for data.
 
     Data that decide on a shape or a number of steps are replaced by their present values, as are
-    lengths of dimensions: static shapes make other graphs, and JAX compiles no others.
-
-    Parameters
-    ----------
-    outputs
-        Graphs of the model.
-    kept
-        What is kept for the model, which has to know what was replaced by values.
+    lengths of dimensions: static shapes make other graphs, and JAX compiles no others. What is kept
+    for the model has to know what was replaced by values.
     """
     outputs = list(outputs)
     data = [var for var in graph_inputs(outputs) if is_data(var)]

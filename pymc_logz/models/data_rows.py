@@ -17,7 +17,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.modes import compile_kwargs_for
-from pymc_logz.models.keeping import kept_for
+from pymc_logz.models.cache import kept_for
 
 DEFAULT_DIM = "data_row"
 TAKEN_DIMS = ("estimator", "log_z", "mcse", "weight_ess", "khat", "status")
@@ -86,23 +86,11 @@ def _symbolic_data(model: pm.Model, names: tuple[str, ...]) -> SymbolicData:
 
 
 def read_data_rows(model: pm.Model, data: Mapping[str, Any]) -> DataRows:
-    """Data rows of a user, refused unless they fit the model.
+    """Data rows of a user for a model of one datum, refused unless they fit it.
 
-    Parameters
-    ----------
-    model
-        Model of one datum.
-    data
-        Arrays or DataArrays with a leading axis of data rows, by name.
-
-    Raises
-    ------
-    ModelError
-        If a name is none of data, or its data enter a prior, or not the likelihood.
-    TypeError
-        If ``data`` is no dictionary.
-    ValueError
-        If values do not fit the model's own, or each other.
+    They are arrays or DataArrays with a leading axis of data rows, by name. A ModelError is raised
+    if a name is none of data, or its data enter a prior, or not the likelihood; a TypeError if they
+    are no dictionary; and a ValueError if values do not fit the model's own, or each other.
     """
     if not isinstance(data, Mapping) or not data:
         raise TypeError(

@@ -51,20 +51,10 @@ class RowDensity:
     def __call__(
         self, rows: np.ndarray, data: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Log prior and log ratio of each row, as they come: NaN and infinities included.
+        """Log prior and log ratio of unconstrained rows (n, d), NaN and infinities included.
 
-        Parameters
-        ----------
-        rows
-            Unconstrained values, shape (n, d).
-        data
-            Data in place of the model's own, the same for all rows, shape (D,); only if the model
-            was flattened with ``symbolic`` data.
-
-        Returns
-        -------
-        tuple of np.ndarray
-            Both of shape (n,).
+        Data (D,) take the place of the model's own, the same for all rows; only if the model was
+        flattened with ``symbolic`` data. Both results have shape (n,).
         """
         own = () if data is None else (np.tile(data, (ROWS_PER_CALL, 1)).astype(float),)
         constant = (*own, *self.flat.values)

@@ -15,7 +15,7 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.random import basic
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.models.keeping import KeptForModel, is_data
+from pymc_logz.models.cache import KeptForModel, is_data
 from pymc_logz.paths.sites import Site
 
 Bounds = tuple[Any, Any]
@@ -58,14 +58,8 @@ def sites_of(
 ) -> tuple[Site, ...]:
     """The discrete entries of a row, in their order.
 
-    Parameters
-    ----------
-    model
-        The model.
-    start
-        A value of each value variable, for its shape.
-    kept
-        What is kept for the model: it learns which data the bounds were read from.
+    ``start`` has a value of each value variable, for its shape; what is kept for the model learns
+    which data the bounds were read from.
     """
     sites: list[Site] = []
     column = 0

@@ -19,12 +19,12 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_logz.graphs.host_calls import with_host_calls
 from pymc_logz.graphs.kept import Kept, one_at_a_time
 from pymc_logz.graphs.modes import compile_kwargs_for
+from pymc_logz.models.cache import KeptForModel, kept_for
 from pymc_logz.models.data_inputs import starting_point, with_data_inputs
 from pymc_logz.models.data_rows import SymbolicData
 from pymc_logz.models.discrete import joined, row_variable, sites_of, split_row
 from pymc_logz.models.exact import refuse_exact
 from pymc_logz.models.guards import check_entries, check_model, refuse_discrete
-from pymc_logz.models.keeping import KeptForModel, kept_for
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.elliptical import Elliptical, EllipticalTerms, log_density_by
 from pymc_logz.paths.geometric import AnnealingPath
@@ -120,7 +120,8 @@ def flatten_model(
 ) -> FlatModel:
     """Flat log prior and log ratio of a model, after checking that its log Z is defined.
 
-    The graphs are made once for a model that stays as it is; data are inputs of them.
+    The graphs are made once for a model that stays as it is; data are inputs of them. A ModelError
+    with the variable's name and the remedy is raised if log Z is undefined or out of reach.
 
     Parameters
     ----------
@@ -132,15 +133,6 @@ def flatten_model(
         Data that are to be an input in place of the model's own.
     integers
         Whether free variables may be discrete.
-
-    Returns
-    -------
-    FlatModel
-
-    Raises
-    ------
-    ModelError
-        With the variable's name and the remedy, if log Z is undefined or out of reach.
     """
     if not integers:
         refuse_discrete(model)
@@ -248,19 +240,9 @@ def _from_elliptical(flat: FlatModel, numbers: EllipticalTerms) -> tuple[Ellipti
 
 
 def constrain(flat: FlatModel, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Free variables and deterministics of rows on their natural scale, by name.
+    """Free variables and deterministics of rows (n, d) on their natural scale, by name.
 
-    Parameters
-    ----------
-    flat
-        The model.
-    rows
-        Unconstrained values, shape (n, d).
-
-    Returns
-    -------
-    dict
-        Arrays of shape (n, *shape of the variable).
+    Each has shape (n, *shape of the variable).
     """
     model = flat.model
     return constrainer(flat, [var.name for var in (*model.free_RVs, *model.deterministics)])(rows)
@@ -325,22 +307,8 @@ def cheaply_compiled(inputs: list[Any], outputs: list[Any]) -> Callable[..., lis
 def unconstrain(flat: FlatModel, posterior: xr.Dataset) -> np.ndarray:
     """Unconstrained rows of draws on their natural scale; the inverse of `constrain`.
 
-    Parameters
-    ----------
-    flat
-        The model.
-    posterior
-        Free variables of the model with dimensions chain and draw.
-
-    Returns
-    -------
-    np.ndarray
-        Shape (chains * draws, d).
-
-    Raises
-    ------
-    ValueError
-        If a free variable is missing or has another shape than in the model.
+    Variables have dimensions chain and draw, and rows come with shape (chains * draws, d). A
+    ValueError is raised if a free variable is missing or has another shape than in the model.
     """
     if flat.summed is not None:
         return unconstrain(flat.summed.whole, posterior)[:, flat.summed.whole.continuous]

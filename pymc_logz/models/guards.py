@@ -25,12 +25,8 @@ _warned_of_potentials: "weakref.WeakSet[pm.Model]" = weakref.WeakSet()
 def check_model(model: pm.Model, *, integers: bool = False) -> None:
     """Raise a `ModelError` if log Z of the model is undefined or cannot be computed.
 
-    Parameters
-    ----------
-    model
-        The model. Whether it has exact observations is a question of its own: `refuse_exact`.
-    integers
-        Whether discrete free variables are fine, as they are where kernels move them.
+    Discrete free variables are fine where ``integers`` says so, as where kernels move them. Whether
+    the model has exact observations is a question of its own: `refuse_exact`.
 
     Raises
     ------

@@ -49,27 +49,15 @@ def other_mode(
     log_z: float,
     rng: np.random.Generator,
 ) -> OtherMode | None:
-    """Mass that draws of a posterior lack, as far as rows from the prior find it; or None.
+    """Mass that draws (m, d) of a posterior lack, as far as rows from the prior find it; or None.
 
-    Rows are resampled on their way, and moved by differences between each other. Of those that end
-    far from all draws, the density is looked at on lines to draws nearby: where it falls by
-    3 nats on all of them, a row is in another mode. The mass around such rows is measured
-    by importance sampling. A mode is found if some of the n rows start in its basin, with
-    probability ``1 - (1 - s)**n`` where that is a share s of the prior, and if it has mass enough
-    on the way for their descendants to live.
-
-    Parameters
-    ----------
-    densities
-        Of the model.
-    start
-        Draws of the prior, shape (n, d).
-    draws
-        Draws of the posterior, shape (m, d).
-    log_z
-        Log Z as the draws have it.
-    rng
-        Generator of the walk.
+    Draws ``start`` of the prior, shape (n, d), are resampled on their way, and moved by differences
+    between each other. Of those that end far from all draws, the density is looked at on lines to
+    draws nearby: where it falls by 3 nats on all of them, a row is in another mode. The mass around
+    such rows is measured by importance sampling, and counts beside ``log_z``, which the draws have.
+    A mode is found if some of the n rows start in its basin, with probability ``1 - (1 - s)**n``
+    where that is a fraction s of the prior, and if it has mass enough on the way for their
+    descendants to live.
     """
     walked = walk_from_prior(densities, start, rng)
     return None if walked is None else mode_apart(densities, walked, draws, log_z, rng)
@@ -144,19 +132,7 @@ def walk_from_prior(
 def moved_on(
     densities: Densities, rows: np.ndarray, n_moves: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Rows of a posterior after some moves that leave it as it is.
-
-    Parameters
-    ----------
-    densities
-        Of the model.
-    rows
-        Shape (n, d); some may repeat.
-    n_moves
-        Of each row.
-    rng
-        Generator of the moves.
-    """
+    """Rows (n, d) of a posterior, some of which may repeat, after moves that leave it as it is."""
     prior, ratio = _finite(densities, rows)
     for _ in range(n_moves):
         rows, prior, ratio = _moved(densities, rows, prior, ratio, 1.0, rng)
@@ -246,20 +222,10 @@ def are_apart(
     barrier: float = 3.0,
     n_points: int = 15,
 ) -> np.ndarray:
-    """Which rows are parted by a barrier from draws near them, shape (f,).
+    """Which rows (f, d) are parted by a barrier from draws near them, shape (f,).
 
-    Parameters
-    ----------
-    densities
-        Of the model.
-    rows, log_target
-        Shapes (f, d) and (f,).
-    nearest
-        Draws near each, shape (f, any number, d).
-    barrier
-        Nats by which the density falls on all lines to them.
-    n_points
-        Points on a line.
+    ``nearest`` are draws near each, shape (f, any number, d). On all lines to them the density
+    falls by ``barrier`` nats, as seen at ``n_points`` of each.
     """
     part = np.linspace(0.0, 1.0, n_points + 2)[1:, None]
     here = rows[:, None, None]

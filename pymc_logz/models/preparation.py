@@ -1,17 +1,19 @@
 """A model that was checked, made flat and can be drawn from: what every method starts with."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pymc as pm
 
-from pymc_logz.errors import DiscreteVariableError, says_if_interrupted
+from pymc_logz.errors import DiscreteVariableError, ModelError, says_if_interrupted
+from pymc_logz.graphs.kept import one_at_a_time
+from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_rows import DataRows, symbolic_data
 from pymc_logz.models.flat import FlatModel, flatten_model
-from pymc_logz.models.prior import PriorDraws
+from pymc_logz.models.prior import PriorDraws, Sampler, prior_values
 from pymc_logz.models.prior_check import check_priors
-from pymc_logz.models.simulation import simulate
 from pymc_logz.models.summing import NotSummed, summed_out, with_entries
 from pymc_logz.seeds import spawn_generators
 
@@ -114,10 +116,7 @@ def prepare(
 def without_integers(flat: FlatModel, *, must: bool) -> tuple[FlatModel, np.ndarray | None]:
     """The model with discrete variables summed out, and the columns that are left of a row.
 
-    Raises
-    ------
-    DiscreteVariableError
-        If that cannot be done, and must be.
+    A DiscreteVariableError is raised if that cannot be done, and must be.
     """
     found = summed_out(flat)
     names = sorted({flat.owners[site.column] for site in flat.sites})
@@ -132,3 +131,35 @@ def without_integers(flat: FlatModel, *, must: bool) -> tuple[FlatModel, np.ndar
     assert found.summed is not None
     logger.info("Discrete variables are summed out: %s.", found.summed.route)
     return found, flat.continuous
+
+
+def simulate(flat: FlatModel, rng: np.random.Generator) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """One draw of the prior, as an unconstrained row (1, d), and data simulated from it."""
+    model = flat.model
+    if model.potentials:
+        names = [potential.name for potential in model.potentials]
+        raise ModelError(f"data cannot be simulated from a model with potentials ({names})")
+    observed = [rv.name for rv in model.observed_RVs]
+    draw = kept_for(model).get("simulation", lambda: _joint_draws(model))
+    n_tries = 1000
+    for _ in range(n_tries):
+        values = draw(rng)
+        n_free = len(model.free_RVs)
+        row = np.concatenate([np.ravel(value) for value in values[:n_free]], dtype=float)[None]
+        if np.all(np.isfinite(row)):
+            return row, dict(zip(observed, values[n_free:], strict=True))
+    raise ModelError(f"none of {n_tries} prior draws fits the transforms of this model")
+
+
+def _joint_draws(model: pm.Model) -> Callable[[np.random.Generator], list[np.ndarray]]:
+    """Function from a generator to one draw of all free and all observed variables, in order.
+
+    The free ones are unconstrained.
+    """
+    sampler = Sampler([], prior_values(model, *model.observed_RVs))
+
+    def draw(rng: np.random.Generator) -> list[np.ndarray]:
+        sampler.seed(rng)
+        return sampler()
+
+    return one_at_a_time(draw)

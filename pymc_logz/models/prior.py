@@ -1,6 +1,5 @@
 """Exact draws of the prior of a model on the unconstrained space."""
 
-import copy
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,17 +21,16 @@ from pytensor.tensor.shape import Shape
 from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import ImproperPriorError, warn
-from pymc_logz.graphs.parcels import Part, Travels
+from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.exact_draws import exact_transforms
-from pymc_logz.models.keeping import kept_for
 
-FEW = 1e-3
+LEAST_FINITE = 1e-3
 """Fraction of the draws below which a transform and its prior hardly meet; and that may round to a
 bound, as log Z hardly notices that these are left out."""
 
 
-class PriorDraws(Travels):
+class PriorDraws:
     """Exact draws of a model's prior as unconstrained rows, whatever ``initval`` says.
 
     A draw that a transform cannot take (an unsorted draw of a variable with an extra ordered
@@ -70,13 +68,6 @@ class PriorDraws(Travels):
 
     def _compiled(self) -> "_CompiledDraws":
         return kept_for(self.model).get("prior draws", lambda: _compiled_draws(self.model))
-
-    def travelling(self) -> Part:
-        """The draws as they go to other processes, where they are compiled anew."""
-        columns = None if self.columns is None else tuple(self.columns.tolist())
-        return kept_for(self.model).get(
-            ("travelling draws", columns), lambda: Part(copy.copy(self))
-        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_draws": None}
@@ -160,21 +151,21 @@ class PriorDraws(Travels):
             kept.append(rows)
             n_kept += len(rows)
             n_drawn += n_next
-            if self.finite_share < FEW and self.n_drawn >= 1000:
+            if self.finite_share < LEAST_FINITE and self.n_drawn >= 1000:
                 raise ImproperPriorError(
                     f"only {self.n_drawn - self.n_outside} of {self.n_drawn} prior draws fall "
                     "inside what the transforms allow; change the prior so that it agrees with its "
                     "transform"
                 )
             # sized by this call alone, so that its rows depend on the generator and nothing else
-            share = max(n_kept / n_drawn, FEW)
+            share = max(n_kept / n_drawn, LEAST_FINITE)
             n_next = min(max(16, int(1.2 * (n - n_kept) / share)), 2**16)
         rows = np.concatenate(kept)[:n]
         return rows if self.columns is None else rows[:, self.columns]
 
     def _check_rounded(self, rows: np.ndarray) -> None:
         """Refuse a prior of which a share that matters has no unconstrained values."""
-        expected = FEW * self.n_drawn
+        expected = LEAST_FINITE * self.n_drawn
         if self.n_drawn < 1000 or self.n_rounded <= expected + 5.0 * np.sqrt(expected):
             return
         infinite = np.any(np.isinf(rows), axis=0)
@@ -190,13 +181,7 @@ class PriorDraws(Travels):
 
 
 class Sampler:
-    """A compiled function that draws, by generators that can be seeded.
-
-    Parameters
-    ----------
-    inputs, outputs
-        Symbolic; generators of the outputs are their own.
-    """
+    """A compiled function that draws, by generators of its outputs' own that can be seeded."""
 
     def __init__(self, inputs: Sequence[Variable], outputs: list[Any]) -> None:
         updates = collect_default_updates(inputs=inputs, outputs=outputs)

@@ -22,7 +22,7 @@ from pytensor.graph.replace import vectorize_graph
 
 from pymc_logz.errors import ImproperPriorError, warn
 from pymc_logz.graphs.modes import compile_kwargs_for
-from pymc_logz.models.keeping import contents_of, is_data, kept_for
+from pymc_logz.models.cache import contents_of, is_data, kept_for
 from pymc_logz.models.known_priors import is_known
 from pymc_logz.models.prior import Sampler
 from pymc_logz.models.prior_looks import (
@@ -36,7 +36,7 @@ from pymc_logz.models.prior_looks import (
 )
 
 N_DRAWS, N_DRAWS_TO_REFUSE = 1000, 4000
-TOLERANCE = 0.02
+MASS_TOLERANCE = 0.02
 """Nats that the log mass of a prior may be off by."""
 MAX_ERROR = 0.15
 """Nats of error above which a look says nothing; twice that for all priors together."""
@@ -117,14 +117,14 @@ class PriorMass:
         return float(np.hypot(look.mcse, self.share_error))
 
     def _is_off(self, look: Look) -> bool:
-        tolerance = max(TOLERANCE, look.slack) + N_ERRORS * self._error(look)
+        tolerance = max(MASS_TOLERANCE, look.slack) + N_ERRORS * self._error(look)
         return abs(self.distance(look)) > tolerance
 
     def _is_out_of_bounds(self) -> bool:
         if self.bounds is None:
             return False
         lower, upper, error = self.bounds
-        slack = TOLERANCE + N_ERRORS * float(np.hypot(error, self.share_error))
+        slack = MASS_TOLERANCE + N_ERRORS * float(np.hypot(error, self.share_error))
         return lower - self.log_share > slack or self.log_share - upper > slack
 
 
@@ -208,7 +208,7 @@ CAUSE = (
 def _is_sum_off(masses: Sequence[PriorMass]) -> bool:
     """Whether what all elements of all variables are off by adds up to something."""
     distance, error, slack = _sums(masses)
-    return abs(distance) > TOLERANCE + slack + N_ERRORS * error
+    return abs(distance) > MASS_TOLERANCE + slack + N_ERRORS * error
 
 
 def _unsettled_sum(masses: Sequence[PriorMass]) -> list[PriorMass]:

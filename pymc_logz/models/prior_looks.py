@@ -48,14 +48,9 @@ class Bounds(NamedTuple):
 def quadrature(values: np.ndarray, evaluate: Evaluate, most_bins: int = 200) -> Look:
     """Mean log mass of elements in one dimension, integrated between and beyond their draws.
 
-    Parameters
-    ----------
-    values
-        Draws, shape (n, k), NaN or infinite where a transform could not take them.
-    evaluate
-        From values (m, k) to log densities (m, k).
-    most_bins
-        Between quantiles of the draws.
+    Draws have shape (n, k), and are NaN or infinite where a transform could not take them;
+    ``evaluate`` goes from values (m, k) to log densities (m, k). Up to so many bins lie between
+    quantiles of the draws.
     """
     k = values.shape[1]
     nodes, weights = np.polynomial.legendre.leggauss(5)
@@ -86,12 +81,7 @@ def quadrature(values: np.ndarray, evaluate: Evaluate, most_bins: int = 200) -> 
 def counted(values: np.ndarray, evaluate: Evaluate) -> Look:
     """Mean log mass of elements that are discrete, summed over values at and around the draws.
 
-    Parameters
-    ----------
-    values
-        Draws, shape (n, k).
-    evaluate
-        From values (m, k) to log probabilities (m, k).
+    Draws have shape (n, k), and ``evaluate`` goes from values (m, k) to log probabilities (m, k).
     """
     k = values.shape[1]
     lowest, highest = int(values.min()), int(values.max())
@@ -121,16 +111,8 @@ def bridge(
 ) -> tuple[Look, Bounds] | None:
     """Mean log mass of elements in several dimensions, and what it lies between; None without fit.
 
-    Parameters
-    ----------
-    draws
-        Shape (n, k, e), finite.
-    log_density
-        Of these draws, shape (n, k).
-    evaluate
-        From values (m, k, e) to log densities (m, k).
-    rng
-        Generator of the proposals.
+    Draws are finite, of shape (n, k, e), and their log density has shape (n, k); ``evaluate`` goes
+    from values (m, k, e) to log densities (m, k).
     """
     n, k, _ = draws.shape
     half = n // 2
@@ -160,14 +142,8 @@ def mean_ratio(values: np.ndarray, log_density: np.ndarray) -> Look:
     """Log of 1 / mean of g / density, pooled over elements in one dimension.
 
     Of each element g is made of half of its draws, as frequencies or as a histogram, and compared
-    at the other half.
-
-    Parameters
-    ----------
-    values
-        Draws, shape (n, k), NaN or infinite where a transform could not take them.
-    log_density
-        Of these draws, shape (n, k).
+    at the other half. Draws have shape (n, k), as their log density, and are NaN or infinite where
+    a transform could not take them.
     """
     ratios = []
     for draws, height in zip(values.T, log_density.T, strict=True):

@@ -7,8 +7,8 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
+from pymc_logz.models.cache import kept_for
 from pymc_logz.models.flat import FlatModel, function_of_rows, unconstrained
-from pymc_logz.models.keeping import kept_for
 from pymc_logz.models.prior import PriorDraws
 
 FORMS = (
@@ -35,25 +35,10 @@ class Proposed(NamedTuple):
 
 
 def proposed(proposal: Any, flat: FlatModel, n: int, rng: np.random.Generator) -> Proposed:
-    """Draws of whatever a user passed as a proposal.
+    """Draws of whatever a user passed as a proposal (see `FORMS`): n, unless they are given.
 
-    Parameters
-    ----------
-    proposal
-        See `FORMS`.
-    flat
-        The model whose free variables are proposed.
-    n
-        Number of draws, unless they are given.
-    rng
-        Generator of the draws.
-
-    Raises
-    ------
-    TypeError
-        If it is nothing of the kind.
-    ValueError
-        If variables are missing, of another shape, or without a finite log density.
+    A TypeError is raised if it is nothing of the kind, and a ValueError if variables are missing,
+    of another shape, or without a finite log density.
     """
     shapes = natural_shapes(flat.model)
     values, log_density, log_density_of = _source(proposal, shapes, n, rng)

@@ -15,14 +15,9 @@ class NotSummed(NamedTuple):
 
 
 def summed_out(whole: FlatModel, *, whatever_is_left: bool = False) -> FlatModel | NotSummed:
-    """A model without its discrete variables, or why that cannot be.
+    """A model, with data of its own, without its discrete variables, or why that cannot be.
 
-    Parameters
-    ----------
-    whole
-        The model, with data of its own.
-    whatever_is_left
-        Whether it is fine if no variable is left.
+    ``whatever_is_left`` says that it is fine if no variable is left.
     """
     if (wing := _wing()) is None:
         return NotSummed(f"{WING} is not installed")
@@ -35,13 +30,7 @@ def summed_out(whole: FlatModel, *, whatever_is_left: bool = False) -> FlatModel
 
 
 def with_entries(whole: FlatModel) -> FlatModel:
-    """The model with `Entries` that are independent given all the rest, if it has several.
-
-    Parameters
-    ----------
-    whole
-        The model, with data of its own.
-    """
+    """The model with `Entries` that are independent given all the rest, if it has several."""
     if not whole.sites or whole.summed or whole.observed or whole.data is not None:
         return whole
     wing = _wing()

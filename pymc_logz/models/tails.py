@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-STEPS = 2.0 ** np.arange(-4, 12)
+DISTANCES = 2.0 ** np.arange(-4, 12)
 """Distances along a line, in standard deviations of the draws."""
 FALL = 0.6
 """Nats that the mass at a distance may fall by where the distance grows by four: a tail index of
@@ -53,7 +53,7 @@ def growing_tail(
         Draws from which lines start, where the number of dimensions leaves room for them.
     """
     n_dims = rows.shape[1]
-    per_line = 2 * STEPS.size
+    per_line = 2 * DISTANCES.size
     looked_at = np.arange(n_dims) if continuous is None else continuous
     if not looked_at.size:
         return None
@@ -62,7 +62,7 @@ def growing_tail(
     if n_lines * per_line * looked_at.size > max_evaluations:
         looked_at = rng.permutation(looked_at)[: max_evaluations // (per_line * n_lines)]
     starts = rows[rng.choice(len(rows), n_lines, replace=False)]
-    steps = np.concatenate([[0.0], STEPS])
+    steps = np.concatenate([[0.0], DISTANCES])
     points = np.tile(starts[:, None], (looked_at.size, 2, 1, steps.size, 1))
     for lines, dimension in zip(points, looked_at, strict=True):
         away = steps * rows[:, dimension].std()
@@ -100,7 +100,7 @@ def _along(points: np.ndarray, densities: Densities) -> tuple[np.ndarray, np.nda
 
     every = np.ones(points.shape[:-2], dtype=bool)
     fill(every, slice(-3, None, 2))
-    mass = target + np.log(np.concatenate([[1.0], STEPS]))
+    mass = target + np.log(np.concatenate([[1.0], DISTANCES]))
     falls = (mass[..., -1] <= mass[..., -3] - FALL) | (ratio[..., -1] <= ratio[..., -3] + GROWTH)
     fill(~(falls & np.isfinite(target[..., -3]) & np.isfinite(target[..., -1])), slice(None))
     return target, ratio
@@ -109,18 +109,14 @@ def _along(points: np.ndarray, densities: Densities) -> tuple[np.ndarray, np.nda
 def _grows(target: np.ndarray, ratio: np.ndarray, rounds: np.ndarray) -> bool:
     """Whether the mass along one line does not fall, from its start on.
 
-    Parameters
-    ----------
-    target, ratio
-        Log target and log likelihood along it, shape (m,).
-    rounds
-        Where the variable rounds, so that the line may end.
+    Log target and log likelihood along it have shape (m,); where the variable rounds, the line may
+    end.
     """
     finite = np.isfinite(target)
     n = finite.size if finite.all() else int(np.argmin(finite))
     if n < 5 or (n < finite.size and not rounds[n]):
         return bool(n < finite.size and rounds[0])  # the draws themselves are at the end
-    mass = target[1:n] + np.log(STEPS[: n - 1])
+    mass = target[1:n] + np.log(DISTANCES[: n - 1])
     return bool(
         mass[-1] > mass[-3] - FALL
         and mass[-1] > mass.max() - 5.0  # nats: comparable to the largest along the line

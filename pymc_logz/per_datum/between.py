@@ -78,7 +78,8 @@ def run_between(
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
     """Anneal to the other model, on to the model, and collect."""
-    settings.running.refuse("where reference is a model", "checkpoint")
+    remedy = "leave it out, or run sample_hais for each of the two with it, and compare_evidence"
+    settings.running.refuse(f"where reference is a model: {remedy}", "checkpoint")
     started, rngs = time.perf_counter(), generators_from(random_seed)
     prepared, of_other = (prepare(one, rngs.checks, integers=True) for one in (model, other))
     flat = joined_models(prepared.flat, of_other.flat)
@@ -138,10 +139,7 @@ def _modes_of_its_own(
 def joined_models(flat: FlatModel, other: FlatModel) -> FlatModel:
     """The model with the other one's density in the place of its prior.
 
-    Raises
-    ------
-    ValueError
-        If their variables differ.
+    A ValueError is raised if their variables differ.
     """
     ours, theirs = (dict(zip(one.value_names, one.shapes, strict=True)) for one in (flat, other))
     if ours != theirs or [site[1:] for site in flat.sites] != [site[1:] for site in other.sites]:

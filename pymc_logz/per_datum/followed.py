@@ -117,10 +117,7 @@ class Followed(Protocol):
 def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> Followed:
     """What a tracker is to follow, of what it was given.
 
-    Raises
-    ------
-    TypeError
-        If it is neither a model nor a machine with parameters by name.
+    A TypeError is raised if it is neither a model nor a machine with parameters by name.
     """
     if isinstance(model, ForeignModel):
         followed: Followed = model.runs.followed(model, data)

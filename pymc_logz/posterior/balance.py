@@ -10,10 +10,6 @@ from pymc_logz.models.labels import variable_of
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.trees.doubts import Doubt
 
-FALSE_ALARMS = 1e-4
-"""Probability of accusing draws of the posterior, by the normal law of means."""
-ROUNDING = 1e-9
-
 
 def imbalance_of_draws(
     density: RowDensity,
@@ -22,6 +18,9 @@ def imbalance_of_draws(
     proposed: np.ndarray,
     target_at_proposed: np.ndarray,
     proposal: Elliptical,
+    *,
+    false_alarms: float = 1e-4,
+    rounding: float = 1e-9,
 ) -> list[Doubt]:
     """What a bridge between draws and those of a proposal says against the draws.
 
@@ -49,6 +48,10 @@ def imbalance_of_draws(
         Log density there, shape (n,).
     proposal
         Normal fitted to other draws.
+    false_alarms
+        Probability of accusing draws of the posterior, by the normal distribution of means.
+    rounding
+        Relative error of sums.
     """
     inside = np.isfinite(log_target)
     shape, n_dims = log_target.shape, rows.shape[-1]
@@ -78,9 +81,9 @@ def imbalance_of_draws(
     for i, column in enumerate(posterior.T):
         worth = effective_draws(column.reshape(shape), tails=True)
         variance[i] += column.var() * column.size**2 / worth
-    floor = ROUNDING * (np.abs(posterior).sum(axis=0) + np.abs(other).sum(axis=0))
+    floor = rounding * (np.abs(posterior).sum(axis=0) + np.abs(other).sum(axis=0))
     errors = np.abs(difference) / np.sqrt(variance + floor**2)
-    limit = -ndtri(0.5 * FALSE_ALARMS / errors.size)
+    limit = -ndtri(0.5 * false_alarms / errors.size)
     worst = int(np.argmax(errors))
     if not errors[worst] > limit:
         return []

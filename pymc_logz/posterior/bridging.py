@@ -12,7 +12,7 @@ from pymc_logz.arguments import check_choice, check_whole
 from pymc_logz.checks.missed_modes import mode_doubts
 from pymc_logz.checks.necks import neck_doubts
 from pymc_logz.checks.tails import tail_doubts
-from pymc_logz.errors import STATUS_SENTENCES, says_if_interrupted, warn
+from pymc_logz.errors import says_if_interrupted, warn
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.models.density import RowDensity
@@ -30,8 +30,8 @@ from pymc_logz.posterior.repetitions import (
     repetition_variables,
     symmetrised,
 )
-from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.progress import progress_bar, report_count
+from pymc_logz.runners.running import running_for
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.chains import check_start_of_chains, check_stored_density
 from pymc_logz.trees.doubts import (
@@ -41,6 +41,7 @@ from pymc_logz.trees.doubts import (
     noted,
     prior_doubts,
     warn_of_doubts,
+    warn_of_status,
 )
 from pymc_logz.trees.kinds import BRIDGED
 from pymc_logz.trees.layout import RunRecord, evidence_dataset, with_evidence
@@ -184,7 +185,7 @@ def bridge_sampling(
     check_whole(1, repetitions=repetitions)
     if draws is not None:
         check_whole(2, draws=draws)
-    running, random_seed = who_runs(executor, checkpoint, None, None, False, random_seed)
+    running, random_seed = running_for(executor, checkpoint, None, None, False, random_seed)
     call = "bridge_sampling(idata, model)"
     check_no_model(call, idata=idata)
     model = model_from(model, call)
@@ -301,22 +302,11 @@ def bridge(
     rng: np.random.Generator,
     repeated: Repeated = ONCE,
 ) -> Bridged:
-    """Bridge between the second halves of the chains and a normal fitted to the first halves.
+    """Bridge between the second halves of chains and a normal fitted to the first halves.
 
-    Parameters
-    ----------
-    density
-        The model's log density.
-    posterior
-        Draws, C chains of N.
-    log_target
-        Log density at those draws, shape (C, N).
-    method, cross_check, draws
-        As in `bridge_sampling`.
-    rng
-        Generator of the proposals.
-    repeated
-        How often, and by whom.
+    ``log_target`` is the log density at the draws, shape (chains, draws); ``method``,
+    ``cross_check`` and ``draws`` are as in `bridge_sampling`, and ``repeated`` says how often, and
+    by whom.
     """
     half = posterior.rows.shape[1] // 2
     fit = posterior.rows[:, :half][~posterior.on_boundary[:, :half]]
@@ -359,10 +349,8 @@ def target_at_draws(
 ) -> np.ndarray:
     """Log density at the draws, shape (chains, draws); NaN on a boundary.
 
-    Raises
-    ------
-    ValueError
-        If a draw has density zero, or the sampler's own log density tells of another model.
+    A ValueError is raised if a draw has density zero, or the sampler's own log density tells of
+    another model.
     """
     inside = ~posterior.on_boundary
     log_target = np.full(inside.shape, np.nan)
@@ -386,12 +374,4 @@ def warn_of_nan(n: int) -> None:
         warn(
             f"the log density was NaN at {n} rows of the proposals, and counted as zero there; if "
             "that is not what is meant, guard the expression or restrict the prior"
-        )
-
-
-def warn_of_status(estimate: LogZEstimate) -> None:
-    """Warn of an estimate that is not to be trusted."""
-    if estimate.status != "ok":
-        warn(
-            f"{estimate.method} has status {estimate.status!r}: {STATUS_SENTENCES[estimate.status]}"
         )

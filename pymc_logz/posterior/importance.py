@@ -11,20 +11,9 @@ from pymc_logz.paths.elliptical import Elliptical
 def importance(
     density: RowDensity, proposal: Elliptical, kind: str, n: int, rng: np.random.Generator
 ) -> LogZEstimate:
-    """Smoothed importance sampling from what was fitted to the draws.
+    """Smoothed importance sampling by n draws of a normal that was fitted to the posterior's.
 
-    Parameters
-    ----------
-    density
-        The model's log density.
-    proposal
-        Normal fitted to draws of the posterior.
-    kind
-        ``"student"`` for a wider Student-t in place of the normal, or ``"normal"``.
-    n
-        Number of draws.
-    rng
-        Generator of the draws.
+    Of kind ``"student"`` it gives way to a wider Student-t; ``"normal"`` takes it as it is.
     """
     source = proposal.with_heavy_tails() if kind == "student" else proposal
     rows = source(rng, n)
@@ -32,20 +21,7 @@ def importance(
 
 
 def checked(density: RowDensity, rows: np.ndarray) -> np.ndarray:
-    """Log target of rows, -inf where it is NaN; an infinite density is refused.
-
-    Parameters
-    ----------
-    density
-        The model's log density.
-    rows
-        Shape (n, d).
-
-    Raises
-    ------
-    ModelError
-        If the density is infinite somewhere.
-    """
+    """Log target of rows (n, d), -inf where it is NaN; a ModelError if it is infinite somewhere."""
     log_target = density.log_target(rows)
     if np.any(log_target == np.inf):
         raise ModelError(

@@ -103,7 +103,8 @@ def log_density(
     log_p = np.where(inside, density.log_target(np.where(inside[:, None], rows, 0.0)), -np.inf)
     alive = log_p > -np.inf
     log_p[alive] -= log_jacobian(flat, rows[alive])
-    # log Z is that of a prior of mass one, which transforms may take a part of
+    # log Z is that of a prior of mass one, which transforms may take a part of: by which part is
+    # told by draws that are the same in every call
     prior = PriorDraws(model, needed=False)
     log_share, share_error = prior.log_share()
     log_p -= float(entry["log_z"]) + log_share

@@ -10,19 +10,24 @@ import xarray as xr
 from pymc_logz.arguments import check_flag, check_whole
 from pymc_logz.checks.missed_modes import mode_doubts
 from pymc_logz.checks.tails import tail_doubts
-from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.models.context import model_from, written_as
-from pymc_logz.models.density import RowDensity
+from pymc_logz.models.density import ROWS_PER_CALL, RowDensity
 from pymc_logz.models.flat import constrain, unconstrain
 from pymc_logz.models.labels import model_labels
-from pymc_logz.models.other_modes import in_company
+from pymc_logz.models.other_modes import in_company, moved_on
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.models.proposals import Proposed, log_jacobian, proposed
+from pymc_logz.models.proposals import Proposed, as_draws, log_jacobian, proposed
 from pymc_logz.posterior.importance import checked
-from pymc_logz.posterior.reach import reach_doubts
 from pymc_logz.seeds import generators_from
-from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_doubts
+from pymc_logz.trees.doubts import (
+    Doubt,
+    doubted,
+    noted,
+    prior_doubts,
+    warn_of_doubts,
+    warn_of_status,
+)
 from pymc_logz.trees.kinds import IMPORTANCE
 from pymc_logz.trees.layout import (
     RunRecord,
@@ -150,8 +155,8 @@ def importance_sampling(
     doubts = [*found, *prior_doubts(prepared.prior_doubt)]
     log_share, share_error = prepared.prior.log_share(rngs.checks)
     [judged] = doubted([estimate.less(log_share, share_error)], doubts)
-    if not found and estimate.status != "ok":
-        warn(f"importance has status {estimate.status!r}: {STATUS_SENTENCES[estimate.status]}")
+    if not found:
+        warn_of_status(estimate)
     cost = {
         "compile_time": compiled - started,
         "sampling_time": time.perf_counter() - compiled,
@@ -212,3 +217,65 @@ def _log_weight(density: RowDensity, rows: np.ndarray, log_proposal: np.ndarray)
     volume = np.zeros(len(rows))
     volume[alive] = log_jacobian(density.flat, rows[alive])
     return np.where(alive, log_target - volume - log_proposal, -np.inf)
+
+
+def reach_doubts(
+    density: RowDensity,
+    rows: np.ndarray,
+    log_weight: np.ndarray,
+    proposed: Proposed,
+    mcse: float,
+    rng: np.random.Generator,
+    *,
+    n_moves: int = 16,
+    noise: float = 4.0,
+    errors: float = 2.0,
+) -> list[Doubt]:
+    """Whether posterior draws, moved on, leave where a proposal has density, or draws.
+
+    Moves leave the posterior as it is, whatever the proposal is. Where the density of the proposal
+    is not known, rows are beyond it that exceed all its draws in one of the d dimensions; of n
+    independent draws of one distribution another one does so with a probability of at most
+    2 d / (n + 1).
+
+    Parameters
+    ----------
+    density
+        Of the model.
+    rows, log_weight
+        Draws of the proposal that are within the support, shape (n, d), and their log weights.
+    proposed
+        The proposal.
+    mcse
+        Error of log Z.
+    rng
+        Generator of the moves.
+    n_moves
+        Of each row.
+    noise
+        Standard deviations by which more rows than expected have to be beyond the draws.
+    errors
+        Errors of log Z that their fraction has to be, to matter.
+    """
+    n_rows = ROWS_PER_CALL
+    start = rows[resampled(log_weight, rng, n_rows)]
+    moved = moved_on(density, start, n_moves, rng)
+    if proposed.log_density_of is None:
+        beyond = ((moved < rows.min(axis=0)) | (moved > rows.max(axis=0))).any(axis=1)
+        expected = 2.0 * n_rows * rows.shape[1] / (len(rows) + 1)
+        where = "where no draw of the proposal is"
+    else:
+        beyond = np.isneginf(proposed.log_density_of(_natural(density, moved)))
+        expected, where = 0.0, "where the proposal has no density"
+    n_beyond = int(beyond.sum())
+    fraction = (n_beyond - expected) / n_rows
+    if n_beyond <= expected + noise * np.sqrt(expected) or fraction <= errors * mcse:
+        return []
+    reason = f"of {n_rows} posterior draws that moved on {n_beyond} ended {where}"
+    return [Doubt("uncovered", reason)]
+
+
+def _natural(density: RowDensity, rows: np.ndarray) -> xr.Dataset:
+    """Rows (n, d) as draws on the natural scale."""
+    values = constrain(density.flat, rows)
+    return as_draws({rv.name: values[rv.name] for rv in density.flat.model.free_RVs})

@@ -10,18 +10,12 @@ from typing import Any
 import numpy as np
 
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
-from pymc_logz.graphs.kept import Kept
-from pymc_logz.graphs.parcels import Part
-from pymc_logz.loop.keeping import identity_of_call, keeping
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel
-from pymc_logz.models.identity import digest_of, identity_of_model
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.posterior.importance import checked
-from pymc_logz.runners.asked import SEED
 from pymc_logz.runners.executor import finished
 from pymc_logz.runners.jobs import generator_at, state_of
-from pymc_logz.runners.records import Codec
 from pymc_logz.runners.running import Running
 from pymc_logz.runners.work import Work
 from pymc_logz.seeds import spawn_generators
@@ -57,19 +51,7 @@ class BridgeCourse:
         return course
 
     def __getstate__(self) -> dict[str, Any]:
-        part = self.flat.kept.get(Part, lambda: Part(_bare(self.flat)))
-        own = {name: value for name, value in self.__dict__.items() if name != "density"}
-        return {**own, "flat": part, "values": self.flat.values}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        own = dict(state)
-        own["flat"] = replace(own["flat"], values=own.pop("values"))
-        self.__dict__.update(own)
-
-
-def _bare(flat: FlatModel) -> FlatModel:
-    """The densities alone, which is all that a repetition needs of a model."""
-    return replace(flat, model=None, observed=None, values=(), summed=None, kept=Kept())
+        return {name: value for name, value in self.__dict__.items() if name != "density"}
 
 
 @dataclass(frozen=True)
@@ -146,21 +128,11 @@ class Repeated:
         n_draws: int,
         rng: np.random.Generator,
     ) -> list[Repetition]:
-        """All repetitions, or those that an interrupt has left.
+        """All repetitions, of so many draws each, or those that an interrupt has left.
 
-        Parameters
-        ----------
-        density
-            The model's log density, whose counts grow by what others do.
-        proposal
-            What is drawn from.
-        mirrored
-            Whether the target is made symmetric.
-        n_draws
-            Of each repetition.
-        rng
-            Generator of the first one, which it moves on; the i-th does not depend on how many
-            there are.
+        Counts of the density grow by what others do; where it is ``mirrored`` the target is made
+        symmetric. The first repetition moves the generator on, and the i-th does not depend on how
+        many there are.
         """
         others = spawn_generators(generator_at(state_of(rng)), self.n - 1)
         jobs = [Repetition(state_of(one), n_draws) for one in (rng, *others)]
@@ -181,29 +153,15 @@ class Repeated:
         draws: int | None,
         rng: np.random.Generator,
     ) -> Iterator["Repeated"]:
-        """The same, kept in a checkpoint if one is asked for.
+        """The same, kept in a checkpoint if that is asked for.
 
-        Parameters
-        ----------
-        density
-            The model's log density.
-        posterior
-            Draws that the proposal is fitted to, and that it is bridged with.
-        method, draws
-            As in `pymc_logz.bridge_sampling`.
-        rng
-            Generator of the draws, before it was used.
+        ``method`` and ``draws`` are as in `pymc_logz.bridge_sampling`; the posterior's draws are
+        those that the proposal is fitted to and bridged with, and the generator is that before its
+        use.
         """
-        if self.running.checkpoint is None:
-            yield self
-            return
         settings = {"method": "bridge_sampling", "bridge_method": method, "draws": draws}
-        identity = identity_of_call(
-            settings, identity_of_model(density.flat), rng, density.compiled.backend
-        )
-        identity["posterior_draws"] = digest_of(posterior.rows)
-        begun = {SEED: self.running.seed}
-        with keeping(self.running, Codec((Repetition,)), identity, begun) as running:
+        of = settings, density.flat, density, rng
+        with self.running.kept(*of, posterior_draws=posterior.rows) as running:
             yield replace(self, running=running)
 
 
@@ -212,12 +170,8 @@ ONCE = Repeated()
 
 def refuse_repetitions(n: int, running: Running) -> None:
     """Raise a ValueError for what a bridge on a level set does not do."""
-    for name in ("executor", "checkpoint"):
-        if getattr(running, name) is not None:
-            raise ValueError(
-                f"{name} does not apply to a model with exact observations, whose bridge is made "
-                "in this process: leave it out"
-            )
+    where = "to a model with exact observations, whose bridge is made in this process"
+    running.refuse(f"{where}: leave it out", "executor", "checkpoint")
     if n > 1:
         raise ValueError(
             f"repetitions={n} does not apply to a model with exact observations: give more draws"
@@ -229,13 +183,8 @@ def bridges(
 ) -> list[LogZEstimate]:
     """Log Z of all draws of the proposal together, and of each repetition alone if there are more.
 
-    Parameters
-    ----------
-    at_posterior
-        Log densities of the target and of the proposal at the draws of the posterior, shape
-        (chains, draws) each.
-    made
-        Repetitions.
+    ``at_posterior`` are the log densities of the target and of the proposal at the draws of the
+    posterior, shape (chains, draws) each.
     """
     sets = [made, *([one] for one in made)] if len(made) > 1 else [made]
     return [

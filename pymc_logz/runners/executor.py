@@ -1,4 +1,4 @@
-"""Independent chains, each one unit of work, on as many threads as asked for."""
+"""Independent chains, each one unit of work, on threads of this process."""
 
 import logging
 import os
@@ -17,18 +17,10 @@ def run_tasks(
 ) -> list[object | None]:
     """Results of the tasks in their order, whatever the order they end in.
 
-    An interrupt (Ctrl-C) stops the run and keeps what is finished: unfinished tasks have the
-    result None. It is raised again if nothing is finished. On threads, tasks that have begun are
-    finished first, unless there is a second interrupt.
-
-    Parameters
-    ----------
-    tasks
-        Of no arguments.
-    cores
-        How many threads.
-    drop
-        Makes tasks that have begun end soon, with an error; None where they cannot.
+    An interrupt (Ctrl-C) stops the run and keeps what is finished: unfinished tasks have the result
+    None. It is raised again if nothing is finished. On ``cores`` threads, tasks that have begun are
+    finished first, unless there is a second interrupt; then ``drop`` makes them end soon, with an
+    error (None where they cannot).
     """
     if cores == 1 or len(tasks) == 1:
         return _run_here(tasks)
@@ -52,10 +44,7 @@ def run_tasks(
 def default_cores(cores: int | None, chains: int, executor: Any = None) -> int:
     """A thread per chain, as long as there are processors, unless the user says otherwise.
 
-    Raises
-    ------
-    ValueError
-        If the user says otherwise, and there is an executor that decides.
+    A ValueError is raised if the user says otherwise, and there is an executor that decides.
     """
     if executor is not None and cores is not None:
         raise ValueError(

@@ -16,21 +16,10 @@ logger = logging.getLogger("pymc.pymc_logz")
 
 
 def kernel_for(kernel: Kernel | str | None, *models: "pm.Model") -> Kernel:
-    """The kernel that was asked for, or the default for a model with or without gradients.
+    """The kernel that is given, or the default for models with or without gradients.
 
-    Parameters
-    ----------
-    kernel
-        As of `pymc_logz.kernels.as_kernel`; None leaves the choice to the model.
-    models
-        PyMC models, of which it is to move the rows.
-
-    Raises
-    ------
-    TypeError
-        If it is neither a name nor a kernel.
-    ModelError
-        If log Z of the model is undefined or out of reach.
+    One is given as in `pymc_logz.kernels.as_kernel`. A TypeError is raised if it is neither a name
+    nor a kernel, and a ModelError if log Z of a model is undefined or out of reach.
     """
     if kernel is None:
         flat = (flatten_model(model, integers=True) for model in models)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_logz.runners.exchange import Tables
+from pymc_logz.runners.moves_of_rows import in_turn
 from pymc_logz.runners.temper import TemperBlock, Walk, Walkers
 
 
@@ -29,29 +30,10 @@ def walk(
     every: int = 1,
     report: Callable[[int], None] | None = None,
 ) -> tuple[Walkers, Walk]:
-    """Let walkers walk with frozen settings.
+    """Where walkers are after so many iterations with frozen settings, and what they did.
 
-    Parameters
-    ----------
-    block
-        Compiled iterations.
-    walkers
-        Where they are.
-    tables
-        Frozen settings of each level.
-    n_iterations
-        Iterations to keep; the last block is made whole.
-    rng
-        Source of all noise.
-    every
-        Keep positions of every so many iterations.
-    report
-        Told of progress.
-
-    Returns
-    -------
-    Walkers, Walk
-        Where they are, and what they did.
+    The last block is made whole. Positions of ``every`` so many iterations are kept, and ``report``
+    is called with the number of iterations made.
     """
     underway = Walking(0, walkers)
     underway, part = walk_on(block, underway, tables, n_iterations, rng, every=every, report=report)
@@ -69,38 +51,24 @@ def walk_on(
     report: Callable[[int], None] | None = None,
     enough: Callable[[], bool] | None = None,
 ) -> tuple[Walking, Walk]:
-    """Let walkers make the iterations that are left of a walk, or fewer.
+    """Walkers after the iterations that are left of a walk, or fewer, and what they did.
 
-    Parameters
-    ----------
-    block, tables, n_iterations, rng, every, report
-        As in `walk`.
-    underway
-        Walkers after a number of iterations that is made of whole blocks.
-    enough
-        Asked after each block whether to leave the rest for another time, which changes no bit of
-        what the walkers will do.
-
-    Returns
-    -------
-    Walking, Walk
-        Where they are, and what they did in whole blocks: see `whole_walk`.
+    Arguments are those of `walk`; they have made a number of iterations of whole blocks. ``enough``
+    is asked after each block whether to leave the rest for another time, which changes no bit of
+    what the walkers will do. See `whole_walk`.
     """
-    parts: list[Walk] = []
-    waiting: Callable[[], Walk] | None = None
     done, walkers = underway.n_made, underway.walkers
     fresh = block.fresh_rows(n_iterations, rng)
     fresh.left = underway.fresh
-    while done < n_iterations and not (waiting is not None and enough is not None and enough()):
+
+    def launch(part: slice) -> Callable[[], Walk]:
+        nonlocal walkers, done
+        done = part.start + block.n_moves
         walkers, trace = block.launch(block.renewed(walkers, tables, fresh), tables, rng)
-        if waiting is not None:
-            parts.append(_thinned(waiting(), done - block.n_moves, every))
-        waiting = trace
-        if report is not None:
-            report(min(block.n_moves, n_iterations - done))
-        done += block.n_moves
-    if waiting is not None:
-        parts.append(_thinned(waiting(), done - block.n_moves, every))
+        return trace
+
+    blocks = in_turn(launch, done, n_iterations, block.n_moves, report, enough)
+    parts = [_thinned(trace, part.start, every) for part, trace in blocks]
     return Walking(done, walkers, fresh.left), whole_walk(parts)
 
 

@@ -10,12 +10,11 @@ import numpy as np
 
 from pymc_logz.estimators.draws import length_of_blocks
 from pymc_logz.runners.anneal import Plan
+from pymc_logz.runners.arrays import mapped
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.jobs import Enough, changed_values, generator_at, state_of, with_changes
-from pymc_logz.runners.packing import mapped
+from pymc_logz.runners.jobs import Course, Enough, generator_at, state_of
 from pymc_logz.runners.temper import TemperBlock, Walk
 from pymc_logz.runners.walking import Walking, walk_on, whole_walk
-from pymc_logz.runners.work import Work
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.sums import N_LOOKS, WalkSums, added, no_sums
 from pymc_logz.tempered.warm_up import (
@@ -27,12 +26,9 @@ from pymc_logz.tempered.warm_up import (
     set_off,
 )
 
-MAX_POSITIONS = 2**24
-"""Numbers of a chain's positions that are kept to choose the posterior's draws from."""
-
 
 @dataclass(frozen=True)
-class TemperCourse:
+class TemperCourse(Course):
     """Iterations, frozen levels, and how long chains are."""
 
     block: TemperBlock
@@ -45,36 +41,6 @@ class TemperCourse:
     """Positions of every so many of them are kept."""
     block_length: int | None = None
     """Draws of a walker whose sums are kept in place of them; None keeps the draws."""
-
-    @property
-    def work(self) -> Work:
-        """Where evaluations are counted."""
-        return self.block.work
-
-    def compile(self) -> None:
-        """Compile the iterations."""
-        self.block.compile()
-
-    def counted(self, work: Work) -> "TemperCourse":
-        """The same, counting elsewhere."""
-        return replace(self, block=self.block.counted(work))
-
-    def __getstate__(self) -> dict[str, Any]:
-        part, path = self.block.part(), self.block.path
-        moved = changed_values(path, part.thing.path)
-        return {
-            **self.__dict__,
-            "block": None,
-            "part": part,
-            "values": moved,
-            "sample_reference": path.sample_reference,
-        }
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        own = dict(state)
-        part, moved, draw = (own.pop(name) for name in ("part", "values", "sample_reference"))
-        own["block"] = part.along(with_changes(part.path, moved), sample_reference=draw)
-        self.__dict__.update(own)
 
 
 @dataclass(frozen=True)
@@ -90,9 +56,9 @@ class TemperJob:
     draws: int
     climbing: Climbing | None = None
     """On the way up."""
-    forgetting: Walking | None = None
+    burn_in: Walking | None = None
     """After that."""
-    keeping: Walking | None = None
+    sampling: Walking | None = None
     """In the end."""
     sums: WalkSums | None = None
     """Of the draws so far, where no draws are kept."""
@@ -110,10 +76,10 @@ class TemperJob:
     def n_done(self) -> int:
         """Iterations made."""
         climb = self.n_levels * self.tune
-        if self.keeping is not None:
-            return climb + self.tune + min(self.keeping.n_made, self.draws)
-        if self.forgetting is not None:
-            return climb + min(self.forgetting.n_made, self.tune)
+        if self.sampling is not None:
+            return climb + self.tune + min(self.sampling.n_made, self.draws)
+        if self.burn_in is not None:
+            return climb + min(self.burn_in.n_made, self.tune)
         return 0 if self.climbing is None else self.climbing.n_levels * self.tune
 
     def resumed(self, kept: "TemperJob") -> "TemperJob":
@@ -133,20 +99,20 @@ class TemperJob:
             if climbing.n_levels < ladder.n_levels:
                 return replace(job, climbing=climbing, rng=state_of(rng)), None
             walkers = at_their_levels(block, climbing, rng)
-            job = replace(job, climbing=None, forgetting=Walking(0, walkers))
+            job = replace(job, climbing=None, burn_in=Walking(0, walkers))
         on = partial(walk_on, block, tables=ladder.tables(block.kernel), rng=rng, report=report)
-        if job.forgetting is not None:
-            forgetting, _ = on(job.forgetting, n_iterations=tune, every=tune, enough=enough)
-            job = replace(job, forgetting=_plain(forgetting), rng=state_of(rng))
-            if forgetting.n_made < tune:
+        if job.burn_in is not None:
+            burn_in, _ = on(job.burn_in, n_iterations=tune, every=tune, enough=enough)
+            job = replace(job, burn_in=_plain(burn_in), rng=state_of(rng))
+            if burn_in.n_made < tune:
                 return job, None
             # draws that were made for one walk are not those of the next
-            job = replace(job, forgetting=None, keeping=Walking(0, forgetting.walkers))
+            job = replace(job, burn_in=None, sampling=Walking(0, burn_in.walkers))
         on = partial(on, n_iterations=course.draws, every=course.every)
         if course.block_length is not None:
             return replace(job._summing(course, on, enough), rng=state_of(rng)), None
-        keeping, part = on(job.keeping, enough=enough)
-        return replace(job, keeping=_plain(keeping), rng=state_of(rng)), part
+        sampling, part = on(job.sampling, enough=enough)
+        return replace(job, sampling=_plain(sampling), rng=state_of(rng)), part
 
     def summed(self, course: TemperCourse) -> "TemperJob":
         """The same chain with all iterations in its sums that are asked for."""
@@ -165,16 +131,16 @@ class TemperJob:
     ) -> "TemperJob":
         """Walkers further on, and sums of what they did, 16 blocks while the next is computed."""
         job = self
-        assert job.keeping is not None
-        while job.keeping.n_made < course.draws:
+        assert job.sampling is not None
+        while job.sampling.n_made < course.draws:
             n_blocks = count(1)
 
             def some(n_blocks: Iterator[int] = n_blocks) -> bool:
                 return next(n_blocks) >= 16 or (enough is not None and enough())
 
-            keeping, part = on(job.keeping, enough=some)
+            sampling, part = on(job.sampling, enough=some)
             left = part if job.left is None else whole_walk([job.left, part])
-            job = replace(job, keeping=_plain(keeping), left=left).summed(course)
+            job = replace(job, sampling=_plain(sampling), left=left).summed(course)
             if enough is not None and enough():
                 break
         return job
@@ -200,14 +166,19 @@ class Frozen:
         return self.rounds.ladder
 
 
-def course_of(frozen: Frozen, settings: TemperedSettings) -> TemperCourse:
-    """What all chains have in common."""
+def course_of(
+    frozen: Frozen, settings: TemperedSettings, max_positions: int = 2**24
+) -> TemperCourse:
+    """What all chains have in common.
+
+    Of the positions of a chain so many numbers are kept, to choose the posterior's draws from.
+    """
     n_walkers, draws, length = frozen.block.n_walkers, settings.draws, None
     if settings.keep == "sums":
         every = max(1, draws // N_LOOKS)
         length = length_of_blocks(settings.chains * n_walkers, draws)
     else:
-        every = min(draws, -(-draws * n_walkers * frozen.block.path.n_dims // MAX_POSITIONS))
+        every = min(draws, -(-draws * n_walkers * frozen.block.path.n_dims // max_positions))
     return TemperCourse(frozen.block, frozen.ladder, settings.tune, settings.n_kept, every, length)
 
 

@@ -9,10 +9,6 @@ from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.trees.chains import split_rhat
 from pymc_logz.trees.doubts import Doubt
 
-MAX_RHAT = 1.15
-"""R-hat of a level's share up to which walkers have one distribution: runs off by up to 30 of their
-errors had 1.18 and more, and the slowest that were right 1.10 (docs/theory/decisions.md)."""
-
 
 def round_trips(level: np.ndarray, n_levels: int) -> np.ndarray:
     """How often each walker went from one end of the ladder to the other and back, shape (W,).
@@ -94,14 +90,16 @@ def level_mixing(draws: TemperedDraws) -> tuple[np.ndarray, np.ndarray]:
     return ess, rhat
 
 
-def walker_doubts(rhat: np.ndarray) -> list[Doubt]:
+def walker_doubts(rhat: np.ndarray, max_rhat: float = 1.15) -> list[Doubt]:
     """Whether walkers stay where they are for as long as the run, by R-hat of each level (K,).
 
     Then hardly any came upon a part of the target that is hard to find, such as a narrow spike, and
-    log Z has the share of it that walkers started with; the error cannot tell.
+    log Z has the fraction of it that walkers started with; the error cannot tell. Runs off by up to
+    30 of their errors had an R-hat of 1.18 and more, and the slowest that were right 1.10
+    (docs/theory/decisions.md).
     """
     worst = float(np.nanmax(rhat, initial=-np.inf))
-    if not worst > MAX_RHAT:
+    if not worst > max_rhat:
         return []
     reason = (
         f"walkers stay in one part of the target for as long as the run: R-hat of the share of "

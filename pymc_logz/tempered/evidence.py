@@ -39,10 +39,7 @@ OFF = ("rule_error", "coarse_ladder", "disagrees", "degenerate")
 def check_methods(methods: str | Sequence[str], recommended: str) -> list[str]:
     """Names of the estimators asked for, the recommended one of the run first if it is among them.
 
-    Raises
-    ------
-    ValueError
-        If a name is unknown, or there is none.
+    A ValueError is raised if a name is unknown, or there is none.
     """
     names = (
         list(METHODS) if methods == "all" else [methods] if isinstance(methods, str) else methods

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from pymc_logz.errors import STATUS_SENTENCES, warn
+from pymc_logz.errors import warn
 from pymc_logz.estimators.curve import LogZCurve
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.multistate import mbar
@@ -24,6 +24,7 @@ from pymc_logz.tempered.results import (
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.sums import SummedChains
 from pymc_logz.tempered.warm_up import Ladder
+from pymc_logz.trees.doubts import warn_of_status
 from pymc_logz.trees.kinds import TEMPERED, TEMPERED_SUMS
 from pymc_logz.trees.layout import dataset_of, with_units
 from pymc_logz.weights import resampled
@@ -144,8 +145,7 @@ def posterior_datasets(
 
 def warn_of_run(tempering: xr.Dataset, curve: LogZCurve, n_lost: int) -> None:
     """Warn of what a run's walkers show; ``n_lost`` draws were made outside the support."""
-    if curve.status != "ok":
-        warn(f"{curve.method} has status {curve.status!r}: {STATUS_SENTENCES[curve.status]}")
+    warn_of_status(curve)
     trips = int(tempering["round_trips"].sum())
     if trips < 10:
         rejected = ""

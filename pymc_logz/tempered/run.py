@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,8 @@ from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn
 from pymc_logz.loop.frozen import fixed_plan, n_followed
 from pymc_logz.loop.frozen import walk as pilot_walk
-from pymc_logz.loop.keeping import kept, once
 from pymc_logz.loop.planning import block_for, look
+from pymc_logz.loop.stored_plans import kept, once
 from pymc_logz.models.flat import constrain
 from pymc_logz.models.labels import model_labels
 from pymc_logz.models.preparation import Prepared, prepare
@@ -31,7 +31,6 @@ from pymc_logz.runners.walking import whole_walk
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walking_block
 from pymc_logz.tempered.diagnostics import walker_doubts
-from pymc_logz.tempered.keeping import CLASSES, Placed, Target
 from pymc_logz.tempered.measuring import (
     Chains,
     at_the_end,
@@ -55,6 +54,48 @@ if TYPE_CHECKING:
 
 LARGE_DEVIATION = 0.5
 """Of a level's share from its prior, times the number of levels: beyond it a warning says so."""
+
+Placed = tuple[Block, Plan, Reference]
+"""The path, its levels, and what it starts from."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is tempered: a model that is prepared, or an energy."""
+
+    what: Any
+    block: Block
+    """Compiled moves along the path from its own beta = 0."""
+    place: Callable[..., Placed]
+    """From these, settings, a generator and a progress bar to the path and its levels."""
+    named: Callable[[np.ndarray], Mapping[str, np.ndarray]]
+    """Values by name, shape (..., *shape of the variable), of rows (..., d)."""
+    labels: Mapping[str, Any]
+    """``coords`` and ``dims`` of these."""
+    record: Mapping[str, Any]
+    """What is noted beside the settings of the run."""
+
+    @property
+    def prepared(self) -> Prepared | None:
+        """The model, if it is one."""
+        return self.what if isinstance(self.what, Prepared) else None
+
+    def placed(self, settings: TemperedSettings, rng: np.random.Generator, progress: Any) -> Placed:
+        """The path and its levels as they are placed, or were placed before, if they were kept."""
+        keeper, prepared = settings.running.keeper, self.prepared
+
+        def make() -> dict[str, Any]:
+            _, plan, reference = self.place(self.block, settings, rng, progress)
+            return {"plan": plan, "reference": reference.without_draws()}
+
+        if keeper is None:
+            return self.place(self.block, settings, rng, progress)
+        made = once(keeper, "levels", make, prepared, self.block, rng)
+        reference: Reference = made["reference"]
+        if prepared is None:
+            return self.block, made["plan"], reference
+        reference = reference.with_draws(prepared.prior)
+        return reference.start(self.block), made["plan"], reference
 
 
 def run_tempered(
@@ -95,7 +136,7 @@ def run_target(
     target = make(rngs.checks, compile_kwargs)
     compiled = time.perf_counter()
     with (
-        kept(settings, target.what, target.block, rngs.run, classes=CLASSES) as settings,
+        kept(settings, target.what, target.block, rngs.run) as settings,
         progress_bar(progressbar) as progress,
     ):
         block, plan, reference = target.placed(settings, rngs.pilot, progress)

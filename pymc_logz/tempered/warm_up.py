@@ -12,8 +12,8 @@ from pymc_logz.estimators.tempering import rts_log_z
 from pymc_logz.kernels.base import Kernel, take_rows
 from pymc_logz.kernels.tuning import corrected_step_size
 from pymc_logz.runners.anneal import Plan
+from pymc_logz.runners.arrays import mapped
 from pymc_logz.runners.exchange import Tables
-from pymc_logz.runners.packing import mapped
 from pymc_logz.runners.temper import TemperBlock, Walk, Walkers
 from pymc_logz.runners.walking import walk
 from pymc_logz.weights import log_mean, resampled
@@ -173,21 +173,9 @@ def climb(
 ) -> tuple[Walkers, np.ndarray]:
     """Walkers near equilibrium at levels spread over the ladder, and rough log Z of the levels.
 
-    All walkers climb the ladder together and are resampled at each level, as a sequential Monte
-    Carlo sampler; each stops at a level of its own.
-
-    Parameters
-    ----------
-    block
-        Compiled iterations.
-    ladder
-        Levels.
-    start
-        Draws of the reference, shape (n, d).
-    n_moves
-        Moves at each level.
-    rng
-        Source of all noise.
+    All walkers climb the ladder together, from draws (n, d) of the reference and with so many moves
+    at each level, and are resampled there, as a sequential Monte Carlo sampler; each stops at a
+    level of its own.
     """
     climbing = climb_on(block, ladder, set_off(block, ladder, start, rng), n_moves, rng)
     return at_their_levels(block, climbing, rng), climbing.log_z_hat
@@ -213,20 +201,9 @@ def run_rounds(
     """Short rounds in which ``log_z_hat`` and the step sizes are corrected.
 
     Each round starts from the last positions at fresh levels, and is twice as long as the one
-    before. Rounds end when the shares that the levels had agree with their prior.
-
-    Parameters
-    ----------
-    block, ladder, walkers, rng
-        Compiled iterations, levels with a first guess of everything, where to start, all noise.
-    length
-        Iterations of the first round.
-    target_accept
-        Acceptance rate that step sizes aim at, where the kernel has no aim of its own.
-    update
-        A key of ``CORRECTIONS``: how ``log_z_hat`` is corrected.
-    report
-        Called with the iterations made.
+    before, the first of ``length`` iterations. Rounds end when the shares that the levels had agree
+    with their prior. Step sizes aim at ``target_accept`` where the kernel has no aim of its own,
+    ``update`` is a key of ``CORRECTIONS``, and ``report`` is called with the iterations made.
 
     References
     ----------

@@ -13,26 +13,12 @@ if TYPE_CHECKING:
     import pymc as pm
 
 SAMPLES = ("chain", "draw")
-MAX_SHOWN = 5
-"""Labels that a message names."""
 
 
 def with_dims(dataset: xr.Dataset, dims: Sequence[str], what: str) -> xr.Dataset:
-    """The dataset in order of time, after checking that it has these dimensions.
+    """The dataset in order of time; a ValueError if it lacks one of these dimensions.
 
-    Parameters
-    ----------
-    dataset
-        A group of a tree.
-    dims
-        Dimensions that are needed.
-    what
-        What the group is called in a message.
-
-    Raises
-    ------
-    ValueError
-        If one is missing.
+    ``what`` is its name in messages.
     """
     missing = [dim for dim in dims if dim not in dataset.dims]
     if missing:
@@ -66,25 +52,9 @@ def aligned(
     """Variables of the model as it has them: dimensions and entries in its own order.
 
     Dimensions that only one of the two knows are taken as they are stored; draws come in order of
-    time.
-
-    Parameters
-    ----------
-    dataset
-        Group of a tree.
-    model
-        Whose dimensions and coordinates count.
-    names
-        Variables wanted, of those that the dataset has.
-    samples
-        Dimensions that come before the variable's own.
-    what
-        What the group is called in a message.
-
-    Raises
-    ------
-    ValueError
-        If a dimension of ``samples`` is missing, or labels are not those of the model.
+    time. ``names`` are the variables wanted, of those that the dataset has; ``samples`` are
+    dimensions before the variable's own, and ``what`` is the dataset's name in messages. A
+    ValueError is raised if one of ``samples`` is missing, or labels are not those of the model.
     """
     if samples:
         dataset = with_dims(dataset, samples, what)
@@ -148,7 +118,7 @@ def _order(labels: np.ndarray, given: Sequence[object] | None, where: str) -> np
     stored, own = set(_as_text(labels)), set(_as_text(given))
     raise ValueError(
         f"{where}: the labels are not those of the model (missing: "
-        f"{sorted(own - stored)[:MAX_SHOWN]}; not in the model: {sorted(stored - own)[:MAX_SHOWN]})"
+        f"{sorted(own - stored)[:5]}; not in the model: {sorted(stored - own)[:5]})"
         ", so its entries cannot be told apart. Keep the tree whole, or give it the model's labels "
         "(assign_coords)"
     )

@@ -1,4 +1,4 @@
-"""Whether the chains of a posterior are draws of one law, and of the law that the model says."""
+"""Whether the chains of a posterior are draws of one distribution, and of that of the model."""
 
 import numpy as np
 import xarray as xr
@@ -11,12 +11,6 @@ from pymc_logz.trees.doubts import Doubt
 
 MIN_DRAWS_PER_CHAIN = 16
 """By judgement: fewer say nothing of the autocorrelation of a chain."""
-MAX_REPEATED_SHARE = 0.05
-"""By judgement: a chain that rejects repeats its neighbours only, which do not count."""
-MAX_RHAT = 1.05
-"""By judgement: well above what chains of one posterior show by chance."""
-MAX_NOISE = 10.0
-"""Excess of R-hat in short chains, times their length: as much for chains of 200 draws."""
 
 
 def check_chains(
@@ -24,30 +18,25 @@ def check_chains(
 ) -> list[Doubt]:
     """What chains say against each other; a warning if draws repeat as resampling does.
 
-    Parameters
-    ----------
-    rows
-        Unconstrained draws, shape (chains, draws, d).
-    on_boundary
-        Those that are infinite, shape (chains, draws).
-    flat
-        The model.
-    resolution
-        Standard deviation of a dimension, shape (d,), up to which all its draws count as equal.
+    Rows are unconstrained draws, shape (chains, draws, d), and ``on_boundary`` says which are
+    infinite, shape (chains, draws). Up to a standard deviation ``resolution`` of a dimension, shape
+    (d,), all its draws count as equal.
     """
     values = np.where(on_boundary[..., None], np.nan, rows)
     rhat = split_rhat(values)
     rhat[np.nanstd(values, axis=(0, 1)) <= resolution] = np.nan
     worst = int(np.nanargmax(np.where(np.isnan(rhat), 0.0, rhat)))
     doubts = []
-    if rhat[worst] > max(MAX_RHAT, 1.0 + MAX_NOISE / rows.shape[1]):
+    # well above what chains of one posterior show by chance, of which short ones show more
+    if rhat[worst] > max(1.05, 1.0 + 10.0 / rows.shape[1]):
         reason = (
             f"the chains do not agree (R-hat {rhat[worst]:.2f} for "
             f"{variable_of(flat, worst)!r} on the unconstrained scale)"
         )
         doubts.append(Doubt("chains_disagree", reason))
     repeated = _repeated_share(rows.reshape(-1, rows.shape[-1]))
-    if repeated > MAX_REPEATED_SHARE:
+    # a chain that rejects repeats its neighbours only, which do not count
+    if repeated > 0.05:
         warn(
             f"{repeated:.0%} of the draws repeat an earlier one that is not their neighbour, as "
             "resampling does: the error of log Z takes them for draws of their own, and is too "
@@ -74,19 +63,9 @@ def _repeated_share(rows: np.ndarray) -> float:
 
 
 def check_stored_density(tree: xr.DataTree, log_target: np.ndarray) -> None:
-    """Compare the log density that a sampler stored with the model's own at the same draws.
+    """A ValueError if the log density that a sampler stored is another than the model's own.
 
-    Parameters
-    ----------
-    tree
-        The tree.
-    log_target
-        The model's own, shape (chains, draws).
-
-    Raises
-    ------
-    ValueError
-        If they differ by more than a constant.
+    The latter is ``log_target``, shape (chains, draws); a constant may lie between them.
     """
     stored = _stored_density(tree, log_target.shape)
     if stored is None:
@@ -117,13 +96,7 @@ def _stored_density(tree: xr.DataTree, shape: tuple[int, ...]) -> np.ndarray | N
 
 
 def check_start_of_chains(log_target: np.ndarray) -> None:
-    """Warn if chains begin far below where they end, as they do during warm-up.
-
-    Parameters
-    ----------
-    log_target
-        Log density of the draws, shape (chains, draws).
-    """
+    """Warn if log densities (chains, draws) begin far below where they end, as during warm-up."""
     n_first = max(1, log_target.shape[1] // 20)
     settled = log_target[:, log_target.shape[1] // 2 :]
     low, high = np.quantile(settled, [0.01, 0.99])

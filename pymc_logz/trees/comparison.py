@@ -17,12 +17,8 @@ from pymc_logz.trees.layout import ESTIMATOR
 def evidence_of(tree: xr.DataTree, name: str = "tree") -> xr.Dataset:
     """Recommended entry of a tree's group ``evidence``, scalars only.
 
-    Raises
-    ------
-    TypeError
-        If ``tree`` is not a DataTree.
-    ValueError
-        If it has no group ``evidence``, or one of many data rows, or is of another version.
+    A TypeError is raised if ``tree`` is not a DataTree; a ValueError if it has no group
+    ``evidence``, or one of many data rows, or is of another version.
     """
     kind_of(tree, name)
     if "evidence" not in tree.children:

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import STATUS_SENTENCES, warn
+from pymc_logz.estimators.curve import LogZCurve
 from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.weights import LOW_ESS, MAX_KHAT
 
@@ -32,15 +33,9 @@ APPROXIMATIONS = ("fit", "pathfinder", "pathfinder_paths", "optimizer_result", "
 MAX_DIVERGENT_SHARE = 0.005
 """Posteriors whose log Z was right had up to 6 draws of 4,000 that diverged; the centred eight
 schools, off by up to 6 errors, 28 and more."""
-TRUSTED_KHAT = 0.5
-"""k-hat of the weights up to which their error is one: docs/theory/decisions.md."""
 MAX_DISAGREEMENT = (4.0, 10.0)
-"""Joint errors by which another estimate may differ: up to that k-hat, and up to the usual one."""
-SECOND_APART = 3.0
-"""Joint errors from which on a second opinion is doubted that is four of its own away."""
-ABOVE = 7.0
-"""Nats by which a mean weight is above the true one with a probability below 1 in 1,000, whatever
-its status: its expectation is one (Markov's inequality)."""
+"""Joint errors by which another estimate may differ: up to a k-hat of 0.5, to which the error of
+weights is one (docs/theory/decisions.md), and up to the usual one."""
 
 
 class Doubt(NamedTuple):
@@ -86,6 +81,12 @@ def warn_of_doubts(doubts: Collection[Doubt]) -> None:
         warn(f"{doubt.reason}. Status {doubt.status!r}: {STATUS_SENTENCES[doubt.status]}")
 
 
+def warn_of_status(estimate: LogZEstimate | LogZCurve) -> None:
+    """Warn of an estimate that is not to be trusted."""
+    if (status := estimate.status) != "ok":
+        warn(f"{estimate.method} has status {status!r}: {STATUS_SENTENCES[status]}")
+
+
 def doubts_of_tree(tree: xr.DataTree) -> list[Doubt]:
     """What a tree says of the draws itself: that they are of a fit, or that many diverged."""
     found = []
@@ -113,24 +114,25 @@ def _approximation(tree: xr.DataTree) -> str | None:
     return None
 
 
-def disagreements(first: LogZEstimate, others: Sequence[LogZEstimate]) -> list[Doubt]:
-    """What independent estimates say against the first one.
+def disagreements(
+    first: LogZEstimate, others: Sequence[LogZEstimate], max_above: float = 7.0
+) -> list[Doubt]:
+    """What independent estimates, by importance sampling, say against one with a number.
 
-    Parameters
-    ----------
-    first
-        An estimate with a number.
-    others
-        By importance sampling. One with too few or too heavy weights, or of a proposal that lacks
-        something, accuses only if it is far above: a mean weight is rarely larger than its
-        expectation, and often smaller.
+    One with too few or too heavy weights, or of a proposal that lacks something, accuses only if it
+    is far above: a mean weight is rarely larger than its expectation, and often smaller. By
+    ``max_above`` nats it is above the true one with a probability below 1 in 1,000, whatever its
+    status, since its expectation is one (Markov's inequality).
     """
     found = []
     for other in others:
         log_z = other.details.get("log_mean_weight", other.log_z)
         apart = first.log_z - log_z
         error = float(np.hypot(first.mcse, np.nan_to_num(other.mcse)))
-        if -apart > max(ABOVE, MAX_DISAGREEMENT[0] * error) or apart**2 > _limit(other) * error**2:
+        if (
+            -apart > max(max_above, MAX_DISAGREEMENT[0] * error)
+            or apart**2 > _limit(other) * error**2
+        ):
             reason = (
                 f"{first.method} ({log_z + apart:.3f} ± {first.mcse:.3f}) and {other.method} "
                 f"({log_z:.3f} ± {other.mcse:.3f}, {other.status}) disagree by {apart:+.3g} nats, "
@@ -167,10 +169,13 @@ def _limit(other: LogZEstimate) -> float:
     lacks = other.status == "uncovered"  # and is too low by that, whatever its weights say
     if lacks or not other.usable or other.khat > MAX_KHAT or other.weight_ess < LOW_ESS:
         return np.inf
-    return MAX_DISAGREEMENT[int(other.khat > TRUSTED_KHAT)] ** 2
+    return MAX_DISAGREEMENT[int(other.khat > 0.5)] ** 2
 
 
 def _apart(second: LogZEstimate, first: LogZEstimate) -> float:
-    """Nats by which a second opinion is doubted, though that is too few to doubt the first one."""
+    """Nats by which a second opinion is doubted, though that is too few to doubt the first one.
+
+    Four of its own errors, as long as that is three joint errors.
+    """
     joint = float(np.hypot(second.mcse, first.mcse))
-    return max(MAX_DISAGREEMENT[0] * second.mcse, SECOND_APART * joint)
+    return max(MAX_DISAGREEMENT[0] * second.mcse, 3.0 * joint)

@@ -1,4 +1,4 @@
-"""What a tree is: written at its root when it is made, and asked for here.
+"""What a tree is: written at its root when it is made, and read here.
 
 Every tree of this package has two attributes at its root, `KIND` and `LAYOUT`. A tree of
 ``pm.sample`` has neither: its step method is known by the statistics that it alone declares
@@ -61,7 +61,7 @@ KINDS = {
     CONSTRAINED_STEP: Kind("pm.sample(step=ConstrainedHMC())", ROWS, "posterior"),
     HMC: Kind("sample_hmc", ROWS, "posterior"),
     IMPORTANCE: Kind("importance_sampling", STORED, "evidence", "weighted_posterior"),
-    EXACT: Kind("sample_hais(sum_out=True) of whole numbers alone", STORED, "evidence"),
+    EXACT: Kind("sample_hais(sum_out=True) of discrete variables alone", STORED, "evidence"),
     ABC: Kind("abc_rejection, abc_mcmc or abc_slice", STORED, "evidence"),
     POSTERIOR: Kind("another sampler", ROWS, "posterior"),
     OTHER: Kind("a source that left no posterior", STORED, "evidence", None),
@@ -87,21 +87,10 @@ OWN_GROUPS = {
 
 
 def kind_of(tree: Any, name: str = "tree") -> str:
-    """Kind of a tree, a key of `KINDS`.
+    """Kind of a tree of this package or of another sampler, a key of `KINDS`.
 
-    Parameters
-    ----------
-    tree
-        DataTree of this package or of another sampler.
-    name
-        What the caller calls it.
-
-    Raises
-    ------
-    TypeError
-        If it is no DataTree.
-    ValueError
-        If it is of a newer version of this package, or has lost what its root said.
+    ``name`` is what the caller calls it. A TypeError is raised if it is no DataTree; a ValueError
+    if it is of a newer version of this package, or has lost what its root said.
     """
     if not isinstance(tree, xr.DataTree):
         raise TypeError(
@@ -135,23 +124,10 @@ def marked(tree: xr.DataTree, kind: str) -> xr.DataTree:
 
 
 def check_kind(tree: Any, group: str, kinds: Collection[str]) -> str:
-    """Kind of a tree that must be one of several: those with a group, or the statistics for it.
+    """Kind of a user's tree that must be one of several: those with a group, or statistics for it.
 
-    Parameters
-    ----------
-    tree
-        What a user passed.
-    group
-        Name of the group that is needed.
-    kinds
-        Kinds that have it.
-
-    Raises
-    ------
-    TypeError
-        If it is no DataTree.
-    ValueError
-        If it is of another kind; the message says what makes such trees, and what made this one.
+    A TypeError is raised if it is no DataTree, and a ValueError if it is of another kind: it says
+    what makes such trees, and what made this one.
     """
     is_tree = isinstance(tree, xr.DataTree)
     if is_tree and (kind := kind_of(tree)) in kinds:
@@ -169,10 +145,7 @@ def check_kind(tree: Any, group: str, kinds: Collection[str]) -> str:
 def group_of(tree: xr.DataTree, group: str) -> xr.Dataset:
     """Group that a tree of this kind has, unless it was dropped.
 
-    Raises
-    ------
-    ValueError
-        If it was.
+    A ValueError is raised if it was.
     """
     if group not in tree.children:
         raise ValueError(

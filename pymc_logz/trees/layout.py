@@ -58,7 +58,7 @@ precision where no other type is said.
 | | | ``log_bayes_factor_mcse``, ``status`` (string), ``log_z_other``, ``mcse_other`` |
 | ``sensitivity`` | alternative | as ``evidence``, ``log_bayes_factor``, ``log_bayes_factor_mcse`` |
 
-What a run cost is in the attributes of ``evidence``. Evaluations are whole numbers, one for the
+What a run cost is in the attributes of ``evidence``. Evaluations are counted, one for the
 model at one row, and the same on every machine; seconds are those of this one. Evaluations that
 fill up a compiled block are computed, so they count; the one call by which a compiled function is
 tried out does not.
@@ -136,16 +136,10 @@ def along(dim: str, dataset: xr.Dataset) -> xr.Dataset:
 
 
 def with_evidence(tree: xr.DataTree, group: xr.Dataset, kind: str | None = None) -> xr.DataTree:
-    """Shallow copy of a tree with this group ``evidence``; its root says what it is from now on.
+    """Shallow copy of any tree with this group ``evidence``, as of `evidence_dataset`.
 
-    Parameters
-    ----------
-    tree
-        Any tree; what else its root says is kept.
-    group
-        As of `evidence_dataset`.
-    kind
-        What a tree of nothing but posterior draws becomes. One that holds more stays what it is.
+    A tree of nothing but posterior draws becomes one of this kind, and its root says so from now
+    on. One that holds more stays what it is.
     """
     own = kind_of(tree)
     tree = marked(tree.copy(), own if kind is None or KINDS[own].material != ROWS else kind)
@@ -168,12 +162,8 @@ def data_datasets(flat: FlatModel) -> dict[str, xr.Dataset]:
 def totals_of_rows(log_p: np.ndarray, sum_mcse: float, sum_bias: float) -> dict[str, float]:
     """Attributes of a group evidence with log p(x) of n rows: their mean and sum, with errors.
 
-    Parameters
-    ----------
-    log_p
-        Shape (n,).
-    sum_mcse, sum_bias
-        Error of the sum that comes from log Z, and its expectation.
+    ``sum_mcse`` and ``sum_bias`` are the error of the sum that comes from log Z, and its
+    expectation.
     """
     n = log_p.size
     known = n > 1 and np.isfinite(log_p).all()
@@ -225,7 +215,7 @@ class RunRecord:
 
 def dataset_of(values: Mapping[str, Any], **labels: Any) -> xr.Dataset:
     """Dataset of arrays by name, as of `arviz_base.dict_to_dataset`, whose arguments it takes."""
-    # arviz_base imports JAX, where that is installed, whatever is asked of it
+    # arviz_base imports JAX, where that is installed, whatever is imported from it
     from arviz_base import dict_to_dataset
 
     return dict_to_dataset(values, **labels)

@@ -8,8 +8,8 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import warn
+from pymc_logz.models.cache import kept_for
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
-from pymc_logz.models.keeping import kept_for
 from pymc_logz.models.labels import model_data, variable_of
 from pymc_logz.paths.fitting import check_enough
 from pymc_logz.trees.alignment import SAMPLES, aligned, with_dims
@@ -20,10 +20,6 @@ from pymc_logz.trees.kinds import KINDS, kind_of
 if TYPE_CHECKING:
     import pymc as pm
 
-MIN_DRAWS = 100
-"""Fewest draws to fit a proposal to, by judgement; in many dimensions two for each."""
-MAX_BOUNDARY_SHARE = 0.01
-"""By judgement: rounding puts a few draws there, more of them are a posterior piled up."""
 WARM_UP_FLAGS = ("tune", "tuning")
 """As PyMC and nutpie call them."""
 
@@ -31,12 +27,7 @@ WARM_UP_FLAGS = ("tune", "tuning")
 def posterior_of(tree: xr.DataTree, argument: str) -> xr.Dataset:
     """Group ``posterior`` of a tree that a user passed.
 
-    Raises
-    ------
-    TypeError
-        If it is no DataTree.
-    ValueError
-        If it has no such group.
+    A TypeError is raised if it is no DataTree; a ValueError if it has no such group.
     """
     kind_of(tree, argument)
     if "posterior" not in tree.children:
@@ -67,17 +58,10 @@ class PosteriorRows:
 def posterior_rows(
     tree: xr.DataTree, flat: FlatModel, resolution: np.ndarray | float = 0.0
 ) -> PosteriorRows:
-    """Unconstrained draws of a tree's posterior, in the order of their chains.
+    """Unconstrained draws of a tree's group ``posterior``, in the order of their chains.
 
-    Parameters
-    ----------
-    tree
-        Tree with a group ``posterior``.
-    flat
-        The model.
-    resolution
-        Standard deviation of a dimension, shape (d,), up to which its draws count as all equal, so
-        that chains cannot disagree in it.
+    Up to a standard deviation ``resolution`` of a dimension, shape (d,), all its draws count as
+    equal, so that chains cannot disagree in it.
 
     Raises
     ------
@@ -125,26 +109,9 @@ def checked_variables(
 ) -> xr.Dataset:
     """Free variables of a posterior as the model has them (`pymc_logz.trees.alignment`).
 
-    Parameters
-    ----------
-    posterior
-        Group ``posterior`` of a tree.
-    model
-        The model that it should be of.
-    known
-        Names that it may have beside those of the model.
-    what
-        What the posterior is called in a message.
-
-    Raises
-    ------
-    ValueError
-        If a variable is missing, or has another shape or other labels.
-
-    Warns
-    -----
-    EvidenceWarning
-        If there are variables that the model does not know.
+    A ValueError is raised if one is missing, or has another shape or other labels; a warning names
+    variables that are neither the model's nor ``known``. ``what`` is the posterior's name in
+    messages.
     """
     names = sorted(rv.name for rv in model.free_RVs)
     missing = sorted(set(names) - set(map(str, posterior)))
@@ -174,25 +141,11 @@ def checked_variables(
 
 
 def checked_draws(tree: xr.DataTree, model: "pm.Model", argument: str) -> xr.DataTree:
-    """Draws that a user passed to start from, as the model has them.
+    """Draws that a user passed as this argument to start from, as the model has them.
 
-    To be called before anything is compiled, so that draws of another model are refused at once.
-
-    Parameters
-    ----------
-    tree
-        Tree with a group ``posterior``.
-    model
-        The model.
-    argument
-        What the tree was passed as.
-
-    Raises
-    ------
-    TypeError
-        If it is no DataTree.
-    ValueError
-        If the draws are not of this model, or lie on the boundary of a support.
+    To be called before anything is compiled, so that draws of another model are refused at once. A
+    TypeError is raised if it is no DataTree, and a ValueError if the draws are not of this model,
+    or lie on the boundary of a support.
     """
     what = f"{argument}['posterior']"
     found = checked_variables(posterior_of(tree, argument), model, what=what)
@@ -215,7 +168,7 @@ def checked_draws(tree: xr.DataTree, model: "pm.Model", argument: str) -> xr.Dat
 def checked_reference(
     reference: "str | xr.DataTree | None", model: "pm.Model"
 ) -> "str | xr.DataTree | None":
-    """What a path is asked to start from: draws as of `checked_draws`, or what else it may be."""
+    """What a path starts from: draws as of `checked_draws`, or what else it may be."""
     if not isinstance(reference, xr.DataTree):
         return reference
     return checked_draws(reference, model, "reference")
@@ -224,10 +177,7 @@ def checked_reference(
 def check_data(tree: xr.DataTree, flat: FlatModel) -> None:
     """Compare the data that a tree holds with those that the model has now.
 
-    Raises
-    ------
-    ValueError
-        If the draws were made with other data.
+    A ValueError is raised if the draws were made with other data.
     """
     observed, constant = model_data(flat)
     for group, data in (("observed_data", observed), ("constant_data", constant)):
@@ -255,7 +205,8 @@ def _same(stored: np.ndarray, own: np.ndarray) -> bool:
 
 
 def _check_size(n_chains: int, n_draws: int, n_dims: int) -> None:
-    wanted = max(MIN_DRAWS, 2 * n_dims)
+    # fewest draws to fit a proposal to; in many dimensions two for each
+    wanted = max(100, 2 * n_dims)
     if n_draws < MIN_DRAWS_PER_CHAIN or n_chains * n_draws < wanted:
         raise ValueError(
             f"the posterior has {n_chains} chains of {n_draws} draws; a bridge in {n_dims} "
@@ -296,7 +247,7 @@ def _check_boundary(
         f"{on_boundary.sum()} of {on_boundary.size} draws of {variable!r} lie on the boundary of "
         "its support, where its unconstrained value is infinite"
     )
-    if share > MAX_BOUNDARY_SHARE:
+    if share > 0.01:  # rounding puts a few draws there, and no more
         raise ValueError(
             f"{message}: either they were rounded when stored, or the posterior is piled up there. "
             "Keep double precision, or use a prior that stays away from the boundary"

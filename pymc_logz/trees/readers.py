@@ -24,10 +24,7 @@ WITH_LEVELS = (TEMPERED, TEMPERED_STEP)
 def log_weights(tree: xr.DataTree) -> np.ndarray:
     """Log weights of all independent rows of a run, shape (chains, draws), in nats.
 
-    Raises
-    ------
-    ValueError
-        If the tree is of a kind that has none.
+    A ValueError is raised if the tree is of a kind that has none.
     """
     if check_kind(tree, "weighted_posterior", WITH_LOG_WEIGHTS) == HAIS_STEP:
         return proposal_log_weight(tree)
@@ -39,12 +36,8 @@ def proposal_log_weight(tree: xr.DataTree) -> np.ndarray:
     """Log weights of all proposals of a run of `HAIS`, shape (chains, draws), in nats.
 
     Every proposal is an independent annealed row of the same frozen plan, whether it was accepted
-    or not and whether in warm-up or after, so all that the tree has kept go into log Z.
-
-    Raises
-    ------
-    ValueError
-        If the tree does not come from ``pm.sample(step=HAIS())``.
+    or not and whether in warm-up or after, so all that the tree has kept go into log Z. A
+    ValueError is raised if the tree does not come from ``pm.sample(step=HAIS())``.
     """
     groups = [name for name in ("warmup_sample_stats", "sample_stats") if name in tree.children]
     parts = [
@@ -64,12 +57,8 @@ def tempering_of(tree: xr.DataTree) -> xr.Dataset:
     """Group ``tempering`` of a tempered run: for a step method, from its statistics.
 
     ``level`` and ``log_ratio`` by chain, walker and draw; ``log_prior`` and ``log_z_hat`` by stage,
-    with coordinate ``beta``.
-
-    Raises
-    ------
-    ValueError
-        If the tree is of a kind that has none, or its chains have ladders of their own.
+    with coordinate ``beta``. A ValueError is raised if the tree is of a kind that has none, or its
+    chains have ladders of their own.
     """
     if check_kind(tree, "tempering", WITH_LEVELS) == TEMPERED:
         return group_of(tree, "tempering")

@@ -13,7 +13,6 @@ from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, TEMPERED, kind_of
 from pymc_logz.trees.layout import ESTIMATOR
 
 logger = logging.getLogger("pymc.pymc_logz")
-MOST_DECIMALS = 6
 REFERENCES = {"prior": "the prior", "learned": "a learned reference", "laplace": "a Laplace fit"}
 _is_inside: ContextVar[bool] = ContextVar("is_inside", default=False)
 
@@ -40,15 +39,7 @@ def says_result[**P](function: Callable[P, xr.DataTree]) -> Callable[P, xr.DataT
 
 
 def result_sentence(tree: xr.DataTree, seconds: float) -> str:
-    """What a call came to, how long it took, and of how much it was made.
-
-    Parameters
-    ----------
-    tree
-        With a group ``evidence``.
-    seconds
-        From the start of the call to its end.
-    """
+    """What a call came to, the seconds that it took, and of how much it was made."""
     group = tree["evidence"].to_dataset()
     entry = group.isel({ESTIMATOR: 0}) if ESTIMATOR in group.dims else group
     took = f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
@@ -65,7 +56,7 @@ def _number(log_z: float, mcse: float) -> str:
         return "no log Z"
     if not mcse > 0:
         return f"log Z {log_z:.4f}"
-    decimals = int(np.clip(np.ceil(-np.log10(mcse)), 0, MOST_DECIMALS))
+    decimals = int(np.clip(np.ceil(-np.log10(mcse)), 0, 6))
     return f"log Z {log_z:.{decimals}f} ± {mcse:.{decimals}f}"
 
 

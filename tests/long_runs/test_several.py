@@ -14,10 +14,10 @@ from support.executors import Sends
 from support.long_runs import differing, numbers_of
 
 import pymc_logz as lz
+from pymc_logz.long_runs import running
+from pymc_logz.long_runs.checkpoint import Keeper
 from pymc_logz.per_datum import batches
 from pymc_logz.per_datum import likelihood as per_datum
-from pymc_logz.runners import running
-from pymc_logz.runners.checkpoint import Keeper
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
@@ -132,7 +132,7 @@ def test_data_rows_that_were_stopped_end_with_the_same_bits(n_stored: int, tmp_p
     assert lz.resume(path).is_finished
     assert lz.resume(path).share_done == 1.0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "Errand", lambda *_: pytest.fail("something was run again"))
+        patch.setattr(running, "Task", lambda *_: pytest.fail("something was run again"))
         again = lz.marginal_log_likelihood(model, DATA, **kept)
     assert differing(numbers_of(again), whole) == []
     other = {"y": DATA["y"] + 1e-9}

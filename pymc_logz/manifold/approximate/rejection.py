@@ -7,11 +7,12 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.arguments import check_whole
-from pymc_logz.errors import STATUS_SENTENCES, ModelError, warn
+from pymc_logz.errors import ModelError
 from pymc_logz.estimators import LogZEstimate
-from pymc_logz.manifold.approximate.simulator import ROWS, Simulator
+from pymc_logz.manifold.approximate.simulator import ROWS_AT_A_TIME, Simulator
 from pymc_logz.models.context import model_from, written_as
 from pymc_logz.seeds import generators_from
+from pymc_logz.trees.doubts import warn_of_status
 from pymc_logz.trees.kinds import ABC
 from pymc_logz.trees.layout import data_datasets, dataset_of, evidence_dataset, make_tree
 
@@ -97,8 +98,8 @@ def abc_rejection(
     model = model_from(model, "abc_rejection(model, epsilon)")
     simulator = Simulator(model, epsilon, compile_kwargs)
     kept, distances, nearest = [], [], np.inf
-    for start in range(0, draws, ROWS):
-        rows = simulator.prior(rngs.run, min(ROWS, draws - start))
+    for start in range(0, draws, ROWS_AT_A_TIME):
+        rows = simulator.prior(rngs.run, min(ROWS_AT_A_TIME, draws - start))
         distance, _ = simulator.simulate(rows)
         hit = distance < epsilon
         kept.append(rows[hit])
@@ -123,7 +124,7 @@ def abc_rejection(
         # of fewer the number says little of its own error
         "tolerance" if len(rows) >= 20 else "few_rows",
     )
-    warn(f"abc_rejection has status {estimate.status!r}: {STATUS_SENTENCES[estimate.status]}")
+    warn_of_status(estimate)
     attrs = {"epsilon": epsilon, "accepted_share": share, "n_simulations": draws}
     groups = {
         "posterior": simulator.dataset(rows[None]),

@@ -23,8 +23,8 @@ from pymc_logz.trees.layout import dataset_of
 if TYPE_CHECKING:
     import pymc as pm
 
-ROWS = 10_000
-"""Prior draws that are simulated at a time."""
+ROWS_AT_A_TIME = 10_000
+"""Prior draws that are simulated together."""
 
 
 class Simulator:
@@ -99,10 +99,10 @@ class Simulator:
         found: list[np.ndarray] = []
         nearest, tried = np.inf, 0
         while tried < max_tries and sum(len(rows) for rows in found) < n:
-            rows = self.prior(rng, ROWS)
+            rows = self.prior(rng, ROWS_AT_A_TIME)
             distance, _ = self.simulate(rows)
             found.append(rows[distance < self.epsilon])
-            nearest, tried = min(nearest, float(distance.min())), tried + ROWS
+            nearest, tried = min(nearest, float(distance.min())), tried + ROWS_AT_A_TIME
         rows = np.concatenate(found)
         if not len(rows):
             raise PilotError(

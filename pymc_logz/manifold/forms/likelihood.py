@@ -15,16 +15,10 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_logz.errors import ModelError
 from pymc_logz.manifold.autoregressive import without_recurrence
+from pymc_logz.manifold.gauss_newton import ROUNDING
 from pymc_logz.manifold.structure import is_analytic
 from pymc_logz.models.exact import exact_observations, graph_of, is_exact
 from pymc_logz.models.guards import check_model
-
-N_CHECKS = 4
-N_DRAWS = 32
-CHECKED_NOISE = (1.0, -1.0, 10.0)
-"""Factors of the noise drawn: an absolute value, such as the root of a square, shows itself."""
-RELATIVE_ERROR = 1e-9
-ROUNDING = 64 * np.finfo(float).eps
 
 
 def likelihood_form(model: pm.Model) -> pm.Model:
@@ -156,10 +150,10 @@ def _terms(model: pm.Model) -> list[Variable]:
     return [*model.basic_RVs, *model.deterministics, *model.potentials]
 
 
-def _prior_draws(model: pm.Model) -> dict[str, np.ndarray]:
+def _prior_draws(model: pm.Model, n: int = 32) -> dict[str, np.ndarray]:
     """Draws of each free variable, by name."""
     try:
-        values = pm.draw(model.free_RVs, draws=N_DRAWS, random_seed=1)
+        values = pm.draw(model.free_RVs, draws=n, random_seed=1)
     except NotImplementedError as error:
         raise ModelError(f"a free variable cannot be drawn from its prior: {error}") from error
     return dict(zip((rv.name for rv in model.free_RVs), values, strict=True))
@@ -200,11 +194,16 @@ def _is_affine(
     value: Variable,
     noise: Variable,
     draws: Mapping[str, np.ndarray],
+    n_checks: int = 4,
+    factors: tuple[float, ...] = (1.0, -1.0, 10.0),
 ) -> bool:
     """Whether each entry of an output is affine in its own entry of the noise, and in no other.
 
-    The output is analytic: a deviation that is zero at random points is zero everywhere.
+    The output is analytic: a deviation that is zero at random points is zero everywhere. The noise
+    drawn is taken by several factors, so that an absolute value, such as the root of a square,
+    shows itself.
     """
+    n_draws = len(draws[str(noise.name)])
     function = pytensor.function(
         model.free_RVs,
         [output, *_mean_and_scale(output, noise, value)],
@@ -213,21 +212,21 @@ def _is_affine(
     )
     n_finite = 0
     with np.errstate(all="ignore"):
-        for i in range(N_DRAWS):
+        for i in range(n_draws):
             values = {rv.name: draws[rv.name][i] for rv in model.free_RVs}
             checks = [
                 _deviates(function, {**values, noise.name: factor * values[noise.name]}, noise.name)
-                for factor in CHECKED_NOISE
+                for factor in factors
             ]
             if any(check is None for check in checks):
                 continue
             if any(checks):
                 return False
             n_finite += 1
-            if n_finite == N_CHECKS:
+            if n_finite == n_checks:
                 return True
     raise ModelError(
-        f"an exact observation's output is finite at {n_finite} of {N_DRAWS} prior draws, too few "
+        f"an exact observation's output is finite at {n_finite} of {n_draws} prior draws, too few "
         f"to tell how the noise {noise.name!r} enters; narrow the priors"
     )
 
@@ -241,5 +240,5 @@ def _deviates(function: Any, values: Mapping[str, np.ndarray], noise: str) -> bo
         return True
     error = np.abs(actual - (mean + scale * values[noise]))
     # in units of what the noise adds, not of the output, which may be small, or large beside it
-    bound = RELATIVE_ERROR * np.abs(scale) * np.maximum(1.0, np.abs(values[noise]))
+    bound = 1e-9 * np.abs(scale) * np.maximum(1.0, np.abs(values[noise]))
     return bool(np.any(error > bound + ROUNDING * np.abs(actual)))

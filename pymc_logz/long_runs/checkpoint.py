@@ -19,23 +19,20 @@ from typing import Any
 import numpy as np
 
 from pymc_logz.errors import CheckpointError, warn
-from pymc_logz.runners.records import Codec
-from pymc_logz.runners.storage import WRITING, read_record, write_record
+from pymc_logz.long_runs.records import WRITING, Codec, read_record, write_record
+from pymc_logz.runners.work import Work
 
 FORMAT, LAYOUT = "pymc_logz checkpoint", 1
 LOCK = ".lock"
 """Name of what is no record."""
+COUNTS = ("n_drawn", "n_outside", "n_rounded")
+"""What draws of a prior count."""
 
 
 def check_path(path: Any) -> Path | None:
     """Where a checkpoint is to be; None for none.
 
-    Raises
-    ------
-    TypeError
-        If it is no path.
-    ImportError
-        If Zarr is not installed.
+    A TypeError is raised if it is no path; an ImportError if Zarr is not installed.
     """
     if path is None:
         return None
@@ -57,18 +54,10 @@ class _Chain:
 
 
 class Keeper:
-    """Keeps what a run has come to in a checkpoint.
+    """Keeps what a run has come to in a checkpoint, the folder ``path``."""
 
-    Parameters
-    ----------
-    path
-        The checkpoint's folder.
-    codec
-        What its records are made of.
-    """
-
-    def __init__(self, path: Path, codec: Codec) -> None:
-        self.path, self.codec = path, codec
+    def __init__(self, path: Path) -> None:
+        self.path, self.codec = path, Codec()
         self._chains: dict[str, _Chain] = {}
         self._n_named: Counter[str] = Counter()
         self._failed = False
@@ -82,29 +71,16 @@ class Keeper:
     def opened(
         cls,
         path: Path,
-        codec: Codec,
         identity: Mapping[str, Any],
         begun: Mapping[str, Any] | None = None,
     ) -> "Keeper":
         """The checkpoint of this run, made now if there is none.
 
-        Parameters
-        ----------
-        path
-            Its folder.
-        codec
-            What its records are made of.
-        identity
-            Nested dicts of strings and numbers: all that the bits of the run depend on.
-        begun
-            Records of what it is begun with, by name; they are there as soon as it is.
-
-        Raises
-        ------
-        CheckpointError
-            If there is something else at the path, or a checkpoint of another run.
+        ``identity`` is all that the bits of the run depend on, in nested dicts of strings and
+        numbers; records of what it is begun with are there as soon as it is. A CheckpointError is
+        raised if there is something else at the path, or a checkpoint of another run.
         """
-        keeper = cls(path, codec)
+        keeper = cls(path)
         identity = json.loads(json.dumps(identity))
         try:
             if not path.exists():
@@ -177,25 +153,30 @@ class Keeper:
 
     # -- what was made once ----------------------------------------------------------------------
 
-    def remember(self, name: str, make: Callable[[], Any], *generators: np.random.Generator) -> Any:
-        """What was made under this name, made now if it was not.
+    def remember(
+        self,
+        name: str,
+        make: Callable[[], Any],
+        rng: np.random.Generator,
+        *,
+        work: Work,
+        prior: Any = None,
+    ) -> Any:
+        """The record that was made under this name, made now if it was not.
 
-        Parameters
-        ----------
-        name
-            Of the record.
-        make
-            Makes a record.
-        *generators
-            Those that it draws from: they are put where they were after it.
+        The generator that it draws from is put where it was after it; ``work`` counts its
+        evaluations, as if it were made now, and ``prior`` its draws of the prior, if it makes any.
         """
         if (kept := self.read(name)) is not None:
-            for rng, state in zip(generators, kept["generators"], strict=True):
-                rng.bit_generator.state = state
+            rng.bit_generator.state = kept["generator"]
+            work.add(kept["work"])
+            for count in kept["draws"]:
+                setattr(prior, count, kept["draws"][count])
             return kept["made"]
-        made = make()
-        states = [dict(rng.bit_generator.state) for rng in generators]
-        self.write(name, {"made": made, "generators": states})
+        before, made = work.done, make()
+        draws = {} if prior is None else {count: getattr(prior, count) for count in COUNTS}
+        own = {"work": work.done - before, "draws": draws}
+        self.write(name, {"made": made, "generator": dict(rng.bit_generator.state), **own})
         return made
 
     # -- chains ----------------------------------------------------------------------------------
@@ -280,16 +261,13 @@ class Keeper:
             return None
 
 
-def begun_with(path: Path, name: str, codec: Codec) -> Any:
+def begun_with(path: Path, name: str) -> Any:
     """A record of what the run of a checkpoint was begun with.
 
-    Raises
-    ------
-    CheckpointError
-        If there is no checkpoint at the path, or the record is not whole.
+    A CheckpointError is raised if there is no checkpoint at the path, or the record is not whole.
     """
     header_of(path)
-    record = Keeper(path, codec).read(name)
+    record = Keeper(path).read(name)
     if record is None:
         raise CheckpointError(f"checkpoint={str(path)!r} has no record {name!r} that is whole")
     return record
@@ -298,10 +276,7 @@ def begun_with(path: Path, name: str, codec: Codec) -> Any:
 def header_of(path: Path) -> dict[str, Any]:
     """Attributes of a checkpoint.
 
-    Raises
-    ------
-    CheckpointError
-        If there is none at this path.
+    A CheckpointError is raised if there is none at this path.
     """
     try:
         found = json.loads((path / "zarr.json").read_text())["attributes"]
