@@ -1,8 +1,8 @@
 """Records of numbers and arrays as JSON and arrays, and back: nothing that could run on reading.
 
 A record is made of None, truth values, whole and floating-point numbers, strings, NumPy arrays,
-lists, tuples, dicts with strings as keys, and of dataclasses and named tuples of this package. It is
-stored as one Zarr group, which is there as a whole or not at all.
+lists, tuples, dicts with strings as keys, and of dataclasses and named tuples of this package. It
+is stored as one Zarr group, which is there as a whole or not at all.
 """
 
 import base64
