@@ -302,3 +302,20 @@ def test_laplace_is_taken_where_it_covers() -> None:
     )
     models.assert_log_z(tree, energy.log_z)
     assert tree["evidence"].attrs["reference"] == "laplace"
+
+
+def test_parts_are_left_out_only_where_others_do() -> None:
+    """Catches a part that few rows need, without which their weights have no bound."""
+    search = searched(known(next(iter(ENERGIES))))
+    centre, d = search.witnesses.position.mean(axis=0), search.witnesses.position.shape[1]
+    narrow = Component(Elliptical(centre, 0.2 * np.eye(d), 50.0))
+    search.add_parts([narrow])
+    search.draw(make_rng("fewer"), 256)
+    search.draw(make_rng("fewer"), 512)
+    kept, whole = search.shares_to_keep(), search.shares()
+    assert kept[-1] == 0 < whole[-1]
+    assert search.effective_share(kept) > 0.9 * search.effective_share(whole)
+    assert kept[0] > 0  # the prior
+    assert kept.sum() == pytest.approx(1.0)
+    few = np.isin(np.arange(len(kept)), [0, len(kept) - 1])
+    assert search.effective_share(search.shares(few)) < 0.8 * search.effective_share(kept)

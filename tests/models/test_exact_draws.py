@@ -23,6 +23,7 @@ pytestmark = pytest.mark.filterwarnings(
 FAST = {"mode": "FAST_COMPILE"}
 LOWEST_P = 1e-6
 INTERVAL = pm.distributions.transforms.Interval(0, None)
+ORDERED = pm.distributions.transforms.ordered
 
 
 def model_of(prior: Callable[[], Any]) -> pm.Model:
@@ -142,3 +143,16 @@ def test_what_a_transform_forbids_is_no_rounding() -> None:
         log_share, error = prior.log_share(np.random.default_rng(1))
     assert abs(log_share - np.log(0.5)) < 4 * error
     assert prior.n_rounded == 0
+
+
+def test_share_of_ordered_entries() -> None:
+    """Catches a share of draws in order that is not 1 / d!, and one that changes between calls."""
+    prior = PriorDraws(model_of(lambda: pm.Normal("x", shape=4, transform=ORDERED)))
+    with pytest.warns(UserWarning, match="transforms take only"):
+        log_share, error = prior.log_share()
+    assert abs(log_share + np.log(24)) < 4 * error < 0.05
+    assert prior.log_share() == (log_share, error)
+    rows = prior(np.random.default_rng(1), 4096)
+    # given that they are in order, the first is the least of four
+    least = np.random.default_rng(2).normal(size=(4096, 4)).min(axis=1)
+    assert stats.ks_2samp(rows[:, 0], least).pvalue > 1e-4

@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 import xarray as xr
 from scipy import stats
@@ -109,3 +110,26 @@ def test_models_of_other_variables_are_refused() -> None:
         lz.sample_hais(model=model, reference=other, progressbar=False)
     with pytest.raises(ValueError, match="direction='both' does not apply"):
         lz.sample_hais(model=model, reference=model, direction="both")
+
+
+def one_of_two(shares: list[float]) -> pm.Model:
+    """Normal modes with these shares at 2 and -2, of which any may be absent."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 3.0, shape=2)
+        parts = [
+            np.log(share) - 5 * pt.sum((x - centre) ** 2)
+            for share, centre in zip(shares, (2.0, -2.0), strict=False)
+        ]
+        pm.Potential("modes", pt.logsumexp(pt.stack(parts)))
+    return model
+
+
+@pytest.mark.filterwarnings("ignore:the model has potentials")
+def test_a_mode_that_the_reference_lacks_is_told() -> None:
+    """Catches a path along which no row comes to a mode of the model, and a false alarm of one."""
+    both, one = one_of_two([0.6, 0.4]), one_of_two([0.6])
+    with pytest.warns(UserWarning, match="in a mode that no draw is in"):
+        lacking = lz.sample_hais(model=both, reference=one, **QUICK)
+    assert set(lacking["evidence"]["status"].values) == {"missed_mode"}
+    whole = lz.sample_hais(model=one, reference=both, **QUICK)
+    assert str(whole["evidence"]["status"].values[0]) == "ok"

@@ -146,3 +146,18 @@ def test_blocks_of_one_move_can_be_tuned(monkeypatch: pytest.MonkeyPatch) -> Non
     start = rng.standard_normal((N, 3))
     stages = run_pilot(block, start, rng, target_accept=TARGET_ACCEPT, tune=16)
     assert np.all(np.isfinite(stages.acceptance_rate))
+
+
+def test_pilot_gives_up_after_so_many_stages() -> None:
+    """Catches a walk in the wrong coordinates that goes on for minutes."""
+    rng = make_rng("pilot")
+    settings = {"target_accept": TARGET_ACCEPT, "tune": 64}
+    n_stages = find_stages().betas.size
+    with pytest.raises(PilotError, match=f"after {n_stages - 1} stages"):
+        run_pilot(
+            narrow_block(Hamiltonian()),
+            rng.standard_normal((N, 3)),
+            rng,
+            max_stages=n_stages - 2,
+            **settings,
+        )

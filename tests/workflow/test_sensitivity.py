@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 import xarray as xr
 from arviz_base import dict_to_dataset
@@ -230,3 +231,18 @@ def test_weighted_draws_of_other_data_are_refused() -> None:
     model.set_data("width", 3.0)
     with pytest.raises(ValueError, match="made with other data: 'width'"):
         lz.evidence_sensitivity(tree, model, {"width": [2.0]}, progressbar=False)
+
+
+@pytest.mark.filterwarnings("ignore:the model has potentials")
+def test_a_mode_that_a_wider_prior_opens_is_told() -> None:
+    """Catches weights that are even where hardly any draw, but half of the posterior, would be."""
+    with pm.Model() as model:
+        width = pm.Data("width", 0.5)
+        x = pm.Normal("x", 0, width, shape=2)
+        parts = [-10 * pt.sum((x - centre) ** 2) for centre in (0.5, -4.0)]
+        pm.Potential("modes", pt.logsumexp(pt.stack(parts)))
+    tree = lz.sample_hais(model=model, random_seed=1, progressbar=False)
+    with pytest.warns(UserWarning, match="alternative 2: .* in a mode that no draw is in"):
+        changed = lz.evidence_sensitivity(tree, model, {"width": [0.4, 0.8, 4.0]})["sensitivity"]
+    assert list(changed["status"].values) == ["ok", "ok", "missed_mode"]
+    assert float(model["width"].get_value()) == 0.5
