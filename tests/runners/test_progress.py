@@ -9,9 +9,14 @@ import pytest
 
 from pymc_logz import sample_hais, sample_tempered
 from pymc_logz.kernels import Hamiltonian
-from pymc_logz.runners import outlook
-from pymc_logz.runners.outlook import Outlook, duration
-from pymc_logz.runners.progress import STEPS, report_beta, report_count, report_rounds
+from pymc_logz.runners.progress import (
+    STEPS,
+    TimeLeft,
+    duration,
+    report_beta,
+    report_count,
+    report_rounds,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 
@@ -87,7 +92,7 @@ def watched(seconds_per_part: float, total: int) -> Iterator[str]:
     logger.addHandler(handler)
     before = logger.level
     logger.setLevel(logging.INFO)
-    watch = Outlook("Annealing", total, "fewer draws", clock)
+    watch = TimeLeft("Annealing", total, "fewer draws", clock)
     try:
         clock.now += 50.0  # compiling, which says nothing about the rest
         for _ in range(total):
@@ -134,8 +139,8 @@ def model() -> pm.Model:
 @pytest.fixture
 def bar(monkeypatch: pytest.MonkeyPatch) -> Bar:
     """The bar that runs report to; and each of them is long enough to say so."""
-    monkeypatch.setattr(outlook, "PATIENCE", 0.0)
-    monkeypatch.setattr(outlook, "LONG", -1.0)
+    monkeypatch.setattr(TimeLeft, "patience", 0.0)
+    monkeypatch.setattr(TimeLeft, "long", -1.0)
     bar = Bar()
     monkeypatch.setattr("pymc.progress_bar.create_simple_progress", lambda shown: bar)
     return bar
