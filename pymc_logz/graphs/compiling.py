@@ -16,14 +16,18 @@ from pytensor.graph.basic import Variable
 from pytensor.link.jax.linker import JAXLinker
 
 from pymc_logz.graphs.host_calls import calls_host, raising_as_called
-from pymc_logz.graphs.modes import compile_kwargs_for, python_mode
+from pymc_logz.graphs.modes import compile_kwargs_for
+from pymc_logz.graphs.numpy_linker import numpy_mode, suits_numpy
 from pymc_logz.graphs.row_map import teach_row_maps
 
 Graph = Callable[[], tuple[Sequence[Variable], Sequence[Variable]]]
 """Makes the inputs and outputs of a function."""
 
-IN_PYTHON = "a black box takes the time, so nothing else is compiled for speed"
-"""Why a model that calls Python is not compiled by NUMBA, which takes a minute."""
+IN_PYTHON = (
+    "NumPy computes it as it is, which takes less time than compiling; "
+    "compile_kwargs={'mode': 'NUMBA'} compiles, for long runs"
+)
+"""Why a small model, or one that calls Python, is not compiled by NUMBA, which takes a minute."""
 
 logger = logging.getLogger("pymc.pymc_logz")
 
@@ -175,12 +179,15 @@ def function_of(
 def compile_graph(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: Choice) -> Compiled:
     """Compile the inputs and outputs of a function for a backend."""
     has_boxes = calls_host(graph[1])
-    if has_boxes and choice.mode is None:
-        choice = choice._replace(mode=python_mode(), reason=f"{choice.reason}; {IN_PYTHON}")
+    if choice.mode is None and (has_boxes or suits_numpy(graph[1])):
+        choice = in_python(choice)
     function, backend = function_of(*graph, choice)
-    if backend == "jax":
-        # the jitted function keeps nothing between calls, so threads may share it
+    if backend in ("jax", "numpy"):
+        # the function keeps nothing between calls, so threads may share it
         jitted = function.vm.jit_fn
+        if backend == "numpy":
+            dry = (lambda *_: None) if has_boxes else None
+            return Compiled(jitted, backend, choice.reason, dry=dry)
         if not has_boxes:
             return Compiled(jitted, backend, choice.reason)
         return Compiled(
@@ -194,6 +201,11 @@ def compile_graph(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: 
             return [np.array(out) for out in function(*values)]
 
     return Compiled(call, backend, choice.reason, dry=(lambda *_: None) if has_boxes else None)
+
+
+def in_python(choice: Choice) -> Choice:
+    """The same choice, of a backend that compiles nothing."""
+    return choice._replace(mode=numpy_mode(), reason=f"{choice.reason}; {IN_PYTHON}")
 
 
 def traced(function: Callable[..., Any], *values: Any) -> Any:

@@ -1,10 +1,11 @@
 """A loop over a symbolic step: written once, compiled as each backend does it best.
 
 JAX compiles the step, and loops over it by itself: building a ``pytensor.scan`` and rewriting what
-is in it takes longer than all the rest. Other backends loop by ``pytensor.scan``.
+is in it takes longer than all the rest. Where JAX is not there, NumPy computes small steps one
+operation after the other, since NUMBA takes a minute for what is then a second's work. What else a
+user asks for loops by ``pytensor.scan``.
 """
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,9 +24,16 @@ from pymc_logz.graphs.compiling import (
     compile_first,
     compile_graph,
     function_of,
+    in_python,
 )
 from pymc_logz.graphs.host_calls import calls_host, raising_as_called
+from pymc_logz.graphs.memory import bytes_computed
 from pymc_logz.graphs.modes import runs_python
+from pymc_logz.graphs.numpy_linker import suits_numpy
+
+MAX_BYTES_IN_PYTHON = 2**24
+"""Of a step: NumPy takes 15 ms for as many, and a call that makes 1,000 steps of them as long as
+NUMBA takes to compile them (docs/theory/decisions.md)."""
 
 
 @dataclass(frozen=True)
@@ -83,17 +91,49 @@ def compile_loop(
         length ``n_steps`` in front, and of the constants. It returns the last state, and what was
         traced with an axis in front, which counts at least the steps made.
     """
-    makers: list[Maker] = [partial(_compile, step, n_steps)]
+    makers: list[Maker] = [partial(_compile, step, n_steps, trial_inputs)]
     if alternative is not None:
-        makers.append(lambda choice: _compile(alternative(), n_steps, choice))
+        makers.append(lambda choice: _compile(alternative(), n_steps, trial_inputs, choice))
     return compile_first(makers, compile_kwargs, [np.array(n_steps), *trial_inputs])
 
 
-def _compile(step: Step, n_steps: int, choice: Choice) -> Compiled:
+def _compile(step: Step, n_steps: int, trial_inputs: Sequence[Any], choice: Choice) -> Compiled:
     if choice.is_jax:
         return _jax_loop(step, n_steps, choice)
-    in_python = calls_host(step.outputs) and runs_python(choice.mode)
-    return compile_graph(_scan(step, n_steps, "FAST_COMPILE" if in_python else None), choice)
+    has_boxes = calls_host(step.outputs)
+    if has_boxes and runs_python(choice.mode):
+        return _numpy_loop(step, in_python(choice) if choice.mode is None else choice)
+    if choice.mode is None and suits_numpy(step.outputs):
+        values = _first_step(step, trial_inputs)
+        if bytes_computed(step.inputs, step.outputs, values) <= MAX_BYTES_IN_PYTHON:
+            return _numpy_loop(step, in_python(choice))
+    return compile_graph(_scan(step, n_steps), choice)
+
+
+def _first_step(step: Step, trial_inputs: Sequence[Any]) -> list[Any]:
+    """Inputs of one step, from those of a loop."""
+    n_state, n_before = len(step.state), len(step.state) + len(step.sequences)
+    now = [np.asarray(part[0]) for part in trial_inputs[n_state:n_before]]
+    return [*trial_inputs[:n_state], *now, *trial_inputs[n_before:]]
+
+
+def _numpy_loop(step: Step, choice: Choice) -> Compiled:
+    """A Python loop over the step."""
+    one_step = compile_graph((step.inputs, step.outputs), choice)
+    n_state = len(step.state)
+    n_before = n_state + len(step.sequences)
+
+    def loop(n_asked: Any, *values: Any) -> list[Any]:
+        state, sequences = values[:n_state], values[n_state:n_before]
+        traces = []
+        for i in range(n_asked):
+            now = (np.asarray(part[i]) for part in sequences)
+            outputs = one_step.call(*state, *now, *values[n_before:])
+            state = outputs[:n_state]
+            traces.append(outputs[n_state:])
+        return [*state, *map(np.stack, zip(*traces, strict=True))]
+
+    return replace(one_step, call=loop)
 
 
 def _jax_loop(step: Step, n_steps: int, choice: Choice) -> Compiled:
@@ -133,8 +173,8 @@ def _jax_loop(step: Step, n_steps: int, choice: Choice) -> Compiled:
     return Compiled(raising_as_called(jitted), backend, choice.reason, dry=no_steps)
 
 
-def _scan(step: Step, n_steps: int, mode: str | None) -> tuple[list[Any], list[Any]]:
-    """Inputs and outputs of the loop as a graph, and the mode of what is in it."""
+def _scan(step: Step, n_steps: int) -> tuple[list[Any], list[Any]]:
+    """Inputs and outputs of the loop as a graph."""
     sequences = [
         pt.tensor(var.name, dtype=var.dtype, shape=(n_steps, *var.type.shape))
         for var in step.sequences
@@ -146,19 +186,15 @@ def _scan(step: Step, n_steps: int, mode: str | None) -> tuple[list[Any], list[A
         values = dict(zip(in_order, args, strict=True))
         return clone_replace(step.outputs, values, rebuild_strict=False)
 
-    with warnings.catch_warnings():
-        # deprecated, and the only way to keep PyTensor from compiling C for it
-        warnings.filterwarnings("ignore", message="The `mode` argument", category=FutureWarning)
-        traces = pytensor.scan(
-            one_step,
-            sequences=sequences,
-            outputs_info=[*step.state, *[None] * len(step.traced)],
-            non_sequences=list(step.constants),
-            n_steps=n_asked,
-            return_updates=False,
-            strict=True,
-            mode=mode,
-        )
+    traces = pytensor.scan(
+        one_step,
+        sequences=sequences,
+        outputs_info=[*step.state, *[None] * len(step.traced)],
+        non_sequences=list(step.constants),
+        n_steps=n_asked,
+        return_updates=False,
+        strict=True,
+    )
     n_state = len(step.state)
     looped = replace(step, sequences=sequences)
     inputs = [n_asked, *looped.inputs]

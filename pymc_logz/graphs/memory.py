@@ -59,15 +59,35 @@ def bytes_of_a_row(
         Symbolic data that a row brings along, if it does.
     """
     inputs = [point, *parameters] if data is None else [point, data, *parameters]
+    trial = [np.zeros(var.type.shape, var.dtype) for var in inputs[: len(inputs) - len(parameters)]]
+    return bytes_computed(inputs, outputs, [*trial, *values], of=inputs[: len(trial)])
+
+
+def bytes_computed(
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    values: Sequence[Any],
+    of: Sequence[Any] | None = None,
+) -> int:
+    """Bytes of all that depends on inputs while outputs are computed, as if nothing were freed.
+
+    Parameters
+    ----------
+    inputs, outputs
+        Symbolic variables.
+    values
+        Of the inputs.
+    of
+        The first of the inputs, on which what is counted depends; None is all of them.
+    """
     linker = VMLinker(allow_gc=False, use_cloop=False, lazy=False, c_thunks=False)
     function = pytensor.function(
-        inputs, list(outputs), mode=Mode(linker, None), on_unused_input="ignore"
+        list(inputs), list(outputs), mode=Mode(linker, None), on_unused_input="ignore"
     )
-    trial = [np.zeros(var.type.shape, var.dtype) for var in inputs[: len(inputs) - len(parameters)]]
     with np.errstate(all="ignore"):
-        function(*trial, *values)
+        function(*values)
     graph = function.maker.fgraph
-    own = set(graph.inputs[: len(trial)])
+    own = set(graph.inputs[: len(inputs if of is None else of)])
     total = 0
     for var, cell in function.vm.storage_map.items():
         if isinstance(var, Constant) or not own & set(ancestors([var])):

@@ -1,0 +1,140 @@
+"""A backend that compiles nothing: one NumPy call after the other, with little in between.
+
+PyTensor's own interpreter takes 15 microseconds around each operation, which is most of the time
+for a few hundred rows; a plain Python function of the same calls takes one.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from typing import Any
+
+import numpy as np
+from pytensor.compile.mode import Mode
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.op import HasInnerGraph, Op
+from pytensor.graph.rewriting.db import RewriteDatabaseQuery
+from pytensor.graph.traversal import graph_inputs, io_toposort
+from pytensor.ifelse import IfElse
+from pytensor.link.basic import JITLinker
+from pytensor.link.utils import fgraph_to_python
+from pytensor.scalar.basic import Cast, Clip, Identity, Second
+from pytensor.scalar.math import Log1mexp, Softplus
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.utils import import_func_from_string
+
+from pymc_logz.graphs.row_map import RowMap
+
+WITHOUT = ("cxx_only", "BlasOpt", "fusion", "inplace", "scan_make_inplace")
+"""Rewrites for compiled code, and those by which an operation would overwrite what it is given."""
+
+UNNAMED: dict[type, Callable[..., Any]] = {
+    Cast: np.array,
+    Clip: np.clip,
+    Identity: np.array,
+    Second: lambda shaped, value: np.broadcast_arrays(shaped, value)[1],
+    Softplus: partial(np.logaddexp, 0.0),
+    Log1mexp: lambda x: np.where(x < -np.log(2.0), np.log1p(-np.exp(x)), np.log(-np.expm1(x))),
+}
+"""Functions of elementwise operations for which PyTensor names none."""
+
+
+class NumpyLinker(JITLinker):
+    """Turns a graph into a Python function of NumPy calls; threads may share what it makes."""
+
+    incompatible_rewrites = WITHOUT
+
+    def fgraph_convert(
+        self, fgraph: Any, order: Any = None, *_: Any, storage_map: Any = None, **__: Any
+    ) -> Callable[..., Any]:
+        """The Python function."""
+        return fgraph_to_python(
+            fgraph, _call_of, order=order, storage_map=storage_map, fgraph_name="in_numpy"
+        )
+
+    def create_thunk_inputs(self, storage_map: Any) -> list[Any]:
+        """Where the function finds its inputs."""
+        return [storage_map[var] for var in self.fgraph.inputs]
+
+    def jit_compile(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, silent about what overflows, as compiled ones are."""
+
+        def call(*values: Any) -> Any:
+            with np.errstate(all="ignore"):
+                return fn(*values)
+
+        return call
+
+
+def numpy_mode() -> Mode:
+    """Mode that compiles nothing at all."""
+    return Mode(NumpyLinker(), RewriteDatabaseQuery(include=["fast_run"], exclude=WITHOUT))
+
+
+def suits_numpy(outputs: Sequence[Variable]) -> bool:
+    """Whether NumPy computes graphs without a Python loop over rows, entries or times."""
+    nodes = io_toposort(list(graph_inputs(outputs)), outputs)
+    return not any(_loops_in_python(node) for node in nodes)
+
+
+def _loops_in_python(node: Apply) -> bool:
+    if isinstance(node.op, Elemwise):
+        return _elementwise(node.op, node) is None
+    return isinstance(node.op, RowMap | HasInnerGraph)
+
+
+def _call_of(op: Op, node: Apply, **_: Any) -> Callable[..., Any]:
+    """A function that computes a node."""
+    if isinstance(op, Elemwise):
+        function = _elementwise(op, node)
+        if function is not None:
+            return _of_one_type(function, node)
+    if isinstance(op, IfElse):
+        return lambda condition, *values: (
+            found[0]
+            if len(found := values[: op.n_outs] if condition else values[op.n_outs :]) == 1
+            else found
+        )
+    return _performed(op, node)
+
+
+def _elementwise(op: Elemwise, node: Apply) -> Callable[..., Any] | None:
+    """NumPy's or SciPy's function for an elementwise operation; None if there is none."""
+    scalar, n_inputs = op.scalar_op, len(node.inputs)
+    for kind, function in UNNAMED.items():
+        if isinstance(scalar, kind):
+            return function
+    name, n_taken, n_made = getattr(scalar, "nfunc_spec", None) or ("", 0, 0)
+    if not name or n_made != 1:
+        return None
+    function = import_func_from_string(name)
+    if n_inputs == n_taken:
+        kinds = {var.type.dtype[0] for var in node.inputs}
+        if node.outputs[0].type.dtype == "float64" and kinds & {"i", "u", "b"}:
+            # NumPy would compute some of these in half precision
+            return _in_double(function) if isinstance(function, np.ufunc) else function
+        return function
+    return (lambda *values: reduce(function, values)) if n_taken == 2 and n_inputs else None
+
+
+def _in_double(function: np.ufunc) -> Callable[..., Any]:
+    return lambda *values: function(*values, dtype=np.float64)
+
+
+def _of_one_type(function: Callable[..., Any], node: Apply) -> Callable[..., Any]:
+    """The function with an array of the node's type as its result."""
+    dtype = np.dtype(node.outputs[0].type.dtype)
+    as_array = np.asarray
+    return lambda *values: as_array(function(*values), dtype)
+
+
+def _performed(op: Op, node: Apply) -> Callable[..., Any]:
+    """What PyTensor's interpreter calls."""
+    op.prepare_node(node, None, None, "py")
+    n_outputs, perform = len(node.outputs), op.perform
+
+    def call(*values: Any) -> Any:
+        storage: list[list[Any]] = [[None] for _ in range(n_outputs)]
+        perform(node, list(values), storage)
+        return storage[0][0] if n_outputs == 1 else tuple(cell[0] for cell in storage)
+
+    return call
