@@ -239,7 +239,7 @@ def _of_posterior(
     kwargs: Mapping[str, Any],
 ) -> xr.DataTree:
     """Evidence of a posterior that has no weights or levels."""
-    reason = "a posterior was given with its model, and no weights or levels"
+    reason = "the tree has draws of a posterior, and neither weights nor temperatures"
     chosen = "manifold_bridge" if exact_observations(model) else "bridge"
     options = {**({} if cross_check else {"cross_check": None}), **how._asdict(), **kwargs}
     found = chosen_by(bridge_sampling(idata, model, **options), chosen, reason)
@@ -272,7 +272,7 @@ def _as_stored(tree: xr.DataTree, _: Any) -> xr.DataTree:
         found = importance_log_z(log_weights(tree))
         if not np.isclose(found.log_z, float(whole), rtol=1e-6, equal_nan=True):
             raise ValueError(
-                "the tree holds other rows than its log Z was made of, and a run in both "
+                "the tree holds other particles than its log Z was made of, and a run in both "
                 "directions is read as a whole: pass it as it was returned, or run again"
             )
     return tree

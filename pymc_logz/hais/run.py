@@ -160,7 +160,7 @@ def run_twice(
         estimate.mcse,
         estimate.status,
         before,
-        after if after > before else "more rows",
+        after if after > before else "more particles",
     )
     return longer, run_until(longer, settings, rng, progress)
 
@@ -199,9 +199,9 @@ def run_until(
             return runs
         if not np.isfinite(wanted) or n_now >= MAX_GROWTH * draws:
             warn(
-                f"target_mcse={target_mcse} is out of reach: {n_now} rows per chain gave an error "
-                f"of {estimate.mcse:.3g} with status {estimate.status!r}. Use more temperatures "
-                "(betas=<int>), another reference, or more draws"
+                f"target_mcse={target_mcse} is out of reach: {n_now} particles per chain gave an "
+                f"error of {estimate.mcse:.3g} with status {estimate.status!r}. Use more "
+                "temperatures (betas=<int>), another reference, or more draws"
             )
             return runs
         # a little more than the law of large numbers asks for, and no more than four times as many
@@ -263,7 +263,7 @@ def add_rows(
     """Give the chains of a run that is at its end the rows that were asked for since."""
     for draws in settings.more:
         generators = spawn_generators(rng, settings.chains)
-        report = report_chains(progress, "More rows", planned.plan, settings)
+        report = report_chains(progress, "More particles", planned.plan, settings)
         name = f"more-{draws}"
         more = run_chains(planned, generators, draws, settings.how, report, name)
         if len(more) < len(directions.forward):

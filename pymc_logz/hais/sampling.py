@@ -228,7 +228,9 @@ def sample_hais(
         sum_out=sum_out,
     )
     if posterior_draws is not None and direction != "both":
-        raise ValueError("posterior_draws are where reverse rows start: use direction='both' too")
+        raise ValueError(
+            "posterior_draws are where reverse particles start: use direction='both' too"
+        )
     if posterior_draws is not None and other is None:
         posterior_draws = checked_draws(posterior_draws, model, "posterior_draws")
     seen = {"random_seed": random_seed, "progressbar": progressbar}

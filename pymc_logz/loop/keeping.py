@@ -188,7 +188,7 @@ def identity_of_run(
     }
     given |= {"kernel": told(settings.kernel), "compile_kwargs": told(block.compile_kwargs or {})}
     if block.most_rows is not None:
-        given["rows that max_memory has room for"] = block.most_rows
+        given["particles that max_memory has room for"] = block.most_rows
     if isinstance(what, ForeignModel):
         of_what = {"name": what.name, "values": [digest_of(value) for value in block.path.values]}
     else:

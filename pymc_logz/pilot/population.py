@@ -237,8 +237,8 @@ def run_pilot(
         if beta <= beta_before or len(stages) > MAX_STAGES:
             raise PilotError(
                 f"the pilot stopped at beta={beta_before:.3g} after {len(stages)} stages: the "
-                "prior and the likelihood are too far apart, or the rows no longer move. Try a "
-                "higher target_accept, a larger tune, reference='laplace', or a prior closer to "
+                "prior and the likelihood are too far apart, or the particles no longer move. Try "
+                "a higher target_accept, a larger tune, reference='laplace', or a prior closer to "
                 "the data"
             )
         population.count(beta - beta_before)
