@@ -2,7 +2,6 @@
 
 import io
 import os
-import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +15,7 @@ import xarray as xr
 
 from pymc_logz.choosing.evidence import evidence
 from pymc_logz.errors import warn
+from pymc_logz.interrupts import noting_interrupts
 from pymc_logz.loop.keeping import identity_of_call, keeping
 from pymc_logz.models.context import is_model
 from pymc_logz.models.exact import exact_observations
@@ -163,7 +163,7 @@ def evidence_of_models(
             if name not in found.done
         }
         try:
-            with _noting_interrupts(found.was_interrupted):
+            with noting_interrupts() as found.was_interrupted:
                 if executor is None:
                     for name, errand in errands.items():
                         found.take(name, naming(name, errand))
@@ -217,26 +217,6 @@ class _Found:
         if self.keeper is not None:
             self.keeper.is_whole = False
         warn(f"interrupted: {len(self.done)} of {n} models are done, and only they are returned")
-
-
-@contextmanager
-def _noting_interrupts(was_interrupted: threading.Event) -> Iterator[None]:
-    """Note an interrupt (Ctrl-C), which a run takes for its own, and ends early."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread is interrupted
-        return
-    before = signal.getsignal(signal.SIGINT)
-
-    def note(*args: Any) -> None:
-        was_interrupted.set()
-        if callable(before):
-            before(*args)
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ MAX_FUNCTION_LINES = 60  # docstring not counted
 # Folders, and the few modules at the root, from the ground up. A unit imports only units of floors
 # below its own, so there is no cycle between them. Files inside a folder may import each other.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "wings"),
+    ("errors", "interrupts", "wings"),
     ("arguments", "weights", "seeds", "lazy"),
     ("estimators", "graphs"),
     ("paths",),

@@ -24,7 +24,7 @@ from pymc_logz.models.labels import model_labels
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.runners.anneal import Annealed, Plan, merge
 from pymc_logz.runners.jobs import AnnealCourse
-from pymc_logz.runners.progress import progress_bar, report_beta, report_count
+from pymc_logz.runners.progress import line, progress_bar, report_beta, report_count
 from pymc_logz.runners.running import Running, anneal_all
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_doubts
@@ -71,11 +71,12 @@ def run_hais(
     sum_out = False if simulate_data else settings.sum_out
     if sum_out is not False and (exact := exact_tree(model, settings, rngs)) is not None:
         return exact
-    prepared = prepare(
-        model, rngs.checks, simulate_data=simulate_data, integers=True, sum_out=sum_out
-    )
-    block = settings.within_memory(block_for(prepared, settings, compile_kwargs))
-    block.compile()
+    with line("Compiling the model"):
+        prepared = prepare(
+            model, rngs.checks, simulate_data=simulate_data, integers=True, sum_out=sum_out
+        )
+        block = settings.within_memory(block_for(prepared, settings, compile_kwargs))
+        block.compile()
     target_rows = prepared.exact_row
     if posterior_draws is not None:
         target_rows = unconstrain(prepared.flat, posterior_of(posterior_draws, "posterior_draws"))
@@ -98,7 +99,8 @@ def run_hais(
             )
         add_rows(directions, planned, settings, target_rows, rngs.run, progress)
     ended, run_work = time.perf_counter(), block.work.done
-    doubts = doubts_of_run(prepared, block, planned, directions, rngs.checks)
+    with line("Checking the result"):
+        doubts = doubts_of_run(prepared, block, planned, directions, rngs.checks)
     cost = {
         "compile_time": compiled - started,
         "tuning_time": tuned - compiled,
@@ -119,7 +121,8 @@ def run_chains(
 ) -> list[Annealed]:
     """Fresh rows in independent chains, one generator each, annealed unless they need no path."""
     if planned.blend is not None and planned.target is not None:
-        return [planned.blend.weighted(planned.target, rng, draws) for rng in generators]
+        with line(f"Weighting {len(generators)} x {draws} particles"):
+            return [planned.blend.weighted(planned.target, rng, draws) for rng in generators]
     block, plan = planned.block, planned.plan
     # prior draws share one compiled function, so they are made here, chain by chain
     starts = [block.path.sample_reference(rng, draws) for rng in generators]

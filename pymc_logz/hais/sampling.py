@@ -17,6 +17,7 @@ from pymc_logz.paths.foreign import ForeignModel
 from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.runners.moves import kernel_for
+from pymc_logz.runners.progress import progress_bar
 from pymc_logz.trees.posterior import checked_draws, checked_reference
 from pymc_logz.trees.sentence import says_result
 
@@ -228,16 +229,15 @@ def sample_hais(
         sum_out=sum_out,
     )
     if posterior_draws is not None and direction != "both":
-        raise ValueError(
-            "posterior_draws are where reverse particles start: use direction='both' too"
-        )
+        raise ValueError("posterior_draws start the reverse particles: use direction='both' too")
     if posterior_draws is not None and other is None:
         posterior_draws = checked_draws(posterior_draws, model, "posterior_draws")
     seen = {"random_seed": random_seed, "progressbar": progressbar}
     if onward is not None:
         return onward(model, settings, **seen, compile_kwargs=compile_kwargs)
     run = partial(run_hais, model) if other is None else partial(other.runs.run_hais, other)
-    return run(settings, posterior_draws=posterior_draws, **seen, compile_kwargs=compile_kwargs)
+    with progress_bar(progressbar):
+        return run(settings, posterior_draws=posterior_draws, **seen, compile_kwargs=compile_kwargs)
 
 
 @written_as("sandwich(model)")

@@ -48,6 +48,7 @@ from pymc_logz.references.reference import (
 )
 from pymc_logz.references.search import Search
 from pymc_logz.runners.block import Block
+from pymc_logz.runners.progress import line
 from pymc_logz.weights import log_mean
 
 MOST_TRIES = 8
@@ -128,7 +129,8 @@ def plan_run(
         if nested is not None:
             return nested
     look = look_around(prepared, block, settings, rng, report)
-    search = searched(prepared, block, look, settings, rng)
+    with line("Fitting a reference, looking for modes"):
+        search = searched(prepared, block, look, settings, rng)
     return plan_searched(search, look, settings, rng, report, direct=direct)
 
 
@@ -150,7 +152,9 @@ def plan_searched(
     planned = plan_path(search, look, settings, rng, report, LONG if may_ask else np.inf)
     if not may_ask or settings.aim.n_rows * planned.plan.n_temperatures <= LONG:
         return planned
-    if add_draws(search, rng):
+    with line("Fitting a reference to draws of pm.sample"):
+        is_drawn = add_draws(search, rng)
+    if is_drawn:
         if direct and (found := plan_at_once(search, look, settings, rng)) is not None:
             return found
         shorter = plan_path(search, look, settings, rng, report, LONG)

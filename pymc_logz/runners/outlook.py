@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
-LONG = 60.0
+LONG = 30.0
 """Seconds to come from which on a sentence is due."""
 PATIENCE = 3.0
 """Seconds after which the speed of a run is known; a pilot's moves rows of another number."""
@@ -55,6 +55,8 @@ class Outlook:
 def duration(seconds: float) -> str:
     """Seconds in words, as roughly as they are known."""
     minutes = seconds / 60.0
+    if minutes < 0.75:
+        return "half a minute"
     if minutes < 1.5:
         return "a minute"
     return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60.0:.1f} hours"

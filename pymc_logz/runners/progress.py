@@ -1,42 +1,144 @@
 """PyMC's progress bar, and what runners report to it."""
 
+import logging
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from pymc_logz.runners.outlook import Outlook
+from pymc_logz.runners.outlook import LONG, Outlook
 
 STEPS = 1000
 """Resolution of a bar that follows beta."""
+NOTICED = 1.0
+"""Seconds from which on a stage has been noticed, and its line stays."""
+OF_SLOW_PILOT = (
+    "The pilot, which looks for modes, step sizes and temperatures, is slow on this model. "
+    "Cheaper: lz.evidence(idata, model) with draws of pm.sample, which needs no pilot."
+)
+
+logger = logging.getLogger("pymc.pymc_logz")
+
+
+@dataclass
+class Shown:
+    """The bar of the call that is under way, and who is told of moves that nobody counts."""
+
+    progress: Any
+    moved: Callable[[int], None] = lambda n_moves: None
+
+
+_shown: ContextVar[Shown | None] = ContextVar("shown", default=None)
 
 
 @contextmanager
 def progress_bar(shown: bool) -> Iterator[Any]:
-    """PyMC's simple progress bar while it is in use; it does nothing where none is wanted."""
+    """PyMC's simple progress bar while it is in use; it does nothing where none is wanted.
+
+    Inside a call that shows one it is that one, so that all stages of a call have lines below each
+    other.
+    """
     from pymc.progress_bar import create_simple_progress
 
+    around = _shown.get()
+    if shown and around is not None:
+        yield around.progress
+        return
     progress = create_simple_progress(shown)
     with progress:
-        yield progress
+        token = _shown.set(Shown(progress) if shown else None)
+        try:
+            with _above(shown):
+                yield progress
+        finally:
+            _shown.reset(token)
+
+
+@contextmanager
+def _above(shown: bool) -> Iterator[None]:
+    """What is logged appears above the bar, which draws itself over what it knows nothing of."""
+    handlers = [
+        one
+        for one in logging.getLogger("pymc").handlers
+        if shown and isinstance(one, logging.StreamHandler) and one.stream is sys.__stderr__
+    ]
+    for one in handlers:
+        one.setStream(sys.stderr)
+    try:
+        yield
+    finally:
+        for one in handlers:
+            one.setStream(sys.__stderr__)
+
+
+def is_shown() -> bool:
+    """Whether the call that is under way shows its progress."""
+    return _shown.get() is not None
+
+
+@contextmanager
+def line(doing: str) -> Iterator[None]:
+    """A line of the bar that is shown, for as long as something takes that cannot be counted."""
+    shown = _shown.get()
+    if shown is None:
+        yield
+        return
+    started = time.monotonic()
+    task = shown.progress.add_task(doing, completed=0, total=None)
+    try:
+        yield
+    finally:
+        took = time.monotonic() - started
+        shown.progress.update(task, refresh=True, completed=1, total=1, visible=took >= NOTICED)
+
+
+def count_moves(n_moves: int) -> None:
+    """Tell the line of the pilot, if one is shown, of moves at the temperature where it is."""
+    shown = _shown.get()
+    if shown is not None:
+        shown.moved(n_moves)
 
 
 def report_beta(progress: Any, description: str = "Pilot") -> Callable[[float], None]:
-    """A new line of the bar, told of each beta that is reached on the way to 1."""
+    """A new line of the bar, told of each beta that is reached on the way to 1.
+
+    Moves between one beta and the next are shown, too: see `count_moves`.
+    """
     task = progress.add_task(description, completed=0, total=STEPS)
     reached: list[float] = []
+    n_here, started, shown = 0, time.monotonic(), _shown.get()
+    is_slow = False
 
     def report(beta: float) -> None:
+        nonlocal n_here
         if reached and beta <= reached[-1]:
             reached.clear()  # the pilot starts again
         reached.append(beta)
+        n_here = 0
         # betas grow by about the same factor from stage to stage
         share = np.log1p(beta / reached[0]) / np.log1p(1.0 / reached[0])
-        where = f"{description}: beta={beta:.3g}, stage {len(reached)}"
-        progress.update(task, refresh=True, completed=int(STEPS * share), description=where)
+        progress.update(task, refresh=True, completed=int(STEPS * share), description=where())
 
+    def where() -> str:
+        at = f"beta={reached[-1]:.3g}, stage {len(reached)}" if reached else "start"
+        return f"{description}: {at}" + (f", {n_here} moves" if n_here else "")
+
+    def moved(n_moves: int) -> None:
+        nonlocal n_here, is_slow
+        n_here += n_moves
+        progress.update(task, refresh=False, description=where())
+        if not is_slow and time.monotonic() - started > LONG / 2:
+            is_slow = True
+            logger.info("%s", OF_SLOW_PILOT)
+
+    if shown is not None:
+        shown.moved = moved
     return report
 
 
