@@ -121,8 +121,12 @@ def run_chains(
 ) -> list[Annealed]:
     """Fresh rows in independent chains, one generator each, annealed unless they need no path."""
     if planned.blend is not None and planned.target is not None:
-        with line(f"Weighting {len(generators)} x {draws} particles"):
-            return [planned.blend.weighted(planned.target, rng, draws) for rng in generators]
+        weighted = []
+        for rng in generators:
+            weighted.append(planned.blend.weighted(planned.target, rng, draws))
+            if report is not None:
+                report(planned.plan.n_temperatures)
+        return weighted
     block, plan = planned.block, planned.plan
     # prior draws share one compiled function, so they are made here, chain by chain
     starts = [block.path.sample_reference(rng, draws) for rng in generators]
@@ -217,7 +221,9 @@ def report_chains(
     """A line of the progress bar for all chains; ``before`` are rows that grow by these."""
     chains, k = settings.chains, plan.n_temperatures
     grows = f" to meet target_mcse={settings.target_mcse}" if before else ""
-    line = f"{what}{grows}: {k} temperature{'s' if k > 1 else ''}, {chains} chains"
+    # at one temperature nothing is annealed: draws of the reference are weighted
+    does = f"{what}{grows}: {k} temperatures" if k > 1 else f"Weighting{grows}"
+    line = f"{does}, {chains} chains"
     return report_count(progress, line, chains * k, "; ".join(settings.cheaper()))
 
 
