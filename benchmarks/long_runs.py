@@ -28,7 +28,7 @@ import pymc as pm
 import xarray as xr
 
 import pymc_logz as lz
-from pymc_logz.runners import checkpoint as checkpoint_module
+from pymc_logz.long_runs import checkpoint as checkpoint_module
 
 KERNEL = lz.kernels.Hamiltonian(step_size=0.05, scale=1.0)
 """Fixed, so that there is no pilot and all the time is that of the chains."""

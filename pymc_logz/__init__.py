@@ -17,9 +17,11 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
         PilotError,
         WorkersLostError,
     )
-    from pymc_logz.extending import extend
     from pymc_logz.hais.sampling import sample_hais, sandwich
     from pymc_logz.hmc.sampling import sample_hmc
+    from pymc_logz.long_runs.extend import extend
+    from pymc_logz.long_runs.resume import resume
+    from pymc_logz.long_runs.several_models import evidence_of_models
     from pymc_logz.manifold.approximate.chains import abc_mcmc, abc_slice
     from pymc_logz.manifold.approximate.rejection import abc_rejection
     from pymc_logz.manifold.forms.generator import generator_form
@@ -42,8 +44,6 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
     from pymc_logz.posterior.bridging import bridge_sampling
     from pymc_logz.posterior.log_density import log_density
     from pymc_logz.posterior.own_proposal import importance_sampling
-    from pymc_logz.runners.resuming import resume
-    from pymc_logz.several import evidence_of_models
     from pymc_logz.step_methods import HAIS, PartialMomentumHMC, SimulatedTempering
     from pymc_logz.tempered.sampling import sample_tempered
     from pymc_logz.trees.comparison import bayes_factor, compare_evidence, model_weights
@@ -113,10 +113,12 @@ _HOMES = {
         "PilotError",
         "WorkersLostError",
     ),
-    "extending": ("extend",),
     "per_datum.likelihood": ("marginal_log_likelihood",),
     "hais.sampling": ("sample_hais", "sandwich"),
     "hmc.sampling": ("sample_hmc",),
+    "long_runs.extend": ("extend",),
+    "long_runs.resume": ("resume",),
+    "long_runs.several_models": ("evidence_of_models",),
     "manifold.approximate.chains": ("abc_mcmc", "abc_slice"),
     "manifold.approximate.rejection": ("abc_rejection",),
     "manifold.forms.generator": ("generator_form",),
@@ -128,8 +130,6 @@ _HOMES = {
     "posterior.log_density": ("log_density",),
     "posterior.own_proposal": ("importance_sampling",),
     "workflow.sensitivity": ("evidence_sensitivity",),
-    "runners.resuming": ("resume",),
-    "several": ("evidence_of_models",),
     "manifold.step_method": ("ConstrainedHMC",),
     "step_methods": ("HAIS", "PartialMomentumHMC", "SimulatedTempering"),
     "tempered.sampling": ("sample_tempered",),

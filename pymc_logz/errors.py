@@ -256,7 +256,7 @@ STATUS_SENTENCES = {
         "likelihood and the potentials, for instance by a prior that keeps a scale away from zero."
     ),
     "unchecked_prior": (
-        "Whether the priors integrate to one could not be told (evidence.attrs['doubts'] says of "
+        "Whether the priors integrate to one is not known (evidence.attrs['doubts'] says of "
         "which), and log Z is off by as much as they do not; make sure that log density and draws "
         "of these priors are of one normalised distribution."
     ),
@@ -285,32 +285,22 @@ STATUS_SENTENCES = {
 }
 """What each value of ``status`` means, and what to do about it."""
 
-USABLE_STATUSES = frozenset(
-    {
-        "ok",
-        "few_rows",
-        "low_weight_ess",
-        "low_overlap",
-        "high_khat",
-        "approximate_starts",
-        "upper_end",
-        "lower_end",
-        "short_run",
-        "missed_mode",
-        "uncovered",
-        "disagrees",
-        "wrong_draws",
-        "chains_disagree",
-        "divergences",
-        "approximate_draws",
-        "rule_error",
-        "lagging_rows",
-        "maybe_infinite",
-        "unchecked_prior",
-        "tolerance",
-    }
-)
-"""Statuses that come with a number; under every other one ``log_z`` is NaN."""
+WITHOUT_NUMBER = {
+    "degenerate",
+    "no_support",
+    "no_overlap",
+    "poor_overlap",
+    "coarse_ladder",
+    "too_far",
+    "not_run",
+    "infinite_weight",
+    "unvisited_level",
+    "partial_support",
+    "not_converged",
+}
+"""Statuses under which ``log_z`` is NaN."""
+USABLE_STATUSES = frozenset(STATUS_SENTENCES) - WITHOUT_NUMBER
+"""Statuses that come with a number."""
 
 
 def says_if_interrupted[**P, R](doing: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -368,7 +358,7 @@ ANCHORS = {
     "cannot be written to": "checkpoint-not-written",
     "is not whole": "checkpoint-not-whole",
     "has other bits": "other-bits",
-    "had an answer within": "time-limit",
+    "nothing was heard of": "time-limit",
 }
 """Part of each warning that is no status, and its anchor in ``docs/learn/troubleshooting.md``."""
 

@@ -10,23 +10,10 @@ from scipy.special import logsumexp
 MIN_ROWS_FOR_KHAT = 20
 """Fewest finite weights that a tail is fitted to: the tail is then four of them. Of fewer rows the
 error says little: of two it is below a third of what it should be in one run of four."""
-FEW_ROWS, MIN_TAIL = 225, 5
-"""Rows up to which the tail is a fifth of them, and fewest of a tail: arXiv 1507.02646."""
-PRIOR_SHAPE, PRIOR_ROWS = 0.5, 10
-"""Where a tail's shape is expected to be, and how many rows that is worth: the same."""
 DEGENERATE_ESS = 10.0
 """Effective rows up to which there is no number: its error would be one from ten values."""
 LOW_ESS = 50.0
 """Effective rows below which the error is a rough guess: docs/theory/errors.md."""
-LOW_ESS_SHARE = 0.05
-"""Effective share of the rows below which a better path is worth more than more rows."""
-SHORT_TAIL = 1.5
-"""Largest weight, where the mean is one, up to which the shape of the tail says nothing: of 1,000
-rows less than 0.002 of the sum is above, and with a shape of 0.8 less than 0.01 is unseen."""
-TEN_TIMES = np.log(10)
-"""Of the largest weight, what nine times as many rows again add beyond it with a shape of one."""
-UNSEEN = 0.01
-"""Share of the sum that this may be, at most, if the shape is to say nothing; and one error."""
 MAX_KHAT = 0.7
 """k-hat beyond which no number of rows helps: Vehtari et al. (2024), arXiv 1507.02646."""
 
@@ -103,7 +90,7 @@ def ess_of_sums(
 ) -> np.ndarray:
     """Effective number of rows from the sum of their weights and that of the squares.
 
-    Of means in place of sums it is the effective share of the rows.
+    Of means in place of sums it is the effective fraction of the rows.
 
     Parameters
     ----------
@@ -165,7 +152,7 @@ def weight_ess(log_weight: np.ndarray) -> np.ndarray:
 
 
 def conditional_ess(log_increment: np.ndarray) -> float:
-    """Effective share of equally weighted rows after one reweighting, in [0, 1].
+    """Effective fraction of equally weighted rows after one reweighting, in [0, 1].
 
     Parameters
     ----------
@@ -185,7 +172,7 @@ def pareto_khat(log_weight: np.ndarray) -> float:
     """Pareto shape of the upper tail of ``exp(log_weight)``; NaN where there is none to fit.
 
     That is so where all are alike, or the largest is not much larger than the mean: whatever the
-    shape of so short a tail, nearly none of the sum is in it. Nor is a shape told that is beyond
+    shape of so short a tail, nearly none of the sum is in it. Nor is a shape given that is beyond
     `khat_threshold`, where ten times as many rows would with a shape of one add less beyond the
     largest weight than the error of the mean.
 
@@ -195,7 +182,9 @@ def pareto_khat(log_weight: np.ndarray) -> float:
         Shape (n,).
     """
     counted = log_weight[_counted(log_weight)]
-    if counted.size < MIN_ROWS_FOR_KHAT or counted.max() - log_mean(counted) < np.log(SHORT_TAIL):
+    # of a largest weight of 1.5, where the mean is one, the shape says nothing: of 1,000 rows less
+    # than 0.002 of the sum is above, and with a shape of 0.8 less than 0.01 is unseen
+    if counted.size < MIN_ROWS_FOR_KHAT or counted.max() - log_mean(counted) < np.log(1.5):
         return np.nan
     try:
         khat = float(_smoothed_tail(counted)[2])
@@ -205,11 +194,14 @@ def pareto_khat(log_weight: np.ndarray) -> float:
 
 
 def _is_short(log_weight: np.ndarray) -> bool:
-    """Whether what a tail of any shape up to one has not shown yet is less than the error."""
+    """Whether what a tail of any shape up to one has not shown yet is less than the error.
+
+    With a shape of one, nine times as many rows again add log(10) of the largest weight beyond it.
+    """
     n = log_weight.size
     error = np.sqrt((n / weight_ess(log_weight) - 1) / n)
-    unseen = TEN_TIMES * np.exp(log_weight.max() - log_mean(log_weight)) / n
-    return bool(unseen < min(error, UNSEEN))
+    unseen = np.log(10) * np.exp(log_weight.max() - log_mean(log_weight)) / n
+    return bool(unseen < min(error, 0.01))
 
 
 def smoothed(log_weight: np.ndarray) -> np.ndarray:
@@ -218,7 +210,7 @@ def smoothed(log_weight: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     log_weight
-        Shape (n,), of which `pareto_khat` can be told.
+        Shape (n,), of which `pareto_khat` is known.
 
     Returns
     -------
@@ -249,14 +241,14 @@ def _smoothed_tail(log_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, floa
     Vehtari et al. (2024), Pareto smoothed importance sampling, arXiv 1507.02646.
     """
     n = log_weight.size
-    n_tail = int(3 * np.sqrt(n)) if n > FEW_ROWS else n // 5
+    n_tail = int(3 * np.sqrt(n)) if n > 225 else n // 5
     order = np.argsort(log_weight)
     rows, top = order[-n_tail:], log_weight[order[-1]]
     tail, cutoff = log_weight[rows] - top, np.exp(log_weight[order[-n_tail - 1]] - top)
-    if n_tail < MIN_TAIL or tail[-1] - tail[0] < np.finfo(float).tiny:
+    if n_tail < 5 or tail[-1] - tail[0] < np.finfo(float).tiny:
         raise ValueError(f"the {n_tail} largest of {n} weights are too few or equal: no tail")
-    # draws of a Markov chain repeat, and a tail of few distinct values may fit no law; one without
-    # a mean overflows, as its shape says
+    # draws of a Markov chain repeat, and a tail of few distinct values may fit no distribution; one
+    # without a mean overflows, as its shape says
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         shape, scale = _fitted_pareto(np.exp(tail) - cutoff)
         if not np.isfinite(shape):
@@ -270,10 +262,10 @@ def _smoothed_tail(log_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, floa
 
 
 def _fitted_pareto(excess: np.ndarray) -> tuple[float, float]:
-    """Shape and scale of a generalised Pareto law, from values above 0 in rising order.
+    """Shape and scale of a generalised Pareto distribution, from values above 0 in rising order.
 
     The shape is the mean of a posterior with a weak prior around 0.5; NaN for values that are far
-    from any such law.
+    from any such distribution.
 
     References
     ----------
@@ -294,7 +286,7 @@ def _fitted_pareto(excess: np.ndarray) -> tuple[float, float]:
     share = np.where(share < 10 * np.finfo(float).eps, 0.0, share)
     rate = float((rates * share).sum() / share.sum())
     shape = float(np.log1p(-rate * excess).mean())
-    pooled = (n * shape + PRIOR_ROWS * PRIOR_SHAPE) / (n + PRIOR_ROWS)
+    pooled = (n * shape + 10 * 0.5) / (n + 10)  # a prior around 0.5 that is worth ten rows
     return (np.inf, np.nan) if np.isnan(pooled) else (pooled, -shape / rate)
 
 
@@ -321,7 +313,8 @@ def weight_status(ess: float, khat: float, n_rows: int) -> str:
         return "few_rows"
     if khat > khat_threshold(n_rows):
         return "high_khat"
-    if ess < min(LOW_ESS, 0.5 * n_rows) or ess < LOW_ESS_SHARE * n_rows:
+    # of less than a twentieth of the rows a better path is worth more than more of them
+    if ess < min(LOW_ESS, 0.5 * n_rows) or ess < 0.05 * n_rows:
         return "low_weight_ess"
     return "ok"
 

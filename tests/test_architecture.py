@@ -10,37 +10,22 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from support.layout import (
+    CEILINGS,
+    FILES,
+    FLOOR_OF,
+    PACKAGE,
+    ROOT,
+    WINGS,
+    named_numbers,
+    sizes,
+    unit,
+)
 
-ROOT = Path(__file__).parents[1]
-PACKAGE = "pymc_logz"
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60  # docstring not counted
-
-# Folders, and the few modules at the root, from the ground up. A unit imports only units of floors
-# below its own, so there is no cycle between them. Files inside a folder may import each other.
-FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "interrupts", "wings"),
-    ("arguments", "weights", "seeds", "lazy"),
-    ("estimators", "graphs"),
-    ("paths",),
-    ("models", "kernels", "energies"),
-    ("runners", "trees", "discrete"),
-    ("pilot",),
-    ("references",),
-    ("loop",),
-    ("checks",),
-    ("hais", "tempered", "hmc"),
-    ("posterior", "plots", "citations", "bits"),
-    ("step_methods",),
-    ("choosing", "extending"),
-    ("several",),
-    ("manifold", "per_datum", "workflow"),
-    ("__init__",),
-)
-FLOOR_OF = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}
 # Where PyMC is touched; the rest sees flat arrays, symbolic densities, and what these hand on.
 PYMC_PLACES = (
     "models",
@@ -56,26 +41,11 @@ ARRAY_LIBRARIES = {"numpy", "scipy", "arviz_stats"}
 ARRAY_UNITS = {"errors", "arguments", "weights", "estimators"}
 
 
-def package_files() -> dict[str, Path]:
-    """Module name to file, for every module of the package."""
-    files = {}
-    for path in sorted((ROOT / PACKAGE).rglob("*.py")):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return files
-
-
-FILES = package_files()
 SOURCES = sorted(
     path
     for folder in (PACKAGE, "tests", "examples", "benchmarks")
     for path in (ROOT / folder).rglob("*.py")
 )
-
-
-def unit(module: str) -> str:
-    """Unit a module belongs to: the first name below the package."""
-    return module.split(".")[1] if "." in module else "__init__"
 
 
 def imports(source: str, module: str, *, is_package: bool = False) -> set[str]:
@@ -120,6 +90,23 @@ def wrong_directions(module: str, imported: set[str]) -> set[str]:
     bare = {"__init__"} if PACKAGE in imported and not inside else set()
     units = {unit(name) for name in inside} | bare
     return {name for name in units - {own} if FLOOR_OF.get(name, 99) >= FLOOR_OF.get(own, -1)}
+
+
+def imported_wings(module: str, imported: set[str]) -> set[str]:
+    """Wings that a module of the core imports; one of a wing may know others."""
+    inside = {unit(name) for name in imported if name.startswith(f"{PACKAGE}.")}
+    return set() if unit(module) in {*WINGS, "__init__"} else inside & set(WINGS)
+
+
+def floors_of_page(page: str) -> dict[str, int]:
+    """Floor of each unit by the table of the page on design, the ground floor being 1."""
+    table = page.split("| floor | unit |")[1].split("\n\n")[0]
+    found, floor = {}, 0
+    for line in table.splitlines()[2:]:
+        number, names, *_ = (cell.strip() for cell in line.strip("|").split("|"))
+        floor = int(number or floor)
+        found |= {name.rstrip("/"): floor for name in re.findall(r"`([^`]+)`", names)}
+    return found
 
 
 def wrong_libraries(module: str, imported: set[str]) -> set[str]:
@@ -231,6 +218,21 @@ def test_each_folder_and_root_module_has_a_floor():
 
 def test_imports_go_down():
     assert broken(lambda module: wrong_directions(module, module_imports(module))) == {}
+
+
+def test_the_core_imports_no_wing():
+    assert broken(lambda module: imported_wings(module, module_imports(module))) == {}
+
+
+def test_the_page_shows_the_floors():
+    page = (ROOT / "docs" / "design.md").read_text()
+    assert floors_of_page(page) == {name: floor + 1 for name, floor in FLOOR_OF.items()}
+
+
+def test_sizes_only_fall():
+    found = sizes()
+    assert found.keys() == CEILINGS.keys()
+    assert {name: n for name, n in found.items() if n > CEILINGS[name]} == {}
 
 
 def test_libraries_stay_at_the_edges():
@@ -347,6 +349,23 @@ def test_a_wrong_direction_is_found(module, source, units):
 )
 def test_a_wrong_library_is_found(module, source, libraries):
     assert wrong_libraries(module, imports(source, module)) == libraries
+
+
+def test_an_import_of_a_wing_is_found():
+    imported = imports("from pymc_logz.long_runs.running import begin", "x")
+    assert imported_wings("pymc_logz.hais.run", imported) == {"long_runs"}
+    assert imported_wings("pymc_logz.plots.path", imported) == set()
+
+
+def test_floors_are_read_off_a_page():
+    page = "| floor | unit | what |\n|---|---|---|\n| 2 | `b/` | x |\n| | `c`, `d` | y |\n\nz"
+    assert floors_of_page(page) == {"b": 2, "c": 2, "d": 2}
+
+
+def test_named_numbers_are_found():
+    source = "A, B = 1, 'x'\nC: float = -2.5\nD = (0.5, 3)\nE = 2**4\nF = np.log(10)\nG = (1, 'x')"
+    source += "\nh = 3\nI = [1]\nJ = True\ndef f():\n    K = 1"
+    assert named_numbers(ast.parse(source)) == ["A", "C", "D", "E", "F"]
 
 
 def test_a_cycle_is_found():

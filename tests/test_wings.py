@@ -4,11 +4,10 @@ import subprocess
 import sys
 
 import pytest
-from test_architecture import FILES, unit
+from support.layout import FILES, WINGS, unit
 
 from pymc_logz.wings import HOMES
 
-WINGS = ("manifold", "per_datum", "workflow")
 CODE = """if True:
     import sys
     for name in sys.argv[1].split():

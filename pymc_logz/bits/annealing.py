@@ -21,7 +21,7 @@ from pymc_logz.hais.run import (
 )
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.frozen import Planned, refine, walk
-from pymc_logz.loop.keeping import kept, once
+from pymc_logz.loop.stored_plans import kept, once
 from pymc_logz.references.reference import ASKED_FOR
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar, report_beta
@@ -50,7 +50,7 @@ def run_hais(
         rows = energy_draws(energy, posterior_draws, "posterior_draws")
     compiled = time.perf_counter()
     with (
-        kept(settings, energy, block, rngs.run, {"posterior_draws": rows}) as settings,
+        kept(settings, energy, block, rngs.run, posterior_draws=rows) as settings,
         progress_bar(progressbar) as progress,
     ):
         make = partial(energy_plan, energy, block, settings, rngs.pilot, progress)

@@ -14,9 +14,9 @@ from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import report_beta
-from pymc_logz.tempered.keeping import Placed, Target
 from pymc_logz.tempered.run import run_target
 from pymc_logz.tempered.settings import TemperedSettings
+from pymc_logz.tempered.stored_levels import Placed, Target
 
 INDEPENDENT_BITS = Reference("prior", "energies start from independent bits")
 

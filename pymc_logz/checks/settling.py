@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_logz.runners.anneal import Annealed, Plan
+from pymc_logz.runners.anneal import Annealed, Plan, stay_at_end
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.sample import stay_at_end
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import relative
 

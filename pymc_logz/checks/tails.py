@@ -8,14 +8,6 @@ from pymc_logz.models.tails import Densities, growing_tail
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import pareto_khat
 
-FEW_DIMENSIONS = 2
-"""Dimensions in which densities at draws differ by so little that a few hundred tell a tail: with
-cusps in four of them k-hat is 0.2."""
-FEW_DRAWS, ENOUGH_DRAWS, MANY_DRAWS = 64, 256, 1024
-POLE, POLE_OF_FEW = 0.3, 0.5
-"""K-hat of these densities, which is -0.2 to -0.8 on ordinary models, and 0.4 to 0.9 where rows
-hardly come near a pole that has a fifth of Z; of 128 draws below 0.4, and 0.6 to 1.4."""
-
 
 def tail_doubts(
     flat: FlatModel, densities: Densities, rows: np.ndarray, rng: np.random.Generator
@@ -48,13 +40,15 @@ def tail_doubts(
     return [Doubt("maybe_infinite", reason)]
 
 
-def _pole_doubts(densities: Densities, rows: np.ndarray) -> list[Doubt]:
+def _pole_doubts(
+    densities: Densities, rows: np.ndarray, khats: tuple[float, float] = (0.3, 0.5)
+) -> list[Doubt]:
     """Whether the density grows without an end as draws come closer to some point.
 
-    In a few dimensions a smooth density has a highest value, and its values at draws a tail that
-    ends there. One that goes to infinity as a power of the distance has values with a Pareto tail,
-    of whose end a finite number of draws has seen next to nothing. If the prior has it, its draws
-    are there too.
+    In one or two dimensions a smooth density has a highest value, and its values at draws a tail
+    that ends there. One that goes to infinity as a power of the distance has values with a Pareto
+    tail, of whose end a finite number of draws has seen next to nothing. If the prior has it, its
+    draws are there too.
 
     Parameters
     ----------
@@ -62,16 +56,21 @@ def _pole_doubts(densities: Densities, rows: np.ndarray) -> list[Doubt]:
         Log prior and log likelihood of rows (n, d).
     rows
         Draws of the posterior, shape (n, d).
+    khats
+        Largest k-hat of these densities at 256 draws and more, and at fewer. It is -0.2 to -0.8 on
+        ordinary models, and 0.4 to 0.9 where rows hardly come near a pole that has a fifth of Z; of
+        128 draws below 0.4, and 0.6 to 1.4.
     """
     rows = np.unique(rows, axis=0)
-    if rows.shape[1] > FEW_DIMENSIONS or len(rows) < FEW_DRAWS:
+    # with cusps in four dimensions k-hat is 0.2: densities at draws differ by too much there
+    if rows.shape[1] > 2 or len(rows) < 64:
         return []
-    rows = rows[:: -(-len(rows) // MANY_DRAWS)]
+    rows = rows[:: -(-len(rows) // 1024)]
     with np.errstate(all="ignore"):
         log_prior, log_ratio = densities(rows)
         values = log_ratio, log_prior + log_ratio
     khat = float(np.min([pareto_khat(one[np.isfinite(one)]) for one in values]))
-    if not khat > (POLE if len(rows) >= ENOUGH_DRAWS else POLE_OF_FEW):
+    if not khat > khats[int(len(rows) < 256)]:
         return []
     reason = (
         f"densities at draws of the posterior have a tail with a k-hat of {khat:.2g}, as if they "

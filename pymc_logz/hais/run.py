@@ -17,8 +17,8 @@ from pymc_logz.hais.judging import doubts_of, doubts_of_run
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, finish_groups
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
 from pymc_logz.loop.frozen import Planned
-from pymc_logz.loop.keeping import kept, planned_once
 from pymc_logz.loop.planning import block_for
+from pymc_logz.loop.stored_plans import kept, planned_once
 from pymc_logz.models.flat import constrain, unconstrain
 from pymc_logz.models.labels import model_labels
 from pymc_logz.models.preparation import Prepared, prepare
@@ -82,7 +82,7 @@ def run_hais(
         target_rows = unconstrain(prepared.flat, posterior_of(posterior_draws, "posterior_draws"))
     compiled = time.perf_counter()
     with (
-        kept(settings, prepared, block, rngs.run, {"posterior_draws": target_rows}) as settings,
+        kept(settings, prepared, block, rngs.run, posterior_draws=target_rows) as settings,
         progress_bar(progressbar) as progress,
     ):
         plan = partial(planned_once, prepared, block, settings, rngs.pilot, report_beta(progress))

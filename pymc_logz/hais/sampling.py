@@ -14,10 +14,10 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.paths.foreign import ForeignModel
-from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.progress import progress_bar
+from pymc_logz.runners.running import running_for
 from pymc_logz.trees.posterior import checked_draws, checked_reference
 from pymc_logz.trees.sentence import says_result
 
@@ -214,7 +214,7 @@ def sample_hais(
     else:
         kernel, asked = other.runs.checked(other, kernel, asked, sum_out)
     given = executor, checkpoint, time_limit, max_memory, check_reproducible
-    running, random_seed = who_runs(*given, random_seed)
+    running, random_seed = running_for(*given, random_seed)
     settings = HaisSettings.asked(
         draws=draws,
         chains=chains,
@@ -313,7 +313,7 @@ def sandwich(
     """
     model = model_from(model, "sandwich(model)")
     given = executor, checkpoint, time_limit, max_memory, check_reproducible
-    running, random_seed = who_runs(*given, random_seed)
+    running, random_seed = running_for(*given, random_seed)
     settings = HaisSettings.asked(
         draws=draws,
         chains=chains,

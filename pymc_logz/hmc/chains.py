@@ -12,9 +12,6 @@ from pymc_logz.kernels.base import KernelState, Move
 from pymc_logz.pilot.population import Stages
 from pymc_logz.runners.block import Block
 
-RESCALED = (0.25, 0.5, 0.75)
-"""Shares of the tuning after which scales are taken from where the chains are."""
-
 
 class Draws(NamedTuple):
     """What chains did after tuning, along an axis of draws."""
@@ -42,7 +39,7 @@ class Chains:
     step
         Their step size.
     jitter
-        The step size of a move is drawn within this share of its value.
+        The step size of a move varies by up to this fraction of its value.
     rng
         Source of all noise.
     """
@@ -88,10 +85,10 @@ class Chains:
         return self.step.now * float(self.rng.uniform(1.0 - self.jitter, 1.0 + self.jitter))
 
     def tune(self, n_moves: int, report: Callable[[int], None]) -> None:
-        """Make moves that find the step size and the scales."""
+        """Make moves that find the step size, and at three times the scales."""
         fixed_step = self.block.kernel.step_size is not None
         fixed_scale = self.block.kernel.scale is not None
-        at = {int(share * n_moves) for share in RESCALED}
+        at = {int(part * n_moves) for part in (0.25, 0.5, 0.75)}
         for i in range(n_moves):
             if i in at and not fixed_scale:
                 self.scale = scale_of_chains(np.asarray(self.state.position), self.scale)

@@ -26,17 +26,8 @@ from pymc_logz.trees.layout import data_datasets, dataset_of, make_tree, with_un
 if TYPE_CHECKING:
     import pymc as pm
 
-ROWS_OF_CALL = 256
-"""Chains that are evaluated together at most: more no longer gain, and need more memory."""
-STAGE_MOVES = 64
-"""Moves of the pilot at a stage, at most."""
 RANKED_DRAWS = 4
 """Draws of a chain from which on ArviZ ranks them."""
-LEAST_ACCEPTANCE = 1e-304
-"""Acceptance rate, 700 nats, below which a trajectory is said to diverge; 1,000 nats are PyMC's
-limit, which is zero in double precision."""
-RHAT = 1.01
-"""Nested R-hat from which on chains are said to disagree, where superchains are large."""
 
 
 def run_hmc(
@@ -61,7 +52,7 @@ def run_hmc(
             rows,
             rngs.pilot,
             target_accept=settings.target_accept,
-            tune=STAGE_MOVES,
+            tune=RunSettings.tune,
             report=report_beta(progress),
         )
         chains = Chains.started(
@@ -95,7 +86,8 @@ def block_for(
     """Moves of a model, one in a call, so that all points on the way are seen."""
     path = model_path(prepared.flat, prepared.prior)
     kernel = RunSettings(kernel=settings.kernel).kernel_for(path.n_dims)
-    n_rows = min(settings.chains, ROWS_OF_CALL)
+    # more chains together no longer gain, and need more memory
+    n_rows = min(settings.chains, RunSettings.pilot_rows)
     return Block(path, kernel, n_rows, compile_kwargs, most_moves=1)
 
 
@@ -121,10 +113,11 @@ def collect(
     coords, dims = model_labels(flat.model)
     members = np.repeat(np.arange(settings.superchains), settings.members)
     at = {"superchain": ("chain", members)}
-    # more chains than draws are what is asked for here
+    # more chains than draws are usual here
     labels: dict[str, Any] = {"coords": dict(coords), "dims": dims, "check_conventions": False}
     posterior = dataset_of(values, **labels).assign_coords(at)
-    diverging = ~(kept.acceptance_rate.T >= LEAST_ACCEPTANCE)
+    # an energy error of 700 nats: those that PyMC has, 1,000, are zero in double precision
+    diverging = ~(kept.acceptance_rate.T >= 1e-304)
     of_draws = {
         "lp": kept.log_density.T,
         "acceptance_rate": kept.acceptance_rate.T,
@@ -149,7 +142,7 @@ def collect(
     return make_tree(groups, {**settings.record(), **found}, HMC)
 
 
-def largest_rhat(settings: HmcSettings, n_draws: int, n_dims: int) -> float:
+def largest_rhat(settings: HmcSettings, n_draws: int, n_dims: int, least: float = 1.01) -> float:
     """Nested R-hat up to which chains are taken to have forgotten where they started.
 
     Independent draws, one of each chain, would be as far apart on average; where there are hardly
@@ -162,7 +155,7 @@ def largest_rhat(settings: HmcSettings, n_draws: int, n_dims: int) -> float:
         from scipy import stats
 
         apart = float(stats.f.isf(of_each, n_points - 1, n_points * (members - 1)))
-    return max(RHAT, float(np.sqrt(1.0 + apart / members)))
+    return max(least, float(np.sqrt(1.0 + apart / members)))
 
 
 def nested_rhat(posterior: xr.Dataset, names: list[str], members: np.ndarray) -> float:

@@ -70,8 +70,8 @@ def sample_hmc(
     target_accept
         Mean acceptance rate that the step size aims at, in (0, 1).
     jitter
-        The step size of a move is drawn within this share of its value, in [0, 1), the same for all
-        chains: trajectories of one length may end where they began.
+        The step size of a move varies by up to this fraction of its value, in [0, 1), the same for
+        all chains: trajectories of one length may end where they began.
     random_seed
         Anything that ``pm.sample`` takes.
     progressbar

@@ -16,7 +16,7 @@ from pymc_logz.kernels.hamiltonian import Hamiltonian
 
 @dataclass(frozen=True)
 class HmcSettings:
-    """What `pymc_logz.sample_hmc` was asked for; see there for the meaning of each."""
+    """Arguments of `pymc_logz.sample_hmc`; see there for the meaning of each."""
 
     draws: int
     chains: int

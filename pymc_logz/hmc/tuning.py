@@ -8,11 +8,6 @@ from pymc_logz.kernels.tuning import MAX_STEP_SIZE, MIN_STEP_SIZE
 from pymc_logz.pilot.population import ROWS_TO_CORRELATE
 from pymc_logz.pilot.scales import population_correlation, population_scale
 
-SLOWNESS = 0.9
-"""Weight of the past in the moving average of acceptance rates."""
-LONGER, SHORTER = 1.02, 0.98
-"""Factors of the step size after a move, by which side of its aim the average is on."""
-
 
 @dataclass
 class StepSize:
@@ -31,10 +26,20 @@ class StepSize:
     average: float
     """Moving average of the mean acceptance rate of all chains."""
 
-    def update(self, acceptance_rate: float) -> None:
-        """Follow the mean acceptance rate of the chains in one move."""
-        self.average = SLOWNESS * self.average + (1.0 - SLOWNESS) * acceptance_rate
-        factor = LONGER if self.average > self.target_accept else SHORTER
+    def update(self, acceptance_rate: float, past: float = 0.9, change: float = 0.02) -> None:
+        """Follow the mean acceptance rate of the chains in one move.
+
+        Parameters
+        ----------
+        acceptance_rate
+            That of this move.
+        past
+            Weight of the past in the moving average.
+        change
+            Relative change of the step size after a move.
+        """
+        self.average = past * self.average + (1.0 - past) * acceptance_rate
+        factor = 1.0 + (change if self.average > self.target_accept else -change)
         self.now = float(np.clip(self.now * factor, MIN_STEP_SIZE, MAX_STEP_SIZE))
 
 

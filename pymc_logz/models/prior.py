@@ -1,6 +1,5 @@
 """Exact draws of the prior of a model on the unconstrained space."""
 
-import copy
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,6 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import ImproperPriorError, warn
-from pymc_logz.graphs.parcels import Part, Travels
 from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.exact_draws import exact_transforms
 from pymc_logz.models.keeping import kept_for
@@ -31,7 +29,7 @@ FEW = 1e-3
 bound, as log Z hardly notices that these are left out."""
 
 
-class PriorDraws(Travels):
+class PriorDraws:
     """Exact draws of a model's prior as unconstrained rows, whatever ``initval`` says.
 
     A draw that a transform cannot take (an unsorted draw of a variable with an extra ordered
@@ -68,13 +66,6 @@ class PriorDraws(Travels):
 
     def _compiled(self) -> "_CompiledDraws":
         return kept_for(self.model).get("prior draws", lambda: _compiled_draws(self.model))
-
-    def travelling(self) -> Part:
-        """The draws as they go to other processes, where they are compiled anew."""
-        columns = None if self.columns is None else tuple(self.columns.tolist())
-        return kept_for(self.model).get(
-            ("travelling draws", columns), lambda: Part(copy.copy(self))
-        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_draws": None}

@@ -9,7 +9,6 @@ from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.crew import n_workers
 from pymc_logz.runners.jobs import AnnealCourse, AnnealJob, Enough, state_of
 from pymc_logz.runners.progress import report_count
 from pymc_logz.seeds import spawn_generators
@@ -86,20 +85,21 @@ def run_batches(
         f"data-rows-{end - len(data)}-to-{end - 1}.chain-{i}"
         for i, (data, end) in enumerate(zip(batches, ends, strict=True))
     ]
-
-    def start(data: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return block.path.sample_reference(rng, len(data) * settings.draws)
-
-    course, results = AnnealCourse(block, plan), []
+    course, results = AnnealCourse(block, plan), list[BatchResult | None]()
     # no more starts at a time than keep workers busy
-    n_ahead = AHEAD * n_workers(settings.running.executor)
+    n_ahead = AHEAD * settings.how.n_workers
     for first in range(0, n_parts, n_ahead):
         part = slice(first, first + n_ahead)
-        jobs = [
-            BatchJob(AnnealJob(start(data, rng), state_of(rng), k, data=data), k)
-            for data, rng in zip(batches[part], generators[part], strict=True)
-        ]
-        found = settings.how.run("batches", course, jobs, report, names[part])
+        jobs = []
+        for data, rng in zip(batches[part], generators[part], strict=True):
+            start = block.path.sample_reference(rng, len(data) * settings.draws)
+            jobs.append(BatchJob(AnnealJob(start, state_of(rng), k, data=data), k))
+        try:
+            found = settings.how.run("batches", course, jobs, report, names[part])
+        except KeyboardInterrupt:
+            if not results:
+                raise
+            break
         results += [None if one is None else one.job.result for one in found]
         if None in results:  # interrupted
             break

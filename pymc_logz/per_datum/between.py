@@ -76,7 +76,8 @@ def run_between(
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
     """Anneal to the other model, on to the model, and collect."""
-    settings.running.refuse("where reference is a model", "checkpoint")
+    remedy = "leave it out, or run sample_hais for each of the two with it, and compare_evidence"
+    settings.running.refuse(f"where reference is a model: {remedy}", "checkpoint")
     started, rngs = time.perf_counter(), generators_from(random_seed)
     prepared, of_other = (prepare(one, rngs.checks, integers=True) for one in (model, other))
     flat = joined_models(prepared.flat, of_other.flat)

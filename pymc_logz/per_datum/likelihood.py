@@ -15,20 +15,19 @@ from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.loop.frozen import make_plan
-from pymc_logz.loop.keeping import CLASSES as OF_PLANS
-from pymc_logz.loop.keeping import kept, once
+from pymc_logz.loop.stored_plans import kept, once
 from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.data_rows import read_data_rows
 from pymc_logz.models.flat import model_path
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.per_datum.batches import BatchJob, BatchResult, PerDatumSettings, run_batches
+from pymc_logz.per_datum.batches import BatchResult, PerDatumSettings, run_batches
 from pymc_logz.references.reference import check_start
 from pymc_logz.runners.anneal import Annealed, Plan
-from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.progress import progress_bar, report_beta
+from pymc_logz.runners.running import running_for
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.kinds import PER_DATUM
 from pymc_logz.trees.layout import RunRecord, evidence_of_rows, make_tree, totals_of_rows
@@ -36,8 +35,6 @@ from pymc_logz.trees.layout import RunRecord, evidence_of_rows, make_tree, total
 if TYPE_CHECKING:
     import pymc as pm
 
-CLASSES = (*OF_PLANS, BatchJob, BatchResult, Annealed, LogZEstimate)
-"""What the records of a run are made of."""
 ROWS_PER_BATCH = 2048
 """Particles of all data rows of a batch together: enough to make a step's fixed cost small."""
 
@@ -159,7 +156,7 @@ def marginal_log_likelihood(
     started = time.perf_counter()
     model = model_from(model, "marginal_log_likelihood(model, data)")
     given = executor, checkpoint, time_limit, max_memory, check_reproducible
-    running, random_seed = who_runs(*given, random_seed)
+    running, random_seed = running_for(*given, random_seed)
     settings = PerDatumSettings.asked(
         draws=draws,
         chains=1,
@@ -177,9 +174,8 @@ def marginal_log_likelihood(
     prepared = prepare(model, rngs.checks, rows=read_data_rows(model, data))
     block, batches = compile_batches(prepared, settings, rngs.pilot, compile_kwargs)
     compiled = time.perf_counter()
-    rows = {"data_rows": prepared.data_rows.values}
     with (
-        kept(settings, prepared, block, rngs.run, rows, classes=CLASSES) as settings,
+        kept(settings, prepared, block, rngs.run, data_rows=prepared.data_rows.values) as settings,
         progress_bar(progressbar) as progress,
     ):
         plan = plan_once(prepared, block, settings, rngs.pilot, report_beta(progress))

@@ -30,8 +30,8 @@ from pymc_logz.posterior.repetitions import (
     repetition_variables,
     symmetrised,
 )
-from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.progress import progress_bar, report_count
+from pymc_logz.runners.running import running_for
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.chains import check_start_of_chains, check_stored_density
 from pymc_logz.trees.doubts import (
@@ -184,7 +184,7 @@ def bridge_sampling(
     check_whole(1, repetitions=repetitions)
     if draws is not None:
         check_whole(2, draws=draws)
-    running, random_seed = who_runs(executor, checkpoint, None, None, False, random_seed)
+    running, random_seed = running_for(executor, checkpoint, None, None, False, random_seed)
     call = "bridge_sampling(idata, model)"
     check_no_model(call, idata=idata)
     model = model_from(model, call)

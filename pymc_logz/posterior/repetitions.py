@@ -10,18 +10,12 @@ from typing import Any
 import numpy as np
 
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
-from pymc_logz.graphs.kept import Kept
-from pymc_logz.graphs.parcels import Part
-from pymc_logz.loop.keeping import identity_of_call, keeping
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel
-from pymc_logz.models.identity import digest_of, identity_of_model
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.posterior.importance import checked
-from pymc_logz.runners.asked import SEED
 from pymc_logz.runners.executor import finished
 from pymc_logz.runners.jobs import generator_at, state_of
-from pymc_logz.runners.records import Codec
 from pymc_logz.runners.running import Running
 from pymc_logz.runners.work import Work
 from pymc_logz.seeds import spawn_generators
@@ -57,19 +51,7 @@ class BridgeCourse:
         return course
 
     def __getstate__(self) -> dict[str, Any]:
-        part = self.flat.kept.get(Part, lambda: Part(_bare(self.flat)))
-        own = {name: value for name, value in self.__dict__.items() if name != "density"}
-        return {**own, "flat": part, "values": self.flat.values}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        own = dict(state)
-        own["flat"] = replace(own["flat"], values=own.pop("values"))
-        self.__dict__.update(own)
-
-
-def _bare(flat: FlatModel) -> FlatModel:
-    """The densities alone, which is all that a repetition needs of a model."""
-    return replace(flat, model=None, observed=None, values=(), summed=None, kept=Kept())
+        return {name: value for name, value in self.__dict__.items() if name != "density"}
 
 
 @dataclass(frozen=True)
@@ -194,16 +176,9 @@ class Repeated:
         rng
             Generator of the draws, before it was used.
         """
-        if self.running.checkpoint is None:
-            yield self
-            return
         settings = {"method": "bridge_sampling", "bridge_method": method, "draws": draws}
-        identity = identity_of_call(
-            settings, identity_of_model(density.flat), rng, density.compiled.backend
-        )
-        identity["posterior_draws"] = digest_of(posterior.rows)
-        begun = {SEED: self.running.seed}
-        with keeping(self.running, Codec((Repetition,)), identity, begun) as running:
+        of = settings, density.flat, density, rng
+        with self.running.kept(*of, posterior_draws=posterior.rows) as running:
             yield replace(self, running=running)
 
 
@@ -212,12 +187,8 @@ ONCE = Repeated()
 
 def refuse_repetitions(n: int, running: Running) -> None:
     """Raise a ValueError for what a bridge on a level set does not do."""
-    for name in ("executor", "checkpoint"):
-        if getattr(running, name) is not None:
-            raise ValueError(
-                f"{name} does not apply to a model with exact observations, whose bridge is made "
-                "in this process: leave it out"
-            )
+    where = "to a model with exact observations, whose bridge is made in this process"
+    running.refuse(f"{where}: leave it out", "executor", "checkpoint")
     if n > 1:
         raise ValueError(
             f"repetitions={n} does not apply to a model with exact observations: give more draws"

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_logz.kernels.base import Kernel, KernelState, Move
+from pymc_logz.runners.arrays import joined, rows_of, trimmed
 from pymc_logz.runners.block import Block, Trace, launch_all
-from pymc_logz.runners.packing import joined, rows_of, trimmed
+from pymc_logz.runners.moves_of_rows import in_turn
 from pymc_logz.weights import weight_ess, weighted_mean
 
 Report = Callable[[int], None]
@@ -20,7 +21,7 @@ class Plan:
     """A frozen schedule: K + 1 betas and the kernel settings at each.
 
     Rows are weighted for the step from one beta to the next *before* they move, and are not moved
-    after the last weight. The share of momentum replaced before a move belongs to the gap between
+    after the last weight. How much momentum is replaced before a move belongs to the gap between
     that move and the one before, so the plan read backwards is the exact time reversal.
     """
 
@@ -165,7 +166,7 @@ def anneal(
     rng
         Source of all noise.
     report
-        Told of progress.
+        Called with the number of moves made.
 
     Returns
     -------
@@ -211,21 +212,17 @@ def go_on(
     tally = tally._replace(stage=tally.stage.copy())
     count = _Count(np.diff(plan.betas), block.n_groups)
     states: Sequence[KernelState] = underway.states
-    sizes = rows_of(states)
-    waiting: tuple[slice, Callable[[], Trace]] | None = None
-    done = underway.n_moves
-    while done < n_moves and not (waiting is not None and enough is not None and enough()):
-        part = slice(done, min(done + block.n_moves, n_moves))
+    sizes, done = rows_of(states), underway.n_moves
+
+    def launch(part: slice) -> Callable[[], Trace]:
+        nonlocal states, done
         # the noise of this block is drawn while the one before is still being computed
-        moves = plan.moves(block.kernel, part)
+        moves, done = plan.moves(block.kernel, part), part.stop
         states, trace = launch_all(block, states, sizes, moves, rng)
-        if waiting is not None:
-            tally = count(tally, waiting[0], waiting[1]())
-        waiting, done = (part, trace), part.stop
-        if report is not None:
-            report(part.stop - part.start)
-    if waiting is not None:
-        tally = count(tally, waiting[0], waiting[1]())
+        return trace
+
+    for part, trace in in_turn(launch, done, n_moves, block.n_moves, report, enough):
+        tally = count(tally, part, trace)
     return Underway(done, tuple(trimmed(states, sizes)), tally)
 
 
@@ -297,3 +294,44 @@ def merge(first: Annealed, second: Annealed) -> Annealed:
         n_nan=first.n_nan + second.n_nan,
         stage_weight_ess=first.stage_weight_ess + second.stage_weight_ess,
     )
+
+
+def stay_at_end(
+    block: Block, plan: Plan, start: np.ndarray, n_moves: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Move rows at the plan's last beta, with the settings it has there.
+
+    Parameters
+    ----------
+    block
+        Compiled moves.
+    plan
+        Frozen schedule; only its end is used.
+    start
+        Shape (n, d).
+    n_moves
+        Moves to make, rounded up to whole blocks.
+    rng
+        Source of all noise.
+
+    Returns
+    -------
+    np.ndarray
+        Where the rows are, shape (n, d).
+    """
+    m = block.n_moves
+    step_size = np.full(m, plan.step_size[-1])
+    scale = np.repeat(plan.end_scale()[None], m, axis=0)
+    refreshment = block.kernel.refreshment_for(step_size)
+    move = Move(np.full(m, plan.betas[-1]), step_size, scale, refreshment)
+    first = move._replace(
+        beta=np.concatenate([[0.0], move.beta[1:]]),
+        step_size=np.concatenate([[0.0], move.step_size[1:]]),
+        refreshment=np.concatenate([[1.0], move.refreshment[1:]]),
+    )
+    states = block.portions(start)
+    sizes = rows_of(states)
+    for i in range(max(1, -(-n_moves // m))):
+        states, wait = launch_all(block, states, sizes, first if i == 0 else move, rng)
+        wait()
+    return joined(trimmed(states, sizes)).position

@@ -3,20 +3,18 @@
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_logz.errors import says_if_interrupted
 from pymc_logz.graphs.compiling import Compiled
-from pymc_logz.graphs.kept import settings_key
 from pymc_logz.graphs.loops import Step, compile_loop
-from pymc_logz.graphs.parcels import Part
 from pymc_logz.kernels.base import Kernel, KernelState, Move
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation
-from pymc_logz.runners.packing import (
+from pymc_logz.runners.arrays import (
+    along_rows,
+    call_by_rows,
     filled,
     joined,
     largest_of,
@@ -25,11 +23,12 @@ from pymc_logz.runners.packing import (
     mapped,
     noise_of_row,
     rows_of,
+    rows_together,
     symbolic_noise,
     symbolic_state,
     trimmed,
 )
-from pymc_logz.runners.portions import along_rows, call_by_rows, rows_together
+from pymc_logz.runners.moves_of_rows import MovesOfRows
 from pymc_logz.runners.work import Work
 
 MOVES_PER_BLOCK = 8
@@ -49,14 +48,14 @@ class Trace(NamedTuple):
 
 
 @dataclass(eq=False)
-class Block:
+class Block(MovesOfRows):
     """A fixed number of kernel moves over a batch of rows, compiled once, when first needed.
 
     A shorter list of moves is padded with moves that are not made.
 
     Parameters
     ----------
-    asked
+    given_path
         The path to be walked; see also `path`.
     kernel
         How it is walked.
@@ -74,7 +73,7 @@ class Block:
         Rows that are computed together at most; see `limited`.
     """
 
-    asked: AnnealingPath
+    given_path: AnnealingPath
     kernel: Kernel
     n_rows: int = 256
     compile_kwargs: Mapping[str, Any] | None = None
@@ -87,8 +86,8 @@ class Block:
 
     def __post_init__(self) -> None:
         if not self.kernel.needs_gradient:
-            self.asked = self.asked.without_gradients()
-        n_dims, dense = self.asked.n_dims, bool(self.kernel.dense)
+            self.given_path = self.given_path.without_gradients()
+        n_dims, dense = self.given_path.n_dims, bool(self.kernel.dense)
         self.cost_of_move = self.kernel.evaluations_per_move(n_dims)
         # of one move of one row; the largest array decides how many moves memory has room for
         self.noise_of_row = noise_of_row(self.kernel, n_dims)
@@ -97,37 +96,21 @@ class Block:
         self.scale_shape = (n_dims,) * (2 if dense else 1)
         self.n_groups, self.row_data = _per_row(self.data, self.n_rows)
 
-    def compile(self) -> None:
-        """Compile now, rather than when the block is first used."""
-        self.compiled  # noqa: B018
-
-    @cached_property
-    @says_if_interrupted("the model was being compiled")
-    def compiled(self) -> Compiled:
-        """The moves as a function; blocks of the same moves on one path share it."""
-        settings = (self.kernel, self.n_moves, settings_key(self.compile_kwargs))
-        return self.asked.made_once((type(self), *settings), self._compile)
-
     def _compile(self) -> Compiled:
-        rng, n_dims = np.random.default_rng(0), self.asked.n_dims
+        rng, n_dims = np.random.default_rng(0), self.given_path.n_dims
         n_rows = rows_together(self.n_rows, self.most_rows)
         trial = self.initial_state(np.zeros((n_rows, n_dims)))
         moves = self._still_moves(self.n_moves)
         noise = self.kernel.draw_noise(rng, self.n_moves, n_rows, n_dims)
         row_data = [part[:n_rows] for part in self.row_data]
-        can_turn = self.asked.how == "auto" and self.asked.batching == "vector"
+        can_turn = self.given_path.how == "auto" and self.given_path.batching == "vector"
         return compile_loop(
-            self._step(self.asked),
+            self._step(self.given_path),
             self.n_moves,
             self.compile_kwargs,
-            leaves((trial, moves, noise, row_data, self.asked.values)),
-            (lambda: self._step(replace(self.asked, how="row"))) if can_turn else None,
+            leaves((trial, moves, noise, row_data, self.given_path.values)),
+            (lambda: self._step(replace(self.given_path, how="row"))) if can_turn else None,
         )
-
-    @cached_property
-    def path(self) -> AnnealingPath:
-        """The path that is walked: the one asked for, its rows batched as could be compiled."""
-        return replace(self.asked, how="row") if self.compiled.is_alternative else self.asked
 
     def given(self, data: np.ndarray, n_rows: int) -> "Block":
         """The same compiled moves for rows in groups of equal size, each with data of its own.
@@ -144,44 +127,6 @@ class Block:
         block.n_groups, block.row_data = _per_row(data, n_rows)
         return block
 
-    def along(
-        self,
-        values: Sequence[Any],
-        *,
-        sample_reference: Callable[[np.random.Generator, int], np.ndarray],
-        log_z_reference: float = 0.0,
-    ) -> "Block":
-        """The same compiled moves on a path whose parameters have other values.
-
-        Parameters
-        ----------
-        values
-            One for each of the path's parameters; dimensions whose length the parameter leaves
-            open may have another length than before.
-        sample_reference, log_z_reference
-            Draws and log normalising constant of the reference at these values.
-        """
-        path = self.path.along(values, sample_reference, log_z_reference)
-        block = copy.copy(self)  # which has what is compiled
-        block.asked = block.path = path
-        return block
-
-    def part(self) -> Part:
-        """What other processes compile the moves from; it is sent there once, whatever the values.
-
-        Draws of the reference do not travel with it.
-        """
-        settings = (self.kernel, self.n_moves, self.n_rows, self.most_rows)
-        key = (Part, type(self), *settings, settings_key(self.compile_kwargs))
-        return self.asked.made_once(key, lambda: Part(self._bare()))
-
-    def _bare(self) -> "Block":
-        block = copy.copy(self)
-        for compiled in ("compiled", "path"):
-            block.__dict__.pop(compiled, None)
-        block.asked, block.work = replace(self.asked, sample_reference=no_draws), Work()
-        return block
-
     def limited(self, n_bytes: int | None) -> "Block":
         """The same moves, of as many rows together as these bytes have room for.
 
@@ -195,8 +140,10 @@ class Block:
         """
         if n_bytes is None:
             return self
-        of_state = 8 * (8 * self.asked.n_dims + self.n_moves * 2 * largest_of(self.noise_of_row))
-        of_row = self.asked.bytes_of_a_row() + of_state
+        of_state = 8 * (
+            8 * self.given_path.n_dims + self.n_moves * 2 * largest_of(self.noise_of_row)
+        )
+        of_row = self.given_path.bytes_of_a_row() + of_state
         if of_row > n_bytes:
             raise ValueError(
                 f"max_memory leaves {n_bytes:,} bytes to a chain, but one particle of this model "
@@ -204,13 +151,6 @@ class Block:
             )
         block = copy.copy(self)
         block.most_rows = n_bytes // of_row
-        return block
-
-    def counted(self, work: Work) -> "Block":
-        """The same moves, whose evaluations are counted elsewhere."""
-        self.compile()
-        block = copy.copy(self)
-        block.work = work
         return block
 
     def _step(self, path: AnnealingPath) -> Step:
@@ -302,7 +242,7 @@ class Block:
         Returns
         -------
         KernelState, Trace
-            Where the rows are, and what happened on the way, over the moves asked for.
+            Where the rows are, and what happened on the way, over the moves that are made.
         """
         portions = self._split(state)
         sizes = rows_of(portions)
@@ -341,7 +281,7 @@ class Block:
             *along_rows(moves, None),
             *along_rows(noise, 1),
             *along_rows(self.row_data, 0),
-            *along_rows(self.asked.values, None),
+            *along_rows(self.given_path.values, None),
         ]
         n_state = len(leaves(state))
         outputs, n_computed = call_by_rows(
@@ -357,7 +297,7 @@ class Block:
 
     def _noise(self, rng: np.random.Generator | None, n_rows: int) -> Any:
         if rng is not None:
-            return self.kernel.draw_noise(rng, self.n_moves, n_rows, self.asked.n_dims)
+            return self.kernel.draw_noise(rng, self.n_moves, n_rows, self.given_path.n_dims)
         if n_rows not in self.at_rest:
             self.at_rest = {n_rows: self._noise(np.random.default_rng(0), n_rows)}
         return self.at_rest[n_rows]
@@ -366,11 +306,6 @@ class Block:
         """Rows to compute: JAX would compile anew for fewer than usual."""
         usual = self.compiled.backend == "jax" and not self.row_data
         return max(n_rows, rows_together(self.n_rows, self.most_rows)) if usual else n_rows
-
-
-def no_draws(rng: np.random.Generator, n: int) -> np.ndarray:
-    """Draws of a reference where there are none to be made."""
-    raise NotImplementedError("draws of the reference are made where the run was started")
 
 
 def launch_all(

@@ -4,18 +4,18 @@ import numpy as np
 
 from pymc_logz.runners.block import Block
 
-N_STEPS = 40
-LONGEST = 0.25
-"""Longest step in any entry, in standard deviations of where rows start."""
-FIRST, LONGER, SHORTER = 0.5, 2.0, 0.25
-"""First length of a step, in units of what would reach the mode of a normal of the given scale, and
-factors after one that went up and one that did not."""
-SMALL, PATIENCE, SHORTEST = 0.02, 4, 1e-8
-"""Nats that a step has to gain, steps in a row that gain less after which a row stays, and length
-of a step that does not go up."""
 
-
-def climbed(block: Block, start: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def climbed(
+    block: Block,
+    start: np.ndarray,
+    scale: np.ndarray,
+    *,
+    n_steps: int = 40,
+    longest: float = 0.25,
+    lengths: tuple[float, float, float] = (0.5, 2.0, 0.25),
+    small_gain: float = 0.02,
+    most_small: int = 4,
+) -> tuple[np.ndarray, np.ndarray]:
     """Rows (n, d) after steps uphill, each of a length of its own, and their log target (n,).
 
     Parameters
@@ -26,12 +26,22 @@ def climbed(block: Block, start: np.ndarray, scale: np.ndarray) -> tuple[np.ndar
         Shape (n, d).
     scale
         Standard deviations of the target as far as it is known, shape (d,).
+    n_steps
+        Steps at most.
+    longest
+        Longest step in any entry, in standard deviations of where rows start.
+    lengths
+        First length of a step, in units of what would lead to the mode of a normal of the given
+        scale, and factors after one that went up and one that did not.
+    small_gain, most_small
+        A row stays after so many steps in a row that gained fewer nats.
     """
-    rows, length = start.copy(), np.full(len(start), FIRST)
-    farthest = LONGEST * np.maximum(start.std(axis=0), scale)
+    first, longer, shorter = lengths
+    rows, length = start.copy(), np.full(len(start), first)
+    farthest = longest * np.maximum(start.std(axis=0), scale)
     value, slope = _at(block, rows)
     n_small, (going,) = np.zeros(len(start), dtype=int), np.nonzero(np.isfinite(value))
-    for _ in range(N_STEPS):
+    for _ in range(n_steps):
         if not going.size:
             break
         step = length[going, None] * slope[going] * scale**2
@@ -40,13 +50,13 @@ def climbed(block: Block, start: np.ndarray, scale: np.ndarray) -> tuple[np.ndar
         new_value, new_slope = _at(block, tried)
         gain = new_value - value[going]
         better = gain > 0
-        n_small[going] = np.where(gain > SMALL, 0, n_small[going] + better)
+        n_small[going] = np.where(gain > small_gain, 0, n_small[going] + better)
         risen = going[better]
         rows[risen], value[risen], slope[risen] = (
             part[better] for part in (tried, new_value, new_slope)
         )
-        length[going] *= np.where(better, LONGER, SHORTER)
-        going = going[(n_small[going] < PATIENCE) & (length[going] > SHORTEST)]
+        length[going] *= np.where(better, longer, shorter)
+        going = going[(n_small[going] < most_small) & (length[going] > 1e-8)]
     return rows, value
 
 

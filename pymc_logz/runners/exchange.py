@@ -1,5 +1,6 @@
-"""How walkers change their levels: drawn given the position, or swapped with a neighbour."""
+"""How walkers change their levels, and what happens to them at the reference."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +37,7 @@ class Tables(NamedTuple):
 def draw_levels(
     log_ratio: TensorVariable, tables: Tables, log_uniform: TensorVariable
 ) -> TensorVariable:
-    """Levels drawn from their law given the position (Gibbs), by inversion, shape (n,).
+    """Levels drawn given the position (Gibbs), by inversion, shape (n,).
 
     Carlson et al. (2016), eq. 7, arXiv 1603.01912: ``q(k | x)`` is proportional to
     ``exp(beta_k * log_ratio) * prior_k / Z_k`` on the geometric path.
@@ -73,3 +74,36 @@ def swap_levels(
     none = pt.zeros_like(swaps[:, :1])
     up, down = pt.concatenate([swaps, none], axis=1), pt.concatenate([none, swaps], axis=1)
     return level.ravel() + pt.switch(is_at, (up - down)[:, None, :], 0).sum(axis=2).ravel()
+
+
+class FreshRows:
+    """Independent draws of a reference, made many at a time and handed out a few at a time.
+
+    Those of a mixture are made in the exact shares of its components.
+
+    Parameters
+    ----------
+    draw
+        ``(rng, n)`` to n rows of the reference, shape (n, d).
+    rng
+        Source of them.
+    n_at_once
+        Rows to be made at a time.
+    """
+
+    def __init__(
+        self,
+        draw: Callable[[np.random.Generator, int], np.ndarray],
+        rng: np.random.Generator,
+        n_at_once: int,
+    ) -> None:
+        self.draw, self.rng, self.n_at_once = draw, rng, n_at_once
+        self.left: np.ndarray | None = None
+
+    def take(self, n: int) -> np.ndarray:
+        """The next n rows, shape (n, d)."""
+        if self.left is None or len(self.left) < n:
+            made = self.draw(self.rng, max(n, self.n_at_once))
+            self.left = made if self.left is None else np.concatenate([self.left, made])
+        taken, self.left = self.left[:n], self.left[n:]
+        return taken

@@ -1,4 +1,4 @@
-"""Independent chains, each one unit of work, on as many threads as asked for."""
+"""Independent chains, each one unit of work, on threads of this process."""
 
 import logging
 import os

@@ -16,7 +16,7 @@ logger = logging.getLogger("pymc.pymc_logz")
 
 
 def kernel_for(kernel: Kernel | str | None, *models: "pm.Model") -> Kernel:
-    """The kernel that was asked for, or the default for a model with or without gradients.
+    """The kernel that is given, or the default for a model with or without gradients.
 
     Parameters
     ----------

@@ -1,23 +1,20 @@
-"""PyMC's progress bar, and what runners report to it."""
+"""PyMC's progress bar, what runners report to it, and how long a run will take."""
 
 import logging
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from pymc_logz.runners.outlook import LONG, Outlook
-
 STEPS = 1000
 """Resolution of a bar that follows beta."""
-NOTICED = 1.0
-"""Seconds from which on a stage has been noticed, and its line stays."""
 OF_SLOW_PILOT = (
     "The pilot, which looks for modes, step sizes and temperatures, is slow on this model. "
     "Cheaper: lz.evidence(idata, model) with draws of pm.sample, which needs no pilot."
@@ -94,8 +91,9 @@ def line(doing: str) -> Iterator[None]:
     try:
         yield
     finally:
+        # the line of what nobody has waited for goes
         took = time.monotonic() - started
-        shown.progress.update(task, refresh=True, completed=1, total=1, visible=took >= NOTICED)
+        shown.progress.update(task, refresh=True, completed=1, total=1, visible=took >= 1)
 
 
 def count_moves(n_moves: int) -> None:
@@ -133,7 +131,7 @@ def report_beta(progress: Any, description: str = "Pilot") -> Callable[[float], 
         nonlocal n_here, is_slow
         n_here += n_moves
         progress.update(task, refresh=False, description=where())
-        if not is_slow and time.monotonic() - started > LONG / 2:
+        if not is_slow and time.monotonic() - started > TimeLeft.long / 2:
             is_slow = True
             logger.info("%s", OF_SLOW_PILOT)
 
@@ -174,10 +172,64 @@ def report_count(
     advance = partial(progress.advance, progress.add_task(description, completed=0, total=total))
     if not cheaper:
         return advance
-    outlook = Outlook(description, total, cheaper)
+    time_left = TimeLeft(description, total, cheaper)
 
     def report(n_done: int) -> None:
         advance(n_done)
-        outlook(n_done)
+        time_left(n_done)
 
     return report
+
+
+class TimeLeft:
+    """Watches a run, and says how long it will take and what is cheaper, if that is long.
+
+    Parameters
+    ----------
+    what
+        What is done, as the progress bar has it.
+    total
+        Parts of the work that will be reported.
+    cheaper
+        What would take less time.
+    clock
+        Seconds since any time.
+    """
+
+    long: ClassVar[float] = 30.0
+    """Seconds to come from which on a sentence is due."""
+    patience: ClassVar[float] = 3.0
+    """Seconds after which the speed of a run is known; a pilot moves rows of another number."""
+
+    def __init__(
+        self, what: str, total: int, cheaper: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.what, self.left, self.cheaper = what, total, cheaper
+        self._clock, self._started = clock, -1.0
+        self._done, self._said, self._lock = 0, False, threading.Lock()
+
+    def __call__(self, n_done: int) -> None:
+        """Count parts that are done; chains call it from threads of their own."""
+        with self._lock:
+            now, self.left = self._clock(), self.left - n_done
+            if self._started < 0:
+                # the first part took as long as compiling for a new number of rows
+                self._started = now
+                return
+            self._done += n_done
+            seconds = now - self._started
+            to_come = seconds * self.left / self._done
+            if self._said or seconds < self.patience or to_come < self.long:
+                return
+            self._said = True
+        logger.info("%s: about %s to go. Cheaper: %s.", self.what, duration(to_come), self.cheaper)
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words, as roughly as they are known."""
+    minutes = seconds / 60.0
+    if minutes < 0.75:
+        return "half a minute"
+    if minutes < 1.5:
+        return "a minute"
+    return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60.0:.1f} hours"

@@ -1,35 +1,31 @@
 """Tempering: walkers whose inverse temperature moves along with their position, in one loop."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.errors import says_if_interrupted
 from pymc_logz.graphs.compiling import Compiled
-from pymc_logz.graphs.kept import settings_key
 from pymc_logz.graphs.loops import Step, compile_loop
-from pymc_logz.graphs.parcels import Part
 from pymc_logz.kernels.base import KernelState, draw_log_uniform
-from pymc_logz.runners.block import MAX_NOISE_PER_BLOCK, MOVES_PER_BLOCK, Block, no_draws
-from pymc_logz.runners.exchange import Tables, draw_levels, swap_levels
-from pymc_logz.runners.fresh import MOST_FRESH_ROWS, FreshRows
-from pymc_logz.runners.packing import (
+from pymc_logz.runners.arrays import (
+    along_rows,
+    call_by_rows,
     filled,
     largest_of,
     leaves,
     lengthened,
     mapped,
+    rows_together,
     symbolic_noise,
     symbolic_state,
 )
-from pymc_logz.runners.portions import along_rows, call_by_rows, rows_together
-from pymc_logz.runners.work import Work
+from pymc_logz.runners.block import MAX_NOISE_PER_BLOCK, MOVES_PER_BLOCK, Block
+from pymc_logz.runners.exchange import FreshRows, Tables, draw_levels, swap_levels
+from pymc_logz.runners.moves_of_rows import MovesOfRows
 
 EXCHANGES = ("gibbs", "swap")
 
@@ -69,12 +65,12 @@ class Walk(NamedTuple):
     """How many log ratios were NaN, shape (T,)."""
 
 
-class TemperBlock:
+class TemperBlock(MovesOfRows):
     """A fixed number of iterations of a batch of walkers, compiled once.
 
     In each iteration the kernel moves every walker at its own beta, with the step size and scale of
-    its level; then levels are exchanged. The momentum is whitened, so its law is the same at every
-    level, and it is kept.
+    its level; then levels are exchanged. The momentum is whitened, so its distribution is the same
+    at every level, and it is kept.
 
     Parameters
     ----------
@@ -92,7 +88,8 @@ class TemperBlock:
         Keyword arguments of ``pytensor.function``.
     """
 
-    @says_if_interrupted("the model was being compiled")
+    draws_reference = True
+
     def __init__(
         self,
         block: Block,
@@ -101,11 +98,13 @@ class TemperBlock:
         exchange: str = "gibbs",
         compile_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        self.path, self.kernel, self.scale_shape = block.path, block.kernel, block.scale_shape
+        self.given_path, self.kernel = block.path, block.kernel
+        self.scale_shape = block.scale_shape
         self.noise_of_row = block.noise_of_row
         self.work = block.work
-        self.cost_of_move = self.kernel.evaluations_per_move(self.path.n_dims)
-        self.n_levels, self.n_walkers, self.exchange = n_levels, n_walkers, exchange
+        self.cost_of_move = self.kernel.evaluations_per_move(self.given_path.n_dims)
+        self.n_levels, self.exchange = n_levels, exchange
+        self.n_rows = self.n_walkers = n_walkers
         # an even number, so that every block begins with the same kind of swaps
         affordable = MAX_NOISE_PER_BLOCK // (2 * n_walkers * largest_of(self.noise_of_row))
         self.n_moves = 2 * int(np.clip(affordable, 1, MOVES_PER_BLOCK // 2))
@@ -121,44 +120,16 @@ class TemperBlock:
     @property
     def is_binary(self) -> bool:
         """Whether walkers are made of bits."""
-        return self.path.is_binary
-
-    def compile(self) -> None:
-        """Compile now, if it was not done: in another process it was not."""
-        self.compiled  # noqa: B018
-
-    @cached_property
-    def compiled(self) -> Compiled:
-        """The iterations as a function; blocks of the same iterations on one path share it."""
-        return self.path.made_once((type(self), *self._settings), self._compile)
+        return self.given_path.is_binary
 
     @property
-    def _settings(self) -> tuple[Any, ...]:
+    def settings(self) -> tuple[Any, ...]:
         """What the function depends on besides the path."""
-        own = (self.kernel, self.n_levels, self.exchange, self.n_moves)
-        return (*own, settings_key(self.compile_kwargs))
-
-    def part(self) -> Part:
-        """What other processes compile the iterations from; see `Block.part`."""
-        key = (Part, type(self), *self._settings, self.n_walkers, self.most_rows)
-        return self.path.made_once(key, lambda: Part(self._bare()))
-
-    def _bare(self) -> "TemperBlock":
-        block = copy.copy(self)
-        block.__dict__.pop("compiled", None)
-        block.path, block.work = replace(self.path, sample_reference=no_draws), Work()
-        return block
-
-    def counted(self, work: Work) -> "TemperBlock":
-        """The same iterations, whose evaluations are counted elsewhere."""
-        self.compile()
-        block = copy.copy(self)
-        block.work = work
-        return block
+        return (*super().settings, self.n_levels, self.exchange)
 
     def _compile(self) -> Compiled:
         rng = np.random.default_rng(0)
-        start = np.zeros((self.n_walkers, self.path.n_dims))
+        start = np.zeros((self.n_walkers, self.given_path.n_dims))
         walkers = Walkers(self.initial_state(start), self.spread_levels(rng))
         n = rows_together(self.n_walkers, self.most_rows)
         trial = [
@@ -169,7 +140,7 @@ class TemperBlock:
 
     def _step(self) -> Step:
         """One iteration."""
-        d, k = self.path.n_dims, self.n_levels
+        d, k = self.given_path.n_dims, self.n_levels
         walkers = Walkers(symbolic_state(d), pt.vector("level", dtype="int64", shape=(None,)))
         tables = Tables(
             *(
@@ -180,8 +151,8 @@ class TemperBlock:
         log_uniform = pt.vector("log_uniform_level", dtype="float64", shape=(None,))
         noise = IterationNoise(symbolic_noise(self.noise_of_row), log_uniform)
         parity = pt.lscalar("parity")
-        data = self.path.row_data_inputs()
-        path = self.path.given(*data) if data else self.path
+        data = self.given_path.row_data_inputs()
+        path = self.given_path.given(*data) if data else self.given_path
         new, info = self.kernel.step(path, walkers.state, tables.moves(walkers.level), noise.move)
         ratio, level = new.evaluation.log_ratio, walkers.level
         known = pt.switch(pt.isnan(ratio), -np.inf, ratio)
@@ -192,7 +163,7 @@ class TemperBlock:
         return Step(
             state=leaves(walkers),
             sequences=leaves((noise, parity)),
-            constants=leaves((tables, data, self.path.parameters)),
+            constants=leaves((tables, data, self.given_path.parameters)),
             new_state=leaves(Walkers(new, new_level)),
             traced=traced,
         )
@@ -201,21 +172,6 @@ class TemperBlock:
         """The same compiled iterations where all walkers have other data, shape (D,)."""
         block = copy.copy(self)
         block.row_data = [np.tile(data, (self.n_walkers, 1))]
-        return block
-
-    def along(
-        self,
-        values: Sequence[Any],
-        *,
-        sample_reference: Callable[[np.random.Generator, int], np.ndarray],
-        log_z_reference: float = 0.0,
-    ) -> "TemperBlock":
-        """The same compiled iterations on a path whose parameters have other values.
-
-        See `Block.along`.
-        """
-        block = copy.copy(self)
-        block.path = self.path.along(values, sample_reference, log_z_reference)
         return block
 
     def _arguments(
@@ -231,7 +187,7 @@ class TemperBlock:
             *along_rows(noise, 1),
             *along_rows((parity, tables), None),
             *along_rows(self.row_data, 0),
-            *along_rows(self.path.values, None),
+            *along_rows(self.given_path.values, None),
         ]
 
     def new_levels(
@@ -250,7 +206,7 @@ class TemperBlock:
     def _draw_noise(self, rng: np.random.Generator, n_moves: int) -> IterationNoise:
         """Noise of the kernel, then that of the exchange."""
         shape = (n_moves, self.n_walkers)
-        noise = self.kernel.draw_noise(rng, *shape, self.path.n_dims)
+        noise = self.kernel.draw_noise(rng, *shape, self.given_path.n_dims)
         return IterationNoise(noise, draw_log_uniform(rng, shape))
 
     def still_tables(self) -> Tables:
@@ -272,14 +228,16 @@ class TemperBlock:
         end, _ = self.launch(walkers, self.still_tables(), rng, n_moves=1)
         return Walkers(end.state, walkers.level)
 
-    def fresh_rows(self, n_iterations: int, rng: np.random.Generator) -> FreshRows:
-        """Draws of the reference for walkers that get there in so many iterations."""
+    def fresh_rows(
+        self, n_iterations: int, rng: np.random.Generator, most: int = 2048
+    ) -> FreshRows:
+        """Draws of the reference for walkers that get there in so many iterations, most at once."""
         n_blocks = -(-n_iterations // self.n_moves)
         expected = n_blocks * max(1, self.n_walkers // self.n_levels)
-        return FreshRows(self.path.sample_reference, rng, min(expected, MOST_FRESH_ROWS))
+        return FreshRows(self.given_path.sample_reference, rng, min(expected, most))
 
     def renewed(self, walkers: Walkers, tables: Tables, fresh: FreshRows) -> Walkers:
-        """Walkers whose positions at the reference are fresh draws of it, which leaves their law.
+        """Walkers at the reference at fresh draws of it, which leaves their distribution as it is.
 
         Moves alone take long from one mode of the reference to another, and into tails that have
         a few hundredths of it; where all chains have missed them, none of their errors tells.

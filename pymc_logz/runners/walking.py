@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_logz.runners.exchange import Tables
+from pymc_logz.runners.moves_of_rows import in_turn
 from pymc_logz.runners.temper import TemperBlock, Walk, Walkers
 
 
@@ -46,7 +47,7 @@ def walk(
     every
         Keep positions of every so many iterations.
     report
-        Told of progress.
+        Called with the number of iterations made.
 
     Returns
     -------
@@ -86,21 +87,18 @@ def walk_on(
     Walking, Walk
         Where they are, and what they did in whole blocks: see `whole_walk`.
     """
-    parts: list[Walk] = []
-    waiting: Callable[[], Walk] | None = None
     done, walkers = underway.n_made, underway.walkers
     fresh = block.fresh_rows(n_iterations, rng)
     fresh.left = underway.fresh
-    while done < n_iterations and not (waiting is not None and enough is not None and enough()):
+
+    def launch(part: slice) -> Callable[[], Walk]:
+        nonlocal walkers, done
+        done = part.start + block.n_moves
         walkers, trace = block.launch(block.renewed(walkers, tables, fresh), tables, rng)
-        if waiting is not None:
-            parts.append(_thinned(waiting(), done - block.n_moves, every))
-        waiting = trace
-        if report is not None:
-            report(min(block.n_moves, n_iterations - done))
-        done += block.n_moves
-    if waiting is not None:
-        parts.append(_thinned(waiting(), done - block.n_moves, every))
+        return trace
+
+    blocks = in_turn(launch, done, n_iterations, block.n_moves, report, enough)
+    parts = [_thinned(trace, part.start, every) for part, trace in blocks]
     return Walking(done, walkers, fresh.left), whole_walk(parts)
 
 

@@ -10,12 +10,11 @@ import numpy as np
 
 from pymc_logz.estimators.draws import length_of_blocks
 from pymc_logz.runners.anneal import Plan
+from pymc_logz.runners.arrays import mapped
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.jobs import Enough, changed_values, generator_at, state_of, with_changes
-from pymc_logz.runners.packing import mapped
+from pymc_logz.runners.jobs import Course, Enough, generator_at, state_of
 from pymc_logz.runners.temper import TemperBlock, Walk
 from pymc_logz.runners.walking import Walking, walk_on, whole_walk
-from pymc_logz.runners.work import Work
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.sums import N_LOOKS, WalkSums, added, no_sums
 from pymc_logz.tempered.warm_up import (
@@ -32,7 +31,7 @@ MAX_POSITIONS = 2**24
 
 
 @dataclass(frozen=True)
-class TemperCourse:
+class TemperCourse(Course):
     """Iterations, frozen levels, and how long chains are."""
 
     block: TemperBlock
@@ -45,36 +44,6 @@ class TemperCourse:
     """Positions of every so many of them are kept."""
     block_length: int | None = None
     """Draws of a walker whose sums are kept in place of them; None keeps the draws."""
-
-    @property
-    def work(self) -> Work:
-        """Where evaluations are counted."""
-        return self.block.work
-
-    def compile(self) -> None:
-        """Compile the iterations."""
-        self.block.compile()
-
-    def counted(self, work: Work) -> "TemperCourse":
-        """The same, counting elsewhere."""
-        return replace(self, block=self.block.counted(work))
-
-    def __getstate__(self) -> dict[str, Any]:
-        part, path = self.block.part(), self.block.path
-        moved = changed_values(path, part.thing.path)
-        return {
-            **self.__dict__,
-            "block": None,
-            "part": part,
-            "values": moved,
-            "sample_reference": path.sample_reference,
-        }
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        own = dict(state)
-        part, moved, draw = (own.pop(name) for name in ("part", "values", "sample_reference"))
-        own["block"] = part.along(with_changes(part.path, moved), sample_reference=draw)
-        self.__dict__.update(own)
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn
 from pymc_logz.loop.frozen import fixed_plan, n_followed
 from pymc_logz.loop.frozen import walk as pilot_walk
-from pymc_logz.loop.keeping import kept, once
 from pymc_logz.loop.planning import block_for, look
+from pymc_logz.loop.stored_plans import kept, once
 from pymc_logz.models.flat import constrain
 from pymc_logz.models.labels import model_labels
 from pymc_logz.models.preparation import Prepared, prepare
@@ -31,7 +31,6 @@ from pymc_logz.runners.walking import whole_walk
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walking_block
 from pymc_logz.tempered.diagnostics import walker_doubts
-from pymc_logz.tempered.keeping import CLASSES, Placed, Target
 from pymc_logz.tempered.measuring import (
     Chains,
     at_the_end,
@@ -40,6 +39,7 @@ from pymc_logz.tempered.measuring import (
     posterior_datasets,
 )
 from pymc_logz.tempered.settings import TemperedSettings
+from pymc_logz.tempered.stored_levels import Placed, Target
 from pymc_logz.tempered.sums import SummedChains
 from pymc_logz.tempered.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds
 from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_doubts
@@ -95,7 +95,7 @@ def run_target(
     target = make(rngs.checks, compile_kwargs)
     compiled = time.perf_counter()
     with (
-        kept(settings, target.what, target.block, rngs.run, classes=CLASSES) as settings,
+        kept(settings, target.what, target.block, rngs.run) as settings,
         progress_bar(progressbar) as progress,
     ):
         block, plan, reference = target.placed(settings, rngs.pilot, progress)

@@ -11,9 +11,9 @@ import xarray as xr
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.paths.foreign import ForeignModel
-from pymc_logz.runners.asked import who_runs
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.runners.moves import kernel_for
+from pymc_logz.runners.running import running_for
 from pymc_logz.tempered.run import run_tempered
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.trees.posterior import checked_reference
@@ -216,7 +216,7 @@ def sample_tempered(
     else:
         kernel, reference = other.runs.checked(other, kernel, reference, sum_out)
     given = executor, checkpoint, time_limit, max_memory, check_reproducible
-    running, random_seed = who_runs(*given, random_seed)
+    running, random_seed = running_for(*given, random_seed)
     settings = TemperedSettings.asked(
         draws=draws,
         chains=chains,

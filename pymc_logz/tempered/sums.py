@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_logz.estimators.curve import LogZCurve
 from pymc_logz.estimators.running import LevelSums, RunningRTS, joined
-from pymc_logz.runners.packing import mapped
+from pymc_logz.runners.arrays import mapped
 from pymc_logz.runners.temper import Walk
 from pymc_logz.tempered.warm_up import Ladder
 

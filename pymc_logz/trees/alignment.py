@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import pymc as pm
 
 SAMPLES = ("chain", "draw")
-MAX_SHOWN = 5
-"""Labels that a message names."""
 
 
 def with_dims(dataset: xr.Dataset, dims: Sequence[str], what: str) -> xr.Dataset:
@@ -148,7 +146,7 @@ def _order(labels: np.ndarray, given: Sequence[object] | None, where: str) -> np
     stored, own = set(_as_text(labels)), set(_as_text(given))
     raise ValueError(
         f"{where}: the labels are not those of the model (missing: "
-        f"{sorted(own - stored)[:MAX_SHOWN]}; not in the model: {sorted(stored - own)[:MAX_SHOWN]})"
+        f"{sorted(own - stored)[:5]}; not in the model: {sorted(stored - own)[:5]})"
         ", so its entries cannot be told apart. Keep the tree whole, or give it the model's labels "
         "(assign_coords)"
     )

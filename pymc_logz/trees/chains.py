@@ -1,4 +1,4 @@
-"""Whether the chains of a posterior are draws of one law, and of the law that the model says."""
+"""Whether the chains of a posterior are draws of one distribution, and of that of the model."""
 
 import numpy as np
 import xarray as xr
@@ -11,12 +11,6 @@ from pymc_logz.trees.doubts import Doubt
 
 MIN_DRAWS_PER_CHAIN = 16
 """By judgement: fewer say nothing of the autocorrelation of a chain."""
-MAX_REPEATED_SHARE = 0.05
-"""By judgement: a chain that rejects repeats its neighbours only, which do not count."""
-MAX_RHAT = 1.05
-"""By judgement: well above what chains of one posterior show by chance."""
-MAX_NOISE = 10.0
-"""Excess of R-hat in short chains, times their length: as much for chains of 200 draws."""
 
 
 def check_chains(
@@ -40,14 +34,16 @@ def check_chains(
     rhat[np.nanstd(values, axis=(0, 1)) <= resolution] = np.nan
     worst = int(np.nanargmax(np.where(np.isnan(rhat), 0.0, rhat)))
     doubts = []
-    if rhat[worst] > max(MAX_RHAT, 1.0 + MAX_NOISE / rows.shape[1]):
+    # well above what chains of one posterior show by chance, of which short ones show more
+    if rhat[worst] > max(1.05, 1.0 + 10.0 / rows.shape[1]):
         reason = (
             f"the chains do not agree (R-hat {rhat[worst]:.2f} for "
             f"{variable_of(flat, worst)!r} on the unconstrained scale)"
         )
         doubts.append(Doubt("chains_disagree", reason))
     repeated = _repeated_share(rows.reshape(-1, rows.shape[-1]))
-    if repeated > MAX_REPEATED_SHARE:
+    # a chain that rejects repeats its neighbours only, which do not count
+    if repeated > 0.05:
         warn(
             f"{repeated:.0%} of the draws repeat an earlier one that is not their neighbour, as "
             "resampling does: the error of log Z takes them for draws of their own, and is too "

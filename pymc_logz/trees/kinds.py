@@ -1,4 +1,4 @@
-"""What a tree is: written at its root when it is made, and asked for here.
+"""What a tree is: written at its root when it is made, and read here.
 
 Every tree of this package has two attributes at its root, `KIND` and `LAYOUT`. A tree of
 ``pm.sample`` has neither: its step method is known by the statistics that it alone declares
@@ -61,7 +61,7 @@ KINDS = {
     CONSTRAINED_STEP: Kind("pm.sample(step=ConstrainedHMC())", ROWS, "posterior"),
     HMC: Kind("sample_hmc", ROWS, "posterior"),
     IMPORTANCE: Kind("importance_sampling", STORED, "evidence", "weighted_posterior"),
-    EXACT: Kind("sample_hais(sum_out=True) of whole numbers alone", STORED, "evidence"),
+    EXACT: Kind("sample_hais(sum_out=True) of discrete variables alone", STORED, "evidence"),
     ABC: Kind("abc_rejection, abc_mcmc or abc_slice", STORED, "evidence"),
     POSTERIOR: Kind("another sampler", ROWS, "posterior"),
     OTHER: Kind("a source that left no posterior", STORED, "evidence", None),

@@ -58,7 +58,7 @@ precision where no other type is said.
 | | | ``log_bayes_factor_mcse``, ``status`` (string), ``log_z_other``, ``mcse_other`` |
 | ``sensitivity`` | alternative | as ``evidence``, ``log_bayes_factor``, ``log_bayes_factor_mcse`` |
 
-What a run cost is in the attributes of ``evidence``. Evaluations are whole numbers, one for the
+What a run cost is in the attributes of ``evidence``. Evaluations are counted, one for the
 model at one row, and the same on every machine; seconds are those of this one. Evaluations that
 fill up a compiled block are computed, so they count; the one call by which a compiled function is
 tried out does not.
@@ -225,7 +225,7 @@ class RunRecord:
 
 def dataset_of(values: Mapping[str, Any], **labels: Any) -> xr.Dataset:
     """Dataset of arrays by name, as of `arviz_base.dict_to_dataset`, whose arguments it takes."""
-    # arviz_base imports JAX, where that is installed, whatever is asked of it
+    # arviz_base imports JAX, where that is installed, whatever is imported from it
     from arviz_base import dict_to_dataset
 
     return dict_to_dataset(values, **labels)

@@ -20,10 +20,6 @@ from pymc_logz.trees.kinds import KINDS, kind_of
 if TYPE_CHECKING:
     import pymc as pm
 
-MIN_DRAWS = 100
-"""Fewest draws to fit a proposal to, by judgement; in many dimensions two for each."""
-MAX_BOUNDARY_SHARE = 0.01
-"""By judgement: rounding puts a few draws there, more of them are a posterior piled up."""
 WARM_UP_FLAGS = ("tune", "tuning")
 """As PyMC and nutpie call them."""
 
@@ -215,7 +211,7 @@ def checked_draws(tree: xr.DataTree, model: "pm.Model", argument: str) -> xr.Dat
 def checked_reference(
     reference: "str | xr.DataTree | None", model: "pm.Model"
 ) -> "str | xr.DataTree | None":
-    """What a path is asked to start from: draws as of `checked_draws`, or what else it may be."""
+    """What a path starts from: draws as of `checked_draws`, or what else it may be."""
     if not isinstance(reference, xr.DataTree):
         return reference
     return checked_draws(reference, model, "reference")
@@ -255,7 +251,8 @@ def _same(stored: np.ndarray, own: np.ndarray) -> bool:
 
 
 def _check_size(n_chains: int, n_draws: int, n_dims: int) -> None:
-    wanted = max(MIN_DRAWS, 2 * n_dims)
+    # fewest draws to fit a proposal to; in many dimensions two for each
+    wanted = max(100, 2 * n_dims)
     if n_draws < MIN_DRAWS_PER_CHAIN or n_chains * n_draws < wanted:
         raise ValueError(
             f"the posterior has {n_chains} chains of {n_draws} draws; a bridge in {n_dims} "
@@ -296,7 +293,7 @@ def _check_boundary(
         f"{on_boundary.sum()} of {on_boundary.size} draws of {variable!r} lie on the boundary of "
         "its support, where its unconstrained value is infinite"
     )
-    if share > MAX_BOUNDARY_SHARE:
+    if share > 0.01:  # rounding puts a few draws there, and no more
         raise ValueError(
             f"{message}: either they were rounded when stored, or the posterior is piled up there. "
             "Keep double precision, or use a prior that stays away from the boundary"

@@ -13,7 +13,6 @@ from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, TEMPERED, kind_of
 from pymc_logz.trees.layout import ESTIMATOR
 
 logger = logging.getLogger("pymc.pymc_logz")
-MOST_DECIMALS = 6
 REFERENCES = {"prior": "the prior", "learned": "a learned reference", "laplace": "a Laplace fit"}
 _is_inside: ContextVar[bool] = ContextVar("is_inside", default=False)
 
@@ -70,7 +69,7 @@ def _number(log_z: float, mcse: float) -> str:
         return "no log Z"
     if not mcse > 0:
         return f"log Z {log_z:.4f}"
-    decimals = int(np.clip(np.ceil(-np.log10(mcse)), 0, MOST_DECIMALS))
+    decimals = int(np.clip(np.ceil(-np.log10(mcse)), 0, 6))
     return f"log Z {log_z:.{decimals}f} ± {mcse:.{decimals}f}"
 
 

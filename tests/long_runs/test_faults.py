@@ -28,9 +28,9 @@ from support.failing_ops import Fails
 from support.long_runs import METHODS, annealed, differing, model, numbers_of
 
 import pymc_logz as lz
-from pymc_logz.runners import checkpoint as checkpoint_module
-from pymc_logz.runners import running
-from pymc_logz.runners.checkpoint import Keeper
+from pymc_logz.long_runs import checkpoint as checkpoint_module
+from pymc_logz.long_runs import running
+from pymc_logz.long_runs.checkpoint import Keeper
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [

@@ -4,9 +4,8 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -25,10 +24,9 @@ from support.long_runs import (
 )
 
 import pymc_logz as lz
-from pymc_logz.loop import keeping
-from pymc_logz.runners import jobs, running
-from pymc_logz.runners.checkpoint import Keeper
-from pymc_logz.tempered.keeping import CLASSES
+from pymc_logz.long_runs import identity, running
+from pymc_logz.long_runs.checkpoint import Keeper
+from pymc_logz.runners import jobs
 
 pytest.importorskip("zarr", reason="checkpoints need Zarr")
 pytestmark = [
@@ -93,28 +91,6 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(method: str, tmp_path: P
         assert differing(numbers_of(run(checkpoint=path)), whole) == []
 
 
-def test_all_that_records_are_made_of_may_be_read() -> None:
-    """Would catch a class that a new reference has, and with which a run cannot be kept."""
-    missing, seen = set(), set()
-
-    def look(hint: Any) -> None:
-        for part in get_args(hint):
-            look(part)
-        is_record = is_dataclass(hint) or hasattr(hint, "_fields")
-        if not isinstance(hint, type) or not is_record or hint in seen:
-            return
-        seen.add(hint)
-        if hint not in CLASSES:
-            missing.add(hint.__name__)
-        for part in get_type_hints(hint).values():
-            look(part)
-
-    for one in CLASSES:
-        look(one)
-    assert len(seen) > 15
-    assert not missing
-
-
 def other_model() -> pm.Model:
     """The same variables, another prior."""
     data = np.random.default_rng(5).normal(1.0, 1.0, size=(4, 6))
@@ -155,7 +131,7 @@ def test_another_run_is_refused(kept: xr.DataTree) -> None:
         ({"model": model(), "random_seed": 8}, "random_seed"),
         ({"model": model(), "tune": 9}, "settings 'tune': 8 there, 9 here"),
         ({"model": model(), "betas": np.linspace(0, 1, 97)}, "settings 'betas'"),
-        ({"model": model(), "max_memory": 30_000, "cores": 1}, "rows that max_memory has room"),
+        ({"model": model(), "max_memory": 30_000, "cores": 1}, "particles that max_memory has room"),
         ({"model": model(), "kernel": lz.kernels.Hamiltonian(n_steps=2)}, "'n_steps': 1 there"),
         ({"model": model(), "compile_kwargs": {"mode": "FAST_COMPILE"}}, "backend: 'jax' there"),
     ]
@@ -168,7 +144,7 @@ def test_another_run_is_refused(kept: xr.DataTree) -> None:
 
 def test_another_version_is_refused(kept: xr.DataTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """Would catch a run that goes on with a library that rounds otherwise."""
-    monkeypatch.setattr(keeping, "version", lambda name: "0.1")
+    monkeypatch.setattr(identity, "version", lambda name: "0.1")
     with pytest.raises(lz.CheckpointError, match=r"versions 'jax': .* there, '0\.1' here"):
         annealed(checkpoint=kept.attrs["checkpoint"])
 

@@ -14,10 +14,10 @@ from support.executors import Sends
 from support.long_runs import differing, numbers_of
 
 import pymc_logz as lz
+from pymc_logz.long_runs import running
+from pymc_logz.long_runs.checkpoint import Keeper
 from pymc_logz.per_datum import batches
 from pymc_logz.per_datum import likelihood as per_datum
-from pymc_logz.runners import running
-from pymc_logz.runners.checkpoint import Keeper
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),

@@ -13,7 +13,7 @@ import pytest
 from support.long_runs import METHODS, differing, model, numbers_of
 
 import pymc_logz as lz
-from pymc_logz.runners import running
+from pymc_logz.long_runs import running
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),

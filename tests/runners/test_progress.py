@@ -10,11 +10,11 @@ import pytest
 
 from pymc_logz import sample_hais, sample_tempered
 from pymc_logz.kernels import Hamiltonian
-from pymc_logz.runners import outlook, progress
-from pymc_logz.runners.outlook import Outlook, duration
 from pymc_logz.runners.progress import (
     STEPS,
+    TimeLeft,
     count_moves,
+    duration,
     is_shown,
     line,
     progress_bar,
@@ -75,7 +75,7 @@ def test_the_pilot_shows_its_moves(
     """Catches a pilot that stands at one temperature for minutes without a sign of life."""
     bar = Bar()
     monkeypatch.setattr("pymc.progress_bar.create_simple_progress", lambda shown: bar)
-    monkeypatch.setattr(progress, "LONG", -1.0)
+    monkeypatch.setattr(TimeLeft, "long", -1.0)
     caplog.set_level(logging.INFO, "pymc.pymc_logz")
     count_moves(8)  # nothing is shown, and nothing is said
     with progress_bar(True) as shown:
@@ -146,7 +146,7 @@ def watched(seconds_per_part: float, total: int) -> Iterator[str]:
     logger.addHandler(handler)
     before = logger.level
     logger.setLevel(logging.INFO)
-    watch = Outlook("Annealing", total, "fewer draws", clock)
+    watch = TimeLeft("Annealing", total, "fewer draws", clock)
     try:
         clock.now += 50.0  # compiling, which says nothing about the rest
         for _ in range(total):
@@ -194,8 +194,8 @@ def model() -> pm.Model:
 @pytest.fixture
 def bar(monkeypatch: pytest.MonkeyPatch) -> Bar:
     """The bar that runs report to; and each of them is long enough to say so."""
-    monkeypatch.setattr(outlook, "PATIENCE", 0.0)
-    monkeypatch.setattr(outlook, "LONG", -1.0)
+    monkeypatch.setattr(TimeLeft, "patience", 0.0)
+    monkeypatch.setattr(TimeLeft, "long", -1.0)
     bar = Bar()
     monkeypatch.setattr("pymc.progress_bar.create_simple_progress", lambda shown: bar)
     return bar

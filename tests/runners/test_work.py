@@ -76,7 +76,7 @@ def asked_for(block: Any, call: Any) -> int:
 def test_a_block_counts_what_the_model_is_asked_for(kernel: Kernel) -> None:
     """Catches leapfrog steps, turns of a slice, or moves that only fill up a block counted."""
     block = Block(counting_path(), kernel.resolved(N_DIMS), N_ROWS, PYTHON)
-    start = block.asked.sample_reference(make_rng("start"), N_ROWS)
+    start = block.given_path.sample_reference(make_rng("start"), N_ROWS)
     block.compile()
     assert block.work.done == 0, "what a compiled function is tried out with"
     asked = asked_for(block, lambda: block.evaluate(start))

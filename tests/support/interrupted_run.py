@@ -9,7 +9,7 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from pymc_logz.runners import running
+from pymc_logz.long_runs import running
 from support.long_runs import annealed, numbers_of
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_logz.runners import running
+from pymc_logz.long_runs import running
 from support.long_runs import METHODS, OTHERS, numbers_of
 
 

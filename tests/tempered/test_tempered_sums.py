@@ -1,7 +1,6 @@
 """Runs of which sums are kept in place of draws: the same log Z, and memory that does not grow."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,7 @@ from support.small_machines import KNOWN
 import pymc_logz as lz
 from pymc_logz.energies import thinned_poisson
 from pymc_logz.kernels import IntegerWalk
-from pymc_logz.runners import running
-from pymc_logz.runners.packing import leaves
-from pymc_logz.runners.records import fields_of
+from pymc_logz.runners.arrays import leaves
 from pymc_logz.tempered.chains import TemperJob
 
 pytestmark = pytest.mark.filterwarnings("ignore::pymc_logz.errors.EvidenceWarning")  # short runs
@@ -65,8 +62,8 @@ def test_memory_does_not_grow_with_draws(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def weighed(job: TemperJob, course: Any) -> TemperJob:
         found = summed(job, course)
-        state = (job.left, fields_of(found.sums), found.left)
-        in_work.append(sum(np.asarray(array).nbytes for array in leaves_of(state)))
+        state = (job.left, found.sums, found.left)
+        in_work.append(sum(np.asarray(array).nbytes for array in leaves(state)))
         return found
 
     monkeypatch.setattr(TemperJob, "summed", weighed)
@@ -80,44 +77,6 @@ def test_memory_does_not_grow_with_draws(monkeypatch: pytest.MonkeyPatch) -> Non
     for tree in trees:
         assert set(tree.children) == {"tempering", "evidence"}
         assert "draw" not in tree["tempering"].dims
-
-
-def leaves_of(state: Any) -> list[Any]:
-    """All arrays of nested records."""
-    if isinstance(state, dict):
-        state = list(state.values())
-    return leaves(state)
-
-
-def test_killed_and_added_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches iterations lost between two stretches of a chain, and sums that are begun anew."""
-    path = tmp_path / "run.zarr"
-    whole = of_bits(500, "sums")
-    monkeypatch.setattr(running, "SECONDS", 0.0)  # a stretch is a block
-    advance, n_stretches = TemperJob.advance, []
-
-    def killed(job: TemperJob, *args: Any) -> Any:
-        n_stretches.append(job.n_done)
-        if len(n_stretches) == 8:
-            raise MemoryError
-        return advance(job, *args)
-
-    monkeypatch.setattr(TemperJob, "advance", killed)
-    with pytest.raises(MemoryError):
-        of_bits(500, "sums", checkpoint=path, cores=1)
-    again = of_bits(500, "sums", checkpoint=path, cores=1)
-    assert len(n_stretches) > 8
-    for name in ("log_z", "mcse", "share_sum", "visits", "round_trips"):
-        np.testing.assert_array_equal(again["tempering"][name], whole["tempering"][name])
-    more = lz.extend(again, KNOWN, draws=301, progressbar=False)
-    longer = of_bits(801, "draws")
-    assert more["tempering"].attrs["n_draws"] == 801
-    for name in ("log_z", "visit_share", "occupancy", "round_trips"):
-        np.testing.assert_allclose(more["tempering"][name], longer["tempering"][name], rtol=1e-9)
-    errors = [tree["evidence"]["mcse"].item() for tree in (more, longer)]
-    assert errors[0] == pytest.approx(errors[1], rel=0.2)  # blocks are shorter
-    with pytest.raises(lz.CheckpointError, match="keep"):
-        of_bits(500, "draws", checkpoint=path)
 
 
 def test_what_sums_cannot_do_is_told() -> None:

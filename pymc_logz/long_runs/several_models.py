@@ -1,36 +1,42 @@
 """The evidence of several models, each of which is a unit of work."""
 
-import io
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import xarray as xr
 
 from pymc_logz.choosing.evidence import evidence
 from pymc_logz.errors import warn
 from pymc_logz.interrupts import noting_interrupts
-from pymc_logz.loop.keeping import identity_of_call, keeping
+from pymc_logz.long_runs.checkpoint import Keeper
+from pymc_logz.long_runs.workers import Workers
 from pymc_logz.models.context import is_model
 from pymc_logz.models.exact import exact_observations
-from pymc_logz.models.identity import identity_of_any, told
-from pymc_logz.runners.asked import SEED, who_runs
-from pymc_logz.runners.checkpoint import Keeper
-from pymc_logz.runners.crew import Crew, is_loss
 from pymc_logz.runners.progress import progress_bar, report_count
-from pymc_logz.runners.records import Codec
-from pymc_logz.runners.running import Running, naming
+from pymc_logz.runners.running import Running, naming, running_for
 from pymc_logz.seeds import random_generator, spawn_generators
-from pymc_logz.trees.stored import record_of, tree_of
 
 if TYPE_CHECKING:
     import pymc as pm
+
+
+def record_of(tree: xr.DataTree) -> dict[str, Any]:
+    """A tree of this package, without arrays of objects, as a record."""
+    nodes = {node.path: node.to_dataset(inherit=False) for node in tree.subtree}
+    groups = {path: group.to_dict(data="array") for path, group in nodes.items()}
+    return {"attrs": dict(tree.attrs), "groups": groups}
+
+
+def tree_of(record: Mapping[str, Any]) -> xr.DataTree:
+    """The tree that a record was made of."""
+    groups = {path: xr.Dataset.from_dict(group) for path, group in record["groups"].items()}
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs = dict(record["attrs"])
+    return tree
 
 
 class Found(NamedTuple):
@@ -62,26 +68,18 @@ class ModelErrand:
     def __reduce__(self) -> tuple[Any, ...]:
         import cloudpickle
 
-        file = io.BytesIO()
-        cloudpickle.dump((self.model, dict(self.options)), file)
-        return ArrivedModel, (file.getvalue(),)
+        return partial, (found_there, cloudpickle.dumps((self.model, dict(self.options))))
 
 
-class ArrivedModel:
-    """The same in another process, whose warnings come back."""
+def found_there(contents: bytes) -> Found:
+    """Find it in another process, whose warnings come back."""
+    import cloudpickle
 
-    def __init__(self, contents: bytes) -> None:
-        self.contents = contents
-
-    def __call__(self) -> Found:
-        """Find it."""
-        import cloudpickle
-
-        model, options = cloudpickle.loads(self.contents)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            tree = evidence(model, **options)
-        return Found(tree, [(str(one.message), one.category) for one in caught])
+    model, options = cloudpickle.loads(contents)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        tree = evidence(model, **options)
+    return Found(tree, [(str(one.message), one.category) for one in caught])
 
 
 def evidence_of_models(
@@ -151,9 +149,13 @@ def evidence_of_models(
     """
     if not isinstance(models, Mapping) or not all(map(is_model, models.values())):
         raise TypeError(f"models is a {type(models).__name__}; give PyMC models by name, in a dict")
-    running, random_seed = who_runs(executor, checkpoint, None, None, False, random_seed)
+    running, random_seed = running_for(executor, checkpoint, None, None, False, random_seed)
     rng = random_generator(random_seed)
-    with _kept(running, models, kwargs, rng) as running, progress_bar(progressbar) as progress:
+    own = {"method": "evidence_of_models", "order": ", ".join(map(repr, models)), **kwargs}
+    with (
+        running.kept(own, models, None, rng) as running,
+        progress_bar(progressbar) as progress,
+    ):
         report = report_count(progress, "Models", len(models))
         generators = spawn_generators(rng, len(models))
         found = _Found(list(models), running.keeper, report)
@@ -168,7 +170,7 @@ def evidence_of_models(
                     for name, errand in errands.items():
                         found.take(name, naming(name, errand))
                 else:
-                    _by_others(errands, Crew(executor, 1), found.take)
+                    _by_others(errands, executor, found.take)
         except KeyboardInterrupt:
             found.say_what_is_left(len(models))
     for one in found.done.values():
@@ -187,7 +189,7 @@ class _Found:
     keeper
         What keeps it, if anything does.
     report
-        Told of each.
+        Called for each.
     """
 
     def __init__(self, names: list[str], keeper: Keeper | None, report: Any) -> None:
@@ -219,58 +221,24 @@ class _Found:
         warn(f"interrupted: {len(self.done)} of {n} models are done, and only they are returned")
 
 
-@contextmanager
-def _kept(
-    running: Running,
-    models: "Mapping[str, pm.Model]",
-    kwargs: Mapping[str, Any],
-    rng: np.random.Generator,
-) -> Iterator[Running]:
-    """The same with what keeps trees, if a checkpoint is asked for."""
-    if running.checkpoint is None:
-        yield running
-        return
-    settings = {"method": "evidence_of_models", **{k: told(v) for k, v in kwargs.items()}}
-    of_models = {name: naming(name, partial(identity_of_any, m)) for name, m in models.items()}
-    identity = identity_of_call(settings, of_models, rng, "of each model")
-    identity["order"] = ", ".join(map(repr, models))
-    with keeping(running, Codec(()), identity, {SEED: running.seed}) as running:
-        yield running
-
-
 def _within(
     running: Running, i: int, model: "pm.Model", kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Keyword arguments of `evidence` for a model, its own checkpoint inside that of all."""
     given = {"progressbar": False, **kwargs}
     can_be_kept = not exact_observations(model) and not is_model(kwargs.get("reference"))
-    if running.checkpoint is not None and can_be_kept:
-        given["checkpoint"] = running.checkpoint / f"model-{i}"
+    if running.keeper is not None and can_be_kept:
+        given["checkpoint"] = running.keeper.path / f"model-{i}"
     return given
 
 
 def _by_others(
-    errands: Mapping[str, ModelErrand], crew: Crew, take: Callable[[str, Found], None]
+    errands: Mapping[str, ModelErrand], executor: Any, take: Callable[[str, Found], None]
 ) -> None:
     """Take what comes of all errands; those of workers that were lost are done again."""
-    pending: dict[Future, tuple[str, int]] = {
-        crew.submit(errand): (name, 0) for name, errand in errands.items()
-    }
-    try:
-        while pending:
-            for future in wait(list(pending), return_when=FIRST_COMPLETED).done:
-                name, n_losses = pending.pop(future)
-                error = CancelledError() if future.cancelled() else future.exception()
-                if error is None:
-                    take(name, future.result())
-                    continue
-                if not is_loss(error):
-                    error.add_note(f"This was {name!r}.")
-                    raise error
-                if n_losses == crew.n_losses:
-                    crew.replace_lost(error)
-                pending[crew.submit(errands[name])] = (name, crew.n_losses)
-    finally:
-        for future in pending:
-            future.cancel()
-        crew.stop()
+    workers = Workers(executor, 1, lambda name: workers.submit(name, errands[name]))
+    with workers:
+        for name, errand in errands.items():
+            workers.submit(name, errand)
+        for name, found in workers.answers():
+            take(name, found)

@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 
 from pymc_logz.errors import CheckpointError, EvidenceWarning
-from pymc_logz.runners import checkpoint, storage
+from pymc_logz.long_runs import checkpoint, storage
+from pymc_logz.long_runs.checkpoint import Keeper, begun_with
+from pymc_logz.long_runs.resume import resume
 from pymc_logz.runners.anneal import Tally, Underway
-from pymc_logz.runners.checkpoint import Keeper, begun_with
 from pymc_logz.runners.jobs import AnnealJob
-from pymc_logz.runners.records import Codec
-from pymc_logz.runners.resuming import resume
+from pymc_logz.runners.work import Work
 
 pytest.importorskip("zarr", reason="checkpoints need Zarr")
 
-CODEC = Codec((AnnealJob, Underway, Tally))
 IDENTITY: dict[str, Any] = {
     "settings": {"method": "hais", "chains": 2, "draws": 4},
     "model": {"data": {"y": "abc"}},
@@ -29,7 +28,7 @@ IDENTITY: dict[str, Any] = {
 
 def opened(path: Path, **changed: Any) -> Keeper:
     """The checkpoint of a run, of which something may be another."""
-    return Keeper.opened(path, CODEC, {**IDENTITY, **changed}, {"seed": {"state": 1}})
+    return Keeper.opened(path, {**IDENTITY, **changed}, {"seed": {"state": 1}})
 
 
 def job(n_moves: int) -> AnnealJob:
@@ -65,10 +64,10 @@ def test_what_was_made_is_made_once_and_generators_move_on(path: Path) -> None:
     """Would catch a pilot that runs again, or leaves its generator where it was."""
     rng = np.random.default_rng(1)
     with opened(path) as keeper:
-        first = keeper.remember("plan", lambda: {"x": rng.normal(size=3)}, rng)
+        first = keeper.remember("plan", lambda: {"x": rng.normal(size=3)}, rng, work=Work())
     after, again = rng.normal(), np.random.default_rng(1)
     with opened(path) as keeper:
-        second = keeper.remember("plan", lambda: pytest.fail("made twice"), again)
+        second = keeper.remember("plan", lambda: pytest.fail("made twice"), again, work=Work())
     np.testing.assert_array_equal(first["x"], second["x"])
     assert again.normal() == after
 
@@ -155,12 +154,12 @@ def test_a_disk_that_is_full_costs_nothing_but_a_warning(
         with pytest.warns(EvidenceWarning, match="No space left.*goes on"):
             keeper.store_chain("a.chain-0", job(16), np.full(2, 2.0))
         keeper.store_chain("a.chain-0", job(24), np.full(2, 3.0))  # told once is enough
-        kept = Keeper(path, CODEC).chain("a.chain-0")
+        kept = Keeper(path).chain("a.chain-0")
         assert kept is not None
         assert (kept[0].n_done, len(kept[1])) == (8, 1)
         is_full = False
         keeper.store_chain("a.chain-0", job(32), np.full(2, 4.0))
-    kept = Keeper(path, CODEC).chain("a.chain-0")
+    kept = Keeper(path).chain("a.chain-0")
     assert kept is not None
     assert kept[0].n_done == 32
     np.testing.assert_array_equal(np.concatenate(kept[1])[::2], [1, 2, 3, 4])
@@ -184,7 +183,7 @@ def test_what_was_being_written_when_the_run_was_killed_goes(path: Path) -> None
         (folder / "zarr.json").write_text("{")
     opened(path).close()
     assert not any(folder.exists() for folder in left)
-    assert begun_with(path, "seed", Codec(())) == {"state": 1}
+    assert begun_with(path, "seed") == {"state": 1}
 
 
 def test_resume_tells_how_far_it_is(path: Path) -> None:

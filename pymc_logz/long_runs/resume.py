@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pymc_logz.runners.checkpoint import header_of
+from pymc_logz.long_runs.checkpoint import header_of
+from pymc_logz.long_runs.identity import REQUEST, SEED
 
 CHAIN = re.compile(r"(?P<name>.+)\.chain-(?P<chain>\d+)\.(?P<state>\d+)")
 """Names of groups that are states of chains."""
@@ -25,7 +26,7 @@ class KeptRun:
     """``"hais"``, ``"tempered"``, ``"per_datum"``, ``"bridge_sampling"`` or
     ``"evidence_of_models"``."""
     settings: dict[str, Any]
-    """What the run was asked for."""
+    """Settings of the run."""
     versions: dict[str, str]
     """Libraries that it was begun with."""
     chains: dict[str, tuple[int, int]]
@@ -119,7 +120,7 @@ def resume(path: str | os.PathLike) -> KeptRun:
         newest[name] = max(newest.get(name, (-1, entry)), (state, entry))
     counted = {name: _counts(entry) for name, (_, entry) in newest.items()}
     chains = within | {name: counts for name, counts in counted.items() if counts is not None}
-    made = tuple(name for name in records if name not in ("seed", "asked", "finished"))
+    made = tuple(name for name in records if name not in (SEED, REQUEST, "finished"))
     settings = identity["settings"]
     return KeptRun(
         path,

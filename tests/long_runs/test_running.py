@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from pymc_logz.errors import EvidenceWarning, WorkersLostError
-from pymc_logz.runners import crew, running
-from pymc_logz.runners.checkpoint import Keeper
+from pymc_logz.long_runs import records, running, workers
+from pymc_logz.long_runs.checkpoint import Keeper
+from pymc_logz.long_runs.running import LongRunning
+from pymc_logz.long_runs.sending import Errand, Store
 from pymc_logz.runners.executor import default_cores
-from pymc_logz.runners.jobs import ArrivedErrand, Errand, Store, generator_at, state_of
-from pymc_logz.runners.records import Codec
+from pymc_logz.runners.jobs import generator_at, state_of
 from pymc_logz.runners.running import Running
 from pymc_logz.runners.work import Work
 
@@ -121,12 +122,9 @@ class Sent(Executor):
             future.set_exception(BrokenExecutor("a worker died"))
             return future
         make, given = fn.__reduce__()
-        self.n_courses += bool(given[1])
-        arrived = make(*given)
-        assert isinstance(arrived, ArrivedErrand)
-        arrived.store = self.stores[which]
+        self.n_courses += bool(given[2])
         try:
-            future.set_result(arrived())
+            future.set_result(make(*given)(store=self.stores[which]))
         except Exception as error:
             future.set_exception(error)
         return future
@@ -136,14 +134,14 @@ class Sent(Executor):
 def test_threads_come_to_the_same(n: int, expected: tuple[Any, ...]) -> None:
     """Would catch a chain that depends on where it was interrupted, or who went on with it."""
     with ThreadPoolExecutor(n) as executor:
-        check(outcome(Running(executor)), expected)
+        check(outcome(LongRunning(executor=executor)), expected)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_a_course_is_sent_about_once_to_each_process(n: int, expected: tuple[Any, ...]) -> None:
     """Would catch a model that goes along with every errand, or is missing."""
     executor = Sent(n)
-    check(outcome(Running(executor)), expected)
+    check(outcome(LongRunning(executor=executor)), expected)
     assert executor.n_submitted >= 30
     assert n <= executor.n_courses <= 2 * n
 
@@ -158,7 +156,7 @@ def test_a_process_that_has_lost_its_course_is_sent_it_again(expected: tuple[Any
             return super().submit(fn, *args, **kwargs)
 
     executor = Forgets()
-    check(outcome(Running(executor)), expected)
+    check(outcome(LongRunning(executor=executor)), expected)
     assert executor.n_courses >= 4
 
 
@@ -167,14 +165,14 @@ def test_lost_workers_cost_nothing_but_their_last_seconds(
 ) -> None:
     """Would catch a chain that ends, starts anew or counts twice when its worker dies."""
     with caplog.at_level("WARNING"):
-        check(outcome(Running(Sent(lost=(1, 7, 12)))), expected)
+        check(outcome(LongRunning(executor=Sent(lost=(1, 7, 12)))), expected)
     assert "its work is done again" in caplog.text
 
 
 def test_workers_that_die_again_and_again_are_told(expected: tuple[Any, ...]) -> None:
     """Would catch a run that goes on for ever with a model that ends its processes."""
     with pytest.raises(WorkersLostError, match="the model itself seems to end the processes"):
-        outcome(Running(Sent(lost=tuple(range(1, 100)))))
+        outcome(LongRunning(executor=Sent(lost=tuple(range(1, 100)))))
 
 
 def test_an_error_of_the_model_comes_out_as_it_is(tmp_path: Path) -> None:
@@ -184,7 +182,7 @@ def test_an_error_of_the_model_comes_out_as_it_is(tmp_path: Path) -> None:
         if done == 40:
             raise ArithmeticError("no such number")
 
-    how = Running(time_limit=60.0)
+    how = LongRunning(time_limit=60.0)
     with pytest.raises(ArithmeticError, match="no such number") as caught:
         outcome(how, Sums(happens=fail))
     assert "chain" in caught.value.__notes__[0]
@@ -197,7 +195,7 @@ def test_what_hangs_is_given_up() -> None:
     slow: dict[str, Any] = {"time_limit": 0.3, "cores": 4}
     try:
         with pytest.raises(TimeoutError, match=r"time_limit=0.3 seconds.*the likelihood hangs"):
-            outcome(Running(**slow), Sums(happens=lambda done: hang.wait()))  # type: ignore[func-returns-value,arg-type]
+            outcome(LongRunning(**slow), Sums(happens=lambda done: hang.wait()))  # type: ignore[func-returns-value,arg-type]
         started = iter(range(100))
 
         def one_hangs(done: int) -> None:
@@ -205,18 +203,19 @@ def test_what_hangs_is_given_up() -> None:
                 hang.wait()
 
         with pytest.warns(EvidenceWarning, match="what was not finished is left out"):
-            values, *_ = outcome(Running(**slow), Sums(happens=one_hangs))
+            values, *_ = outcome(LongRunning(**slow), Sums(happens=one_hangs))
         assert sorted(value is None for value in values) == [False, False, True]
     finally:
         hang.set()
 
 
 def test_an_interrupt_keeps_what_is_finished_and_stored(
-    tmp_path: Path, expected: tuple[Any, ...]
+    tmp_path: Path, expected: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Would catch a Ctrl-C after which the run starts anew, or ends with other bits."""
     pytest.importorskip("zarr", reason="checkpoints need Zarr")
-    path, codec = tmp_path / "run.zarr", Codec((Sum,))
+    path = tmp_path / "run.zarr"
+    monkeypatch.setattr(records, "PACKAGE", "")  # since the chains are of these tests
 
     class Interrupted(Sent):
         def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future:
@@ -224,21 +223,21 @@ def test_an_interrupt_keeps_what_is_finished_and_stored(
                 raise KeyboardInterrupt
             return super().submit(fn, *args, **kwargs)
 
-    with Keeper.opened(path, codec, {}) as keeper, pytest.raises(KeyboardInterrupt):
-        outcome(Running(Interrupted(), keeper=keeper))
-    with Keeper.opened(path, codec, {}) as keeper:
+    with Keeper.opened(path, {}) as keeper, pytest.raises(KeyboardInterrupt):
+        outcome(LongRunning(executor=Interrupted(), keeper=keeper))
+    with Keeper.opened(path, {}) as keeper:
         sent = Sent()
-        check(outcome(Running(sent, keeper=keeper)), expected)
+        check(outcome(LongRunning(executor=sent, keeper=keeper)), expected)
         assert sent.n_submitted <= 22, "nothing is done twice"
-    with Keeper.opened(path, codec, {}) as keeper:
-        check(outcome(Running(Sent(lost=(1, 2, 3, 4, 5)), keeper=keeper)), expected)
+    with Keeper.opened(path, {}) as keeper:
+        check(outcome(LongRunning(executor=Sent(lost=(1, 2, 3, 4, 5)), keeper=keeper)), expected)
 
 
 def test_bits_that_are_not_the_same_are_told() -> None:
     """Would catch a check of reproducibility that cannot fail."""
-    outcome(Running(check_reproducible=True))
+    outcome(LongRunning(check_reproducible=True))
     with pytest.warns(EvidenceWarning, match="other bits when it is run again"):
-        Running(check_reproducible=True).run("sums", Drifting(), jobs(), None)
+        LongRunning(check_reproducible=True).run("sums", Drifting(), jobs(), None)
 
 
 class Drifting:
@@ -264,13 +263,13 @@ class Drifting:
 def test_executors_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Would catch a pool that hangs for ever because it forks a process with threads of JAX."""
     with pytest.raises(TypeError, match=r"executor is a int; give a concurrent.futures.Executor"):
-        Running(4)
-    monkeypatch.setitem(crew.sys.modules, "jax", object())
+        LongRunning(executor=4)
+    monkeypatch.setitem(workers.sys.modules, "jax", object())
     fork = ProcessPoolExecutor(1, mp_context=get_context("fork"))
     with fork, pytest.raises(ValueError, match=r"forks.*mp_context=.*spawn"):
-        Running(fork)
+        LongRunning(executor=fork)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as spawn:
-        Running(spawn)
+        LongRunning(executor=spawn)
     with pytest.raises(ValueError, match="cores=2 is read by nothing"):
         default_cores(2, 4, fork)
 
@@ -278,7 +277,7 @@ def test_executors_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_own_threads_do_not_keep_the_interpreter_alive() -> None:
     """Would catch a thread that hangs, and the process with it."""
     before = set(threading.enumerate())
-    threads, never = crew.Threads(1), threading.Event()
+    threads, never = workers.Threads(1), threading.Event()
     threads.submit(never.wait)
     new = set(threading.enumerate()) - before
     assert len(new) == 1

@@ -21,7 +21,7 @@ def write_record(
     encoded: tuple[Any, list[np.ndarray]],
     attrs: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a record, of `pymc_logz.runners.records.Codec`, and then give it its name.
+    """Write a record, of `pymc_logz.long_runs.records.Codec`, and then give it its name.
 
     Parameters
     ----------

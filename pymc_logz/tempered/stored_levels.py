@@ -1,4 +1,4 @@
-"""What is tempered, and how a run of it is kept as it goes."""
+"""What is tempered; its levels and warm-up, read from where a run is kept, or made."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,34 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from pymc_logz.estimators.running import LevelSums
-from pymc_logz.loop.keeping import CLASSES as OF_PLANS
-from pymc_logz.loop.keeping import once
+from pymc_logz.loop.stored_plans import once
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.temper import Walk, Walkers
-from pymc_logz.runners.walking import Walking
-from pymc_logz.tempered.chains import TemperJob
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.tempered.sums import WalkSums
-from pymc_logz.tempered.warm_up import Climbing, Ladder, Round, Rounds
-
-CLASSES = (
-    *OF_PLANS,
-    Climbing,
-    Ladder,
-    LevelSums,
-    Round,
-    Rounds,
-    TemperJob,
-    Walk,
-    Walkers,
-    Walking,
-    WalkSums,
-)
-"""What the records of tempered runs are made of."""
 
 Placed = tuple[Block, Plan, Reference]
 """The path, its levels, and what it starts from."""

@@ -19,12 +19,15 @@ from typing import Any
 import numpy as np
 
 from pymc_logz.errors import CheckpointError, warn
-from pymc_logz.runners.records import Codec
-from pymc_logz.runners.storage import WRITING, read_record, write_record
+from pymc_logz.long_runs.records import Codec
+from pymc_logz.long_runs.storage import WRITING, read_record, write_record
+from pymc_logz.runners.work import Work
 
 FORMAT, LAYOUT = "pymc_logz checkpoint", 1
 LOCK = ".lock"
 """Name of what is no record."""
+COUNTS = ("n_drawn", "n_outside", "n_rounded")
+"""What draws of a prior count."""
 
 
 def check_path(path: Any) -> Path | None:
@@ -63,12 +66,10 @@ class Keeper:
     ----------
     path
         The checkpoint's folder.
-    codec
-        What its records are made of.
     """
 
-    def __init__(self, path: Path, codec: Codec) -> None:
-        self.path, self.codec = path, codec
+    def __init__(self, path: Path) -> None:
+        self.path, self.codec = path, Codec()
         self._chains: dict[str, _Chain] = {}
         self._n_named: Counter[str] = Counter()
         self._failed = False
@@ -82,7 +83,6 @@ class Keeper:
     def opened(
         cls,
         path: Path,
-        codec: Codec,
         identity: Mapping[str, Any],
         begun: Mapping[str, Any] | None = None,
     ) -> "Keeper":
@@ -92,8 +92,6 @@ class Keeper:
         ----------
         path
             Its folder.
-        codec
-            What its records are made of.
         identity
             Nested dicts of strings and numbers: all that the bits of the run depend on.
         begun
@@ -104,7 +102,7 @@ class Keeper:
         CheckpointError
             If there is something else at the path, or a checkpoint of another run.
         """
-        keeper = cls(path, codec)
+        keeper = cls(path)
         identity = json.loads(json.dumps(identity))
         try:
             if not path.exists():
@@ -177,7 +175,15 @@ class Keeper:
 
     # -- what was made once ----------------------------------------------------------------------
 
-    def remember(self, name: str, make: Callable[[], Any], *generators: np.random.Generator) -> Any:
+    def remember(
+        self,
+        name: str,
+        make: Callable[[], Any],
+        rng: np.random.Generator,
+        *,
+        work: Work,
+        prior: Any = None,
+    ) -> Any:
         """What was made under this name, made now if it was not.
 
         Parameters
@@ -186,16 +192,23 @@ class Keeper:
             Of the record.
         make
             Makes a record.
-        *generators
-            Those that it draws from: they are put where they were after it.
+        rng
+            What it draws from, which is put where it was after it.
+        work
+            What counts its evaluations, as if it were made now.
+        prior
+            What counts its draws of the prior, if it makes any.
         """
         if (kept := self.read(name)) is not None:
-            for rng, state in zip(generators, kept["generators"], strict=True):
-                rng.bit_generator.state = state
+            rng.bit_generator.state = kept["generator"]
+            work.add(kept["work"])
+            for count in kept["draws"]:
+                setattr(prior, count, kept["draws"][count])
             return kept["made"]
-        made = make()
-        states = [dict(rng.bit_generator.state) for rng in generators]
-        self.write(name, {"made": made, "generators": states})
+        before, made = work.done, make()
+        draws = {} if prior is None else {count: getattr(prior, count) for count in COUNTS}
+        own = {"work": work.done - before, "draws": draws}
+        self.write(name, {"made": made, "generator": dict(rng.bit_generator.state), **own})
         return made
 
     # -- chains ----------------------------------------------------------------------------------
@@ -280,7 +293,7 @@ class Keeper:
             return None
 
 
-def begun_with(path: Path, name: str, codec: Codec) -> Any:
+def begun_with(path: Path, name: str) -> Any:
     """A record of what the run of a checkpoint was begun with.
 
     Raises
@@ -289,7 +302,7 @@ def begun_with(path: Path, name: str, codec: Codec) -> Any:
         If there is no checkpoint at the path, or the record is not whole.
     """
     header_of(path)
-    record = Keeper(path, codec).read(name)
+    record = Keeper(path).read(name)
     if record is None:
         raise CheckpointError(f"checkpoint={str(path)!r} has no record {name!r} that is whole")
     return record

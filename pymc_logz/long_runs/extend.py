@@ -12,13 +12,12 @@ from pymc_logz.arguments import check_whole
 from pymc_logz.errors import CheckpointError
 from pymc_logz.hais.run import run_hais
 from pymc_logz.hais.settings import HaisSettings
-from pymc_logz.loop.keeping import ASKED, KERNELS, kernels_of
+from pymc_logz.long_runs.checkpoint import begun_with, header_of
+from pymc_logz.long_runs.identity import REQUEST
 from pymc_logz.models.context import model_from
 from pymc_logz.paths.foreign import ForeignModel
-from pymc_logz.runners.asked import who_runs
-from pymc_logz.runners.checkpoint import begun_with, header_of
 from pymc_logz.runners.executor import default_cores
-from pymc_logz.runners.records import Codec
+from pymc_logz.runners.running import running_for
 from pymc_logz.tempered.run import run_tempered
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, TEMPERED, TEMPERED_SUMS, kind_of
@@ -74,7 +73,7 @@ def extend(
     Raises
     ------
     CheckpointError
-        If the checkpoint is of another run, or not all that it was asked for is kept.
+        If the checkpoint is of another run, or not all of its settings are kept.
     ValueError
         If the tree is of no run that was kept.
 
@@ -87,8 +86,6 @@ def extend(
     .. code-block:: python
 
         import pymc as pm
-
-    from pymc_logz.bits.energies import BinaryEnergy
 
         import pymc_logz as lz
 
@@ -107,9 +104,9 @@ def extend(
             f"checkpoint={str(path)!r} is of a run of {method!r}, and only those of sample_hais "
             "and sample_tempered can be added to"
         )
-    running, rng = who_runs(executor, path, time_limit, max_memory, False, None)
-    asked = begun_with(path, ASKED, Codec((*KERNELS, *kernels_of(model))))
-    if not asked:
+    running, rng = running_for(executor, path, time_limit, max_memory, False, None)
+    request = begun_with(path, REQUEST)
+    if not request:
         raise CheckpointError(
             f"checkpoint={str(path)!r} is of a run that was begun with a kernel, a mode, or draws "
             "of your own, or with data that were simulated, which are not kept, so that it cannot "
@@ -117,14 +114,14 @@ def extend(
         )
     kind, run = RUNS[method]
     more = (*json.loads(idata.attrs["settings"]).get("more", ()), draws)
-    settings = kind(**{**asked["settings"], "more": tuple(more)})
+    settings = kind(**{**request["settings"], "more": tuple(more)})
     settings = replace(
         settings, cores=default_cores(cores, settings.chains, executor), running=running
     )
     options = {
         "random_seed": rng,
         "progressbar": progressbar,
-        "compile_kwargs": asked["compile_kwargs"],
+        "compile_kwargs": request["compile_kwargs"],
     }
     if isinstance(model, ForeignModel):
         return getattr(model.runs, run.__name__)(model, settings, **options)

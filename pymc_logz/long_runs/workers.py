@@ -1,4 +1,4 @@
-"""Those who do the work of a run: threads of this process, or whatever executor a user gives."""
+"""Workers of a run: threads of this process, or those of whatever executor a user gives."""
 
 import logging
 import multiprocessing
@@ -6,8 +6,15 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from collections.abc import Callable, Iterator
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    wait,
+)
 from concurrent.futures.process import ProcessPoolExecutor
 from typing import Any
 
@@ -103,8 +110,8 @@ class Threads(Executor):
                 future.set_exception(error)
 
 
-class Crew:
-    """An executor, and what is done when its workers are lost.
+class Workers:
+    """Workers to whom tasks are given, those of workers that were lost again.
 
     Parameters
     ----------
@@ -112,32 +119,79 @@ class Crew:
         The user's; None starts threads of this process.
     cores
         How many threads.
+    again
+        Submits the task of this name once more.
+    note
+        What is added to an error of a task.
     """
 
-    def __init__(self, executor: Any, cores: int) -> None:
-        self._given = executor
+    def __init__(
+        self, executor: Any, cores: int, again: Callable[[str], None], note: str = ""
+    ) -> None:
+        self._given, self._again, self._note = executor, again, note
         self._now: Any = Threads(cores) if executor is None else executor
-        self.n_workers = n_workers(self._now)
-        self.n_losses = 0
+        self._pending: dict[Future, tuple[str, int]] = {}
+        self.n, self.n_losses = n_workers(self._now), 0
+        self.hanging: list[str] = []
+        """Tasks of which nothing was heard in time."""
 
-    def submit(self, task: Callable[[], Any]) -> Future:
-        """A future of what a task returns."""
+    def submit(self, name: str, task: Callable[[], Any]) -> None:
+        """Give a task to whoever is free."""
         try:
             future: Future = self._now.submit(task)
-            return future
         except BrokenExecutor as error:
-            lost: Future = Future()
-            lost.set_exception(error)
-            return lost
+            future = Future()
+            future.set_exception(error)
+        self._pending[future] = name, self.n_losses
 
-    def replace_lost(self, error: BaseException) -> None:
-        """See to it that there are workers again.
+    def answers(self, time_limit: float | None = None) -> Iterator[tuple[str, Any]]:
+        """What comes of all tasks by name, also of those that are submitted in the meantime.
+
+        It ends early where nothing comes within so many seconds.
 
         Raises
         ------
         WorkersLostError
-            If that has happened too often.
+            If workers were lost too often.
         """
+        while self._pending:
+            done, _ = wait(list(self._pending), time_limit, FIRST_COMPLETED)
+            if not done:
+                self.hanging = [name for name, _ in self._pending.values()]
+                return
+            # an error ends the run: answers that came along with it are not lost
+            for future in sorted(done, key=lambda one: _error_of(one) is not None):
+                name, n_losses = self._pending.pop(future)
+                error = _error_of(future)
+                if error is None:
+                    yield name, future.result()
+                elif is_loss(error):
+                    if n_losses == self.n_losses:  # else its pool is replaced already
+                        self._replace_lost(error)
+                    self._again(name)
+                else:
+                    error.add_note(f"This was {name!r}. {self._note}".rstrip())
+                    raise error
+
+    def answers_there(self) -> Iterator[tuple[str, Any]]:
+        """Answers that have come, after an interrupt."""
+        for future in [one for one in self._pending if one.done() and _error_of(one) is None]:
+            yield self._pending.pop(future)[0], future.result()
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for future in self._pending:
+            future.cancel()
+        if self.hanging and isinstance(self._now, ProcessPoolExecutor):
+            for process in list((getattr(self._now, "_processes", None) or {}).values()):
+                process.kill()
+        if self._now is not self._given:
+            self._now.shutdown(wait=False, cancel_futures=True)
+
+    def _replace_lost(self, error: BaseException) -> None:
+        """See to it that there are workers again."""
         self.n_losses += 1
         if self.n_losses > MOST_LOSSES:
             raise WorkersLostError(
@@ -151,13 +205,9 @@ class Crew:
             if old is not self._given:
                 old.shutdown(wait=False, cancel_futures=True)
 
-    def stop(self, *, hanging: bool = False) -> None:
-        """End what was started here, and what hangs in processes."""
-        if hanging and isinstance(self._now, ProcessPoolExecutor):
-            for process in list((getattr(self._now, "_processes", None) or {}).values()):
-                process.kill()
-        if self._now is not self._given:
-            self._now.shutdown(wait=False, cancel_futures=True)
+
+def _error_of(future: Future) -> BaseException | None:
+    return CancelledError() if future.cancelled() else future.exception()
 
 
 def is_loss(error: BaseException) -> bool:

@@ -1,0 +1,253 @@
+"""What a run is of, as text that is the same in every process, to tell it from another one."""
+
+import hashlib
+import json
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.op import Op
+from pytensor.graph.traversal import graph_inputs, io_toposort
+from pytensor.tensor.sharedvar import TensorSharedVariable
+
+from pymc_logz.long_runs.records import Codec, fields_of
+from pymc_logz.models.context import is_model
+from pymc_logz.models.exact import exact_observations
+from pymc_logz.models.flat import FlatModel, flatten_model
+from pymc_logz.models.labels import model_data
+from pymc_logz.pilot.settings import RunSettings
+from pymc_logz.runners.running import naming
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+SEED, REQUEST = "seed", "request"
+"""Records of the state of the generator that a run was begun with, and of what the user gave."""
+LIBRARIES = ("pymc-logz", "pymc", "pytensor", "numpy", "scipy", "jax", "jaxlib", "numba")
+"""Those on whose versions bits may depend."""
+ADDRESS = re.compile(r"0x[0-9a-f]+|<function [^>]*>|\b(auto_)?\d{6,}\b")
+"""What tells objects of one process apart, and is another one in the next."""
+
+
+def identity_of_call(
+    settings: RunSettings | Mapping[str, Any], what: Any, compiled: Any, rng: np.random.Generator
+) -> dict[str, Any]:
+    """All that the bits of a call depend on, in nested dicts of strings and numbers.
+
+    Parameters
+    ----------
+    settings
+        Settings of a run, or the method and its arguments by name.
+    what
+        What the run is of: a model as it is run, an energy, or models by name.
+    compiled
+        Compiled moves or densities; None where each model has its own.
+    rng
+        Its generator, before it was used.
+    """
+    if isinstance(settings, RunSettings):
+        settings = _of_settings(settings, compiled)
+    seed = json.dumps(rng.bit_generator.state, default=lambda array: array.tolist())
+    return {
+        "settings": {key: as_text(value) for key, value in settings.items()},
+        "model": _of_what(what, compiled),
+        "random_seed": _digest(seed.encode()),
+        "backend": "of each model" if compiled is None else compiled.compiled.backend,
+        "machine": platform.machine(),
+        "versions": versions(),
+    }
+
+
+def _of_settings(settings: RunSettings, compiled: Any) -> dict[str, Any]:
+    """What of the settings of a run, and of its moves, bits depend on."""
+    every = {one.name: getattr(settings, one.name) for one in fields(settings)}
+    arrays = {
+        name: np.asarray(value) if isinstance(value, list) else value
+        for name, value in every.items()
+        if isinstance(value, list | np.ndarray | xr.DataTree)
+    }
+    record = {
+        name: value if isinstance(value, bool | int | float | str | None) else str(value)
+        for name, value in settings.record().items()
+        if name != "more"
+    }
+    own = {"kernel": settings.kernel, "compile_kwargs": compiled.compile_kwargs or {}}
+    if compiled.most_rows is not None:
+        own["particles that max_memory has room for"] = compiled.most_rows
+    return {**record, **arrays, **own}
+
+
+def _of_what(what: Any, compiled: Any) -> Any:
+    """A model, an energy, or models by name."""
+    if isinstance(what, FlatModel):
+        return identity_of_model(what)
+    if isinstance(what, Mapping):
+        return {name: naming(name, partial(identity_of_any, one)) for name, one in what.items()}
+    return {"name": what.name, "values": list(map(digest_of, compiled.path.values))}
+
+
+def request_of(settings: Any, compiled: Any) -> dict[str, Any]:
+    """What a user gave, as a record; empty if it is more than numbers and names."""
+    if not isinstance(settings, RunSettings):
+        return {}
+    apart = ("running", "cores")
+    given = {
+        one.name: getattr(settings, one.name) for one in fields(settings) if one.name not in apart
+    }
+    record = {"settings": given, "compile_kwargs": dict(compiled.compile_kwargs or {})}
+    try:
+        Codec().encode(record)
+    except TypeError:  # a kernel of the user's own, a mode, draws for a reference
+        return {}
+    return record
+
+
+def versions() -> dict[str, str]:
+    """Versions of libraries on which bits may depend."""
+    found = {}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def identity_of_model(flat: FlatModel) -> dict[str, Any]:
+    """Variables, data and densities of a model, in nested dicts of strings.
+
+    Parameters
+    ----------
+    flat
+        The model as it is run.
+    """
+    observed, constant = model_data(flat)
+    named = {**observed, **constant}
+    data = {str(name): digest_of(np.asarray(value)) for name, value in named.items()}
+    shapes = dict(zip(flat.value_names, map(str, flat.shapes), strict=True))
+    inputs = [flat.point, *flat.inputs]
+    density = digest_of_graph(inputs, [flat.log_prior, flat.log_ratio], set(data.values()))
+    values = {f"input {i}": digest_of(value) for i, value in enumerate(flat.values)}
+    known = {key: value for key, value in values.items() if value not in data.values()}
+    return {"variables": shapes, "data": data, "log density": density, "further data": known}
+
+
+def identity_of_any(model: "pm.Model") -> dict[str, Any]:
+    """The same of a model as it was written, also of one with exact observations.
+
+    Parameters
+    ----------
+    model
+        Any PyMC model.
+    """
+    if not exact_observations(model):
+        return identity_of_model(flatten_model(model, integers=True))
+    outputs = [model.varlogp, model.datalogp]
+    given = [var for var in graph_inputs(outputs) if isinstance(var, TensorSharedVariable)]
+    data = {str(var.name): digest_of(var.get_value(borrow=True)) for var in given}
+    values = model.value_vars
+    variables = {str(var.name): str(var.type) for var in values}
+    density = digest_of_graph([*values, *given], outputs, set())
+    return {"variables": variables, "data": data, "log density": density}
+
+
+def as_text(value: Any) -> Any:
+    """An argument as text and numbers that are the same in every process, if it is the same."""
+    if isinstance(value, bool | int | float | str | None):
+        return value
+    if isinstance(value, xr.DataTree):
+        return digest_of_draws(value)
+    if is_model(value):
+        return identity_of_any(value)
+    if isinstance(value, Mapping):
+        return {str(key): as_text(part) for key, part in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return digest_of(np.asarray(value))
+    if (parts := fields_of(value)) is not None:
+        named = {name: as_text(part) for name, part in parts.items()}
+        return {"class": type(value).__name__, **named}
+    if isinstance(value, list | tuple):
+        return [as_text(part) for part in value]
+    return type(value).__qualname__  # what it prints may be another thing in each process
+
+
+def digest_of_draws(tree: xr.DataTree) -> str:
+    """Digest of the group ``posterior`` of a tree."""
+    group = tree["posterior"].to_dataset()
+    parts = [f"{name}{digest_of(group[name].to_numpy())}" for name in sorted(map(str, group))]
+    return _digest("".join(parts).encode())
+
+
+def digest_of(array: np.ndarray) -> str:
+    """Digest of an array: its dtype, shape and contents."""
+    array = np.asarray(array)
+    if array.dtype.kind not in "biufc":
+        contents = repr(array.tolist()).encode()
+    else:
+        contents = np.ascontiguousarray(array).tobytes()
+    head = f"{array.dtype.str}{array.shape}".encode()
+    return _digest(head + contents)
+
+
+def _digest(contents: bytes) -> str:
+    return hashlib.blake2b(contents, digest_size=8).hexdigest()
+
+
+def digest_of_graph(
+    inputs: Sequence[Variable], outputs: Sequence[Variable], known: set[str]
+) -> str:
+    """Digest of what is computed; arrays whose digests are among ``known`` count as inputs."""
+    return _digest("\n".join(_lines(inputs, outputs, known)).encode())
+
+
+def _lines(inputs: Sequence[Variable], outputs: Sequence[Variable], known: set[str]) -> list[str]:
+    """One line for each operation: what it is, and of what."""
+    names: dict[Variable, str] = {var: f"in{i}" for i, var in enumerate(inputs)}
+    lines = []
+
+    def named(var: Variable) -> str:
+        if var in names:
+            return names[var]
+        if isinstance(var, Constant):
+            return _constant(var, known)
+        return f"{var.type}"  # an input that nobody gave: a random generator, say
+
+    for n, node in enumerate(io_toposort(list(inputs), list(outputs))):
+        arguments = ", ".join(map(named, node.inputs))
+        lines.append(f"{n}: {_op(node.op, known)}({arguments})")
+        names |= {out: f"{n}.{i}" for i, out in enumerate(node.outputs)}
+    return [*lines, *map(named, outputs)]
+
+
+def _constant(var: Constant, known: set[str]) -> str:
+    if not isinstance(var.data, np.ndarray | np.generic):
+        return ADDRESS.sub("", repr(var.data))
+    digest = digest_of(np.asarray(var.data))
+    return "data" if digest in known else f"{var.type}{digest}"
+
+
+def _op(op: Op, known: set[str]) -> str:
+    """An operation with all that it does."""
+    inner = getattr(op, "fgraph", None)
+    inside = ""
+    if isinstance(inner, FunctionGraph):
+        inside = "[" + "; ".join(_lines(inner.inputs, inner.outputs, known)) + "]"
+    props = {name: getattr(op, name, None) for name in getattr(op, "__props__", ())}
+    parts = {name: _op(p, known) if isinstance(p, Op) else _text(p) for name, p in props.items()}
+    return f"{type(op).__module__}.{type(op).__qualname__}{parts}{inside}"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return digest_of(value)
+    if isinstance(value, Mapping):
+        return str({str(key): _text(part) for key, part in value.items()})
+    return ADDRESS.sub("", str(value))

@@ -1,0 +1,258 @@
+"""Chains that are run by any executor, kept as they go, given up, or run twice and compared."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from pymc_logz.errors import warn
+from pymc_logz.long_runs.checkpoint import Keeper, begun_with, check_path
+from pymc_logz.long_runs.identity import REQUEST, SEED, digest_of, identity_of_call, request_of
+from pymc_logz.long_runs.records import Codec, fields_of
+from pymc_logz.long_runs.sending import Answer, Errand, Lacking, Part
+from pymc_logz.long_runs.storage import digest
+from pymc_logz.long_runs.workers import Workers, check_executor, n_workers
+from pymc_logz.runners.arrays import leaves
+from pymc_logz.runners.jobs import generator_at, is_done, state_of
+from pymc_logz.runners.running import Outcome, Report, Running, to_the_end
+from pymc_logz.runners.work import Work
+from pymc_logz.seeds import random_generator
+
+SECONDS = 2.0
+"""Of work between two times that a chain hands back what it has: it is what a kill can lose, and
+all that is sent to and fro is small beside it."""
+NO_RESULTS = ("rng", "n_evaluations")
+"""Of a chain, what is no result of it."""
+
+
+def begin_long_run(
+    checkpoint: Any, random_seed: Any, **how: Any
+) -> tuple["LongRunning", np.random.Generator | Any]:
+    """How chains are run, and a seed: that of the checkpoint where none is given.
+
+    Parameters
+    ----------
+    checkpoint, random_seed
+        As in `pymc_logz.sample_hais`.
+    **how
+        Further fields of `LongRunning`.
+    """
+    path = check_path(checkpoint)
+    if path is None:
+        return LongRunning(**how), random_seed
+    if random_seed is None and path.exists():
+        rng = generator_at(begun_with(path, SEED))
+    else:
+        rng = random_generator(random_seed)
+        rng = generator_at(state_of(rng))
+    return LongRunning(checkpoint=path, seed=state_of(rng), **how), rng
+
+
+@dataclass(frozen=True)
+class LongRunning(Running):
+    """Who runs the chains of a run, and what is kept of them on the way."""
+
+    executor: Any = None
+    """Any ``concurrent.futures.Executor``; None is threads of this process."""
+    checkpoint: Path | None = None
+    """Where a run is to be kept."""
+    seed: Mapping[str, Any] | None = None
+    """State of the generator that it is begun with, if it is kept."""
+    time_limit: float | None = None
+    """Seconds without an answer after which a run is given up."""
+    check_reproducible: bool = False
+    """Whether one chain is run again here, and compared."""
+    seconds: float | None = field(default_factory=lambda: SECONDS)
+
+    is_plain: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_executor(self.executor)
+
+    @property
+    def n_workers(self) -> int:
+        """How many chains are run at a time."""
+        return self.cores if self.executor is None else n_workers(self.executor)
+
+    def refuse(self, where: str, *names: str) -> None:
+        """Raise a ValueError if one of these options is given where it does not apply."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name} does not apply {where}")
+
+    @contextmanager
+    def kept(self, settings: Any, *of_what: Any, **arrays: np.ndarray | None) -> Iterator[Self]:
+        """The same while a run is kept, if it is.
+
+        Parameters
+        ----------
+        settings
+            Settings of the run, or its method and arguments by name.
+        *of_what
+            As in `pymc_logz.long_runs.identity.identity_of_call`.
+        **arrays
+            What the run is given beside them: draws that reverse rows start from, say.
+
+        Raises
+        ------
+        CheckpointError
+            If the checkpoint is of another run.
+        """
+        if self.checkpoint is None:
+            yield self
+            return
+        given = {name: digest_of(one) for name, one in arrays.items() if one is not None}
+        identity = {**identity_of_call(settings, *of_what), **given}
+        begun = {SEED: self.seed, REQUEST: {} if given else request_of(settings, of_what[1])}
+        with Keeper.opened(self.checkpoint, identity, begun) as keeper:
+            yield replace(self, keeper=keeper)
+            keeper.finish()
+
+    def noted(self, tree: Any) -> Any:
+        """A tree that says where its run is kept, if it is."""
+        if self.checkpoint is not None:
+            tree.attrs["checkpoint"] = str(self.checkpoint.absolute())
+        return tree
+
+    def run(
+        self,
+        name: str,
+        course: Any,
+        jobs: Sequence[Any],
+        report: Report | None = None,
+        names: Sequence[str] | None = None,
+    ) -> list[Outcome | None]:
+        """As of `Running`, by whoever works, and kept."""
+        if names is None:
+            name = name if self.keeper is None else self.keeper.numbered(name)
+            names = [f"{name}.chain-{i}" for i in range(len(jobs))]
+        if self.executor is self.keeper is self.time_limit is None:
+            outcomes = super().run(name, course, jobs, report, names)
+        else:
+            outcomes = _Drive(self, names, course, jobs, report).run()
+        if self.keeper is not None and None in outcomes:
+            self.keeper.is_whole = False
+        if self.check_reproducible and outcomes[0] is not None:
+            check_same(name, outcomes[0], to_the_end(course.counted(Work()), jobs[0], None))
+        return outcomes
+
+
+def check_same(name: str, one: Outcome, again: Outcome) -> None:
+    """Warn if a chain that was run again has other bits."""
+    if _digest(one) != _digest(again):
+        warn(
+            f"the first chain of {name!r} has other bits when it is run again in this process: "
+            "workers have other versions of the libraries, or another kind of processor. The "
+            "numbers are as good as any, but no other run will repeat them"
+        )
+
+
+def _digest(outcome: Outcome) -> str:
+    """Digest of all that a chain came to, its parts joined."""
+    parts = [np.concatenate(part) for part in zip(*map(leaves, outcome.parts), strict=True)]
+    state = fields_of(outcome.job) or {}
+    results = {name: value for name, value in state.items() if name not in NO_RESULTS}
+    return digest(*Codec().encode([results, parts]))
+
+
+class _Drive:
+    """Chains that workers carry on with until all are done; arguments as of `LongRunning.run`.
+
+    This process alone keeps and stores what they are: workers have nothing to lose but the work of
+    a few seconds.
+    """
+
+    def __init__(
+        self,
+        how: LongRunning,
+        names: Sequence[str],
+        course: Any,
+        jobs: Sequence[Any],
+        report: Report | None,
+    ) -> None:
+        self.how, self.course, self.report = how, Part(course), report or (lambda n_done: None)
+        self.outcomes = {
+            name: self._restored(name, job) for name, job in zip(names, jobs, strict=True)
+        }
+        self.workers = Workers(how.executor, min(how.cores, len(jobs)), self._submit, self._kept())
+        self.n_losses, self.to_send = 0, self.workers.n
+
+    def run(self) -> list[Outcome | None]:
+        """Outcomes in the order of the chains."""
+        if done := sum(one.job.n_done for one in self.outcomes.values()):
+            self.report(done)
+        with self.workers:
+            try:
+                for name, one in self.outcomes.items():
+                    if not is_done(one.job):
+                        self._submit(name)
+                for name, answer in self.workers.answers(self.how.time_limit):
+                    self._take(name, answer)
+            except KeyboardInterrupt:
+                for name, answer in self.workers.answers_there():
+                    if not isinstance(answer, Lacking):
+                        self._keep(name, answer)
+                ends = [is_done(one.job) for one in self.outcomes.values()]
+                # of a run that is kept nothing is lost by an end before what would come next
+                if not any(ends) or (all(ends) and self.how.keeper is not None):
+                    raise
+        if self.workers.hanging:
+            self._give_up(self.workers.hanging)
+        return [one if is_done(one.job) else None for one in self.outcomes.values()]
+
+    def _take(self, name: str, answer: Answer | Lacking) -> None:
+        """What came of one errand, and the next one of the same chain."""
+        if isinstance(answer, Lacking):
+            self._submit(name, takes_course=True)
+            return
+        self._keep(name, answer)
+        if not is_done(answer.job):
+            self._submit(name)
+
+    def _submit(self, name: str, *, takes_course: bool = False) -> None:
+        if self.n_losses < self.workers.n_losses:  # whoever comes in their place knows nothing
+            self.n_losses, self.to_send = self.workers.n_losses, self.workers.n
+        takes_course = takes_course or self.to_send > 0
+        self.to_send -= 1
+        job = self.outcomes[name].job
+        self.workers.submit(name, Errand(self.course, job, self.how.seconds, takes_course))
+
+    def _keep(self, name: str, answer: Answer) -> None:
+        one = self.outcomes[name]
+        before, now = one.job, answer.job
+        one.job = now
+        if answer.part is not None:
+            one.parts.append(answer.part)
+        self.course.thing.work.add(now.n_evaluations - before.n_evaluations)
+        if self.how.keeper is not None:
+            self.how.keeper.store_chain(name, now, answer.part)
+        if now.n_done > before.n_done:
+            self.report(now.n_done - before.n_done)
+
+    def _restored(self, name: str, job: Any) -> Outcome:
+        """A chain as it was kept, or at its start."""
+        kept = None if self.how.keeper is None else self.how.keeper.chain(name)
+        if kept is None:
+            return Outcome(job)
+        self.course.thing.work.add(kept[0].n_evaluations)
+        return Outcome(job.resumed(kept[0]), kept[1])
+
+    def _give_up(self, names: Sequence[str]) -> None:
+        limit = self.how.time_limit
+        which = ", ".join(map(repr, names[:4])) + (", and others" if len(names) > 4 else "")
+        sentence = f"nothing was heard of {which} within time_limit={limit} seconds"
+        if not any(is_done(one.job) for one in self.outcomes.values()):
+            raise TimeoutError(
+                f"{sentence}, and none is finished: the likelihood hangs, or is slower than that "
+                f"for one block of moves. {self._kept()}"
+            )
+        warn(f"{sentence}, and what was not finished is left out")
+
+    def _kept(self) -> str:
+        """What is not lost, in a sentence."""
+        if self.how.keeper is None:
+            return "Nothing is kept: checkpoint= would have kept what was done."
+        return f"What was done is in {str(self.how.keeper.path)!r}: the same call goes on from it."

@@ -1,0 +1,115 @@
+"""What a pilot came to, read from where a run is kept; a run that is not kept makes it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pymc_logz.loop.frozen import Planned
+from pymc_logz.loop.planning import plan_run
+from pymc_logz.models.preparation import Prepared
+from pymc_logz.pilot.settings import RunSettings
+from pymc_logz.references.blend import target_of
+from pymc_logz.runners.block import Block
+
+
+@contextmanager
+def kept[S: RunSettings](
+    settings: S,
+    what: Any,
+    block: Block,
+    rng: np.random.Generator,
+    **arrays: np.ndarray | None,
+) -> Iterator[S]:
+    """Settings by which chains are kept, if that is asked for.
+
+    Parameters
+    ----------
+    settings
+        What the user asked for.
+    what
+        What the run is of: a model that is prepared, or a target that is none.
+    block
+        Compiled moves.
+    rng
+        Generator of the run, before it was used.
+    **arrays
+        What the run is given beside them: draws that reverse rows start from, say.
+    """
+    of = what.flat if isinstance(what, Prepared) else what
+    with settings.running.kept(settings, of, block, rng, **arrays) as running:
+        yield replace(settings, running=running)
+
+
+def planned_once(
+    prepared: Prepared,
+    block: Block,
+    settings: RunSettings,
+    rng: np.random.Generator,
+    report: Any,
+    name: str,
+    *,
+    direct: bool = False,
+) -> Planned:
+    """What `plan_run` plans, or has planned before, if it was kept under this name.
+
+    Parameters
+    ----------
+    prepared, block, settings, rng, report, direct
+        As in `plan_run`.
+    name
+        Of the record.
+    """
+
+    def plan() -> Planned:
+        return plan_run(prepared, block, settings, rng, report, direct=direct)
+
+    keeper = settings.running.keeper
+    if keeper is None:
+        return plan()
+    made = once(keeper, name, lambda: _written(plan()), prepared, block, rng)
+    reference = made["reference"].with_draws(prepared.prior)
+    planned = Planned(reference.start(block), made["plan"], reference, made["stages"])
+    if made["blend"] is None:
+        return planned
+    return replace(planned, blend=made["blend"], target=target_of(prepared, block))
+
+
+def once(
+    keeper: Any,
+    name: str,
+    make: Callable[[], Any],
+    prepared: Prepared | None,
+    block: Block,
+    rng: np.random.Generator,
+) -> Any:
+    """What is made, or was made and kept; evaluations and draws of the prior are counted once.
+
+    Parameters
+    ----------
+    keeper
+        Where it is kept; None makes it now.
+    name
+        Of the record.
+    make
+        Makes a record.
+    prepared
+        The model; None for a target that is none.
+    block
+        What counts evaluations.
+    rng
+        What it draws from.
+    """
+    if keeper is None:
+        return make()
+    counts: Any = None if prepared is None else prepared.prior
+    return keeper.remember(name, make, rng, work=block.work, prior=counts)
+
+
+def _written(planned: Planned) -> dict[str, Any]:
+    """A plan as a record."""
+    reference = planned.reference.without_draws()
+    made = {"plan": planned.plan, "stages": planned.stages, "reference": reference}
+    return {**made, "blend": planned.blend}

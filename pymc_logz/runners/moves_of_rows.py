@@ -1,0 +1,120 @@
+"""Moves of many rows that are compiled once: what blocks that anneal and that temper share."""
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from pymc_logz.errors import says_if_interrupted
+from pymc_logz.graphs.compiling import Compiled
+from pymc_logz.graphs.kept import settings_key
+from pymc_logz.kernels.base import Kernel
+from pymc_logz.paths.geometric import AnnealingPath
+from pymc_logz.runners.work import Work
+
+
+class MovesOfRows:
+    """A fixed number of moves of a batch of rows along a path, compiled when first needed."""
+
+    given_path: AnnealingPath
+    """The path to be walked; see also `path`."""
+    kernel: Kernel
+    compile_kwargs: Mapping[str, Any] | None
+    work: Work
+    n_rows: int
+    n_moves: int
+    most_rows: int | None
+    draws_reference: ClassVar[bool] = False
+    """Whether the moves need draws of the reference."""
+
+    def compile(self) -> None:
+        """Compile now, rather than when the moves are first made."""
+        self.compiled  # noqa: B018
+
+    @cached_property
+    @says_if_interrupted("the model was being compiled")
+    def compiled(self) -> Compiled:
+        """The moves as a function; those that are alike on one path share it."""
+        return self.given_path.made_once((type(self), *self.settings), self._compile)
+
+    @property
+    def settings(self) -> tuple[Any, ...]:
+        """What the function depends on besides the path."""
+        return self.kernel, self.n_moves, settings_key(self.compile_kwargs)
+
+    @cached_property
+    def path(self) -> AnnealingPath:
+        """The path that is walked: the one given, its rows batched as could be compiled."""
+        path = self.given_path
+        return replace(path, how="row") if self.compiled.is_alternative else path
+
+    def along(
+        self,
+        values: Sequence[Any],
+        *,
+        sample_reference: Callable[[np.random.Generator, int], np.ndarray],
+        log_z_reference: float = 0.0,
+    ) -> Self:
+        """The same compiled moves on a path whose parameters have other values.
+
+        Parameters
+        ----------
+        values
+            One for each of the path's parameters; dimensions whose length the parameter leaves
+            open may have another length than before.
+        sample_reference, log_z_reference
+            Draws and log normalising constant of the reference at these values.
+        """
+        path = self.path.along(values, sample_reference, log_z_reference)
+        moves = copy.copy(self)  # which has what is compiled
+        moves.given_path = moves.path = path
+        return moves
+
+    def counted(self, work: Work) -> Self:
+        """The same moves, whose evaluations are counted elsewhere."""
+        self.compile()
+        moves = copy.copy(self)
+        moves.work = work
+        return moves
+
+    def _compile(self) -> Compiled:
+        raise NotImplementedError
+
+
+def in_turn[Trace](
+    launch: Callable[[slice], Callable[[], Trace]],
+    n_made: int,
+    n_total: int,
+    n_moves: int,
+    report: Callable[[int], None] | None,
+    enough: Callable[[], bool] | None,
+) -> Iterator[tuple[slice, Trace]]:
+    """What blocks of moves came to, each waited for while the next one is computed.
+
+    Parameters
+    ----------
+    launch
+        Begins those moves, and returns what waits for them.
+    n_made, n_total
+        Moves made before, and at the end.
+    n_moves
+        Of a block.
+    report
+        Called with the number of moves of a block.
+    enough
+        Asked after each block whether to leave the rest for another time.
+    """
+    waiting: tuple[slice, Callable[[], Trace]] | None = None
+    while n_made < n_total and not (waiting is not None and enough is not None and enough()):
+        part = slice(n_made, min(n_made + n_moves, n_total))
+        trace = launch(part)
+        if waiting is not None:
+            yield waiting[0], waiting[1]()
+        waiting, n_made = (part, trace), part.stop
+        if report is not None:
+            report(part.stop - part.start)
+    if waiting is not None:
+        yield waiting[0], waiting[1]()
