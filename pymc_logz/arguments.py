@@ -130,7 +130,7 @@ def check_betas(betas: Any, remedy: str = "") -> np.ndarray:
         )
     if not np.all(np.isfinite(betas)) or betas[0] != 0 or betas[-1] != 1:
         raise ValueError(
-            f"betas runs from {betas[0]} to {betas[-1]}; it must be a ladder from 0 to 1: start at "
+            f"betas runs from {betas[0]} to {betas[-1]}; it must go from 0 to 1: start at "
             "exactly 0 (the reference), end at exactly 1 (the target) and be finite"
         )
     if np.any(np.diff(betas) <= 0):

@@ -140,33 +140,33 @@ class EvidenceWarning(UserWarning):
 STATUS_SENTENCES = {
     "ok": "The error estimate can be trusted.",
     "few_rows": (
-        "There are fewer than 20 rows, so the error is one from a handful of numbers and may be "
-        "far too small; use more rows (draws=<int>)."
+        "There are fewer than 20 particles, so the error is one from a handful of numbers and may "
+        "be far too small; use more particles (draws=<int>)."
     ),
     "low_weight_ess": (
-        "Few rows carry the weight, so the error is a rough guess; use more temperatures "
+        "Few particles carry the weight, so the error is a rough guess; use more temperatures "
         "(betas=<int>), more steps at each (kernel=Hamiltonian(n_steps=<int>)), another reference "
-        "(reference=), or more rows (draws=<int>)."
+        "(reference=), or more particles (draws=<int>)."
     ),
     "high_khat": (
         "The largest weights have a heavy tail (Pareto k-hat above its threshold), so the error "
         "may be too small; use more temperatures (betas=<int>), more steps at each "
-        "(kernel=Hamiltonian(n_steps=<int>)) or another reference (reference=). More rows help "
-        "little."
+        "(kernel=Hamiltonian(n_steps=<int>)) or another reference (reference=). More particles "
+        "help little."
     ),
     "degenerate": (
-        "A handful of rows carries all the weight, so there is no log Z to report; "
+        "A handful of particles carries all the weight, so there is no log Z to report; "
         "use many more temperatures (betas=<int>) or another reference (reference=), or check "
         "that the model can explain its data."
     ),
     "no_support": (
-        "Every row ended with weight zero: none reached the support of the likelihood; use more "
-        "rows (draws=<int>), start from posterior draws (reference=), or check the potentials and "
-        "the observed data."
+        "Every particle ended with weight zero: none reached the support of the likelihood; use "
+        "more particles (draws=<int>), start from posterior draws (reference=), or check the "
+        "potentials and the observed data."
     ),
     "no_overlap": (
-        "The forward and the reverse rows have no weights in common, so there is no bridge between "
-        "them; use more temperatures (betas=<int>) or other starts (posterior_draws=)."
+        "The forward and the reverse particles have no weights in common, so there is no bridge "
+        "between them; use more temperatures (betas=<int>) or other starts (posterior_draws=)."
     ),
     "poor_overlap": (
         "Posterior draws and proposal draws hardly overlap, so there is no log Z to report; use "
@@ -226,13 +226,14 @@ STATUS_SENTENCES = {
         "report; sample the model with that alternative in place."
     ),
     "approximate_starts": (
-        "The reverse rows started at resampled ends of the forward ones, moved on at beta = 1: the "
-        "upper end is only as good as those starts. Pass posterior_draws= for independent ones."
+        "The reverse particles started at resampled ends of the forward ones, moved on at beta = "
+        "1: the upper end is only as good as those starts. Pass posterior_draws= for independent "
+        "ones."
     ),
     "upper_end": (
-        "Rows that start at the target may not reach long tails of the reference in time, which "
-        "their own weights do not show: read the reverse estimate as an upper end, and use bar or "
-        "hais for log Z (reference='laplace' or more temperatures bring it closer)."
+        "Particles that start at the target may not reach long tails of the reference in time, "
+        "which their own weights do not show: read the reverse estimate as an upper end, and use "
+        "bar or hais for log Z (reference='laplace' or more temperatures bring it closer)."
     ),
     "lower_end": (
         "This log likelihood is too low on average, by less the more temperatures there are: read "
@@ -245,9 +246,9 @@ STATUS_SENTENCES = {
     ),
     "not_run": "The run was interrupted before it came to this data row.",
     "lagging_rows": (
-        "The rows did not keep up with the path: where they end is not where the density says, so "
-        "nearly all weights are too low, and log Z is by more than its error says; use more "
-        "temperatures (betas=<int>), or leave step_size, scale and reference to the pilot."
+        "The particles did not keep up with the path: where they end is not where the density "
+        "says, so nearly all weights are too low, and log Z is by more than its error says; use "
+        "more temperatures (betas=<int>), or leave step_size, scale and reference to the pilot."
     ),
     "maybe_infinite": (
         "The mass of the posterior hardly falls far away from its draws, or closer to some point "
@@ -260,7 +261,7 @@ STATUS_SENTENCES = {
         "of these priors are of one normalised distribution."
     ),
     "infinite_weight": (
-        "A row has infinite weight: the likelihood or a potential is unbounded, so log Z is "
+        "A particle has infinite weight: the likelihood or a potential is unbounded, so log Z is "
         "infinite or undefined; bound it, for instance by a prior that keeps a scale away from "
         "zero."
     ),
@@ -341,10 +342,10 @@ ANCHORS = {
     "If one does not, log Z is off": "unchecked-prior",
     "the transforms take only": "restricted-prior",
     "mode got lost on the way": "lost-mode",
-    "rows hardly move": "rows-hardly-move",
+    "particles hardly move": "particles-hardly-move",
     "do not agree": "disagrees",
-    "the share of a level is still": "long-warm-up",
-    "round trips between the ends": "few-round-trips",
+    "the share of a temperature is still": "long-warm-up",
+    "round trips between the first": "few-round-trips",
     "had not found the support": "late-support",
     "a change of the data left": "large-change",
     "of the draws repeat": "repeated-draws",

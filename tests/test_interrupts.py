@@ -1,5 +1,7 @@
 """Ctrl-C before there is a result: a sentence says what was going on."""
 
+import contextlib
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,8 @@ from arviz_base import dict_to_dataset
 
 import pymc_logz as lz
 from pymc_logz.errors import says_if_interrupted
+from pymc_logz.models.posterior_draws import draw_posterior
+from pymc_logz.models.preparation import prepare
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 PYTHON = {"mode": "FAST_COMPILE"}
@@ -65,6 +69,35 @@ def test_an_interrupt_says_what_was_going_on(
         call()
     assert "there is no result yet, and nothing is kept" in str(caught.value)
     assert caught.value.__suppress_context__, "the place that was interrupted is of no interest"
+
+
+def test_an_interrupt_that_pm_sample_swallows_is_one_of_the_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Catches a call that goes on with the few draws that were made, or with a SystemError."""
+
+    def interrupted(**_: Any) -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        raise SystemError("CPUDispatcher returned a result with an exception set")
+
+    monkeypatch.setattr(pm, "sample", interrupted)
+    prepared = prepare(model(), np.random.default_rng(1))
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        draw_posterior(prepared, np.random.default_rng(1))
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interrupt_that_leaves_nothing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches thirty lines of traceback, and not a word, where all chains were dropped."""
+
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pymc_logz.hais.run.run_twice", interrupt)
+    with pytest.raises(KeyboardInterrupt, match="interrupted before there was a result"):
+        annealed()
 
 
 def test_other_exceptions_and_results_pass() -> None:

@@ -94,7 +94,7 @@ def edge_doubts(
         reason = (
             f"about {over[worst]:.0%} of the posterior has {name} {('below', 'above')[side]} "
             f"{edges[side, entry]:.3g} (as it moves: a spread by its log), by Laplace's method for "
-            f"the normal variables, where {look.edge:.0%} of the rows are"
+            f"the normal variables, where {look.edge:.0%} of the particles are"
         )
         return [Doubt("lagging_rows", reason)]
     return []

@@ -124,7 +124,7 @@ def hit_doubts(
         least = max(least, MORE * n_beyond / len(draws))
         if mass > np.log(least) and chance < CHANCE:
             what = f"{above.size} of {len(rows)} draws of the prior have a higher likelihood than"
-            return [_hit(f"{what} all rows of the run but {n_beyond - 1}", mass)]
+            return [_hit(f"{what} all particles of the run but {n_beyond - 1}", mass)]
     return _far_hits(densities, rows, distinct, (log_prior, likelihood), log_z - log_share, rng)
 
 
@@ -160,11 +160,11 @@ def _far_hits(
     if mass <= log_z + np.log(HIT_MASS):
         return []
     what = f"{share:.0%} of the likelihood at {far.size} of {len(rows)} draws of the prior, where "
-    return [_hit(what + "hardly a row of the run is, is in other modes", mass - log_z)]
+    return [_hit(what + "hardly a particle of the run is, is in other modes", mass - log_z)]
 
 
 def _hit(what: str, log_factor: float) -> Doubt:
-    about = f"with about {np.exp(log_factor):.2g} times the mass of the rows"
+    about = f"with about {np.exp(log_factor):.2g} times the mass of the particles"
     return Doubt("missed_mode", f"{what}, {about}")
 
 
@@ -188,8 +188,14 @@ def walk_doubts(
     if found is None:
         return []
     reason = (
+<<<<<<< HEAD
         f"of {len(start)} rows that walked from the prior to the posterior {found.share:.0%} ended "
         f"in a mode that no draw is in, with a mass of about {np.exp(found.log_z - log_z):.2g} "
         "times that of the draws"
+=======
+        f"of {n_rows} particles that walked from the prior to the posterior {found.share:.0%} "
+        "ended in a mode that no draw is in, with a mass of about "
+        f"{np.exp(found.log_z - log_z):.2g} times that of the draws"
+>>>>>>> touch34
     )
     return [Doubt("missed_mode", reason)]

@@ -118,8 +118,8 @@ def _without_gradients(block: Block, ends: _Ends) -> list[Doubt]:
 def _doubt(factor: float, gain: float, error: float) -> Doubt:
     how = "too narrow" if factor > 1 else "too wide"
     reason = (
-        f"the weighted rows are {how} for the density where they end: stretched by {factor:.2g} "
-        f"they give a Z that is larger by {gain:.1%}, {gain / error:.3g} errors"
+        f"the weighted particles are {how} for the density where they end: stretched by "
+        f"{factor:.2g} they give a Z that is larger by {gain:.1%}, {gain / error:.3g} errors"
     )
     return Doubt("lagging_rows", reason)
 
@@ -156,7 +156,7 @@ def unsettled(block: Block, plan: Plan, runs: list[Annealed]) -> list[Doubt]:
     if abs(mean) <= LIMIT * error:
         return []
     reason = (
-        f"the weighted rows are not at rest where they end: {block.n_moves} more moves change "
+        f"the weighted particles are not at rest where they end: {block.n_moves} more moves change "
         f"their mean log likelihood by {mean:.2g}, {abs(mean) / error:.3g} errors"
     )
     return [Doubt("lagging_rows", reason)]

@@ -20,6 +20,7 @@ from pymc_logz.models.discrete import discrete_names
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.paths.foreign import ForeignModel
 from pymc_logz.posterior.bridging import bridge_sampling
+from pymc_logz.runners.progress import progress_bar
 from pymc_logz.tempered.evidence import of_levels
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.kinds import (
@@ -143,7 +144,8 @@ def evidence(
             raise TypeError(
                 f"idata is {name}: write evidence(idata, model), or evidence(model) alone"
             )
-        return _of_model(idata, methods, cross_check, how, kwargs)
+        with progress_bar(how.progressbar):
+            return _of_model(idata, methods, cross_check, how, kwargs)
     if model is not None:
         model = model_from(model, "evidence(idata, model)")
     of_posterior = pm.Model.get_context(error_if_none=False) if model is None else model
@@ -195,7 +197,7 @@ def _of_model(
         found = _constrained(model, how, kwargs)
     else:
         found = sample_hais(model=model, **how._asdict(), **{"sum_out": None, **kwargs})
-        reason = "a model was given, and no posterior; "
+        reason = "there are no posterior draws, and annealed importance sampling needs none; "
         if kind_of(found) == EXACT:
             return chosen_by(
                 found, "exact", f"{reason}it has discrete variables alone, {_route(found)}"
@@ -226,8 +228,8 @@ def _cost(found: xr.DataTree) -> str:
     defaults = inspect.signature(pm.sample).parameters
     n_moves = LEAST_CHAINS * defaults["draws"].default
     return (
-        f"HAIS evaluated {n_evaluations:,} rows. A bridge needs a posterior first: the draws of a "
-        f"default pm.sample are {n_moves:,} moves of several gradients each, without its warm-up"
+        f"it evaluated the model {n_evaluations:,} times, where the draws of a default pm.sample "
+        f"are {n_moves:,} moves of several evaluations each, beside those of its warm-up"
     )
 
 
@@ -239,7 +241,7 @@ def _of_posterior(
     kwargs: Mapping[str, Any],
 ) -> xr.DataTree:
     """Evidence of a posterior that has no weights or levels."""
-    reason = "a posterior was given with its model, and no weights or levels"
+    reason = "the tree has draws of a posterior, and neither weights nor temperatures"
     chosen = "manifold_bridge" if exact_observations(model) else "bridge"
     options = {**({} if cross_check else {"cross_check": None}), **how._asdict(), **kwargs}
     found = chosen_by(bridge_sampling(idata, model, **options), chosen, reason)
@@ -272,7 +274,7 @@ def _as_stored(tree: xr.DataTree, _: Any) -> xr.DataTree:
         found = importance_log_z(log_weights(tree))
         if not np.isclose(found.log_z, float(whole), rtol=1e-6, equal_nan=True):
             raise ValueError(
-                "the tree holds other rows than its log Z was made of, and a run in both "
+                "the tree holds other particles than its log Z was made of, and a run in both "
                 "directions is read as a whole: pass it as it was returned, or run again"
             )
     return tree

@@ -67,9 +67,9 @@ class SumPlan:
         """Which variables are summed how, in words."""
         tied = {self.alone[place] for pair in self.pairs for place in pair}
         ways = [
-            ([i for i in self.alone if i not in tied], "entry by entry"),
-            (sorted(tied), "pair by pair"),
-            (self.others, f"over all {len(self.points):,} values"),
+            ([i for i in self.alone if i not in tied], "one value at a time"),
+            (sorted(tied), "two values at a time"),
+            (self.others, f"over all {len(self.points):,} combinations"),
         ]
         return " and ".join(
             f"{list(dict.fromkeys(self.names[i] for i in entries))} {how}"
@@ -166,7 +166,7 @@ def independent_plan(
     """
     alone, found, _ = _traced_entries(whole, pieces, start, 1)
     if len(alone) < 2:
-        return NotSummed("no two of its entries are independent given all the rest")
+        return NotSummed("no two of its values are independent given all the rest")
     return SumPlan(whole.sites, _names(whole), alone, np.zeros((1, 0), dtype=int), found)
 
 
@@ -181,7 +181,7 @@ def _plan(
     if n_points > MAX_POINTS:
         together = list(dict.fromkeys(names[i] for i in others))
         return NotSummed(
-            f"the entries of {together} depend on each other, and have {n_points:,} values together"
+            f"the values of {together} depend on each other, and have {n_points:,} combinations"
         )
     ranges = [range(sites[i].lower or 0, (sites[i].upper or 0) + 1) for i in others]
     points = np.array(list(product(*ranges)), dtype=int).reshape(n_points, len(others))

@@ -53,7 +53,9 @@ def pilot_disagrees(planned: Planned, estimate: LogZEstimate) -> list[Doubt]:
     if stages is None or not exceeds(stages, estimate.log_z, estimate.mcse):
         return []
     apart = islands_log_z(stages)[0] - estimate.log_z
-    reason = f"log Z of the pilot's rows, along the same path, is {apart:.3g} nats above the run's"
+    reason = (
+        f"log Z of the pilot's particles, along the same path, is {apart:.3g} nats above the run's"
+    )
     return [Doubt("disagrees", reason)]
 
 

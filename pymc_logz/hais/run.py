@@ -24,7 +24,7 @@ from pymc_logz.models.labels import model_labels
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.runners.anneal import Annealed, Plan, merge
 from pymc_logz.runners.jobs import AnnealCourse
-from pymc_logz.runners.progress import progress_bar, report_beta, report_count
+from pymc_logz.runners.progress import line, progress_bar, report_beta, report_count
 from pymc_logz.runners.running import Running, anneal_all
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_doubts
@@ -71,11 +71,12 @@ def run_hais(
     sum_out = False if simulate_data else settings.sum_out
     if sum_out is not False and (exact := exact_tree(model, settings, rngs)) is not None:
         return exact
-    prepared = prepare(
-        model, rngs.checks, simulate_data=simulate_data, integers=True, sum_out=sum_out
-    )
-    block = settings.within_memory(block_for(prepared, settings, compile_kwargs))
-    block.compile()
+    with line("Compiling the model"):
+        prepared = prepare(
+            model, rngs.checks, simulate_data=simulate_data, integers=True, sum_out=sum_out
+        )
+        block = settings.within_memory(block_for(prepared, settings, compile_kwargs))
+        block.compile()
     target_rows = prepared.exact_row
     if posterior_draws is not None:
         target_rows = unconstrain(prepared.flat, posterior_of(posterior_draws, "posterior_draws"))
@@ -98,7 +99,8 @@ def run_hais(
             )
         add_rows(directions, planned, settings, target_rows, rngs.run, progress)
     ended, run_work = time.perf_counter(), block.work.done
-    doubts = doubts_of_run(prepared, block, planned, directions, rngs.checks)
+    with line("Checking the result"):
+        doubts = doubts_of_run(prepared, block, planned, directions, rngs.checks)
     cost = {
         "compile_time": compiled - started,
         "tuning_time": tuned - compiled,
@@ -119,7 +121,12 @@ def run_chains(
 ) -> list[Annealed]:
     """Fresh rows in independent chains, one generator each, annealed unless they need no path."""
     if planned.blend is not None and planned.target is not None:
-        return [planned.blend.weighted(planned.target, rng, draws) for rng in generators]
+        weighted = []
+        for rng in generators:
+            weighted.append(planned.blend.weighted(planned.target, rng, draws))
+            if report is not None:
+                report(planned.plan.n_temperatures)
+        return weighted
     block, plan = planned.block, planned.plan
     # prior draws share one compiled function, so they are made here, chain by chain
     starts = [block.path.sample_reference(rng, draws) for rng in generators]
@@ -160,7 +167,7 @@ def run_twice(
         estimate.mcse,
         estimate.status,
         before,
-        after if after > before else "more rows",
+        after if after > before else "more particles",
     )
     return longer, run_until(longer, settings, rng, progress)
 
@@ -199,9 +206,9 @@ def run_until(
             return runs
         if not np.isfinite(wanted) or n_now >= MAX_GROWTH * draws:
             warn(
-                f"target_mcse={target_mcse} is out of reach: {n_now} rows per chain gave an error "
-                f"of {estimate.mcse:.3g} with status {estimate.status!r}. Use more temperatures "
-                "(betas=<int>), another reference, or more draws"
+                f"target_mcse={target_mcse} is out of reach: {n_now} particles per chain gave an "
+                f"error of {estimate.mcse:.3g} with status {estimate.status!r}. Use more "
+                "temperatures (betas=<int>), another reference, or more draws"
             )
             return runs
         # a little more than the law of large numbers asks for, and no more than four times as many
@@ -214,7 +221,9 @@ def report_chains(
     """A line of the progress bar for all chains; ``before`` are rows that grow by these."""
     chains, k = settings.chains, plan.n_temperatures
     grows = f" to meet target_mcse={settings.target_mcse}" if before else ""
-    line = f"{what}{grows}: {k} temperature{'s' if k > 1 else ''}, {chains} chains"
+    # at one temperature nothing is annealed: draws of the reference are weighted
+    does = f"{what}{grows}: {k} temperatures" if k > 1 else f"Weighting{grows}"
+    line = f"{does}, {chains} chains"
     return report_count(progress, line, chains * k, "; ".join(settings.cheaper()))
 
 
@@ -263,7 +272,7 @@ def add_rows(
     """Give the chains of a run that is at its end the rows that were asked for since."""
     for draws in settings.more:
         generators = spawn_generators(rng, settings.chains)
-        report = report_chains(progress, "More rows", planned.plan, settings)
+        report = report_chains(progress, "More particles", planned.plan, settings)
         name = f"more-{draws}"
         more = run_chains(planned, generators, draws, settings.how, report, name)
         if len(more) < len(directions.forward):

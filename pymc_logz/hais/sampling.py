@@ -16,6 +16,7 @@ from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.paths.foreign import ForeignModel
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.runners.moves import kernel_for
+from pymc_logz.runners.progress import progress_bar
 from pymc_logz.runners.running import running_for
 from pymc_logz.trees.posterior import checked_draws, checked_reference
 from pymc_logz.trees.sentence import says_result
@@ -54,15 +55,15 @@ def sample_hais(
 ) -> xr.DataTree:
     """Log Z and weighted draws of a model by Hamiltonian annealed importance sampling.
 
-    Rows drawn from the prior are moved towards the posterior through a ladder of inverse
-    temperatures by Hamiltonian dynamics with partially refreshed momentum; their weights average to
-    Z, the marginal likelihood. A pilot population chooses the ladder, the step sizes and the length
-    scales; everything is then frozen, and fresh rows make the estimate.
+    Particles drawn from the prior are moved towards the posterior over many temperatures, by
+    Hamiltonian dynamics with partially refreshed momentum; their weights average to Z, the marginal
+    likelihood. A short pilot run chooses the temperatures, the step sizes and the length scales;
+    everything is then frozen, and fresh particles make the estimate.
 
     Parameters
     ----------
     draws
-        Annealed rows per chain, at least 2.
+        Particles of each chain, at least 2.
     chains
         Independent replicates with seeds of their own.
     model
@@ -71,16 +72,16 @@ def sample_hais(
         energy made of bits, such as ``energies.bernoulli_rbm(...)``, whose beta = 0 are independent
         bits, and which block Gibbs moves.
     betas
-        ``"adaptive"`` lets the pilot place the temperatures; a whole number K is the paper's ladder
-        of K equal steps; an increasing array from 0 to 1 is taken as it is.
+        ``"adaptive"`` lets the pilot place the temperatures; a whole number K makes K equal steps,
+        as in the paper; an increasing array from 0 to 1 is taken as it is.
     kernel
-        How rows move: settings such as ``Hamiltonian()``, ``RandomWalk()`` or ``Slice()``, of which
-        the pilot tunes what they leave None, or one of ``"hais"``, ``"hmc"``, ``"langevin"``,
+        How particles move: settings such as ``Hamiltonian()``, ``RandomWalk()`` or ``Slice()``, of
+        which the pilot tunes what they leave None, or one of ``"hais"``, ``"hmc"``, ``"langevin"``,
         ``"random_walk"``, ``"slice"``. The last two need no gradient. None means ``"hais"``.
         Anything that follows `pymc_logz.kernels.Kernel` is taken too.
     tune
-        Moves that the pilot makes at each of its stages, and that reverse rows make at beta = 1
-        before they go back.
+        Moves that the pilot makes at each of its stages, and that reverse particles make at beta =
+        1 before they go back.
     target_accept
         Acceptance rate that the tuned step sizes aim at, in (0, 1), by default 0.8; for kernels
         that have an aim of their own, or no step size to tune, it must be left out.
@@ -97,37 +98,37 @@ def sample_hais(
         None waits.
     max_memory
         Bytes, or text such as ``"2 GB"``, that the moves of all chains of a process may take at a
-        time: rows are computed in portions. Beside it are the model's data, the libraries, and the
-        draws. It changes results by rounding at most.
+        time: particles are computed in portions. Beside it are the model's data, the libraries, and
+        the draws. It changes results by rounding at most.
     check_reproducible
         Whether to run one chain again in this process, and to warn if a bit of it is another.
     cores
         Chains that run at the same time. It changes the wall time, never the result. None runs as
         many as there are processors.
     reference
-        What the path starts from. ``"learned"`` fits a mixture of Student-t components to the rows
-        that a pilot carried from the prior, with a small share of the prior, and takes it if it
-        covers those rows. In more than 16 dimensions, of which most are normal given at most six
-        others, it takes nested Laplace approximations. ``"laplace"`` does the same as the first
-        with one component that has the curvature at the posterior's mode, and takes what is
-        fitted to the rows where that does not cover them; otherwise the path starts from the prior.
-        ``"prior"`` is the paper's path. A DataTree with a group ``posterior`` has its draws fitted,
-        unchecked. None is ``"learned"``, or ``"prior"`` where ``betas`` are given or rows go in
-        both directions. log Z is the same number, its error is not. Another PyMC model of the same
-        variables, whose density is nowhere zero where this one's is not, is where rows are annealed
-        to first: the path leads from its posterior to this one, and the tree has the group
-        ``bayes_factor``, with ``log_bayes_factor`` of this model against the other one, and its
-        error. Where ``model`` is an energy made of bits, another one of the same blocks, or a
-        sequence of them that the path leads through (`energies.moment_averaged`);
+        What the path starts from. ``"learned"`` fits a mixture of Student-t components to the
+        particles that a pilot carried from the prior, with a small share of the prior, and takes it
+        if it covers those particles. In more than 16 dimensions, of which most are normal given at
+        most six others, it takes nested Laplace approximations. ``"laplace"`` does the same as the
+        first with one component that has the curvature at the posterior's mode, and takes what is
+        fitted to the particles where that does not cover them; otherwise the path starts from the
+        prior. ``"prior"`` is the paper's path. A DataTree with a group ``posterior`` has its draws
+        fitted, unchecked. None is ``"learned"``, or ``"prior"`` where ``betas`` are given or
+        particles go in both directions. log Z is the same number, its error is not. Another PyMC
+        model of the same variables, whose density is nowhere zero where this one's is not, is where
+        particles are annealed to first: the path leads from its posterior to this one, and the tree
+        has the group ``bayes_factor``, with ``log_bayes_factor`` of this model against the other
+        one, and its error. Where ``model`` is an energy made of bits, another one of the same
+        blocks, or a sequence of them that the path leads through (`energies.moment_averaged`);
         ``log_bayes_factor`` is that against the last.
     direction
         ``"forward"``, or ``"both"`` to anneal back from the posterior too: the forward estimate is
         low on average and the reverse one high, and Bennett's acceptance ratio joins the two.
     posterior_draws
-        Posterior draws that the reverse rows start from. None takes the resampled ends of the
-        forward rows, which makes the reverse estimate only as good as they are.
+        Posterior draws that the reverse particles start from. None takes the resampled ends of the
+        forward particles, which makes the reverse estimate only as good as they are.
     target_mcse
-        Error of log Z, in nats, that the run grows to meet by more rows. None has as many
+        Error of log Z, in nats, that the run grows to meet by more particles. None has as many
         temperatures as an error of 0.02 takes where that is cheap, up to 0.05 where it is not, and
         tries once more with four times as many if the outcome is not good enough.
     sum_out
@@ -147,9 +148,10 @@ def sample_hais(
     -------
     xarray.DataTree
         Groups ``posterior`` (equally weighted by resampling), ``sample_stats``,
-        ``weighted_posterior`` (the rows and their ``log_weight``), ``annealing`` (per temperature),
-        ``reverse_annealing`` if there is one, ``evidence`` (dimension ``estimator``: ``log_z``,
-        ``mcse``, ``weight_ess``, ``khat``, ``status``), ``observed_data`` and ``constant_data``.
+        ``weighted_posterior`` (the particles and their ``log_weight``), ``annealing`` (per
+        temperature), ``reverse_annealing`` if there is one, ``evidence`` (dimension ``estimator``:
+        ``log_z``, ``mcse``, ``weight_ess``, ``khat``, ``status``), ``observed_data`` and
+        ``constant_data``.
 
     Raises
     ------
@@ -228,14 +230,15 @@ def sample_hais(
         sum_out=sum_out,
     )
     if posterior_draws is not None and direction != "both":
-        raise ValueError("posterior_draws are where reverse rows start: use direction='both' too")
+        raise ValueError("posterior_draws start the reverse particles: use direction='both' too")
     if posterior_draws is not None and other is None:
         posterior_draws = checked_draws(posterior_draws, model, "posterior_draws")
     seen = {"random_seed": random_seed, "progressbar": progressbar}
     if onward is not None:
         return onward(model, settings, **seen, compile_kwargs=compile_kwargs)
     run = partial(run_hais, model) if other is None else partial(other.runs.run_hais, other)
-    return run(settings, posterior_draws=posterior_draws, **seen, compile_kwargs=compile_kwargs)
+    with progress_bar(progressbar):
+        return run(settings, posterior_draws=posterior_draws, **seen, compile_kwargs=compile_kwargs)
 
 
 @written_as("sandwich(model)")
@@ -262,8 +265,8 @@ def sandwich(
     """Bounds on log Z from both sides, for data simulated from the model itself.
 
     Data simulated from a draw of the prior come with one exact draw of their posterior: that same
-    draw. Reverse rows start there, and are first moved on at beta = 1. So both ends are right on
-    average: ``hais`` is low, ``hais_reverse`` is high, and the truth lies between them. A narrow
+    draw. Reverse particles start there, and are first moved on at beta = 1. So both ends are right
+    on average: ``hais`` is low, ``hais_reverse`` is high, and the truth lies between them. A narrow
     gap on simulated data says that the settings are good for real data of the same kind too.
 
     Parameters
@@ -275,7 +278,7 @@ def sandwich(
     check_reproducible, cores, random_seed, progressbar, compile_kwargs
         As in `sample_hais`.
     tune
-        Moves of the pilot at each of its stages, and of the reverse rows at beta = 1.
+        Moves of the pilot at each of its stages, and of the reverse particles at beta = 1.
 
     Returns
     -------

@@ -80,8 +80,8 @@ class Compose(Led):
             raise ValueError(f"parts names {twice} more than once: give one kernel for each")
         if walled := [part.names for part in parts if walls_of(part.kernel)]:
             raise ValueError(
-                f"the kernel of {walled[0]} has walls, which are about whole rows: a kernel with "
-                "walls moves all variables of a model, none of them discrete"
+                f"the kernel of {walled[0]} has walls, which are about whole particles: a kernel "
+                "with walls moves all variables of a model, none of them discrete"
             )
         object.__setattr__(self, "parts", parts)
 

@@ -74,7 +74,7 @@ def _of_settings(settings: RunSettings, compiled: Any) -> dict[str, Any]:
     }
     own = {"kernel": settings.kernel, "compile_kwargs": compiled.compile_kwargs or {}}
     if compiled.most_rows is not None:
-        own["rows that max_memory has room for"] = compiled.most_rows
+        own["particles that max_memory has room for"] = compiled.most_rows
     return {**record, **arrays, **own}
 
 

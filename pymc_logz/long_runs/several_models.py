@@ -1,11 +1,9 @@
 """The evidence of several models, each of which is a unit of work."""
 
 import os
-import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +11,7 @@ import xarray as xr
 
 from pymc_logz.choosing.evidence import evidence
 from pymc_logz.errors import warn
+from pymc_logz.interrupts import noting_interrupts
 from pymc_logz.long_runs.checkpoint import Keeper
 from pymc_logz.long_runs.workers import Workers
 from pymc_logz.models.context import is_model
@@ -158,7 +157,7 @@ def evidence_of_models(
             if name not in found.done
         }
         try:
-            with _noting_interrupts(found.was_interrupted):
+            with noting_interrupts() as found.was_interrupted:
                 if executor is None:
                     for name, task in tasks.items():
                         found.take(name, naming(name, task))
@@ -202,26 +201,6 @@ class _Found:
         if self.keeper is not None:
             self.keeper.is_whole = False
         warn(f"interrupted: {len(self.done)} of {n} models are done, and only they are returned")
-
-
-@contextmanager
-def _noting_interrupts(was_interrupted: threading.Event) -> Iterator[None]:
-    """Note an interrupt (Ctrl-C), which a run takes for its own, and ends early."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread is interrupted
-        return
-    before = signal.getsignal(signal.SIGINT)
-
-    def note(*args: Any) -> None:
-        was_interrupted.set()
-        if callable(before):
-            before(*args)
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _within(

@@ -48,6 +48,7 @@ from pymc_logz.references.reference import (
 )
 from pymc_logz.references.search import Search
 from pymc_logz.runners.block import Block
+from pymc_logz.runners.progress import line
 from pymc_logz.weights import log_mean
 
 MOST_TRIES = 8
@@ -128,7 +129,8 @@ def plan_run(
         if nested is not None:
             return nested
     look = look_around(prepared, block, settings, rng, report)
-    search = searched(prepared, block, look, settings, rng)
+    with line("Fitting a reference, looking for modes"):
+        search = searched(prepared, block, look, settings, rng)
     return plan_searched(search, look, settings, rng, report, direct=direct)
 
 
@@ -150,7 +152,9 @@ def plan_searched(
     planned = plan_path(search, look, settings, rng, report, LONG if may_ask else np.inf)
     if not may_ask or settings.aim.n_rows * planned.plan.n_temperatures <= LONG:
         return planned
-    if add_draws(search, rng):
+    with line("Fitting a reference to draws of pm.sample"):
+        is_drawn = add_draws(search, rng)
+    if is_drawn:
         if direct and (found := plan_at_once(search, look, settings, rng)) is not None:
             return found
         shorter = plan_path(search, look, settings, rng, report, LONG)
@@ -181,7 +185,7 @@ def plan_at_once(
         return None
     tries = min(max(n_wanted), MOST_TRIES)
     reason = f"{blend.in_words()}: weights have an effective share of {even:.2g}"
-    reason += f"; each row is one of {tries}" if tries > 1 else ""
+    reason += f"; each particle is one of {tries}" if tries > 1 else ""
     is_mode = all(part.in_words() in (OF_MODE, Prior().in_words()) for part in blend.parts)
     taken = "laplace" if is_mode and settings.asks_for("laplace") else "learned"
     plan = plan_of_one_step(target.block, search.witnesses.position)
@@ -223,7 +227,7 @@ def plan_path(
         if not exceeds(look.stages, log_mean(trial.log_weight), found.mcse, alpha):
             warn_of_stuck(stuck_stages(look.stages))
             return planned
-        reason = "log Z of rows from components is below that of rows that walked from the prior"
+        reason = "a path from components found less than particles that walked from the prior"
         reference = Reference("prior", reason, funnel=look.funnel)
     moved = reference.start(block)
     if settings.aim.n_rows * MAX_GROWTH * first_ladder(look.stages) > limit:
@@ -234,7 +238,7 @@ def plan_path(
 
 def components_of(search: Search) -> Reference:
     """Components of the coordinates whose blend with the prior has the most even weights."""
-    best = Reference("prior", "nothing was found that explains rows from the prior")
+    best = Reference("prior", "no components were found that explain the particles from the prior")
     most = LEAST
     is_prior = np.array([isinstance(part, Prior) for part in search.parts])
     funnels = {id(one.funnel): one.funnel for one in search.parts if isinstance(one, Component)}
@@ -265,7 +269,7 @@ def learned(
     is_mode = all(part.in_words() == OF_MODE for part in parts)
     shape = " in the coordinates of a funnel" if funnel else ""
     reason = (
-        f"{components_in_words(len(components))}{shape} explain the rows that walked from the "
+        f"{components_in_words(len(components))}{shape} explain the particles that walked from the "
         f"prior with an effective share of {even:.2g}"
     )
     taken = "laplace" if is_mode else "learned"

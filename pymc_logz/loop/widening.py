@@ -22,6 +22,7 @@ from pymc_logz.references.reference import (
 )
 from pymc_logz.references.search import Search, fitted_components
 from pymc_logz.runners.block import Block
+from pymc_logz.runners.progress import is_shown
 
 LEAST = 0.01
 """Effective share of rows of components below which rows are annealed from the prior: the ends of
@@ -148,7 +149,7 @@ def proposed(search: Search, rng: np.random.Generator) -> Iterator[Part]:
 def add_draws(search: Search, rng: np.random.Generator) -> bool:
     """Draws of ``pm.sample``, and what is fitted to them; whether there are any."""
     target = search.target
-    if (draws := draw_posterior(target.prepared, rng)) is None:
+    if (draws := draw_posterior(target.prepared, rng, is_shown())) is None:
         return False
     target.block.work.add(draws.n_gradients)
     rows = draws.rows

@@ -183,8 +183,10 @@ class ConstrainedHMC(WholeModelStep):
 
     See Also
     --------
-    ExactObservation : what it conditions on.
-    bridge_sampling : log Z of its draws.
+    ExactObservation : how a model says that an output is observed exactly.
+    pymc_logz.bridge_sampling : log Z of such a model, from the draws.
+    likelihood_form : the same model with a likelihood, where its noise is simple enough.
+    abc_mcmc, abc_slice : chains that accept outputs within a distance.
 
     Notes
     -----
@@ -204,13 +206,6 @@ class ConstrainedHMC(WholeModelStep):
     that has compiled, so that none compiles again. The draws are the same in all cases.
 
     Data changed by ``pm.set_data`` need a new step method.
-
-    See Also
-    --------
-    ExactObservation : how a model says that an output is observed exactly.
-    pymc_logz.bridge_sampling : log Z of such a model, from the draws.
-    likelihood_form : the same model with a likelihood, where its noise is simple enough.
-    abc_mcmc, abc_slice : chains that accept outputs within a distance.
 
     References
     ----------

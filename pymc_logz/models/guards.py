@@ -90,9 +90,9 @@ def _refuse_tied(model: pm.Model) -> None:
         raise DiscreteVariableError(
             f"the discrete free variables {tied} have a joint distribution, of which it is not "
             "known which values are possible, so that they can neither be moved nor summed out. "
-            "Write them as entries with a prior of their own, and their joint law as a potential: "
-            "a Markov chain as one pm.Categorical with a prior that is the same for all states, "
-            "and its moves as pm.Potential('moves', "
+            "Write them as entries with a prior of their own, and their joint distribution as a "
+            "potential: a Markov chain as one pm.Categorical with a prior that is the same for all "
+            "states, and its moves as pm.Potential('moves', "
             "pm.math.log(n_states * move[state[:-1], state[1:]])). Or write a loop over one "
             "pm.Categorical for each step. lz.evidence sums out both, sample_hais moves them"
         )

@@ -82,7 +82,7 @@ def warn_of_lost_part(share: float) -> None:
     """Say that the pilot's settings may not fit all of the posterior."""
     if share:
         warn(
-            f"the pilot's population and the annealed rows disagree about {share:.0%} of the "
+            f"the pilot's population and the annealed particles disagree about {share:.0%} of the "
             "posterior, so a mode got lost on the way and the settings may not fit it: use a "
             "larger tune, draws=512, or reference= draws that cover all modes"
         )
@@ -92,7 +92,7 @@ def warn_of_stuck(betas: np.ndarray) -> None:
     """Say where the rows did not move."""
     if betas.size:
         warn(
-            f"rows hardly move at {betas.size} stages of the pilot, first at beta={betas[0]:.3g}: "
-            "give the kernel a smaller step_size or leave it to the pilot, use a larger tune, or "
-            "kernel='slice'"
+            f"particles hardly move at {betas.size} stages of the pilot, first at "
+            f"beta={betas[0]:.3g}: give the kernel a smaller step_size or leave it to the pilot, "
+            "use a larger tune, or kernel='slice'"
         )

@@ -19,6 +19,7 @@ from pymc_logz.paths.schedules import betas_between, next_beta
 from pymc_logz.pilot.scales import centred, population_correlation, population_scale
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
+from pymc_logz.runners.progress import count_moves
 from pymc_logz.weights import log_mean, normalise, systematic_resample
 
 MAX_STAGES = 500
@@ -240,8 +241,8 @@ def run_pilot(
         if beta <= beta_before or len(stages) > max_stages:
             raise PilotError(
                 f"the pilot stopped at beta={beta_before:.3g} after {len(stages)} stages: the "
-                "prior and the likelihood are too far apart, or the rows no longer move. Try a "
-                "higher target_accept, a larger tune, reference='laplace', or a prior closer to "
+                "prior and the likelihood are too far apart, or the particles no longer move. Try "
+                "a higher target_accept, a larger tune, reference='laplace', or a prior closer to "
                 "the data"
             )
         population.count(beta - beta_before)
@@ -368,6 +369,7 @@ def move(
         step_size[0], refreshment[0] = 0.0, 1.0
     moves = Move(np.full(n_moves, beta), step_size, scale, refreshment)
     population.state, trace = block.run(population.state, moves, rng)
+    count_moves(n_moves)
     last = trace.log_ratio[-1]
     population.log_ratio = np.where(np.isnan(last), -np.inf, last)
     moved = trace.acceptance_rate[step_size > 0]

@@ -57,7 +57,7 @@ class RunSettings:
         if self.walls and not self.asks_for("prior"):
             raise ValueError(
                 "reference must be None or 'prior' where the kernel has walls, since a fit has "
-                "rows beyond them"
+                "draws beyond them"
             )
 
     @property

@@ -46,7 +46,7 @@ def _draw_coverage(drawing: Any, panel: Any, log_weight: np.ndarray) -> None:
     drawing.xticks(chains, [str(chain) for chain in chains], panel)
     drawing.xlabel("chain", panel)
     drawing.ylim((0.0, 1.02), panel)
-    drawing.ylabel("weight ESS, fraction of rows", panel)
+    drawing.ylabel("weight ESS, fraction of particles", panel)
     drawing.title("Coverage by the reference (1: all)", panel)
 
 

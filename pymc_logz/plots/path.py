@@ -12,7 +12,7 @@ TITLES = (
     ("Mean log ratio × dβ/dx, x = β^¼", "nats"),
     ("Acceptance rate", "fraction of moves"),
     ("Step size", "scales of the pilot"),
-    ("Weight ESS", "fraction of rows"),
+    ("Weight ESS", "fraction of particles"),
 )
 
 

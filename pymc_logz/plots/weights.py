@@ -70,7 +70,7 @@ def plot_weights(
     count = np.arange(share.size) / log_weight.size
     drawing.line(count, share, right, color=BLUE, width=2)
     drawing.line(np.array([0.0, 1.0]), np.array([0.0, 1.0]), right, color=GREY, alpha=0.7)
-    drawing.xlabel("fraction of the rows, largest weights first", right)
+    drawing.xlabel("fraction of the particles, largest weights first", right)
     drawing.ylabel("fraction of Z", right)
     drawing.title("What the largest weights make up", right)
     return collection
@@ -89,7 +89,7 @@ def draw_histogram(drawing: Any, panel: Any, log_weight: np.ndarray) -> None:
     estimate = importance_log_z(log_weight)
     finite = log_weight[np.isfinite(log_weight)]
     if finite.size == 0:
-        drawing.title("No row has any weight", panel)
+        drawing.title("No particle has any weight", panel)
         return
     # log Z is that of all rows, those of weight zero included
     log_z = log_mean(np.where(np.isfinite(log_weight), log_weight, -np.inf))

@@ -372,6 +372,6 @@ def warn_of_nan(n: int) -> None:
     """Warn of rows whose density was NaN, if there were any."""
     if n:
         warn(
-            f"the log density was NaN at {n} rows of the proposals, and counted as zero there; if "
+            f"the log density was NaN at {n} draws of the proposals, and counted as zero there; if "
             "that is not what is meant, guard the expression or restrict the prior"
         )

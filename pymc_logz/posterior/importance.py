@@ -25,7 +25,7 @@ def checked(density: RowDensity, rows: np.ndarray) -> np.ndarray:
     log_target = density.log_target(rows)
     if np.any(log_target == np.inf):
         raise ModelError(
-            "the posterior density is infinite at a proposed row, so log Z may be infinite; bound "
+            "the posterior density is infinite at a proposed draw, so log Z may be infinite; bound "
             "the likelihood and the potentials"
         )
     return log_target

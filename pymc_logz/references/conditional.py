@@ -92,7 +92,7 @@ class ConditionalNormal:
     def in_words(self) -> str:
         """What it is, for a reason."""
         n_inner, n_outer = self.inner.size, self.outer.size
-        return f"{n_inner} of {n_inner + n_outer} entries drawn as normal given the others"
+        return f"{n_inner} of {n_inner + n_outer} values drawn as normal given the others"
 
     @property
     def _df(self) -> float:

@@ -59,7 +59,7 @@ def lacking_modes(
     modes = modes_of(walked, ends[lacking], height[lacking], scale)
     least = search.log_z + search.target.log_prior_mass + np.log(search.policy.tolerance / 10)
     return [
-        Component(one.component, funnel, "modes that rows climbed to")
+        Component(one.component, funnel, "modes that particles climbed to")
         for one in modes
         if one.log_mass > least
     ]

@@ -216,7 +216,7 @@ def at_mode(
     return fitted_at_mode(value_and_gradient, starts[best])
 
 
-@says_if_interrupted("rows of the reference were being looked at")
+@says_if_interrupted("draws of the reference were being looked at")
 def check_start(prepared: Prepared, block: Block, start: np.ndarray) -> None:
     """Look at rows of the reference and their likelihood before anything is run on them."""
     prepared.prior.warn_of_share()

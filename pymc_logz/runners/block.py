@@ -137,8 +137,8 @@ class Block(MovesOfRows):
         of_row = self.given_path.bytes_of_a_row() + of_state
         if of_row > n_bytes:
             raise ValueError(
-                f"max_memory leaves {n_bytes:,} bytes to a chain, but one row of this model takes "
-                f"up to {of_row:,}: give more, or use fewer cores"
+                f"max_memory leaves {n_bytes:,} bytes to a chain, but one particle of this model "
+                f"takes up to {of_row:,}: give more, or use fewer cores"
             )
         block = copy.copy(self)
         block.most_rows = n_bytes // of_row

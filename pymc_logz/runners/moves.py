@@ -25,6 +25,6 @@ def kernel_for(kernel: Kernel | str | None, *models: "pm.Model") -> Kernel:
         flat = (flatten_model(model, integers=True) for model in models)
         lacking = next((reason for of_model in flat if (reason := lacks_gradient(of_model))), None)
         if lacking is not None:
-            logger.info("The model has no gradient (%s): rows move by a random walk.", lacking)
+            logger.info("The model has no gradient (%s): particles move by a random walk.", lacking)
             return RandomWalk()
     return as_kernel(kernel)

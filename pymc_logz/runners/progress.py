@@ -1,10 +1,13 @@
 """PyMC's progress bar, what runners report to it, and how long a run will take."""
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -12,40 +15,133 @@ import numpy as np
 
 STEPS = 1000
 """Resolution of a bar that follows beta."""
-
+OF_SLOW_PILOT = (
+    "The pilot, which looks for modes, step sizes and temperatures, is slow on this model. "
+    "Cheaper: lz.evidence(idata, model) with draws of pm.sample, which needs no pilot."
+)
 
 logger = logging.getLogger("pymc.pymc_logz")
 
 
+@dataclass
+class Shown:
+    """The bar of the call that is under way, and who is told of moves that nobody counts."""
+
+    progress: Any
+    moved: Callable[[int], None] = lambda n_moves: None
+
+
+_shown: ContextVar[Shown | None] = ContextVar("shown", default=None)
+
+
 @contextmanager
 def progress_bar(shown: bool) -> Iterator[Any]:
-    """PyMC's simple progress bar while it is in use; it does nothing where none is wanted."""
+    """PyMC's simple progress bar while it is in use; it does nothing where none is wanted.
+
+    Inside a call that shows one it is that one, so that all stages of a call have lines below each
+    other.
+    """
     from pymc.progress_bar import create_simple_progress
 
+    around = _shown.get()
+    if shown and around is not None:
+        yield around.progress
+        return
     progress = create_simple_progress(shown)
     with progress:
-        yield progress
+        token = _shown.set(Shown(progress) if shown else None)
+        try:
+            with _above(shown):
+                yield progress
+        finally:
+            _shown.reset(token)
+
+
+@contextmanager
+def _above(shown: bool) -> Iterator[None]:
+    """What is logged appears above the bar, which draws itself over what it knows nothing of."""
+    handlers = [
+        one
+        for one in logging.getLogger("pymc").handlers
+        if shown and isinstance(one, logging.StreamHandler) and one.stream is sys.__stderr__
+    ]
+    for one in handlers:
+        one.setStream(sys.stderr)
+    try:
+        yield
+    finally:
+        for one in handlers:
+            one.setStream(sys.__stderr__)
+
+
+def is_shown() -> bool:
+    """Whether the call that is under way shows its progress."""
+    return _shown.get() is not None
+
+
+@contextmanager
+def line(doing: str) -> Iterator[None]:
+    """A line of the bar that is shown, for as long as something takes that cannot be counted."""
+    shown = _shown.get()
+    if shown is None:
+        yield
+        return
+    started = time.monotonic()
+    task = shown.progress.add_task(doing, completed=0, total=None)
+    try:
+        yield
+    finally:
+        # the line of what nobody has waited for goes
+        took = time.monotonic() - started
+        shown.progress.update(task, refresh=True, completed=1, total=1, visible=took >= 1)
+
+
+def count_moves(n_moves: int) -> None:
+    """Tell the line of the pilot, if one is shown, of moves at the temperature where it is."""
+    shown = _shown.get()
+    if shown is not None:
+        shown.moved(n_moves)
 
 
 def report_beta(progress: Any, description: str = "Pilot") -> Callable[[float], None]:
-    """A new line of the bar, called with each beta on the way to 1."""
+    """A new line of the bar, told of each beta that is reached on the way to 1.
+
+    Moves between one beta and the next are shown, too: see `count_moves`.
+    """
     task = progress.add_task(description, completed=0, total=STEPS)
     reached: list[float] = []
+    n_here, started, shown = 0, time.monotonic(), _shown.get()
+    is_slow = False
 
     def report(beta: float) -> None:
+        nonlocal n_here
         if reached and beta <= reached[-1]:
             reached.clear()  # the pilot starts again
         reached.append(beta)
+        n_here = 0
         # betas grow by about the same factor from stage to stage
         share = np.log1p(beta / reached[0]) / np.log1p(1.0 / reached[0])
-        where = f"{description}: beta={beta:.3g}, stage {len(reached)}"
-        progress.update(task, refresh=True, completed=int(STEPS * share), description=where)
+        progress.update(task, refresh=True, completed=int(STEPS * share), description=where())
 
+    def where() -> str:
+        at = f"beta={reached[-1]:.3g}, stage {len(reached)}" if reached else "start"
+        return f"{description}: {at}" + (f", {n_here} moves" if n_here else "")
+
+    def moved(n_moves: int) -> None:
+        nonlocal n_here, is_slow
+        n_here += n_moves
+        progress.update(task, refresh=False, description=where())
+        if not is_slow and time.monotonic() - started > TimeLeft.long / 2:
+            is_slow = True
+            logger.info("%s", OF_SLOW_PILOT)
+
+    if shown is not None:
+        shown.moved = moved
     return report
 
 
 def report_rounds(progress: Any, description: str) -> Callable[[int], None]:
-    """A new line of the bar, which counts how often it is called."""
+    """A new line of the bar, which counts how often it is told of anything."""
     task, done = progress.add_task(description, completed=0, total=None), 0
 
     def report(n_iterations: int) -> None:
@@ -60,7 +156,11 @@ def report_rounds(progress: Any, description: str) -> Callable[[int], None]:
 def report_count(
     progress: Any, description: str, total: int, cheaper: str = ""
 ) -> Callable[[int], None]:
+<<<<<<< HEAD
     """A new line of the bar, called with how much of the total was done since the last call.
+=======
+    """A new line of the bar, told of how much was done since the last call.
+>>>>>>> touch34
 
     ``cheaper`` is what would take less time, for a sentence where there is a long time to go; ""
     for none.
@@ -84,7 +184,7 @@ class TimeLeft:
     ``clock`` gives seconds since any time.
     """
 
-    long: ClassVar[float] = 60.0
+    long: ClassVar[float] = 30.0
     """Seconds to come from which on a sentence is due."""
     patience: ClassVar[float] = 3.0
     """Seconds after which the speed of a run is known; a pilot moves rows of another number."""
@@ -116,6 +216,8 @@ class TimeLeft:
 def duration(seconds: float) -> str:
     """Seconds in words, as roughly as they are known."""
     minutes = seconds / 60.0
+    if minutes < 0.75:
+        return "half a minute"
     if minutes < 1.5:
         return "a minute"
     return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60.0:.1f} hours"

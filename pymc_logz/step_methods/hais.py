@@ -103,8 +103,9 @@ class HAIS(BatchedStep):
 
     See Also
     --------
-    sample_hais : the same draws with weights, and log Z at once.
-    evidence : log Z of the tree of ``pm.sample``.
+    pymc_logz.sample_hais : the same annealed rows without a chain, faster, and with more options.
+    SimulatedTempering : where no single trajectory gets from the prior to the posterior.
+    pymc_logz.evidence : log Z from the weights of a chain.
 
     Notes
     -----
@@ -116,12 +117,6 @@ class HAIS(BatchedStep):
     that has compiled, so that none compiles again. The draws are the same in all cases.
 
     Data changed by ``pm.set_data`` need a new step method, since the plan is made for the old.
-
-    See Also
-    --------
-    pymc_logz.sample_hais : the same annealed rows without a chain, faster, and with more options.
-    SimulatedTempering : where no single trajectory gets from the prior to the posterior.
-    pymc_logz.evidence : log Z from the weights of a chain.
 
     References
     ----------

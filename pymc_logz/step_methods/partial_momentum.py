@@ -132,6 +132,11 @@ class PartialMomentumHMC(ChosenStep):
     ValueError
         If an argument is outside its range.
 
+    See Also
+    --------
+    pymc_logz.sample_hmc : many chains together, with moves compiled as one block.
+    ConstrainedHMC : for models with exact observations.
+
     Notes
     -----
     Statistics: ``acceptance_rate``, ``accepted`` (0 or 1), ``diverging``, ``energy``,
@@ -142,11 +147,6 @@ class PartialMomentumHMC(ChosenStep):
     effective sample sizes per second, and use ``n_steps`` (2 or 3) to have fewer draws of more
     value. A trajectory ``n_steps * step_size`` near pi or a multiple comes back to where it was, or
     to its mirror image: stay below 2, or use ``jitter``.
-
-    See Also
-    --------
-    pymc_logz.sample_hmc : many chains together, with moves compiled as one block.
-    ConstrainedHMC : for models with exact observations.
 
     References
     ----------

@@ -69,8 +69,9 @@ class SimulatedTempering(BatchedStep):
 
     See Also
     --------
-    sample_tempered : all walkers in one batch.
-    evidence : log Z of the tree of ``pm.sample``.
+    pymc_logz.sample_tempered : the same walkers, faster, with draws of all levels.
+    HAIS : independent annealed proposals, where one trajectory gets there.
+    pymc_logz.evidence : log Z from the walkers of a chain.
 
     Notes
     -----
@@ -82,12 +83,6 @@ class SimulatedTempering(BatchedStep):
     that has compiled, so that none compiles again. The draws are the same in all cases.
 
     Data changed by ``pm.set_data`` need a new step method, since the levels are made for the old.
-
-    See Also
-    --------
-    pymc_logz.sample_tempered : the same walkers, faster, with draws of all levels.
-    HAIS : independent annealed proposals, where one trajectory gets there.
-    pymc_logz.evidence : log Z from the walkers of a chain.
 
     References
     ----------

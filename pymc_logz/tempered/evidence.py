@@ -148,8 +148,8 @@ def departing_methods(curves: Sequence[LogZCurve]) -> tuple[tuple[str, ...], lis
     off = [curve for curve in curves if curve.status in OFF and "apart" in curve.details]
     departing = tuple(curve.method for curve in off if curve.usable)
     reasons = [
-        f"{one.method} by {one.details['apart']:+.3g} nats from methods that any ladder suits"
-        f"{'' if one.usable else ', so it has no number'}"
+        f"{one.method} by {one.details['apart']:+.3g} nats from methods that suit any spacing of "
+        f"the temperatures{'' if one.usable else ', so it has no number'}"
         for one in off
     ]
     doubts = ["; ".join(reasons)] if reasons else []
@@ -163,7 +163,7 @@ def departing_methods(curves: Sequence[LogZCurve]) -> tuple[tuple[str, ...], lis
     if doubts:
         warn(
             f"the estimates of this run do not agree: {'; '.join(doubts)}. Thermodynamic "
-            "integration departs on a coarse ladder, where more levels (betas=<int>) help; if "
-            "others depart, use more draws or a larger tune"
+            "integration departs where temperatures are far apart: there more of them "
+            "(betas=<int>) help; if others depart, use more draws or a larger tune"
         )
     return departing, [Doubt("disagrees", reason) for reason in doubts]

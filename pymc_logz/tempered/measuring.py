@@ -152,9 +152,9 @@ def warn_of_run(tempering: xr.Dataset, curve: LogZCurve, n_lost: int) -> None:
         if "rejection_rate" in tempering:
             rejected = f" (here up to {float(tempering['rejection_rate'].max()):.0%})"
         warn(
-            f"all walkers together made {trips} round trips between the ends of the ladder, so "
-            "modes that only the prior connects may be weighted wrongly; use more draws, or more "
-            f"levels (betas=<int>) if swaps are mostly rejected{rejected}"
+            f"all walkers together made {trips} round trips between the first temperature and the "
+            "last, so modes that only the prior connects may be weighted wrongly; use more draws, "
+            f"or more temperatures (betas=<int>) if swaps are mostly rejected{rejected}"
         )
     n_nan = int(tempering["n_nan_log_ratio"].sum())
     if n_nan:

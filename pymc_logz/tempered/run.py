@@ -209,10 +209,10 @@ def warm_up(
     rounds: Rounds = once(settings.running.keeper, "warm-up", tuned, prepared, block, rng)
     if settings.exchange == "gibbs" and rounds.deviation > LARGE_DEVIATION:
         warn(
-            f"after {rounds.n_iterations} iterations of warm-up the share of a level is still "
-            f"{rounds.deviation:.1f} / K away from its prior, where {settings.update!r} aims at "
-            "0.1 / K: log Z is right all the same, but its error is larger than it needs to be. "
-            "Use a larger tune, more walkers, or more levels (betas=<int>)"
+            f"after {rounds.n_iterations} iterations of warm-up the share of a temperature is "
+            f"still {rounds.deviation:.1f} / K away from its prior, where {settings.update!r} aims "
+            "at 0.1 / K: log Z is right all the same, but its error is larger than it needs to be. "
+            "Use a larger tune, more walkers, or more temperatures (betas=<int>)"
         )
     return Frozen(walking, rounds, compile_time)
 
@@ -237,7 +237,7 @@ def place_levels(
         start = moved.path.sample_reference(rng, n_followed(block))
         stages = pilot_walk(moved, settings, start, rng, report)
         if pilot is not None and exceeds(pilot, *islands_log_z(stages)):
-            reason = "rows from a fit found less than rows that walked from the prior"
+            reason = "draws of a fit found less than particles that walked from the prior"
             reference = Reference("prior", reason)
             moved, stages = block, pilot
     assert stages is not None
@@ -259,7 +259,7 @@ def without_gaps(reference: Reference) -> Reference:
         return reference
     return Reference(
         "prior",
-        f"{n_parts} components cover the pilot's rows with an effective share of "
+        f"{n_parts} components cover the pilot's particles with an effective share of "
         f"{reference.covered:.2f}, and walkers seldom get to what is between them",
     )
 

@@ -95,7 +95,7 @@ def _check_weights(tree: xr.DataTree, posterior: xr.Dataset) -> None:
     with_dims(posterior, SAMPLES, "the posterior")
     if KINDS[kind_of(tree)].draws != "posterior" or "log_weight" in posterior:
         raise ValueError(
-            "the posterior comes from weighted rows, which repeat: its own weights give log Z "
+            "the posterior comes from weighted particles, which repeat: its own weights give log Z "
             "better than a bridge. Use pymc_logz.evidence(tree)"
         )
 

@@ -69,8 +69,8 @@ def tempering_of(tree: xr.DataTree) -> xr.Dataset:
     for name in ("beta", "log_prior", "log_z_hat"):
         if not bool((stats[name] == first[name]).all()):
             raise ValueError(
-                f"sample_stats[{name!r}] differs from chain to chain, so they were tempered on "
-                "ladders of their own, each made by another step method: take the log Z of each"
+                f"sample_stats[{name!r}] differs from chain to chain, so they were tempered over "
+                "temperatures of their own, each made by another step method: take log Z of each"
             )
     return xr.Dataset(
         {

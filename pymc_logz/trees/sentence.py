@@ -20,7 +20,8 @@ _is_inside: ContextVar[bool] = ContextVar("is_inside", default=False)
 def says_result[**P](function: Callable[P, xr.DataTree]) -> Callable[P, xr.DataTree]:
     """Decorator of what users call: at its end the result is logged.
 
-    Calls inside such a call say nothing: theirs is no result yet.
+    Calls inside such a call say nothing: theirs is no result yet. An interrupt that leaves none
+    says so, whatever was going on.
     """
 
     @wraps(function)
@@ -30,6 +31,10 @@ def says_result[**P](function: Callable[P, xr.DataTree]) -> Callable[P, xr.DataT
         start, token = time.perf_counter(), _is_inside.set(True)
         try:
             tree = function(*args, **kwargs)
+        except KeyboardInterrupt as interrupt:
+            if interrupt.args:  # what was going on is said already
+                raise
+            raise KeyboardInterrupt("interrupted before there was a result") from None
         finally:
             _is_inside.reset(token)
         logger.info("%s", result_sentence(tree, time.perf_counter() - start))

@@ -224,7 +224,7 @@ def test_log_z_of_a_hidden_chain() -> None:
     exact = float(np.log(mass.sum() * (grid[1] - grid[0])))
     tree = models.quick(hidden_chain(y), sum_out=True)
     models.assert_log_z(tree, exact, within=0.1)
-    assert tree["evidence"].attrs["summed_out"] == "['state'] pair by pair"
+    assert tree["evidence"].attrs["summed_out"] == "['state'] two values at a time"
 
 
 @EACH
@@ -358,7 +358,7 @@ def test_evidence_sums_out_and_says_so() -> None:
     tree = lz.evidence(energy.model, random_seed=1, progressbar=False)
     models.assert_log_z(tree, energy.log_z, within=0.05)
     attrs = tree["evidence"].attrs
-    assert attrs["summed_out"] == "['change'] entry by entry"
+    assert attrs["summed_out"] == "['change'] one value at a time"
     assert "summed out" in attrs["reason"]
     assert tree["evidence"]["estimator"].values.tolist() == ["hais", "importance"]
     assert energy.sample_posterior is not None
@@ -385,4 +385,4 @@ def test_a_bridge_sums_out() -> None:
     draws = pm.sample(draws=500, chains=2, model=energy.model, **settings)
     tree = lz.bridge_sampling(draws, energy.model, random_seed=1, progressbar=False)
     models.assert_log_z(tree, energy.log_z, within=0.05)
-    assert tree["evidence"].attrs["summed_out"] == "['change'] entry by entry"
+    assert tree["evidence"].attrs["summed_out"] == "['change'] one value at a time"

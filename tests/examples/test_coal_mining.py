@@ -24,7 +24,7 @@ def test_the_table_and_the_picture_in_small() -> None:
     example = load("examples/discrete/coal_mining.py")
     trees, table = example.compare((0, 1), draws=64, chains=2)
     assert np.all(np.abs(table["log Z"] - table["exact"]) < 5 * table["error"])
-    assert table["years"].tolist() == ["none", "['last'] entry by entry"]
+    assert table["years"].tolist() == ["none", "['last'] one value at a time"]
     assert table["probability"].sum() == pytest.approx(1.0)
     figure = example.plot({1: trees[1], 2: trees[1]})
     assert len(figure.axes[0].lines) == 2

@@ -61,7 +61,7 @@ def test_log_z_and_draws_are_exact(call: str, tmp_path: Path) -> None:
     kind = tree["posterior"]["kind"].to_numpy().ravel()
     share = np.bincount(kind, minlength=4)[1:] / kind.size
     assert np.all(np.abs(share - of_kind) < 4.5 * np.sqrt(of_kind * (1 - of_kind) / kind.size))
-    assert found.attrs["summed_out"] == "['kind', 'coin'] pair by pair"
+    assert found.attrs["summed_out"] == "['kind', 'coin'] two values at a time"
     tree.to_netcdf(tmp_path / "tree.nc")
     with xr.open_datatree(tmp_path / "tree.nc") as again:
         assert float(lz.evidence(again)["evidence"]["log_z"][0]) == pytest.approx(log_z)
@@ -88,7 +88,7 @@ def test_a_tempered_run_sums_out() -> None:
     settings = {"draws": 100, "chains": 2, "sum_out": True, "random_seed": 1, "progressbar": False}
     tree = lz.sample_tempered(model=energy.model, **settings)
     models.assert_log_z(tree, energy.log_z, within=0.15)
-    assert tree["evidence"].attrs["summed_out"] == "['label'] entry by entry"
+    assert tree["evidence"].attrs["summed_out"] == "['label'] one value at a time"
     assert set(np.unique(tree["posterior"]["label"])) == {0, 1}
 
 

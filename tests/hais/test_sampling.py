@@ -237,7 +237,7 @@ def test_interrupt_before_anything_is_finished(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.filterwarnings("ignore:the model has potentials")
 def test_degenerate_run_reports_no_number() -> None:
     """Would catch a guess where there is no log Z: one temperature for a narrow 20-d target."""
-    with pytest.warns(lz.EvidenceWarning, match="degenerate.*A handful of rows"):
+    with pytest.warns(lz.EvidenceWarning, match="degenerate.*A handful of particles"):
         tree = models.quick(two_gaussians(20).model, betas=1, kernel=FIXED)
     log_z, mcse, status = models.log_z_of(tree)
     assert status == "degenerate"

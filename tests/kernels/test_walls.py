@@ -218,5 +218,5 @@ def test_models_that_do_not_fit_the_walls() -> None:
 
 
 def test_walls_are_of_whole_rows() -> None:
-    with pytest.raises(ValueError, match="whole rows"):
+    with pytest.raises(ValueError, match="whole particles"):
         lz.kernels.Compose({"x": Hamiltonian(walls=(((1.0,), 0.0),))})

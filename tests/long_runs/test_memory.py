@@ -85,7 +85,7 @@ def test_walkers_in_portions_are_the_same_walkers(exchange: str) -> None:
 def test_a_bound_without_room_for_a_row_is_refused() -> None:
     """Would catch a run that ignores its bound."""
     block = compiled_block("gaussian", Hamiltonian())
-    with pytest.raises(ValueError, match=r"max_memory leaves 10 bytes to a chain.*one row.*takes"):
+    with pytest.raises(ValueError, match=r"max_memory leaves 10 bytes.*one particle.*takes"):
         block.limited(10)
 
 

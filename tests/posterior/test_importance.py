@@ -48,7 +48,7 @@ def test_the_two_proposals_differ() -> None:
 def test_an_infinite_density_is_refused() -> None:
     """Would catch an infinite log Z that passes as a number."""
     infinite: Any = Density(np.inf)
-    with pytest.raises(ModelError, match="infinite at a proposed row"):
+    with pytest.raises(ModelError, match="infinite at a proposed draw"):
         checked(infinite, np.zeros((3, 2)))
     impossible: Any = Density(-np.inf)
     assert np.all(checked(impossible, np.zeros((3, 2))) == -np.inf)

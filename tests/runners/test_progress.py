@@ -1,6 +1,7 @@
 """What a user sees of a run: lines of the progress bar, and how long it will take."""
 
 import logging
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,11 @@ from pymc_logz.kernels import Hamiltonian
 from pymc_logz.runners.progress import (
     STEPS,
     TimeLeft,
+    count_moves,
     duration,
+    is_shown,
+    line,
+    progress_bar,
     report_beta,
     report_count,
     report_rounds,
@@ -64,6 +69,55 @@ def test_the_pilot_says_where_it_is() -> None:
     assert bar.texts[-1] == "Pilot: beta=1e-06, stage 1", "a pilot that starts again"
 
 
+def test_the_pilot_shows_its_moves(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Catches a pilot that stands at one temperature for minutes without a sign of life."""
+    bar = Bar()
+    monkeypatch.setattr("pymc.progress_bar.create_simple_progress", lambda shown: bar)
+    monkeypatch.setattr(TimeLeft, "long", -1.0)
+    caplog.set_level(logging.INFO, "pymc.pymc_logz")
+    count_moves(8)  # nothing is shown, and nothing is said
+    with progress_bar(True) as shown:
+        assert is_shown()
+        report = report_beta(shown)
+        count_moves(8)
+        assert bar.texts[-1] == "Pilot: start, 8 moves"
+        report(0.5)
+        count_moves(8)
+        count_moves(8)
+        assert bar.texts[-1] == "Pilot: beta=0.5, stage 1, 16 moves"
+    assert not is_shown()
+    [sentence] = caplog.messages
+    assert "Cheaper: lz.evidence(idata, model)" in sentence
+
+
+def test_stages_of_a_call_have_lines_of_one_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a bar of its own for each stage, lines of what is over at once, and silent calls."""
+    bars = [Bar(), Bar(), Bar()]
+    left = iter(bars)
+    monkeypatch.setattr("pymc.progress_bar.create_simple_progress", lambda shown: next(left))
+    with progress_bar(True) as outer, progress_bar(True) as inner, line("Fitting"):
+        assert outer is inner is bars[0]
+        with progress_bar(False), line("Nobody looks"):
+            assert not is_shown()
+    assert [text for bar in bars for text in bar.texts] == ["Fitting", "Fitting"]
+    assert bars[0].lines == [
+        {"description": "Fitting", "completed": 1, "total": 1, "visible": False}
+    ]
+
+
+def test_what_is_logged_appears_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches sentences that the bar draws itself over: it knows only of ``sys.stderr``."""
+    handler = logging.StreamHandler(sys.__stderr__)
+    logger = logging.getLogger("pymc")
+    monkeypatch.setattr(logger, "handlers", [handler])
+    monkeypatch.setattr("pymc.progress_bar.create_simple_progress", lambda shown: Bar())
+    with progress_bar(True):
+        assert handler.stream is sys.stderr
+    assert handler.stream is sys.__stderr__
+
+
 def test_rounds_are_counted() -> None:
     """Catches a warm-up of which nobody knows how far it is."""
     bar = Bar()
@@ -112,15 +166,16 @@ def test_a_long_run_says_once_how_long_it_takes() -> None:
     assert said[-1] == said[3]
 
 
-@pytest.mark.parametrize(("seconds", "total"), [(0.01, 6000), (1.0, 60)])
+@pytest.mark.parametrize(("seconds", "total"), [(0.01, 2900), (1.0, 30)])
 def test_a_short_run_says_nothing(seconds: float, total: int) -> None:
-    """Catches an alarm for runs of less than a minute."""
+    """Catches an alarm for runs of less than half a minute."""
     assert set(watched(seconds, total)) == {""}
 
 
 def test_durations() -> None:
     """Catches a unit that is wrong by sixty."""
-    assert [duration(seconds) for seconds in (61, 300, 5399, 7200)] == [
+    assert [duration(seconds) for seconds in (40, 61, 300, 5399, 7200)] == [
+        "half a minute",
         "a minute",
         "5 minutes",
         "90 minutes",
@@ -155,7 +210,10 @@ def test_lines_and_sentence_of_an_annealing(
     kernel = Hamiltonian(n_steps=2, step_size=0.5, scale=1.0)
     settings: dict[str, Any] = {"kernel": kernel, "cores": 1, "compile_kwargs": PYTHON}
     sample_hais(4, 2, model=model, betas=64, direction="both", random_seed=1, **settings)
-    annealing, reverse = bar.lines[-2:]
+    named = [line["description"] for line in bar.lines]
+    assert named[0] == "Compiling the model", "before the first line there is silence"
+    assert named[-1] == "Checking the result"
+    annealing, reverse = bar.lines[-3:-1]
     assert annealing["description"] == "Annealing: 64 temperatures, 2 chains"
     assert reverse["description"] == "Reverse: 64 temperatures, 2 chains"
     assert annealing["completed"] == annealing["total"] == 128

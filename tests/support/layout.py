@@ -9,7 +9,7 @@ PACKAGE = "pymc_logz"
 # Folders, and the few modules at the root, from the ground up. A unit imports only units of floors
 # below its own, so there is no cycle between them. Files inside a folder may import each other.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "wings"),
+    ("errors", "interrupts", "wings"),
     ("arguments", "weights", "seeds", "lazy"),
     ("estimators", "graphs"),
     ("paths",),

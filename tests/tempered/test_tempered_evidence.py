@@ -44,7 +44,7 @@ def test_the_tree_that_is_passed_keeps_its_evidence() -> None:
 
 def test_a_coarse_ladder_gives_integration_away() -> None:
     """Catches a warning that does not name the one that departs."""
-    with pytest.warns(EvidenceWarning, match="do not agree: .*ti_left.*more levels"):
+    with pytest.warns(EvidenceWarning, match="do not agree: .*ti_left.*more of them"):
         tree = lz.evidence(stored_run(8, "coarse"), methods="all")
     group = tree["evidence"].to_dataset()
     assert set(group["estimator"].values) == set(METHODS)

@@ -175,7 +175,7 @@ def test_a_part_of_a_run_has_a_log_z_of_its_own(runs: dict[str, xr.DataTree]) ->
     assert models.log_z_of(lz.evidence(whole)) == models.log_z_of(whole)
     assert float(part["evidence"]["mcse"][0]) > float(whole["evidence"]["mcse"][0])
     assert part["evidence"].attrs["backend"] == whole["evidence"].attrs["backend"]
-    with pytest.raises(ValueError, match="other rows than its log Z was made of"):
+    with pytest.raises(ValueError, match="other particles than its log Z was made of"):
         lz.evidence(runs["both"].isel(chain=[0]))
     assert models.log_z_of(lz.evidence(runs["both"])) == models.log_z_of(runs["both"])
     # what the whole run found against its draws is said of its parts too
