@@ -45,7 +45,7 @@ def compared() -> dict[str, object]:
     """Models that are told apart, and models that are not."""
     pine = {name: radiata_pine(name).model for name in ("density", "adjusted")}
     apart = {name: lz.sample_hais(model=model, **QUIET) for name, model in pine.items()}
-    short = {"draws": 128, "chains": 2, "betas": 24, "reference": "prior"}
+    short = {"draws": 128, "chains": 2, "betas": 64, "reference": "prior"}
     seeds = [
         lz.sample_hais(model=pine["density"], **short, random_seed=k, progressbar=False)
         for k in (1, 2)

@@ -241,7 +241,7 @@ def _of_posterior(
     kwargs: Mapping[str, Any],
 ) -> xr.DataTree:
     """Evidence of a posterior that has no weights or levels."""
-    reason = "the tree has draws of a posterior, and neither weights nor temperatures"
+    reason = "a posterior was given with its model, and neither weights nor temperatures"
     chosen = "manifold_bridge" if exact_observations(model) else "bridge"
     options = {**({} if cross_check else {"cross_check": None}), **how._asdict(), **kwargs}
     found = chosen_by(bridge_sampling(idata, model, **options), chosen, reason)

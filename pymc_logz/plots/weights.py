@@ -99,6 +99,6 @@ def draw_histogram(drawing: Any, panel: Any, log_weight: np.ndarray) -> None:
     drawing.hist(counts, edges[:-1], edges[1:], panel, color=BLUE, alpha=0.7)
     drawing.vline(0.0, panel, color=GREY)
     drawing.xlabel("log weight - log Z (nats)", panel)
-    drawing.ylabel("rows", panel)
+    drawing.ylabel("particles", panel)
     n, ess = log_weight.size, estimate.weight_ess
     drawing.title(f"weight ESS {ess:.0f} of {n}, k-hat {estimate.khat:.2f}", panel)

@@ -63,8 +63,8 @@ def compare_evidence(
         One row per model, the best first, with columns ``rank``; ``log_z`` and its ``mcse`` in
         nats; ``log_bayes_factor`` against the best model (0 for the best, negative for the
         others) and its error ``log_bayes_factor_mcse``; posterior model ``probability``;
-        ``weight_ess``, ``khat``, ``estimator`` and ``status``. Models without a usable log Z come
-        last, with NaN.
+        ``weight_ess``, ``khat``, ``estimator`` and ``status``, which also says whose data are not
+        those of the first model given. Models without a usable log Z come last, with NaN.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def compare_evidence(
     table.insert(0, "rank", np.arange(len(table)))
     _warn_of_status(entries)
     _warn_of_table(table)
-    _warn_of_data(trees)
+    table.loc[_warn_of_data(trees), "status"] += ", other data"
     columns = ["rank", "log_z", "mcse", "log_bayes_factor", "log_bayes_factor_mcse", "probability"]
     return table[[*columns, "weight_ess", "khat", "estimator", "status"]]
 
@@ -325,8 +325,12 @@ def _warn_of_status(entries: Mapping[str, xr.Dataset]) -> None:
             warn(f"model {name!r} has status {status!r}{seen}: {STATUS_SENTENCES[status]}")
 
 
-def _warn_of_data(trees: Mapping[str, xr.DataTree]) -> None:
-    """Warn if the models were given different data; their names may differ."""
+def _warn_of_data(trees: Mapping[str, xr.DataTree]) -> list[str]:
+    """Names of models that were given other data than the first, with a warning of each.
+
+    Names of the data may differ.
+    """
+    others = []
     data = {name: _sorted_data(tree) for name, tree in trees.items()}
     first_name, first = next(iter(data.items()))
     for name, other in data.items():
@@ -334,11 +338,13 @@ def _warn_of_data(trees: Mapping[str, xr.DataTree]) -> None:
             np.array_equal(x, y, equal_nan=True) for x, y in zip(first, other, strict=True)
         )
         if not same:
+            others.append(name)
             warn(
                 f"the observed data of {first_name!r} and {name!r} differ, and a Bayes factor "
                 "between models of different data means nothing (a transformed response needs its "
                 "Jacobian)"
             )
+    return others
 
 
 def _sorted_data(tree: xr.DataTree) -> list[np.ndarray]:

@@ -95,6 +95,29 @@ def test_names_in_docstrings_are_links(name: str) -> None:
     assert names_without_a_page(OBJECTS[name], inspect.getdoc(OBJECTS[name]) or "") == []
 
 
+SECTIONS = ("Parameters", "Returns", "Raises", "See Also", "Notes", "References", "Examples")
+
+
+def wrong_sections(text: str) -> list[str]:
+    """Sections of a docstring that come twice, or not in the order of numpydoc."""
+    found = re.findall(rf"^({'|'.join(SECTIONS)})\n-+$", text, re.MULTILINE)
+    return [] if found == [name for name in SECTIONS if name in found] else found
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_sections_of_docstrings_come_once_and_in_order(name: str) -> None:
+    """Would catch a page of the API that cannot be built: numpydoc takes each section once."""
+    assert wrong_sections(inspect.getdoc(OBJECTS[name]) or "") == []
+
+
+def test_sections_that_come_twice_are_found() -> None:
+    """Positive control."""
+    see, notes = "See Also\n--------\na\n\n", "Notes\n-----\nb\n\n"
+    assert wrong_sections(see + notes + see) == ["See Also", "Notes", "See Also"]
+    assert wrong_sections(notes + see) == ["Notes", "See Also"]
+    assert wrong_sections(see + notes) == []
+
+
 def test_names_that_lead_nowhere_are_found() -> None:
     """Positive control, and what is no name: formulas, code, links to web pages."""
     assert names_without_a_page(lz.sample_hais, "`sample_hais`, `kernels.Slice` and `Slices`") == [

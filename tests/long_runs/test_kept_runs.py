@@ -131,7 +131,10 @@ def test_another_run_is_refused(kept: xr.DataTree) -> None:
         ({"model": model(), "random_seed": 8}, "random_seed"),
         ({"model": model(), "tune": 9}, "settings 'tune': 8 there, 9 here"),
         ({"model": model(), "betas": np.linspace(0, 1, 97)}, "settings 'betas'"),
-        ({"model": model(), "max_memory": 30_000, "cores": 1}, "particles that max_memory has room"),
+        (
+            {"model": model(), "max_memory": 30_000, "cores": 1},
+            "particles that max_memory has room",
+        ),
         ({"model": model(), "kernel": lz.kernels.Hamiltonian(n_steps=2)}, "'n_steps': 1 there"),
         ({"model": model(), "compile_kwargs": {"mode": "FAST_COMPILE"}}, "backend: 'jax' there"),
     ]

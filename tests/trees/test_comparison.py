@@ -186,6 +186,13 @@ def test_bayes_factor_warns() -> None:
         lz.bayes_factor(made(-10.0), made(-12.0, y=[0.0]))
 
 
+def test_the_table_says_whose_data_are_others() -> None:
+    """Would catch an ``ok`` beside a probability that means nothing."""
+    with pytest.warns(lz.EvidenceWarning, match="observed data of 'a' and 'b' differ"):
+        table = lz.compare_evidence({"a": made(-10.0), "b": made(-12.0, y=[0.0])})
+    assert table["status"].to_dict() == {"a": "ok", "b": "ok, other data"}
+
+
 def test_bayes_factor_wrong_arguments() -> None:
     """Would catch a wrong argument that gives a number."""
     for ci_prob in (0, 1, 95, np.nan):
