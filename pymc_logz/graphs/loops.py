@@ -26,7 +26,8 @@ from pymc_logz.graphs.compiling import (
     function_of,
     in_python,
 )
-from pymc_logz.graphs.host_calls import calls_host, raising_as_called
+from pymc_logz.graphs.host_calls import calls_host
+from pymc_logz.graphs.jax_host_calls import raising_as_called
 from pymc_logz.graphs.memory import bytes_computed
 from pymc_logz.graphs.modes import runs_python
 from pymc_logz.graphs.numpy_linker import suits_numpy
@@ -124,8 +125,8 @@ def _numpy_loop(step: Step, choice: Choice) -> Compiled:
     n_before = n_state + len(step.sequences)
 
     def loop(n_asked: Any, *values: Any) -> list[Any]:
-        state, sequences = values[:n_state], values[n_state:n_before]
-        traces = []
+        state: Sequence[Any] = values[:n_state]
+        sequences, traces = values[n_state:n_before], []
         for i in range(n_asked):
             now = (np.asarray(part[i]) for part in sequences)
             outputs = one_step.call(*state, *now, *values[n_before:])

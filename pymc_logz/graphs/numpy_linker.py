@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 from pytensor.compile.mode import Mode
+from pytensor.conditional.op import IfElse
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import HasInnerGraph, Op
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.graph.traversal import graph_inputs, io_toposort
-from pytensor.ifelse import IfElse
 from pytensor.link.basic import JITLinker
 from pytensor.link.utils import fgraph_to_python
 from pytensor.scalar.basic import Cast, Clip, Identity, Second

@@ -18,6 +18,7 @@ from pymc_logz.graphs.host_calls import HostCall, with_host_calls
 from pymc_logz.graphs.modes import python_mode
 from pymc_logz.models.flat import flatten_model
 from pymc_logz.models.gradients import lacks_gradient
+from pymc_logz.runners.moves import walkers_for
 
 X = np.linspace(-1, 1, 10)
 Y = 1 + 2 * X + 0.5 * np.random.default_rng(1).normal(size=10)
@@ -115,7 +116,8 @@ def test_without_jax_nothing_is_compiled_for_speed(monkeypatch):
     monkeypatch.setattr("pymc_logz.graphs.compiling.find_spec", lambda name: None)
     tree = lz.sample_hais(model=model_of(Line()), **FAST)
     assert near_truth(tree)
-    assert "black box" in tree["evidence"].attrs["backend_reason"]
+    assert tree["evidence"].attrs["backend"] == "numpy"
+    assert "NUMBA" in tree["evidence"].attrs["backend_reason"]
     assert tree["evidence"].attrs["compile_time"] < 20
 
 
@@ -165,6 +167,28 @@ def test_nan_counts_as_a_likelihood_of_zero():
     with pytest.warns(lz.EvidenceWarning, match="NaN"):
         tree = lz.sample_hais(model=model_of(IsNaN()), **FAST)
     assert near_truth(tree)
+
+
+def test_slow_calls_are_told_of_beforehand(caplog, monkeypatch):
+    monkeypatch.setattr("pymc_logz.graphs.host_calls.SLOW_CALL", 0.0)
+    op = Line()
+    node = with_host_calls([op(pt.tensor("x", shape=(2,), dtype="float64"))], {})[0].owner
+    with caplog.at_level(logging.INFO, "pymc.pymc_logz"):
+        node.op.called_for_rows(node, np.arange(8.0).reshape(4, 2))
+    [said] = [record.getMessage() for record in caplog.records]
+    assert "10,000 evaluations of a row take" in said
+    assert "thread_safe" in said
+
+
+def test_a_tempered_run_has_fewer_walkers_of_a_black_box():
+    assert walkers_for(None, model_of(Line())) == 16
+    assert walkers_for(5, model_of(Line())) == 5
+    assert walkers_for(None, lz.energies.radiata_pine("density").model) == 64
+
+
+def test_a_step_that_needs_gradients_says_so():
+    with pytest.raises(lz.ModelError, match=r"no gradient.*pm.Slice"):
+        lz.PartialMomentumHMC(model=model_of(Line()))
 
 
 def test_rows_that_are_repeated_are_called_once():
