@@ -4,6 +4,7 @@ PyTensor's own interpreter takes 15 microseconds around each operation, which is
 for a few hundred rows; a plain Python function of the same calls takes one.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from typing import Any
@@ -39,7 +40,7 @@ UNNAMED: dict[type, Callable[..., Any]] = {
 
 
 class NumpyLinker(JITLinker):
-    """Turns a graph into a Python function of NumPy calls; threads may share what it makes."""
+    """Turns a graph into a Python function of NumPy calls, made for one thread at a time."""
 
     incompatible_rewrites = WITHOUT
 
@@ -57,9 +58,10 @@ class NumpyLinker(JITLinker):
 
     def jit_compile(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """The function, silent about what overflows, as compiled ones are."""
+        lock = threading.Lock()  # some operations of PyTensor keep in themselves what they compute
 
         def call(*values: Any) -> Any:
-            with np.errstate(all="ignore"):
+            with lock, np.errstate(all="ignore"):
                 return fn(*values)
 
         return call

@@ -16,6 +16,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.graphs.host_calls import HostCall, calls_host
 from pymc_logz.graphs.jax_host_calls import jax_host_call
+from pymc_logz.graphs.kept import one_at_a_time
 from pymc_logz.graphs.modes import compile_kwargs_for
 
 
@@ -53,7 +54,8 @@ class RowMap(Op):
         # a black box takes the time, whatever is compiled around it
         mode = "FAST_COMPILE" if calls_host(self.fgraph.outputs) else "CVM"
         kwargs = compile_kwargs_for(mode, {"trust_input": True, "on_unused_input": "ignore"})
-        return pytensor.function(self.fgraph.inputs, self.fgraph.outputs[0], **kwargs)
+        one_row = pytensor.function(self.fgraph.inputs, self.fgraph.outputs[0], **kwargs)
+        return one_at_a_time(one_row)
 
     def perform(self, node: Apply, inputs: Sequence[Any], outputs: Any) -> None:
         """Python loop over rows, for backends without a form of their own."""

@@ -41,7 +41,7 @@ def test_the_same_numbers(of):
 def test_loops_do_not_suit():
     x = pt.dvector("x")
     assert suits_numpy([pt.exp(x).sum()])
-    total = pt.constant(0.0)
+    total = pt.constant(0.0, dtype="float64")
     looped = pytensor.scan(lambda now, before: now + before, x, total, return_updates=False)
     assert not suits_numpy([looped])
 
