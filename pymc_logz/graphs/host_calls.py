@@ -33,8 +33,6 @@ DISPATCHES = {
     "pytensor.link.numba.dispatch.basic": "numba_funcify",
 }
 """Where a user may have told a backend how to compute an Op of their own."""
-SLOW_CALL = 0.005
-"""Seconds of a call from which on a run takes minutes."""
 Shape = tuple[int, ...]
 
 logger = logging.getLogger("pymc.pymc_logz")
@@ -156,7 +154,7 @@ class HostCall(Op):
         By the second call: what the first one takes may be what it loads.
         """
         self._n_calls += 1
-        if self._n_calls != 2 or seconds < SLOW_CALL:
+        if self._n_calls != 2 or seconds < 0.005:
             return
         safe = is_thread_safe(self.op)
         at_once = os.cpu_count() or 1 if safe else 1
