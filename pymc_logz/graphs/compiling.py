@@ -15,7 +15,8 @@ from pytensor.compile.mode import get_mode
 from pytensor.graph.basic import Variable
 from pytensor.link.jax.linker import JAXLinker
 
-from pymc_logz.graphs.host_calls import calls_host, raising_as_called
+from pymc_logz.graphs.host_calls import calls_host
+from pymc_logz.graphs.jax_host_calls import raising_as_called
 from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.graphs.numpy_linker import numpy_mode, suits_numpy
 from pymc_logz.graphs.row_map import teach_row_maps

@@ -5,10 +5,12 @@ zeros with an entry set, and their sum is one more operation for each variable, 
 one by one; here the gradients by the slices are joined instead, in one operation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pytensor.tensor as pt
+from pytensor.gradient import NullTypeGradError
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import applys_between
 from pytensor.tensor.basic import get_underlying_scalar_constant_value
@@ -16,8 +18,22 @@ from pytensor.tensor.exceptions import NotScalarConstantError
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_logz.errors import ModelError
+
 Part = tuple[int, int, TensorVariable]
 """First entry, end and variable of a slice, or of a single entry, of a vector."""
+
+
+@contextmanager
+def needs_gradients(instead: str) -> Iterator[None]:
+    """Raise a `ModelError` with what does without, where there is no gradient."""
+    try:
+        yield
+    except (NotImplementedError, NullTypeGradError) as error:
+        raise ModelError(
+            f"the model has no gradient ({str(error)[:200]}), which this kernel follows; use one "
+            f"that needs none: {instead}"
+        ) from error
 
 
 def gradients_of(values: Sequence[TensorVariable], point: TensorVariable) -> list[TensorVariable]:

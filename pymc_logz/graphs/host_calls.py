@@ -4,11 +4,11 @@ A user's own Op is known to PyTensor by its ``perform`` alone. A `HostCall` take
 every backend can call: JAX by one callback for all rows of a batch, the others row by row.
 """
 
-import itertools
+import logging
 import os
-import re
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
@@ -35,9 +35,9 @@ DISPATCHES = {
 """Where a user may have told a backend how to compute an Op of their own."""
 Shape = tuple[int, ...]
 
+logger = logging.getLogger("pymc.pymc_logz")
+
 _one_at_a_time = threading.RLock()
-_tokens = itertools.count()
-_raised: dict[str, Exception] = {}
 
 
 class HostCall(Op):
@@ -68,6 +68,7 @@ class HostCall(Op):
     ) -> None:
         self.op, self.examples, self.core = op, examples, core
         self._shapes: dict[tuple[Shape, ...], tuple[Shape, ...]] = {}
+        self._n_calls = 0
 
     def __str__(self) -> str:
         return str(self.op)
@@ -134,7 +135,9 @@ class HostCall(Op):
         storage: list[list[Any]] = [[None] for _ in node.outputs]
         try:
             with nullcontext() if is_thread_safe(self.op) else _one_at_a_time:
+                started = time.perf_counter()
                 self.op.perform(self.own_node(node), arrays, storage)
+                self._tell(time.perf_counter() - started)
         except Exception as error:
             error.add_note(f"raised by {self.op}, an Op of the model, at {list(inputs)}")
             raise
@@ -144,6 +147,27 @@ class HostCall(Op):
             self._checked(value, out.type.dtype, shape)
             for (value,), out, shape in zip(storage, node.outputs, shapes, strict=True)
         ]
+
+    def _tell(self, seconds: float) -> None:
+        """Say how long calls take, as soon as it is known, where that will be long.
+
+        By the second call: what the first one takes may be what it loads.
+        """
+        self._n_calls += 1
+        if self._n_calls != 2 or seconds < 0.005:
+            return
+        safe = is_thread_safe(self.op)
+        at_once = os.cpu_count() or 1 if safe else 1
+        logger.info(
+            "One call of %s, an Op of the model, takes %.2g s: 10,000 evaluations of a row take "
+            "%.0f minutes, on %d core(s). A run of few parameters needs two to five times as many; "
+            "fewer draws, chains, or tune make it cheaper%s.",
+            self.op,
+            seconds,
+            np.ceil(10_000 * seconds / at_once / 60),
+            at_once,
+            "" if safe else ", and so does thread_safe = True in an Op that threads may share",
+        )
 
     def _checked(self, value: Any, dtype: str, shape: Sequence[int | None]) -> np.ndarray:
         """A value as an array, if it has the shape that was declared."""
@@ -340,52 +364,3 @@ def _vectorized(op: HostCall, node: Apply, *batched: Variable) -> Any:
     [whole] = [made] if isinstance(made, Apply) else {out.owner for out in made}
     types = [out.type() for out in whole.outputs]
     return Apply(HostCall(whole.op, core=node), whole.inputs, types)
-
-
-def jax_host_call(op: HostCall, node: Apply, **_: Any) -> Callable:
-    """A function of JAX's that calls an Op in Python, once for all rows that it is mapped over."""
-    import jax
-
-    def call(*args: Any) -> Any:
-        shapes = op.output_shapes(node, tuple(arg.shape for arg in map(jax.numpy.asarray, args)))
-        types = [
-            jax.ShapeDtypeStruct(shape, out.type.dtype)
-            for shape, out in zip(shapes, node.outputs, strict=True)
-        ]
-
-        def of_rows(*batches: Any) -> tuple[np.ndarray, ...]:
-            try:
-                return op.called_for_rows(node, *batches)
-            except Exception as error:
-                raise _Token(error) from error
-
-        found = jax.pure_callback(of_rows, tuple(types), *args, vmap_method="expand_dims")
-        return found[0] if len(types) == 1 else found
-
-    return call
-
-
-class _Token(RuntimeError):
-    """Stands for what an Op raised, of which JAX hands on no more than text."""
-
-    def __init__(self, error: Exception) -> None:
-        self.name = f"pymc_logz call {next(_tokens)} of an Op failed"
-        _raised[self.name] = error
-        super().__init__(self.name)
-
-
-def raising_as_called(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of JAX's that waits for its results, and raises what an Op raised, as it was."""
-    import jax
-
-    def call(*values: Any) -> Any:
-        try:
-            return jax.block_until_ready(function(*values))
-        except Exception as error:  # of several classes, as it fails at once or in the background
-            name = re.search(r"pymc_logz call \d+ of an Op failed", str(error))
-            raised = None if name is None else _raised.pop(name.group(), None)
-            if raised is None:
-                raise
-            raise raised from None
-
-    return call

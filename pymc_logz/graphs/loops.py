@@ -26,14 +26,10 @@ from pymc_logz.graphs.compiling import (
     function_of,
     in_python,
 )
-from pymc_logz.graphs.host_calls import calls_host, raising_as_called
+from pymc_logz.graphs.host_calls import calls_host
+from pymc_logz.graphs.jax_host_calls import raising_as_called
 from pymc_logz.graphs.memory import bytes_computed
-from pymc_logz.graphs.modes import runs_python
-from pymc_logz.graphs.numpy_linker import suits_numpy
-
-MAX_BYTES_IN_PYTHON = 2**24
-"""Of a step: NumPy takes 15 ms for as many, and a call that makes 1,000 steps of them as long as
-NUMBA takes to compile them (docs/theory/decisions.md)."""
+from pymc_logz.graphs.numpy_linker import runs_python, suits_numpy
 
 
 @dataclass(frozen=True)
@@ -105,7 +101,8 @@ def _compile(step: Step, n_steps: int, trial_inputs: Sequence[Any], choice: Choi
         return _numpy_loop(step, in_python(choice) if choice.mode is None else choice)
     if choice.mode is None and suits_numpy(step.outputs):
         values = _first_step(step, trial_inputs)
-        if bytes_computed(step.inputs, step.outputs, values) <= MAX_BYTES_IN_PYTHON:
+        # NumPy takes 15 ms for as many: a call of 1,000 steps as long as NUMBA takes to compile
+        if bytes_computed(step.inputs, step.outputs, values) <= 2**24:
             return _numpy_loop(step, in_python(choice))
     return compile_graph(_scan(step, n_steps), choice)
 
@@ -124,8 +121,8 @@ def _numpy_loop(step: Step, choice: Choice) -> Compiled:
     n_before = n_state + len(step.sequences)
 
     def loop(n_asked: Any, *values: Any) -> list[Any]:
-        state, sequences = values[:n_state], values[n_state:n_before]
-        traces = []
+        state: Sequence[Any] = values[:n_state]
+        sequences, traces = values[n_state:n_before], []
         for i in range(n_asked):
             now = (np.asarray(part[i]) for part in sequences)
             outputs = one_step.call(*state, *now, *values[n_before:])

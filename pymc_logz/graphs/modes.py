@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytensor.compile.mode import Mode, get_mode, optdb
-from pytensor.link.vm import VMLinker
 
 
 def parameter_checks() -> tuple[str, ...]:
@@ -20,13 +19,3 @@ def compile_kwargs_for(mode: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     mode = get_mode(mode)
     optimizer = mode.provided_optimizer.including(*parameter_checks())
     return {**kwargs, "mode": Mode(linker=mode.linker, optimizer=optimizer)}
-
-
-def python_mode() -> Mode:
-    """Mode that compiles nothing at all, for what calls Python again and again anyway."""
-    return Mode(linker=VMLinker(c_thunks=False), optimizer="fast_compile")
-
-
-def runs_python(mode: Any) -> bool:
-    """Whether what is compiled for a mode may call Python at no cost; None is no mode asked for."""
-    return mode is None or isinstance(get_mode(mode).linker, VMLinker)

@@ -4,19 +4,21 @@ PyTensor's own interpreter takes 15 microseconds around each operation, which is
 for a few hundred rows; a plain Python function of the same calls takes one.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from typing import Any
 
 import numpy as np
-from pytensor.compile.mode import Mode
+from pytensor.compile.mode import Mode, get_mode
+from pytensor.conditional.op import IfElse
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import HasInnerGraph, Op
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.graph.traversal import graph_inputs, io_toposort
-from pytensor.ifelse import IfElse
 from pytensor.link.basic import JITLinker
 from pytensor.link.utils import fgraph_to_python
+from pytensor.link.vm import VMLinker
 from pytensor.scalar.basic import Cast, Clip, Identity, Second
 from pytensor.scalar.math import Log1mexp, Softplus
 from pytensor.tensor.elemwise import Elemwise
@@ -39,7 +41,7 @@ UNNAMED: dict[type, Callable[..., Any]] = {
 
 
 class NumpyLinker(JITLinker):
-    """Turns a graph into a Python function of NumPy calls; threads may share what it makes."""
+    """Turns a graph into a Python function of NumPy calls, made for one thread at a time."""
 
     incompatible_rewrites = WITHOUT
 
@@ -57,9 +59,10 @@ class NumpyLinker(JITLinker):
 
     def jit_compile(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """The function, silent about what overflows, as compiled ones are."""
+        lock = threading.Lock()  # some operations of PyTensor keep in themselves what they compute
 
         def call(*values: Any) -> Any:
-            with np.errstate(all="ignore"):
+            with lock, np.errstate(all="ignore"):
                 return fn(*values)
 
         return call
@@ -68,6 +71,11 @@ class NumpyLinker(JITLinker):
 def numpy_mode() -> Mode:
     """Mode that compiles nothing at all."""
     return Mode(NumpyLinker(), RewriteDatabaseQuery(include=["fast_run"], exclude=WITHOUT))
+
+
+def runs_python(mode: Any) -> bool:
+    """Whether what is compiled for a mode may call Python at no cost; None is no mode asked for."""
+    return mode is None or isinstance(get_mode(mode).linker, VMLinker | NumpyLinker)
 
 
 def suits_numpy(outputs: Sequence[Variable]) -> bool:

@@ -14,7 +14,9 @@ from pytensor.link.jax.linker import JAXLinker
 from pytensor.link.numba.linker import NumbaLinker
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.graphs.host_calls import HostCall, jax_host_call
+from pymc_logz.graphs.host_calls import HostCall, calls_host
+from pymc_logz.graphs.jax_host_calls import jax_host_call
+from pymc_logz.graphs.kept import one_at_a_time
 from pymc_logz.graphs.modes import compile_kwargs_for
 
 
@@ -49,8 +51,11 @@ class RowMap(Op):
 
     @cached_property
     def _one_row(self) -> Callable[..., np.ndarray]:
-        kwargs = compile_kwargs_for("CVM", {"trust_input": True, "on_unused_input": "ignore"})
-        return pytensor.function(self.fgraph.inputs, self.fgraph.outputs[0], **kwargs)
+        # a black box takes the time, whatever is compiled around it
+        mode = "FAST_COMPILE" if calls_host(self.fgraph.outputs) else "CVM"
+        kwargs = compile_kwargs_for(mode, {"trust_input": True, "on_unused_input": "ignore"})
+        one_row = pytensor.function(self.fgraph.inputs, self.fgraph.outputs[0], **kwargs)
+        return one_at_a_time(one_row)
 
     def perform(self, node: Apply, inputs: Sequence[Any], outputs: Any) -> None:
         """Python loop over rows, for backends without a form of their own."""

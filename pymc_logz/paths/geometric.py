@@ -7,13 +7,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.gradient import NullTypeGradError
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.arguments import check_choice
-from pymc_logz.errors import ModelError
 from pymc_logz.graphs.batching import BATCHINGS, batch
-from pymc_logz.graphs.gradients import gradients_of
+from pymc_logz.graphs.gradients import gradients_of, needs_gradients
 from pymc_logz.graphs.kept import Kept
 from pymc_logz.graphs.memory import bytes_of_a_row
 from pymc_logz.graphs.simplify import simplify
@@ -273,10 +271,5 @@ def values_of(parameters: Sequence[TensorVariable], values: Sequence[Any]) -> tu
 
 def gradients(values: Sequence[TensorVariable], point: TensorVariable) -> list[TensorVariable]:
     """Gradients of scalars, shape (d,) each; a `ModelError` if there are none."""
-    try:
+    with needs_gradients("kernel=RandomWalk() or kernel=Slice()"):
         return gradients_of(values, point)
-    except (NotImplementedError, NullTypeGradError) as error:
-        raise ModelError(
-            f"the model has no gradient ({str(error)[:200]}), which this kernel follows; use one "
-            "that needs none: kernel=RandomWalk() or kernel=Slice()"
-        ) from error

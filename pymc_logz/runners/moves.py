@@ -3,6 +3,7 @@
 import logging
 from typing import TYPE_CHECKING
 
+from pymc_logz.graphs.host_calls import calls_host
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.choice import as_kernel
 from pymc_logz.kernels.random_walk import RandomWalk
@@ -28,3 +29,15 @@ def kernel_for(kernel: Kernel | str | None, *models: "pm.Model") -> Kernel:
             logger.info("The model has no gradient (%s): particles move by a random walk.", lacking)
             return RandomWalk()
     return as_kernel(kernel)
+
+
+def walkers_for(walkers: int | None, model: "pm.Model") -> int:
+    """Walkers of a tempered chain: as asked for, or fewer where each is a call of Python.
+
+    64 cost little more than 16 where they are computed together. A quarter of them makes draws of
+    the same effective size, and twice the error of log Z (docs/theory/decisions.md).
+    """
+    if walkers is not None:
+        return walkers
+    flat = flatten_model(model, integers=True)
+    return 16 if calls_host([flat.log_prior, flat.log_ratio]) else 64

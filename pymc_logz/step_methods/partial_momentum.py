@@ -13,6 +13,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc.step_methods.step_sizes import StepSizeState
 
 from pymc_logz.arguments import check_below_one, check_positive, check_whole
+from pymc_logz.graphs.gradients import needs_gradients
 from pymc_logz.kernels.dynamics import (
     check_refreshment,
     leapfrog_step,
@@ -129,6 +130,8 @@ class PartialMomentumHMC(ChosenStep):
     ------
     DiscreteVariableError
         If one of ``vars`` is discrete.
+    ModelError
+        If the model has no gradient by them.
     ValueError
         If an argument is outside its range.
 
@@ -209,10 +212,10 @@ class PartialMomentumHMC(ChosenStep):
         check_refreshment(refreshment, half_life, HALF_LIFE)
         check_positive(step_size=step_size)
         check_below_one(jitter=jitter)
-        with model:  # so that check_bounds of the model counts
-            self._log_density = model.logp_dlogp_function(
-                self.vars, ravel_inputs=True, initial_point=initial_point, **(compile_kwargs or {})
-            )
+        settings: dict[str, Any] = {"initial_point": initial_point, **(compile_kwargs or {})}
+        with model, needs_gradients("step=pm.Slice() or step=pm.Metropolis()"):
+            # inside the model, so that its check_bounds counts
+            self._log_density = model.logp_dlogp_function(self.vars, ravel_inputs=True, **settings)
         self._log_density._pytensor_function.trust_input = True
         self._other_names = tuple(self._log_density._extra_vars_shared)
         self._n_dims = n_dims

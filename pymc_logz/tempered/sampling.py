@@ -12,7 +12,7 @@ from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.paths.foreign import ForeignModel
 from pymc_logz.runners.executor import default_cores
-from pymc_logz.runners.moves import kernel_for
+from pymc_logz.runners.moves import kernel_for, walkers_for
 from pymc_logz.runners.running import running_for
 from pymc_logz.tempered.run import run_tempered
 from pymc_logz.tempered.settings import TemperedSettings
@@ -31,7 +31,7 @@ def sample_tempered(
     draws: int = 1000,
     chains: int = 4,
     *,
-    walkers: int = 64,
+    walkers: int | None = None,
     model: "pm.Model | BinaryEnergy | None" = None,
     betas: str | int | np.ndarray = "adaptive",
     level_prior: str | np.ndarray = "uniform",
@@ -73,7 +73,8 @@ def sample_tempered(
         Independent replicates with seeds of their own.
     walkers
         Walkers of a chain, which are computed together; rounded up to a multiple of the number of
-        levels if ``exchange`` is ``"swap"``.
+        levels if ``exchange`` is ``"swap"``. None is 64, or 16 where the likelihood is an Op that
+        only Python can compute, row by row.
     model
         PyMC model, whose discrete variables move too, by `pymc_logz.kernels.Gibbs` or
         `pymc_logz.kernels.IntegerWalk`; None takes the one on the context stack. Or an
@@ -213,6 +214,7 @@ def sample_tempered(
     if other is None:
         model = model_from(model, call)
         kernel, reference = kernel_for(kernel, model), checked_reference(reference, model)
+        walkers = walkers_for(walkers, model)
     else:
         kernel, reference = other.runs.checked(other, kernel, reference, sum_out)
     given = executor, checkpoint, time_limit, max_memory, check_reproducible

@@ -31,7 +31,7 @@ class TemperedSettings(RunSettings):
     more: tuple[int, ...] = ()
     """Iterations that were added to a run that was at its end, one number for each time."""
 
-    OPTIONAL: ClassVar[tuple[str, ...]] = (*RunSettings.OPTIONAL, "update")
+    OPTIONAL: ClassVar[tuple[str, ...]] = (*RunSettings.OPTIONAL, "update", "walkers")
     method: ClassVar[str] = "tempered"
     recorded: ClassVar[tuple[str, ...]] = (
         *RunSettings.recorded,

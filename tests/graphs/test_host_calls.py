@@ -1,6 +1,7 @@
 """Black boxes: what they compute, with and without a gradient, and what becomes of their faults."""
 
 import logging
+import time
 from typing import ClassVar
 
 import numpy as np
@@ -15,9 +16,10 @@ from scipy.stats import multivariate_normal
 
 import pymc_logz as lz
 from pymc_logz.graphs.host_calls import HostCall, with_host_calls
-from pymc_logz.graphs.modes import python_mode
+from pymc_logz.graphs.numpy_linker import numpy_mode
 from pymc_logz.models.flat import flatten_model
 from pymc_logz.models.gradients import lacks_gradient
+from pymc_logz.runners.moves import walkers_for
 
 X = np.linspace(-1, 1, 10)
 Y = 1 + 2 * X + 0.5 * np.random.default_rng(1).normal(size=10)
@@ -98,7 +100,7 @@ def near_truth(tree):
 pytestmark = pytest.mark.filterwarnings("ignore:the model has potentials")
 
 
-@pytest.mark.parametrize("mode", [None, python_mode()])
+@pytest.mark.parametrize("mode", [None, numpy_mode()])
 def test_a_black_box_works_by_default_and_says_how(mode, caplog):
     """Would catch a default kernel that follows gradients, or a box that JAX gives up for."""
     with caplog.at_level(logging.INFO, "pymc.pymc_logz"):
@@ -106,7 +108,7 @@ def test_a_black_box_works_by_default_and_says_how(mode, caplog):
             model_of(Line()), compile_kwargs=None if mode is None else {"mode": mode}, **FAST
         )
     assert near_truth(tree)
-    assert tree["evidence"].attrs["backend"] == ("jax" if mode is None else "vm")
+    assert tree["evidence"].attrs["backend"] == ("jax" if mode is None else "numpy")
     said = [record.message for record in caplog.records if "random walk" in record.message]
     assert len(said) == 1
 
@@ -115,7 +117,8 @@ def test_without_jax_nothing_is_compiled_for_speed(monkeypatch):
     monkeypatch.setattr("pymc_logz.graphs.compiling.find_spec", lambda name: None)
     tree = lz.sample_hais(model=model_of(Line()), **FAST)
     assert near_truth(tree)
-    assert "black box" in tree["evidence"].attrs["backend_reason"]
+    assert tree["evidence"].attrs["backend"] == "numpy"
+    assert "NUMBA" in tree["evidence"].attrs["backend_reason"]
     assert tree["evidence"].attrs["compile_time"] < 20
 
 
@@ -147,7 +150,7 @@ def test_a_function_of_an_open_shape():
     assert tree["evidence"].attrs["backend"] == "jax"
 
 
-@pytest.mark.parametrize("mode", [None, python_mode()])
+@pytest.mark.parametrize("mode", [None, numpy_mode()])
 def test_what_it_raises_comes_as_it_was(mode):
     kwargs = {} if mode is None else {"compile_kwargs": {"mode": mode}}
     with pytest.raises(ArithmeticError, match="did not converge") as raised:
@@ -165,6 +168,35 @@ def test_nan_counts_as_a_likelihood_of_zero():
     with pytest.warns(lz.EvidenceWarning, match="NaN"):
         tree = lz.sample_hais(model=model_of(IsNaN()), **FAST)
     assert near_truth(tree)
+
+
+class Slow(Line):
+    """A solver that takes its time."""
+
+    def value(self, a, b):
+        time.sleep(0.01)
+        return log_likelihood(a, b)
+
+
+def test_slow_calls_are_told_of_beforehand(caplog):
+    op = Slow()
+    node = with_host_calls([op(pt.tensor("x", shape=(2,), dtype="float64"))], {})[0].owner
+    with caplog.at_level(logging.INFO, "pymc.pymc_logz"):
+        node.op.called_for_rows(node, np.arange(8.0).reshape(4, 2))
+    [said] = [record.getMessage() for record in caplog.records]
+    assert "10,000 evaluations of a row take" in said
+    assert "thread_safe" in said
+
+
+def test_a_tempered_run_has_fewer_walkers_of_a_black_box():
+    assert walkers_for(None, model_of(Line())) == 16
+    assert walkers_for(5, model_of(Line())) == 5
+    assert walkers_for(None, lz.energies.radiata_pine("density").model) == 64
+
+
+def test_a_step_that_needs_gradients_says_so():
+    with pytest.raises(lz.ModelError, match=r"no gradient.*pm.Slice"):
+        lz.PartialMomentumHMC(model=model_of(Line()))
 
 
 def test_rows_that_are_repeated_are_called_once():

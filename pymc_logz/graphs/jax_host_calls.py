@@ -1,0 +1,63 @@
+"""Black boxes on JAX: called back from compiled code, and what they raise handed on as it was."""
+
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from pytensor.graph.basic import Apply
+
+from pymc_logz.graphs.host_calls import HostCall
+
+_tokens = itertools.count()
+_raised: dict[str, Exception] = {}
+
+
+def jax_host_call(op: HostCall, node: Apply, **_: Any) -> Callable:
+    """A function of JAX's that calls an Op in Python, once for all rows that it is mapped over."""
+    import jax
+
+    def call(*args: Any) -> Any:
+        shapes = op.output_shapes(node, tuple(arg.shape for arg in map(jax.numpy.asarray, args)))
+        types = [
+            jax.ShapeDtypeStruct(shape, out.type.dtype)
+            for shape, out in zip(shapes, node.outputs, strict=True)
+        ]
+
+        def of_rows(*batches: Any) -> tuple[np.ndarray, ...]:
+            try:
+                return op.called_for_rows(node, *batches)
+            except Exception as error:
+                raise _Token(error) from error
+
+        found = jax.pure_callback(of_rows, tuple(types), *args, vmap_method="expand_dims")
+        return found[0] if len(types) == 1 else found
+
+    return call
+
+
+class _Token(RuntimeError):
+    """Stands for what an Op raised, of which JAX hands on no more than text."""
+
+    def __init__(self, error: Exception) -> None:
+        self.name = f"pymc_logz call {next(_tokens)} of an Op failed"
+        _raised[self.name] = error
+        super().__init__(self.name)
+
+
+def raising_as_called(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of JAX's that waits for its results, and raises what an Op raised, as it was."""
+    import jax
+
+    def call(*values: Any) -> Any:
+        try:
+            return jax.block_until_ready(function(*values))
+        except Exception as error:  # of several classes, as it fails at once or in the background
+            name = re.search(r"pymc_logz call \d+ of an Op failed", str(error))
+            raised = None if name is None else _raised.pop(name.group(), None)
+            if raised is None:
+                raise
+            raise raised from None
+
+    return call
