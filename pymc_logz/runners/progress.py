@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-STEPS = 1000
+BAR_LENGTH = 1000
 """Resolution of a bar that follows beta."""
 
 
@@ -29,7 +29,7 @@ def progress_bar(shown: bool) -> Iterator[Any]:
 
 def report_beta(progress: Any, description: str = "Pilot") -> Callable[[float], None]:
     """A new line of the bar, called with each beta on the way to 1."""
-    task = progress.add_task(description, completed=0, total=STEPS)
+    task = progress.add_task(description, completed=0, total=BAR_LENGTH)
     reached: list[float] = []
 
     def report(beta: float) -> None:
@@ -39,7 +39,7 @@ def report_beta(progress: Any, description: str = "Pilot") -> Callable[[float], 
         # betas grow by about the same factor from stage to stage
         share = np.log1p(beta / reached[0]) / np.log1p(1.0 / reached[0])
         where = f"{description}: beta={beta:.3g}, stage {len(reached)}"
-        progress.update(task, refresh=True, completed=int(STEPS * share), description=where)
+        progress.update(task, refresh=True, completed=int(BAR_LENGTH * share), description=where)
 
     return report
 
