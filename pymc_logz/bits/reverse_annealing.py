@@ -23,7 +23,7 @@ from pymc_logz.seeds import generators_from
 from pymc_logz.trees.kinds import PER_DATUM
 from pymc_logz.trees.layout import RunRecord, evidence_of_rows, make_tree
 
-FINE = ("ok", "few_rows")
+GOOD_STATUSES = ("ok", "few_rows")
 """Statuses of a datum whose weights have nothing against them but their number."""
 
 
@@ -171,4 +171,4 @@ def _evidence(
 
 
 def _low(estimate: LogZEstimate) -> LogZEstimate:
-    return replace(estimate, status="lower_end") if estimate.status in FINE else estimate
+    return replace(estimate, status="lower_end") if estimate.status in GOOD_STATUSES else estimate

@@ -22,7 +22,7 @@ from pymc_logz.errors import CheckpointError, warn
 from pymc_logz.long_runs.records import WRITING, Codec, read_record, write_record
 from pymc_logz.runners.work import Work
 
-FORMAT, LAYOUT = "pymc_logz checkpoint", 1
+FORMAT, FORMAT_VERSION = "pymc_logz checkpoint", 1
 LOCK = ".lock"
 """Name of what is no record."""
 COUNTS = ("n_drawn", "n_outside", "n_rounded")
@@ -108,7 +108,7 @@ class Keeper:
 
         self.path.parent.mkdir(parents=True, exist_ok=True)
         new = self.path.with_name(f"{self.path.name}{WRITING}{uuid.uuid4().hex}")
-        header = {"format": FORMAT, "layout": LAYOUT, "identity": identity}
+        header = {"format": FORMAT, "layout": FORMAT_VERSION, "identity": identity}
         try:
             zarr.create_group(store=new, attributes=header, zarr_format=3)
             for name, record in begun.items():
@@ -280,7 +280,7 @@ def header_of(path: Path) -> dict[str, Any]:
     """
     try:
         found = json.loads((path / "zarr.json").read_text())["attributes"]
-        if found["format"] == FORMAT and found["layout"] == LAYOUT:
+        if found["format"] == FORMAT and found["layout"] == FORMAT_VERSION:
             return dict(found)
         what = f"it has format {found['format']!r} and layout {found['layout']!r}"
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SEED, REQUEST = "seed", "request"
 """Records of the state of the generator that a run was begun with, and of what the user gave."""
-LIBRARIES = ("pymc-logz", "pymc", "pytensor", "numpy", "scipy", "jax", "jaxlib", "numba")
+LIBRARIES_OF_BITS = ("pymc-logz", "pymc", "pytensor", "numpy", "scipy", "jax", "jaxlib", "numba")
 """Those on whose versions bits may depend."""
 ADDRESS = re.compile(r"0x[0-9a-f]+|<function [^>]*>|\b(auto_)?\d{6,}\b")
 """What tells objects of one process apart, and is another one in the next."""
@@ -106,7 +106,7 @@ def request_of(settings: Any, compiled: Any) -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """Versions of libraries on which bits may depend."""
     found = {}
-    for name in LIBRARIES:
+    for name in LIBRARIES_OF_BITS:
         try:
             found[name] = version(name)
         except PackageNotFoundError:

@@ -1,8 +1,8 @@
 """Records of numbers and arrays as JSON and arrays, and back: nothing that could run on reading.
 
 A record is made of None, truth values, whole and floating-point numbers, strings, NumPy arrays,
-lists, tuples, dicts with strings as keys, and of dataclasses and named tuples of this package. It
-is stored as one Zarr group, which is there as a whole or not at all.
+lists, tuples, dicts with strings as keys, and of dataclasses and named tuples of this package. One
+Zarr group holds it, which is there as a whole or not at all.
 """
 
 import base64
@@ -23,7 +23,7 @@ from pymc_logz.errors import CheckpointError
 
 WRITING = ".writing-"
 """What names of things begin with that are being written."""
-PACKAGE = "pymc_logz."
+PREFIX = "pymc_logz."
 PLAIN, AS_NUMBERS = "biufS", {"U": "uint32", "m": "int64", "M": "int64"}
 """Kinds of arrays that a record may have, and those that it has as numbers: no objects."""
 
@@ -105,20 +105,20 @@ def name_of(kind: type) -> str:
 
     A TypeError is raised if it is of elsewhere.
     """
-    if not kind.__module__.startswith(PACKAGE) or kind.__name__ != kind.__qualname__:
+    if not kind.__module__.startswith(PREFIX) or kind.__name__ != kind.__qualname__:
         raise TypeError(f"a {kind.__name__} is no part of a record")
-    return f"{kind.__module__.removeprefix(PACKAGE)}.{kind.__name__}"
+    return f"{kind.__module__.removeprefix(PREFIX)}.{kind.__name__}"
 
 
 def class_of(name: str) -> Any:
     """The dataclass or named tuple of this name; None if this package has none."""
     module, _, own = name.rpartition(".")
     try:
-        found = getattr(import_module(PACKAGE + module), own, None)
+        found = getattr(import_module(PREFIX + module), own, None)
     except ImportError:
         return None
     is_record = isinstance(found, type) and (is_dataclass(found) or hasattr(found, "_fields"))
-    return found if is_record and found.__module__ == PACKAGE + module else None
+    return found if is_record and found.__module__ == PREFIX + module else None
 
 
 def fields_of(value: Any) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -60,8 +60,6 @@ class LongRunning(Running):
     check_reproducible: bool = False
     """Whether one chain is run again here, and compared."""
     seconds: float | None = field(default_factory=lambda: SECONDS)
-
-    is_plain: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_executor(self.executor)

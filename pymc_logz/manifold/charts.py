@@ -23,7 +23,7 @@ from pymc_logz.manifold.projection import project_position
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_to_few
 
-DF = 6.0
+TANGENT_DF = 6.0
 """Degrees of freedom in the tangent space, which the evidence on a level set was measured with."""
 
 
@@ -61,7 +61,7 @@ class Atlas:
         n_outputs, n_dims = dense.shape
         basis = qr(dense.T)[0][:, n_outputs:]
         k = n_dims - n_outputs
-        standard = Elliptical(np.zeros(k), np.eye(k), DF)
+        standard = Elliptical(np.zeros(k), np.eye(k), TANGENT_DF)
         return Chart(centre, basis, self._linear(centre), standard, 1.0)
 
     def lift(self, chart: Chart, tangent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -210,7 +210,7 @@ def fitted_charts(
         )
     total = sum(len(tangent) for _, tangent in charts)
     fitted = [
-        replace(chart, density=fitted_to_few(tangent, DF), share=len(tangent) / total)
+        replace(chart, density=fitted_to_few(tangent, TANGENT_DF), share=len(tangent) / total)
         for chart, tangent in charts
     ]
     return fitted, float(1.0 - left.mean())

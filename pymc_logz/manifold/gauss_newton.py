@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_logz.errors import ModelError
 
-ROUNDING = 64 * np.finfo(float).eps
+RELATIVE_ROUNDING = 64 * np.finfo(float).eps
 """Relative error of an output that some dozens of operations leave."""
 MAX_STARTS = 2**15
 """Prior draws after which a simulator counts as finite nowhere."""
@@ -49,7 +49,9 @@ class Search:
 
     def tolerances(self, row_norms: np.ndarray) -> np.ndarray:
         """Size of each constraint that counts as zero where J has rows of these norms, (m,)."""
-        return self.tolerance * row_norms + ROUNDING * np.maximum(np.abs(self.observed), 1e-300)
+        return self.tolerance * row_norms + RELATIVE_ROUNDING * np.maximum(
+            np.abs(self.observed), 1e-300
+        )
 
     def run(self, start: np.ndarray, max_iterations: int = 200) -> Found:
         """Follow damped Gauss-Newton steps of least length from ``start`` (Levenberg-Marquardt).

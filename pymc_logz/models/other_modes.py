@@ -14,7 +14,7 @@ MAX_DIMS = 16
 """Dimensions up to which rows that know values alone, and no gradient, get to a posterior."""
 N_LOOKED_AT = 32
 """Far rows that are looked at."""
-FAR = 1.5
+FAR_FACTOR = 1.5
 """Distance from the nearest draw, in units of the largest between draws, beyond which a row is."""
 LEAST_SHARE = 0.01
 """Fraction of the posterior that matters, 0.01 nats; and of draws that are no company."""
@@ -96,7 +96,7 @@ def in_company(draws: np.ndarray) -> np.ndarray:
     some = scaled[np.linspace(0, len(draws) - 1, min(len(draws), 4 * N_ROWS)).astype(int)]
     n_near = 1 + max(1, int(LEAST_SHARE * len(some)))
     distance = KDTree(some).query(scaled, k=n_near)[0][:, -1]
-    return np.asarray(draws[distance <= FAR * np.quantile(distance, 0.9)])
+    return np.asarray(draws[distance <= FAR_FACTOR * np.quantile(distance, 0.9)])
 
 
 def walk_from_prior(
@@ -210,7 +210,7 @@ def far_rows(
     usual = tree.query((held_out - centre) / spread)[0].max()
     distance, index = tree.query((rows - centre) / spread, k=min(n_near, len(near)))
     distance, index = distance.reshape(len(rows), -1), index.reshape(len(rows), -1)
-    (far,) = np.nonzero(distance[:, 0] > FAR * usual)
+    (far,) = np.nonzero(distance[:, 0] > FAR_FACTOR * usual)
     return far, near[index[far]]
 
 

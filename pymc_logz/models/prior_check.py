@@ -230,7 +230,7 @@ def _described(mass: PriorMass) -> str:
         if _is_sharp(look)
     ]
     if not looks:
-        return f"the mass{each} of {mass.name!r} cannot be told from {N_DRAWS_TO_REFUSE} draws"
+        return f"the mass{each} of {mass.name!r} is not known from {N_DRAWS_TO_REFUSE} draws"
     return f"the log mass{each} of {mass.name!r} is off by {' or '.join(looks)}"
 
 

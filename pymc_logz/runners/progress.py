@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-STEPS = 1000
+BAR_LENGTH = 1000
 """Resolution of a bar that follows beta."""
 OF_SLOW_PILOT = (
     "The pilot, which looks for modes, step sizes and temperatures, is slow on this model. "
@@ -108,7 +108,7 @@ def report_beta(progress: Any, description: str = "Pilot") -> Callable[[float], 
 
     Moves between one beta and the next are shown, too: see `count_moves`.
     """
-    task = progress.add_task(description, completed=0, total=STEPS)
+    task = progress.add_task(description, completed=0, total=BAR_LENGTH)
     reached: list[float] = []
     n_here, started, shown = 0, time.monotonic(), _shown.get()
     is_slow = False
@@ -121,7 +121,7 @@ def report_beta(progress: Any, description: str = "Pilot") -> Callable[[float], 
         n_here = 0
         # betas grow by about the same factor from stage to stage
         share = np.log1p(beta / reached[0]) / np.log1p(1.0 / reached[0])
-        progress.update(task, refresh=True, completed=int(STEPS * share), description=where())
+        progress.update(task, refresh=True, completed=int(BAR_LENGTH * share), description=where())
 
     def where() -> str:
         at = f"beta={reached[-1]:.3g}, stage {len(reached)}" if reached else "start"
@@ -156,11 +156,7 @@ def report_rounds(progress: Any, description: str) -> Callable[[int], None]:
 def report_count(
     progress: Any, description: str, total: int, cheaper: str = ""
 ) -> Callable[[int], None]:
-<<<<<<< HEAD
     """A new line of the bar, called with how much of the total was done since the last call.
-=======
-    """A new line of the bar, told of how much was done since the last call.
->>>>>>> touch34
 
     ``cheaper`` is what would take less time, for a sentence where there is a long time to go; ""
     for none.

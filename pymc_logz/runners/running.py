@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -45,9 +45,6 @@ class Running:
     """Bytes of a process that chains may take to compute moves."""
     keeper: Any = None
     """What keeps the run, if anything does."""
-
-    is_plain: ClassVar[bool] = True
-    """Whether a run needs nothing more than this."""
 
     @property
     def n_workers(self) -> int:

@@ -30,7 +30,7 @@ from pymc_logz.trees.doubts import (
 from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, with_evidence
 from pymc_logz.trees.readers import draws_of_group, stored_draws, tempering_of
 
-OF_DRAWS = tuple(status for status in STATUSES if status != "disagrees")
+STATUSES_OF_DRAWS = tuple(status for status in STATUSES if status != "disagrees")
 """Statuses that a run has from its draws, whatever the method."""
 OFF = ("rule_error", "coarse_ladder", "disagrees", "degenerate")
 """Statuses of methods that are off by more than their error, by other methods on the same draws."""
@@ -71,7 +71,7 @@ def of_levels(tree: xr.DataTree, methods: str | Sequence[str] | None) -> xr.Data
     if estimate is not None:  # of a step method's statistics, or of a part of a run
         doubts = walker_doubts(level_mixing(draws)[1])
         if "evidence" in tree.children and "status" in tree["evidence"]:
-            doubts += stored_doubts(tree["evidence"].to_dataset(), OF_DRAWS)
+            doubts += stored_doubts(tree["evidence"].to_dataset(), STATUSES_OF_DRAWS)
         warn_of_doubts(doubts)
         group = evidence_dataset(doubted([estimate], doubts), {**attrs, **noted(doubts)})
         tree = with_evidence(tree, group)
@@ -99,7 +99,7 @@ def tempered_evidence(tree: xr.DataTree, methods: str | Sequence[str]) -> xr.Dat
     recommended = str(np.asarray(stored[ESTIMATOR])[0])
     curves = [METHODS[name](draws) for name in check_methods(methods, recommended)]
     departing, seen = departing_methods(curves)
-    doubts = stored_doubts(stored, OF_DRAWS)
+    doubts = stored_doubts(stored, STATUSES_OF_DRAWS)
     estimates = _with_disagreement([curve.estimate for curve in curves], departing)
     dataset = evidence_dataset(doubted(estimates, doubts), {})
     dataset.attrs = {**stored.attrs, **noted([*doubts, *seen])}

@@ -19,7 +19,7 @@ from pymc_logz.runners.walking import walk
 from pymc_logz.weights import log_mean, resampled
 
 MAX_ROUNDS = 8
-TOLERANCE = 0.1
+MAX_LEVEL_DEVIATION = 0.1
 """Rounds end when every level's share is within so much of its prior, as a part of 1 / K."""
 
 
@@ -91,7 +91,7 @@ class Rounds:
     @property
     def converged(self) -> bool:
         """Whether the last round met the rule."""
-        return self.deviation < TOLERANCE
+        return self.deviation < MAX_LEVEL_DEVIATION
 
 
 def make_ladder(plan: Plan, kernel: Kernel, log_prior: np.ndarray) -> Ladder:
@@ -232,7 +232,7 @@ def run_rounds(
         deviation = float(np.abs(share - np.exp(ladder.log_prior)).max() * ladder.n_levels)
         if report is not None:
             report(length)
-        if deviation < TOLERANCE:
+        if deviation < MAX_LEVEL_DEVIATION:
             break
         length = min(2 * length, 2048)
     return Rounds(ladder, n_iterations, deviation, tuple(history))

@@ -13,7 +13,11 @@ from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, TEMPERED, kind_of
 from pymc_logz.trees.layout import ESTIMATOR
 
 logger = logging.getLogger("pymc.pymc_logz")
-REFERENCES = {"prior": "the prior", "learned": "a learned reference", "laplace": "a Laplace fit"}
+STARTS = {
+    "prior": "the prior",
+    "learned": "a learned reference",
+    "laplace": "a Laplace fit",
+}
 _is_inside: ContextVar[bool] = ContextVar("is_inside", default=False)
 
 
@@ -72,7 +76,7 @@ def _made_of(tree: xr.DataTree, estimator: str) -> str:
         size = _size(tree["weighted_posterior"].to_dataset())
         n = int(attrs["n_temperatures"])
         reference = str(attrs.get("reference", "prior"))
-        of = REFERENCES.get(reference, f"reference {reference!r}")
+        of = STARTS.get(reference, f"reference {reference!r}")
         return f"{size} particles, {n} temperature{'s' if n > 1 else ''} from {of}"
     size = _size(tree["posterior"].to_dataset()) if "posterior" in tree.children else ""
     if kind == TEMPERED:

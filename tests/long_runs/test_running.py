@@ -215,7 +215,7 @@ def test_an_interrupt_keeps_what_is_finished_and_stored(
     """Would catch a Ctrl-C after which the run starts anew, or ends with other bits."""
     pytest.importorskip("zarr", reason="checkpoints need Zarr")
     path = tmp_path / "run.zarr"
-    monkeypatch.setattr(records, "PACKAGE", "")  # since the chains are of these tests
+    monkeypatch.setattr(records, "PREFIX", "")  # since the chains are of these tests
 
     class Interrupted(Sent):
         def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future:

@@ -93,7 +93,7 @@ def test_a_check_without_a_verdict_says_so_each_time() -> None:
     with pm.Model() as model:
         pm.AR("x", [0.5], sigma=1.0, init_dist=pm.Normal.dist(), steps=500)
     for _ in range(2):
-        with pytest.warns(EvidenceWarning, match=r"inconclusive: the mass of 'x' cannot be told"):
+        with pytest.warns(EvidenceWarning, match=r"inconclusive: the mass of 'x' is not known"):
             reason = check_priors(model, make_rng("inconclusive"))
         assert "'x'" in str(reason)
 

@@ -11,7 +11,7 @@ import pytest
 from pymc_logz import sample_hais, sample_tempered
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.runners.progress import (
-    STEPS,
+    BAR_LENGTH,
     TimeLeft,
     count_moves,
     duration,
@@ -60,7 +60,7 @@ def test_the_pilot_says_where_it_is() -> None:
     shares = []
     for beta in (1e-6, 1e-4, 1e-2, 1.0):
         report(beta)
-        shares.append(bar.lines[0]["completed"] / STEPS)
+        shares.append(bar.lines[0]["completed"] / BAR_LENGTH)
     assert bar.texts[2] == "Pilot: beta=0.0001, stage 2"
     assert shares == sorted(shares)
     assert 0.25 < shares[1] < 0.75

@@ -140,7 +140,7 @@ def test_rounds_that_correct_nothing_do_not_converge(monkeypatch: pytest.MonkeyP
 
 def test_rounds_tune_step_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a step size tuned by the acceptance of another level, or the wrong way."""
-    monkeypatch.setattr(warm_up, "TOLERANCE", 0.0)
+    monkeypatch.setattr(warm_up, "MAX_LEVEL_DEVIATION", 0.0)
     monkeypatch.setattr(warm_up, "MAX_ROUNDS", 5)
     rng, rows = start("steps")
     ladder = replace(first_ladder(), step_size=np.array([0.05, 3.0, 0.05, 3.0, 0.05]))

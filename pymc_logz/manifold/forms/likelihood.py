@@ -15,7 +15,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_logz.errors import ModelError
 from pymc_logz.manifold.autoregressive import without_recurrence
-from pymc_logz.manifold.gauss_newton import ROUNDING
+from pymc_logz.manifold.gauss_newton import RELATIVE_ROUNDING
 from pymc_logz.manifold.structure import is_analytic
 from pymc_logz.models.exact import exact_observations, graph_of, is_exact
 from pymc_logz.models.guards import check_model
@@ -241,4 +241,4 @@ def _deviates(function: Any, values: Mapping[str, np.ndarray], noise: str) -> bo
     error = np.abs(actual - (mean + scale * values[noise]))
     # in units of what the noise adds, not of the output, which may be small, or large beside it
     bound = 1e-9 * np.abs(scale) * np.maximum(1.0, np.abs(values[noise]))
-    return bool(np.any(error > bound + ROUNDING * np.abs(actual)))
+    return bool(np.any(error > bound + RELATIVE_ROUNDING * np.abs(actual)))
