@@ -188,14 +188,8 @@ def walk_doubts(
     if found is None:
         return []
     reason = (
-<<<<<<< HEAD
-        f"of {len(start)} rows that walked from the prior to the posterior {found.share:.0%} ended "
-        f"in a mode that no draw is in, with a mass of about {np.exp(found.log_z - log_z):.2g} "
-        "times that of the draws"
-=======
-        f"of {n_rows} particles that walked from the prior to the posterior {found.share:.0%} "
+        f"of {len(start)} particles that walked from the prior to the posterior {found.share:.0%} "
         "ended in a mode that no draw is in, with a mass of about "
         f"{np.exp(found.log_z - log_z):.2g} times that of the draws"
->>>>>>> touch34
     )
     return [Doubt("missed_mode", reason)]
