@@ -263,6 +263,8 @@ def fitted_funnel(rows: np.ndarray, prior: np.ndarray) -> Funnel | None:
     scale = np.diff(np.quantile(rows, [0.1587, 0.8413], axis=0), axis=0)[0] / 2
     scale = np.where(scale > 0, scale, 1.0)
     standard = (prior - centre) / scale
+    # squares of squares of what is farther out are infinite
+    standard = standard[np.all(np.abs(standard) < 1e70, axis=1)]
     parents = _with_locations(standard, drivers, children)
     lean, slope = np.zeros((2, rows.shape[1], len(parents)))
     for child in children:

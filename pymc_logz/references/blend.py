@@ -157,7 +157,9 @@ class Blend:
     def _portion(self, target: Target, rng: np.random.Generator, n: int) -> Annealed:
         seen = target(self.draw(target, rng, n * self.tries))
         log_q = log_blend(self.densities(target, seen.position, seen.log_prior), self.shares)
-        each = (seen.log_target - log_q).reshape(n, self.tries)
+        with np.errstate(invalid="ignore"):  # where no part has a density there is no target
+            each = np.where(np.isneginf(seen.log_target), -np.inf, seen.log_target - log_q)
+        each = each.reshape(n, self.tries)
         noise = rng.gumbel(size=each.shape)
         chosen = np.arange(n) * self.tries + np.argmax(each + noise, axis=1)
         log_weight = logsumexp(each, axis=1) - np.log(self.tries)
