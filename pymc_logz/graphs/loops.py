@@ -101,7 +101,7 @@ def _compile(step: Step, n_steps: int, trial_inputs: Sequence[Any], choice: Choi
         return _numpy_loop(step, in_python(choice) if choice.mode is None else choice)
     if choice.mode is None and suits_numpy(step.outputs):
         values = _first_step(step, trial_inputs)
-        # NumPy takes 15 ms for as many: a call of 1,000 steps as long as NUMBA takes to compile
+        # of larger steps a call of many takes longer than NUMBA takes to compile
         if bytes_computed(step.inputs, step.outputs, values) <= 2**24:
             return _numpy_loop(step, in_python(choice))
     return compile_graph(_scan(step, n_steps), choice)
