@@ -294,7 +294,7 @@ LEFT = {
         lambda: pm.Normal(
             "y", pm.Normal("a") * pm.Bernoulli("k", 0.5, shape=13).sum(), 1, observed=1.0
         ),
-        "depend on each other, and have 8,192 values",
+        "depend on each other, and have 8,192 combinations",
     ),
     "endless_alone": (lambda: pm.Normal("y", pm.Poisson("k", 3), 1, observed=1.0), "end"),
     "nothing_else": (

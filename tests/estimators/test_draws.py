@@ -30,8 +30,8 @@ def test_a_good_record_is_taken() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("betas", [0.1, 0.3, 1.0], "a ladder from 0 to 1"),
-        ("betas", [0.0, 0.3, 0.9], "a ladder from 0 to 1"),
+        ("betas", [0.1, 0.3, 1.0], "it must go from 0 to 1"),
+        ("betas", [0.0, 0.3, 0.9], "it must go from 0 to 1"),
         ("betas", [0.0, 0.0, 1.0], "increase strictly"),
         ("level", [[0, 1, 2]], "reshape a single walker"),
         ("level", [[0, 1, 3, 1]], r"integers in 0\.\.2"),

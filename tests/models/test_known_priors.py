@@ -86,10 +86,16 @@ class Shifted(transforms.LogTransform):  # type: ignore[misc,name-defined]
         return value + 1.0
 
 
+def test_entries_in_order_are_known() -> None:
+    """Catches a check of what is a change of variables of a known prior."""
+    model = model_of(lambda: pm.Normal("x", shape=3, transform=transforms.ordered))
+    assert is_known(model, model["x"])
+
+
 UNKNOWN: dict[str, Callable[[], Any]] = {
     "another transform": lambda: pm.Normal("x", transform=transforms.Interval(0, None)),
-    "ordered": lambda: pm.Normal(
-        "x", shape=2, initval=[-1.0, 1.0], transform=transforms.ordered, default_transform=None
+    "ordered by another one": lambda: pm.HalfNormal(
+        "x", shape=2, initval=[0.5, 1.0], default_transform=transforms.Ordered(positive=True)
     ),
     "other bounds": lambda: pm.Uniform("x", 0, 1, default_transform=transforms.Interval(0, 0.5)),
     "inherited transform": lambda: pm.HalfNormal("x", default_transform=Shifted()),

@@ -12,7 +12,6 @@ from support.pilot_runs import SD, TARGET_ACCEPT, N, find_stages, narrow_block, 
 from pymc_logz.errors import PilotError
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.paths.geometric import AnnealingPath
-from pymc_logz.pilot import population as pilot
 from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.runners import block as block_module
 from pymc_logz.runners.anneal import anneal
@@ -105,13 +104,12 @@ def test_dense_pilot_finds_correlations() -> None:
     check_means({"w / Z": np.exp(run.log_weight)}, 1.0)
 
 
-def test_a_pilot_that_needs_too_many_stages_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches a pilot that never ends."""
-    monkeypatch.setattr(pilot, "MAX_STAGES", 2)
+def test_a_pilot_that_needs_too_many_stages_says_so() -> None:
+    """Catches a pilot that never ends, as in coordinates that only make the way longer."""
     rng = make_rng("too many")
     start = rng.standard_normal((N, 3))
     with pytest.raises(PilotError, match="after 3 stages"):
-        run_pilot(narrow_block(Hamiltonian()), start, rng, target_accept=0.8, tune=32)
+        run_pilot(narrow_block(Hamiltonian()), start, rng, target_accept=0.8, tune=32, max_stages=2)
 
 
 @cache
@@ -146,18 +144,3 @@ def test_blocks_of_one_move_can_be_tuned(monkeypatch: pytest.MonkeyPatch) -> Non
     start = rng.standard_normal((N, 3))
     stages = run_pilot(block, start, rng, target_accept=TARGET_ACCEPT, tune=16)
     assert np.all(np.isfinite(stages.acceptance_rate))
-
-
-def test_pilot_gives_up_after_so_many_stages() -> None:
-    """Catches a walk in the wrong coordinates that goes on for minutes."""
-    rng = make_rng("pilot")
-    settings = {"target_accept": TARGET_ACCEPT, "tune": 64}
-    n_stages = find_stages().betas.size
-    with pytest.raises(PilotError, match=f"after {n_stages - 1} stages"):
-        run_pilot(
-            narrow_block(Hamiltonian()),
-            rng.standard_normal((N, 3)),
-            rng,
-            max_stages=n_stages - 2,
-            **settings,
-        )

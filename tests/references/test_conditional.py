@@ -80,7 +80,7 @@ def target() -> Target:
 def fitted() -> ConditionalNormal:
     found = conditional_normal(target(), exact_rows(1000), make_rng("fit"))
     assert found is not None
-    assert found.in_words() == "4 of 8 entries drawn as normal given the others"
+    assert found.in_words() == "4 of 8 values drawn as normal given the others"
     return found
 
 
@@ -187,5 +187,5 @@ def test_what_was_asked_for_comes_first() -> None:
     assert replace(plain, direction="both").mcse_at_once is None
     assert replace(plain, target_variance=0.1).mcse_at_once is None
     assert replace(plain, kernel=lz.kernels.Langevin()).mcse_at_once is None
-    kept = replace(plain.running, checkpoint="x")
+    kept = replace(plain.running, cores=2)
     assert replace(plain, running=kept).mcse_at_once == plain.mcse_at_once
