@@ -26,9 +26,12 @@ from pymc_logz.estimators import METHODS
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import prepare
 from pymc_logz.runners.executor import run_tasks
+from pymc_logz.runners.jobs import state_of
+from pymc_logz.runners.walking import whole_walk
 from pymc_logz.seeds import generators_from, spawn_generators
+from pymc_logz.tempered.chains import Frozen, TemperJob, course_of
 from pymc_logz.tempered.results import draws_of
-from pymc_logz.tempered.run import Frozen, place_levels, run_chain, warm_up
+from pymc_logz.tempered.run import place_levels, warm_up
 from pymc_logz.tempered.settings import TemperedSettings
 
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
@@ -140,7 +143,12 @@ def replicates(name: str, n: int = N_RUNS) -> dict[str, Found]:
 
 def estimates(frozen: Frozen, start: np.ndarray, settings: TemperedSettings, rng: Any) -> dict:
     """All estimates of one run."""
-    draws = draws_of(frozen.ladder, [run_chain(frozen, start, settings, rng)])
+    course = course_of(frozen, settings)
+    levels = frozen.ladder.n_levels
+    job = TemperJob(start, state_of(rng), levels, settings.tune, settings.n_kept)
+    _, walked = job.advance(course, None)
+    walk = whole_walk([walked], course.draws, course.every)
+    draws = draws_of(frozen.ladder, [walk])
     return {name: method(draws).estimate for name, method in METHODS.items()}
 
 

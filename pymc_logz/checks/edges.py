@@ -11,7 +11,7 @@ from pymc_logz.references.conditional import explored, without_factors
 from pymc_logz.references.conditional_modes import Conditionals
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt
-from pymc_logz.weights import relative, shares_beyond
+from pymc_logz.weights import normalise, shares_beyond
 
 MAX_OUTER = 6
 """Entries that are not normal, at most."""
@@ -77,7 +77,7 @@ def edge_doubts(
     for places, log_weight in explored(parts, seen, inner, prior, n_places, rng):
         if np.isfinite(log_weight).sum() < 2:
             return []
-        weight = relative(log_weight) / relative(log_weight).sum()
+        weight = normalise(log_weight)
         share, error = shares_beyond(places, weight, _edges(seen, looks[0]))
         n_effective, most = 1 / (weight**2).sum(), looks[0].edge + looks[0].more
         if n_effective >= looks[0].n_places and np.all(share + SURE * error < most):

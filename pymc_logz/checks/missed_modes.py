@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import gammainc
 
 from pymc_logz.checks.symmetry import symmetry_doubts
+from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.labels import n_data
 from pymc_logz.models.other_modes import (
     MAX_DIMS,
@@ -17,6 +18,7 @@ from pymc_logz.models.other_modes import (
     other_mode,
 )
 from pymc_logz.models.preparation import Prepared
+from pymc_logz.models.prior import PriorDraws
 from pymc_logz.models.tails import Densities
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import log_mean, weight_ess
@@ -68,10 +70,9 @@ def mode_doubts(
     rng
         Generator of the rows.
     """
-    distinct, told = np.unique(draws, axis=0), list[Doubt]()
-    few = draws.shape[1] <= MAX_DIMS and not is_large(prepared) and len(distinct) > 1
-    if few and prepared.prior.obstacle is None:
-        told = walk_doubts(densities, prepared.prior(rng, N_ROWS), distinct, log_z, rng)
+    told = list[Doubt]()
+    if may_walk(prepared.flat, prepared.prior):
+        told = walk_doubts(densities, prepared.prior, draws, log_z, rng)
     return told or symmetry_doubts(prepared.flat, densities, draws)
 
 
@@ -168,27 +169,36 @@ def _hit(what: str, log_factor: float) -> Doubt:
     return Doubt("missed_mode", f"{what}, {about}")
 
 
-def is_large(prepared: Prepared) -> bool:
+def is_large(flat: FlatModel) -> bool:
     """Whether there are so many data that looking for modes is dear."""
-    return n_data(prepared.flat) > MAX_DATA
+    return n_data(flat) > MAX_DATA
+
+
+def may_walk(flat: FlatModel, prior: PriorDraws) -> bool:
+    """Whether particles that know values alone get from the prior to the posterior cheaply."""
+    return flat.n_dims <= MAX_DIMS and not is_large(flat) and prior.obstacle is None
 
 
 def walk_doubts(
     densities: Densities,
-    start: np.ndarray,
+    prior: Callable[[np.random.Generator, int], np.ndarray],
     draws: np.ndarray,
     log_z: float,
     rng: np.random.Generator,
 ) -> list[Doubt]:
     """Whether rows that walk from draws of the prior end in a mode that draws lack.
 
-    Parameters are those of `pymc_logz.models.other_modes.other_mode`.
+    Parameters are those of `pymc_logz.models.other_modes.other_mode`, but that ``prior`` draws the
+    rows it starts from, and draws may repeat.
     """
-    found = other_mode(densities, start, draws, log_z, rng)
+    distinct = np.unique(draws, axis=0)
+    if len(distinct) < 2:
+        return []
+    found = other_mode(densities, prior(rng, N_ROWS), distinct, log_z, rng)
     if found is None:
         return []
     reason = (
-        f"of {len(start)} particles that walked from the prior to the posterior {found.share:.0%} "
+        f"of {N_ROWS} particles that walked from the prior to the posterior {found.share:.0%} "
         "ended in a mode that no draw is in, with a mass of about "
         f"{np.exp(found.log_z - log_z):.2g} times that of the draws"
     )

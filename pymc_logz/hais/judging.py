@@ -85,7 +85,7 @@ def doubts_of_run(
         doubts += edge_doubts(prepared, block, rows, rng)
     drawn = resampled(log_weight, rng)
     ends = position[np.unique(drawn)]
-    if not prepared.flat.sites and prepared.n_dims in N_PRIOR and not is_large(prepared):
+    if not prepared.flat.sites and prepared.n_dims in N_PRIOR and not is_large(prepared.flat):
         prior = prepared.prior(rng, N_PRIOR[prepared.n_dims])
         log_share = np.log(prepared.prior.finite_share)
         # weights that have been judged already need no more, and may lack a little above all rows

@@ -98,11 +98,11 @@ def run_between(
         planned, _ = refine(block, settings, stages, rngs.pilot, FROM_MODEL)
         tuned, pilot_work = time.perf_counter(), block.work.done
         planned, runs = _go_on_twice(planned, start, flat, settings, rngs.run)
-    factor = bayes_factor(start.runs, runs)
+    factor, directions = bayes_factor(start.runs, runs), Directions(runs, FROM_MODEL)
     doubts = [
         *start.doubts,
         *doubts_of(factor, planned, runs),
-        *_modes_of_its_own(prepared, runs, compile_kwargs, rngs.checks),
+        *_modes_of_its_own(prepared, directions, compile_kwargs, rngs.checks),
     ]
     cost = {
         "compile_time": 0.0,
@@ -110,7 +110,6 @@ def run_between(
         "sampling_time": time.perf_counter() - tuned,
         **block.work.record(pilot_work, block.kernel),
     }
-    directions = Directions(runs, FROM_MODEL)
     tree = collect(prepared, planned, directions, settings, rngs.run, cost, doubts)
     other_log_z = forward_estimate(Directions(start.runs, start.planned.reference))
     [factor], [other_log_z] = doubted([factor], doubts), doubted([other_log_z], start.doubts)
@@ -120,18 +119,16 @@ def run_between(
 
 def _modes_of_its_own(
     prepared: Prepared,
-    runs: list[Annealed],
+    directions: Directions,
     compile_kwargs: Mapping[str, Any] | None,
     rng: np.random.Generator,
 ) -> list[Doubt]:
     """Whether the model has modes that the other one lacks, from which no row gets there."""
-    if prepared.flat.sites:
+    log_z = forward_estimate(directions).log_z
+    if prepared.flat.sites or not np.isfinite(log_z):
         return []
-    position = np.concatenate([run.position for run in runs])
-    log_weight = np.concatenate([run.log_weight for run in runs])
-    log_z = forward_estimate(Directions(runs, FROM_MODEL)).log_z
-    if not np.isfinite(log_z):
-        return []
+    position = np.concatenate([run.position for run in directions.forward])
+    log_weight = np.concatenate([run.log_weight for run in directions.forward])
     density = RowDensity(prepared.flat, compile_kwargs)
     return mode_doubts(prepared, density, position[resampled(log_weight, rng)], log_z, rng)
 

@@ -26,7 +26,6 @@ from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import finished
 from pymc_logz.runners.jobs import state_of
 from pymc_logz.runners.progress import progress_bar, report_beta, report_count, report_rounds
-from pymc_logz.runners.temper import Walk
 from pymc_logz.runners.walking import whole_walk
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walking_block
@@ -285,21 +284,6 @@ def run_chains(
     if settings.keep == "sums":
         return SummedChains([one.job.summed(course).sums for one in outcomes])
     return [whole_walk(one.parts, course.draws, course.every) for one in outcomes]
-
-
-def run_chain(
-    frozen: Frozen,
-    start: np.ndarray,
-    settings: TemperedSettings,
-    rng: np.random.Generator,
-    report: Any = None,
-) -> Walk:
-    """Climb from the reference, forget the climb, and walk."""
-    course, k = course_of(frozen, settings), frozen.ladder.n_levels
-    job = TemperJob(start, state_of(rng), k, settings.tune, settings.n_kept)
-    job, walked = job.advance(course, None, report)
-    assert walked is not None
-    return whole_walk([walked], course.draws, course.every)
 
 
 def collect(

@@ -1,21 +1,20 @@
 """How log Z and Bayes factors change with the parameters of the prior, without another run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 from pytensor.graph.traversal import ancestors
 
-from pymc_logz.checks.missed_modes import MAX_DATA, walk_doubts
+from pymc_logz.checks.missed_modes import may_walk, walk_doubts
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, reweighted_log_z
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.models.data_rows import data_variable, own_data, symbolic_data
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
-from pymc_logz.models.labels import n_data
-from pymc_logz.models.other_modes import MAX_DIMS, N_ROWS
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.trees.chains import check_stored_density
@@ -213,36 +212,37 @@ def _draws(tree: xr.DataTree, flat: FlatModel) -> tuple[np.ndarray, np.ndarray |
     return posterior.rows, None, list(posterior.doubts)
 
 
-def _prior_under(
-    model: "pm.Model", flat: FlatModel, values: Mapping[str, np.ndarray]
-) -> Callable[[Mapping[str, np.ndarray], int], np.ndarray] | None:
-    """Draws of the prior under other data, by data and number; None where no mode is looked for.
+Draw = Callable[[Mapping[str, np.ndarray], np.random.Generator, int], np.ndarray]
+"""From data in place of the model's, a generator and n to n rows of the prior."""
 
-    That is in more than 16 dimensions, where a prior cannot be drawn from, and where variables or
-    data are discrete or no containers.
+
+def _prior_under(model: "pm.Model", flat: FlatModel, names: Iterable[str]) -> Draw | None:
+    """Draws of the prior under other data; None where no mode is looked for.
+
+    That is where `may_walk` has it so, and where variables are discrete or data no containers.
     """
-    places = {name: data_variable(model, name) for name in values}
+    places = {name: data_variable(model, name) for name in names}
     prior = PriorDraws(model, needed=False)
-    few = flat.n_dims <= MAX_DIMS and n_data(flat) <= MAX_DATA and not flat.sites
-    if not few or prior.obstacle or not all(hasattr(p, "set_value") for p in places.values()):
+    in_containers = all(hasattr(place, "set_value") for place in places.values())
+    if flat.sites or not in_containers or not may_walk(flat, prior):
         return None
 
-    def draw(data: Mapping[str, np.ndarray], n: int) -> np.ndarray:
+    def under(data: Mapping[str, np.ndarray], rng: np.random.Generator, n: int) -> np.ndarray:
         before = {name: place.get_value() for name, place in places.items()}
         try:
             for name, place in places.items():
                 place.set_value(np.asarray(data[name], dtype=before[name].dtype))
-            return prior(np.random.default_rng(n), n)
+            return prior(rng, n)
         finally:
             for name, place in places.items():
                 place.set_value(before[name])
 
-    return draw
+    return under
 
 
 def _opened_modes(
     density: RowDensity,
-    prior: Callable[[Mapping[str, np.ndarray], int], np.ndarray] | None,
+    prior: Draw | None,
     data: Mapping[str, np.ndarray],
     rows: np.ndarray,
     log_weight: np.ndarray,
@@ -252,17 +252,19 @@ def _opened_modes(
     if prior is None:
         return []
     rng = np.random.default_rng(0)
-    vector = np.concatenate([np.ravel(data[name]) for name in data])
-    flat_rows, weights = rows.reshape(-1, rows.shape[-1]), np.ravel(log_weight)
-    draws = np.unique(flat_rows[resampled(weights, rng)], axis=0)
-    start = prior(data, N_ROWS)
-    return walk_doubts(lambda some: density(some, vector), start, draws, log_z, rng)
+    draws = rows.reshape(-1, rows.shape[-1])[resampled(np.ravel(log_weight), rng)]
+    densities = partial(density, data=_one_vector(data))
+    return walk_doubts(densities, partial(prior, data), draws, log_z, rng)
+
+
+def _one_vector(data: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Data side by side, as a density takes them."""
+    return np.concatenate([np.ravel(data[name]) for name in data])
 
 
 def _log_joint(density: RowDensity, rows: np.ndarray, data: Mapping[str, np.ndarray]) -> np.ndarray:
     """Log prior plus log ratio under these data, shape (chains, draws)."""
-    vector = np.concatenate([np.ravel(data[name]) for name in data])
-    log_target = density.log_target(rows.reshape(-1, rows.shape[-1]), vector)
+    log_target = density.log_target(rows.reshape(-1, rows.shape[-1]), _one_vector(data))
     return log_target.reshape(rows.shape[:-1])
 
 
