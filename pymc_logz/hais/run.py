@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -155,7 +155,7 @@ def run_twice(
     whole = len(runs) == settings.chains
     tried = planned.blend is not None and not sound
     if tried and others and whole and not good:
-        ran = replace(planned, ran=reduce(merge, runs))
+        ran = replace(planned, ran=tuple(runs))
         logger.info("A blend that was tried gave status %r: another plan.", estimate.status)
         return run_twice(others[0](ran), settings, rng, progress, others[1:])
     longer = planned.longer(_growth(estimate.mcse / most) if sound else SECOND_TRY)

@@ -1,6 +1,7 @@
 """The rounds: parts are proposed, blended and tried, and what they do not explain is a part."""
 
 from collections.abc import Callable, Iterator
+from functools import reduce
 from itertools import islice
 
 import numpy as np
@@ -22,7 +23,7 @@ from pymc_logz.references.reference import (
     look_at_prior,
 )
 from pymc_logz.references.search import Search, fitted_components
-from pymc_logz.runners.anneal import Annealed
+from pymc_logz.runners.anneal import Annealed, merge
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import is_shown
 
@@ -84,8 +85,8 @@ def searched(
         return search
     search.add_parts(lacking_modes(search, look.walked, look.funnel, look.scale, rng))
     search.draw(rng, N_TRIED)
-    if tried is not None and tried.ran is not None:
-        add_modes(search, look, tried.ran, rng)
+    if tried is not None and tried.ran:
+        add_modes(search, look, reduce(merge, tried.ran), rng)
     # what is fitted to rows says nothing of the narrow end of a funnel, and seems even without it
     if may_be_in_funnel(prepared):
         search.add_parts([*islice(proposers, 1)])
