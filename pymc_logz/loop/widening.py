@@ -87,9 +87,9 @@ def searched(
     search.draw(rng, N_TRIED)
     if tried is not None and tried.ran:
         add_modes(search, look, reduce(merge, tried.ran), rng)
-    # what is fitted to rows says nothing of the narrow end of a funnel, and seems even without it
-    if may_be_in_funnel(prepared):
-        search.add_parts([*islice(proposers, 1)])
+    # what is fitted to rows says nothing of where they did not get, the narrow end of a funnel or
+    # far tails, and seems even without it
+    search.add_parts([*islice(proposers, 1)])
     widen(search, proposers, look.funnel, rng)
     return search
 
