@@ -29,9 +29,9 @@ LEAST_FINITE = 1e-3
 """Fraction of the draws below which a transform and its prior hardly meet; and that may round to a
 bound, as log Z hardly notices that these are left out."""
 
-FARTHEST = 1e150
-"""Where draws of a variable without bounds are put that overflow, as those of N(0, sd) do where the
-precision has a prior of Gamma(0.001, 0.001): its square is finite. Likelihoods are zero there, or
+FARTHEST = 1e70
+"""Where draws of a variable without bounds are put that lie beyond, as some of N(0, sd) do if the
+precision is Gamma(0.001, 0.001): products of its squares are finite. Likelihoods are zero there, or
 the model is refused."""
 
 
@@ -147,8 +147,7 @@ class PriorDraws:
         n_kept, n_drawn, n_next = 0, 0, n
         while n_kept < n:
             rows = self._draws.draw(n_next)
-            beyond = np.isinf(rows) & self._unbounded
-            rows = np.where(beyond, np.copysign(FARTHEST, rows), rows)
+            rows[:, self._unbounded] = rows[:, self._unbounded].clip(-FARTHEST, FARTHEST)
             finite = np.all(np.isfinite(rows), axis=1)
             outside = np.any(np.isnan(rows[~finite]), axis=1)
             self.n_drawn += n_next

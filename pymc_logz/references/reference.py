@@ -257,7 +257,7 @@ def check_start(prepared: Prepared, block: Block, start: np.ndarray) -> None:
 
 
 def check_far_rows(prepared: Prepared, start: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
-    """Which draws of the prior are too large for floating-point numbers, shape (n,).
+    """Which draws of the prior were too large, and put nearer, shape (n,).
 
     Raises
     ------
@@ -268,10 +268,10 @@ def check_far_rows(prepared: Prepared, start: np.ndarray, log_ratio: np.ndarray)
     far = beyond.any(axis=1)
     known = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
     if far.any() and not known[far].max() < known.max(where=~far, initial=-np.inf) - GONE:
-        names = sorted(set(np.asarray(prepared.flat.owners)[beyond.any(axis=0)]))
+        names = sorted({prepared.flat.owners[i] for i in np.flatnonzero(beyond.any(axis=0))})
         raise ImproperPriorError(
-            f"{far.mean():.0%} of the prior draws of {names} are larger than floating-point "
-            "numbers, and their likelihood does not vanish, so log Z would lack their part; give "
-            "their scales a prior with less mass far out, such as pm.HalfNormal"
+            f"{far.mean():.0%} of the prior draws of {names} are larger than {FARTHEST:g}, and "
+            "their likelihood does not vanish, so log Z would lack their part; give their scales a "
+            "prior with less mass far out, such as pm.HalfNormal"
         )
     return far
