@@ -38,15 +38,6 @@ def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataT
     Posterior draws of ``pm.sample`` and a bridge, which know nothing of a path and its weights; or
     tempering, where modes are in question, or whole numbers move. Its number comes first if it is
     ok, and not at odds with what HAIS has found. Evaluations of both count.
-
-    Parameters
-    ----------
-    tree
-        From `sample_hais`, its choice noted.
-    model
-        What it was run on.
-    how
-        What all methods take.
     """
     group = tree["evidence"].to_dataset()
     first = estimate_of(group)

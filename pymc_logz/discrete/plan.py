@@ -139,14 +139,7 @@ class SumPlan:
 def sum_plan(whole: FlatModel, pieces: Sequence[object], start: Start) -> SumPlan | NotSummed:
     """Which entries are independent, or depend on each other in pairs; the cheaper way of the two.
 
-    Parameters
-    ----------
-    whole
-        The model.
-    pieces
-        Arrays that add up to the log density.
-    start
-        A value of each value variable.
+    The pieces add up to the log density; ``start`` has a value of each value variable.
     """
     sites = whole.sites
     endless = sorted({whole.owners[site.column] for site in sites if site.n_values is None})

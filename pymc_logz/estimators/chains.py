@@ -21,20 +21,9 @@ def check_chains(**given: np.ndarray) -> None:
 def effective_draws(values: np.ndarray, *, tails: bool = False) -> float:
     """Number of independent draws that chains are worth for the mean of these values.
 
-    At most their number: a gain from negative autocorrelation is not trusted.
-
-    Parameters
-    ----------
-    values
-        One per draw, shape (chains, draws).
-    tails
-        Whether absolute deviations count too: chains that are slow only in their tails show it
-        there sooner than in the values themselves.
-
-    Returns
-    -------
-    float
-        From 1 to the number of draws; the least where none can be estimated.
+    At most their number: a gain from negative autocorrelation is not trusted. ``values`` are one
+    for each draw, shape (chains, draws). With ``tails`` absolute deviations count too: chains that
+    are slow only in their tails show it there sooner. Where nothing can be estimated it is 1.
 
     References
     ----------

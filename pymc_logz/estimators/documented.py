@@ -21,12 +21,9 @@ Walkers with exponential log ratios, drawn exactly, with log Z = -log(1 + beta):
 def documented[T: Any](*names: str, parameters: str = "", returns: str = "") -> Callable[[T], T]:
     """Decorator that completes a docstring: its ``Examples`` begin with the draws of a run.
 
-    Parameters
-    ----------
-    names
-        What the example imports, beside `TemperedDraws` and what is documented.
-    parameters, returns
-        Text of these sections, which are put before all others; empty for those that it has.
+    ``names`` are what the example imports, beside `TemperedDraws` and what is documented.
+    ``parameters`` and ``returns`` are the text of these sections, put before all others; empty for
+    those that it has.
     """
 
     def complete(given: T) -> T:

@@ -43,21 +43,10 @@ def judged(
     """The curve with the verdict, and an error that counts the distance, of a method with no bias.
 
     What a rule or a tail of weights is off by is no noise, so that contributions do not tell; the
-    distance from a method on the same draws that has no such error does.
-
-    Parameters
-    ----------
-    curve
-        Of a rule of integration, or of stones from one side.
-    draws
-        What both were made from.
-    exact
-        By a method that is right on any ladder on which it has a number.
-    verdicts
-        Status of a number that is off by more than its error, and where there is none because it is
-        off by more than `MAX_RULE_ERROR`.
-    significant
-        Standard errors of a difference between the two.
+    distance from a method on the same draws that has no such error does. ``exact`` is by a method
+    that is right on any ladder on which it has a number, from the same draws. ``verdicts`` are the
+    statuses of a number that is off by more than its error, and of none because it is off by more
+    than `MAX_RULE_ERROR`; ``significant`` counts standard errors of the difference.
     """
     if not curve.usable:
         return curve

@@ -29,21 +29,11 @@ def solve_odds(
 ) -> LevelOdds:
     """Log odds a of K levels such that ``mean_i softmax_k(a_k + offset_ik) = target_k``.
 
-    The minimum of a convex function, by Newton steps; where one does not bring the shares nearer
-    to the target, by a self-consistent step, which always does.
-
-    Parameters
-    ----------
-    target
-        Shares to meet, sum 1, the first one positive, shape (K,).
-    mean_shares
-        From a (K,) to the means of the shares (K,) and of their products (K, K).
-    start
-        First guess of a; its first entry stays fixed. Shape (K,).
-    tolerance
-        Largest last step: its square is what is left of the error.
-    max_iterations
-        Steps at most.
+    The minimum of a convex function, by Newton steps; where one does not bring the shares nearer to
+    the target, by a self-consistent step, which always does. ``target`` sums to 1, its first entry
+    positive; ``mean_shares`` maps a (K,) to the means of the shares (K,) and of their products (K,
+    K). The first entry of ``start`` stays fixed. What is left of the error is the square of
+    ``tolerance``, the largest last step.
     """
     seen = np.flatnonzero(target > 0)
     odds = np.full(target.size, -np.inf)

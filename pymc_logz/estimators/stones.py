@@ -63,16 +63,8 @@ def stepping_stone_reverse(draws: TemperedDraws) -> LogZCurve:
 def _stones(method: str, draws: TemperedDraws, step: np.ndarray, sign: int) -> LogZCurve:
     """Curve from the means of ``exp(step_k * log_ratio)`` over the draws at each level k.
 
-    Parameters
-    ----------
-    method
-        Name of the estimator.
-    draws
-        A tempered run.
-    step
-        Change of beta that the draws of each level are used for, 0 where there is none, (K,).
-    sign
-        1 if the means are Z ratios up the ladder, -1 if down.
+    ``step`` is the change of beta that the draws of each level are used for, 0 where there is none,
+    and ``sign`` 1 if the means are ratios of Z up the ladder, -1 if down.
     """
     levels = np.flatnonzero(step)
     log_weight = step[draws.level] * np.where(step[draws.level] == 0, 0.0, draws.log_ratio)

@@ -125,11 +125,7 @@ def rts_bias(level_sums: np.ndarray) -> np.ndarray:
 
     :math:`\frac12 (\sigma_1^2 / \hat c_1^2 - \sigma_k^2 / \hat c_k^2)`, of either sign. It is
     reported, not taken off: it is far below the standard error, and the source found no gain.
-
-    Parameters
-    ----------
-    level_sums
-        Sums of q(k | x) over blocks of draws, shape (W, B, K).
+    ``level_sums`` are sums of q(k | x) over blocks of draws, shape (W, B, K).
 
     References
     ----------
@@ -177,20 +173,10 @@ def change_of_log_z(
     """By how much log Z of each level changes when the target does, from draws of the old one.
 
     The mean of ``exp(beta_k * (new log ratio - old log ratio))`` over the old density at level k,
-    for which each draw counts with its probability of that level.
-
-    Parameters
-    ----------
-    draws
-        A simulated tempering run, whose ``log_z_hat`` only has to be rough.
-    log_ratio
-        Log ratios of the same draws in the new target, shape (W, N).
-
-    Returns
-    -------
-    change, contributions, share
-        Shape (K,); what each walker adds to its error, shape (W, K); and the fraction of the
-        effective number of draws that is left, at the level with the smallest.
+    for which each draw counts with its probability of that level. ``log_ratio`` of the same draws
+    in the new target has shape (W, N); the ``log_z_hat`` of the run only has to be rough. Returned
+    are the change (K,), what each walker adds to its error (W, K), and the fraction of the
+    effective draws that is left at the level with the smallest.
 
     References
     ----------

@@ -206,18 +206,8 @@ def _by_shares(
 ) -> LogZCurve:
     """Trapezoidal rule over means that are ratios of sums over blocks (W, B, K), held against RTS.
 
-    Parameters
-    ----------
-    method
-        Name of the estimator.
-    draws
-        A tempered run.
-    sums
-        Of the weights of levels, and of log ratios less ``middle`` that have such weights.
-    middle
-        Added to the means.
-    status, ess, details
-        Of the curve.
+    ``sums`` are those of the weights of levels, and of log ratios less ``middle`` that have such
+    weights; ``middle`` is added to the means.
     """
     share, ratio = sums
     total = share.sum(axis=(0, 1))

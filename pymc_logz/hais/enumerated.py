@@ -31,14 +31,7 @@ logger = logging.getLogger("pymc.pymc_logz")
 def exact_tree(model: "pm.Model", settings: HaisSettings, rngs: Generators) -> xr.DataTree | None:
     """Log Z as a sum over all values, and draws of the posterior; None where nothing is like that.
 
-    Parameters
-    ----------
-    model
-        Any PyMC model; those with a continuous variable are left to others.
-    settings
-        How many draws and chains.
-    rngs
-        Sources of the draws.
+    Models with a continuous variable are left to others.
     """
     whole = flatten_model(model, integers=True)
     if not whole.sites or whole.continuous.size:

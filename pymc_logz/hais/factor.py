@@ -78,12 +78,7 @@ def onward_run(
 ) -> Callable[..., xr.DataTree] | None:
     """What runs a target from another one; None if the reference is something else.
 
-    Parameters
-    ----------
-    target
-        What the path leads to, if that is no PyMC model.
-    reference, direction, sum_out
-        As of `pymc_logz.sample_hais`.
+    ``target`` is what the path leads to, if that is no PyMC model.
     """
     if target is not None:
         return target.runs.between(target, reference, direction)

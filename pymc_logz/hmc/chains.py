@@ -28,20 +28,7 @@ class Draws(NamedTuple):
 class Chains:
     """Chains on their way, all with the same settings.
 
-    Parameters
-    ----------
-    block
-        Compiled moves, one in a call.
-    state
-        Where all chains are.
-    scale
-        Length scales, shape (d,) or (d, d).
-    step
-        Their step size.
-    jitter
-        The step size of a move varies by up to this fraction of its value.
-    rng
-        Source of all noise.
+    The step size of a move varies by up to the fraction ``jitter``.
     """
 
     block: Block

@@ -29,14 +29,8 @@ class StepSize:
     def update(self, acceptance_rate: float, past: float = 0.9, change: float = 0.02) -> None:
         """Follow the mean acceptance rate of the chains in one move.
 
-        Parameters
-        ----------
-        acceptance_rate
-            That of this move.
-        past
-            Weight of the past in the moving average.
-        change
-            Relative change of the step size after a move.
+        ``past`` is the weight of the past in the moving average, ``change`` the relative change of
+        the step size.
         """
         self.average = past * self.average + (1.0 - past) * acceptance_rate
         factor = 1.0 + (change if self.average > self.target_accept else -change)
@@ -46,17 +40,7 @@ class StepSize:
 def scale_of_chains(position: np.ndarray, before: np.ndarray) -> np.ndarray:
     """Scale from where all chains are: one for each dimension, or a triangular matrix.
 
-    Parameters
-    ----------
-    position
-        Shape (n, d).
-    before
-        The scale so far, shape (d,) or (d, d). Correlations are taken from enough chains only.
-
-    Returns
-    -------
-    np.ndarray
-        Of the shape of ``before``.
+    Correlations are taken from enough chains only; ``before`` is the scale so far.
     """
     n, d = position.shape
     alike = np.full(n, 1.0 / n)

@@ -174,21 +174,9 @@ def for_variables(
 ) -> Kernel:
     """The kernel for a row: composed with others where it does not move all of its variables.
 
-    Parameters
-    ----------
-    kernel
-        What was asked for.
-    owners
-        Variable that each entry of a row belongs to, of length d.
-    sites
-        Entries that are integers.
-    independent
-        Those of them that are independent given the rest of a row.
-
-    Raises
-    ------
-    ValueError
-        If a variable is unknown, or a kernel cannot move one that it is given for.
+    ``owners`` are the variables that the d entries of a row belong to, ``sites`` the entries that
+    are integers, and ``independent`` those of them that are independent given the rest of a row. A
+    ValueError is raised if a variable is unknown, or a kernel cannot move one that it is given for.
     """
     if not sites and not isinstance(kernel, Compose):
         return kernel

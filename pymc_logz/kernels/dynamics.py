@@ -52,18 +52,9 @@ def leapfrog_step(
 ) -> tuple[Any, Any, Any]:
     """Kick, drift, kick: position, momentum and what is known of the new position.
 
-    Parameters
-    ----------
-    position, momentum
-        Where the step begins.
-    here
-        What ``evaluate`` returned at ``position``.
-    kick
-        From what is known of a position to the change of the momentum over half a step.
-    drift
-        From position and momentum to both after a step without force.
-    evaluate
-        The density at a position, with its gradient: called once.
+    ``here`` is what ``evaluate`` returned at ``position``, from which ``kick`` makes the change of
+    the momentum over half a step. ``drift`` makes both after a step without force. The density is
+    evaluated once.
     """
     momentum = momentum + kick(here)
     position, momentum = drift(position, momentum)

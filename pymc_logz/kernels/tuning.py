@@ -17,16 +17,8 @@ def corrected_step_size(
 ) -> float:
     """Step size after one correction by the kernel's rule; the same where the kernel has its own.
 
-    Parameters
-    ----------
-    kernel
-        Settings.
-    step_size
-        What was used.
-    acceptance_rate
-        What came of it.
-    target_accept
-        Acceptance rate that the user asked for.
+    ``acceptance_rate`` is what came of ``step_size``, and ``target_accept`` what the user asked
+    for.
     """
     if kernel.step_size is not None:
         return step_size
@@ -109,14 +101,7 @@ def reasonable_step_size(
 ) -> float:
     """Step size at which one leapfrog step crosses an acceptance rate, by doubling or halving.
 
-    Parameters
-    ----------
-    acceptance_rate
-        From a step size to the acceptance rate of one step with it.
-    guess
-        Where to start.
-    threshold
-        Acceptance rate to cross.
+    ``acceptance_rate`` is that of one step with a given size.
 
     References
     ----------

@@ -16,15 +16,7 @@ type Wall = tuple[tuple[float, ...], float]
 def checked_walls(walls: Sequence[tuple[Any, Any]]) -> tuple[Wall, ...]:
     """Walls as tuples of numbers, refused unless they are pairs of a vector and a number.
 
-    Parameters
-    ----------
-    walls
-        Pairs (a, b).
-
-    Raises
-    ------
-    ValueError
-        If one is something else, has a vector of zeros, or vectors differ in length.
+    Otherwise, or where a vector has zeros alone or another length, it is a ValueError.
     """
     try:
         found = tuple((tuple(map(float, a)), float(b)) for a, b in walls)
@@ -62,18 +54,8 @@ def reflected_drift(
     A row goes straight on to the first wall, where the part of its momentum along the wall's normal
     turns round, and so on. In whitened coordinates this is a ball between mirrors: it keeps volume
     and kinetic energy, and runs backwards as it ran forwards. A row that would need too many
-    reflections ends at NaN, where its move is rejected, and so is the one back.
-
-    Parameters
-    ----------
-    walls
-        Pairs (a, b), at least one.
-    position, momentum
-        Shape (n, d), the positions within the walls.
-    move
-        One move.
-    more_bounces
-        Reflections that are followed, beside one for each wall.
+    reflections ends at NaN, where its move is rejected, and so is the one back. Up to
+    ``more_bounces`` reflections are followed, beside one for each wall.
 
     References
     ----------

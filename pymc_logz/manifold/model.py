@@ -86,22 +86,9 @@ class ConstrainedModel(CompiledAgain):
 
     Inputs are in units of their scales. Scales and structure are read off draws of the prior, and
     tolerances off a first point of the set. It pickles as these, and compiles again where it
-    arrives.
-
-    Parameters
-    ----------
-    compiled
-        The model.
-    moves
-        Settings of the moves.
-    rng
-        Generator of the draws.
-    distance
-        Distance to the level set that counts as none, in units of the scales.
-    scale
-        Length scales of the unconstrained inputs, shape (d,); None takes the spread of the prior.
-    use_structure
-        Whether to look for inputs that reach one constraint each.
+    arrives. ``distance`` to the level set counts as none, in units of the scales; a ``scale`` of
+    None takes the spread of the prior. With ``use_structure`` it looks for inputs that reach one
+    constraint each.
     """
 
     def __init__(

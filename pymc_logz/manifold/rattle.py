@@ -56,16 +56,9 @@ class ConstrainedHamiltonian:
 
     It is no `pymc_logz.kernels.base.Kernel`: those move batches of rows along a path in a graph of
     PyTensor, and this moves one point of one level set, in NumPy or traced by JAX, since the number
-    of iterations of its searches is known only on the way.
-
-    Parameters
-    ----------
-    n_inner
-        Geodesic sub-steps per step.
-    max_iterations
-        Of each search for a point of the level set.
-    reverse_tolerance
-        Distance, in units of the inputs' scales, up to which the step back counts as arrived.
+    of iterations of its searches is known only on the way. ``max_iterations`` are those of each
+    search for a point of the level set; a step back counts as arrived within ``reverse_tolerance``,
+    in units of the scales.
 
     References
     ----------

@@ -19,21 +19,8 @@ ROWS_PER_CALL = 512
 class RowDensity:
     """Log prior and log ratio (likelihood plus potentials) of rows, compiled once.
 
-    Parameters
-    ----------
-    flat
-        The model.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``.
-    batching
-        ``"vector"``, ``"row"``, or ``"auto"`` to choose from the graph.
-
-    Attributes
-    ----------
-    n_nan
-        Rows of `log_target` whose density was NaN.
-    n_evaluated
-        Rows that were computed, those that fill up a call included.
+    ``n_nan`` counts rows of `log_target` whose density was NaN, and ``n_evaluated`` rows that were
+    computed, those that fill up a call included.
     """
 
     def __init__(

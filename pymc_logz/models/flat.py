@@ -122,17 +122,8 @@ def flatten_model(
 
     The graphs are made once for a model that stays as it is; data are inputs of them. A ModelError
     with the variable's name and the remedy is raised if log Z is undefined or out of reach.
-
-    Parameters
-    ----------
-    model
-        Any PyMC model with proper priors, and something observed.
-    observed
-        Data to condition on in place of the model's own, by name of the observed variable.
-    data
-        Data that are to be an input in place of the model's own.
-    integers
-        Whether free variables may be discrete.
+    ``observed`` are data to condition on in place of the model's own, and ``data`` such that are an
+    input. ``integers`` says whether free variables may be discrete.
     """
     if not integers:
         refuse_discrete(model)

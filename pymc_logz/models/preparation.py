@@ -66,30 +66,10 @@ def prepare(
 ) -> Prepared:
     """Check a model and everything that is given with it, and make it flat.
 
-    Parameters
-    ----------
-    model
-        Any PyMC model whose log Z is defined.
-    rng
-        Generator of the checks, and of simulated data.
-    rows
-        Data that take the place of the model's own, from `read_data_rows`.
-    simulate_data
-        Whether to condition on data simulated from the model itself.
-    needs_prior_draws
-        Whether a prior that cannot be drawn from is an error.
-    integers
-        Whether free variables may be discrete.
-    sum_out
-        Whether discrete variables are to be summed out; None if that can be done, else kernels
-        are to move them.
-
-    Raises
-    ------
-    ModelError
-        If log Z of the model is undefined or out of reach.
-    ValueError
-        If the data do not fit the model.
+    ``rows``, or data that are simulated from the model itself, take the place of its own. A prior
+    that cannot be drawn from is an error where draws of it are needed. Discrete variables are
+    allowed for with ``integers``, and summed out with ``sum_out``; where that is None, if it can be
+    done, and else kernels are to move them.
     """
     data_input = None if rows is None else symbolic_data(model, rows.names)
     flat, exact_row = (

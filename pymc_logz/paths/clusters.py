@@ -25,16 +25,8 @@ class Clusters(NamedTuple):
 def fitted_clusters(rows: np.ndarray, n_effective: float, rng: np.random.Generator) -> Clusters:
     """Mixture of the number of components, and the tails, with the best information criterion.
 
-    Components are added as long as the criterion gains.
-
-    Parameters
-    ----------
-    rows
-        Shape (n, d).
-    n_effective
-        Independent rows that these are worth.
-    rng
-        Generator of the first guesses.
+    Components are added as long as the criterion gains. The rows (n, d) are worth ``n_effective``
+    independent ones.
 
     References
     ----------
@@ -78,22 +70,8 @@ def fit_clusters(
 ) -> Clusters:
     """Mixture of k Student-t components, by expectation maximisation.
 
-    Parameters
-    ----------
-    rows
-        Shape (n, d).
-    k
-        Number of components.
-    df
-        Degrees of freedom of each.
-    independent
-        Share of the rows that are independent, for the shrinkage of covariances.
-    rng
-        Generator of the first guess.
-    max_iterations
-        Of the algorithm.
-    tolerance
-        Gain in the log likelihood per row at which it has converged.
+    The fraction ``independent`` of the rows is for the shrinkage of covariances. It has converged
+    when the log likelihood per row gains less than ``tolerance``.
 
     References
     ----------

@@ -14,17 +14,8 @@ def fitted_normal(rows: np.ndarray) -> Elliptical:
 
     With few draws for the number of dimensions the correlations are shrunk towards zero, by
     `noise_share`: noise in them would cost more overlap than they bring. As much of that is done as
-    is `worth_its_cost`, so that a narrow direction stays narrow.
-
-    Parameters
-    ----------
-    rows
-        Draws of the target, shape (n, d), n at least 2.
-
-    Raises
-    ------
-    ModelError
-        If the draws do not vary in some direction.
+    is `worth_its_cost`, so that a narrow direction stays narrow. Draws that do not vary in some
+    direction are a ModelError.
     """
     centre, scale = rows.mean(axis=0), rows.std(axis=0, ddof=1)
     if not np.all(scale > 0):
@@ -59,12 +50,7 @@ def check_enough(rows: np.ndarray, per_dimension: int = 10) -> None:
 def fitted_to_few(rows: np.ndarray, df: float) -> Elliptical:
     """Student-t with the mean of draws and a wider covariance, however few they are.
 
-    Parameters
-    ----------
-    rows
-        Draws, shape (n, d), n at least 1.
-    df
-        Degrees of freedom, above 2.
+    ``df`` is above 2.
     """
     n, d = rows.shape
     covariance = np.atleast_2d(np.cov(rows.T)) if n > 1 else np.eye(d)
@@ -79,17 +65,7 @@ def fitted_at_mode(
 ) -> Elliptical:
     """Student-t at the highest mode found, with the curvature there.
 
-    Parameters
-    ----------
-    value_and_gradient
-        Log density of the target at a row of length d, and its gradient.
-    starts
-        Rows to climb from, shape (n, d).
-
-    Raises
-    ------
-    ModelError
-        If no start leads to a proper maximum.
+    If none of the starts (n, d) leads to a proper maximum, it is a ModelError.
     """
     # takes a third of a second, and most who import this module never get here
     from scipy.optimize import minimize

@@ -193,12 +193,7 @@ class FunnelTerms(NamedTuple):
     ) -> Evaluation:
         """Evaluation of a path at evened rows (n, d): densities of those, and their gradients.
 
-        Parameters
-        ----------
-        rows
-            Symbolic.
-        of_rows
-            Evaluation of the path at rows of the model.
+        ``of_rows`` evaluates the path at rows of the model.
         """
         d = rows.type.shape[1]
         of_parents = rows @ self.parents.T
@@ -241,13 +236,7 @@ def fitted_funnel(rows: np.ndarray, prior: np.ndarray) -> Funnel | None:
     parent counts if one of its children follows it in the target too: that has a narrow end then,
     which is one of all of them. Those with the most to say are parents first, and no parent is a
     child. How a child follows is read from the prior: rows of the target seldom reach that end.
-
-    Parameters
-    ----------
-    rows
-        Rows of the target, shape (n, d), n at least some hundred.
-    prior
-        Draws of the prior, shape (m, d).
+    Rows of the target are some hundred at least.
 
     References
     ----------

@@ -173,10 +173,7 @@ class AnnealingPath:
     def evaluate_entries(self, rows: TensorVariable) -> list[TensorVariable]:
         """Rest and pieces of both densities, for rows (n, d) with any values of ``entries``.
 
-        Returns
-        -------
-        list of TensorVariable
-            Of the reference shape (n,) and (n, K * m); and of the log ratio.
+        Those of the reference, shape (n,) and (n, K * m), and those of the log ratio.
         """
         assert self.entries is not None
         outputs = [*self.entries.reference, *self.entries.ratio]

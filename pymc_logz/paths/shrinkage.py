@@ -20,19 +20,7 @@ def noise_share(standard: np.ndarray, correlation: np.ndarray) -> float:
     """Share of the identity that brings the correlation matrix closest to the true one.
 
     The estimated variance of the correlations over the sum of their squares, if draws are
-    independent.
-
-    Parameters
-    ----------
-    standard
-        Standardised draws, shape (n, d).
-    correlation
-        Their correlation matrix, shape (d, d).
-
-    Returns
-    -------
-    float
-        From 0 (keep the correlations) to 1 (drop them).
+    independent. ``standard`` are standardised draws (n, d). 0 keeps the correlations, 1 drops them.
 
     References
     ----------
@@ -55,13 +43,7 @@ def worth_its_cost(correlation: np.ndarray, n: float, most: float) -> float:
     the identity is ten times the variance across it, if that is 1e-5. So the divergence decides:
     what the rows lose in log likelihood, and how much more of it other rows would lose, which is
     ``(d + 1) / (2 n)`` for each direction that the rows, and not the identity, tell the width of.
-
-    Parameters
-    ----------
-    correlation
-        Of n rows, or of rows that are worth n, shape (d, d).
-    most
-        Share by another rule, which is taken where rows are too few to tell.
+    ``most`` is taken where rows are too few to tell.
     """
     d = len(correlation)
     if n <= 2 * d or most == 0:
@@ -74,15 +56,7 @@ def worth_its_cost(correlation: np.ndarray, n: float, most: float) -> float:
 
 
 def shrunk_correlation(covariance: np.ndarray, n_effective: float) -> np.ndarray:
-    """Correlation matrix with a share ``d / (d + n_effective)`` of the identity, shape (d, d).
-
-    Parameters
-    ----------
-    covariance
-        Shape (d, d), with a positive diagonal.
-    n_effective
-        Effective number of rows that it was taken from.
-    """
+    """Correlation matrix with a share ``d / (d + n_effective)`` of the identity, shape (d, d)."""
     d, sd = len(covariance), np.sqrt(np.diag(covariance))
     share = d / (d + n_effective)
     return (1 - share) * covariance / np.outer(sd, sd) + share * np.eye(d)
@@ -92,18 +66,6 @@ def shrunk_covariances(covariance: np.ndarray, n_effective: float) -> np.ndarray
     """Covariances with a share ``d / (d + n_effective)`` of their variances alone.
 
     The rule of `shrunk_correlation`, for many matrices at once whose variances are kept.
-
-    Parameters
-    ----------
-    covariance
-        Shape (m, d, d).
-    n_effective
-        Effective number of rows that each was taken from.
-
-    Returns
-    -------
-    np.ndarray
-        Shape (m, d, d).
     """
     d = covariance.shape[-1]
     kept = n_effective / (n_effective + d)
@@ -115,18 +77,6 @@ def shrunk_to_variances(covariance: np.ndarray, n: int) -> np.ndarray:
     """Covariance with a share ``(d + 1) / n`` of its variances alone: all of them up to d + 1 rows.
 
     Few draws tell of variances better than of correlations.
-
-    Parameters
-    ----------
-    covariance
-        Shape (d, d).
-    n
-        Number of draws that it was taken from.
-
-    Returns
-    -------
-    np.ndarray
-        Positive definite, shape (d, d).
     """
     d = len(covariance)
     share = min(1.0, (d + 1) / n)

@@ -21,12 +21,7 @@ def plot_one_temperature(
 ) -> PlotCollection:
     """Weights, how well the reference covers the posterior, and what the checks found.
 
-    Parameters
-    ----------
-    idata
-        DataTree of `sample_hais` with one temperature.
-    backend, figsize
-        As in the figures.
+    For a run of `sample_hais` with one temperature.
     """
     drawing, collection, panels = make_panels(PANELS, 3.4, backend, figsize, n_columns=3)
     log_weight = log_weights(idata)

@@ -120,15 +120,6 @@ def mean_log_ratio(draws: TemperedDraws, betas: np.ndarray, max_draws: int = 10_
 
     A draw counts with its density at beta over its density as a walker, whatever its level: eq. 21
     of Carlson et al. (2016), arXiv 1603.01912, for betas in between as well.
-
-    Parameters
-    ----------
-    draws
-        A tempered run.
-    betas
-        Inverse temperatures, shape (B,).
-    max_draws
-        Draws that it is made from at most.
     """
     every = -(-draws.log_ratio.size // max_draws)
     log_ratio = draws.log_ratio.ravel()[::every]

@@ -77,15 +77,7 @@ def plot_weights(
 
 
 def draw_histogram(drawing: Any, panel: Any, log_weight: np.ndarray) -> None:
-    """Log weights around log Z, those that count.
-
-    Parameters
-    ----------
-    drawing, panel
-        Of `pymc_logz.plots.panels.make_panels`.
-    log_weight
-        Of all rows, shape (n,).
-    """
+    """Log weights around log Z, those that count."""
     estimate = importance_log_z(log_weight)
     finite = log_weight[np.isfinite(log_weight)]
     if finite.size == 0:

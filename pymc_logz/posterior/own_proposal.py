@@ -235,27 +235,10 @@ def reach_doubts(
 
     Moves leave the posterior as it is, whatever the proposal is. Where the density of the proposal
     is not known, rows are beyond it that exceed all its draws in one of the d dimensions; of n
-    independent draws of one distribution another one does so with a probability of at most
-    2 d / (n + 1).
-
-    Parameters
-    ----------
-    density
-        Of the model.
-    rows, log_weight
-        Draws of the proposal that are within the support, shape (n, d), and their log weights.
-    proposed
-        The proposal.
-    mcse
-        Error of log Z.
-    rng
-        Generator of the moves.
-    n_moves
-        Of each row.
-    noise
-        Standard deviations by which more rows than expected have to be beyond the draws.
-    errors
-        Errors of log Z that their fraction has to be, to matter.
+    independent draws of one distribution another one does so with a probability of at most 2 d / (n
+    + 1). ``rows`` are draws of the proposal within the support. More rows than expected have to be
+    beyond the draws by ``noise`` standard deviations, and their fraction has to be ``errors`` times
+    the error of log Z to matter.
     """
     n_rows = ROWS_PER_CALL
     start = rows[resampled(log_weight, rng, n_rows)]

@@ -70,22 +70,10 @@ class TemperBlock(MovesOfRows):
 
     In each iteration the kernel moves every walker at its own beta, with the step size and scale of
     its level; then levels are exchanged. The momentum is whitened, so its distribution is the same
-    at every level, and it is kept.
-
-    Parameters
-    ----------
-    block
-        Compiled moves of the same model, whose path and kernel are used, and whose first group's
-        data, if it has any, are those of all walkers; see `given`.
-    n_levels
-        K, the number of levels.
-    n_walkers
-        Walkers in a batch; a multiple of K if ``exchange`` is ``"swap"``.
-    exchange
-        ``"gibbs"`` draws each walker's level given its position; ``"swap"`` lets each K walkers in
-        a row have all K levels among them, and neighbours swap theirs.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``.
+    at every level, and it is kept. Walkers move along the path of ``block`` by its kernel, and all
+    have the data of its first group: see `given`. An ``exchange`` of "gibbs" draws each level given
+    the position; "swap" lets each K walkers in a row have all K levels among them, and neighbours
+    swap theirs.
     """
 
     draws_reference = True

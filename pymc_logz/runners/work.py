@@ -33,15 +33,10 @@ class Work:
     def record(self, pilot: int, kernel: Kernel, run: int | None = None) -> dict[str, int]:
         """Attributes of a result: evaluations until everything was frozen, and those since then.
 
-        Parameters
-        ----------
-        pilot
-            What was `done` when everything was frozen.
-        kernel
-            What moved the rows: if it needs gradients an evaluation is of both value and gradient
-            (``row_gradients``), else of the value alone (``row_evaluations``).
-        run
-            What was `done` at the end of the run, if its numbers were checked after that.
+        ``pilot`` is what was `done` when everything was frozen, and ``run`` what was at the end of
+        the run, if its numbers were checked after that. Where ``kernel`` needs gradients an
+        evaluation is of both value and gradient (``row_gradients``), else of the value alone
+        (``row_evaluations``).
         """
         unit = "row_gradients" if kernel.needs_gradient else "row_evaluations"
         if run is None:
