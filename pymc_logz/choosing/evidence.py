@@ -13,7 +13,7 @@ from pymc_logz.choosing.another_route import with_another_route
 from pymc_logz.choosing.second_opinion import with_second_opinion
 from pymc_logz.choosing.shared import How, chosen_by, spent_on
 from pymc_logz.estimators import importance_log_z
-from pymc_logz.hais.evidence import of_weights
+from pymc_logz.hais.directions import of_weights
 from pymc_logz.hais.sampling import sample_hais
 from pymc_logz.models.context import model_from, pymc_model_of, written_as
 from pymc_logz.models.discrete import discrete_names
@@ -22,6 +22,7 @@ from pymc_logz.paths.foreign import ForeignModel
 from pymc_logz.posterior.bridging import bridge_sampling
 from pymc_logz.runners.progress import progress_bar
 from pymc_logz.tempered.evidence import of_levels
+from pymc_logz.trees.chains import says_result
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.kinds import (
     EXACT,
@@ -33,9 +34,7 @@ from pymc_logz.trees.kinds import (
     kind_of,
     material_of,
 )
-from pymc_logz.trees.layout import ESTIMATOR
-from pymc_logz.trees.readers import log_weights
-from pymc_logz.trees.sentence import says_result
+from pymc_logz.trees.layout import ESTIMATOR, log_weights
 from pymc_logz.wings import from_wing
 
 LEAST_CHAINS = 2

@@ -17,7 +17,7 @@ from pymc_logz.models.normal_parts import normal_columns
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.models.summing import NotSummed, summed_out
 from pymc_logz.paths.fitting import fitted_normal
-from pymc_logz.posterior.importance import importance
+from pymc_logz.posterior.own_proposal import importance
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import random_generator
 from pymc_logz.trees.doubts import disagreements, doubted, noted, second_opinions, warn_of_doubts

@@ -31,11 +31,11 @@ from pymc_logz.discrete.pieces import Pieces, Sums, add_up, pieces_of, sums_of
 from pymc_logz.discrete.plan import SumPlan, independent_plan, sum_plan
 from pymc_logz.graphs.kept import Kept
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_inputs import DataInputs, starting_point, with_data_inputs
+from pymc_logz.models.data_rows import DataInputs, starting_point, with_data_inputs
 from pymc_logz.models.discrete import is_discrete, row_variable, split_row
 from pymc_logz.models.flat import FlatModel, cheaply_compiled
 from pymc_logz.models.summing import NotSummed
-from pymc_logz.paths.sites import Entries
+from pymc_logz.paths.geometric import Entries
 
 
 @dataclass(frozen=True)

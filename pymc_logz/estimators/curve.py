@@ -8,9 +8,8 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from pymc_logz.errors import USABLE_STATUSES
-from pymc_logz.estimators.documented import documented
 from pymc_logz.estimators.draws import CHUNK_ELEMENTS, TemperedDraws
-from pymc_logz.estimators.result import LogZEstimate
+from pymc_logz.estimators.result import LogZEstimate, documented
 
 MIN_INDEPENDENT = 30.0
 """Independent draws below which an error is a rough guess."""

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import expit
 
 from pymc_logz.arguments import check_log_density
-from pymc_logz.estimators.chains import ROUNDING, check_chains, effective_draws
+from pymc_logz.estimators.draws import ROUNDING, check_chains, effective_draws
 from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.weights import DEGENERATE_ESS, LOW_ESS, ess_of_sums
 

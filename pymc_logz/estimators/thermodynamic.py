@@ -11,7 +11,7 @@ from pymc_logz.estimators.curve import (
     visit_status,
 )
 from pymc_logz.estimators.draws import TemperedDraws
-from pymc_logz.estimators.judging import bar_of, judged
+from pymc_logz.estimators.stones import bar_of, judged
 from pymc_logz.estimators.tempering import SIMULATED, effective_size, level_status, rts
 
 RULE = estimator(

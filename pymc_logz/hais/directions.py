@@ -1,13 +1,16 @@
-"""Weighted rows of a run in one direction or both, and what they say of log Z."""
+"""Weighted rows of a run in one direction or both, and what they, or a stored run, say of log Z."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
+import xarray as xr
 
 from pymc_logz.estimators import LogZEstimate, bar_log_z, importance_log_z, reverse_log_z
-from pymc_logz.references.reference import Reference
+from pymc_logz.references.reference import ERROR_FACTOR, REFERENCE_MCSE, Reference
 from pymc_logz.runners.anneal import Annealed
-from pymc_logz.trees.kinds import HAIS, HAIS_BOTH
+from pymc_logz.trees.doubts import doubted, noted, stored_doubts, warn_of_doubts
+from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, kind_of
+from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, log_weights, with_evidence
 
 
 @dataclass
@@ -76,3 +79,24 @@ def of_model(run: Annealed, reference: Reference) -> Annealed:
     log_reference = run.log_reference - reference.log_volume(run.position)
     position = reference.restored(run.position)
     return run._replace(position=position, log_reference=log_reference)
+
+
+def of_weights(tree: xr.DataTree) -> xr.DataTree:
+    """The tree with log Z from the log weights that it holds.
+
+    A whole run keeps its own estimate. Some rows of it have all that spoke against the run, and an
+    error of their own.
+    """
+    estimate = importance_log_z(log_weights(tree), method="hais")
+    if kind_of(tree) != HAIS or "evidence" not in tree.children:
+        return with_evidence(tree, evidence_dataset([with_error(estimate)], {}))
+    stored = tree["evidence"].to_dataset()
+    if estimate.method in stored[ESTIMATOR]:
+        of_run = stored.sel({ESTIMATOR: [estimate.method]})
+        if np.isclose(estimate.log_z, of_run["log_z"].item(), rtol=1e-6, equal_nan=True):
+            return with_evidence(tree, of_run)
+    errors = stored.attrs.get(ERROR_FACTOR, 1.0), stored.attrs.get(REFERENCE_MCSE, 0.0)
+    doubts = stored_doubts(stored)
+    warn_of_doubts(doubts)
+    estimates = doubted([with_error(estimate, *errors)], doubts)
+    return with_evidence(tree, evidence_dataset(estimates, {**stored.attrs, **noted(doubts)}))

@@ -9,8 +9,8 @@ import xarray as xr
 
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.models.context import model_labels
 from pymc_logz.models.flat import constrain, flatten_model
-from pymc_logz.models.labels import model_labels
 from pymc_logz.models.summing import NotSummed, summed_out
 from pymc_logz.seeds import Generators
 from pymc_logz.trees.kinds import EXACT

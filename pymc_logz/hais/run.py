@@ -19,8 +19,8 @@ from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import block_for
 from pymc_logz.loop.stored_plans import kept, planned_once
+from pymc_logz.models.context import model_labels
 from pymc_logz.models.flat import constrain, unconstrain
-from pymc_logz.models.labels import model_labels
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.runners.anneal import Annealed, Plan, merge
 from pymc_logz.runners.jobs import AnnealCourse

@@ -9,9 +9,8 @@ import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.kernels.base import KernelInfo, KernelState, Move
-from pymc_logz.kernels.defaults import KernelDefaults
-from pymc_logz.paths.geometric import AnnealingPath, Evaluation, log_density
-from pymc_logz.paths.sites import Site
+from pymc_logz.kernels.tuning import KernelDefaults
+from pymc_logz.paths.geometric import AnnealingPath, Evaluation, Site, log_density
 
 
 class GibbsNoise(NamedTuple):

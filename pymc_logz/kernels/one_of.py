@@ -8,8 +8,8 @@ import pytensor.tensor as pt
 
 from pymc_logz.kernels.base import Kernel, KernelInfo, KernelState, Move, choose
 from pymc_logz.kernels.choice import check_kernel
+from pymc_logz.kernels.dynamics import walls_of
 from pymc_logz.kernels.led import Led, moves_integers, with_own_settings
-from pymc_logz.kernels.walls import walls_of
 from pymc_logz.paths.geometric import AnnealingPath
 
 

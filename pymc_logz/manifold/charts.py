@@ -18,8 +18,8 @@ from scipy.special import logsumexp
 
 from pymc_logz.errors import ModelError
 from pymc_logz.manifold.algebra import Linear
+from pymc_logz.manifold.gauss_newton import project_position
 from pymc_logz.manifold.model import ConstrainedModel
-from pymc_logz.manifold.projection import project_position
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_to_few
 

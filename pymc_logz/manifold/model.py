@@ -14,12 +14,16 @@ from threadpoolctl import (  # type: ignore[import-untyped]  # PyMC's own depend
 from pymc_logz.graphs.kept import settings_key
 from pymc_logz.manifold.algebra import NUMPY, make_algebra
 from pymc_logz.manifold.backends import Backend, SymbolicSystem, System, make_backend
-from pymc_logz.manifold.gauss_newton import Found, Search, find_point
+from pymc_logz.manifold.gauss_newton import Found, Search, find_point, project_position
 from pymc_logz.manifold.generator import Generator, make_generator
-from pymc_logz.manifold.projection import project_position
-from pymc_logz.manifold.rattle import ConstrainedHamiltonian, ManifoldState, state_at
+from pymc_logz.manifold.rattle import (
+    ConstrainedHamiltonian,
+    ManifoldState,
+    TransitionInput,
+    TransitionRecord,
+    state_at,
+)
 from pymc_logz.manifold.structure import Structure, find_structure, is_analytic
-from pymc_logz.manifold.transitions import TransitionInput, TransitionRecord
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.prior import PriorDraws
 

@@ -1,4 +1,4 @@
-"""The model that a user means, and messages for arguments that changed places."""
+"""The model that a user means, its labels, and messages for arguments that changed places."""
 
 from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
@@ -6,9 +6,12 @@ from functools import wraps
 from inspect import signature
 from typing import Any
 
+import numpy as np
 import pymc as pm
+from pymc.backends.arviz import coords_and_dims_for_inferencedata, find_constants, find_observations
 
 from pymc_logz.arguments import check_compile_kwargs
+from pymc_logz.models.flat import FlatModel, constrain
 
 
 def model_from(model: Any, call: str) -> pm.Model:
@@ -82,3 +85,32 @@ def _meant(given: Iterable[str], known: Collection[str]) -> str:
 
 def _kind(value: Any) -> str:
     return type(value).__name__
+
+
+def describe_row(flat: FlatModel, row: np.ndarray) -> str:
+    """Parameter values of one row on their natural scale, for messages."""
+    values = constrain(flat, row[None])
+    free = {var.name for var in flat.model.free_RVs}
+    with np.printoptions(precision=4, threshold=6):
+        return ", ".join(f"{name}={value[0]}" for name, value in values.items() if name in free)
+
+
+def variable_of(flat: FlatModel, column: int) -> str:
+    """Name of the free variable that a column of a row belongs to."""
+    return flat.owners[column]
+
+
+def model_labels(model: pm.Model) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Coordinates and dimension names of a model's variables."""
+    return coords_and_dims_for_inferencedata(model)
+
+
+def n_data(flat: FlatModel) -> int:
+    """How many numbers were observed."""
+    return sum(np.size(data) for data in model_data(flat)[0].values())
+
+
+def model_data(flat: FlatModel) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Observed data and constant data of a model by name."""
+    observed = {**find_observations(flat.model), **(flat.observed or {})}
+    return observed, find_constants(flat.model)

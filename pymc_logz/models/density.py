@@ -1,14 +1,16 @@
-"""Log densities of a PyMC model at many rows at once."""
+"""Log densities of a PyMC model at many rows at once, and whether it has gradients."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
+from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Variable
 
 from pymc_logz.graphs.batching import batch
 from pymc_logz.graphs.compiling import Compiled, compile_function
+from pymc_logz.graphs.gradients import gradients_of
 from pymc_logz.graphs.kept import settings_key
 from pymc_logz.graphs.simplify import simplify
 from pymc_logz.models.flat import FlatModel
@@ -102,3 +104,16 @@ def _graph(
     ]
     evaluate, how = batch(flat.point, outputs, flat.n_dims, batching, flat.data, flat.inputs)
     return ([*rows, *flat.inputs], evaluate(*rows)), how
+
+
+def lacks_gradient(flat: FlatModel) -> str | None:
+    """Why there is no gradient of a model's log density; None if there is one."""
+    return flat.kept.get(("lacks gradient",), lambda: _found_lacking(flat))
+
+
+def _found_lacking(flat: FlatModel) -> str | None:
+    try:
+        gradients_of([flat.log_prior, flat.log_ratio], flat.point)
+    except (NotImplementedError, NullTypeGradError) as error:
+        return str(error)[:200]
+    return None

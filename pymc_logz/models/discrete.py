@@ -16,7 +16,7 @@ from pytensor.tensor.random import basic
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.models.cache import KeptForModel, is_data
-from pymc_logz.paths.sites import Site
+from pymc_logz.paths.geometric import Site
 
 Bounds = tuple[Any, Any]
 """Smallest and largest value, symbolic or numbers; None where there is none."""

@@ -20,16 +20,14 @@ from pymc_logz.graphs.host_calls import with_host_calls
 from pymc_logz.graphs.kept import Kept, one_at_a_time
 from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.models.cache import KeptForModel, kept_for
-from pymc_logz.models.data_inputs import starting_point, with_data_inputs
-from pymc_logz.models.data_rows import SymbolicData
+from pymc_logz.models.data_rows import SymbolicData, starting_point, with_data_inputs
 from pymc_logz.models.discrete import joined, row_variable, sites_of, split_row
 from pymc_logz.models.exact import refuse_exact
 from pymc_logz.models.guards import check_entries, check_model, refuse_discrete
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.elliptical import Elliptical, EllipticalTerms, log_density_by
-from pymc_logz.paths.geometric import AnnealingPath
+from pymc_logz.paths.geometric import AnnealingPath, Entries, Site
 from pymc_logz.paths.mixture import mixture_path
-from pymc_logz.paths.sites import Entries, Site
 
 
 class Summed(Protocol):

@@ -16,8 +16,8 @@ from pytensor.tensor.variable import TensorVariable
 from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 
+from pymc_logz.paths.fitting import shrunk_covariances
 from pymc_logz.paths.geometric import Evaluation
-from pymc_logz.paths.shrinkage import shrunk_covariances
 
 CLEAR, FAINT = 0.25, 0.1
 """Correlations with an absolute deviation from which on it counts: four standard errors of 256

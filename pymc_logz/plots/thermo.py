@@ -13,8 +13,7 @@ from pymc_logz.errors import USABLE_STATUSES
 from pymc_logz.estimators import METHODS, TemperedDraws
 from pymc_logz.plots.panels import BLUE, GREY, RED, beta_axis, interval, make_panels
 from pymc_logz.tempered.evidence import check_methods
-from pymc_logz.trees.layout import ESTIMATOR
-from pymc_logz.trees.readers import stored_draws
+from pymc_logz.trees.layout import ESTIMATOR, stored_draws
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from arviz_plots import PlotCollection
 
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.plots.panels import BLUE, GREY, make_panels
-from pymc_logz.trees.readers import log_weights
+from pymc_logz.trees.layout import log_weights
 from pymc_logz.weights import log_mean, normalise
 
 

@@ -10,16 +10,17 @@ import xarray as xr
 from pymc_logz.arguments import check_flag, check_whole
 from pymc_logz.checks.missed_modes import mode_doubts
 from pymc_logz.checks.tails import tail_doubts
+from pymc_logz.errors import ModelError
 from pymc_logz.estimators import LogZEstimate, importance_log_z
-from pymc_logz.models.context import model_from, written_as
+from pymc_logz.models.context import model_from, model_labels, written_as
 from pymc_logz.models.density import ROWS_PER_CALL, RowDensity
 from pymc_logz.models.flat import constrain, unconstrain
-from pymc_logz.models.labels import model_labels
 from pymc_logz.models.other_modes import in_company, moved_on
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.models.proposals import Proposed, as_draws, log_jacobian, proposed
-from pymc_logz.posterior.importance import checked
+from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.seeds import generators_from
+from pymc_logz.trees.chains import says_result
 from pymc_logz.trees.doubts import (
     Doubt,
     doubted,
@@ -37,11 +38,33 @@ from pymc_logz.trees.layout import (
     make_tree,
     with_units,
 )
-from pymc_logz.trees.sentence import says_result
 from pymc_logz.weights import MIN_ROWS_FOR_KHAT, resampled
 
 if TYPE_CHECKING:
     import pymc as pm
+
+
+def importance(
+    density: RowDensity, proposal: Elliptical, kind: str, n: int, rng: np.random.Generator
+) -> LogZEstimate:
+    """Smoothed importance sampling by n draws of a normal that was fitted to the posterior's.
+
+    Of kind ``"student"`` it gives way to a wider Student-t; ``"normal"`` takes it as it is.
+    """
+    source = proposal.with_heavy_tails() if kind == "student" else proposal
+    rows = source(rng, n)
+    return importance_log_z(checked(density, rows) - source.log_density_of(rows), smooth=True)
+
+
+def checked(density: RowDensity, rows: np.ndarray) -> np.ndarray:
+    """Log target of rows (n, d), -inf where it is NaN; a ModelError if it is infinite somewhere."""
+    log_target = density.log_target(rows)
+    if np.any(log_target == np.inf):
+        raise ModelError(
+            "the posterior density is infinite at a proposed draw, so log Z may be infinite; bound "
+            "the likelihood and the potentials"
+        )
+    return log_target
 
 
 @written_as("importance_sampling(proposal, model)")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymc_logz.models.labels import n_data
+from pymc_logz.models.context import n_data
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.references.blend import Component

@@ -9,12 +9,11 @@ import numpy as np
 from pymc_logz.errors import ModelError, says_if_interrupted, warn
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.graphs.kept import settings_key
-from pymc_logz.kernels.walls import outside, walls_of
-from pymc_logz.models.labels import describe_row
+from pymc_logz.kernels.dynamics import outside, walls_of
+from pymc_logz.models.context import describe_row
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.paths.clusters import Clusters, fitted_clusters
 from pymc_logz.paths.elliptical import INFLATION, Elliptical
-from pymc_logz.paths.fitting import check_enough, fitted_at_mode
+from pymc_logz.paths.fitting import Clusters, check_enough, fitted_at_mode, fitted_clusters
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.geometric import gradients
 from pymc_logz.paths.mixture import Mixture, leaving

@@ -28,8 +28,7 @@ from pymc_logz.runners.arrays import (
     symbolic_state,
     trimmed,
 )
-from pymc_logz.runners.moves_of_rows import MovesOfRows
-from pymc_logz.runners.work import Work
+from pymc_logz.runners.moves_of_rows import MovesOfRows, Work
 
 MOVES_PER_BLOCK = 8
 """Enough to make the cost of a call small beside that of its moves, and few enough for a pilot to

@@ -31,10 +31,12 @@ from pymc_logz.step_methods.adaptation import (
     gradient_scale,
     window_ends,
 )
-from pymc_logz.step_methods.base import STATS_OF_TRAJECTORIES, ChosenStep, declared
-from pymc_logz.step_methods.variables import (
+from pymc_logz.step_methods.base import (
+    STATS_OF_TRAJECTORIES,
+    ChosenStep,
     checked_scale,
     continuous_vars,
+    declared,
     number_of_entries,
     values_of_row,
 )

@@ -16,20 +16,19 @@ from pymc_logz.loop.frozen import fixed_plan, n_followed
 from pymc_logz.loop.frozen import walk as pilot_walk
 from pymc_logz.loop.planning import block_for, look
 from pymc_logz.loop.stored_plans import kept, once
+from pymc_logz.models.context import model_labels
 from pymc_logz.models.flat import constrain
-from pymc_logz.models.labels import model_labels
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.checks import exceeds, islands_log_z, stuck_stages, warn_of_stuck
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.executor import finished
 from pymc_logz.runners.jobs import state_of
 from pymc_logz.runners.progress import progress_bar, report_beta, report_count, report_rounds
+from pymc_logz.runners.running import finished
 from pymc_logz.runners.walking import whole_walk
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walking_block
-from pymc_logz.tempered.diagnostics import walker_doubts
 from pymc_logz.tempered.measuring import (
     Chains,
     at_the_end,
@@ -37,6 +36,7 @@ from pymc_logz.tempered.measuring import (
     measured,
     posterior_datasets,
 )
+from pymc_logz.tempered.results import walker_doubts
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.sums import SummedChains
 from pymc_logz.tempered.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds

@@ -11,8 +11,8 @@ from support.checks import assert_detects, check_means, check_same_law, make_rng
 
 import pymc_logz as lz
 from pymc_logz.hmc import chains as chains_module
+from pymc_logz.hmc.chains import StepSize, scale_of_chains
 from pymc_logz.hmc.run import nested_rhat, plain_nested_rhat
-from pymc_logz.hmc.tuning import StepSize, scale_of_chains
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 D = 5
