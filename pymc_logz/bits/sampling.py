@@ -1,7 +1,8 @@
 """How energies made of bits are sampled: what `pymc_logz.paths.foreign.Runs` asks for."""
 
+from pymc_logz.bits.annealing import run_hais
 from pymc_logz.bits.paths import BlockGibbs
-from pymc_logz.bits.runs import checked, followed, run_hais, run_tempered
+from pymc_logz.bits.runs import checked, followed, run_tempered
 from pymc_logz.bits.spline import between
 
 KERNELS = (BlockGibbs,)

@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from pymc_logz.bits.annealing import collect_energy
 from pymc_logz.bits.energies import BinaryEnergy
 from pymc_logz.bits.paths import path_between
-from pymc_logz.bits.runs import collect_energy, energy_start, even_plan
+from pymc_logz.bits.runs import energy_start, even_plan
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.hais.directions import Directions
 from pymc_logz.hais.factor import bayes_factor, factor_dataset
@@ -30,8 +31,8 @@ from pymc_logz.loop.frozen import Planned, refine, walk
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Annealed, anneal
 from pymc_logz.runners.block import Block
+from pymc_logz.runners.executor import finished, run_tasks
 from pymc_logz.runners.progress import progress_bar, report_beta
-from pymc_logz.runners.running import finished, run_tasks
 from pymc_logz.seeds import generators_from, spawn_generators
 
 THROUGH = Reference("machines", "it was asked for: the path leads through other machines")

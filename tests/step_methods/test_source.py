@@ -14,7 +14,8 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from pymc_logz.step_methods.sources import Asker, Source
+from pymc_logz.step_methods.server import Asker
+from pymc_logz.step_methods.sources import Source
 
 pytestmark = [
     # threads of JAX, alive since some test before, make fork warn
