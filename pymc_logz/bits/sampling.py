@@ -1,4 +1,4 @@
-"""How energies made of bits are sampled: what `pymc_logz.paths.foreign.Runs` asks for."""
+"""How energies made of bits are sampled: what `pymc_logz.models.context.Runs` asks for."""
 
 from pymc_logz.bits.annealing import run_hais
 from pymc_logz.bits.paths import BlockGibbs

@@ -11,7 +11,7 @@ from pymc_logz.discrete.elimination import Round, n_terms, rounds_for
 from pymc_logz.discrete.independence import NONE, SEVERAL, Owners, Sets, Tracer
 from pymc_logz.models.discrete import is_discrete
 from pymc_logz.models.flat import FlatModel
-from pymc_logz.models.summing import NotSummed
+from pymc_logz.models.preparation import NotSummed
 from pymc_logz.paths.geometric import Site
 
 Start = Mapping[str, np.ndarray]

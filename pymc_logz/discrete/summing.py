@@ -34,7 +34,7 @@ from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_rows import DataInputs, starting_point, with_data_inputs
 from pymc_logz.models.discrete import is_discrete, row_variable, split_row
 from pymc_logz.models.flat import FlatModel, cheaply_compiled
-from pymc_logz.models.summing import NotSummed
+from pymc_logz.models.preparation import NotSummed
 from pymc_logz.paths.geometric import Entries
 
 

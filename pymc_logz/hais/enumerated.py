@@ -11,7 +11,7 @@ from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.models.context import model_labels
 from pymc_logz.models.flat import constrain, flatten_model
-from pymc_logz.models.summing import NotSummed, summed_out
+from pymc_logz.models.preparation import NotSummed, summed_out
 from pymc_logz.seeds import Generators
 from pymc_logz.trees.kinds import EXACT
 from pymc_logz.trees.layout import (

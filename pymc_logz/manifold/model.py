@@ -12,7 +12,7 @@ from threadpoolctl import (  # type: ignore[import-untyped]  # PyMC's own depend
 )
 
 from pymc_logz.graphs.kept import settings_key
-from pymc_logz.manifold.algebra import NUMPY, make_algebra
+from pymc_logz.manifold.algebra import NUMPY, Structure, find_structure, is_analytic, make_algebra
 from pymc_logz.manifold.backends import Backend, SymbolicSystem, System, make_backend
 from pymc_logz.manifold.gauss_newton import Found, Search, find_point, project_position
 from pymc_logz.manifold.generator import Generator, make_generator
@@ -23,7 +23,6 @@ from pymc_logz.manifold.rattle import (
     TransitionRecord,
     state_at,
 )
-from pymc_logz.manifold.structure import Structure, find_structure, is_analytic
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.prior import PriorDraws
 

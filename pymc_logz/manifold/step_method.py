@@ -30,12 +30,14 @@ from pymc_logz.manifold.rattle import (
     TransitionRecord,
 )
 from pymc_logz.models.data_rows import starting_point
-from pymc_logz.step_methods.adaptation import MAX_ENERGY_ERROR, aim_of, dual_averaging
 from pymc_logz.step_methods.base import (
+    MAX_ENERGY_ERROR,
     STATS_OF_TRAJECTORIES,
     WholeModelStep,
+    aim_of,
     checked_scale,
     declared,
+    dual_averaging,
 )
 from pymc_logz.step_methods.sources import Source
 

@@ -11,14 +11,13 @@ import xarray as xr
 from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.models.context import model_from, model_labels
+from pymc_logz.models.context import ForeignModel, model_from, model_labels
 from pymc_logz.models.data_rows import container_names, read_data_rows
 from pymc_logz.models.flat import constrainer, model_path
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.paths.foreign import ForeignModel
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.moves import kernel_for
+from pymc_logz.runners.moves_of_rows import kernel_for
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import Generators
 from pymc_logz.tempered.run import place_levels
