@@ -47,18 +47,14 @@ def exact_tree(model: "pm.Model", settings: HaisSettings, rngs: Generators) -> x
     log_z = summed.log_target(np.empty(0))
     shape = settings.chains, settings.draws
     rows = summed.filled(np.empty((shape[0] * shape[1], 0)), rngs.run)
-    coords, dims = model_labels(model)
-    values = {
-        name: array.reshape(*shape, *array.shape[1:])
-        for name, array in constrain(whole, rows).items()
-    }
+    values = constrain(whole, rows.reshape(*shape, -1))
     estimate = LogZEstimate("exact", log_z, 0.0, float(len(rows)), np.nan, "ok")
     if not np.isfinite(log_z):
         estimate = LogZEstimate("exact", np.nan, np.nan, 0.0, np.nan, "no_support")
     cost = {"compile_time": compiled - started, "sampling_time": time.perf_counter() - compiled}
     attrs = {"summed_out": route, "prior_finite_share": 1.0, **cost}
     groups = {
-        "posterior": with_units(dataset_of(values, coords=dict(coords), dims=dims)),
+        "posterior": with_units(dataset_of(values, **model_labels(model))),
         "evidence": evidence_dataset([estimate], attrs),
         **data_datasets(whole),
     }

@@ -303,7 +303,6 @@ def collect(
     warn_of_estimates(estimates, runs, doubts)
     log_weight = np.concatenate([run.log_weight for run in runs])
     values = constrain(prepared.flat, np.concatenate([run.position for run in runs]))
-    coords, dims = model_labels(prepared.flat.model)
     share = prepared.prior.finite_share
     attrs = RunRecord(block.compiled, block.path.batching, share, cost).attrs(
         n_temperatures=plan.n_temperatures,
@@ -315,7 +314,7 @@ def collect(
     )
     chosen = resampled(log_weight, rng, shuffled=True)
     groups = {
-        **draw_datasets(runs, values, chosen, coords=coords, dims=dims),
+        **draw_datasets(runs, values, chosen, **model_labels(prepared.flat.model)),
         "annealing": annealing_dataset(runs, plan),
         "evidence": evidence_dataset(estimates, attrs),
         **data_datasets(prepared.flat),

@@ -164,18 +164,13 @@ def collect(
     prepared: Prepared, kept: Draws, settings: HmcSettings, found: Mapping[str, Any]
 ) -> xr.DataTree:
     """The DataTree of a run."""
-    n_draws, n_chains, n_dims = kept.position.shape
+    n_draws, _, n_dims = kept.position.shape
     flat = prepared.flat
-    by_chain = kept.position.swapaxes(0, 1).reshape(n_chains * n_draws, n_dims)
-    values = {
-        name: value.reshape(n_chains, n_draws, *value.shape[1:])
-        for name, value in constrain(flat, by_chain).items()
-    }
-    coords, dims = model_labels(flat.model)
+    values = constrain(flat, kept.position.swapaxes(0, 1))
     members = np.repeat(np.arange(settings.superchains), settings.members)
     at = {"superchain": ("chain", members)}
     # more chains than draws are usual here
-    labels: dict[str, Any] = {"coords": dict(coords), "dims": dims, "check_conventions": False}
+    labels = {**model_labels(flat.model), "check_conventions": False}
     posterior = dataset_of(values, **labels).assign_coords(at)
     # an energy error of 700 nats: those that PyMC has, 1,000, are zero in double precision
     diverging = ~(kept.acceptance_rate.T >= 1e-304)

@@ -143,9 +143,10 @@ def variable_of(flat: FlatModel, column: int) -> str:
     return flat.owners[column]
 
 
-def model_labels(model: pm.Model) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Coordinates and dimension names of a model's variables."""
-    return coords_and_dims_for_inferencedata(model)
+def model_labels(model: pm.Model) -> dict[str, Any]:
+    """``coords`` and ``dims`` of a model's variables, as xarray's makers of datasets take them."""
+    coords, dims = coords_and_dims_for_inferencedata(model)
+    return {"coords": dict(coords), "dims": dims}
 
 
 def n_data(flat: FlatModel) -> int:

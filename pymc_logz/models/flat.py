@@ -1,5 +1,6 @@
 """From a PyMC model to flat rows in the unconstrained space, and back to named variables."""
 
+import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -229,12 +230,14 @@ def _from_elliptical(flat: FlatModel, numbers: EllipticalTerms) -> tuple[Ellipti
 
 
 def constrain(flat: FlatModel, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Free variables and deterministics of rows (n, d) on their natural scale, by name.
+    """Free variables and deterministics of rows (..., d) on their natural scale, by name.
 
-    Each has shape (n, *shape of the variable).
+    Each has shape (..., *shape of the variable).
     """
-    model = flat.model
-    return constrainer(flat, [var.name for var in (*model.free_RVs, *model.deterministics)])(rows)
+    model, shape = flat.model, rows.shape[:-1]
+    named = constrainer(flat, [var.name for var in (*model.free_RVs, *model.deterministics)])
+    values = named(rows.reshape(math.prod(shape), rows.shape[-1]))
+    return {name: value.reshape(*shape, *value.shape[1:]) for name, value in values.items()}
 
 
 def constrainer(

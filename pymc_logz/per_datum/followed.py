@@ -64,8 +64,7 @@ class FollowedModel:
 
     def labels(self) -> dict[str, Any]:
         """Of the model."""
-        coords, dims = model_labels(self.model)
-        return {"coords": coords, "dims": dims}
+        return model_labels(self.model)
 
     def placed(
         self,

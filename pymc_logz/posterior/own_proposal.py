@@ -189,8 +189,7 @@ def importance_sampling(
     attrs = RunRecord(density.compiled, density.batching, share, cost).attrs(**noted(doubts))
     alive = np.all(np.isfinite(rows), axis=1)
     values = constrain(flat, np.where(alive[:, None], rows, 0.0))
-    coords, dims = model_labels(model)
-    labels: dict[str, Any] = {"coords": dict(coords), "dims": dims}
+    labels = model_labels(model)
     chosen = resampled(log_weight, rngs.run, shuffled=True)
     weighted = {**values, "log_weight": log_weight}
     groups = {

@@ -106,20 +106,11 @@ def run_tempered(
         prepared = prepare(model, rng, integers=True, sum_out=settings.sum_out)
         block = settings.within_memory(block_for(prepared, settings, compile_kwargs))
         block.compile()
-        coords, dims = model_labels(prepared.flat.model)
-        labels = {"coords": dict(coords), "dims": dims}
-        place, named = partial(place_levels, prepared), partial(_named, prepared)
+        labels = model_labels(prepared.flat.model)
+        place, named = partial(place_levels, prepared), partial(constrain, prepared.flat)
         return Target(prepared, block, place, named, labels, {})
 
     return run_target(make, settings, random_seed, **shown)
-
-
-def _named(prepared: Prepared, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Values by name, shape (..., *shape of the variable), of unconstrained rows (..., d)."""
-    values = constrain(prepared.flat, rows.reshape(-1, rows.shape[-1]))
-    return {
-        name: value.reshape(*rows.shape[:-1], *value.shape[1:]) for name, value in values.items()
-    }
 
 
 def run_target(

@@ -164,10 +164,8 @@ def with_evidence(tree: xr.DataTree, group: xr.Dataset, kind: str | None = None)
 def data_datasets(flat: FlatModel) -> dict[str, xr.Dataset]:
     """Groups ``observed_data`` and ``constant_data`` of a model, those that are not empty."""
     observed, constant = model_data(flat)
-    coords, dims = model_labels(flat.model)
-    labels: dict[str, Any] = {"coords": dict(coords), "dims": dims}
     return {
-        name: dataset_of(dict(data), **labels, sample_dims=[])
+        name: dataset_of(dict(data), **model_labels(flat.model), sample_dims=[])
         for name, data in (("observed_data", observed), ("constant_data", constant))
         if data
     }

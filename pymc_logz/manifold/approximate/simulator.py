@@ -129,13 +129,8 @@ class Simulator:
 
     def dataset(self, rows: np.ndarray) -> xr.Dataset:
         """Variables of rows (chains, draws, d) on their natural scale."""
-        chains, draws, d = rows.shape
-        values = constrain(self.flat, rows.reshape(-1, d))
-        coords, dims = model_labels(self.model)
-        shaped = {
-            name: value.reshape(chains, draws, *value.shape[1:]) for name, value in values.items()
-        }
-        return dataset_of(shaped, coords=dict(coords), dims=dims, check_conventions=False)
+        values = constrain(self.flat, rows)
+        return dataset_of(values, **model_labels(self.model), check_conventions=False)
 
 
 @written_as("abc_rejection(model, epsilon)")
