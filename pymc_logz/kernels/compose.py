@@ -10,8 +10,7 @@ from pymc_logz.kernels.base import Kernel, KernelInfo, KernelState, Move
 from pymc_logz.kernels.dynamics import walls_of
 from pymc_logz.kernels.gibbs import Gibbs
 from pymc_logz.kernels.hamiltonian import Hamiltonian
-from pymc_logz.kernels.led import Led, moves_integers, width, with_own_settings
-from pymc_logz.kernels.one_of import OneOf
+from pymc_logz.kernels.one_of import Led, OneOf, moves_integers, width, with_own_settings
 from pymc_logz.kernels.walks import IntegerWalk
 from pymc_logz.paths.geometric import AnnealingPath, Site
 

@@ -14,9 +14,8 @@ from support.level_sets import nearly_singular, parabola, two_branches
 
 import pymc_logz as lz
 from pymc_logz.errors import ModelError
-from pymc_logz.manifold.charts import Atlas, fitted_charts
 from pymc_logz.manifold.evidence import bridge_charts, manifold_bridge
-from pymc_logz.manifold.missed_modes import misses_a_mode
+from pymc_logz.manifold.missed_modes import Atlas, fitted_charts, misses_a_mode
 from pymc_logz.manifold.model import make_constrained_model
 from pymc_logz.models.exact import ExactObservation
 from pymc_logz.models.prior import PriorDraws
