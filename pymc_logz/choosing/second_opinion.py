@@ -109,7 +109,7 @@ def with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.Data
         except ModelError:
             return tree  # it has no likelihood that could be written down
     if isinstance(continuous_part(model), NotSummed):
-        return tree  # a fit has no whole numbers
+        return tree  # a fit has no discrete variables
     try:
         with progress_bar(how.progressbar) as progress:
             report = report_count(progress, "Second estimate", 1)
@@ -175,7 +175,7 @@ def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataT
     """The tree of a HAIS run, or where its status is not ok one that another method made of it.
 
     Posterior draws of ``pm.sample`` and a bridge, which know nothing of a path and its weights; or
-    tempering, where modes are in question, or whole numbers move. Its number comes first if it is
+    tempering, where modes are in question, or integers move. Its number comes first if it is
     ok, and not at odds with what HAIS has found. Evaluations of both count.
     """
     group = tree["evidence"].to_dataset()

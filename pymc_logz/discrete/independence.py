@@ -32,7 +32,7 @@ PASSED_ON = (CheckAndRaise, SpecifyShape, ScalarFromTensor, TensorFromScalar)
 """Operations whose output is their first input."""
 
 Owners = np.ndarray
-"""Whole numbers of the shape of a variable."""
+"""Integers of the shape of a variable."""
 Rule = Callable[..., Owners | None]
 """From a node, owners of its inputs, all values, the shape of its output, and sets, to owners."""
 MAX_SETS = 2**14

@@ -342,10 +342,10 @@ def _is_host(node: Apply) -> bool:
 @_vectorize_node.register(HostCall)
 def _vectorized(op: HostCall, node: Apply, *batched: Variable) -> Any:
     """As PyTensor was told for the Op, which then takes whole batches; or one row at a time."""
-    told = _vectorize_node.dispatch(type(op.op))
-    if told is _vectorize_node.dispatch(Op):
-        return told(op, node, *batched)
-    made = told(op.op, op.own_node(node), *batched)
+    vectorize = _vectorize_node.dispatch(type(op.op))
+    if vectorize is _vectorize_node.dispatch(Op):
+        return vectorize(op, node, *batched)
+    made = vectorize(op.op, op.own_node(node), *batched)
     [whole] = [made] if isinstance(made, Apply) else {out.owner for out in made}
     types = [out.type() for out in whole.outputs]
     return Apply(HostCall(whole.op, core=node), whole.inputs, types)

@@ -127,7 +127,7 @@ def as_other_model(reference: Any, direction: str, sum_out: bool | None) -> "pm.
         )
     if sum_out:
         raise ValueError(
-            f"sum_out={sum_out!r} does not apply where reference is a model: its whole numbers move"
+            f"sum_out={sum_out!r} does not apply where reference is a model: its integers move"
         )
     return cast("pm.Model", reference)
 

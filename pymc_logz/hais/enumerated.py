@@ -1,4 +1,4 @@
-"""Models of whole numbers alone whose sum can be written down: exact log Z, independent draws."""
+"""Models of discrete variables alone whose sum can be written down: exact log Z and draws."""
 
 import logging
 import time
@@ -42,7 +42,7 @@ def exact_tree(model: "pm.Model", settings: HaisSettings, rngs: Generators) -> x
         return None
     assert found.summed is not None
     summed, route = found.summed, found.summed.route
-    logger.info("There are whole numbers only, which are summed out: %s.", route)
+    logger.info("All variables are discrete, and summed out: %s.", route)
     compiled = time.perf_counter()
     log_z = summed.log_target(np.empty(0))
     shape = settings.chains, settings.draws

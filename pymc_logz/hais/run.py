@@ -327,9 +327,9 @@ def collect(
 def warn_of_estimates(
     estimates: list[LogZEstimate], runs: list[Annealed], doubts: list[Doubt]
 ) -> None:
-    """Warn of a status that no doubt has told, and of log ratios that were NaN."""
+    """Warn of a status that no doubt is about, and of log ratios that were NaN."""
     for estimate in estimates:
-        if doubts and estimate.usable:  # the doubts were told
+        if doubts and estimate.usable:  # the doubts were warned of
             continue
         if estimate.status not in ("ok", "approximate_starts", "upper_end"):
             sentence = STATUS_SENTENCES[estimate.status]

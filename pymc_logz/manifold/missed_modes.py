@@ -69,17 +69,17 @@ class Atlas:
         usable = found & np.isfinite(log_density)
         return position, np.where(usable, log_density, -np.inf)
 
-    def reach(self, chart: Chart, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def tangents(self, chart: Chart, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Tangent vectors of points (n, d), and log |det T' T_u|; -inf where none leads there."""
         shared = (chart.centre, chart.basis, chart.linear)
-        tangent, log_angle = self._in_chunks(self._reach, position, shared)
+        tangent, log_angle = self._in_chunks(self._tangents, position, shared)
         return tangent, np.where(np.isnan(log_angle), -np.inf, log_angle)
 
     def log_density(self, charts: Sequence[Chart], position: np.ndarray) -> np.ndarray:
         """Log of the mixture's density with respect to surface measure at points (n, d)."""
         terms = []
         for chart in charts:
-            tangent, log_angle = self.reach(chart, position)
+            tangent, log_angle = self.tangents(chart, position)
             terms.append(np.log(chart.share) + chart.density.log_density_of(tangent) + log_angle)
         return logsumexp(terms, axis=0)
 
@@ -138,11 +138,11 @@ class Atlas:
         return self.model.backend.compile_rows(lift)
 
     @cached_property
-    def _reach(self) -> Callable:
+    def _tangents(self) -> Callable:
         system = self.model.system
         xp, algebra = system.arrays.xp, system.algebra
 
-        def reach(position: Any, centre: Any, basis: Any, linear: Linear) -> tuple[Any, ...]:
+        def tangent_to(position: Any, centre: Any, basis: Any, linear: Linear) -> tuple[Any, ...]:
             tangent = basis.T @ (position - centre)
             there = project_position(system, centre + basis @ tangent, linear)
             same = xp.max(xp.abs(there.position - position)) < 1e-6
@@ -152,7 +152,7 @@ class Atlas:
             log_angle = log_angle - algebra.half_log_det(here) - algebra.half_log_det(linear)
             return tangent, xp.where((there.residual <= 1.0) & same, log_angle, -xp.inf)
 
-        return self.model.backend.compile_rows(reach)
+        return self.model.backend.compile_rows(tangent_to)
 
     @cached_property
     def _target(self) -> Callable:
@@ -188,7 +188,7 @@ def fitted_charts(
         distance = ((position - middle) ** 2).sum(axis=1)
         nearest = int(np.argmin(np.where(left & untried, distance, np.inf)))
         chart = atlas.place(position[nearest])
-        tangent, log_angle = atlas.reach(chart, position)
+        tangent, log_angle = atlas.tangents(chart, position)
         new = left & np.isfinite(log_angle)
         if new.sum() < least:
             # near a crossing of the set its tangent space leads nowhere: others may do better

@@ -127,7 +127,7 @@ def split_row(
 ) -> dict[Any, Any]:
     """Value variables as parts, one after the other, of a symbolic row of floats (d,).
 
-    Whole numbers are rounded to, so that no gradient leads through them.
+    Integers are rounded to, so that no gradient leads through them.
     """
     parts: dict[Any, Any] = {}
     end = 0

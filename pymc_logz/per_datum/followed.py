@@ -82,7 +82,7 @@ class FollowedModel:
 
 
 class Followed(Protocol):
-    """What changes, by name, and how walkers are told of it."""
+    """What changes, by name, and how walkers learn of it."""
 
     @property
     def model(self) -> Any:

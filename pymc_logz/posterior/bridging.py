@@ -361,7 +361,7 @@ def target_at_draws(
             "posterior, so they are draws of another model or of other data; or the density "
             "overflows there, and single precision is not enough"
         )
-    if density.flat.summed is None:  # what samplers store is the density with whole numbers
+    if density.flat.summed is None:  # what samplers store is the density with discrete variables
         check_stored_density(idata, log_target)
     check_start_of_chains(np.where(inside, log_target, np.nanmedian(log_target)))
     return log_target

@@ -221,7 +221,7 @@ def _found_lacking(
     # a stray draw with a large weight is not to hide the mode that it is in
     draws = in_company(np.unique(rows[resampled(log_weight, rng)], axis=0))
     return [
-        *reach_doubts(density, rows, log_weight, given, estimate.mcse, rng),
+        *coverage_doubts(density, rows, log_weight, given, estimate.mcse, rng),
         *mode_doubts(prepared, density, draws, estimate.log_z, rng),
         *tail_doubts(density.flat, density, draws, rng),
     ]
@@ -241,7 +241,7 @@ def _log_weight(density: RowDensity, rows: np.ndarray, log_proposal: np.ndarray)
     return np.where(alive, log_target - volume - log_proposal, -np.inf)
 
 
-def reach_doubts(
+def coverage_doubts(
     density: RowDensity,
     rows: np.ndarray,
     log_weight: np.ndarray,
