@@ -14,7 +14,7 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import ForeignModel, check_no_model, model_from, written_as
 from pymc_logz.runners.executor import default_cores
-from pymc_logz.runners.moves_of_rows import kernel_for
+from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.progress import progress_bar
 from pymc_logz.runners.running import running_for
 from pymc_logz.trees.chains import says_result

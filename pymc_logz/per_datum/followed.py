@@ -17,7 +17,7 @@ from pymc_logz.models.flat import constrainer, model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.moves_of_rows import kernel_for
+from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import Generators
 from pymc_logz.tempered.run import place_levels

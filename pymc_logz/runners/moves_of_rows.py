@@ -1,28 +1,19 @@
-"""Moves of many rows that are compiled once, and the kernel where a user leaves it open."""
+"""Moves of many rows that are compiled once: what blocks that anneal and that temper share."""
 
 import copy
-import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from pymc_logz.errors import says_if_interrupted
 from pymc_logz.graphs.compiling import Compiled
-from pymc_logz.graphs.host_calls import calls_host
 from pymc_logz.graphs.kept import settings_key
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.kernels.choice import as_kernel
-from pymc_logz.kernels.walks import RandomWalk
-from pymc_logz.models.density import lacks_gradient
-from pymc_logz.models.flat import flatten_model
 from pymc_logz.paths.geometric import AnnealingPath
-
-if TYPE_CHECKING:
-    import pymc as pm
 
 
 class Work:
@@ -153,33 +144,3 @@ def in_turn[Trace](
             report(part.stop - part.start)
     if waiting is not None:
         yield waiting[0], waiting[1]()
-
-
-logger = logging.getLogger("pymc.pymc_logz")
-
-
-def kernel_for(kernel: Kernel | str | None, *models: "pm.Model") -> Kernel:
-    """The kernel that is given, or the default for models with or without gradients.
-
-    One is given as in `pymc_logz.kernels.as_kernel`. A TypeError is raised if it is neither a name
-    nor a kernel, and a ModelError if log Z of a model is undefined or out of reach.
-    """
-    if kernel is None:
-        flat = (flatten_model(model, integers=True) for model in models)
-        lacking = next((reason for of_model in flat if (reason := lacks_gradient(of_model))), None)
-        if lacking is not None:
-            logger.info("The model has no gradient (%s): particles move by a random walk.", lacking)
-            return RandomWalk()
-    return as_kernel(kernel)
-
-
-def walkers_for(walkers: int | None, model: "pm.Model") -> int:
-    """Walkers of a tempered chain: as asked for, or fewer where each is a call of Python.
-
-    64 cost little more than 16 where they are computed together. A quarter of them makes draws of
-    the same effective size, and twice the error of log Z (docs/theory/decisions.md).
-    """
-    if walkers is not None:
-        return walkers
-    flat = flatten_model(model, integers=True)
-    return 16 if calls_host([flat.log_prior, flat.log_ratio]) else 64

@@ -16,7 +16,7 @@ from pymc_logz.pilot.settings import TARGET_VARIANCE
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Plan, anneal
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.moves_of_rows import kernel_for
+from pymc_logz.runners.moves import kernel_for
 from pymc_logz.step_methods.base import BatchedStep, declared
 from pymc_logz.step_methods.sources import BlockSource
 from pymc_logz.trees.posterior import checked_reference

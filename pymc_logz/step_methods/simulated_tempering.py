@@ -14,7 +14,7 @@ from pymc_logz.kernels.base import Kernel, KernelState
 from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.moves_of_rows import kernel_for
+from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.progress import progress_bar
 from pymc_logz.runners.temper import TemperBlock, Walkers
 from pymc_logz.step_methods.base import BatchedStep, declared

@@ -19,7 +19,7 @@ from pymc_logz.graphs.host_calls import HostCall, with_host_calls
 from pymc_logz.graphs.numpy_linker import numpy_mode
 from pymc_logz.models.density import lacks_gradient
 from pymc_logz.models.flat import flatten_model
-from pymc_logz.runners.moves_of_rows import walkers_for
+from pymc_logz.runners.moves import walkers_for
 
 X = np.linspace(-1, 1, 10)
 Y = 1 + 2 * X + 0.5 * np.random.default_rng(1).normal(size=10)
