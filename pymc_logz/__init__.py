@@ -19,14 +19,12 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
     )
     from pymc_logz.hais.sampling import sample_hais, sandwich
     from pymc_logz.hmc.sampling import sample_hmc
-    from pymc_logz.long_runs.extend import extend
-    from pymc_logz.long_runs.resume import resume
+    from pymc_logz.long_runs.resume import extend, resume
     from pymc_logz.long_runs.several_models import evidence_of_models
     from pymc_logz.manifold.approximate.chains import abc_mcmc, abc_slice
-    from pymc_logz.manifold.approximate.rejection import abc_rejection
-    from pymc_logz.manifold.forms.generator import generator_form
+    from pymc_logz.manifold.approximate.simulator import abc_rejection
+    from pymc_logz.manifold.forms.generator import generator_form, relax
     from pymc_logz.manifold.forms.likelihood import likelihood_form
-    from pymc_logz.manifold.forms.relax import relax
     from pymc_logz.manifold.step_method import ConstrainedHMC
     from pymc_logz.models.exact import ExactObservation
     from pymc_logz.per_datum.likelihood import marginal_log_likelihood
@@ -116,14 +114,12 @@ _HOMES = {
     "per_datum.likelihood": ("marginal_log_likelihood",),
     "hais.sampling": ("sample_hais", "sandwich"),
     "hmc.sampling": ("sample_hmc",),
-    "long_runs.extend": ("extend",),
-    "long_runs.resume": ("resume",),
+    "long_runs.resume": ("extend", "resume"),
     "long_runs.several_models": ("evidence_of_models",),
     "manifold.approximate.chains": ("abc_mcmc", "abc_slice"),
-    "manifold.approximate.rejection": ("abc_rejection",),
-    "manifold.forms.generator": ("generator_form",),
+    "manifold.approximate.simulator": ("abc_rejection",),
+    "manifold.forms.generator": ("generator_form", "relax"),
     "manifold.forms.likelihood": ("likelihood_form",),
-    "manifold.forms.relax": ("relax",),
     "models.exact": ("ExactObservation",),
     "plots": tuple(name for name in __all__ if name.startswith("plot_")),
     "posterior.bridging": ("bridge_sampling",),

@@ -306,10 +306,7 @@ USABLE_STATUSES = frozenset(STATUS_SENTENCES) - WITHOUT_NUMBER
 def says_if_interrupted[**P, R](doing: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorator: an interrupt (Ctrl-C) says what was going on, and that there is no result yet.
 
-    Parameters
-    ----------
-    doing
-        What the function does, after "while".
+    ``doing`` comes after "while".
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -366,10 +363,7 @@ ANCHORS = {
 def anchor_of(message: str) -> str | None:
     """Anchor of what a warning says, in ``docs/learn/troubleshooting.md``.
 
-    Parameters
-    ----------
-    message
-        Text of the warning: with the sentence of a status, or a part that `ANCHORS` knows.
+    It knows the sentences of statuses, and the parts of messages in `ANCHORS`.
     """
     for status, sentence in STATUS_SENTENCES.items():
         if sentence in message:

@@ -8,12 +8,7 @@ from typing import Any
 def lazily(space: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """The ``__getattr__`` of a namespace (PEP 562).
 
-    Parameters
-    ----------
-    space
-        Full name of the namespace.
-    homes
-        Module of the package, by public name.
+    ``space`` is the full name of the namespace; ``homes`` has the module of each public name.
     """
 
     def look_up(name: str) -> Any:

@@ -19,20 +19,7 @@ MAX_KHAT = 0.7
 
 
 def relative(log_weight: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Weights in units of the largest one along an axis; zeros where all are zero.
-
-    Parameters
-    ----------
-    log_weight
-        Any shape.
-    axis
-        The rows that are compared with each other.
-
-    Returns
-    -------
-    np.ndarray
-        Same shape, in [0, 1].
-    """
+    """Weights in units of the largest one along an axis; zeros where all are zero."""
     top = log_weight.max(axis=axis, keepdims=True)
     return np.exp(log_weight - np.where(np.isfinite(top), top, 0.0))
 
@@ -41,18 +28,6 @@ def normalise(log_weight: np.ndarray, axis: int = -1) -> np.ndarray:
     """Weights as shares of their sum along an axis; zeros where all are zero.
 
     SciPy's ``softmax``, but for rows that are all lost, of which that makes NaN.
-
-    Parameters
-    ----------
-    log_weight
-        Any shape.
-    axis
-        The rows that share a sum.
-
-    Returns
-    -------
-    np.ndarray
-        Same shape.
     """
     weight = relative(log_weight, axis)
     total = weight.sum(axis=axis, keepdims=True)
@@ -68,16 +43,6 @@ def weighted_mean(values: np.ndarray, log_weight: np.ndarray) -> np.ndarray:
     """Weighted mean over the last axis; NaN where all weights are zero.
 
     What has weight zero does not count, even if it is infinite; -inf with a weight makes it -inf.
-
-    Parameters
-    ----------
-    values, log_weight
-        Shape (..., n).
-
-    Returns
-    -------
-    np.ndarray
-        Shape (...).
     """
     weight = relative(log_weight)
     total = weight.sum(axis=-1)
@@ -92,16 +57,6 @@ def ess_of_sums(
 
     Of means in place of sums it is the effective fraction of the rows.
 
-    Parameters
-    ----------
-    total, total_squares
-        Sums of weights and of squared weights, any shape.
-
-    Returns
-    -------
-    np.ndarray
-        ``total**2 / total_squares``, same shape; 0 where all weights are zero.
-
     References
     ----------
     Kong (1992), A note on importance sampling using standardized weights.
@@ -115,19 +70,8 @@ def shares_beyond(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Share of the weight that is beyond each edge, and its error.
 
-    Parameters
-    ----------
-    places
-        Shape (k, m).
-    weight
-        Of the places, with the sum one, shape (k,).
-    edges
-        Lower and upper one of each entry, shape (2, m).
-
-    Returns
-    -------
-    tuple of np.ndarray
-        Shape (2 m,) each, the lower edges first.
+    Of places (k, m) with weights (k,) that sum to one, for lower and upper edges (2, m): both
+    results have shape (2 m,), the lower edges first.
     """
     beyond = np.concatenate([places < edges[0], places > edges[1]], axis=1).T.astype(float)
     share = beyond @ weight
@@ -135,18 +79,7 @@ def shares_beyond(
 
 
 def weight_ess(log_weight: np.ndarray) -> np.ndarray:
-    """Effective number of rows, (sum w)^2 / sum w^2, over the last axis; 0 where all are zero.
-
-    Parameters
-    ----------
-    log_weight
-        Shape (..., n).
-
-    Returns
-    -------
-    np.ndarray
-        Shape (...), from 0 to n.
-    """
+    """Effective number of rows, (sum w)^2 / sum w^2, over the last axis; 0 where all are zero."""
     weight = relative(log_weight)
     return ess_of_sums(weight.sum(axis=-1), (weight**2).sum(axis=-1))
 
@@ -154,10 +87,7 @@ def weight_ess(log_weight: np.ndarray) -> np.ndarray:
 def conditional_ess(log_increment: np.ndarray) -> float:
     """Effective fraction of equally weighted rows after one reweighting, in [0, 1].
 
-    Parameters
-    ----------
-    log_increment
-        Log weight that each row gains, shape (n,).
+    ``log_increment`` is the log weight that each row gains, shape (n,).
 
     References
     ----------
@@ -175,11 +105,6 @@ def pareto_khat(log_weight: np.ndarray) -> float:
     shape of so short a tail, nearly none of the sum is in it. Nor is a shape given that is beyond
     `khat_threshold`, where ten times as many rows would with a shape of one add less beyond the
     largest weight than the error of the mean.
-
-    Parameters
-    ----------
-    log_weight
-        Shape (n,).
     """
     counted = log_weight[_counted(log_weight)]
     # of a largest weight of 1.5, where the mean is one, the shape says nothing: of 1,000 rows less
@@ -207,15 +132,7 @@ def _is_short(log_weight: np.ndarray) -> bool:
 def smoothed(log_weight: np.ndarray) -> np.ndarray:
     """Log weights with a Pareto-smoothed upper tail, on their own scale.
 
-    Parameters
-    ----------
-    log_weight
-        Shape (n,), of which `pareto_khat` is known.
-
-    Returns
-    -------
-    np.ndarray
-        Shape (n,).
+    They have a known `pareto_khat`.
     """
     counted = np.flatnonzero(_counted(log_weight))
     rows, tail, _ = _smoothed_tail(log_weight[counted])
@@ -298,14 +215,7 @@ def khat_threshold(n_rows: int) -> float:
 def weight_status(ess: float, khat: float, n_rows: int) -> str:
     """Verdict on a set of weights, a key of ``STATUS_SENTENCES``.
 
-    Parameters
-    ----------
-    ess
-        Effective number of rows.
-    khat
-        Pareto shape of the tail; NaN where there is none, which accuses nobody.
-    n_rows
-        n.
+    A shape ``khat`` of NaN, where there is no tail, accuses nobody.
     """
     if ess <= min(DEGENERATE_ESS, 0.5 * n_rows):
         return "degenerate"
@@ -323,20 +233,6 @@ def systematic_resample(weight: np.ndarray, n: int, rng: np.random.Generator) ->
     """Indices of n rows, in rising order, each drawn in proportion to its weight.
 
     One uniform serves all rows, so that the number of copies of a row is off by less than one.
-
-    Parameters
-    ----------
-    weight
-        Weights that are not all zero, shape (m,).
-    n
-        Number of rows to draw.
-    rng
-        Source of the uniform.
-
-    Returns
-    -------
-    np.ndarray
-        Shape (n,).
 
     References
     ----------
@@ -358,18 +254,9 @@ def resampled(
 ) -> np.ndarray:
     """Indices of n rows that may be treated as equally weighted, shape (n,).
 
-    Parameters
-    ----------
-    log_weight
-        Any shape; indices are those of the flattened array.
-    rng
-        Source of all noise.
-    n
-        Number of rows to draw; None takes as many as there are weights.
-    shuffled
-        Whether the rows come in random order; otherwise in that of the weights, so that what is
-        next to each other in time stays so. Where no row has a finite weight, all count alike, at
-        even distances and in their order.
+    By default as many as there are log weights, whose array counts as flat, and in their order, so
+    that what is next to each other in time stays so; ``shuffled`` mixes them. Where no row has a
+    finite weight, all count alike, at even distances.
     """
     flat = log_weight.ravel()
     n = flat.size if n is None else n

@@ -11,8 +11,7 @@ from support import pymc_models as models
 
 import pymc_logz as lz
 from pymc_logz import energies
-from pymc_logz.choosing.second_opinion import _is_restricted
-from pymc_logz.choosing.shared import How
+from pymc_logz.choosing.second_opinion import How, _is_restricted
 from pymc_logz.trees.kinds import MANIFOLD_BRIDGED, kind_of
 
 SETTINGS = {"random_seed": 1, "progressbar": False, "cores": 1, "chains": 2}

@@ -13,7 +13,7 @@ from arviz_base import dict_to_dataset
 
 import pymc_logz as lz
 from pymc_logz.errors import says_if_interrupted
-from pymc_logz.models.posterior_draws import draw_posterior
+from pymc_logz.models.density import draw_posterior
 from pymc_logz.models.preparation import prepare
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")

@@ -22,7 +22,7 @@ import pymc as pm
 from scipy.special import gammaln, logsumexp
 
 import pymc_logz as lz
-from pymc_logz.energies.discrete import COAL_MINING
+from pymc_logz.energies.conjugate import COAL_MINING
 
 COUNTS = np.array(COAL_MINING)
 N = COUNTS.size

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from pymc_logz.bits.paths import BinaryPath, with_values
-from pymc_logz.paths.foreign import ForeignModel
+from pymc_logz.models.context import ForeignModel
 
 Draws = dict[str, np.ndarray]
 

@@ -24,8 +24,7 @@ from pymc_logz.bits.energies import BinaryEnergy
 from pymc_logz.bits.paths import path_between
 from pymc_logz.bits.runs import energy_start, even_plan
 from pymc_logz.estimators import importance_log_z
-from pymc_logz.hais.directions import Directions
-from pymc_logz.hais.factor import bayes_factor, factor_dataset
+from pymc_logz.hais.directions import Directions, bayes_factor, factor_dataset
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.frozen import Planned, refine, walk
 from pymc_logz.references.reference import Reference

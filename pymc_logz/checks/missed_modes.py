@@ -6,8 +6,8 @@ import numpy as np
 from scipy.special import gammainc
 
 from pymc_logz.checks.symmetry import symmetry_doubts
+from pymc_logz.models.context import n_data
 from pymc_logz.models.flat import FlatModel
-from pymc_logz.models.labels import n_data
 from pymc_logz.models.other_modes import (
     MAX_DIMS,
     N_LOOKED_AT,

@@ -9,19 +9,23 @@ import pymc as pm
 import xarray as xr
 
 from pymc_logz.arguments import check_flag
-from pymc_logz.choosing.another_route import with_another_route
-from pymc_logz.choosing.second_opinion import with_second_opinion
-from pymc_logz.choosing.shared import How, chosen_by, spent_on
+from pymc_logz.choosing.second_opinion import (
+    How,
+    chosen_by,
+    spent_on,
+    with_another_route,
+    with_second_opinion,
+)
 from pymc_logz.estimators import importance_log_z
-from pymc_logz.hais.evidence import of_weights
+from pymc_logz.hais.directions import of_weights
 from pymc_logz.hais.sampling import sample_hais
-from pymc_logz.models.context import model_from, pymc_model_of, written_as
+from pymc_logz.models.context import ForeignModel, model_from, pymc_model_of, written_as
 from pymc_logz.models.discrete import discrete_names
 from pymc_logz.models.exact import exact_observations
-from pymc_logz.paths.foreign import ForeignModel
 from pymc_logz.posterior.bridging import bridge_sampling
 from pymc_logz.runners.progress import progress_bar
 from pymc_logz.tempered.evidence import of_levels
+from pymc_logz.trees.chains import says_result
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.kinds import (
     EXACT,
@@ -33,9 +37,7 @@ from pymc_logz.trees.kinds import (
     kind_of,
     material_of,
 )
-from pymc_logz.trees.layout import ESTIMATOR
-from pymc_logz.trees.readers import log_weights
-from pymc_logz.trees.sentence import says_result
+from pymc_logz.trees.layout import ESTIMATOR, log_weights
 from pymc_logz.wings import from_wing
 
 LEAST_CHAINS = 2

@@ -1,29 +1,93 @@
-"""A second estimate that is cheap and of another method: importance sampling from a fit."""
+"""Second estimates: importance sampling from a fit, or another method where HAIS is in doubt."""
 
+import logging
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
 import xarray as xr
+from pymc.exceptions import SamplingError
 
 from pymc_logz.checks.necks import is_funnel
-from pymc_logz.choosing.shared import How, estimate_of
-from pymc_logz.errors import ModelError, warn
+from pymc_logz.errors import ModelError, PilotError, warn
 from pymc_logz.estimators import LogZEstimate
-from pymc_logz.models.density import RowDensity
+from pymc_logz.models.density import RowDensity, n_gradients_of
+from pymc_logz.models.discrete import discrete_names
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
 from pymc_logz.models.normal_parts import normal_columns
+from pymc_logz.models.preparation import NotSummed, summed_out
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.models.summing import NotSummed, summed_out
 from pymc_logz.paths.fitting import fitted_normal
-from pymc_logz.posterior.importance import importance
+from pymc_logz.posterior.bridging import bridge_sampling
+from pymc_logz.posterior.own_proposal import importance
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import random_generator
-from pymc_logz.trees.doubts import disagreements, doubted, noted, second_opinions, warn_of_doubts
-from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset
+from pymc_logz.tempered.sampling import sample_tempered
+from pymc_logz.trees.doubts import (
+    DOUBTS,
+    Doubt,
+    disagreements,
+    doubted,
+    noted,
+    second_opinions,
+    warn_of_doubts,
+)
+from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import check_data, checked_variables
 from pymc_logz.wings import from_wing
+
+logger = logging.getLogger("pymc.pymc_logz")
+UNITS = ("row_gradients", "row_evaluations")
+"""Of what a run cost, in the attributes of ``evidence``."""
+
+
+class How(NamedTuple):
+    """What all methods take, whatever is chosen."""
+
+    random_seed: Any
+    progressbar: bool
+    compile_kwargs: Mapping[str, Any] | None
+
+
+def chosen_by(tree: xr.DataTree, chosen: str, reason: str) -> xr.DataTree:
+    """The tree with the choice in the attributes of ``evidence``."""
+    group = tree["evidence"].to_dataset()
+    return with_evidence(tree, group.assign_attrs(chosen=chosen, reason=reason))
+
+
+def spent_on(tree: xr.DataTree) -> dict[str, int]:
+    """Evaluations of a run by their unit, those of its pilot and its checks among them."""
+    attrs = tree["evidence"].attrs
+    return {
+        unit: sum(int(attrs.get(f"{part}_{unit}", 0)) for part in ("pilot", "run", "check"))
+        for unit in UNITS
+    }
+
+
+def spent_before(tree: xr.DataTree, spent: Mapping[str, int]) -> xr.DataTree:
+    """The tree, evaluations of what ran before it counted among those of its pilot."""
+    group = tree["evidence"].to_dataset()
+    sums = {
+        f"pilot_{unit}": n + int(group.attrs.get(f"pilot_{unit}", 0)) for unit, n in spent.items()
+    }
+    return with_evidence(tree, group.assign_attrs({name: n for name, n in sums.items() if n}))
+
+
+def estimate_of(group: xr.Dataset) -> LogZEstimate:
+    """First entry of a group ``evidence`` as an estimate."""
+    entry = group.isel({ESTIMATOR: 0})
+    return LogZEstimate(
+        str(entry[ESTIMATOR].item()),
+        log_z=float(entry["log_z"]),
+        mcse=float(entry["mcse"]),
+        weight_ess=float(entry["weight_ess"]),
+        khat=float(entry["khat"]),
+        status=str(entry["status"].item()),
+    )
+
 
 OF_TARGET = ("maybe_infinite", "missed_mode", "unchecked_prior")
 """Statuses of a model, or of draws, that a second estimate from the same draws shares."""
@@ -45,7 +109,7 @@ def with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.Data
         except ModelError:
             return tree  # it has no likelihood that could be written down
     if isinstance(continuous_part(model), NotSummed):
-        return tree  # a fit has no whole numbers
+        return tree  # a fit has no discrete variables
     try:
         with progress_bar(how.progressbar) as progress:
             report = report_count(progress, "Second estimate", 1)
@@ -95,3 +159,87 @@ def _second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> LogZEstimat
     # what is fitted to a funnel has few draws in its neck, and their weights do not tell
     narrow = found.status == "ok" and is_funnel(rows, normal_columns(flat))
     return replace(found, status="uncovered") if narrow else found
+
+
+OF_MODES = "missed_mode"
+"""Status that tempering may settle: its walkers cross between modes all the time."""
+LACKING = frozenset({OF_MODES, "lagging_rows"})
+"""Statuses that say that mass is missing, which another method may miss too."""
+OF_WEIGHTS = frozenset({"few_rows", "low_weight_ess", "high_khat", "degenerate"})
+"""Statuses of weights, about which another method knows nothing."""
+APART = 4.0
+"""Joint errors by which two routes disagree."""
+
+
+def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataTree:
+    """The tree of a HAIS run, or where its status is not ok one that another method made of it.
+
+    Posterior draws of ``pm.sample`` and a bridge, which know nothing of a path and its weights; or
+    tempering, where modes are in question, or integers move. Its number comes first if it is
+    ok, and not at odds with what HAIS has found. Evaluations of both count.
+    """
+    group = tree["evidence"].to_dataset()
+    first = estimate_of(group)
+    if first.status not in LACKING | OF_WEIGHTS:
+        return tree
+    name = "tempering" if first.status == OF_MODES or discrete_names(model) else "bridge"
+    logger.info(
+        "HAIS ended with status %r, so %s follows, which takes longer (cross_check=False leaves it "
+        "out).",
+        first.status,
+        "simulated tempering" if name == "tempering" else "pm.sample with a bridge",
+    )
+    try:
+        other = _tempered(model, how) if name == "tempering" else _bridged(model, how)
+    except (ModelError, PilotError, SamplingError, RuntimeError, ValueError) as error:
+        logger.info("There is no other route: %s", error)
+        return tree
+    own = estimate_of(other["evidence"].to_dataset())
+    doubts = _at_odds(first, own)
+    warn_of_doubts(doubts)
+    [own] = doubted([own], doubts)
+    why = f"HAIS had status {first.status!r}; {group.attrs['reason']}"
+    if own.status != "ok":
+        attrs = {**group.attrs, "reason": f"{why}; {own.method} had status {own.status!r}"}
+        both = evidence_dataset([first, own], {**attrs, **noted(doubts, attrs)})
+        return spent_before(with_evidence(tree, both), spent_on(other))
+    attrs = {k: v for k, v in other["evidence"].attrs.items() if k != DOUBTS}
+    other = with_evidence(other, evidence_dataset([own, first], attrs))
+    return chosen_by(spent_before(other, spent_on(tree)), own.method, why)
+
+
+def _tempered(model: pm.Model, how: How) -> xr.DataTree:
+    return sample_tempered(model=model, sum_out=None, **how._asdict())
+
+
+def _bridged(model: pm.Model, how: How) -> xr.DataTree:
+    """Draws of PyMC's own sampler, and a bridge."""
+    seen = {"random_seed": how.random_seed, "progressbar": how.progressbar}
+    sampled = pm.sample(model=model, discard_tuned_samples=False, **seen)
+    spent = {"row_gradients": n_gradients_of(sampled)}
+    drawn = sampled.filter(lambda group: not group.path.startswith("/warmup"))
+    bridged = bridge_sampling(drawn, model, cross_check=None, **how._asdict())
+    return spent_before(bridged, spent)
+
+
+def _at_odds(first: LogZEstimate, own: LogZEstimate) -> list[Doubt]:
+    """What speaks against the second of two routes, beside what it says itself.
+
+    That it disagrees with the first; or, where that one lacks something, that it has found no
+    more, and may lack the same.
+    """
+    if not own.usable:
+        return []
+    apart, error = own.log_z - first.log_z, float(np.hypot(first.mcse, own.mcse))
+    both = (
+        f"hais ({first.log_z:.3f} ± {first.mcse:.3f}, {first.status}) and {own.method} "
+        f"({own.log_z:.3f} ± {own.mcse:.3f})"
+    )
+    if first.status in LACKING:
+        if apart > APART * error:
+            return []
+        if apart > -APART * error:
+            return [Doubt(first.status, f"{both} agree, so that neither has what is in question")]
+    if not first.usable or abs(apart) <= APART * error:
+        return []
+    return [Doubt("disagrees", f"{both} disagree by {apart:+.3g} nats")]

@@ -100,12 +100,8 @@ class Tables(NamedTuple):
 def rounds_for(n_entries: int, pairs: Sequence[tuple[int, int]]) -> tuple[Round, ...] | None:
     """In which order entries are summed out; None if one has more than two neighbours by then.
 
-    Parameters
-    ----------
-    n_entries
-        m; entries are numbered from 0.
-    pairs
-        Those that share a table, the smaller number first, none of them twice.
+    Of m entries, numbered from 0; ``pairs`` are those that share a table, the smaller number first,
+    none of them twice.
     """
     edges = list(pairs)
     left, rounds = set(range(n_entries)), []
@@ -176,21 +172,9 @@ def eliminated(
 ) -> tuple[Any, list[Tables]]:
     """Log of the sum over all values, and the tables by which they can be drawn.
 
-    Parameters
-    ----------
-    rounds
-        From `rounds_for`.
-    of_entry
-        Log tables of entries, shape (C, K, m), for C cases.
-    of_pair
-        Log tables of pairs, shape (C, K, K, E), the first of a pair first.
-    ops
-        `NUMERIC` or `SYMBOLIC`.
-
-    Returns
-    -------
-    array, list of Tables
-        Shape (C,); and one of each round.
+    The order is that of `rounds_for`. For C cases entries have log tables (C, K, m) and pairs (C,
+    K, K, E), the first of a pair first; ``ops`` is `NUMERIC` or `SYMBOLIC`. The sum has shape (C,),
+    and there is one of the tables for each round.
     """
     of_entry, of_pair = (ops.where(part < LOWEST, LOWEST, part) for part in (of_entry, of_pair))
     total, found = of_entry[:, 0, :0].sum(axis=-1), []
@@ -226,14 +210,7 @@ def drawn_back(
 ) -> np.ndarray:
     """Which value of each entry is drawn from their joint distribution, shape (m,).
 
-    Parameters
-    ----------
-    rounds, tables
-        As of `eliminated`, with `NUMERIC`.
-    case
-        Which of the C cases.
-    rng
-        Generator of the draw.
+    In one of the C cases of `eliminated` with `NUMERIC`.
     """
     chosen = np.zeros(sum(one.lone.size + one.leaf.size + one.link.size for one in rounds), int)
     # those that went last are drawn first: their neighbours went before them

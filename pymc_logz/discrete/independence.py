@@ -32,7 +32,7 @@ PASSED_ON = (CheckAndRaise, SpecifyShape, ScalarFromTensor, TensorFromScalar)
 """Operations whose output is their first input."""
 
 Owners = np.ndarray
-"""Whole numbers of the shape of a variable."""
+"""Integers of the shape of a variable."""
 Rule = Callable[..., Owners | None]
 """From a node, owners of its inputs, all values, the shape of its output, and sets, to owners."""
 MAX_SETS = 2**14
@@ -42,12 +42,7 @@ MAX_SETS = 2**14
 class Sets:
     """Numbers for sets of entries: an entry is its own number, and larger sets follow.
 
-    Parameters
-    ----------
-    n_entries
-        How many entries there are.
-    largest
-        Entries of a set, at most; larger ones are `SEVERAL`.
+    Sets of more than ``largest`` entries are `SEVERAL`.
     """
 
     def __init__(self, n_entries: int, largest: int = 1) -> None:
@@ -108,12 +103,8 @@ class Sets:
 class Tracer:
     """Follows entries of variables through the graph of some pieces.
 
-    Parameters
-    ----------
-    pieces
-        Symbolic arrays.
-    at
-        Values of all their inputs, for the shapes, and for indices that depend on no entry.
+    ``at`` has values of all inputs of the pieces, for shapes, and for indices that depend on no
+    entry.
     """
 
     def __init__(self, pieces: Sequence[Any], at: Mapping[Any, np.ndarray]) -> None:
@@ -124,12 +115,8 @@ class Tracer:
     def owners(self, entries: Mapping[Any, Owners], sets: Sets | None = None) -> list[Owners]:
         """Owner of each element of the pieces: a number, `NONE` or `SEVERAL`.
 
-        Parameters
-        ----------
-        entries
-            Inputs that are followed, and the numbers of their elements.
-        sets
-            Numbers of sets of entries that may be owners, too; it learns those that are met.
+        ``entries`` are the inputs that are followed, with the numbers of their elements. ``sets``
+        of entries may be owners too, and learns those that are met.
         """
         sets = Sets(0) if sets is None else sets
         found: dict[Variable, Owners] = dict(entries)

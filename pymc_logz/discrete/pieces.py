@@ -86,18 +86,8 @@ def sums_of(
 ) -> Sums:
     """Pieces where some value variables are given, for all values of those that are summed over.
 
-    Parameters
-    ----------
-    whole
-        The model.
-    given
-        Symbolic values of value variables, of those that are not summed over at least.
-    pieces
-        From `pieces_of`.
-    plan
-        Which variables are followed one by one, and which values the rest of them have.
-    start
-        A value of each value variable.
+    ``given`` are symbolic values, of those variables at least that are not summed over; ``start``
+    has a value of each.
     """
     parts = dict(given)
     alone: dict[Any, Any] = {}
@@ -172,14 +162,7 @@ def _gathered(
 def add_up(whole: FlatModel, plan: SumPlan, sums_at: Callable[[np.ndarray], Sums]) -> bool:
     """Whether pieces make the density of the whole model, at draws and at other values.
 
-    Parameters
-    ----------
-    whole
-        The model.
-    plan
-        How it is in pieces.
-    sums_at
-        From a row of the whole model to the pieces at it.
+    ``sums_at`` makes the pieces at a row of the whole model.
     """
     rng, n_draws = np.random.default_rng(0), 32
     rows = np.repeat(PriorDraws(whole.model)(rng, n_draws), 2, axis=0)

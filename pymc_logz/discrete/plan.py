@@ -11,8 +11,8 @@ from pymc_logz.discrete.elimination import Round, n_terms, rounds_for
 from pymc_logz.discrete.independence import NONE, SEVERAL, Owners, Sets, Tracer
 from pymc_logz.models.discrete import is_discrete
 from pymc_logz.models.flat import FlatModel
-from pymc_logz.models.summing import NotSummed
-from pymc_logz.paths.sites import Site
+from pymc_logz.models.preparation import NotSummed
+from pymc_logz.paths.geometric import Site
 
 Start = Mapping[str, np.ndarray]
 """A value of each value variable, by name."""
@@ -139,14 +139,7 @@ class SumPlan:
 def sum_plan(whole: FlatModel, pieces: Sequence[object], start: Start) -> SumPlan | NotSummed:
     """Which entries are independent, or depend on each other in pairs; the cheaper way of the two.
 
-    Parameters
-    ----------
-    whole
-        The model.
-    pieces
-        Arrays that add up to the log density.
-    start
-        A value of each value variable.
+    The pieces add up to the log density; ``start`` has a value of each value variable.
     """
     sites = whole.sites
     endless = sorted({whole.owners[site.column] for site in sites if site.n_values is None})

@@ -31,11 +31,11 @@ from pymc_logz.discrete.pieces import Pieces, Sums, add_up, pieces_of, sums_of
 from pymc_logz.discrete.plan import SumPlan, independent_plan, sum_plan
 from pymc_logz.graphs.kept import Kept
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_inputs import DataInputs, starting_point, with_data_inputs
+from pymc_logz.models.data_rows import DataInputs, starting_point, with_data_inputs
 from pymc_logz.models.discrete import is_discrete, row_variable, split_row
 from pymc_logz.models.flat import FlatModel, cheaply_compiled
-from pymc_logz.models.summing import NotSummed
-from pymc_logz.paths.sites import Entries
+from pymc_logz.models.preparation import NotSummed
+from pymc_logz.paths.geometric import Entries
 
 
 @dataclass(frozen=True)
@@ -76,17 +76,7 @@ class Summed:
     def filled(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Rows of the whole model: discrete variables drawn given continuous rows.
 
-        Parameters
-        ----------
-        rows
-            Continuous variables, shape (n, d).
-        rng
-            Generator of the draws.
-
-        Returns
-        -------
-        np.ndarray
-            Shape (n, D).
+        From shape (n, d) to (n, D).
         """
         plan, full = self.pieces.plan, np.empty((len(rows), self.whole.n_dims))
         full[:, self.whole.continuous] = rows
@@ -103,10 +93,7 @@ class Summed:
 def summed_out(whole: FlatModel) -> FlatModel | NotSummed:
     """A model without its discrete variables, or why that cannot be.
 
-    Parameters
-    ----------
-    whole
-        The model, with data of its own.
+    The model comes with data of its own.
     """
     made = kept_for(whole.model).get("summed", lambda: _summed(whole))
     if isinstance(made, NotSummed):
@@ -118,10 +105,7 @@ def summed_out(whole: FlatModel) -> FlatModel | NotSummed:
 def with_entries(whole: FlatModel) -> FlatModel:
     """The model with pieces of the density for entries that are independent, if there are several.
 
-    Parameters
-    ----------
-    whole
-        The model, with data of its own.
+    The model comes with data of its own.
     """
     made = kept_for(whole.model).get("entries", lambda: _with_entries(whole))
     if made is None:

@@ -36,10 +36,21 @@ annealing starts from to data, and `moment_averaged` makes machines for it to le
 from typing import TYPE_CHECKING
 
 from pymc_logz.energies.base import Energy
-from pymc_logz.energies.boltzmann import gaussian_rbm, gaussian_rbm_log_z
-from pymc_logz.energies.conjugate import beta_bernoulli, poisson_gamma, skewed_bimodal
-from pymc_logz.energies.discrete import coal_mining, labelled_mixture, thinned_poisson
-from pymc_logz.energies.experts import laplace_experts, random_filters, student_t_experts
+from pymc_logz.energies.conjugate import (
+    beta_bernoulli,
+    coal_mining,
+    labelled_mixture,
+    poisson_gamma,
+    skewed_bimodal,
+    thinned_poisson,
+)
+from pymc_logz.energies.experts import (
+    gaussian_rbm,
+    gaussian_rbm_log_z,
+    laplace_experts,
+    random_filters,
+    student_t_experts,
+)
 from pymc_logz.energies.images import (
     bilinear_generative,
     linear_generative,

@@ -16,7 +16,7 @@ import pytensor.tensor as pt
 from scipy import stats
 
 from pymc_logz.energies.base import Draws, Energy, float64
-from pymc_logz.energies.boltzmann import MAX_HIDDEN, gaussian_rbm_log_z
+from pymc_logz.energies.experts import MAX_HIDDEN, gaussian_rbm_log_z
 
 SOURCE = "Sohl-Dickstein and Culpepper (2012), arXiv:1205.1925, equations 30 to 40"
 PRIORS = ("normal", "laplace")

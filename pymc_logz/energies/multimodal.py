@@ -10,7 +10,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import digamma, gammaln
 
 from pymc_logz.energies.base import Draws, Energy, float64
-from pymc_logz.energies.quadrature import log_trapezoid, sample_density
+from pymc_logz.energies.one_integral import log_trapezoid, sample_density
 
 type Tensor = TensorVariable[Any, Any]
 

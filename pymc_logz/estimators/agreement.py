@@ -14,8 +14,8 @@ from pymc_logz.estimators.curve import (
     long_run_covariance,
     long_run_variance,
 )
-from pymc_logz.estimators.documented import documented
 from pymc_logz.estimators.draws import TemperedDraws
+from pymc_logz.estimators.result import documented
 
 OF_DRAWS = ("level", "log_ratio", "segment")
 EQUAL = 1e-9

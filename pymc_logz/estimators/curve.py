@@ -8,9 +8,8 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from pymc_logz.errors import USABLE_STATUSES
-from pymc_logz.estimators.documented import documented
 from pymc_logz.estimators.draws import CHUNK_ELEMENTS, TemperedDraws
-from pymc_logz.estimators.result import LogZEstimate
+from pymc_logz.estimators.result import LogZEstimate, documented
 
 MIN_INDEPENDENT = 30.0
 """Independent draws below which an error is a rough guess."""
@@ -112,20 +111,8 @@ def make_curve(
 ) -> LogZCurve:
     """Curve with the errors that its contributions imply.
 
-    Parameters
-    ----------
-    method
-        Name of the estimator.
-    draws
-        What the estimate was made from.
-    log_z
-        Log Z relative to the first level, shape (K,).
-    contributions
-        See `LogZCurve`.
-    status
-        Verdict of the method, before that on the length of the run.
-    weight_ess, khat, details
-        See `LogZCurve`.
+    ``log_z`` is relative to the first level; ``status`` is the verdict of the method, before that
+    on the length of the run. For all else see `LogZCurve`.
     """
     if status not in USABLE_STATUSES:
         return empty_curve(method, draws, status, weight_ess=weight_ess, khat=khat, details=details)
@@ -183,14 +170,8 @@ def estimator(
 ) -> Callable[[Estimator], Estimator]:
     """Decorator of an estimator that is asked only for runs that can have a number.
 
-    Parameters
-    ----------
-    run, returns
-        Texts of its docstring: what the run must be, and what comes back.
-    every_level
-        Whether the method needs draws at every level, not at the two ends only.
-    full_support
-        Whether the method needs a finite log ratio everywhere the reference has mass.
+    ``run`` and ``returns`` are texts of its docstring; for ``every_level`` and ``full_support`` see
+    `obstacle`.
     """
     needed = "A tempered run with draws at every level." if every_level else run
     returned = f"LogZCurve\n    {returns}" if returns else ""
@@ -211,14 +192,8 @@ def obstacle(
 ) -> str | None:
     """Status that forbids a number before anything is computed, or None.
 
-    Parameters
-    ----------
-    draws
-        A tempered run.
-    every_level
-        Whether the method needs draws at every level, not at the two ends only.
-    full_support
-        Whether the method needs a finite log ratio everywhere the reference has mass.
+    ``every_level`` is for methods that need draws at every level, not at the two ends only, and
+    ``full_support`` for those that need a finite log ratio wherever the reference has mass.
     """
     if np.any(np.isposinf(draws.log_ratio)):
         return "infinite_weight"
@@ -256,18 +231,8 @@ def long_run_variance(contributions: np.ndarray) -> tuple[np.ndarray, np.ndarray
     of the data, which takes away a known share; it is put back. A slow part of little weight, such
     as a mode that is hardly ever left, drowns in the noise of the lags and ends the sequence early;
     so 16 walkers or more are also compared with each other, and the larger variance counts.
-
-    Parameters
-    ----------
-    contributions
-        Values with mean zero of W walkers, B in order of time, P quantities: shape (W, B, P).
-
-    Returns
-    -------
-    variance
-        Of the sum over walkers and time, shape (P,).
-    n_effective
-        Number of independent contributions that would give that variance, shape (P,).
+    Contributions of W walkers, B in order of time, with mean zero have shape (W, B, P); both
+    results have shape (P,).
 
     References
     ----------
@@ -313,17 +278,7 @@ def long_run_covariance(contributions: np.ndarray) -> np.ndarray:
     """Covariance of the sums of P autocorrelated quantities, positive semidefinite.
 
     The variances are those of `long_run_variance`; the correlations are those of the sums of
-    batches of consecutive contributions.
-
-    Parameters
-    ----------
-    contributions
-        As in `long_run_variance`, shape (W, B, P).
-
-    Returns
-    -------
-    np.ndarray
-        Shape (P, P).
+    batches of consecutive contributions. From shape (W, B, P) to (P, P).
     """
     scale = np.sqrt(long_run_variance(contributions)[0])
     totals = batch_sums(contributions)

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import expit
 
 from pymc_logz.arguments import check_log_density
-from pymc_logz.estimators.chains import ROUNDING, check_chains, effective_draws
+from pymc_logz.estimators.draws import ROUNDING, check_chains, effective_draws
 from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.weights import DEGENERATE_ESS, LOW_ESS, ess_of_sums
 
@@ -134,14 +134,8 @@ class Bridge(NamedTuple):
 def solve_bridge(posterior: np.ndarray, proposal: np.ndarray, n_effective: float) -> Bridge | None:
     """Root of the bridge equation, None if draws of both kinds have nothing in common.
 
-    Parameters
-    ----------
-    posterior
-        Log target minus log proposal at posterior draws, shape (chains, draws); may be +inf.
-    proposal
-        The same at proposal draws, shape (n,); may be -inf.
-    n_effective
-        Number of independent draws that the posterior draws are worth.
+    Log target minus log proposal at posterior draws (chains, draws) may be +inf, and at proposal
+    draws (n,) -inf. The posterior draws are worth ``n_effective`` independent ones.
     """
     share = n_effective / (n_effective + proposal.size)
     log_odds = np.log(n_effective / proposal.size)

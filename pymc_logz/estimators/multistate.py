@@ -12,8 +12,7 @@ from pymc_logz.estimators.curve import (
     visit_status,
 )
 from pymc_logz.estimators.draws import TemperedDraws, shares
-from pymc_logz.estimators.odds import LevelOdds, solve_odds
-from pymc_logz.estimators.tempering import level_status
+from pymc_logz.estimators.tempering import LevelOdds, level_status, solve_odds
 from pymc_logz.weights import ess_of_sums
 
 

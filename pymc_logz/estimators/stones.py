@@ -1,4 +1,7 @@
-"""log Z by stepping stones, one step of the ladder after another."""
+"""log Z by stepping stones, and the verdict on methods that have an error of their own."""
+
+from dataclasses import replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.special import logsumexp
@@ -8,12 +11,69 @@ from pymc_logz.estimators.curve import (
     empty_curve,
     estimator,
     level_mean_errors,
+    long_run_variance,
     make_curve,
     visit_status,
 )
 from pymc_logz.estimators.draws import TemperedDraws
-from pymc_logz.estimators.judging import bar_of, judged, not_below
+from pymc_logz.estimators.multistate import bar_chain
 from pymc_logz.weights import log_mean, pareto_khat, weight_status
+
+MAX_RULE_ERROR = 3.0
+"""Nats by which a sum may miss the integral, two of its errors included: it has no number beyond,
+where a step of the ladder holds more than the rule can tell."""
+_BAR: WeakKeyDictionary[TemperedDraws, LogZCurve] = WeakKeyDictionary()
+
+
+def bar_of(draws: TemperedDraws) -> LogZCurve:
+    """`bar_chain` of these draws, made once for all methods that are compared with it."""
+    if draws not in _BAR:
+        _BAR[draws] = bar_chain(draws)
+    return _BAR[draws]
+
+
+def not_below(contributions: np.ndarray, best: LogZCurve) -> np.ndarray:
+    """Contributions (W, B, K) scaled up to the errors of the method of least variance.
+
+    From the draws of two neighbours Bennett's ratio has the least error, so a smaller one of a
+    method that uses those of one side is too small: its weights have a tail that was not seen.
+    """
+    own = np.sqrt(long_run_variance(contributions)[0])
+    ratio = np.divide(best.mcse, own, out=np.ones_like(own), where=own > 0)
+    return contributions * np.maximum(ratio, 1.0)
+
+
+def judged(
+    curve: LogZCurve,
+    draws: TemperedDraws,
+    exact: LogZCurve,
+    verdicts: tuple[str, str] = ("rule_error", "coarse_ladder"),
+    significant: float = 3.0,
+) -> LogZCurve:
+    """The curve with the verdict, and an error that counts the distance, of a method with no bias.
+
+    What a rule or a tail of weights is off by is no noise, so that contributions do not tell; the
+    distance from a method on the same draws that has no such error does. ``exact`` is by a method
+    that is right on any ladder on which it has a number, from the same draws. ``verdicts`` are the
+    statuses of a number that is off by more than its error, and of none because it is off by more
+    than `MAX_RULE_ERROR`; ``significant`` counts standard errors of the difference.
+    """
+    if not curve.usable:
+        return curve
+    off, hopeless = verdicts
+    apart = float(curve.log_z[-1] - exact.log_z[-1])
+    details = {**curve.details, "apart": apart, "noise": float(curve.mcse[-1])}
+    if not exact.usable or abs(apart) + 2 * curve.mcse[-1] > MAX_RULE_ERROR:
+        return empty_curve(
+            curve.method, draws, hopeless, weight_ess=curve.weight_ess, details=details
+        )
+    difference = (curve.contributions - exact.contributions)[..., -1:]
+    error = float(np.sqrt(long_run_variance(difference)[0][0]))
+    departs = abs(apart) > max(significant * error, float(curve.mcse[-1]))
+    mcse = np.hypot(np.maximum(curve.mcse, exact.mcse), curve.log_z - exact.log_z)
+    status = off if departs else curve.status
+    return replace(curve, mcse=mcse, status=status, details=details)
+
 
 RETURNS = """``weight_ess`` and ``khat`` are those of the worst step. ``mcse`` is at least that of
     `bar_chain` from the same draws, and counts the distance from it; ``"disagrees"`` where that
@@ -63,16 +123,8 @@ def stepping_stone_reverse(draws: TemperedDraws) -> LogZCurve:
 def _stones(method: str, draws: TemperedDraws, step: np.ndarray, sign: int) -> LogZCurve:
     """Curve from the means of ``exp(step_k * log_ratio)`` over the draws at each level k.
 
-    Parameters
-    ----------
-    method
-        Name of the estimator.
-    draws
-        A tempered run.
-    step
-        Change of beta that the draws of each level are used for, 0 where there is none, (K,).
-    sign
-        1 if the means are Z ratios up the ladder, -1 if down.
+    ``step`` is the change of beta that the draws of each level are used for, 0 where there is none,
+    and ``sign`` 1 if the means are ratios of Z up the ladder, -1 if down.
     """
     levels = np.flatnonzero(step)
     log_weight = step[draws.level] * np.where(step[draws.level] == 0, 0.0, draws.log_ratio)

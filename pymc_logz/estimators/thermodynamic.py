@@ -11,7 +11,7 @@ from pymc_logz.estimators.curve import (
     visit_status,
 )
 from pymc_logz.estimators.draws import TemperedDraws
-from pymc_logz.estimators.judging import bar_of, judged
+from pymc_logz.estimators.stones import bar_of, judged
 from pymc_logz.estimators.tempering import SIMULATED, effective_size, level_status, rts
 
 RULE = estimator(
@@ -206,18 +206,8 @@ def _by_shares(
 ) -> LogZCurve:
     """Trapezoidal rule over means that are ratios of sums over blocks (W, B, K), held against RTS.
 
-    Parameters
-    ----------
-    method
-        Name of the estimator.
-    draws
-        A tempered run.
-    sums
-        Of the weights of levels, and of log ratios less ``middle`` that have such weights.
-    middle
-        Added to the means.
-    status, ess, details
-        Of the curve.
+    ``sums`` are those of the weights of levels, and of log ratios less ``middle`` that have such
+    weights; ``middle`` is added to the means.
     """
     share, ratio = sums
     total = share.sum(axis=(0, 1))

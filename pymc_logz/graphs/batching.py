@@ -41,20 +41,10 @@ def batch(
 ) -> tuple[Callable[..., list[TensorVariable]], str]:
     """Function from a batch of rows (and of their data) to the batched outputs, and how it is made.
 
-    Parameters
-    ----------
-    point
-        Symbolic vector, shape (d,).
-    outputs
-        Scalars and vectors of static length, or of length d, that depend on ``point``.
-    n_dims
-        d.
-    batching
-        ``"vector"``, ``"row"``, or ``"auto"`` to choose from the graph.
-    data
-        Symbolic vector, shape (D,), that is batched along with the point.
-    parameters
-        What ``outputs`` depend on besides, the same for all rows; they stay inputs of the graph.
+    ``outputs`` are scalars, and vectors of static length or of length d, that depend on ``point``
+    (d,). ``batching`` is "vector", "row", or "auto" to choose from the graph. Symbolic ``data``
+    (D,) are batched along with the point; ``parameters`` are the same for all rows, and stay inputs
+    of the graph.
     """
     check_choice(BATCHINGS, batching=batching)
     inputs = [point] if data is None else [point, data]

@@ -73,15 +73,10 @@ def choose_backend[Made](
 ) -> Made:
     """What is made for the user's mode, else for JAX where it can, else for the default backend.
 
-    Parameters
-    ----------
-    make
-        Compiles for a choice, and calls what it has compiled: some graphs fail, and some backends
-        compile, only then. What it raises for JAX speaks against JAX, unless the user asked for it.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``; ``"mode"`` decides the backend when given.
-    gain
-        What JAX would do for the user, as in "it compiles in seconds", without the subject.
+    ``make`` compiles for a choice, and calls what it has compiled: some graphs fail, and some
+    backends compile, only then. What it raises for JAX speaks against JAX, unless the user asked
+    for it by ``compile_kwargs["mode"]``. ``gain`` is what JAX would do for the user, as in "it
+    compiles in seconds", without the subject.
     """
     kwargs = dict(compile_kwargs or {})
     mode = kwargs.pop("mode", None)
@@ -107,16 +102,8 @@ def compile_function(
 ) -> Compiled:
     """Compile for the backend that `choose_backend` decides on.
 
-    Parameters
-    ----------
-    inputs, outputs
-        Symbolic variables.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``; ``"mode"`` decides the backend when given.
-    trial_inputs
-        Values to call it with once: some graphs fail, and some backends compile, only when called.
-    alternative
-        Another graph of the same function, which JAX is tried with before it is given up.
+    ``trial_inputs`` are values to call it with once; ``alternative`` is another graph of the same
+    function, which JAX is tried with before it is given up.
     """
     makers: list[Maker] = [partial(compile_graph, (inputs, outputs))]
     if alternative is not None:
@@ -131,12 +118,7 @@ def compile_first(
 ) -> Compiled:
     """What the first of several makers of one function makes, or on JAX the first that runs.
 
-    Parameters
-    ----------
-    makers
-        Functions that compile for a choice of backend; all but the first are tried on JAX only.
-    compile_kwargs, trial_inputs
-        As in `compile_function`.
+    All makers but the first are tried on JAX only.
     """
 
     def make(choice: Choice) -> Compiled:

@@ -45,17 +45,9 @@ class HostCall(Op):
 
     Calls are made one at a time, whatever threads a run has, as few libraries allow more. An Op
     that says ``thread_safe = True`` is called for several rows at once, by as many threads as there
-    are processors.
-
-    Parameters
-    ----------
-    op
-        What is computed.
-    examples
-        Value of each of its inputs, to find the shapes of its outputs with where it does not
-        declare them.
-    core
-        Of an Op that takes batches: the node of a single row.
+    are processors. ``examples`` have a value of each input, to find the shapes of outputs with
+    where the Op does not declare them; ``core`` is the node of a single row, of an Op that takes
+    batches.
     """
 
     __props__ = ("op",)
@@ -290,16 +282,9 @@ def with_host_calls(
 ) -> list[Variable]:
     """The same graphs with a `HostCall` in the place of each Op that no backend knows.
 
-    Parameters
-    ----------
-    outputs
-        Ends of the graphs.
-    values
-        Of the inputs of the graphs, to find shapes with.
-    inputs
-        Where to stop looking, besides at what has no owner.
-    replaced
-        What else takes the place of other variables.
+    ``values`` of the inputs of the graphs are there to find shapes with. The search stops at
+    ``inputs``, besides at what has no owner; ``replaced`` is what else takes the place of other
+    variables.
     """
     ends = [*inputs, *graph_inputs(outputs, inputs)]
     nodes = list(io_toposort(ends, outputs))
@@ -357,10 +342,10 @@ def _is_host(node: Apply) -> bool:
 @_vectorize_node.register(HostCall)
 def _vectorized(op: HostCall, node: Apply, *batched: Variable) -> Any:
     """As PyTensor was told for the Op, which then takes whole batches; or one row at a time."""
-    told = _vectorize_node.dispatch(type(op.op))
-    if told is _vectorize_node.dispatch(Op):
-        return told(op, node, *batched)
-    made = told(op.op, op.own_node(node), *batched)
+    vectorize = _vectorize_node.dispatch(type(op.op))
+    if vectorize is _vectorize_node.dispatch(Op):
+        return vectorize(op, node, *batched)
+    made = vectorize(op.op, op.own_node(node), *batched)
     [whole] = [made] if isinstance(made, Apply) else {out.owner for out in made}
     types = [out.type() for out in whole.outputs]
     return Apply(HostCall(whole.op, core=node), whole.inputs, types)

@@ -16,13 +16,8 @@ class Kept:
     def get[Made](self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What was made for this key, made now if it was not.
 
-        Parameters
-        ----------
-        key
-            All that it depends on. Settings that cannot be compared (an array, say) are no key:
-            then it is made anew.
-        make
-            Makes it; what it raises is raised, and nothing is kept.
+        Settings that cannot be compared (an array, say) are no key: then it is made anew. What
+        ``make`` raises is raised, and nothing is kept.
         """
         try:
             hash(key)

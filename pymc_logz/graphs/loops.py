@@ -67,25 +67,11 @@ def compile_loop(
 ) -> Compiled:
     """Compile so many steps, or fewer, for the backend that `choose_backend` decides on.
 
-    Parameters
-    ----------
-    step
-        One step.
-    n_steps
-        Length of the sequences: as many steps as can be asked for.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``; ``"mode"`` decides the backend when given.
-    trial_inputs
-        Values to call it with once, without the number of steps.
-    alternative
-        Another graph of the same step, which JAX is tried with before it is given up.
-
-    Returns
-    -------
-    Compiled
-        Function of the number of steps to make, of the state, of the sequences with an axis of
-        length ``n_steps`` in front, and of the constants. It returns the last state, and what was
-        traced with an axis in front, which counts at least the steps made.
+    It is a function of the number of steps to make, of the state, of sequences with an axis of
+    length ``n_steps`` in front, and of the constants. It returns the last state, and what was
+    traced with an axis in front, which counts at least the steps made. ``trial_inputs`` are values
+    to call it with once, without the number of steps; ``alternative`` is another graph of the same
+    step, which JAX is tried with before it is given up.
     """
     makers: list[Maker] = [partial(_compile, step, n_steps, trial_inputs)]
     if alternative is not None:

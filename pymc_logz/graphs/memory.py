@@ -45,18 +45,9 @@ def bytes_of_a_row(
 ) -> int:
     """Bytes of all that depends on one row while these outputs of it are computed.
 
-    Nothing is taken to be freed on the way, or fused: what a backend needs is less.
-
-    Parameters
-    ----------
-    point
-        Symbolic row, shape (d,).
-    outputs
-        What is computed of it.
-    parameters, values
-        What all rows share, and is not counted.
-    data
-        Symbolic data that a row brings along, if it does.
+    Nothing is taken to be freed on the way, or fused: what a backend needs is less. ``parameters``,
+    with their ``values``, are what all rows share, and not counted; ``data`` is what a row brings
+    along.
     """
     inputs = [point, *parameters] if data is None else [point, data, *parameters]
     trial = [np.zeros(var.type.shape, var.dtype) for var in inputs[: len(inputs) - len(parameters)]]
@@ -71,14 +62,7 @@ def bytes_computed(
 ) -> int:
     """Bytes of all that depends on inputs while outputs are computed, as if nothing were freed.
 
-    Parameters
-    ----------
-    inputs, outputs
-        Symbolic variables.
-    values
-        Of the inputs.
-    of
-        The first of the inputs, on which what is counted depends; None is all of them.
+    Of the inputs only the first ones, ``of``, may be what is counted depends on.
     """
     linker = VMLinker(allow_gc=False, use_cloop=False, lazy=False, c_thunks=False)
     function = pytensor.function(

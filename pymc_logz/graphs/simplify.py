@@ -170,12 +170,7 @@ def simplify(
 ) -> list[TensorVariable]:
     """The same outputs from a cheaper graph of the same inputs.
 
-    Parameters
-    ----------
-    outputs
-        Densities.
-    data
-        Inputs that stay what they are while a function is called many times.
+    ``data`` are inputs that stay what they are while a function is called many times.
     """
     try:
         from pytensor.link.jax.dispatch import jax_funcify

@@ -1,13 +1,24 @@
-"""Weighted rows of a run in one direction or both, and what they say of log Z."""
+"""Rows of a run in one direction or both, or at two models, and what they say of log Z."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import xarray as xr
 
 from pymc_logz.estimators import LogZEstimate, bar_log_z, importance_log_z, reverse_log_z
-from pymc_logz.references.reference import Reference
+from pymc_logz.models.context import ForeignModel, is_model
+from pymc_logz.references.reference import ERROR_FACTOR, REFERENCE_MCSE, Reference
 from pymc_logz.runners.anneal import Annealed
-from pymc_logz.trees.kinds import HAIS, HAIS_BOTH
+from pymc_logz.trees.doubts import doubted, noted, stored_doubts, warn_of_doubts
+from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, kind_of
+from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, log_weights, with_evidence
+from pymc_logz.wings import from_wing
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 
 @dataclass
@@ -76,3 +87,92 @@ def of_model(run: Annealed, reference: Reference) -> Annealed:
     log_reference = run.log_reference - reference.log_volume(run.position)
     position = reference.restored(run.position)
     return run._replace(position=position, log_reference=log_reference)
+
+
+def of_weights(tree: xr.DataTree) -> xr.DataTree:
+    """The tree with log Z from the log weights that it holds.
+
+    A whole run keeps its own estimate. Some rows of it have all that spoke against the run, and an
+    error of their own.
+    """
+    estimate = importance_log_z(log_weights(tree), method="hais")
+    if kind_of(tree) != HAIS or "evidence" not in tree.children:
+        return with_evidence(tree, evidence_dataset([with_error(estimate)], {}))
+    stored = tree["evidence"].to_dataset()
+    if estimate.method in stored[ESTIMATOR]:
+        of_run = stored.sel({ESTIMATOR: [estimate.method]})
+        if np.isclose(estimate.log_z, of_run["log_z"].item(), rtol=1e-6, equal_nan=True):
+            return with_evidence(tree, of_run)
+    errors = stored.attrs.get(ERROR_FACTOR, 1.0), stored.attrs.get(REFERENCE_MCSE, 0.0)
+    doubts = stored_doubts(stored)
+    warn_of_doubts(doubts)
+    estimates = doubted([with_error(estimate, *errors)], doubts)
+    return with_evidence(tree, evidence_dataset(estimates, {**stored.attrs, **noted(doubts)}))
+
+
+def as_other_model(reference: Any, direction: str, sum_out: bool | None) -> "pm.Model | None":
+    """The reference, if it is a model and the other arguments allow for it; None if it is none.
+
+    Raises
+    ------
+    ValueError
+        If an argument would be ignored beside it.
+    """
+    if not is_model(reference):
+        return None
+    if direction != "forward":
+        raise ValueError(
+            f"direction={direction!r} does not apply where reference is a model: swap the two "
+            "models to go the other way"
+        )
+    if sum_out:
+        raise ValueError(
+            f"sum_out={sum_out!r} does not apply where reference is a model: its integers move"
+        )
+    return cast("pm.Model", reference)
+
+
+def bayes_factor(before: Sequence[Annealed], after: Sequence[Annealed]) -> LogZEstimate:
+    """Log of the ratio of the mean weights of the same rows at two models.
+
+    The error is that of a ratio of two means of the same rows (delta method).
+
+    ``before`` are rows at the model that they came to first, ``after`` the same at the other one.
+    """
+    log_weights = [np.concatenate([run.log_weight for run in runs]) for runs in (before, after)]
+    first, second = (importance_log_z(weights, method="hais") for weights in log_weights)
+    worse = second if second.status != "ok" else first
+    if not (first.usable and second.usable):
+        return replace(worse, log_z=np.nan, mcse=np.nan)
+    relative = [
+        np.exp(weights - estimate.log_z)
+        for weights, estimate in zip(log_weights, (first, second), strict=True)
+    ]
+    mcse = float((relative[1] - relative[0]).std(ddof=1) / np.sqrt(relative[0].size))
+    return replace(second, log_z=second.log_z - first.log_z, mcse=mcse, status=worse.status)
+
+
+def factor_dataset(factor: LogZEstimate, other: LogZEstimate) -> xr.Dataset:
+    """Group ``bayes_factor``: log of the ratio, and log Z of what the path starts at."""
+    return xr.Dataset(
+        {
+            "log_bayes_factor": factor.log_z,
+            "log_bayes_factor_mcse": factor.mcse,
+            "status": factor.status,
+            "log_z_other": other.log_z,
+            "mcse_other": other.mcse,
+        }
+    )
+
+
+def onward_run(
+    target: ForeignModel | None, reference: Any, direction: str, sum_out: bool | None
+) -> Callable[..., xr.DataTree] | None:
+    """What runs a target from another one; None if the reference is something else.
+
+    ``target`` is what the path leads to, if that is no PyMC model.
+    """
+    if target is not None:
+        return target.runs.between(target, reference, direction)
+    other = as_other_model(reference, direction, sum_out)
+    return None if other is None else partial(from_wing("run_between"), other=other)

@@ -1,4 +1,4 @@
-"""Models of whole numbers alone whose sum can be written down: exact log Z, independent draws."""
+"""Models of discrete variables alone whose sum can be written down: exact log Z and draws."""
 
 import logging
 import time
@@ -9,9 +9,9 @@ import xarray as xr
 
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.models.context import model_labels
 from pymc_logz.models.flat import constrain, flatten_model
-from pymc_logz.models.labels import model_labels
-from pymc_logz.models.summing import NotSummed, summed_out
+from pymc_logz.models.preparation import NotSummed, summed_out
 from pymc_logz.seeds import Generators
 from pymc_logz.trees.kinds import EXACT
 from pymc_logz.trees.layout import (
@@ -31,14 +31,7 @@ logger = logging.getLogger("pymc.pymc_logz")
 def exact_tree(model: "pm.Model", settings: HaisSettings, rngs: Generators) -> xr.DataTree | None:
     """Log Z as a sum over all values, and draws of the posterior; None where nothing is like that.
 
-    Parameters
-    ----------
-    model
-        Any PyMC model; those with a continuous variable are left to others.
-    settings
-        How many draws and chains.
-    rngs
-        Sources of the draws.
+    Models with a continuous variable are left to others.
     """
     whole = flatten_model(model, integers=True)
     if not whole.sites or whole.continuous.size:
@@ -49,23 +42,19 @@ def exact_tree(model: "pm.Model", settings: HaisSettings, rngs: Generators) -> x
         return None
     assert found.summed is not None
     summed, route = found.summed, found.summed.route
-    logger.info("There are whole numbers only, which are summed out: %s.", route)
+    logger.info("All variables are discrete, and summed out: %s.", route)
     compiled = time.perf_counter()
     log_z = summed.log_target(np.empty(0))
     shape = settings.chains, settings.draws
     rows = summed.filled(np.empty((shape[0] * shape[1], 0)), rngs.run)
-    coords, dims = model_labels(model)
-    values = {
-        name: array.reshape(*shape, *array.shape[1:])
-        for name, array in constrain(whole, rows).items()
-    }
+    values = constrain(whole, rows.reshape(*shape, -1))
     estimate = LogZEstimate("exact", log_z, 0.0, float(len(rows)), np.nan, "ok")
     if not np.isfinite(log_z):
         estimate = LogZEstimate("exact", np.nan, np.nan, 0.0, np.nan, "no_support")
     cost = {"compile_time": compiled - started, "sampling_time": time.perf_counter() - compiled}
     attrs = {"summed_out": route, "prior_finite_share": 1.0, **cost}
     groups = {
-        "posterior": with_units(dataset_of(values, coords=dict(coords), dims=dims)),
+        "posterior": with_units(dataset_of(values, **model_labels(model))),
         "evidence": evidence_dataset([estimate], attrs),
         **data_datasets(whole),
     }

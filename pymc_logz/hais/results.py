@@ -52,16 +52,8 @@ def draw_datasets(
 ) -> dict[str, xr.Dataset]:
     """Groups ``posterior``, ``sample_stats`` and ``weighted_posterior``.
 
-    Parameters
-    ----------
-    runs
-        C chains of n rows.
-    values
-        Named values of all rows, shape (C * n, ...).
-    chosen
-        Indices into those rows that make equally weighted draws, shape (C * n,).
-    coords, dims
-        Labels of the model.
+    From C chains of n rows: ``values`` are those of all rows, shape (C * n, ...), and ``chosen``
+    the indices of rows that make equally weighted draws.
     """
     shape = (len(runs), runs[0].log_weight.size)
 

@@ -20,8 +20,8 @@ from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import block_for
 from pymc_logz.loop.stored_plans import kept, planned_once
+from pymc_logz.models.context import model_labels
 from pymc_logz.models.flat import constrain, unconstrain
-from pymc_logz.models.labels import model_labels
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.runners.anneal import Annealed, Plan, merge
 from pymc_logz.runners.jobs import AnnealCourse
@@ -305,7 +305,6 @@ def collect(
     warn_of_estimates(estimates, runs, doubts)
     log_weight = np.concatenate([run.log_weight for run in runs])
     values = constrain(prepared.flat, np.concatenate([run.position for run in runs]))
-    coords, dims = model_labels(prepared.flat.model)
     share = prepared.prior.finite_share
     attrs = RunRecord(block.compiled, block.path.batching, share, cost).attrs(
         n_temperatures=plan.n_temperatures,
@@ -317,7 +316,7 @@ def collect(
     )
     chosen = resampled(log_weight, rng, shuffled=True)
     groups = {
-        **draw_datasets(runs, values, chosen, coords=coords, dims=dims),
+        **draw_datasets(runs, values, chosen, **model_labels(prepared.flat.model)),
         "annealing": annealing_dataset(runs, plan),
         "evidence": evidence_dataset(estimates, attrs),
         **data_datasets(prepared.flat),
@@ -330,9 +329,9 @@ def collect(
 def warn_of_estimates(
     estimates: list[LogZEstimate], runs: list[Annealed], doubts: list[Doubt]
 ) -> None:
-    """Warn of a status that no doubt has told, and of log ratios that were NaN."""
+    """Warn of a status that no doubt is about, and of log ratios that were NaN."""
     for estimate in estimates:
-        if doubts and estimate.usable:  # the doubts were told
+        if doubts and estimate.usable:  # the doubts were warned of
             continue
         if estimate.status not in ("ok", "approximate_starts", "upper_end"):
             sentence = STATUS_SENTENCES[estimate.status]

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.hmc.run import run_hmc
-from pymc_logz.hmc.settings import HmcSettings
+from pymc_logz.hmc.run import HmcSettings, run_hmc
 from pymc_logz.models.context import model_from, written_as
 
 if TYPE_CHECKING:

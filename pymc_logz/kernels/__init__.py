@@ -32,21 +32,19 @@ from pymc_logz.kernels.base import (
 )
 from pymc_logz.kernels.choice import KERNELS, as_kernel, check_kernel
 from pymc_logz.kernels.compose import Compose
-from pymc_logz.kernels.defaults import KernelDefaults
 from pymc_logz.kernels.gibbs import Gibbs
 from pymc_logz.kernels.hamiltonian import Hamiltonian, Langevin
-from pymc_logz.kernels.integer_walk import IntegerWalk
 from pymc_logz.kernels.one_of import OneOf
-from pymc_logz.kernels.random_walk import RandomWalk
 from pymc_logz.kernels.slice import Slice
-from pymc_logz.kernels.tuning import leapfrog_step_size, random_walk_step_size
+from pymc_logz.kernels.tuning import KernelDefaults, leapfrog_step_size, random_walk_step_size
+from pymc_logz.kernels.walks import IntegerWalk, RandomWalk
 from pymc_logz.lazy import lazily
 from pymc_logz.paths.geometric import Evaluation, grad_log_density, log_density
 
 if TYPE_CHECKING:
-    from pymc_logz.bits.block_gibbs import BlockGibbs
+    from pymc_logz.bits.paths import BlockGibbs
 
-__getattr__ = lazily(__name__, {"BlockGibbs": "bits.block_gibbs"})
+__getattr__ = lazily(__name__, {"BlockGibbs": "bits.paths"})
 __all__ = [
     "KERNELS",
     "BlockGibbs",

@@ -6,8 +6,8 @@ from typing import Any
 
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.hamiltonian import Hamiltonian, Langevin
-from pymc_logz.kernels.random_walk import RandomWalk
 from pymc_logz.kernels.slice import Slice
+from pymc_logz.kernels.walks import RandomWalk
 
 KERNELS: dict[str, Kernel] = {
     "hais": Hamiltonian(),

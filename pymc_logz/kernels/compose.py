@@ -7,14 +7,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from pymc_logz.kernels.base import Kernel, KernelInfo, KernelState, Move
+from pymc_logz.kernels.dynamics import walls_of
 from pymc_logz.kernels.gibbs import Gibbs
 from pymc_logz.kernels.hamiltonian import Hamiltonian
-from pymc_logz.kernels.integer_walk import IntegerWalk
-from pymc_logz.kernels.led import Led, moves_integers, width, with_own_settings
-from pymc_logz.kernels.one_of import OneOf
-from pymc_logz.kernels.walls import walls_of
-from pymc_logz.paths.geometric import AnnealingPath
-from pymc_logz.paths.sites import Site
+from pymc_logz.kernels.one_of import Led, OneOf, moves_integers, width, with_own_settings
+from pymc_logz.kernels.walks import IntegerWalk
+from pymc_logz.paths.geometric import AnnealingPath, Site
 
 
 class Part(NamedTuple):
@@ -174,21 +172,9 @@ def for_variables(
 ) -> Kernel:
     """The kernel for a row: composed with others where it does not move all of its variables.
 
-    Parameters
-    ----------
-    kernel
-        What was asked for.
-    owners
-        Variable that each entry of a row belongs to, of length d.
-    sites
-        Entries that are integers.
-    independent
-        Those of them that are independent given the rest of a row.
-
-    Raises
-    ------
-    ValueError
-        If a variable is unknown, or a kernel cannot move one that it is given for.
+    ``owners`` are the variables that the d entries of a row belong to, ``sites`` the entries that
+    are integers, and ``independent`` those of them that are independent given the rest of a row. A
+    ValueError is raised if a variable is unknown, or a kernel cannot move one that it is given for.
     """
     if not sites and not isinstance(kernel, Compose):
         return kernel

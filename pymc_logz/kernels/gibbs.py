@@ -9,9 +9,8 @@ import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.kernels.base import KernelInfo, KernelState, Move
-from pymc_logz.kernels.defaults import KernelDefaults
-from pymc_logz.paths.geometric import AnnealingPath, Evaluation, log_density
-from pymc_logz.paths.sites import Site
+from pymc_logz.kernels.tuning import KernelDefaults
+from pymc_logz.paths.geometric import AnnealingPath, Evaluation, Site, log_density
 
 
 class GibbsNoise(NamedTuple):
@@ -196,12 +195,7 @@ class SiteTable(NamedTuple):
 def drawn(log_density: TensorVariable, uniform: TensorVariable) -> TensorVariable:
     """Which of k values is drawn, in proportion to its density, by inversion; shape (n,).
 
-    Parameters
-    ----------
-    log_density
-        Up to a constant of each row, shape (n, k); -inf for what cannot be drawn.
-    uniform
-        In [0, 1), shape (n,).
+    Log densities (n, k) are up to a constant of each row, -inf for what cannot be drawn.
     """
     top = log_density.max(axis=1, keepdims=True)
     weight = pt.exp(log_density - pt.switch(top > -np.inf, top, 0.0))
@@ -219,16 +213,8 @@ def in_order(backward: TensorVariable, n_visits: int) -> TensorVariable:
 def visits(visit: Any, sequences: list[Any], carried: list[Any], constants: list[Any]) -> list[Any]:
     """What a loop over visits leaves of what they carry; a single one needs no loop.
 
-    Parameters
-    ----------
-    visit
-        From one entry of each sequence, what is carried, and the constants, to what is carried.
-    sequences
-        Symbolic arrays whose first axis is that of the visits, of the same static length.
-    carried
-        Symbolic arrays at the start.
-    constants
-        The same at all visits.
+    ``visit`` goes from one entry of each sequence, what is carried, and the constants to what is
+    carried. The first axis of the sequences is that of the visits, of the same static length.
     """
     if sequences[0].type.shape[0] == 1:
         return list(visit(*(part[0] for part in sequences), *carried, *constants))

@@ -20,15 +20,17 @@ from pymc_logz.kernels.base import (
     metropolis,
     strides,
 )
-from pymc_logz.kernels.defaults import KernelDefaults, check_dense
 from pymc_logz.kernels.dynamics import (
     HALF_LIFE,
+    Wall,
     check_refreshment,
+    checked_walls,
     leapfrog_step,
+    reflected_drift,
     refreshed,
     share_replaced,
 )
-from pymc_logz.kernels.walls import Wall, checked_walls, reflected_drift
+from pymc_logz.kernels.tuning import KernelDefaults, check_dense
 from pymc_logz.paths.geometric import AnnealingPath, grad_log_density, log_density
 
 

@@ -11,7 +11,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.arguments import check_positive, check_whole
 from pymc_logz.kernels.base import MAX_STEPS, KernelInfo, KernelState, Move, draw_log_uniform
-from pymc_logz.kernels.defaults import KernelDefaults, check_dense
+from pymc_logz.kernels.tuning import KernelDefaults, check_dense
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation, log_density
 
 

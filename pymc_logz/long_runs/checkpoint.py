@@ -20,7 +20,7 @@ import numpy as np
 
 from pymc_logz.errors import CheckpointError, warn
 from pymc_logz.long_runs.records import WRITING, Codec, read_record, write_record
-from pymc_logz.runners.work import Work
+from pymc_logz.runners.moves_of_rows import Work
 
 FORMAT, FORMAT_VERSION = "pymc_logz checkpoint", 1
 LOCK = ".lock"

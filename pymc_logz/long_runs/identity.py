@@ -19,10 +19,9 @@ from pytensor.graph.traversal import graph_inputs, io_toposort
 from pytensor.tensor.sharedvar import TensorSharedVariable
 
 from pymc_logz.long_runs.records import Codec, fields_of
-from pymc_logz.models.context import is_model
+from pymc_logz.models.context import is_model, model_data
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.flat import FlatModel, flatten_model
-from pymc_logz.models.labels import model_data
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.running import naming
 

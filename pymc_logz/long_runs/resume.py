@@ -1,15 +1,32 @@
-"""How far a run that is kept has come, read from its checkpoint alone."""
+"""How far a run that is kept has come, and how a run that has ended gets more draws."""
 
 import json
 import os
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pymc_logz.long_runs.checkpoint import header_of
+import xarray as xr
+
+from pymc_logz.arguments import check_whole
+from pymc_logz.errors import CheckpointError
+from pymc_logz.hais.run import run_hais
+from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.long_runs.checkpoint import begun_with, header_of
 from pymc_logz.long_runs.identity import REQUEST, SEED
+from pymc_logz.models.context import ForeignModel, model_from
+from pymc_logz.runners.executor import default_cores
+from pymc_logz.runners.running import running_for
+from pymc_logz.tempered.run import run_tempered
+from pymc_logz.tempered.settings import TemperedSettings
+from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, TEMPERED, TEMPERED_SUMS, kind_of
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+    from pymc_logz.bits.energies import BinaryEnergy
 
 CHAIN = re.compile(r"(?P<name>.+)\.chain-(?P<chain>\d+)\.(?P<state>\d+)")
 """Names of groups that are states of chains."""
@@ -141,3 +158,126 @@ def _counts(path: Path) -> tuple[int, int] | None:
         return int(attrs["n_done"]), int(attrs["n_total"])
     except (OSError, ValueError, KeyError):
         return None
+
+
+RUNS: dict[str, tuple[Any, Any]] = {
+    "hais": (HaisSettings, run_hais),
+    "tempered": (TemperedSettings, run_tempered),
+}
+"""Settings of a method, and what runs it; other targets run it by a function of the same name."""
+
+
+def extend(
+    idata: xr.DataTree,
+    model: "pm.Model | BinaryEnergy | None" = None,
+    *,
+    draws: int,
+    checkpoint: str | os.PathLike | None = None,
+    executor: Any = None,
+    time_limit: float | None = None,
+    max_memory: int | str | None = None,
+    cores: int | None = None,
+    progressbar: bool = True,
+) -> xr.DataTree:
+    """The run of a tree with more draws, and so a smaller error; nothing is run twice.
+
+    The run must have been kept (``checkpoint``): its plan, its seeds and where its chains are come
+    from there. New rows of an annealed run go along the same plan, and are weighted as the others;
+    walkers of a tempered run walk on.
+
+    Parameters
+    ----------
+    idata
+        Of `sample_hais` or `sample_tempered` with a ``checkpoint``, or of this function.
+    model
+        The model or energy of the run; None takes the one on the context stack.
+    draws
+        Rows, or iterations of each walker, to be added to every chain, at least 2.
+    checkpoint
+        Where the checkpoint is now, if it was moved.
+    executor, time_limit, max_memory, cores, progressbar
+        As in `sample_hais`.
+
+    Returns
+    -------
+    xarray.DataTree
+        As of the call that began the run, with all of its draws.
+
+    Raises
+    ------
+    CheckpointError
+        If the checkpoint is of another run, or not all of its settings are kept.
+    ValueError
+        If the tree is of no run that was kept.
+
+    See Also
+    --------
+    resume : how far a run has come.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import pymc as pm
+
+        import pymc_logz as lz
+
+        with pm.Model() as model:
+            p = pm.Beta("p", 1, 1)
+            pm.Binomial("y", n=100, p=p, observed=50)
+
+        tree = lz.sample_hais(model=model, checkpoint="run.zarr", random_seed=1)
+        tree = lz.extend(tree, model, draws=1024)  # half of the error
+    """
+    check_whole(2, draws=draws)
+    path = Path(checkpoint_of(idata, checkpoint))
+    method = str(header_of(path)["identity"]["settings"]["method"])
+    if method not in RUNS:
+        raise CheckpointError(
+            f"checkpoint={str(path)!r} is of a run of {method!r}, and only those of sample_hais "
+            "and sample_tempered can be added to"
+        )
+    running, rng = running_for(executor, path, time_limit, max_memory, False, None)
+    request = begun_with(path, REQUEST)
+    if not request:
+        raise CheckpointError(
+            f"checkpoint={str(path)!r} is of a run that was begun with a kernel, a mode, or draws "
+            "of your own, or with data that were simulated, which are not kept, so that it cannot "
+            "be added to; the call that began it still goes on from it"
+        )
+    kind, run = RUNS[method]
+    more = (*json.loads(idata.attrs["settings"]).get("more", ()), draws)
+    settings = kind(**{**request["settings"], "more": tuple(more)})
+    settings = replace(
+        settings, cores=default_cores(cores, settings.chains, executor), running=running
+    )
+    options = {
+        "random_seed": rng,
+        "progressbar": progressbar,
+        "compile_kwargs": request["compile_kwargs"],
+    }
+    if isinstance(model, ForeignModel):
+        return getattr(model.runs, run.__name__)(model, settings, **options)
+    found = model_from(model, "extend(idata, model, draws=...)")
+    return run(found, settings, **options)
+
+
+def checkpoint_of(tree: xr.DataTree, given: str | os.PathLike | None) -> str | os.PathLike:
+    """Where the run of a tree is kept.
+
+    A TypeError is raised if it is no tree; a ValueError if it was not kept.
+    """
+    if not isinstance(tree, xr.DataTree):
+        raise TypeError(f"idata is a {type(tree).__name__}, and must be a DataTree of a run")
+    if kind_of(tree) not in (HAIS, HAIS_BOTH, TEMPERED, TEMPERED_SUMS):
+        raise ValueError(
+            f"idata is of kind {kind_of(tree)!r}; only runs of sample_hais and sample_tempered can "
+            "be added to"
+        )
+    path = tree.attrs.get("checkpoint") if given is None else given
+    if path is None:
+        raise ValueError(
+            "the run of this tree was not kept, so that nothing can be added to it: run it with "
+            "checkpoint='run.zarr', or say with checkpoint= where that is"
+        )
+    return path

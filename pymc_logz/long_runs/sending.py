@@ -18,8 +18,7 @@ from pymc_logz.graphs.kept import Kept
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.runners.moves_of_rows import MovesOfRows
-from pymc_logz.runners.work import Work
+from pymc_logz.runners.moves_of_rows import MovesOfRows, Work
 
 
 class Part:

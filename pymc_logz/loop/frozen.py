@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_logz.paths.shrinkage import RIDGE
+from pymc_logz.paths.fitting import RIDGE
 from pymc_logz.pilot.checks import lost_part, stuck_stages, warn_of_lost_part, warn_of_stuck
 from pymc_logz.pilot.ladder import choose_plan
 from pymc_logz.pilot.population import MAX_STAGES, Stages, run_pilot

@@ -8,8 +8,7 @@ import numpy as np
 
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.looking import N_LOOK, Look
-from pymc_logz.models.gradients import lacks_gradient
-from pymc_logz.models.posterior_draws import draw_posterior
+from pymc_logz.models.density import draw_posterior, lacks_gradient
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel, fitted_funnel
 from pymc_logz.pilot.population import Stages

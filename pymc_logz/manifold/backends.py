@@ -20,8 +20,16 @@ from pymc_logz.graphs.compiling import Choice, choose_backend
 from pymc_logz.graphs.kept import one_at_a_time
 from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.graphs.row_map import RowMap
-from pymc_logz.manifold.algebra import NUMPY, Arrays, Dense, Linear, jax_arrays, make_algebra
-from pymc_logz.manifold.structure import Structure, needs_loop
+from pymc_logz.manifold.algebra import (
+    NUMPY,
+    Arrays,
+    Dense,
+    Linear,
+    Structure,
+    jax_arrays,
+    make_algebra,
+    needs_loop,
+)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,13 @@ import xarray as xr
 
 from pymc_logz.arguments import check_whole
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
-from pymc_logz.manifold.charts import Atlas, Chart, fitted_charts
-from pymc_logz.manifold.missed_modes import misses_a_mode, share_unvisited
+from pymc_logz.manifold.missed_modes import (
+    Atlas,
+    Chart,
+    fitted_charts,
+    misses_a_mode,
+    share_unvisited,
+)
 from pymc_logz.manifold.model import ConstrainedModel, make_constrained_model, one_blas_thread
 from pymc_logz.models.context import model_from
 from pymc_logz.models.prior_check import check_priors

@@ -12,14 +12,17 @@ from threadpoolctl import (  # type: ignore[import-untyped]  # PyMC's own depend
 )
 
 from pymc_logz.graphs.kept import settings_key
-from pymc_logz.manifold.algebra import NUMPY, make_algebra
+from pymc_logz.manifold.algebra import NUMPY, Structure, find_structure, is_analytic, make_algebra
 from pymc_logz.manifold.backends import Backend, SymbolicSystem, System, make_backend
-from pymc_logz.manifold.gauss_newton import Found, Search, find_point
+from pymc_logz.manifold.gauss_newton import Found, Search, find_point, project_position
 from pymc_logz.manifold.generator import Generator, make_generator
-from pymc_logz.manifold.projection import project_position
-from pymc_logz.manifold.rattle import ConstrainedHamiltonian, ManifoldState, state_at
-from pymc_logz.manifold.structure import Structure, find_structure, is_analytic
-from pymc_logz.manifold.transitions import TransitionInput, TransitionRecord
+from pymc_logz.manifold.rattle import (
+    ConstrainedHamiltonian,
+    ManifoldState,
+    TransitionInput,
+    TransitionRecord,
+    state_at,
+)
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.prior import PriorDraws
 
@@ -86,22 +89,9 @@ class ConstrainedModel(CompiledAgain):
 
     Inputs are in units of their scales. Scales and structure are read off draws of the prior, and
     tolerances off a first point of the set. It pickles as these, and compiles again where it
-    arrives.
-
-    Parameters
-    ----------
-    compiled
-        The model.
-    moves
-        Settings of the moves.
-    rng
-        Generator of the draws.
-    distance
-        Distance to the level set that counts as none, in units of the scales.
-    scale
-        Length scales of the unconstrained inputs, shape (d,); None takes the spread of the prior.
-    use_structure
-        Whether to look for inputs that reach one constraint each.
+    arrives. ``distance`` to the level set counts as none, in units of the scales; a ``scale`` of
+    None takes the spread of the prior. With ``use_structure`` it looks for inputs that reach one
+    constraint each.
     """
 
     def __init__(

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pymc_logz.manifold.algebra import Linear
 from pymc_logz.manifold.backends import System
-from pymc_logz.manifold.projection import project_position
-from pymc_logz.manifold.transitions import TransitionInfo, TransitionInput
+from pymc_logz.manifold.gauss_newton import project_position
 
 OK, NOT_CONVERGED, NOT_REVERSIBLE, NOT_FINITE = range(4)
 """What ended a trajectory: its length; no point of the level set found after a step; a step back
@@ -41,6 +42,70 @@ class Trajectory(NamedTuple):
     """Iterations of Newton's method in its place."""
 
 
+class TransitionInput(NamedTuple):
+    """What decides a transition, besides the state that it starts from."""
+
+    noise: Any
+    """Independent standard normals for the momentum, shape (d,)."""
+    log_uniform: Any
+    """Log of a uniform number, which decides on acceptance."""
+    step_size: Any
+    n_steps: Any
+    """Of the trajectory."""
+
+    def packed(self) -> np.ndarray:
+        """As a row of numbers, shape (d + 3,)."""
+        noise, *numbers = self
+        return np.concatenate([noise, numbers])
+
+    @classmethod
+    def unpacked(cls, row: Any) -> "TransitionInput":
+        """From a row of numbers, of NumPy or of JAX."""
+        n = len(cls._fields) - 1
+        return cls(row[:-n], *(row[-i] for i in range(n, 0, -1)))
+
+
+class TransitionInfo(NamedTuple):
+    """What a reader wants to know of a transition."""
+
+    acceptance_rate: Any
+    accepted: Any
+    energy: Any
+    """Of the state that the chain is left in, with the momentum it had."""
+    energy_error: Any
+    """Of the proposal; infinite where there is none."""
+    residual: Any
+    """Largest constraint of the state, in units of its tolerance."""
+    status: Any
+    """What ended the trajectory, as `pymc_logz.manifold.rattle` numbers it."""
+    n_steps: Any
+    n_iterations: Any
+    """Of the quasi-Newton search, all projections together, those of the check included."""
+    n_newton: Any
+    """Iterations of Newton's method in its place."""
+
+
+class TransitionRecord(NamedTuple):
+    """What is known after a transition."""
+
+    position: Any
+    """Inputs in units of their scales, shape (d,)."""
+    log_density: Any
+    """Log of rho times |J J'|^(-1/2) there, in nats."""
+    info: TransitionInfo
+
+    def packed(self, xp: Any) -> Any:
+        """As a row of numbers, an array of the library ``xp``, shape (d + 10,)."""
+        info = xp.stack([xp.asarray(value, dtype=float) for value in self.info])
+        return xp.concatenate([self.position, xp.stack([self.log_density]), info])
+
+    @classmethod
+    def unpacked(cls, row: np.ndarray) -> "TransitionRecord":
+        """From a row of numbers of NumPy."""
+        n = len(TransitionInfo._fields)
+        return cls(np.array(row[: -n - 1]), float(row[-n - 1]), TransitionInfo(*row[-n:].tolist()))
+
+
 def state_at(system: System, position: Any) -> ManifoldState:
     """State at a point of the level set."""
     return ManifoldState(position, *system.evaluate(position))
@@ -56,16 +121,9 @@ class ConstrainedHamiltonian:
 
     It is no `pymc_logz.kernels.base.Kernel`: those move batches of rows along a path in a graph of
     PyTensor, and this moves one point of one level set, in NumPy or traced by JAX, since the number
-    of iterations of its searches is known only on the way.
-
-    Parameters
-    ----------
-    n_inner
-        Geodesic sub-steps per step.
-    max_iterations
-        Of each search for a point of the level set.
-    reverse_tolerance
-        Distance, in units of the inputs' scales, up to which the step back counts as arrived.
+    of iterations of its searches is known only on the way. ``max_iterations`` are those of each
+    search for a point of the level set; a step back counts as arrived within ``reverse_tolerance``,
+    in units of the scales.
 
     References
     ----------

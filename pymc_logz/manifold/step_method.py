@@ -12,6 +12,7 @@ from pymc.step_methods.step_sizes import StepSizeState
 
 from pymc_logz.arguments import check_below_one, check_positive, check_whole
 from pymc_logz.kernels.tuning import reasonable_step_size
+from pymc_logz.manifold.missed_modes import find_start
 from pymc_logz.manifold.model import (
     MAX_TRANSITIONS,
     ConstrainedModel,
@@ -24,14 +25,21 @@ from pymc_logz.manifold.rattle import (
     NOT_REVERSIBLE,
     ConstrainedHamiltonian,
     ManifoldState,
+    TransitionInfo,
+    TransitionInput,
+    TransitionRecord,
 )
-from pymc_logz.manifold.starting_points import find_start
-from pymc_logz.manifold.transitions import TransitionInfo, TransitionInput, TransitionRecord
-from pymc_logz.models.data_inputs import starting_point
-from pymc_logz.step_methods.adaptation import MAX_ENERGY_ERROR, aim_of, dual_averaging
-from pymc_logz.step_methods.base import STATS_OF_TRAJECTORIES, WholeModelStep, declared
+from pymc_logz.models.data_rows import starting_point
+from pymc_logz.step_methods.base import (
+    MAX_ENERGY_ERROR,
+    STATS_OF_TRAJECTORIES,
+    WholeModelStep,
+    aim_of,
+    checked_scale,
+    declared,
+    dual_averaging,
+)
 from pymc_logz.step_methods.sources import Source
-from pymc_logz.step_methods.variables import checked_scale
 
 FAILURES = {
     "not_converged": NOT_CONVERGED,

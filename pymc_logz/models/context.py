@@ -1,14 +1,60 @@
-"""The model that a user means, and messages for arguments that changed places."""
+"""The model that a user means, its labels, and messages for arguments that changed places."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import pymc as pm
+from pymc.backends.arviz import coords_and_dims_for_inferencedata, find_constants, find_observations
 
 from pymc_logz.arguments import check_compile_kwargs
+from pymc_logz.models.flat import FlatModel, constrain
+
+if TYPE_CHECKING:
+    from pymc_logz.paths.geometric import AnnealingPath
+
+
+class Runs(Protocol):
+    """How targets of a kind are sampled; the module of a wing has these functions."""
+
+    KERNELS: tuple[type, ...]
+    """Kernels that a checkpoint of such a run may hold."""
+
+    def checked(
+        self, target: Any, kernel: Any, reference: Any, sum_out: bool | None
+    ) -> tuple[Any, str]:
+        """Kernel and reference to run with, given what was asked for; raises for what cannot be."""
+
+    def between(self, target: Any, reference: Any, direction: str) -> Callable[..., Any] | None:
+        """What runs from other targets to this one; None if ``reference`` is something else."""
+
+    def run_hais(self, target: Any, settings: Any, **options: Any) -> Any:
+        """The tree of an annealed run."""
+
+    def run_tempered(self, target: Any, settings: Any, **options: Any) -> Any:
+        """The tree of a tempered run."""
+
+    def followed(self, target: Any, names: Sequence[str] | None) -> Any:
+        """What a tracker follows, see `pymc_logz.per_datum.followed.Followed`."""
+
+
+class ForeignModel:
+    """A target with a path and runs of its own, for which samplers have a place but no code.
+
+    Whoever adds a kind of target inherits from it, so that what is common to all targets needs to
+    know none of them.
+    """
+
+    name: str
+    path: "AnnealingPath"
+
+    @property
+    def runs(self) -> Runs:
+        """How it is sampled."""
+        raise NotImplementedError
 
 
 def model_from(model: Any, call: str) -> pm.Model:
@@ -82,3 +128,33 @@ def _meant(given: Iterable[str], known: Collection[str]) -> str:
 
 def _kind(value: Any) -> str:
     return type(value).__name__
+
+
+def describe_row(flat: FlatModel, row: np.ndarray) -> str:
+    """Parameter values of one row on their natural scale, for messages."""
+    values = constrain(flat, row[None])
+    free = {var.name for var in flat.model.free_RVs}
+    with np.printoptions(precision=4, threshold=6):
+        return ", ".join(f"{name}={value[0]}" for name, value in values.items() if name in free)
+
+
+def variable_of(flat: FlatModel, column: int) -> str:
+    """Name of the free variable that a column of a row belongs to."""
+    return flat.owners[column]
+
+
+def model_labels(model: pm.Model) -> dict[str, Any]:
+    """``coords`` and ``dims`` of a model's variables, as xarray's makers of datasets take them."""
+    coords, dims = coords_and_dims_for_inferencedata(model)
+    return {"coords": dict(coords), "dims": dims}
+
+
+def n_data(flat: FlatModel) -> int:
+    """How many numbers were observed."""
+    return sum(np.size(data) for data in model_data(flat)[0].values())
+
+
+def model_data(flat: FlatModel) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Observed data and constant data of a model by name."""
+    observed = {**find_observations(flat.model), **(flat.observed or {})}
+    return observed, find_constants(flat.model)

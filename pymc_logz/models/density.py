@@ -1,17 +1,24 @@
-"""Log densities of a PyMC model at many rows at once."""
+"""Log densities of a PyMC model at many rows at once, its gradients, and posterior draws."""
 
+import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pymc as pm
 import pytensor.tensor as pt
+import xarray as xr
+from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Variable
 
 from pymc_logz.graphs.batching import batch
 from pymc_logz.graphs.compiling import Compiled, compile_function
+from pymc_logz.graphs.gradients import gradients_of
 from pymc_logz.graphs.kept import settings_key
 from pymc_logz.graphs.simplify import simplify
-from pymc_logz.models.flat import FlatModel
+from pymc_logz.interrupts import noting_interrupts
+from pymc_logz.models.flat import FlatModel, unconstrain
+from pymc_logz.models.preparation import Prepared
 
 ROWS_PER_CALL = 512
 
@@ -19,21 +26,8 @@ ROWS_PER_CALL = 512
 class RowDensity:
     """Log prior and log ratio (likelihood plus potentials) of rows, compiled once.
 
-    Parameters
-    ----------
-    flat
-        The model.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``.
-    batching
-        ``"vector"``, ``"row"``, or ``"auto"`` to choose from the graph.
-
-    Attributes
-    ----------
-    n_nan
-        Rows of `log_target` whose density was NaN.
-    n_evaluated
-        Rows that were computed, those that fill up a call included.
+    ``n_nan`` counts rows of `log_target` whose density was NaN, and ``n_evaluated`` rows that were
+    computed, those that fill up a call included.
     """
 
     def __init__(
@@ -115,3 +109,69 @@ def _graph(
     ]
     evaluate, how = batch(flat.point, outputs, flat.n_dims, batching, flat.data, flat.inputs)
     return ([*rows, *flat.inputs], evaluate(*rows)), how
+
+
+def lacks_gradient(flat: FlatModel) -> str | None:
+    """Why there is no gradient of a model's log density; None if there is one."""
+    return flat.kept.get(("lacks gradient",), lambda: _found_lacking(flat))
+
+
+def _found_lacking(flat: FlatModel) -> str | None:
+    try:
+        gradients_of([flat.log_prior, flat.log_ratio], flat.point)
+    except (NotImplementedError, NullTypeGradError) as error:
+        return str(error)[:200]
+    return None
+
+
+logger = logging.getLogger("pymc.pymc_logz")
+
+
+class PosteriorDraws(NamedTuple):
+    """What a default ``pm.sample`` found."""
+
+    rows: np.ndarray
+    """Unconstrained draws of all chains, shape (n, d)."""
+    n_gradients: int
+    """Evaluations that it made, as far as its statistics tell."""
+
+
+def draw_posterior(
+    prepared: Prepared, rng: np.random.Generator, progressbar: bool = False
+) -> PosteriorDraws | None:
+    """Draws of a default ``pm.sample``; None if it cannot sample the model.
+
+    An interrupt, which ``pm.sample`` takes for the end of its run, is one of the whole call.
+    """
+    logger.info(
+        "Drawing from the posterior by pm.sample, since no reference was found that it is near. "
+        "Cheaper: lz.evidence(idata, model) with draws that you have."
+    )
+    with noting_interrupts() as interrupted:
+        tree = _drawn(prepared, rng, progressbar)
+    if interrupted.is_set():
+        raise KeyboardInterrupt
+    if tree is None:
+        return None
+    rows = unconstrain(prepared.flat, tree["posterior"].to_dataset())
+    return PosteriorDraws(rows[np.isfinite(rows).all(axis=1)], n_gradients_of(tree))
+
+
+def _drawn(prepared: Prepared, rng: np.random.Generator, progressbar: bool) -> xr.DataTree | None:
+    try:
+        return pm.sample(
+            model=prepared.flat.model,
+            random_seed=int(rng.integers(2**31)),
+            progressbar=progressbar,
+            quiet=not progressbar,
+            compute_convergence_checks=False,
+            discard_tuned_samples=False,  # whose evaluations count, too
+        )
+    except (pm.exceptions.SamplingError, RuntimeError, ValueError, SystemError):
+        return None  # Numba makes a SystemError of an interrupt
+
+
+def n_gradients_of(tree: xr.DataTree) -> int:
+    """Evaluations that made a tree of ``pm.sample``, tuning included if the tree has kept it."""
+    groups = [tree[name] for name in ("sample_stats", "warmup_sample_stats") if name in tree]
+    return sum(int(group["n_steps"].sum()) for group in groups if "n_steps" in group)

@@ -16,7 +16,7 @@ from pytensor.tensor.random import basic
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.models.cache import KeptForModel, is_data
-from pymc_logz.paths.sites import Site
+from pymc_logz.paths.geometric import Site
 
 Bounds = tuple[Any, Any]
 """Smallest and largest value, symbolic or numbers; None where there is none."""
@@ -127,7 +127,7 @@ def split_row(
 ) -> dict[Any, Any]:
     """Value variables as parts, one after the other, of a symbolic row of floats (d,).
 
-    Whole numbers are rounded to, so that no gradient leads through them.
+    Integers are rounded to, so that no gradient leads through them.
     """
     parts: dict[Any, Any] = {}
     end = 0

@@ -25,12 +25,8 @@ class ExactlyEqual(Op):
 
     It stands in the model as a potential, so it goes wherever the model's graph goes. Its value
     would be a delta function: whoever evaluates, differentiates or converts it does not know what
-    it means, and gets an error.
-
-    Parameters
-    ----------
-    noise
-        Names of free variables of which each entry reaches one entry of the output only.
+    it means, and gets an error. ``noise`` names free variables of which each entry reaches one
+    entry of the output only.
     """
 
     __props__ = ("noise",)

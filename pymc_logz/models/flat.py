@@ -1,5 +1,6 @@
 """From a PyMC model to flat rows in the unconstrained space, and back to named variables."""
 
+import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,16 +21,14 @@ from pymc_logz.graphs.host_calls import with_host_calls
 from pymc_logz.graphs.kept import Kept, one_at_a_time
 from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.models.cache import KeptForModel, kept_for
-from pymc_logz.models.data_inputs import starting_point, with_data_inputs
-from pymc_logz.models.data_rows import SymbolicData
+from pymc_logz.models.data_rows import SymbolicData, starting_point, with_data_inputs
 from pymc_logz.models.discrete import joined, row_variable, sites_of, split_row
 from pymc_logz.models.exact import refuse_exact
 from pymc_logz.models.guards import check_entries, check_model, refuse_discrete
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.elliptical import Elliptical, EllipticalTerms, log_density_by
-from pymc_logz.paths.geometric import AnnealingPath
+from pymc_logz.paths.geometric import AnnealingPath, Entries, Site
 from pymc_logz.paths.mixture import mixture_path
-from pymc_logz.paths.sites import Entries, Site
 
 
 class Summed(Protocol):
@@ -122,17 +121,8 @@ def flatten_model(
 
     The graphs are made once for a model that stays as it is; data are inputs of them. A ModelError
     with the variable's name and the remedy is raised if log Z is undefined or out of reach.
-
-    Parameters
-    ----------
-    model
-        Any PyMC model with proper priors, and something observed.
-    observed
-        Data to condition on in place of the model's own, by name of the observed variable.
-    data
-        Data that are to be an input in place of the model's own.
-    integers
-        Whether free variables may be discrete.
+    ``observed`` are data to condition on in place of the model's own, and ``data`` such that are an
+    input. ``integers`` says whether free variables may be discrete.
     """
     if not integers:
         refuse_discrete(model)
@@ -240,12 +230,14 @@ def _from_elliptical(flat: FlatModel, numbers: EllipticalTerms) -> tuple[Ellipti
 
 
 def constrain(flat: FlatModel, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Free variables and deterministics of rows (n, d) on their natural scale, by name.
+    """Free variables and deterministics of rows (..., d) on their natural scale, by name.
 
-    Each has shape (n, *shape of the variable).
+    Each has shape (..., *shape of the variable).
     """
-    model = flat.model
-    return constrainer(flat, [var.name for var in (*model.free_RVs, *model.deterministics)])(rows)
+    model, shape = flat.model, rows.shape[:-1]
+    named = constrainer(flat, [var.name for var in (*model.free_RVs, *model.deterministics)])
+    values = named(rows.reshape(math.prod(shape), rows.shape[-1]))
+    return {name: value.reshape(*shape, *value.shape[1:]) for name, value in values.items()}
 
 
 def constrainer(

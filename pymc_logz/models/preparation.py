@@ -1,8 +1,10 @@
-"""A model that was checked, made flat and can be drawn from: what every method starts with."""
+"""A model that was checked, made flat, and may be summed: what every method starts with."""
 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -14,8 +16,48 @@ from pymc_logz.models.data_rows import DataRows, symbolic_data
 from pymc_logz.models.flat import FlatModel, flatten_model
 from pymc_logz.models.prior import PriorDraws, Sampler, prior_values
 from pymc_logz.models.prior_check import check_priors
-from pymc_logz.models.summing import NotSummed, summed_out, with_entries
 from pymc_logz.seeds import spawn_generators
+
+WING = "pymc_logz.discrete"
+
+
+class NotSummed(NamedTuple):
+    """Why discrete variables of a model are not summed out."""
+
+    reason: str
+
+
+def summed_out(whole: FlatModel, *, whatever_is_left: bool = False) -> FlatModel | NotSummed:
+    """A model, with data of its own, without its discrete variables, or why that cannot be.
+
+    ``whatever_is_left`` says that it is fine if no variable is left.
+    """
+    if (wing := _wing()) is None:
+        return NotSummed(f"{WING} is not installed")
+    found: FlatModel | NotSummed = wing.summed_out(whole)
+    if isinstance(found, FlatModel) and not whole.continuous.size and not whatever_is_left:
+        return NotSummed(
+            "no continuous variable is left, and sample_hais(sum_out=True) has log Z as the sum"
+        )
+    return found
+
+
+def with_entries(whole: FlatModel) -> FlatModel:
+    """The model with `Entries` that are independent given all the rest, if it has several."""
+    if not whole.sites or whole.summed or whole.observed or whole.data is not None:
+        return whole
+    wing = _wing()
+    return whole if wing is None else wing.with_entries(whole)
+
+
+def _wing() -> Any:
+    try:
+        return import_module(f"{WING}.summing")
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith(WING):
+            raise
+        return None
+
 
 logger = logging.getLogger("pymc.pymc_logz")
 
@@ -66,30 +108,10 @@ def prepare(
 ) -> Prepared:
     """Check a model and everything that is given with it, and make it flat.
 
-    Parameters
-    ----------
-    model
-        Any PyMC model whose log Z is defined.
-    rng
-        Generator of the checks, and of simulated data.
-    rows
-        Data that take the place of the model's own, from `read_data_rows`.
-    simulate_data
-        Whether to condition on data simulated from the model itself.
-    needs_prior_draws
-        Whether a prior that cannot be drawn from is an error.
-    integers
-        Whether free variables may be discrete.
-    sum_out
-        Whether discrete variables are to be summed out; None if that can be done, else kernels
-        are to move them.
-
-    Raises
-    ------
-    ModelError
-        If log Z of the model is undefined or out of reach.
-    ValueError
-        If the data do not fit the model.
+    ``rows``, or data that are simulated from the model itself, take the place of its own. A prior
+    that cannot be drawn from is an error where draws of it are needed. Discrete variables are
+    allowed for with ``integers``, and summed out with ``sum_out``; where that is None, if it can be
+    done, and else kernels are to move them.
     """
     data_input = None if rows is None else symbolic_data(model, rows.names)
     flat, exact_row = (

@@ -22,8 +22,8 @@ from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import ImproperPriorError, warn
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_inputs import starting_point
-from pymc_logz.models.exact_draws import exact_transforms
+from pymc_logz.models.data_rows import starting_point
+from pymc_logz.models.known_priors import exact_transforms
 
 LEAST_FINITE = 1e-3
 """Fraction of the draws below which a transform and its prior hardly meet; and that may round to a
@@ -42,21 +42,9 @@ class PriorDraws:
     transform, say) is drawn again: the rows are exact draws of the prior restricted to what the
     transforms allow, with the normalising constant of the restricted prior. What merely rounds to a
     bound, as draws of Beta(0.01, 0.01) do, is within it: most such priors are drawn from in the
-    unconstrained space (`pymc_logz.models.exact_draws`), and of any other it may be next to none.
-
-    Parameters
-    ----------
-    model
-        The model.
-    needed
-        Whether it is an error if a prior cannot be drawn from. Where it is not, the first draw is.
-    columns
-        Those of a row that are wanted; all by default.
-
-    Raises
-    ------
-    ImproperPriorError
-        If a prior cannot be drawn from.
+    unconstrained space (`pymc_logz.models.known_priors`), and of any other it may be next to none.
+    A prior that cannot be drawn from is an ImproperPriorError, at once if it is ``needed``, else at
+    the first draw. ``columns`` are those of a row that are wanted.
     """
 
     def __init__(

@@ -29,28 +29,13 @@ def growing_tail(
     """Dimension along which the mass of the target does not fall, or None.
 
     If Z is finite, so is the integral along nearly every line parallel to an axis (Fubini), so that
-    density times distance falls to zero. Where it does not fall on the last of steps that grow
-    from a sixteenth of a standard deviation to 2,048, as the likelihood grows, and the mass there
-    is like that nearby, Z is infinite or nearly so. A line may also end where a transformed
-    variable rounds to zero. What grows only on a curve, such as a scale that goes to zero together
-    with a residual, no such line follows.
-
-    Parameters
-    ----------
-    densities
-        Of the model.
-    rows
-        Draws of the posterior, shape (n, d).
-    transformed
-        Which dimensions have a transform, shape (d,).
-    rng
-        Generator that chooses among the draws, and among the dimensions where they are many.
-    continuous
-        Dimensions to look at, all by default: no line leads through discrete values.
-    max_evaluations
-        Of the densities.
-    max_lines
-        Draws from which lines start, where the number of dimensions leaves room for them.
+    density times distance falls to zero. Where it does not fall on the last of steps that grow from
+    a sixteenth of a standard deviation to 2,048, as the likelihood grows, and the mass there is
+    like that nearby, Z is infinite or nearly so. A line may also end where a transformed variable
+    rounds to zero. What grows only on a curve, such as a scale that goes to zero together with a
+    residual, no such line follows. ``rows`` are draws of the posterior, ``transformed`` says which
+    dimensions have a transform, and ``continuous`` are those to look at: no line leads through
+    discrete values.
     """
     n_dims = rows.shape[1]
     per_line = 2 * DISTANCES.size

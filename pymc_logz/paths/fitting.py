@@ -1,12 +1,86 @@
-"""Normals and Student-t distributions fitted to draws, or to the curvature at a mode."""
+"""Normals, Student-t distributions and mixtures of them, fitted to draws or to a mode."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
 from pymc_logz.errors import ModelError
 from pymc_logz.paths.elliptical import INFLATION, STUDENT_DF, Elliptical
-from pymc_logz.paths.shrinkage import noise_share, shrunk_to_variances, worth_its_cost
+
+LEAST_VARIANCE = 1e-6
+"""Floor of a variance, in units of the scale that rows were whitened by."""
+RIDGE = 1e-12
+"""Share of the mean variance added to each one, so that a factor exists."""
+
+
+def noise_share(standard: np.ndarray, correlation: np.ndarray) -> float:
+    """Share of the identity that brings the correlation matrix closest to the true one.
+
+    The estimated variance of the correlations over the sum of their squares, if draws are
+    independent. ``standard`` are standardised draws (n, d). 0 keeps the correlations, 1 drops them.
+
+    References
+    ----------
+    Schaefer & Strimmer (2005), doi 10.2202/1544-6115.1175, target D; Ledoit & Wolf (2004).
+    """
+    n, d = standard.shape
+    if d == 1:
+        return 0.0
+    square = standard**2
+    noise = (square.T @ square / n - correlation**2) / n
+    off_diagonal = ~np.eye(d, dtype=bool)
+    signal = (correlation[off_diagonal] ** 2).sum()
+    return float(np.clip(noise[off_diagonal].sum() / signal, 0.0, 1.0)) if signal > 0 else 1.0
+
+
+def worth_its_cost(correlation: np.ndarray, n: float, most: float) -> float:
+    """Share of the identity, at most this one, that brings a normal closest to what rows follow.
+
+    What is closest entry by entry may be far off where rows are nearly on a plane: a thousandth of
+    the identity is ten times the variance across it, if that is 1e-5. So the divergence decides:
+    what the rows lose in log likelihood, and how much more of it other rows would lose, which is
+    ``(d + 1) / (2 n)`` for each direction that the rows, and not the identity, tell the width of.
+    ``most`` is taken where rows are too few to tell.
+    """
+    d = len(correlation)
+    if n <= 2 * d or most == 0:
+        return most
+    variance = np.maximum(np.linalg.eigvalsh(correlation), 0.0)
+    shares = np.append(most * 10.0 ** -np.arange(0.0, 9.0, 0.5), 0.0)[:, None]
+    made = np.maximum((1 - shares) * variance + shares, np.finfo(float).tiny)
+    lost = np.log(made) + variance / made + (d + 1) / (n - d - 1) * (1 - shares / made)
+    return float(shares[np.argmin(lost.sum(axis=1)), 0])
+
+
+def shrunk_correlation(covariance: np.ndarray, n_effective: float) -> np.ndarray:
+    """Correlation matrix with a share ``d / (d + n_effective)`` of the identity, shape (d, d)."""
+    d, sd = len(covariance), np.sqrt(np.diag(covariance))
+    share = d / (d + n_effective)
+    return (1 - share) * covariance / np.outer(sd, sd) + share * np.eye(d)
+
+
+def shrunk_covariances(covariance: np.ndarray, n_effective: float) -> np.ndarray:
+    """Covariances with a share ``d / (d + n_effective)`` of their variances alone.
+
+    The rule of `shrunk_correlation`, for many matrices at once whose variances are kept.
+    """
+    d = covariance.shape[-1]
+    kept = n_effective / (n_effective + d)
+    variance = np.maximum(np.diagonal(covariance, axis1=1, axis2=2), LEAST_VARIANCE)
+    return kept * covariance + (1 - kept) * variance[:, :, None] * np.eye(d)
+
+
+def shrunk_to_variances(covariance: np.ndarray, n: int) -> np.ndarray:
+    """Covariance with a share ``(d + 1) / n`` of its variances alone: all of them up to d + 1 rows.
+
+    Few draws tell of variances better than of correlations.
+    """
+    d = len(covariance)
+    share = min(1.0, (d + 1) / n)
+    covariance = (1 - share) * covariance + share * np.diag(np.diag(covariance))
+    return covariance + RIDGE * max(np.trace(covariance) / d, RIDGE) * np.eye(d)
 
 
 def fitted_normal(rows: np.ndarray) -> Elliptical:
@@ -14,17 +88,8 @@ def fitted_normal(rows: np.ndarray) -> Elliptical:
 
     With few draws for the number of dimensions the correlations are shrunk towards zero, by
     `noise_share`: noise in them would cost more overlap than they bring. As much of that is done as
-    is `worth_its_cost`, so that a narrow direction stays narrow.
-
-    Parameters
-    ----------
-    rows
-        Draws of the target, shape (n, d), n at least 2.
-
-    Raises
-    ------
-    ModelError
-        If the draws do not vary in some direction.
+    is `worth_its_cost`, so that a narrow direction stays narrow. Draws that do not vary in some
+    direction are a ModelError.
     """
     centre, scale = rows.mean(axis=0), rows.std(axis=0, ddof=1)
     if not np.all(scale > 0):
@@ -59,12 +124,7 @@ def check_enough(rows: np.ndarray, per_dimension: int = 10) -> None:
 def fitted_to_few(rows: np.ndarray, df: float) -> Elliptical:
     """Student-t with the mean of draws and a wider covariance, however few they are.
 
-    Parameters
-    ----------
-    rows
-        Draws, shape (n, d), n at least 1.
-    df
-        Degrees of freedom, above 2.
+    ``df`` is above 2.
     """
     n, d = rows.shape
     covariance = np.atleast_2d(np.cov(rows.T)) if n > 1 else np.eye(d)
@@ -79,17 +139,7 @@ def fitted_at_mode(
 ) -> Elliptical:
     """Student-t at the highest mode found, with the curvature there.
 
-    Parameters
-    ----------
-    value_and_gradient
-        Log density of the target at a row of length d, and its gradient.
-    starts
-        Rows to climb from, shape (n, d).
-
-    Raises
-    ------
-    ModelError
-        If no start leads to a proper maximum.
+    If none of the starts (n, d) leads to a proper maximum, it is a ModelError.
     """
     # takes a third of a second, and most who import this module never get here
     from scipy.optimize import minimize
@@ -123,3 +173,136 @@ def _factor(covariance: np.ndarray, what: str) -> np.ndarray:
         return np.linalg.cholesky(covariance)
     except np.linalg.LinAlgError as error:
         raise ModelError(f"no positive definite covariance comes out of {what}") from error
+
+
+MAX_COMPONENTS = 8
+"""More would be dear to evaluate, and hard to tell apart by a few hundred rows."""
+
+
+class Clusters(NamedTuple):
+    """A fitted mixture."""
+
+    components: tuple[Elliptical, ...]
+    shares: np.ndarray
+    """Shape (K,), with sum 1."""
+    log_likelihood: float
+    """Of all rows."""
+
+
+def fitted_clusters(rows: np.ndarray, n_effective: float, rng: np.random.Generator) -> Clusters:
+    """Mixture of the number of components, and the tails, with the best information criterion.
+
+    Components are added as long as the criterion gains. The rows (n, d) are worth ``n_effective``
+    independent ones.
+
+    References
+    ----------
+    Schwarz (1978), Estimating the dimension of a model, doi 10.1214/aos/1176344136.
+    """
+    best, highest = None, -np.inf
+    for k in range(1, MAX_COMPONENTS + 1):
+        fit = best_tails(rows, k, n_effective, rng)
+        criterion = _criterion(fit, rows.shape, n_effective)
+        if criterion <= highest and best is not None:
+            return best
+        best, highest = fit, criterion
+    assert best is not None
+    return best
+
+
+def best_tails(rows: np.ndarray, k: int, n_effective: float, rng: np.random.Generator) -> Clusters:
+    """Mixture of k components with the degrees of freedom that fit best; see `fitted_clusters`.
+
+    Either with heavy tails, or nearly normal.
+    """
+    fits = [fit_clusters(rows, k, df, n_effective / len(rows), rng) for df in (5.0, 20.0)]
+    return max(fits, key=lambda one: one.log_likelihood)
+
+
+def _criterion(fit: Clusters, shape: tuple[int, ...], n_effective: float) -> float:
+    """Minus half of the Bayesian information criterion."""
+    n, d = shape
+    n_parameters = len(fit.components) * (1 + d + d * (d + 1) / 2)
+    return float(n_effective / n * fit.log_likelihood - 0.5 * n_parameters * np.log(n_effective))
+
+
+def fit_clusters(
+    rows: np.ndarray,
+    k: int,
+    df: float,
+    independent: float,
+    rng: np.random.Generator,
+    max_iterations: int = 60,
+    tolerance: float = 1e-3,
+) -> Clusters:
+    """Mixture of k Student-t components, by expectation maximisation.
+
+    The fraction ``independent`` of the rows is for the shrinkage of covariances. It has converged
+    when the log likelihood per row gains less than ``tolerance``.
+
+    References
+    ----------
+    Peel & McLachlan (2000), Robust mixture modelling using the t distribution, section 4,
+    doi 10.1023/A:1008981510081.
+    """
+    centre, spread = np.median(rows, axis=0), rows.std(axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+    standard = (rows - centre) / spread
+    belongs, weight = _first_guess(standard, k, rng), np.ones((k, len(rows)))
+    before = -np.inf
+    for _ in range(max_iterations):
+        components = [
+            _fitted(standard, share, by, df, independent)
+            for share, by in zip(belongs, weight, strict=True)
+        ]
+        shares = np.maximum(belongs.mean(axis=1), 1e-12)
+        shares /= shares.sum()
+        square = np.array([one.square_distance(standard) for one in components])
+        pairs = zip(components, square, strict=True)
+        parts = np.array([one.log_density_at(apart) for one, apart in pairs])
+        parts += np.log(shares)[:, None]
+        total = logsumexp(parts, axis=0)
+        belongs = np.exp(parts - total)
+        # rows count less, the further out they are
+        weight = (df + standard.shape[1]) / (df + square)
+        now = float(total.sum())
+        if now - before < tolerance * len(rows):
+            break
+        before = now
+    log_likelihood = now - len(rows) * float(np.log(spread).sum())
+    placed = tuple(
+        Elliptical(centre + spread * one.centre, spread[:, None] * one.factor, df)
+        for one in components
+    )
+    return Clusters(placed, shares, log_likelihood)
+
+
+def _first_guess(standard: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+    """Each row with the nearest of k rows that lie far apart; 0 or 1, shape (k, n).
+
+    Arthur & Vassilvitskii (2007), k-means++: the advantages of careful seeding.
+    """
+    centres = [standard[rng.integers(len(standard))]]
+    distance = [((standard - centres[0]) ** 2).sum(axis=1)]
+    for _ in range(k - 1):
+        nearest = np.min(distance, axis=0)
+        total = nearest.sum()
+        chosen = rng.choice(len(standard), p=nearest / total if total > 0 else None)
+        centres.append(standard[chosen])
+        distance.append(((standard - centres[-1]) ** 2).sum(axis=1))
+    return np.eye(k)[np.argmin(distance, axis=0)].T
+
+
+def _fitted(
+    standard: np.ndarray, share: np.ndarray, weight: np.ndarray, df: float, independent: float
+) -> Elliptical:
+    """Component of the rows that belong to it, shape (n,), each with the weight of its distance."""
+    counted = share * weight
+    mean = counted @ standard / max(counted.sum(), 1e-300)
+    apart = standard - mean
+    n_rows = max(float(share.sum()), 1e-300)
+    covariance = (counted[:, None] * apart).T @ apart / n_rows
+    covariance = shrunk_covariances(covariance[None], max(n_rows * independent, 1.0))[0]
+    # copies of one row have no spread
+    covariance += 1e-6**2 * np.eye(len(mean))
+    return Elliptical(mean, np.linalg.cholesky(covariance), df)

@@ -17,8 +17,8 @@ from pytensor.tensor.variable import TensorVariable
 from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 
+from pymc_logz.paths.fitting import shrunk_covariances
 from pymc_logz.paths.geometric import Evaluation
-from pymc_logz.paths.shrinkage import shrunk_covariances
 
 CLEAR, FAINT = 0.25, 0.1
 """Correlations with an absolute deviation from which on it counts: four standard errors of 256
@@ -202,12 +202,7 @@ class FunnelTerms(NamedTuple):
     ) -> Evaluation:
         """Evaluation of a path at evened rows (n, d): densities of those, and their gradients.
 
-        Parameters
-        ----------
-        rows
-            Symbolic.
-        of_rows
-            Evaluation of the path at rows of the model.
+        ``of_rows`` evaluates the path at rows of the model.
         """
         d = rows.type.shape[1]
         of_parents = rows @ self.parents.T
@@ -250,13 +245,7 @@ def fitted_funnel(rows: np.ndarray, prior: np.ndarray) -> Funnel | None:
     parent counts if one of its children follows it in the target too: that has a narrow end then,
     which is one of all of them. Those with the most to say are parents first, and no parent is a
     child. How a child follows is read from the prior: rows of the target seldom reach that end.
-
-    Parameters
-    ----------
-    rows
-        Rows of the target, shape (n, d), n at least some hundred.
-    prior
-        Draws of the prior, shape (m, d).
+    Rows of the target are some hundred at least.
 
     References
     ----------

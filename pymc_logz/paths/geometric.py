@@ -1,4 +1,4 @@
-"""The path from a reference to a target, and what a batch of rows is worth on it."""
+"""The path from a reference to a target, and what a batch of rows, and of integers, is worth."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,54 @@ from pymc_logz.graphs.gradients import gradients_of, needs_gradients
 from pymc_logz.graphs.kept import Kept
 from pymc_logz.graphs.memory import bytes_of_a_row
 from pymc_logz.graphs.simplify import simplify
-from pymc_logz.paths.sites import Entries, Site
+
+WIDE = 128
+"""Values from which on an entry is walked along rather than scored at each of them."""
+
+
+class Site(NamedTuple):
+    """One discrete entry of a row."""
+
+    column: int
+    """Where it is in the row."""
+    lower: int | None = None
+    """Smallest value; None if that is not known, or depends on other variables."""
+    upper: int | None = None
+    """Largest value; None likewise."""
+    tied: int | None = None
+    """Number of the group of entries that it shares a fixed sum with; None if it has none."""
+
+    @property
+    def n_values(self) -> int | None:
+        """Number of values; None if that is not known."""
+        if self.lower is None or self.upper is None:
+            return None
+        return self.upper - self.lower + 1
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether its values are known, and few enough to score each."""
+        return self.n_values is not None and self.n_values <= WIDE
+
+
+class Entries(NamedTuple):
+    """What the densities of a path are, apart, for entries that are independent given the rest.
+
+    With m of them, each of at most K values, a row has the log density ``rest + sum_i piece[k_i,
+    i]``. The pieces may be evaluated at any values of these entries.
+    """
+
+    sites: tuple[Site, ...]
+    """The entries, of length m."""
+    reference: tuple[Any, Any]
+    """Rest of the log density of the reference, and its pieces, shape (K * m,), symbolic."""
+    ratio: tuple[Any, Any]
+    """The same of the log ratio."""
+
+    @property
+    def n_values(self) -> int:
+        """K, as many as any entry has."""
+        return max(site.n_values or 1 for site in self.sites)
 
 
 class Evaluation(NamedTuple):
@@ -173,10 +220,7 @@ class AnnealingPath:
     def evaluate_entries(self, rows: TensorVariable) -> list[TensorVariable]:
         """Rest and pieces of both densities, for rows (n, d) with any values of ``entries``.
 
-        Returns
-        -------
-        list of TensorVariable
-            Of the reference shape (n,) and (n, K * m); and of the log ratio.
+        Those of the reference, shape (n,) and (n, K * m), and those of the log ratio.
         """
         assert self.entries is not None
         outputs = [*self.entries.reference, *self.entries.ratio]

@@ -124,11 +124,6 @@ def mixture_path(path: AnnealingPath) -> AnnealingPath:
     """The path from the prior to a target, opened for mixtures with that prior: see `leaving`.
 
     Its last parameters are a `MixtureTerms`, whose values are those of the prior alone.
-
-    Parameters
-    ----------
-    path
-        From the prior.
     """
     d = path.n_dims
     terms, rebased = path.kept.get(("mixture", d), lambda: _opening(d))
@@ -181,20 +176,9 @@ def from_mixture(
 ) -> Evaluation:
     """Evaluation of the path from a mixture to the target, at rows that are evened out.
 
-    Parameters
-    ----------
-    terms
-        The mixture, and the funnel by which rows are evened out.
-    rows
-        Shape (n, d).
-    of_prior
-        From rows of the model to their log prior, log target less that, and the gradients.
-
-    Returns
-    -------
-    Evaluation
-        Log density of the mixture, log target less that, and their gradients, all of them by the
-        evened rows.
+    ``of_prior`` goes from rows of the model to their log prior, log target less that, and the
+    gradients. So does the result, with the mixture in place of the prior, and gradients by the
+    evened rows.
     """
     return _mixed(terms, rows, terms.funnel.evened(rows, of_prior))
 

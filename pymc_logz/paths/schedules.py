@@ -18,18 +18,9 @@ def linear_betas(n_temperatures: int) -> np.ndarray:
 def next_beta(log_ratio: np.ndarray, beta: float, target: float = 0.5) -> float:
     """The beta at which the conditional ESS has fallen to ``target``; 1 when it never does.
 
-    It is where the rows are now if none of them is inside the support.
-
-    Parameters
-    ----------
-    log_ratio
-        Log ratio of equally weighted rows drawn at ``beta``, shape (n,); or of several groups of
-        rows, shape (groups, n), whose mean effective share is then what falls to ``target``.
-    beta
-        Where the rows are now.
-    target
-        Share of the effective rows that a step may leave, in (0, 1). Rows of log ratio -inf die
-        at any step, so the share is taken of the others.
+    It is where the rows are now if none of them is inside the support. Log ratios of rows drawn at
+    ``beta`` have shape (n,), or of several groups (groups, n), whose mean effective fraction
+    counts. Rows of log ratio -inf die at any step, so the fraction is that of the others.
     """
     finite = [group[np.isfinite(group)] for group in np.atleast_2d(log_ratio)]
     alive = [group for group in finite if group.size]
@@ -55,13 +46,6 @@ def betas_between(betas: np.ndarray, coordinate: np.ndarray) -> np.ndarray:
 
     Piecewise cubic, with slopes that are harmonic means of those of the neighbouring intervals, so
     that it rises wherever the betas do.
-
-    Parameters
-    ----------
-    betas
-        Rising, shape (S + 1,).
-    coordinate
-        Where to read it, any shape.
 
     References
     ----------

@@ -28,8 +28,13 @@ from pytensor.graph.replace import clone_replace
 from pymc_logz.checks.missed_modes import mode_doubts
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.kept import Kept
-from pymc_logz.hais.directions import Directions, forward_estimate, of_model
-from pymc_logz.hais.factor import bayes_factor, factor_dataset
+from pymc_logz.hais.directions import (
+    Directions,
+    bayes_factor,
+    factor_dataset,
+    forward_estimate,
+    of_model,
+)
 from pymc_logz.hais.judging import doubts_of, doubts_of_run
 from pymc_logz.hais.run import collect, run_chains, run_twice
 from pymc_logz.hais.settings import HaisSettings

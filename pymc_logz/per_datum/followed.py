@@ -2,19 +2,19 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import pytensor.tensor as pt
+import xarray as xr
 
+from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.models.context import model_from
+from pymc_logz.models.context import ForeignModel, model_from, model_labels
 from pymc_logz.models.data_rows import container_names, read_data_rows
 from pymc_logz.models.flat import constrainer, model_path
-from pymc_logz.models.labels import model_labels
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.paths.foreign import ForeignModel
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves import kernel_for
@@ -22,6 +22,7 @@ from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import Generators
 from pymc_logz.tempered.run import place_levels
 from pymc_logz.tempered.settings import TemperedSettings
+from pymc_logz.trees.layout import ESTIMATOR, evidence_of_rows, with_units
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -63,8 +64,7 @@ class FollowedModel:
 
     def labels(self) -> dict[str, Any]:
         """Of the model."""
-        coords, dims = model_labels(self.model)
-        return {"coords": coords, "dims": dims}
+        return model_labels(self.model)
 
     def placed(
         self,
@@ -82,7 +82,7 @@ class FollowedModel:
 
 
 class Followed(Protocol):
-    """What changes, by name, and how walkers are told of it."""
+    """What changes, by name, and how walkers learn of it."""
 
     @property
     def model(self) -> Any:
@@ -143,3 +143,58 @@ def evaluator(block: TemperBlock, compile_kwargs: Mapping[str, Any] | None) -> A
     trial = [np.zeros((block.n_walkers, path.n_dims)), *block.row_data, *path.values]
     inputs = [rows, *data, *path.parameters]
     return compile_function(inputs, list(path.evaluate(rows)), compile_kwargs, trial)
+
+
+TIME = "time"
+
+
+class Moment(NamedTuple):
+    """What is known of one moment."""
+
+    tracked: LogZEstimate
+    """From this update and those before."""
+    alone: LogZEstimate
+    """From this update alone."""
+    log_z: np.ndarray
+    """Tracked log Z at each level, shape (K,)."""
+    mcse: np.ndarray
+    """Its error, shape (K,)."""
+    occupancy: np.ndarray
+    """Share of time at each level, shape (K,)."""
+    step_size: np.ndarray
+    """Shape (K,)."""
+    acceptance_rate: float
+    """Mean over all moves."""
+    carried_share: float
+    """Share of the effective number of walkers that the change of the model left, at the level with
+    the smallest."""
+
+
+def moment_datasets(
+    moments: Sequence[Moment], betas: np.ndarray, attrs: Mapping[str, Any]
+) -> dict[str, xr.Dataset]:
+    """Groups ``evidence`` (estimator, time), with attributes, and ``tracking`` (time, stage)."""
+    time = {TIME: np.arange(len(moments))}
+    evidence = xr.concat(
+        [
+            evidence_of_rows([getattr(moment, name) for moment in moments], TIME, time, {})
+            for name in ("tracked", "alone")
+        ],
+        ESTIMATOR,
+        combine_attrs="drop_conflicts",
+    ).assign_attrs(attrs)
+    per_stage, per_time = (
+        {name: np.stack([getattr(moment, name) for moment in moments]) for name in names}
+        for names in (
+            ("log_z", "mcse", "occupancy", "step_size"),
+            ("acceptance_rate", "carried_share"),
+        )
+    )
+    tracking = xr.Dataset(
+        {
+            **{name: ((TIME, "stage"), values) for name, values in per_stage.items()},
+            **{name: (TIME, values) for name, values in per_time.items()},
+        },
+        coords={**time, "stage": np.arange(betas.size), "beta": ("stage", betas)},
+    )
+    return {"evidence": evidence, "tracking": with_units(tracking)}

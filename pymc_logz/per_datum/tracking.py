@@ -20,8 +20,7 @@ from pymc_logz.estimators.tempering import (
 from pymc_logz.kernels.base import Kernel, KernelState
 from pymc_logz.models.context import written_as
 from pymc_logz.paths.geometric import Evaluation
-from pymc_logz.per_datum.followed import evaluator, follow, kernel_of
-from pymc_logz.per_datum.moments import Moment, moment_datasets
+from pymc_logz.per_datum.followed import Moment, evaluator, follow, kernel_of, moment_datasets
 from pymc_logz.runners.progress import progress_bar
 from pymc_logz.runners.temper import TemperBlock, Walk, Walkers
 from pymc_logz.runners.walking import walk

@@ -11,7 +11,7 @@ from arviz_plots import PlotCollection
 
 from pymc_logz.estimators import mbar
 from pymc_logz.plots.panels import BLUE, make_panels
-from pymc_logz.trees.readers import stored_draws
+from pymc_logz.trees.layout import stored_draws
 
 
 def plot_overlap(

@@ -61,18 +61,8 @@ def make_panels(
 ) -> tuple[Any, PlotCollection, list[Any]]:
     """Drawing functions of the backend, a collection, and its empty panels.
 
-    Parameters
-    ----------
-    names
-        One for each panel, the coordinate ``panel`` of the collection.
-    height
-        Of the whole figure, in inches.
-    backend, figsize
-        As in the figures.
-    n_columns
-        Panels beside each other.
-    sharey
-        Whether they share their y axis.
+    ``names`` are the coordinate ``panel`` of the collection, one for each; ``height`` is that of
+    the whole figure in inches.
     """
     backend = drawn_by(backend)
     drawing = import_module(f"arviz_plots.backend.{backend}")
@@ -124,15 +114,8 @@ def dashed(drawing: Any) -> str:
 def interval(ci_prob: float | None) -> tuple[float, float]:
     """Probability of an interval, and half its width in standard errors.
 
-    Parameters
-    ----------
-    ci_prob
-        None takes ArviZ's ``stats.ci_prob``, as `pymc_logz.bayes_factor` does.
-
-    Raises
-    ------
-    ValueError
-        If it is not in (0, 1).
+    None takes ArviZ's ``stats.ci_prob``, as `pymc_logz.bayes_factor` does; what is not in (0, 1) is
+    a ValueError.
     """
     ci_prob = rcParams["stats.ci_prob"] if ci_prob is None else ci_prob
     check_probability(ci_prob=ci_prob)

@@ -9,8 +9,8 @@ from scipy.special import softmax
 
 from pymc_logz.estimators import TemperedDraws, rts_log_z
 from pymc_logz.plots.panels import BLUE, GREY, color, level_axis, level_ticks, make_panels
-from pymc_logz.tempered.diagnostics import rejection_rates, round_trips
-from pymc_logz.trees.readers import draws_of_group, tempering_of
+from pymc_logz.tempered.results import rejection_rates, round_trips
+from pymc_logz.trees.layout import draws_of_group, tempering_of
 
 
 def plot_tempering(

@@ -13,8 +13,7 @@ from pymc_logz.errors import USABLE_STATUSES
 from pymc_logz.estimators import METHODS, TemperedDraws
 from pymc_logz.plots.panels import BLUE, GREY, RED, beta_axis, interval, make_panels
 from pymc_logz.tempered.evidence import check_methods
-from pymc_logz.trees.layout import ESTIMATOR
-from pymc_logz.trees.readers import stored_draws
+from pymc_logz.trees.layout import ESTIMATOR, stored_draws
 
 
 @dataclass(frozen=True)
@@ -120,15 +119,6 @@ def mean_log_ratio(draws: TemperedDraws, betas: np.ndarray, max_draws: int = 10_
 
     A draw counts with its density at beta over its density as a walker, whatever its level: eq. 21
     of Carlson et al. (2016), arXiv 1603.01912, for betas in between as well.
-
-    Parameters
-    ----------
-    draws
-        A tempered run.
-    betas
-        Inverse temperatures, shape (B,).
-    max_draws
-        Draws that it is made from at most.
     """
     every = -(-draws.log_ratio.size // max_draws)
     log_ratio = draws.log_ratio.ravel()[::every]

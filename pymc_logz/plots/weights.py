@@ -8,7 +8,7 @@ from arviz_plots import PlotCollection
 
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.plots.panels import BLUE, GREY, make_panels
-from pymc_logz.trees.readers import log_weights
+from pymc_logz.trees.layout import log_weights
 from pymc_logz.weights import log_mean, normalise
 
 
@@ -77,15 +77,7 @@ def plot_weights(
 
 
 def draw_histogram(drawing: Any, panel: Any, log_weight: np.ndarray) -> None:
-    """Log weights around log Z, those that count.
-
-    Parameters
-    ----------
-    drawing, panel
-        Of `pymc_logz.plots.panels.make_panels`.
-    log_weight
-        Of all rows, shape (n,).
-    """
+    """Log weights around log Z, those that count."""
     estimate = importance_log_z(log_weight)
     finite = log_weight[np.isfinite(log_weight)]
     if finite.size == 0:

@@ -3,10 +3,10 @@
 import numpy as np
 from scipy.special import expit, ndtri
 
-from pymc_logz.estimators.chains import effective_draws
+from pymc_logz.estimators.draws import effective_draws
 from pymc_logz.estimators.iterative_bridge import solve_bridge
+from pymc_logz.models.context import variable_of
 from pymc_logz.models.density import RowDensity
-from pymc_logz.models.labels import variable_of
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.trees.doubts import Doubt
 
@@ -33,25 +33,10 @@ def imbalance_of_draws(
     Looked at are the log ratio of f and q, the distance from the centre, and each coordinate. No
     density is computed for it, and it needs no weights, so it is of use where importance sampling
     is not. It knows only the places where both have draws: not a mode that the draws have missed.
-
-    Parameters
-    ----------
-    density
-        The model's log density.
-    rows
-        Unconstrained draws that the proposal was not fitted to, shape (chains, draws, d).
-    log_target
-        Log density there, shape (chains, draws); draws where it is not finite are not looked at.
-    proposed
-        Draws of the proposal, shape (n, d).
-    target_at_proposed
-        Log density there, shape (n,).
-    proposal
-        Normal fitted to other draws.
-    false_alarms
-        Probability of accusing draws of the posterior, by the normal distribution of means.
-    rounding
-        Relative error of sums.
+    The proposal, a normal, was fitted to other draws than ``rows`` (chains, draws, d). Draws whose
+    log target is not finite are not looked at. Draws of the posterior are accused with a
+    probability of ``false_alarms``, by the normal distribution of means; ``rounding`` is the
+    relative error of sums.
     """
     inside = np.isfinite(log_target)
     shape, n_dims = log_target.shape, rows.shape[-1]

@@ -21,7 +21,7 @@ from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_normal
 from pymc_logz.posterior.balance import imbalance_of_draws
-from pymc_logz.posterior.importance import importance
+from pymc_logz.posterior.own_proposal import importance
 from pymc_logz.posterior.repetitions import (
     ONCE,
     Repeated,
@@ -33,7 +33,7 @@ from pymc_logz.posterior.repetitions import (
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.runners.running import running_for
 from pymc_logz.seeds import generators_from
-from pymc_logz.trees.chains import check_start_of_chains, check_stored_density
+from pymc_logz.trees.chains import check_start_of_chains, check_stored_density, says_result
 from pymc_logz.trees.doubts import (
     Doubt,
     all_doubted,
@@ -46,7 +46,6 @@ from pymc_logz.trees.doubts import (
 from pymc_logz.trees.kinds import BRIDGED
 from pymc_logz.trees.layout import RunRecord, evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import PosteriorRows, posterior_of, posterior_rows
-from pymc_logz.trees.sentence import says_result
 from pymc_logz.wings import from_wing
 
 if TYPE_CHECKING:
@@ -362,7 +361,7 @@ def target_at_draws(
             "posterior, so they are draws of another model or of other data; or the density "
             "overflows there, and single precision is not enough"
         )
-    if density.flat.summed is None:  # what samplers store is the density with whole numbers
+    if density.flat.summed is None:  # what samplers store is the density with discrete variables
         check_stored_density(idata, log_target)
     check_start_of_chains(np.where(inside, log_target, np.nanmedian(log_target)))
     return log_target

@@ -10,16 +10,17 @@ import xarray as xr
 from pymc_logz.arguments import check_flag, check_whole
 from pymc_logz.checks.missed_modes import mode_doubts
 from pymc_logz.checks.tails import tail_doubts
+from pymc_logz.errors import ModelError
 from pymc_logz.estimators import LogZEstimate, importance_log_z
-from pymc_logz.models.context import model_from, written_as
+from pymc_logz.models.context import model_from, model_labels, written_as
 from pymc_logz.models.density import ROWS_PER_CALL, RowDensity
 from pymc_logz.models.flat import constrain, unconstrain
-from pymc_logz.models.labels import model_labels
 from pymc_logz.models.other_modes import in_company, moved_on
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.models.proposals import Proposed, as_draws, log_jacobian, proposed
-from pymc_logz.posterior.importance import checked
+from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.seeds import generators_from
+from pymc_logz.trees.chains import says_result
 from pymc_logz.trees.doubts import (
     Doubt,
     doubted,
@@ -37,11 +38,33 @@ from pymc_logz.trees.layout import (
     make_tree,
     with_units,
 )
-from pymc_logz.trees.sentence import says_result
 from pymc_logz.weights import MIN_ROWS_FOR_KHAT, resampled
 
 if TYPE_CHECKING:
     import pymc as pm
+
+
+def importance(
+    density: RowDensity, proposal: Elliptical, kind: str, n: int, rng: np.random.Generator
+) -> LogZEstimate:
+    """Smoothed importance sampling by n draws of a normal that was fitted to the posterior's.
+
+    Of kind ``"student"`` it gives way to a wider Student-t; ``"normal"`` takes it as it is.
+    """
+    source = proposal.with_heavy_tails() if kind == "student" else proposal
+    rows = source(rng, n)
+    return importance_log_z(checked(density, rows) - source.log_density_of(rows), smooth=True)
+
+
+def checked(density: RowDensity, rows: np.ndarray) -> np.ndarray:
+    """Log target of rows (n, d), -inf where it is NaN; a ModelError if it is infinite somewhere."""
+    log_target = density.log_target(rows)
+    if np.any(log_target == np.inf):
+        raise ModelError(
+            "the posterior density is infinite at a proposed draw, so log Z may be infinite; bound "
+            "the likelihood and the potentials"
+        )
+    return log_target
 
 
 @written_as("importance_sampling(proposal, model)")
@@ -166,8 +189,7 @@ def importance_sampling(
     attrs = RunRecord(density.compiled, density.batching, share, cost).attrs(**noted(doubts))
     alive = np.all(np.isfinite(rows), axis=1)
     values = constrain(flat, np.where(alive[:, None], rows, 0.0))
-    coords, dims = model_labels(model)
-    labels: dict[str, Any] = {"coords": dict(coords), "dims": dims}
+    labels = model_labels(model)
     chosen = resampled(log_weight, rngs.run, shuffled=True)
     weighted = {**values, "log_weight": log_weight}
     groups = {
@@ -199,7 +221,7 @@ def _found_lacking(
     # a stray draw with a large weight is not to hide the mode that it is in
     draws = in_company(np.unique(rows[resampled(log_weight, rng)], axis=0))
     return [
-        *reach_doubts(density, rows, log_weight, given, estimate.mcse, rng),
+        *coverage_doubts(density, rows, log_weight, given, estimate.mcse, rng),
         *mode_doubts(prepared, density, draws, estimate.log_z, rng),
         *tail_doubts(density.flat, density, draws, rng),
     ]
@@ -219,7 +241,7 @@ def _log_weight(density: RowDensity, rows: np.ndarray, log_proposal: np.ndarray)
     return np.where(alive, log_target - volume - log_proposal, -np.inf)
 
 
-def reach_doubts(
+def coverage_doubts(
     density: RowDensity,
     rows: np.ndarray,
     log_weight: np.ndarray,
@@ -235,27 +257,10 @@ def reach_doubts(
 
     Moves leave the posterior as it is, whatever the proposal is. Where the density of the proposal
     is not known, rows are beyond it that exceed all its draws in one of the d dimensions; of n
-    independent draws of one distribution another one does so with a probability of at most
-    2 d / (n + 1).
-
-    Parameters
-    ----------
-    density
-        Of the model.
-    rows, log_weight
-        Draws of the proposal that are within the support, shape (n, d), and their log weights.
-    proposed
-        The proposal.
-    mcse
-        Error of log Z.
-    rng
-        Generator of the moves.
-    n_moves
-        Of each row.
-    noise
-        Standard deviations by which more rows than expected have to be beyond the draws.
-    errors
-        Errors of log Z that their fraction has to be, to matter.
+    independent draws of one distribution another one does so with a probability of at most 2 d / (n
+    + 1). ``rows`` are draws of the proposal within the support. More rows than expected have to be
+    beyond the draws by ``noise`` standard deviations, and their fraction has to be ``errors`` times
+    the error of log Z to matter.
     """
     n_rows = ROWS_PER_CALL
     start = rows[resampled(log_weight, rng, n_rows)]

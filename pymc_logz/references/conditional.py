@@ -16,8 +16,7 @@ from scipy.special import gammaln, logsumexp
 
 from pymc_logz.models.normal_parts import normal_columns
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.paths.clusters import Clusters, fitted_clusters
-from pymc_logz.paths.fitting import fitted_to_few
+from pymc_logz.paths.fitting import Clusters, fitted_clusters, fitted_to_few
 from pymc_logz.references.blend import Target
 from pymc_logz.references.conditional_modes import Conditionals
 from pymc_logz.references.reference import widened

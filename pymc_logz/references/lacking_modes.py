@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymc_logz.models.labels import n_data
+from pymc_logz.models.context import n_data
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.references.blend import Component
@@ -16,8 +16,6 @@ from pymc_logz.weights import relative
 N_CLIMB, NUMBERS = (512, 4096), 2**17
 """Fewest and most rows of the prior that climb, and data times rows where there are more data: of a
 basin with a hundredth of the prior 512 miss one time in 170, 4,096 a thousandth one in sixty."""
-N_HEAVY = 64
-"""Heavy rows of a blend that climb, at most."""
 
 
 def n_climbing(prepared: Prepared) -> int:
@@ -67,6 +65,7 @@ def modes_of_heavy(
     funnel: Funnel | None,
     scale: np.ndarray,
     tried: Annealed,
+    most: int = 64,
 ) -> list[Component]:
     """Components with the curvature at modes that heavy rows of a blend climb to.
 
@@ -78,11 +77,13 @@ def modes_of_heavy(
         As in `lacking_modes`.
     tried
         Rows that were drawn from a blend, with their weights.
+    most
+        How many of them climb.
     """
     if not can_climb(search, walked):
         return []
     weight = relative(tried.log_weight)
-    order = np.argsort(-weight)[:N_HEAVY]
+    order = np.argsort(-weight)[:most]
     rows = tried.position[order[weight[order] > HEAVY * weight.mean()]]
     if not len(rows):
         return []

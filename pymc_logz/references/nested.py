@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.paths.clusters import Clusters, fitted_clusters
 from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.paths.fitting import Clusters, fitted_clusters
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.mixture import Mixture
 from pymc_logz.references.conditional_modes import Conditionals, Modes

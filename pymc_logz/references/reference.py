@@ -9,13 +9,12 @@ import numpy as np
 from pymc_logz.errors import ImproperPriorError, ModelError, says_if_interrupted, warn
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.graphs.kept import settings_key
-from pymc_logz.kernels.walls import outside, walls_of
-from pymc_logz.models.labels import describe_row
+from pymc_logz.kernels.dynamics import outside, walls_of
+from pymc_logz.models.context import describe_row
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import FARTHEST
-from pymc_logz.paths.clusters import Clusters, fitted_clusters
 from pymc_logz.paths.elliptical import INFLATION, Elliptical
-from pymc_logz.paths.fitting import check_enough, fitted_at_mode
+from pymc_logz.paths.fitting import Clusters, check_enough, fitted_at_mode, fitted_clusters
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.geometric import gradients
 from pymc_logz.paths.mixture import Mixture, leaving
@@ -37,8 +36,6 @@ SEVERAL_ERROR = 1.15
 places bring, and has too low a log Z beside too small an error if it sees none."""
 ERROR_FACTOR, REFERENCE_MCSE = "error_factor", "reference_mcse"
 """Attributes of a result: what its error has beside that of its weights."""
-GONE = 700.0
-"""Nats below the largest likelihood at which one is zero in floating-point numbers."""
 MAX_SHARE_ERROR = 0.01
 """Error, in nats, of the constant of a restricted prior up to which it may be part of a reference:
 half of the error of log Z that runs aim at."""
@@ -256,18 +253,21 @@ def check_start(prepared: Prepared, block: Block, start: np.ndarray) -> None:
         )
 
 
-def check_far_rows(prepared: Prepared, start: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
+def check_far_rows(
+    prepared: Prepared, start: np.ndarray, log_ratio: np.ndarray, gone: float = 700.0
+) -> np.ndarray:
     """Which draws of the prior were too large, and put nearer, shape (n,).
 
     Raises
     ------
     ImproperPriorError
-        If their likelihood does not vanish beside that of the others.
+        If their likelihood does not vanish beside that of the others: it is less than ``gone``
+        nats below.
     """
     beyond = np.abs(start) >= FARTHEST
     far = beyond.any(axis=1)
     known = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
-    if far.any() and not known[far].max() < known.max(where=~far, initial=-np.inf) - GONE:
+    if far.any() and not known[far].max() < known.max(where=~far, initial=-np.inf) - gone:
         names = sorted({prepared.flat.owners[i] for i in np.flatnonzero(beyond.any(axis=0))})
         raise ImproperPriorError(
             f"{far.mean():.0%} of the prior draws of {names} are larger than {FARTHEST:g}, and "

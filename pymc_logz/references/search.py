@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_logz.paths.clusters import fitted_clusters
-from pymc_logz.paths.fitting import fitted_to_few
+from pymc_logz.paths.fitting import fitted_clusters, fitted_to_few
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.references.blend import (
     Blend,

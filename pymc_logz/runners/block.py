@@ -28,8 +28,7 @@ from pymc_logz.runners.arrays import (
     symbolic_state,
     trimmed,
 )
-from pymc_logz.runners.moves_of_rows import MovesOfRows
-from pymc_logz.runners.work import Work
+from pymc_logz.runners.moves_of_rows import MovesOfRows, Work
 
 MOVES_PER_BLOCK = 8
 """Enough to make the cost of a call small beside that of its moves, and few enough for a pilot to
@@ -51,26 +50,10 @@ class Trace(NamedTuple):
 class Block(MovesOfRows):
     """A fixed number of kernel moves over a batch of rows, compiled once, when first needed.
 
-    A shorter list of moves is padded with moves that are not made.
-
-    Parameters
-    ----------
-    given_path
-        The path to be walked; see also `path`.
-    kernel
-        How it is walked.
-    n_rows
-        Rows of a call: see `portions`. Other numbers work too, and are compiled for when they come.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``.
-    data
-        What groups of rows bring along, shape (groups, D), if the path depends on it; see `given`.
-    work
-        Where evaluations are counted.
-    most_moves
-        Moves of a call at most.
-    most_rows
-        Rows that are computed together at most; see `limited`.
+    A shorter list of moves is padded with moves that are not made. For ``n_rows`` see `portions`:
+    other numbers work too, and are compiled for when they come. ``data`` (groups, D) are what
+    groups of rows bring along, if the path depends on it: see `given`. Evaluations are counted in
+    ``work``, and at most ``most_rows`` rows are computed together: see `limited`.
     """
 
     given_path: AnnealingPath

@@ -18,23 +18,11 @@ def climbed(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows (n, d) after steps uphill, each of a length of its own, and their log target (n,).
 
-    Parameters
-    ----------
-    block
-        On a path whose target is climbed.
-    start
-        Shape (n, d).
-    scale
-        Standard deviations of the target as far as it is known, shape (d,).
-    n_steps
-        Steps at most.
-    longest
-        Longest step in any entry, in standard deviations of where rows start.
-    lengths
-        First length of a step, in units of what would lead to the mode of a normal of the given
-        scale, and factors after one that went up and one that did not.
-    small_gain, most_small
-        A row stays after so many steps in a row that gained fewer nats.
+    ``scale`` are standard deviations of the target as far as they are known, and no entry goes
+    further in a step than ``longest`` of those of where rows start. ``lengths`` are the first
+    length of a step, in units of what would lead to the mode of a normal, and factors after one
+    that went up and one that did not. A row stays after ``most_small`` steps in a row that gained
+    fewer than ``small_gain`` nats.
     """
     first, longer, shorter = lengths
     rows, length = start.copy(), np.full(len(start), first)

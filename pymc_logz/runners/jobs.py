@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_logz.runners.anneal import Annealed, Plan, Underway, arrived, go_on, set_out, stay_at_end
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.work import Work
+from pymc_logz.runners.moves_of_rows import Work
 
 Enough = Callable[[], bool]
 """Asked at the end of each block whether to hand back what there is."""

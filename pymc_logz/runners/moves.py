@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from pymc_logz.graphs.host_calls import calls_host
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.choice import as_kernel
-from pymc_logz.kernels.random_walk import RandomWalk
+from pymc_logz.kernels.walks import RandomWalk
+from pymc_logz.models.density import lacks_gradient
 from pymc_logz.models.flat import flatten_model
-from pymc_logz.models.gradients import lacks_gradient
 
 if TYPE_CHECKING:
     import pymc as pm

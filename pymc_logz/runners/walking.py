@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_logz.runners.exchange import Tables
 from pymc_logz.runners.moves_of_rows import in_turn
-from pymc_logz.runners.temper import TemperBlock, Walk, Walkers
+from pymc_logz.runners.temper import Tables, TemperBlock, Walk, Walkers
 
 
 class Walking(NamedTuple):

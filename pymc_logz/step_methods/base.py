@@ -1,18 +1,22 @@
-"""What the package's step methods have in common towards ``pm.sample``."""
+"""What step methods have in common towards pm.sample, and how Hamiltonian ones are tuned."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
 from pymc.step_methods import BlockedStep
 from pymc.step_methods.compound import Competence, StepMethodState
-from pymc.step_methods.state import dataclass_state
+from pymc.step_methods.state import DataClassState, WithSamplingState, dataclass_state
+from pymc.step_methods.step_sizes import DualAverageAdaptation
+from pymc.util import get_value_vars_from_user_vars
 from rich.progress import TextColumn
 from rich.table import Column
 
-from pymc_logz.arguments import check_compile_kwargs
+from pymc_logz.arguments import check_compile_kwargs, check_positive, check_probability
+from pymc_logz.errors import DiscreteVariableError, ModelError
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.context import check_no_model
 from pymc_logz.models.flat import FlatModel
@@ -21,7 +25,71 @@ from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.block import Block
 from pymc_logz.seeds import Generators, generators_from, random_generator
 from pymc_logz.step_methods.sources import BlockSource, Source
-from pymc_logz.step_methods.variables import check_whole_model, values_of_row
+
+
+def continuous_vars(vars: Any, model: pm.Model) -> list[Any]:
+    """Value variables in the order of the model, whatever the order asked for."""
+    chosen = (
+        model.continuous_value_vars if vars is None else get_value_vars_from_user_vars(vars, model)
+    )
+    names = {value: rv.name for rv, value in model.rvs_to_values.items()}
+    discrete = [names[var] for var in chosen if not np.issubdtype(var.dtype, np.floating)]
+    if discrete:
+        raise DiscreteVariableError(
+            f"variables {discrete} are discrete, but this step method moves continuous ones; leave "
+            "them out of vars, and pm.sample gives them a step method of their own"
+        )
+    if not chosen:
+        raise DiscreteVariableError("the model has no continuous variable to move")
+    return [var for var in model.value_vars if var in chosen]
+
+
+def number_of_entries(shapes: Mapping[str, tuple[int, ...]]) -> int:
+    """Entries of the variables to move, of which there has to be one."""
+    n_dims = sum(int(np.prod(shape)) for shape in shapes.values())
+    if not n_dims:
+        raise ModelError(f"vars have no entries to move: their shapes are {dict(shapes)}")
+    return n_dims
+
+
+def checked_scale(scale: float | Sequence[float], n_dims: int) -> np.ndarray:
+    """Length scales of all dimensions, shape (d,)."""
+    values = np.asarray(scale, dtype=float)
+    if values.ndim > 1 or values.size not in (1, n_dims):
+        raise ValueError(
+            f"scale has shape {values.shape}; give one number, or {n_dims}, one for each "
+            "unconstrained dimension of the variables"
+        )
+    check_positive(scale=scale)
+    return np.broadcast_to(values, n_dims).copy()
+
+
+def check_whole_model(vars: Any, model: pm.Model) -> None:
+    """Raise unless ``vars`` is None or all free variables of the model."""
+    if vars is None:
+        return
+    missing = set(model.value_vars) - set(get_value_vars_from_user_vars(vars, model))
+    if missing:
+        names = sorted(rv.name for rv, value in model.rvs_to_values.items() if value in missing)
+        raise ValueError(
+            f"vars leaves out {names}, but this step moves the whole model; omit vars, or use "
+            "PartialMomentumHMC for some of the variables"
+        )
+
+
+def values_of_row(
+    row: np.ndarray,
+    names: Sequence[str],
+    shapes: Sequence[tuple[int, ...]],
+    point: Mapping[str, np.ndarray],
+) -> dict[str, np.ndarray]:
+    """Value variables of one flat row of the whole model, of the types that ``point`` has."""
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+    return {
+        name: part.reshape(shape).astype(point[name].dtype)
+        for name, part, shape in zip(names, np.split(row, ends[:-1]), shapes, strict=True)
+    }
+
 
 # names and dtypes that other step methods use: PyMC refuses one name with two dtypes, and
 # renames mean_tree_accept, tree_size and model_logp to acceptance_rate, n_steps and lp
@@ -175,3 +243,112 @@ class BatchedStep(WholeModelStep):
 
     def _row(self) -> np.ndarray | None:
         return None if self.held is None else self.held.position
+
+
+MAX_ENERGY_ERROR = 1000.0
+"""Nats beyond which a trajectory counts as diverging, as in PyMC's own samplers."""
+
+
+def window_ends(tune: int, first: int = 20, final_share: float = 0.2) -> tuple[int, ...]:
+    """Draws after which the length scales are set anew.
+
+    The first window has as many as a variance needs that says more than the first guess. Each one
+    is twice as long as the one before, so that the last ones forget the way into the bulk of the
+    posterior; the last fifth of the draws is left to the step size.
+    """
+    last = int(tune * (1.0 - final_share))
+    ends, end, width = [], 0, first
+    while end + width <= last:
+        end += width
+        width *= 2
+        # a window that could not be followed by a longer one takes the rest
+        if end + width > last:
+            end = last
+        ends.append(end)
+    return tuple(ends)
+
+
+def gradient_scale(gradient: np.ndarray) -> np.ndarray:
+    """Length scales guessed from one gradient, shape (d,)."""
+    size = np.abs(gradient)
+    usable = np.isfinite(size) & (size > 0)
+    return np.clip(np.where(usable, size, 1.0) ** -0.5, 1e-5, 1e5)
+
+
+@dataclass_state
+class ScaleState(DataClassState):
+    """What `ScaleAdaptation` knows."""
+
+    scale: np.ndarray
+    mean: np.ndarray
+    square: np.ndarray
+    n: int
+    n_dims: int = field(metadata={"frozen": True})
+
+
+class ScaleAdaptation(WithSamplingState):
+    """Length scales from the spread of positions and of gradients in a window of draws.
+
+    The scale is the fourth root of var(position) / var(gradient). For a normal posterior that is
+    the geometric mean of the marginal and the conditional standard deviation. Draws that have seen
+    a part of the posterior only underestimate both variances alike, so the ratio comes right long
+    before the spread of the positions does.
+    """
+
+    _state_class = ScaleState
+
+    def __init__(self, n_dims: int) -> None:
+        self.n_dims = n_dims
+        self.scale = np.ones(n_dims)
+        self.clear()
+
+    def clear(self) -> None:
+        """Start a new window."""
+        self.mean, self.square = np.zeros((2, self.n_dims)), np.zeros((2, self.n_dims))
+        self.n = 0
+
+    def add(self, position: np.ndarray, gradient: np.ndarray) -> None:
+        """Take one draw into the window (Welford's update)."""
+        values = np.stack([position, gradient])
+        self.n += 1
+        delta = values - self.mean
+        self.mean = self.mean + delta / self.n
+        self.square = self.square + delta * (values - self.mean)
+
+    def finish_window(self) -> None:
+        """Set the scales from the window, where it can tell them, and start a new one."""
+        position, gradient = self.square
+        known = (position > 0) & (gradient > 0) & np.isfinite(position) & np.isfinite(gradient)
+        ratio = np.where(known, position, 1.0) / np.where(known, gradient, 1.0)
+        # beyond these bounds a step changes nothing in floating point, or overflows
+        self.scale = np.where(known, np.clip(ratio**0.25, 1e-10, 1e10), self.scale)
+        self.clear()
+
+
+def aim_of(target_accept: float | None, step_size: float | None, default: float) -> float:
+    """Acceptance rate that a step size is tuned for: the one given, if any.
+
+    Raises
+    ------
+    ValueError
+        If it is out of range, or the step size is given too, so that nothing is tuned.
+    """
+    if target_accept is None:
+        return default
+    check_probability(target_accept=target_accept)
+    if step_size is not None:
+        raise ValueError(
+            f"target_accept={target_accept!r} is what the step size is tuned for, but "
+            f"step_size={step_size!r} is given: leave out one of the two"
+        )
+    return target_accept
+
+
+def dual_averaging(step_size: float, target_accept: float) -> DualAverageAdaptation:
+    """Tuning of a step size while a chain runs, by PyMC's dual averaging.
+
+    References
+    ----------
+    Hoffman & Gelman (2014), section 3.2, arXiv 1111.4246, and their settings.
+    """
+    return DualAverageAdaptation(step_size, target_accept, gamma=0.05, k=0.75, t0=10)

@@ -22,21 +22,21 @@ from pymc_logz.kernels.dynamics import (
 )
 from pymc_logz.kernels.tuning import reasonable_step_size
 from pymc_logz.seeds import random_generator
-from pymc_logz.step_methods.adaptation import (
+from pymc_logz.step_methods.base import (
     MAX_ENERGY_ERROR,
+    STATS_OF_TRAJECTORIES,
+    ChosenStep,
     ScaleAdaptation,
     ScaleState,
     aim_of,
-    dual_averaging,
-    gradient_scale,
-    window_ends,
-)
-from pymc_logz.step_methods.base import STATS_OF_TRAJECTORIES, ChosenStep, declared
-from pymc_logz.step_methods.variables import (
     checked_scale,
     continuous_vars,
+    declared,
+    dual_averaging,
+    gradient_scale,
     number_of_entries,
     values_of_row,
+    window_ends,
 )
 
 HALF_LIFE = 1.0

@@ -8,8 +8,8 @@ import pymc as pm
 
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.flat import flatten_model, open_path
+from pymc_logz.models.preparation import with_entries
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.models.summing import with_entries
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
 from pymc_logz.step_methods.server import Asker, Server, hush_forks_for

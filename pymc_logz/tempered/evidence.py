@@ -17,7 +17,7 @@ from pymc_logz.estimators import (
     check_agreement,
 )
 from pymc_logz.estimators.agreement import joint_covariance
-from pymc_logz.tempered.diagnostics import level_mixing, walker_doubts
+from pymc_logz.tempered.results import level_mixing, walker_doubts
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.doubts import (
     STATUSES,
@@ -27,8 +27,14 @@ from pymc_logz.trees.doubts import (
     stored_doubts,
     warn_of_doubts,
 )
-from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, with_evidence
-from pymc_logz.trees.readers import draws_of_group, stored_draws, tempering_of
+from pymc_logz.trees.layout import (
+    ESTIMATOR,
+    draws_of_group,
+    evidence_dataset,
+    stored_draws,
+    tempering_of,
+    with_evidence,
+)
 
 STATUSES_OF_DRAWS = tuple(status for status in STATUSES if status != "disagrees")
 """Statuses that a run has from its draws, whatever the method."""

@@ -16,8 +16,8 @@ from pymc_logz.loop.frozen import fixed_plan, n_followed
 from pymc_logz.loop.frozen import walk as pilot_walk
 from pymc_logz.loop.planning import block_for, look
 from pymc_logz.loop.stored_plans import kept, once
+from pymc_logz.models.context import model_labels
 from pymc_logz.models.flat import constrain
-from pymc_logz.models.labels import model_labels
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.checks import exceeds, islands_log_z, stuck_stages, warn_of_stuck
 from pymc_logz.references.reference import Reference
@@ -29,7 +29,6 @@ from pymc_logz.runners.progress import progress_bar, report_beta, report_count, 
 from pymc_logz.runners.walking import whole_walk
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walking_block
-from pymc_logz.tempered.diagnostics import walker_doubts
 from pymc_logz.tempered.measuring import (
     Chains,
     at_the_end,
@@ -37,6 +36,7 @@ from pymc_logz.tempered.measuring import (
     measured,
     posterior_datasets,
 )
+from pymc_logz.tempered.results import walker_doubts
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.sums import SummedChains
 from pymc_logz.tempered.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds
@@ -106,20 +106,11 @@ def run_tempered(
         prepared = prepare(model, rng, integers=True, sum_out=settings.sum_out)
         block = settings.within_memory(block_for(prepared, settings, compile_kwargs))
         block.compile()
-        coords, dims = model_labels(prepared.flat.model)
-        labels = {"coords": dict(coords), "dims": dims}
-        place, named = partial(place_levels, prepared), partial(_named, prepared)
+        labels = model_labels(prepared.flat.model)
+        place, named = partial(place_levels, prepared), partial(constrain, prepared.flat)
         return Target(prepared, block, place, named, labels, {})
 
     return run_target(make, settings, random_seed, **shown)
-
-
-def _named(prepared: Prepared, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Values by name, shape (..., *shape of the variable), of unconstrained rows (..., d)."""
-    values = constrain(prepared.flat, rows.reshape(-1, rows.shape[-1]))
-    return {
-        name: value.reshape(*rows.shape[:-1], *value.shape[1:]) for name, value in values.items()
-    }
 
 
 def run_target(

@@ -9,15 +9,14 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.models.context import check_no_model, model_from, written_as
-from pymc_logz.paths.foreign import ForeignModel
+from pymc_logz.models.context import ForeignModel, check_no_model, model_from, written_as
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.runners.moves import kernel_for, walkers_for
 from pymc_logz.runners.running import running_for
 from pymc_logz.tempered.run import run_tempered
 from pymc_logz.tempered.settings import TemperedSettings
+from pymc_logz.trees.chains import says_result
 from pymc_logz.trees.posterior import checked_reference
-from pymc_logz.trees.sentence import says_result
 
 if TYPE_CHECKING:
     import pymc as pm

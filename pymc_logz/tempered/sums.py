@@ -111,7 +111,7 @@ class SummedChains(NamedTuple):
 def rhat_of_sums(levels: LevelSums) -> np.ndarray:
     """Split R-hat over walkers of the share of each level, shape (K,).
 
-    As `pymc_logz.tempered.diagnostics.level_mixing` has it of draws: the two halves of each walker
+    As `pymc_logz.tempered.results.level_mixing` has it of draws: the two halves of each walker
     are whole blocks.
     """
     n_blocks = levels.share.shape[1]

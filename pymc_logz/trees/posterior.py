@@ -9,8 +9,8 @@ import xarray as xr
 
 from pymc_logz.errors import warn
 from pymc_logz.models.cache import kept_for
+from pymc_logz.models.context import model_data, variable_of
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
-from pymc_logz.models.labels import model_data, variable_of
 from pymc_logz.paths.fitting import check_enough
 from pymc_logz.trees.alignment import SAMPLES, aligned, with_dims
 from pymc_logz.trees.chains import MIN_DRAWS_PER_CHAIN, check_chains

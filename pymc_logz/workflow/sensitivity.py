@@ -20,9 +20,8 @@ from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.trees.chains import check_stored_density
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.doubts import DOUBTS, STATUSES, Doubt, doubted, noted, warn_of_doubts
-from pymc_logz.trees.layout import ESTIMATOR, along, evidence_dataset, with_units
+from pymc_logz.trees.layout import ESTIMATOR, along, evidence_dataset, weighted_draws, with_units
 from pymc_logz.trees.posterior import check_data, checked_variables, posterior_rows
-from pymc_logz.trees.readers import weighted_draws
 from pymc_logz.weights import resampled
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from pymc_logz.kernels import BlockGibbs, KernelInfo, KernelState
 from pymc_logz.models.flat import flatten_model, model_path
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.exchange import Tables
-from pymc_logz.runners.temper import TemperBlock, Walkers
+from pymc_logz.runners.temper import Tables, TemperBlock, Walkers
 
 BETA, N = 0.7, 6000
 

@@ -18,8 +18,8 @@ from pymc_logz import energies
 from pymc_logz.discrete import pieces
 from pymc_logz.discrete.independence import SEVERAL, Tracer
 from pymc_logz.models.flat import FlatModel, constrain, flatten_model
+from pymc_logz.models.preparation import NotSummed, summed_out, with_entries
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.models.summing import NotSummed, summed_out, with_entries
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),

@@ -20,7 +20,7 @@ from support.energies_in_closed_form import (
 
 from pymc_logz import energies
 from pymc_logz.energies import Energy
-from pymc_logz.energies.quadrature import log_trapezoid, sample_density
+from pymc_logz.energies.one_integral import log_trapezoid, sample_density
 
 FAST = "FAST_COMPILE"
 MAX_Z = 4.5  # about one false alarm in 1,000 runs of this file

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.checks import make_rng
 
-from pymc_logz.estimators.chains import MIN_CHAIN, check_chains, effective_draws
+from pymc_logz.estimators.draws import MIN_CHAIN, check_chains, effective_draws
 
 
 def chains(correlation: float, shape: tuple[int, int] = (4, 2000)) -> np.ndarray:

@@ -18,7 +18,7 @@ from pymc_logz.estimators import (
     rts,
 )
 from pymc_logz.estimators import draws as draws_module
-from pymc_logz.estimators.odds import solve_odds
+from pymc_logz.estimators.tempering import solve_odds
 
 PATH = PoissonPath()
 

@@ -6,8 +6,8 @@ from support.scripts import load
 
 import pymc_logz as lz
 from pymc_logz.manifold.evidence import manifold_bridge
+from pymc_logz.manifold.missed_modes import find_start
 from pymc_logz.manifold.model import make_constrained_model
-from pymc_logz.manifold.starting_points import find_start
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from scipy.stats import multivariate_normal
 import pymc_logz as lz
 from pymc_logz.graphs.host_calls import HostCall, with_host_calls
 from pymc_logz.graphs.numpy_linker import numpy_mode
+from pymc_logz.models.density import lacks_gradient
 from pymc_logz.models.flat import flatten_model
-from pymc_logz.models.gradients import lacks_gradient
 from pymc_logz.runners.moves import walkers_for
 
 X = np.linspace(-1, 1, 10)

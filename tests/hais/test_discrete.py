@@ -16,7 +16,7 @@ from pymc_logz.kernels import Compose, Gibbs, IntegerWalk, RandomWalk
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 ENERGIES = {
-    "coal_mining": lambda: energies.coal_mining(energies.discrete.COAL_MINING[20:60]),
+    "coal_mining": lambda: energies.coal_mining(energies.conjugate.COAL_MINING[20:60]),
     "coal_mining of all years": energies.coal_mining,
     "labelled_mixture": energies.labelled_mixture,
     "thinned_poisson": energies.thinned_poisson,

@@ -10,9 +10,7 @@ from scipy import stats
 from support.checks import assert_detects, check_means, check_same_law, make_rng
 
 import pymc_logz as lz
-from pymc_logz.hmc import chains as chains_module
-from pymc_logz.hmc.run import nested_rhat, plain_nested_rhat
-from pymc_logz.hmc.tuning import StepSize, scale_of_chains
+from pymc_logz.hmc.run import Chains, StepSize, nested_rhat, plain_nested_rhat, scale_of_chains
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 D = 5
@@ -205,15 +203,15 @@ def test_divergences_are_counted(gaussian: pm.Model) -> None:
 
 def test_an_interrupt_keeps_the_draws(gaussian: pm.Model, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    move = chains_module.Chains.move
+    move = Chains.move
 
-    def interrupted(self: chains_module.Chains, *args: float) -> np.ndarray:
+    def interrupted(self: Chains, *args: float) -> np.ndarray:
         made.append(1)
         if len(made) == 1 + 10 + 7:
             raise KeyboardInterrupt
         return move(self, *args)
 
-    monkeypatch.setattr(chains_module.Chains, "move", interrupted)
+    monkeypatch.setattr(Chains, "move", interrupted)
     with pytest.warns(lz.EvidenceWarning, match="6 of 50 draws"):
         tree = lz.sample_hmc(50, 64, model=gaussian, tune=10, random_seed=1, progressbar=False)
     assert tree["posterior"].sizes["draw"] == 6

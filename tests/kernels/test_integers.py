@@ -23,7 +23,7 @@ from support.integer_targets import (
 import pymc_logz as lz
 from pymc_logz.kernels import Compose, Gibbs, Hamiltonian, IntegerWalk, RandomWalk
 from pymc_logz.kernels.compose import Part, for_variables
-from pymc_logz.paths.sites import Site
+from pymc_logz.paths.geometric import Site
 from pymc_logz.runners.block import Block
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")

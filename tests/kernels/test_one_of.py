@@ -29,7 +29,7 @@ from pymc_logz.kernels import (
     choose,
 )
 from pymc_logz.kernels.compose import for_variables
-from pymc_logz.paths.sites import Site
+from pymc_logz.paths.geometric import Site
 from pymc_logz.runners.block import Block
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")

@@ -18,7 +18,7 @@ import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.kernels import Compose, Hamiltonian, Kernel, KernelDefaults, check_kernel
 from pymc_logz.kernels.choice import kernel_record
-from pymc_logz.paths.sites import Site
+from pymc_logz.paths.geometric import Site
 from pymc_logz.runners.block import Block
 
 PAGE = "contributing/kernels.md"

@@ -13,7 +13,7 @@ from support.checks import assert_detects, make_rng
 from support.kernel_contracts import check_invariant, constant_moves, evaluated_state
 
 import pymc_logz as lz
-from pymc_logz.kernels import Hamiltonian, walls
+from pymc_logz.kernels import Hamiltonian, dynamics
 from pymc_logz.kernels.base import column, strides
 from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.runners.block import Block
@@ -45,7 +45,7 @@ def exact_draws(rng: np.random.Generator, beta: float, n: int) -> np.ndarray:
     kept = np.empty((0, 2))
     while len(kept) < n:
         rows = rng.multivariate_normal(beta * covariance @ MEAN, covariance, 8 * n)
-        kept = np.concatenate([kept, rows[~walls.outside(CORNER, rows)]])
+        kept = np.concatenate([kept, rows[~dynamics.outside(CORNER, rows)]])
     return kept[:n]
 
 
@@ -65,7 +65,7 @@ def plain_mirror(given: Any, position: Any, momentum: Any, move: Any) -> Any:
     bounds = np.array([b for _, b in given])
     unit = normals / np.linalg.norm(normals, axis=1, keepdims=True)
     velocity = strides(momentum, move)
-    time, which = walls._first_hit(position, velocity, normals, bounds)
+    time, which = dynamics._first_hit(position, velocity, normals, bounds)
     hits, normal = time < 1.0, pt.as_tensor(unit)[which]
     gone = column(pt.minimum(time, 1.0))
     turned = momentum - 2.0 * (momentum * normal).sum(axis=1, keepdims=True) * normal
@@ -78,7 +78,7 @@ def stopped(given: Any, position: Any, momentum: Any, move: Any) -> Any:
     """No reflection: a row goes as far as the wall."""
     normals, bounds = np.array([a for a, _ in given]), np.array([b for _, b in given])
     velocity = strides(momentum, move)
-    time, _ = walls._first_hit(position, velocity, normals, bounds)
+    time, _ = dynamics._first_hit(position, velocity, normals, bounds)
     gone = column(pt.minimum(time, 1.0))
     return position + gone * velocity, pt.switch(column(time < 1.0), -momentum, momentum)
 
@@ -141,7 +141,7 @@ def test_rows_that_start_on_a_wall_and_in_a_corner() -> None:
     start = evaluated_state(block, starts, rng.standard_normal((len(starts), 2)))
     moves = constant_moves(block, beta=1.0, step_size=0.5, scale=DENSE, refreshment=0.0, n_moves=4)
     end, _ = block.run(start, moves, rng)
-    assert not walls.outside([(a, b + 1e-9) for a, b in CORNER], end.position).any()
+    assert not dynamics.outside([(a, b + 1e-9) for a, b in CORNER], end.position).any()
     apart = np.linalg.norm(end.position - starts, axis=1).reshape(3, 200)
     assert np.all((apart > 1e-6).mean(axis=1) > 0.9)
     np.testing.assert_allclose(
@@ -156,7 +156,7 @@ def test_rows_stay_within_and_come_back() -> None:
     start = evaluated_state(block, exact_draws(rng, 0.0, 500), rng.standard_normal((500, 2)))
     moves = constant_moves(block, beta=1.0, step_size=0.5, scale=DENSE, refreshment=0.0, n_moves=4)
     end, trace = block.run(start, moves, rng)
-    assert not walls.outside([(a, b + 1e-9) for a, b in CORNER], end.position).any()
+    assert not dynamics.outside([(a, b + 1e-9) for a, b in CORNER], end.position).any()
     np.testing.assert_allclose(
         (end.momentum**2).sum(axis=1), (start.momentum**2).sum(axis=1), rtol=1e-9
     )

@@ -15,7 +15,7 @@ from pymc_logz.long_runs.checkpoint import Keeper, begun_with
 from pymc_logz.long_runs.resume import resume
 from pymc_logz.runners.anneal import Tally, Underway
 from pymc_logz.runners.jobs import AnnealJob
-from pymc_logz.runners.work import Work
+from pymc_logz.runners.moves_of_rows import Work
 
 pytest.importorskip("zarr", reason="checkpoints need Zarr")
 

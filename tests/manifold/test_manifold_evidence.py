@@ -14,9 +14,8 @@ from support.level_sets import nearly_singular, parabola, two_branches
 
 import pymc_logz as lz
 from pymc_logz.errors import ModelError
-from pymc_logz.manifold.charts import Atlas, fitted_charts
 from pymc_logz.manifold.evidence import bridge_charts, manifold_bridge
-from pymc_logz.manifold.missed_modes import misses_a_mode
+from pymc_logz.manifold.missed_modes import Atlas, fitted_charts, misses_a_mode
 from pymc_logz.manifold.model import make_constrained_model
 from pymc_logz.models.exact import ExactObservation
 from pymc_logz.models.prior import PriorDraws
@@ -102,16 +101,16 @@ def test_log_z_is_exact(name):
 class WithoutAngle(Atlas):
     """Leaves out how the tangent spaces lie to each other."""
 
-    def reach(self, chart, position):
-        tangent, log_angle = super().reach(chart, position)
+    def tangents(self, chart, position):
+        tangent, log_angle = super().tangents(chart, position)
         return tangent, np.where(np.isfinite(log_angle), 0.0, log_angle)
 
 
 class Everywhere(Atlas):
     """Gives points a density that the chart does not lead to."""
 
-    def reach(self, chart, position):
-        tangent, log_angle = super().reach(chart, position)
+    def tangents(self, chart, position):
+        tangent, log_angle = super().tangents(chart, position)
         return tangent, np.where(np.isfinite(log_angle), log_angle, -1.0)
 
 
@@ -137,7 +136,7 @@ def test_charts_reach_draws_and_come_back():
     assert sum(chart.share for chart in charts) == pytest.approx(1.0)
     for chart in charts:
         np.testing.assert_allclose(chart.basis.T @ chart.basis, np.eye(1), atol=1e-12)
-        tangent, log_angle = atlas.reach(chart, position)
+        tangent, log_angle = atlas.tangents(chart, position)
         led = np.isfinite(log_angle)
         assert 0.1 < led.mean() < 0.9
         back, _ = atlas.lift(chart, tangent[led])

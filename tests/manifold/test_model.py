@@ -6,9 +6,9 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
+from pymc_logz.manifold.missed_modes import find_start
 from pymc_logz.manifold.model import MAX_TRANSITIONS, make_constrained_model
-from pymc_logz.manifold.starting_points import find_start
-from pymc_logz.manifold.transitions import TransitionInput
+from pymc_logz.manifold.rattle import TransitionInput
 from pymc_logz.models.exact import ExactObservation
 
 

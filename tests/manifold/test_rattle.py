@@ -15,16 +15,16 @@ from support.level_sets import (
 )
 
 from pymc_logz.manifold.backends import JaxBackend, PytensorBackend
-from pymc_logz.manifold.projection import project_position
+from pymc_logz.manifold.gauss_newton import project_position
 from pymc_logz.manifold.rattle import (
     NOT_CONVERGED,
     NOT_FINITE,
     NOT_REVERSIBLE,
     OK,
     ConstrainedHamiltonian,
+    TransitionInput,
     state_at,
 )
-from pymc_logz.manifold.transitions import TransitionInput
 
 N_ROWS = 8000
 N_MOVES = 2

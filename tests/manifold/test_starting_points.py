@@ -8,9 +8,9 @@ import pytensor.tensor as pt
 import pytest
 from support.level_sets import unequal
 
-from pymc_logz.manifold import starting_points
+from pymc_logz.manifold import missed_modes
+from pymc_logz.manifold.missed_modes import find_start
 from pymc_logz.manifold.model import ConstrainedModel, make_constrained_model
-from pymc_logz.manifold.starting_points import find_start
 from pymc_logz.models.exact import ExactObservation
 
 N_STARTS = 60
@@ -42,7 +42,7 @@ def test_one_of_four_is_drawn_in_proportion_to_its_density(monkeypatch):
     """Would catch the densest one, the first one, and one at random."""
     model = made(lambda u: u[0] + u[1], 0.0)
     ends = itertools.cycle([(np.log(weight), np.array([weight])) for weight in (1, 2, 3, 6)])
-    monkeypatch.setattr(starting_points, "moved_on", lambda model, position, rng: next(ends))
+    monkeypatch.setattr(missed_modes, "moved_on", lambda model, position, rng: next(ends))
     rng = np.random.default_rng(1)
     found = np.array([find_start(model, rng)[0] for _ in range(400)])
     for weight in (1, 2, 3, 6):

@@ -9,12 +9,11 @@ from pytensor.graph.replace import clone_replace
 from support.checks import make_rng
 
 from pymc_logz.errors import ModelError
-from pymc_logz.manifold.autoregressive import without_recurrence
+from pymc_logz.manifold.algebra import find_structure, is_analytic, needs_loop
 from pymc_logz.manifold.backends import JaxBackend, PytensorBackend, SymbolicSystem
-from pymc_logz.manifold.generator import make_generator
+from pymc_logz.manifold.generator import make_generator, without_recurrence
+from pymc_logz.manifold.missed_modes import find_start
 from pymc_logz.manifold.model import make_constrained_model
-from pymc_logz.manifold.starting_points import find_start
-from pymc_logz.manifold.structure import find_structure, is_analytic, needs_loop
 from pymc_logz.models.exact import ExactObservation
 
 N_STEPS = 12

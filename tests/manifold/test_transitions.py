@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_logz.manifold.transitions import TransitionInfo, TransitionInput, TransitionRecord
+from pymc_logz.manifold.rattle import TransitionInfo, TransitionInput, TransitionRecord
 
 # numbers that single precision holds too, which is what JAX may begin with
 GIVEN = TransitionInput(np.array([0.5, -0.25, 2.0]), -1.5, 0.25, 7)

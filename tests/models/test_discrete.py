@@ -15,7 +15,7 @@ from pymc_logz.graphs.gradients import gradients_of
 from pymc_logz.models.flat import constrain, flatten_model, unconstrain
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.models.prior_check import check_prior_mass
-from pymc_logz.paths.sites import Site
+from pymc_logz.paths.geometric import Site
 
 FAST = "FAST_COMPILE"
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")

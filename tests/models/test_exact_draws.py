@@ -15,8 +15,8 @@ from support.checks import make_rng
 
 from pymc_logz.errors import ImproperPriorError
 from pymc_logz.models.density import RowDensity
-from pymc_logz.models.exact_draws import exact_transforms
 from pymc_logz.models.flat import flatten_model
+from pymc_logz.models.known_priors import exact_transforms
 from pymc_logz.models.prior import PriorDraws
 
 pytestmark = pytest.mark.filterwarnings(

@@ -16,8 +16,8 @@ from support import pymc_models as models
 import pymc_logz as lz
 from pymc_logz.errors import ImproperPriorError
 from pymc_logz.graphs.modes import compile_kwargs_for
+from pymc_logz.models.context import describe_row
 from pymc_logz.models.flat import FlatModel, constrain, flatten_model
-from pymc_logz.models.labels import describe_row
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.models.prior_check import check_prior_mass
 

@@ -7,8 +7,7 @@ import pymc as pm
 import pytest
 
 import pymc_logz as lz
-from pymc_logz.models.preparation import prepare
-from pymc_logz.models.summing import WING
+from pymc_logz.models.preparation import WING, prepare
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 

@@ -6,8 +6,13 @@ from support.checks import make_rng
 
 from pymc_logz import ModelError
 from pymc_logz.paths.elliptical import INFLATION, Elliptical
-from pymc_logz.paths.fitting import check_enough, fitted_at_mode, fitted_normal, fitted_to_few
-from pymc_logz.paths.shrinkage import noise_share
+from pymc_logz.paths.fitting import (
+    check_enough,
+    fitted_at_mode,
+    fitted_normal,
+    fitted_to_few,
+    noise_share,
+)
 
 FACTOR = np.array([[2.0, 0.0, 0.0], [-0.5, 0.3, 0.0], [1.0, 0.2, 5.0]])
 CENTRE = np.array([1.0, -2.0, 0.5])

@@ -12,7 +12,7 @@ from support import pymc_models as models
 
 import pymc_logz as lz
 from pymc_logz import energies
-from pymc_logz.hais.factor import bayes_factor
+from pymc_logz.hais.directions import bayes_factor
 from pymc_logz.runners.anneal import Annealed
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
@@ -75,7 +75,7 @@ def test_both_directions_agree() -> None:
 
 def test_models_with_whole_numbers() -> None:
     """Catches whole numbers that do not go on from one model to the other."""
-    counts = energies.discrete.COAL_MINING[30:60]
+    counts = energies.conjugate.COAL_MINING[30:60]
     one, other = (energies.coal_mining(counts, rate=rate) for rate in (1.0, 0.5))
     tree = lz.sample_hais(model=one.model, reference=other.model, **QUICK)
     factor = tree["bayes_factor"]

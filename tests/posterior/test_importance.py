@@ -8,7 +8,7 @@ from support.checks import make_rng
 
 from pymc_logz.errors import ModelError
 from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.posterior.importance import checked, importance
+from pymc_logz.posterior.own_proposal import checked, importance
 
 LOG_Z = 1.3
 PROPOSAL = Elliptical(np.array([1.0, -2.0]), np.array([[2.0, 0.0], [-0.5, 0.3]]))

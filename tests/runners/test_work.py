@@ -19,8 +19,8 @@ from pymc_logz.kernels.base import Kernel
 from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.block import MOVES_PER_BLOCK, Block
+from pymc_logz.runners.moves_of_rows import Work
 from pymc_logz.runners.temper import TemperBlock
-from pymc_logz.runners.work import Work
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),

@@ -28,7 +28,7 @@ from pymc_logz import energies
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.step_methods import HAIS, PartialMomentumHMC
 from pymc_logz.step_methods.hais import Proposals
-from pymc_logz.trees.readers import proposal_log_weight
+from pymc_logz.trees.layout import proposal_log_weight
 
 pytestmark = [
     # threads of JAX, alive since some test before, make fork warn

@@ -23,7 +23,7 @@ from support.step_chains import (
 from pymc_logz.errors import DiscreteVariableError, ModelError
 from pymc_logz.kernels.tuning import reasonable_step_size
 from pymc_logz.step_methods import PartialMomentumHMC
-from pymc_logz.step_methods.adaptation import (
+from pymc_logz.step_methods.base import (
     ScaleAdaptation,
     gradient_scale,
     window_ends,

@@ -24,9 +24,9 @@ from support.step_chains import (
 import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.step_methods import SimulatedTempering
-from pymc_logz.step_methods.walkers import Ensemble, refresh_held
+from pymc_logz.step_methods.simulated_tempering import Ensemble, refresh_held
 from pymc_logz.tempered.warm_up import Ladder
-from pymc_logz.trees.readers import tempering_of
+from pymc_logz.trees.layout import tempering_of
 
 pytestmark = [
     # threads of JAX, alive since some test before, make fork warn

@@ -11,8 +11,7 @@ from scipy.special import softmax
 
 from pymc_logz.kernels import Gibbs, IntegerWalk, Kernel
 from pymc_logz.kernels.base import KernelState, Move
-from pymc_logz.paths.geometric import AnnealingPath
-from pymc_logz.paths.sites import Entries, Site
+from pymc_logz.paths.geometric import AnnealingPath, Entries, Site
 from pymc_logz.runners.block import Block
 from support.checks import ALPHA, CheckFailedError, check_means, check_same_law
 from support.kernel_contracts import constant_moves, evaluated_state

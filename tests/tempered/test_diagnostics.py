@@ -5,7 +5,7 @@ from scipy import stats
 from support.checks import make_rng
 
 from pymc_logz.estimators.draws import TemperedDraws
-from pymc_logz.tempered.diagnostics import level_mixing, level_overlap, rejection_rates, round_trips
+from pymc_logz.tempered.results import level_mixing, level_overlap, rejection_rates, round_trips
 
 
 def make_draws(level: np.ndarray, log_ratio: np.ndarray, n_levels: int) -> TemperedDraws:

@@ -18,7 +18,7 @@ from pymc_logz.estimators.tempering import rts
 from pymc_logz.loop import frozen
 from pymc_logz.tempered import run as runs
 from pymc_logz.tempered.chains import TemperJob
-from pymc_logz.trees.readers import stored_draws
+from pymc_logz.trees.layout import stored_draws
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 FIXED = lz.kernels.Hamiltonian(step_size=0.8, scale=1.0)

@@ -18,8 +18,7 @@ from pymc_logz.kernels import Hamiltonian
 from pymc_logz.step_methods import HAIS, ConstrainedHMC, PartialMomentumHMC, SimulatedTempering
 from pymc_logz.trees import kinds, layout
 from pymc_logz.trees.kinds import KIND, KINDS, LAYOUT, kind_of, material_of
-from pymc_logz.trees.layout import make_tree
-from pymc_logz.trees.readers import log_weights, stored_draws, weighted_draws
+from pymc_logz.trees.layout import log_weights, make_tree, stored_draws, weighted_draws
 
 QUIET = {"random_seed": 1, "progressbar": False}
 SMALL: dict[str, Any] = {"betas": 4, "kernel": Hamiltonian(step_size=0.3, scale=1.0), "tune": 8}

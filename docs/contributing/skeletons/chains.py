@@ -7,7 +7,7 @@ from arviz_plots import PlotCollection
 from pymc_logz.estimators import LogZEstimate, importance_log_z, rts
 from pymc_logz.plots.panels import BLUE, make_panels
 from pymc_logz.trees.kinds import LEVELS, material_of
-from pymc_logz.trees.readers import draws_of_group, log_weights, tempering_of
+from pymc_logz.trees.layout import draws_of_group, log_weights, tempering_of
 
 
 def plot_chains(

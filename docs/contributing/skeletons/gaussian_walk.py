@@ -11,8 +11,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
 from pymc_logz.arguments import check_positive, check_probability
-from pymc_logz.step_methods.base import ChosenStep
-from pymc_logz.step_methods.variables import continuous_vars
+from pymc_logz.step_methods.base import ChosenStep, continuous_vars
 
 DECAY = 0.6
 """Power by which adaptation fades, between 1/2 and 1: Andrieu & Thoms (2008), algorithm 4."""

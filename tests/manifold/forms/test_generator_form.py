@@ -8,8 +8,8 @@ import pytest
 from pymc_logz.errors import ModelError
 from pymc_logz.manifold.forms.generator import generator_form
 from pymc_logz.manifold.generator import make_generator
+from pymc_logz.manifold.missed_modes import find_start
 from pymc_logz.manifold.model import make_constrained_model
-from pymc_logz.manifold.starting_points import find_start
 from pymc_logz.models.exact import exact_observations
 
 DATA = np.array([0.5, 1.2, 0.3])
