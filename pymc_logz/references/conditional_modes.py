@@ -242,8 +242,7 @@ class Conditionals:
             found[:, self.pattern.toarray() == 0] = 0.0
         found = 0.5 * (found + found.transpose(0, 2, 1))
         whole = np.isfinite(found).all(axis=(1, 2)) & np.einsum("kii->ki", found).all(axis=1)
-        for k in np.flatnonzero(whole):
-            found[k] = _made_positive(found[k])
+        found[whole] = _made_positive(found[whole])
         found[~whole] = np.nan
         return found
 
@@ -265,18 +264,18 @@ def _groups_apart(pattern: sparse.csr_array) -> np.ndarray:
 
 
 def _made_positive(found: np.ndarray) -> np.ndarray:
-    """A symmetric matrix (n, n) with the absolute values of its eigenvalues; NaN if it is singular.
+    """Symmetric matrices (K, n, n) with the absolute values of their eigenvalues.
 
-    Entries can have scales so far apart that rounding makes it so.
+    Those are NaN that rounding makes singular, as entries of scales far apart do.
     """
-    unit = 1 / np.sqrt(np.maximum(np.abs(np.diag(found)), 1e-300))
-    scaled = found * unit[:, None] * unit
+    unit = 1 / np.sqrt(np.maximum(np.abs(np.einsum("kii->ki", found)), 1e-300))
+    scaled = found * unit[:, :, None] * unit[:, None]
     try:
         np.linalg.cholesky(scaled)
         return found
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(scaled)
-    values = np.maximum(np.abs(values), FLAT * np.abs(values).max())
-    vectors = vectors / unit[:, None]
-    found = (vectors * values) @ vectors.T
-    return found if np.linalg.slogdet(found)[0] > 0 else np.full_like(found, np.nan)
+    values = np.maximum(np.abs(values), FLAT * np.abs(values).max(axis=1, keepdims=True))
+    vectors = vectors / unit[:, :, None]
+    found = (vectors * values[:, None]) @ vectors.transpose(0, 2, 1)
+    return np.where((np.linalg.slogdet(found)[0] > 0)[:, None, None], found, np.nan)

@@ -147,11 +147,15 @@ class Search:
         if not np.all(self._drawn[start > 0]):
             return start
         chance, log_target, log_parts = self._points()
+        highest = log_parts.max(axis=0, initial=-np.inf)
+        kept = np.isfinite(highest)
+        parts = np.exp(log_parts[:, kept] - highest[kept])
+        with np.errstate(divide="ignore"):
+            log_cost = np.log(chance[kept]) + log_target[kept] - highest[kept]
+        cost = np.exp(np.minimum(log_cost, LARGE))
         for _ in range(N_STEPS):
-            log_q = log_blend(log_parts, shares)
-            with np.errstate(invalid="ignore", over="ignore"):
-                cost = chance * np.exp(np.minimum(log_target - log_q, LARGE))
-                slope = np.exp(np.minimum(log_parts - log_q, LARGE)) @ cost
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                slope = parts @ np.minimum(cost / (shares @ parts) ** 2, np.exp(LARGE))
             shares = shares * np.sqrt(np.nan_to_num(slope))
             if not shares.sum() > 0:
                 return start
