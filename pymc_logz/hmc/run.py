@@ -17,7 +17,7 @@ from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.reference import check_start
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.progress import progress_bar, report_beta, report_count
+from pymc_logz.runners.progress import line, progress_bar, report_beta, report_count
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.doubts import MAX_DIVERGENT_SHARE
 from pymc_logz.trees.kinds import HMC
@@ -40,11 +40,12 @@ def run_hmc(
 ) -> xr.DataTree:
     """Prepare, walk to the posterior, tune, draw, collect."""
     started, rngs = time.perf_counter(), generators_from(random_seed)
-    prepared = prepare(model, rngs.checks)
-    block = block_for(prepared, settings, compile_kwargs)
-    block.compile()
-    compiled = time.perf_counter()
     with progress_bar(progressbar) as progress:
+        with line("Compiling the model"):
+            prepared = prepare(model, rngs.checks)
+            block = block_for(prepared, settings, compile_kwargs)
+            block.compile()
+        compiled = time.perf_counter()
         rows = prepared.prior(rngs.pilot, RunSettings.pilot_rows)
         check_start(prepared, block, rows)
         stages = run_pilot(

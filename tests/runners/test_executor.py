@@ -159,3 +159,23 @@ def test_a_second_interrupt_drops_what_runs(caplog: pytest.LogCaptureFixture) ->
     assert said.created - begun < 0.3 + 1.0, "it answers within a second"
     for timer in timers:
         timer.join()
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_one_interrupt_ends_what_keeps_its_draws(caplog: pytest.LogCaptureFixture) -> None:
+    """Catches a chain on this thread that loses its draws, and a wait for its end."""
+    stopped, started = threading.Event(), []
+
+    def walks() -> int:
+        started.append(1)
+        return 2 if stopped.wait(20.0) else 3
+
+    timer, begun = press_after(0.3), time.monotonic()
+    with caplog.at_level(logging.WARNING, logger="pymc.pymc_logz"):
+        assert run_tasks([walks, walks], 1, stopped.set, at_once=True) == [2, None]
+    assert time.monotonic() - begun < 10.0
+    assert started == [1]
+    assert caplog.messages == [
+        "Interrupted: chains end here, and the draws that they have are kept."
+    ]
+    timer.join()
