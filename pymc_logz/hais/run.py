@@ -23,6 +23,7 @@ from pymc_logz.models.flat import constrain, unconstrain
 from pymc_logz.models.labels import model_labels
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.runners.anneal import Annealed, Plan, merge
+from pymc_logz.runners.executor import finished, run_tasks
 from pymc_logz.runners.jobs import AnnealCourse
 from pymc_logz.runners.progress import line, progress_bar, report_beta, report_count
 from pymc_logz.runners.running import Running, anneal_all
@@ -121,12 +122,8 @@ def run_chains(
 ) -> list[Annealed]:
     """Fresh rows in independent chains, one generator each, annealed unless they need no path."""
     if planned.blend is not None and planned.target is not None:
-        weighted = []
-        for rng in generators:
-            weighted.append(planned.blend.weighted(planned.target, rng, draws))
-            if report is not None:
-                report(planned.plan.n_temperatures)
-        return weighted
+        weighted = partial(planned.blend.weighted, planned.target, n=draws, report=report)
+        return finished(run_tasks([partial(weighted, rng) for rng in generators], 1))
     block, plan = planned.block, planned.plan
     # prior draws share one compiled function, so they are made here, chain by chain
     starts = [block.path.sample_reference(rng, draws) for rng in generators]
