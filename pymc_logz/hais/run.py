@@ -94,10 +94,7 @@ def run_hais(
         planned, forward = run_twice(planned, settings, rngs.run, progress, others)
         directions = Directions(forward, planned.reference)
         if settings.direction == "both":
-            directions.exact_starts = target_rows is not None
-            directions.reverse = run_reverse(
-                planned, settings, directions.forward, target_rows, rngs.run, progress
-            )
+            add_reverse(directions, planned, settings, target_rows, rngs.run, progress)
         add_rows(directions, planned, settings, target_rows, rngs.run, progress)
     ended, run_work = time.perf_counter(), block.work.done
     with line("Checking the result"):
@@ -222,6 +219,28 @@ def report_chains(
     does = f"{what}{grows}: {k} temperatures" if k > 1 else f"Weighting{grows}"
     line = f"{does}, {chains} chains"
     return report_count(progress, line, chains * k, "; ".join(settings.cheaper()))
+
+
+def add_reverse(
+    directions: Directions,
+    planned: Planned,
+    settings: HaisSettings,
+    target_rows: np.ndarray | None,
+    rng: np.random.Generator,
+    progress: Any,
+) -> None:
+    """Particles that go back, beside the forward ones, which count alone if an interrupt ends it.
+
+    A run that is kept goes on from there another time, so that it ends.
+    """
+    try:
+        forward = directions.forward
+        directions.reverse = run_reverse(planned, settings, forward, target_rows, rng, progress)
+        directions.exact_starts = target_rows is not None
+    except KeyboardInterrupt:
+        if settings.running.keeper is not None:
+            raise
+        warn("interrupted: no reverse chain is finished, and the result is of the forward ones")
 
 
 def run_reverse(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.errors import warn
+from pymc_logz.errors import says_if_interrupted, warn
 from pymc_logz.hmc.chains import Chains, Draws
 from pymc_logz.hmc.settings import HmcSettings
 from pymc_logz.models.flat import constrain, model_path
@@ -30,6 +30,7 @@ RANKED_DRAWS = 4
 """Draws of a chain from which on ArviZ ranks them."""
 
 
+@says_if_interrupted("chains were being made ready")
 def run_hmc(
     model: "pm.Model",
     settings: HmcSettings,

@@ -183,9 +183,9 @@ def sample_tempered(
 
     Notes
     -----
-    An interrupt (Ctrl-C) returns the chains that are finished. As those of any Markov
-    chain the walkers' starts are not draws of the target: compare chains, and look at the round
-    trips.
+    An interrupt (Ctrl-C) ends chains where they are, and returns their draws, cut to one length.
+    As those of any Markov chain the walkers' starts are not draws of the target: compare chains,
+    and look at the round trips.
 
     References
     ----------
