@@ -78,6 +78,7 @@ def _run_here(tasks: Sequence[Task]) -> list[object | None]:
         except KeyboardInterrupt:
             if i == 0:
                 raise
+            logger.warning("Interrupted: keeping %d of %d chains.", i, len(tasks))
             break
     return results
 

@@ -71,9 +71,13 @@ def test_generators_are_independent_and_do_not_depend_on_their_number() -> None:
     assert len({draws[0] for draws in five}) == 5
 
 
-def test_an_interrupt_keeps_what_is_finished(interrupt: Task) -> None:
-    """Catches an interrupt that throws away the chains before it."""
-    assert run_or_none([lambda: 1, lambda: 2, interrupt, lambda: 4], 1) == [1, 2, None, None]
+def test_an_interrupt_keeps_what_is_finished(
+    interrupt: Task, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Catches an interrupt that throws away the chains before it, or is not answered."""
+    with caplog.at_level(logging.WARNING, logger="pymc.pymc_logz"):
+        assert run_or_none([lambda: 1, lambda: 2, interrupt, lambda: 4], 1) == [1, 2, None, None]
+    assert caplog.messages == ["Interrupted: keeping 2 of 4 chains."]
 
 
 def test_an_interrupt_keeps_what_is_finished_on_threads(interrupt: Task) -> None:
