@@ -89,7 +89,7 @@ def choose_backend[Made](
     if mode is not None:
         return make(Choice(mode, kwargs, "compile_kwargs['mode'] asked for it"))
     if find_spec("jax") is None:
-        reason = f"JAX is not installed; 'python -m pip install jax' {gain}"
+        reason = f"JAX is not installed, which {gain}: python -m pip install jax"
     else:
         try:
             return make(Choice("JAX", kwargs, "JAX is installed and the model converts"))
