@@ -172,8 +172,8 @@ def sample_tempered(
     Warns
     -----
     EvidenceWarning
-        If walkers hardly travel between the ends of the ladder, the error is not to be trusted, the
-        model has potentials, or a likelihood is NaN.
+        If walkers hardly travel between the ends of the schedule, the error is not to be trusted,
+        the model has potentials, or a likelihood is NaN.
 
     See Also
     --------
