@@ -43,6 +43,11 @@ def bridged() -> xr.DataTree:
     return lz.bridge_sampling(idata, model(), progressbar=False, random_seed=1)
 
 
+def hmc() -> xr.DataTree:
+    settings: dict[str, Any] = {"compile_kwargs": PYTHON, "random_seed": 1, "progressbar": False}
+    return lz.sample_hmc(8, 16, model=model(), superchains=4, **settings)
+
+
 STAGES: list[tuple[Callable[[], Any], str, str]] = [
     (annealed, "models.preparation.flatten_model", "the model was being prepared"),
     (lambda: annealed(reference="laplace"), "loop.widening.at_mode", "the pilot was choosing"),
@@ -52,6 +57,7 @@ STAGES: list[tuple[Callable[[], Any], str, str]] = [
     (tempered, "tempered.run.fixed_plan", "levels were being placed"),
     (tempered, "tempered.run.climb", "levels were being tuned"),
     (bridged, "posterior.bridging.bridge", "the bridge was being built"),
+    (hmc, "hmc.run.run_pilot", "chains were being made ready"),
 ]
 
 
@@ -87,6 +93,21 @@ def test_an_interrupt_that_pm_sample_swallows_is_one_of_the_call(
     with pytest.raises(KeyboardInterrupt):
         draw_posterior(prepared, np.random.default_rng(1))
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interrupt_of_the_way_back_keeps_forward_chains(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Catches a finished direction that is lost with the other one."""
+
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pymc_logz.hais.run.run_reverse", interrupt)
+    with pytest.warns(lz.EvidenceWarning) as said:
+        tree = annealed(direction="both", betas=8, compile_kwargs=PYTHON)
+    assert sum("no reverse chain is finished" in str(one.message) for one in said) == 1
+    assert tree["evidence"]["estimator"].values.tolist() == ["hais"]
 
 
 def test_an_interrupt_that_leaves_nothing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""RAISE: log likelihood of data as rows annealed to a Boltzmann machine are distributed."""
+"""RAISE: log likelihood of data under a Boltzmann machine, by annealing from the data."""
 
 import time
 from collections.abc import Mapping
@@ -37,15 +37,15 @@ def raise_log_likelihood(
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
-    """Log likelihood of rows of data, low on average under the distribution of annealed rows.
+    """Log likelihood of data under a Boltzmann machine, low on average, by annealing from the data.
 
     Annealed estimates of log Z are low on average, so a log likelihood made with one is too high: a
-    poor run makes the machine look good. Here rows start at the data, with hidden units drawn given
-    them, and are annealed back. That estimates without bias how probable each datum is among rows
-    that were annealed forward along the same temperatures, so that its log is low on average
-    (reverse annealed importance sampling estimator, RAISE).
+    poor run makes the machine look good. Here particles start at the data, with hidden units drawn
+    given them, and are annealed back. That estimates without bias how probable each datum is among
+    particles that were annealed forward along the same temperatures, so that its log is low on
+    average (reverse annealed importance sampling estimator, RAISE).
 
-    With enough temperatures, rows annealed forward are distributed as the machine is. With fewer,
+    With enough temperatures, these are distributed as the machine is. With fewer,
     their distribution is smoother, and may fit data better that the machine itself fits poorly:
     then the result is above the machine's own log likelihood. For data drawn from the machine it is
     below, and encloses it together with `sample_hais`. Compare two numbers of temperatures
@@ -58,9 +58,9 @@ def raise_log_likelihood(
     data
         Visible units, shape (N, M), zeros and ones.
     draws
-        Annealed rows for each datum, at least 2.
+        Annealed particles for each datum, at least 2.
     betas
-        An integer K is a ladder of K equal steps; an increasing array from 0 to 1 is taken as
+        An integer K is a schedule of K equal steps; an increasing array from 0 to 1 is taken as
         it is.
     random_seed
         Seed or `numpy.random.Generator`.

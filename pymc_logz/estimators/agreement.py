@@ -90,7 +90,7 @@ def check_agreement(
 
     Two estimates from the same draws differ by much less than their errors would let two
     independent ones differ. The error of each difference is the long-run error of the difference
-    of what every block of draws contributes to both. A rule of integration on a coarse ladder
+    of what every block of draws contributes to both. A rule of integration on a coarse schedule
     departs, since its error is not statistical.
 
     Parameters
@@ -99,7 +99,7 @@ def check_agreement(
         Estimates by several methods from the same draws; on a tie between two sets of methods, the
         one with the earliest entries is taken to be right.
     level
-        Level of the ladder to compare at, the target by default.
+        Level of the schedule to compare at, the target by default.
     alpha
         Probability of naming a method although all are right.
     tolerance
@@ -152,7 +152,7 @@ def joint_covariance(curves: Sequence[LogZCurve], *, level: int = -1) -> np.ndar
     curves
         Estimates by several methods from the same draws.
     level
-        Level of the ladder, the target by default.
+        Level of the schedule, the target by default.
 
     Returns
     -------

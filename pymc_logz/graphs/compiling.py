@@ -15,6 +15,7 @@ from pytensor.compile.mode import get_mode
 from pytensor.graph.basic import Variable
 from pytensor.link.jax.linker import JAXLinker
 
+from pymc_logz.graphs.forks import hush_forks_of_chains
 from pymc_logz.graphs.host_calls import calls_host
 from pymc_logz.graphs.jax_host_calls import raising_as_called
 from pymc_logz.graphs.modes import compile_kwargs_for
@@ -83,7 +84,7 @@ def choose_backend[Made](
     if mode is not None:
         return make(Choice(mode, kwargs, "compile_kwargs['mode'] asked for it"))
     if find_spec("jax") is None:
-        reason = f"JAX is not installed; 'python -m pip install jax' {gain}"
+        reason = f"JAX is not installed, which {gain}: python -m pip install jax"
     else:
         try:
             return make(Choice("JAX", kwargs, "JAX is installed and the model converts"))
@@ -137,6 +138,8 @@ def _first_that_runs(
             compiled = make(choice)
             if trial_inputs is not None:
                 (compiled.dry or compiled.call)(*trial_inputs)
+                if choice.is_jax:
+                    hush_forks_of_chains()
             return replace(compiled, is_alternative=i > 0)
         except Exception as error:  # JAX and PyTensor fail with exceptions of any kind
             if i == 0:

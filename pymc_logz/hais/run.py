@@ -24,6 +24,7 @@ from pymc_logz.models.context import model_labels
 from pymc_logz.models.flat import constrain, unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.runners.anneal import Annealed, Plan, merge
+from pymc_logz.runners.executor import finished, run_tasks
 from pymc_logz.runners.jobs import AnnealCourse
 from pymc_logz.runners.progress import line, progress_bar, report_beta, report_count
 from pymc_logz.runners.running import Running, anneal_all
@@ -94,10 +95,7 @@ def run_hais(
         planned, forward = run_twice(planned, settings, rngs.run, progress, others)
         directions = Directions(forward, planned.reference)
         if settings.direction == "both":
-            directions.exact_starts = target_rows is not None
-            directions.reverse = run_reverse(
-                planned, settings, directions.forward, target_rows, rngs.run, progress
-            )
+            add_reverse(directions, planned, settings, target_rows, rngs.run, progress)
         add_rows(directions, planned, settings, target_rows, rngs.run, progress)
     ended, run_work = time.perf_counter(), block.work.done
     with line("Checking the result"):
@@ -122,12 +120,8 @@ def run_chains(
 ) -> list[Annealed]:
     """Fresh rows in independent chains, one generator each, annealed unless they need no path."""
     if planned.blend is not None and planned.target is not None:
-        weighted = []
-        for rng in generators:
-            weighted.append(planned.blend.weighted(planned.target, rng, draws))
-            if report is not None:
-                report(planned.plan.n_temperatures)
-        return weighted
+        weighted = partial(planned.blend.weighted, planned.target, n=draws, report=report)
+        return finished(run_tasks([partial(weighted, rng) for rng in generators], 1))
     block, plan = planned.block, planned.plan
     # prior draws share one compiled function, so they are made here, chain by chain
     starts = [block.path.sample_reference(rng, draws) for rng in generators]
@@ -227,6 +221,28 @@ def report_chains(
     does = f"{what}{grows}: {k} temperatures" if k > 1 else f"Weighting{grows}"
     line = f"{does}, {chains} chains"
     return report_count(progress, line, chains * k, "; ".join(settings.cheaper()))
+
+
+def add_reverse(
+    directions: Directions,
+    planned: Planned,
+    settings: HaisSettings,
+    target_rows: np.ndarray | None,
+    rng: np.random.Generator,
+    progress: Any,
+) -> None:
+    """Particles that go back, beside the forward ones, which count alone if an interrupt ends it.
+
+    A run that is kept goes on from there another time, so that it ends.
+    """
+    try:
+        forward = directions.forward
+        directions.reverse = run_reverse(planned, settings, forward, target_rows, rng, progress)
+        directions.exact_starts = target_rows is not None
+    except KeyboardInterrupt:
+        if settings.running.keeper is not None:
+            raise
+        warn("interrupted: no reverse chain is finished, and the result is of the forward ones")
 
 
 def run_reverse(

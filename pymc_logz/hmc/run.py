@@ -15,7 +15,7 @@ from pymc_logz.arguments import (
     check_share,
     check_whole,
 )
-from pymc_logz.errors import warn
+from pymc_logz.errors import says_if_interrupted, warn
 from pymc_logz.kernels.base import MAX_STEPS, KernelState, Move
 from pymc_logz.kernels.hamiltonian import Hamiltonian
 from pymc_logz.kernels.tuning import MAX_STEP_SIZE, MIN_STEP_SIZE
@@ -27,7 +27,7 @@ from pymc_logz.pilot.scales import population_correlation, population_scale
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.reference import check_start
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.progress import progress_bar, report_beta, report_count
+from pymc_logz.runners.progress import line, progress_bar, report_beta, report_count
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.doubts import MAX_DIVERGENT_SHARE
 from pymc_logz.trees.kinds import HMC
@@ -227,6 +227,7 @@ RANKED_DRAWS = 4
 """Draws of a chain from which on ArviZ ranks them."""
 
 
+@says_if_interrupted("chains were being made ready")
 def run_hmc(
     model: "pm.Model",
     settings: HmcSettings,
@@ -237,11 +238,12 @@ def run_hmc(
 ) -> xr.DataTree:
     """Prepare, walk to the posterior, tune, draw, collect."""
     started, rngs = time.perf_counter(), generators_from(random_seed)
-    prepared = prepare(model, rngs.checks)
-    block = block_for(prepared, settings, compile_kwargs)
-    block.compile()
-    compiled = time.perf_counter()
     with progress_bar(progressbar) as progress:
+        with line("Compiling the model"):
+            prepared = prepare(model, rngs.checks)
+            block = block_for(prepared, settings, compile_kwargs)
+            block.compile()
+        compiled = time.perf_counter()
         rows = prepared.prior(rngs.pilot, RunSettings.pilot_rows)
         check_start(prepared, block, rows)
         stages = run_pilot(

@@ -118,14 +118,15 @@ class LongRunning(Running):
             outcomes = _Drive(self, names, course, jobs, report).run()
         if self.keeper is not None and None in outcomes:
             self.keeper.is_whole = False
-        if self.check_reproducible and outcomes[0] is not None:
-            check_same(name, outcomes[0], to_the_end(course.counted(Work()), jobs[0], None))
+        first = outcomes[0]
+        if self.check_reproducible and first is not None and is_done(first.job):
+            check_same(name, first, to_the_end(course.counted(Work()), jobs[0], None))
         return outcomes
 
 
-def check_same(name: str, one: Outcome, again: Outcome) -> None:
+def check_same(name: str, one: Outcome, again: Outcome | None) -> None:
     """Warn if a chain that was run again has other bits."""
-    if _digest(one) != _digest(again):
+    if again is None or _digest(one) != _digest(again):
         warn(
             f"the first chain of {name!r} has other bits when it is run again in this process: "
             "workers have other versions of the libraries, or another kind of processor. The "

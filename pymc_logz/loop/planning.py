@@ -48,7 +48,7 @@ from pymc_logz.references.reference import (
 )
 from pymc_logz.references.search import Search
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.progress import line
+from pymc_logz.runners.progress import BRIDGE, line
 from pymc_logz.weights import log_mean
 
 N_TRIALS = 3
@@ -134,7 +134,7 @@ def plan_run(
         if nested is not None:
             return nested
     look = look_around(prepared, block, settings, rng, report)
-    with line("Fitting a reference, looking for modes"):
+    with line("Fitting a reference, looking for modes", BRIDGE):
         search = searched(prepared, block, look, settings, rng, tried)
     return plan_searched(search, look, settings, rng, report, direct=direct)
 

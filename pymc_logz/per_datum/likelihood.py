@@ -64,8 +64,8 @@ def marginal_log_likelihood(
     The model is one of a single datum: latent variables with priors, and observed variables. For
     each row x of the data, log p(x) is the log of the integral of prior times likelihood (times
     potentials) over the latent variables. Data rows times particles are annealed together in large
-    batches, on one ladder with one set of step sizes and scales, which a pilot on some of the data
-    rows finds.
+    batches, on one schedule with one set of step sizes and scales, which a pilot on some of the
+    data rows finds.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def marginal_log_likelihood(
         Particles per data row, at least 2.
     betas, kernel, tune, target_accept, checkpoint, time_limit, max_memory, check_reproducible, \
     random_seed, progressbar, compile_kwargs
-        As in `sample_hais`; the ladder is shared by all data rows. A checkpoint has particles of
+        As in `sample_hais`; the schedule is shared by all data rows. A checkpoint has particles of
         the batches that are under way, and the estimates of those that are done.
     executor
         Who runs the batches, in place of threads of this process: any

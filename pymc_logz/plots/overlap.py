@@ -22,7 +22,7 @@ def plot_overlap(
     Row j is the mean, over draws at level j, of the probability that they were made at each level,
     given the log ratio and how often each level was visited; rows sum to one. Neighbours should
     share at least a few percent: a block that does not leave the diagonal is where the two sides of
-    the ladder know nothing of each other.
+    the schedule know nothing of each other.
 
     Parameters
     ----------

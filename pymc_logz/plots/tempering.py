@@ -16,7 +16,7 @@ from pymc_logz.trees.layout import draws_of_group, tempering_of
 def plot_tempering(
     idata: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
 ) -> PlotCollection:
-    """How walkers travelled between the ends of the ladder, and how their time was spent.
+    """How walkers travelled between the ends of the schedule, and how their time was spent.
 
     Four panels: the levels of some walkers over the first iterations; the fraction of time at each
     level, one line per chain, against its prior (dotted); how many walkers made how many round

@@ -30,7 +30,7 @@ from pymc_logz.posterior.repetitions import (
     repetition_variables,
     symmetrised,
 )
-from pymc_logz.runners.progress import progress_bar, report_count
+from pymc_logz.runners.progress import line, progress_bar
 from pymc_logz.runners.running import running_for
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.chains import check_start_of_chains, check_stored_density, says_result
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 
 METHODS = ("warp3", "normal")
 CROSS_CHECKS = ("student", "normal", None)
-STEPS = ("check", "compile", "posterior draws", "proposals")
-"""What the progress bar of a bridge counts."""
 
 
 @written_as("bridge_sampling(idata, model)")
@@ -218,26 +216,27 @@ def _bridged(
     """Prepare, map the draws, build the bridge, collect; arguments as of `bridge_sampling`."""
     start = time.perf_counter()
     rngs = generators_from(random_seed)
-    with progress_bar(progressbar) as progress:
-        report = report_count(progress, "Bridge", len(STEPS))
-        prepared = prepare(model, rngs.checks, needs_prior_draws=False, sum_out=True)
-        posterior = posterior_rows(idata, prepared.flat)
-        log_share, share_error = prepared.prior.log_share(rngs.checks)
-        report(1)
-        density = RowDensity(prepared.flat, compile_kwargs)
+    with progress_bar(progressbar):
+        with line("Compiling the model"):
+            prepared = prepare(model, rngs.checks, needs_prior_draws=False, sum_out=True)
+            posterior = posterior_rows(idata, prepared.flat)
+            log_share, share_error = prepared.prior.log_share(rngs.checks)
+            density = RowDensity(prepared.flat, compile_kwargs)
         compiled = time.perf_counter()
-        report(1)
-        log_target = target_at_draws(density, posterior, idata)
-        report(1)
-        with repeated.kept(density, posterior, method, draws, rngs.pilot) as kept:
+        with line(f"Density of {posterior.rows[..., 0].size} draws of the posterior"):
+            log_target = target_at_draws(density, posterior, idata)
+        with (
+            line("Bridge: draws of the proposal"),
+            repeated.kept(density, posterior, method, draws, rngs.pilot) as kept,
+        ):
             bridged = bridge(
                 density, posterior, log_target, method, cross_check, draws, rngs.pilot, kept
             )
-        found = [] if cross_check is None else bridged.doubts
-        found += tail_doubts(prepared.flat, density, rows_of(posterior), rngs.checks)
-        if bridged.estimates[0].usable:
-            found += _elsewhere(prepared, density, posterior, bridged, rngs.checks)
-        report(1)
+        with line("Checking the result"):
+            found = [] if cross_check is None else bridged.doubts
+            found += tail_doubts(prepared.flat, density, rows_of(posterior), rngs.checks)
+            if bridged.estimates[0].usable:
+                found += _elsewhere(prepared, density, posterior, bridged, rngs.checks)
     warn_of_doubts(found)
     doubts = [*posterior.doubts, *found, *prior_doubts(prepared.prior_doubt)]
     estimates = [one.less(log_share, share_error) for one in bridged.estimates]

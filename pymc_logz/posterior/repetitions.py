@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ UNIT = "repetitions"
 class BridgeCourse:
     """What the repetitions of a bridge have in common: a density, and what it is looked at with."""
 
+    keeps_parts: ClassVar[bool] = False
+    """See `pymc_logz.runners.jobs.Course`."""
     flat: FlatModel
     compile_kwargs: Mapping[str, Any] | None
     proposal: Elliptical

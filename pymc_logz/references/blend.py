@@ -1,6 +1,6 @@
 """A blend of densities: rows are drawn from all of its parts, and weighted by all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple, Protocol
@@ -144,15 +144,27 @@ class Blend:
         rows = np.concatenate([part.draw(target, rng, int(k)) for part, k in pairs if k])
         return rows[rng.permutation(n)]
 
-    def weighted(self, target: Target, rng: np.random.Generator, n: int) -> Annealed:
+    def weighted(
+        self,
+        target: Target,
+        rng: np.random.Generator,
+        n: int,
+        report: Callable[[float], None] | None = None,
+    ) -> Annealed:
         """Rows as they are at the end of a path of one temperature, with their weights.
 
-        Each is one of ``tries`` rows, drawn by their weights, and has their mean weight: which
-        leaves means over weighted rows as they are, for any function of a row, 1 among them.
+        ``report`` is called with the fraction of them that a portion is. Each is one of ``tries``
+        rows, drawn by their weights, and has their mean weight: which leaves means over weighted
+        rows as they are, for any function of a row, 1 among them.
         """
         size = max(1, PORTION // self.tries)
         sizes = [min(size, n - first) for first in range(0, n, size)]
-        return reduce(merge, (self._portion(target, rng, k) for k in sizes))
+        parts = []
+        for k in sizes:
+            parts.append(self._portion(target, rng, k))
+            if report is not None:
+                report(k / n)
+        return reduce(merge, parts)
 
     def _portion(self, target: Target, rng: np.random.Generator, n: int) -> Annealed:
         seen = target(self.draw(target, rng, n * self.tries))

@@ -13,16 +13,21 @@ logger = logging.getLogger("pymc.pymc_logz")
 
 
 def run_tasks(
-    tasks: Sequence[Task], cores: int, drop: Callable[[], None] | None = None
+    tasks: Sequence[Task],
+    cores: int,
+    stop: Callable[[], None] | None = None,
+    *,
+    at_once: bool = False,
 ) -> list[object | None]:
     """Results of the tasks in their order, whatever the order they end in.
 
     An interrupt (Ctrl-C) stops the run and keeps what is finished: unfinished tasks have the result
     None. It is raised again if nothing is finished. On ``cores`` threads, tasks that have begun are
-    finished first, unless there is a second interrupt; then ``drop`` makes them end soon, with an
-    error (None where they cannot).
+    finished first, unless there is a second interrupt; then ``stop`` makes them end soon (None
+    where they cannot). With ``at_once`` they are on threads in any case, the first interrupt makes
+    them end soon, and their results are what they have by then.
     """
-    if cores == 1 or len(tasks) == 1:
+    if not at_once and (cores == 1 or len(tasks) == 1):
         return _run_here(tasks)
     results: list[object | None] = [None] * len(tasks)
     with ThreadPoolExecutor(min(cores, len(tasks))) as executor:
@@ -31,7 +36,7 @@ def run_tasks(
             for future in as_completed(futures):
                 results[futures[future]] = future.result()
         except KeyboardInterrupt:
-            _finish(list(futures), drop)
+            _finish(list(futures), stop, at_once)
             for future, i in futures.items():
                 # also those that ended while the others were being stopped
                 if not future.cancelled() and future.exception() is None:
@@ -73,21 +78,25 @@ def _run_here(tasks: Sequence[Task]) -> list[object | None]:
         except KeyboardInterrupt:
             if i == 0:
                 raise
+            logger.warning("Interrupted: keeping %d of %d chains.", i, len(tasks))
             break
     return results
 
 
-def _finish(futures: Sequence[Future], drop: Callable[[], None] | None) -> None:
-    """Wait for tasks that have begun, and start no other; a second interrupt drops them."""
+def _finish(futures: Sequence[Future], stop: Callable[[], None] | None, at_once: bool) -> None:
+    """Wait for tasks that have begun, and start no other; see `run_tasks`."""
     begun = [future for future in futures if not future.cancel()]
     n_left = sum(not future.done() for future in begun)
-    if n_left:
-        again = "" if drop is None else "; press Ctrl-C again to drop them"
+    if stop is not None and at_once:
+        stop()
+        logger.warning("Interrupted: chains end here, and the draws that they have are kept.")
+    elif n_left:
+        again = "" if stop is None else "; press Ctrl-C again to drop them"
         logger.warning("Interrupted: finishing %d of %d chains%s.", n_left, len(futures), again)
     try:
         wait(begun)
     except KeyboardInterrupt:
-        if drop is None:
+        if stop is None:
             raise
-        drop()
+        stop()
         wait(begun)

@@ -30,6 +30,11 @@ class Course:
         """Compile now."""
         self.block.compile()
 
+    @property
+    def keeps_parts(self) -> bool:
+        """Whether a chain is of use that has not come to its end."""
+        return False
+
     def counted(self, work: Work) -> Self:
         """The same, counting elsewhere."""
         return replace(self, block=self.block.counted(work))

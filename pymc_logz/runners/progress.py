@@ -15,9 +15,11 @@ import numpy as np
 
 BAR_LENGTH = 1000
 """Resolution of a bar that follows beta."""
+BRIDGE = "lz.evidence(idata, model) with draws of pm.sample, which needs no pilot"
+"""What is cheaper where a pilot, or what follows it, is slow."""
 OF_SLOW_PILOT = (
     "The pilot, which looks for modes, step sizes and temperatures, is slow on this model. "
-    "Cheaper: lz.evidence(idata, model) with draws of pm.sample, which needs no pilot."
+    f"Cheaper: {BRIDGE}."
 )
 
 logger = logging.getLogger("pymc.pymc_logz")
@@ -80,20 +82,27 @@ def is_shown() -> bool:
 
 
 @contextmanager
-def line(doing: str) -> Iterator[None]:
-    """A line of the bar that is shown, for as long as something takes that cannot be counted."""
-    shown = _shown.get()
-    if shown is None:
-        yield
-        return
-    started = time.monotonic()
-    task = shown.progress.add_task(doing, completed=0, total=None)
+def line(doing: str, cheaper: str = "") -> Iterator[None]:
+    """A line of the bar that is shown, for as long as something takes that cannot be counted.
+
+    ``cheaper`` is what would take less time, for a sentence after half a long time; "" for none.
+    """
+    shown, started = _shown.get(), time.monotonic()
+    text = "%s is slow on this model. Cheaper: %s."
+    watch = threading.Timer(TimeLeft.long / 2, logger.info, (text, doing, cheaper))
+    watch.daemon = True
+    if cheaper:
+        watch.start()
+    if shown is not None:
+        task = shown.progress.add_task(doing, completed=0, total=None)
     try:
         yield
     finally:
-        # the line of what nobody has waited for goes
-        took = time.monotonic() - started
-        shown.progress.update(task, refresh=True, completed=1, total=1, visible=took >= 1)
+        watch.cancel()
+        if shown is not None:
+            # the line of what nobody has waited for goes
+            took = time.monotonic() - started
+            shown.progress.update(task, refresh=True, completed=1, total=1, visible=took >= 1)
 
 
 def count_moves(n_moves: int) -> None:
@@ -155,7 +164,7 @@ def report_rounds(progress: Any, description: str) -> Callable[[int], None]:
 
 def report_count(
     progress: Any, description: str, total: int, cheaper: str = ""
-) -> Callable[[int], None]:
+) -> Callable[[float], None]:
     """A new line of the bar, called with how much of the total was done since the last call.
 
     ``cheaper`` is what would take less time, for a sentence where there is a long time to go; ""
@@ -166,7 +175,7 @@ def report_count(
         return advance
     time_left = TimeLeft(description, total, cheaper)
 
-    def report(n_done: int) -> None:
+    def report(n_done: float) -> None:
         advance(n_done)
         time_left(n_done)
 
@@ -188,11 +197,11 @@ class TimeLeft:
     def __init__(
         self, what: str, total: int, cheaper: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.what, self.left, self.cheaper = what, total, cheaper
+        self.what, self.left, self.cheaper = what, float(total), cheaper
         self._clock, self._started = clock, -1.0
-        self._done, self._said, self._lock = 0, False, threading.Lock()
+        self._done, self._said, self._lock = 0.0, False, threading.Lock()
 
-    def __call__(self, n_done: int) -> None:
+    def __call__(self, n_done: float) -> None:
         """Count parts that are done; chains call it from threads of their own."""
         with self._lock:
             now, self.left = self._clock(), self.left - n_done

@@ -13,7 +13,7 @@ from pymc_logz.arguments import check_flag, check_positive
 from pymc_logz.graphs.memory import as_bytes
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.executor import finished, run_tasks
-from pymc_logz.runners.jobs import AnnealCourse, AnnealJob, Job, state_of
+from pymc_logz.runners.jobs import AnnealCourse, AnnealJob, Enough, Job, is_done, state_of
 from pymc_logz.wings import from_wing
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Running:
         report: Report | None = None,
         names: Sequence[str] | None = None,
     ) -> list[Outcome | None]:
-        """All chains at their ends; None for those that an interrupt has left out.
+        """All chains at their ends; None for those that an interrupt has left without draws.
 
         ``name`` is that of these chains among all of the run, and ``course`` what they have in
         common. ``report`` is called with moves or iterations made. Each chain's own name, the same
@@ -79,12 +79,14 @@ class Running:
         """
         if names is None:
             names = [f"{name}.chain-{i}" for i in range(len(jobs))]
-        until = _UntilDropped(report)
+        stopped = Event()
         tasks = [
-            partial(naming, name, partial(to_the_end, course, job, until))
+            partial(naming, name, partial(to_the_end, course, job, report, stopped.is_set))
             for name, job in zip(names, jobs, strict=True)
         ]
-        return run_tasks(tasks, self.cores, until.dropped.set)  # type: ignore[return-value]
+        return run_tasks(  # type: ignore[return-value]
+            tasks, self.cores, stopped.set, at_once=course.keeps_parts
+        )
 
 
 def running_for(
@@ -116,24 +118,6 @@ def running_for(
     return found
 
 
-class _Dropped(Exception):
-    """Ends a chain that is not wanted any more."""
-
-
-@dataclass(frozen=True)
-class _UntilDropped:
-    """Report of chains on threads, which ends them after the block that they are in."""
-
-    report: Report | None
-    dropped: Event = field(default_factory=Event)
-
-    def __call__(self, n_done: int) -> None:
-        if self.dropped.is_set():
-            raise _Dropped
-        if self.report is not None:
-            self.report(n_done)
-
-
 def naming[Made](name: str, make: Callable[[], Made]) -> Made:
     """What is made; an error says of what it was."""
     try:
@@ -143,9 +127,13 @@ def naming[Made](name: str, make: Callable[[], Made]) -> Made:
         raise
 
 
-def to_the_end(course: Any, job: Job, report: Report | None) -> Outcome:
-    """A chain at its end."""
-    job, part = job.advance(course, None, report)
+def to_the_end(
+    course: Any, job: Job, report: Report | None, enough: Enough | None = None
+) -> Outcome | None:
+    """A chain at its end; or where it is once there is ``enough``, if it has left draws behind."""
+    job, part = job.advance(course, enough, report)
+    if not is_done(job) and part is None:
+        return None
     return Outcome(job, [] if part is None else [part])
 
 

@@ -6,13 +6,14 @@ from typing import Any, Self
 import numpy as np
 import pymc as pm
 
+from pymc_logz.graphs.forks import hush_forks_of_chains
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.flat import flatten_model, open_path
 from pymc_logz.models.preparation import with_entries
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
-from pymc_logz.step_methods.server import Asker, Server, hush_forks_for
+from pymc_logz.step_methods.server import Asker, Server
 
 
 class Source:
@@ -34,7 +35,7 @@ class Source:
         if self.uses_jax():
             self._server = Server(self)
             self._way = self._server.address, self._server.key
-            hush_forks_for(_answers_by_itself)
+            hush_forks_of_chains()
         return self
 
     def for_one(self) -> Self:
@@ -71,12 +72,6 @@ class Source:
     def uses_jax(self) -> bool:
         """Whether JAX is what the work is compiled with, whose threads a fork leaves behind."""
         raise NotImplementedError
-
-
-def _answers_by_itself(step: Any) -> bool:
-    """Whether chains of a step method ask this process, and do not call JAX themselves."""
-    source = getattr(step, "source", None)
-    return isinstance(source, Source) and source._way is not None
 
 
 class BlockSource(Source):

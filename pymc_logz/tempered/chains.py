@@ -1,6 +1,6 @@
 """Tempered chains as jobs: a climb, a walk to forget it, and a walk that is kept."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from pymc_logz.estimators.draws import length_of_blocks
+from pymc_logz.errors import warn
+from pymc_logz.estimators.draws import MIN_CHAIN, length_of_blocks
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.arrays import mapped
 from pymc_logz.runners.block import Block
+from pymc_logz.runners.executor import finished
 from pymc_logz.runners.jobs import Course, Enough, generator_at, state_of
+from pymc_logz.runners.running import Outcome
 from pymc_logz.runners.temper import TemperBlock, Walk
 from pymc_logz.runners.walking import Walking, walk_on, whole_walk
 from pymc_logz.tempered.settings import TemperedSettings
@@ -41,6 +44,11 @@ class TemperCourse(Course):
     """Positions of every so many of them are kept."""
     block_length: int | None = None
     """Draws of a walker whose sums are kept in place of them; None keeps the draws."""
+
+    @property
+    def keeps_parts(self) -> bool:
+        """Draws are, however many."""
+        return self.block_length is None
 
 
 @dataclass(frozen=True)
@@ -180,6 +188,28 @@ def course_of(
     else:
         every = min(draws, -(-draws * n_walkers * frozen.block.path.n_dims // max_positions))
     return TemperCourse(frozen.block, frozen.ladder, settings.tune, settings.n_kept, every, length)
+
+
+def walks_of(outcomes: Sequence[Outcome | None], course: TemperCourse) -> list[Walk]:
+    """What walkers did in all chains, as many iterations in each.
+
+    After an interrupt those chains, cut to the shortest of them, that have the most draws together;
+    it is raised again if no chain has enough to tell an error.
+    """
+    there = [one for one in outcomes if one is not None]
+    made = [min(one.job.sampling.n_made, course.draws) for one in there]
+    n_draws = max(made, key=lambda n: n * sum(length >= n for length in made), default=0)
+    long_enough = [one for one, length in zip(there, made, strict=True) if length >= n_draws]
+    n_draws -= n_draws % course.every
+    if n_draws < course.draws:
+        if n_draws < MIN_CHAIN:
+            raise KeyboardInterrupt
+        warn(
+            f"interrupted: {n_draws} of {course.draws} draws of {len(long_enough)} of "
+            f"{len(outcomes)} chains are there, and only they are used"
+        )
+        return [whole_walk(one.parts, n_draws, course.every) for one in long_enough]
+    return [whole_walk(one.parts, n_draws, course.every) for one in finished(outcomes)]
 
 
 def walking_block(

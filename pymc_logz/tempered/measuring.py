@@ -107,13 +107,13 @@ def posterior_datasets(
         return {}
     walks, draws = found.walks, found.draws
     n_chains, n_kept = len(walks), walks[0].position.shape[0]
-    every = walks[0].level.shape[0] // n_kept
+    n_draws = walks[0].level.shape[0]
+    every = n_draws // n_kept
     kept = np.arange(1, n_kept + 1) * every - 1
-    log_weight = rao_blackwell_log_weight(draws).reshape(n_chains, -1, settings.n_kept)[..., kept]
+    log_weight = rao_blackwell_log_weight(draws).reshape(n_chains, -1, n_draws)[..., kept]
     generators = spawn_generators(rng, settings.chains)
     chosen = [
-        resampled(weight, rng, settings.n_kept)
-        for weight, rng in zip(log_weight, generators, strict=False)
+        resampled(weight, rng, n_draws) for weight, rng in zip(log_weight, generators, strict=False)
     ]
 
     def of_chosen(arrays: list[np.ndarray]) -> np.ndarray:

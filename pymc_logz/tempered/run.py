@@ -25,10 +25,15 @@ from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import finished
 from pymc_logz.runners.jobs import state_of
-from pymc_logz.runners.progress import progress_bar, report_beta, report_count, report_rounds
-from pymc_logz.runners.walking import whole_walk
+from pymc_logz.runners.progress import (
+    line,
+    progress_bar,
+    report_beta,
+    report_count,
+    report_rounds,
+)
 from pymc_logz.seeds import generators_from, spawn_generators
-from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walking_block
+from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walking_block, walks_of
 from pymc_logz.tempered.measuring import (
     Chains,
     at_the_end,
@@ -123,27 +128,28 @@ def run_target(
 ) -> xr.DataTree:
     """Prepare, warm up, freeze, run, collect."""
     started, rngs = time.perf_counter(), generators_from(random_seed)
-    target = make(rngs.checks, compile_kwargs)
-    compiled = time.perf_counter()
-    with (
-        kept(settings, target.what, target.block, rngs.run) as settings,
-        progress_bar(progressbar) as progress,
-    ):
-        block, plan, reference = target.placed(settings, rngs.pilot, progress)
-        how = settings, rngs.pilot, compile_kwargs, progress
-        frozen = warm_up(block, plan, *how, target.prepared)
-        tuned, pilot_work = time.perf_counter(), block.work.done
-        chains = run_chains(frozen, settings, rngs.run, progress)
-    ended, run_work = time.perf_counter(), block.work.done
-    doubts = doubts_of(target, reference, frozen.ladder, chains, rngs.checks)
-    cost = {
-        "compile_time": compiled - started + frozen.compile_time,
-        "tuning_time": tuned - compiled - frozen.compile_time,
-        "sampling_time": ended - tuned,
-        "checking_time": time.perf_counter() - ended,
-        **block.work.record(pilot_work, block.kernel, run_work),
-    }
-    return collect(target, frozen, reference, chains, settings, rngs.run, cost, doubts)
+    with progress_bar(progressbar) as progress:
+        with line("Compiling the model"):
+            target = make(rngs.checks, compile_kwargs)
+        compiled = time.perf_counter()
+        with kept(settings, target.what, target.block, rngs.run) as settings:
+            block, plan, reference = target.placed(settings, rngs.pilot, progress)
+            how = settings, rngs.pilot, compile_kwargs, progress
+            frozen = warm_up(block, plan, *how, target.prepared)
+            tuned, pilot_work = time.perf_counter(), block.work.done
+            chains = run_chains(frozen, settings, rngs.run, progress)
+        ended, run_work = time.perf_counter(), block.work.done
+        with line("Checking the result"):
+            doubts = doubts_of(target, reference, frozen.ladder, chains, rngs.checks)
+        cost = {
+            "compile_time": compiled - started + frozen.compile_time,
+            "tuning_time": tuned - compiled - frozen.compile_time,
+            "sampling_time": ended - tuned,
+            "checking_time": time.perf_counter() - ended,
+            **block.work.record(pilot_work, block.kernel, run_work),
+        }
+        with line("Estimating log Z of all temperatures"):
+            return collect(target, frozen, reference, chains, settings, rngs.run, cost, doubts)
 
 
 def doubts_of(
@@ -178,7 +184,8 @@ def warm_up(
 ) -> Frozen:
     """Tune the levels, and freeze all that belongs to them, or find it where it was kept."""
     started = time.perf_counter()
-    walking = walking_block(block, plan, settings, compile_kwargs)
+    with line("Compiling the moves of walkers"):
+        walking = walking_block(block, plan, settings, compile_kwargs)
     compile_time = time.perf_counter() - started
 
     def tuned() -> Rounds:
@@ -264,17 +271,17 @@ def run_chains(
     chains, k = settings.chains, frozen.ladder.n_levels
     # the way up to each level, what is forgotten, and what is kept
     total = chains * ((k + 1) * settings.tune + settings.n_kept)
-    line = f"Tempering: {k} levels, {block.n_walkers} walkers, {chains} chains"
-    report = report_count(progress, line, total, "; ".join(settings.cheaper()))
+    what = f"Tempering: {k} levels, {block.n_walkers} walkers, {chains} chains"
+    report = report_count(progress, what, total, "; ".join(settings.cheaper()))
     course = course_of(frozen, settings)
     jobs = [
         TemperJob(start, state_of(rng), k, settings.tune, settings.n_kept)
         for start, rng in zip(starts, generators, strict=True)
     ]
-    outcomes = finished(settings.how.run("chains", course, jobs, report))
+    outcomes = settings.how.run("chains", course, jobs, report)
     if settings.keep == "sums":
-        return SummedChains([one.job.summed(course).sums for one in outcomes])
-    return [whole_walk(one.parts, course.draws, course.every) for one in outcomes]
+        return SummedChains([one.job.summed(course).sums for one in finished(outcomes)])
+    return walks_of(outcomes, course)
 
 
 def collect(

@@ -171,8 +171,8 @@ def sample_tempered(
     Warns
     -----
     EvidenceWarning
-        If walkers hardly travel between the ends of the ladder, the error is not to be trusted, the
-        model has potentials, or a likelihood is NaN.
+        If walkers hardly travel between the ends of the schedule, the error is not to be trusted,
+        the model has potentials, or a likelihood is NaN.
 
     See Also
     --------
@@ -182,9 +182,9 @@ def sample_tempered(
 
     Notes
     -----
-    An interrupt (Ctrl-C) returns the chains that are finished. As those of any Markov
-    chain the walkers' starts are not draws of the target: compare chains, and look at the round
-    trips.
+    An interrupt (Ctrl-C) ends chains where they are, and returns their draws, cut to one length.
+    As those of any Markov chain the walkers' starts are not draws of the target: compare chains,
+    and look at the round trips.
 
     References
     ----------

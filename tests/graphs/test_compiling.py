@@ -57,7 +57,7 @@ def test_default_is_taken_where_jax_is_missing(monkeypatch):
     monkeypatch.setattr(compiling, "find_spec", lambda name: None)
     choice = choose_backend(choice_itself, None, GAIN)
     assert choice.mode is None
-    assert choice.reason == "JAX is not installed; 'python -m pip install jax' saves an hour"
+    assert choice.reason == "JAX is not installed, which saves an hour: python -m pip install jax"
 
 
 WITHOUT_PYMC = """

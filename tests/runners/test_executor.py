@@ -71,9 +71,13 @@ def test_generators_are_independent_and_do_not_depend_on_their_number() -> None:
     assert len({draws[0] for draws in five}) == 5
 
 
-def test_an_interrupt_keeps_what_is_finished(interrupt: Task) -> None:
-    """Catches an interrupt that throws away the chains before it."""
-    assert run_or_none([lambda: 1, lambda: 2, interrupt, lambda: 4], 1) == [1, 2, None, None]
+def test_an_interrupt_keeps_what_is_finished(
+    interrupt: Task, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Catches an interrupt that throws away the chains before it, or is not answered."""
+    with caplog.at_level(logging.WARNING, logger="pymc.pymc_logz"):
+        assert run_or_none([lambda: 1, lambda: 2, interrupt, lambda: 4], 1) == [1, 2, None, None]
+    assert caplog.messages == ["Interrupted: keeping 2 of 4 chains."]
 
 
 def test_an_interrupt_keeps_what_is_finished_on_threads(interrupt: Task) -> None:
@@ -159,3 +163,23 @@ def test_a_second_interrupt_drops_what_runs(caplog: pytest.LogCaptureFixture) ->
     assert said.created - begun < 0.3 + 1.0, "it answers within a second"
     for timer in timers:
         timer.join()
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_one_interrupt_ends_what_keeps_its_draws(caplog: pytest.LogCaptureFixture) -> None:
+    """Catches a chain on this thread that loses its draws, and a wait for its end."""
+    stopped, started = threading.Event(), []
+
+    def walks() -> int:
+        started.append(1)
+        return 2 if stopped.wait(20.0) else 3
+
+    timer, begun = press_after(0.3), time.monotonic()
+    with caplog.at_level(logging.WARNING, logger="pymc.pymc_logz"):
+        assert run_tasks([walks, walks], 1, stopped.set, at_once=True) == [2, None]
+    assert time.monotonic() - begun < 10.0
+    assert started == [1]
+    assert caplog.messages == [
+        "Interrupted: chains end here, and the draws that they have are kept."
+    ]
+    timer.join()

@@ -2,13 +2,17 @@
 
 import logging
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
+from arviz_base import dict_to_dataset
 
-from pymc_logz import sample_hais, sample_tempered
+from pymc_logz import bridge_sampling, sample_hais, sample_tempered
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.runners.progress import (
     BAR_LENGTH,
@@ -230,10 +234,27 @@ def test_lines_of_a_tempered_run(model: pm.Model, bar: Bar) -> None:
     sample_tempered(
         40, 2, walkers=6, model=model, betas=[0, 0.5, 1], tune=10, random_seed=1, **settings
     )
-    warm_up, tempering = bar.lines[-2:]
+    named = [line["description"] for line in bar.lines]
+    assert named[0] == "Compiling the model"
+    assert "Compiling the moves of walkers" in named
+    assert named[-2:] == ["Checking the result", "Estimating log Z of all temperatures"]
+    warm_up, tempering = bar.lines[-4:-2]
     assert warm_up["description"].startswith("Warm-up: round ")
     assert tempering["description"] == "Tempering: 3 levels, 6 walkers, 2 chains"
     assert tempering["completed"] == tempering["total"]
+
+
+def test_lines_of_a_bridge(model: pm.Model, bar: Bar) -> None:
+    """Catches seconds of compiling and checking without a word."""
+    draws = np.random.default_rng(1).normal(0.35, np.sqrt(0.5), (2, 500))
+    idata = xr.DataTree.from_dict({"posterior": dict_to_dataset({"mu": draws})})
+    bridge_sampling(idata, model, random_seed=1, compile_kwargs=PYTHON)
+    assert [line["description"] for line in bar.lines] == [
+        "Compiling the model",
+        "Density of 1000 draws of the posterior",
+        "Bridge: draws of the proposal",
+        "Checking the result",
+    ]
 
 
 def test_no_sentence_is_asked_for_without_advice() -> None:
@@ -241,3 +262,21 @@ def test_no_sentence_is_asked_for_without_advice() -> None:
     bar = Bar()
     report_count(bar, "Bridge", 4)(1)
     assert bar.lines[0]["completed"] == 1
+
+
+def test_what_cannot_be_counted_says_what_is_cheaper(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Catches minutes in the dark, and a word about what takes no time or has no remedy."""
+    monkeypatch.setattr(TimeLeft, "long", 0.1)
+    caplog.set_level(logging.INFO, "pymc.pymc_logz")
+    with line("Compiling"):
+        time.sleep(0.2)
+    assert not caplog.messages
+    with line("Fitting", "fewer draws"):
+        time.sleep(0.2)
+    monkeypatch.setattr(TimeLeft, "long", 1.0)
+    with line("Checking", "nothing"):
+        pass
+    time.sleep(0.6)
+    assert caplog.messages == ["Fitting is slow on this model. Cheaper: fewer draws."]

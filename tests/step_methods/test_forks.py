@@ -34,6 +34,21 @@ def test_chains_of_a_step_that_only_asks_are_forked_in_silence() -> None:
         _fork()
 
 
+def test_chains_of_pymc_are_forked_in_silence_after_a_call() -> None:
+    """Would catch a warning of deadlocks after each of our calls, which frightens for nothing."""
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.Normal("y", x, observed=2.0)
+    lz.sample_hais(64, 1, model=model, random_seed=1, progressbar=False)
+    given = {"tune": 20, "chains": 2, "progressbar": False, "compute_convergence_checks": False}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*fork.*", category=RuntimeWarning)
+        tree = pm.sample(20, cores=2, mp_ctx="fork", nuts_sampler="pymc", model=model, **given)
+    assert dict(tree["posterior"].sizes) == {"chain": 2, "draw": 20}
+    with pytest.warns(RuntimeWarning, match=r"os\.fork\(\) was called"):
+        _fork()
+
+
 def _fork() -> None:
     if (pid := os.fork()) == 0:
         os._exit(0)

@@ -1,7 +1,11 @@
 """What `sample_tempered` makes of arguments, seeds, cores and failures; log Z at every beta."""
 
 import json
+import os
+import signal
+import threading
 from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -16,8 +20,8 @@ import pymc_logz as lz
 from pymc_logz.energies import gaussian_shells, ridge, skewed_bimodal, two_gaussians
 from pymc_logz.estimators.tempering import rts
 from pymc_logz.loop import frozen
+from pymc_logz.tempered import chains
 from pymc_logz.tempered import run as runs
-from pymc_logz.tempered.chains import TemperJob
 from pymc_logz.trees.layout import stored_draws
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
@@ -285,19 +289,44 @@ def test_an_interrupt_keeps_finished_chains(
     small: xr.DataTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Would catch an interrupt that loses everything or goes unmentioned, and a seed unused."""
-    advance, calls = TemperJob.advance, iter(range(100))
+    advance, calls = chains.TemperJob.advance, iter(range(100))
 
     def interrupted(*args: Any, **kwargs: Any) -> Any:
         if next(calls) == 2:
             raise KeyboardInterrupt
         return advance(*args, **kwargs)
 
-    monkeypatch.setattr(TemperJob, "advance", interrupted)
+    monkeypatch.setattr(chains.TemperJob, "advance", interrupted)
     with pytest.warns(lz.EvidenceWarning, match="2 of 3 chains"):
         tree = small_run(chains=3, random_seed=2)
     assert tree["posterior"].sizes["chain"] == 2
     seen = small["tempering"]["log_ratio"].to_numpy()[:2]
     assert not np.any(tree["tempering"]["log_ratio"].to_numpy() == seen)
+
+
+@pytest.mark.usefixtures("interrupts")
+@pytest.mark.filterwarnings("ignore:all walkers together made")
+@pytest.mark.parametrize("cores", [1, 2])
+def test_an_interrupt_keeps_the_draws_of_chains_that_run(
+    cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches minutes of draws that Ctrl-C loses, and chains of unequal length."""
+    walk_on, n_calls = chains.walk_on, count(1)
+
+    def pressed(*args: Any, **kwargs: Any) -> Any:
+        if next(n_calls) == 2 * cores:  # this one keeps its draws
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        return walk_on(*args, **kwargs)
+
+    monkeypatch.setattr(chains, "walk_on", pressed)
+    with pytest.warns(lz.EvidenceWarning, match=rf"of 3000000 draws of {cores} of 4 chains"):
+        tree = small_run(chains=4, cores=cores, draws=3_000_000, thin=5)
+    assert tree["posterior"].sizes["chain"] == cores
+    n_draws = tree["tempering"].sizes["draw"]
+    assert 4 <= n_draws < 3_000_000
+    assert tree["tempering"]["level"].shape == (cores, 16, n_draws)
+    evidence = tree["evidence"].isel(estimator=0)
+    assert abs(float(evidence["log_z"]) - EXACT) < 5 * float(evidence["mcse"])
 
 
 # --- the tree ----------------------------------------------------------------------------------
