@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -138,7 +139,7 @@ def run_twice(
     settings: HaisSettings,
     rng: np.random.Generator,
     progress: Any,
-    others: Sequence[Callable[[], Planned]] = (),
+    others: Sequence[Callable[[Planned], Planned]] = (),
 ) -> tuple[Planned, list[Annealed]]:
     """Chains, run again along a longer ladder if they are not good enough, and what they ran on.
 
@@ -154,8 +155,9 @@ def run_twice(
     whole = len(runs) == settings.chains
     tried = planned.blend is not None and not sound
     if tried and others and whole and not good:
+        ran = replace(planned, ran=tuple(runs))
         logger.info("A blend that was tried gave status %r: another plan.", estimate.status)
-        return run_twice(others[0](), settings, rng, progress, others[1:])
+        return run_twice(others[0](ran), settings, rng, progress, others[1:])
     longer = planned.longer(_growth(estimate.mcse / most) if sound else SECOND_TRY)
     n_moves = settings.draws * settings.chains * longer.plan.n_temperatures
     asked = settings.target_mcse is not None or not whole

@@ -35,6 +35,8 @@ class Planned:
     """What rows are drawn from, and weighted by, where no path is needed."""
     target: Target | None = None
     """What these are weighted for."""
+    ran: tuple[Annealed, ...] = ()
+    """Chains of a run of it, once there is one."""
 
     def longer(self, factor: int) -> "Planned":
         """The same with so many times the temperatures, or rows to choose one from."""

@@ -29,7 +29,7 @@ from pymc_logz.loop.frozen import (
     walk,
 )
 from pymc_logz.loop.looking import Look, given_reference, look_around
-from pymc_logz.loop.widening import LEAST, N_TRIED, OF_MODE, add_draws, searched
+from pymc_logz.loop.widening import LEAST, N_TRIED, OF_MODE, add_draws, add_modes, searched
 from pymc_logz.models.flat import FlatModel, model_path, open_path
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel
@@ -51,6 +51,8 @@ from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import line
 from pymc_logz.weights import log_mean
 
+N_TRIALS = 3
+"""Blends that are tried, each with the modes that the one before lacked."""
 MOST_TRIES = 8
 """Rows that each row of a run is chosen from, at most."""
 FINE = 0.025
@@ -99,6 +101,7 @@ def plan_run(
     settings: RunSettings,
     rng: np.random.Generator,
     report: Any = None,
+    tried: Planned | None = None,
     *,
     direct: bool = False,
 ) -> Planned:
@@ -116,6 +119,8 @@ def plan_run(
         Generator of the pilot, of fits, and of trial rows.
     report
         Told of each beta that the pilot reaches.
+    tried
+        What was planned before, and did not hold when it ran.
     direct
         Whether rows may be weighted without a path.
     """
@@ -130,7 +135,7 @@ def plan_run(
             return nested
     look = look_around(prepared, block, settings, rng, report)
     with line("Fitting a reference, looking for modes"):
-        search = searched(prepared, block, look, settings, rng)
+        search = searched(prepared, block, look, settings, rng, tried)
     return plan_searched(search, look, settings, rng, report, direct=direct)
 
 
@@ -170,9 +175,13 @@ def plan_at_once(
     aim, target = settings.mcse_at_once, search.target
     if aim is None:
         return None
-    shares = search.shares_to_keep()
-    blend = search.blend(shares)
-    trial = importance_log_z(blend.weighted(target, rng, N_TRIED).log_weight, method="hais")
+    for _ in range(N_TRIALS):
+        shares = search.shares_to_keep()
+        blend = search.blend(shares)
+        rows = blend.weighted(target, rng, N_TRIED)
+        trial = importance_log_z(rows.log_weight, method="hais")
+        if trial.status == "ok" or not add_modes(search, look, rows, rng):
+            break
     if trial.status != "ok" or exceeds(look.stages, trial.log_z, trial.mcse, search.policy.alpha):
         return None
     even = min(search.effective_share(shares), trial.weight_ess / N_TRIED)

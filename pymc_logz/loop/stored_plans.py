@@ -50,6 +50,7 @@ def planned_once(
     rng: np.random.Generator,
     report: Any,
     name: str,
+    tried: Planned | None = None,
     *,
     direct: bool = False,
 ) -> Planned:
@@ -57,14 +58,14 @@ def planned_once(
 
     Parameters
     ----------
-    prepared, block, settings, rng, report, direct
+    prepared, block, settings, rng, report, tried, direct
         As in `plan_run`.
     name
         Of the record.
     """
 
     def plan() -> Planned:
-        return plan_run(prepared, block, settings, rng, report, direct=direct)
+        return plan_run(prepared, block, settings, rng, report, tried, direct=direct)
 
     keeper = settings.running.keeper
     if keeper is None:

@@ -1,10 +1,12 @@
 """The rounds: parts are proposed, blended and tried, and what they do not explain is a part."""
 
 from collections.abc import Callable, Iterator
+from functools import reduce
 from itertools import islice
 
 import numpy as np
 
+from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.looking import N_LOOK, Look
 from pymc_logz.models.density import draw_posterior, lacks_gradient
 from pymc_logz.models.preparation import Prepared
@@ -14,12 +16,13 @@ from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Component, Part, Prior, Target, target_of
 from pymc_logz.references.conditional import conditional_normal, may_be_in_funnel
 from pymc_logz.references.directions import independent_directions
-from pymc_logz.references.lacking_modes import lacking_modes
+from pymc_logz.references.lacking_modes import lacking_modes, modes_of_heavy
 from pymc_logz.references.reference import (
     at_mode,
     look_at_prior,
 )
 from pymc_logz.references.search import Search, fitted_components
+from pymc_logz.runners.anneal import Annealed, merge
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import is_shown
 
@@ -50,6 +53,7 @@ def searched(
     look: Look,
     settings: RunSettings,
     rng: np.random.Generator,
+    tried: Planned | None = None,
     *,
     alone: bool = False,
 ) -> Search:
@@ -61,6 +65,8 @@ def searched(
         As in `plan_run`.
     look
         Rows of the posterior, as far as it is known.
+    tried
+        What was planned before and did not hold: its parts are of use, and so is what they lacked.
     alone
         Whether nothing but components in the coordinates of the look is proposed.
     """
@@ -69,16 +75,20 @@ def searched(
     assert rows is not None
     known = rows.position if look.funnel is None else look.funnel.restored(rows.position)
     proposers = iter(() if alone else proposed(search, rng))
-    search.add_parts([Prior(), *first_components(search, look, known, settings, rng)])
+    parts = tried.blend.parts if tried is not None and tried.blend is not None else ()
+    search.add_parts([Prior(), *(part for part in parts if not isinstance(part, Prior))])
+    search.add_parts(first_components(search, look, known, settings, rng))
     search.add_witnesses(target(known[rng.permutation(len(known))[:N_LOOK]]))
     search.draw(rng, N_TRIED)
     if settings.asks_for("laplace") and search.effective_share(search.shares()) > LEAST:
         return search
     search.add_parts(lacking_modes(search, look.walked, look.funnel, look.scale, rng))
     search.draw(rng, N_TRIED)
-    # what is fitted to rows says nothing of the narrow end of a funnel, and seems even without it
-    if may_be_in_funnel(prepared):
-        search.add_parts([*islice(proposers, 1)])
+    if tried is not None and tried.ran:
+        add_modes(search, look, reduce(merge, tried.ran), rng)
+    # what is fitted to rows says nothing of where they did not get, the narrow end of a funnel or
+    # far tails, and seems even without it
+    search.add_parts([*islice(proposers, 1)])
     widen(search, proposers, look.funnel, rng)
     return search
 
@@ -159,3 +169,11 @@ def add_draws(search: Search, rng: np.random.Generator) -> bool:
     search.draw(rng, N_TRIED)
     widen(search, proposed(search, rng), funnel, rng)
     return True
+
+
+def add_modes(search: Search, look: Look, tried: Annealed, rng: np.random.Generator) -> bool:
+    """Modes that heavy rows of a blend climb to; whether there are any."""
+    more = modes_of_heavy(search, look.walked, look.funnel, look.scale, tried)
+    search.add_parts(more)
+    search.draw(rng, N_TRIED)
+    return bool(more)

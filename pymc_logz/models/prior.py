@@ -29,6 +29,11 @@ LEAST_FINITE = 1e-3
 """Fraction of the draws below which a transform and its prior hardly meet; and that may round to a
 bound, as log Z hardly notices that these are left out."""
 
+FARTHEST = 1e150
+"""Where draws of a variable without bounds are put that overflow, as those of N(0, sd) do where the
+precision has a prior of Gamma(0.001, 0.001): its square is finite. Likelihoods are zero there, or
+the model is refused."""
+
 
 class PriorDraws:
     """Exact draws of a model's prior as unconstrained rows, whatever ``initval`` says.
@@ -47,6 +52,7 @@ class PriorDraws:
     ) -> None:
         self.model, self.columns = model, columns
         self._draws = self._compiled()
+        self._unbounded = _unbounded(model)
         self.n_drawn = 0
         self.n_outside = 0
         self.n_rounded = 0
@@ -129,6 +135,8 @@ class PriorDraws:
         n_kept, n_drawn, n_next = 0, 0, n
         while n_kept < n:
             rows = self._draws.draw(n_next)
+            beyond = np.isinf(rows) & self._unbounded
+            rows = np.where(beyond, np.copysign(FARTHEST, rows), rows)
             finite = np.all(np.isfinite(rows), axis=1)
             outside = np.any(np.isnan(rows[~finite]), axis=1)
             self.n_drawn += n_next
@@ -166,6 +174,13 @@ class PriorDraws:
             "Z would lack their part; use a prior with less mass there, or write the variable as a "
             "function of one on an unbounded scale"
         )
+
+
+def _unbounded(model: pm.Model) -> np.ndarray:
+    """Which columns of a row are of variables that no transform bounds."""
+    pairs = zip(model.free_RVs, starting_point(model).values(), strict=True)
+    each = [np.full(value.size, model.rvs_to_transforms[rv] is None) for rv, value in pairs]
+    return np.concatenate(each) if each else np.empty(0, dtype=bool)
 
 
 class Sampler:

@@ -7,6 +7,7 @@ are divided by a spread that is log-linear in its parents have the shape of a cl
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations_with_replacement
 from typing import Any, NamedTuple
 
@@ -131,7 +132,9 @@ class Funnel:
         follows = self.features.of(bounded)
         wide = evened * np.exp(self._exponent(follows))
         if self.turn is not None and self.turning is not None:
-            wide = wide + np.einsum("nt,tij,nj->ni", self.turning.of(bounded), self.turn, wide)
+            weights = self.turning.of(bounded).T[..., None]
+            pairs = zip(weights, self.turn, strict=True)
+            wide = wide + sum(weight * (wide @ part.T) for weight, part in pairs)
         return np.asarray(self.centre + wide + follows @ self.lean.T)
 
     def log_volume(self, evened: np.ndarray) -> np.ndarray:
@@ -157,12 +160,18 @@ class Funnel:
         if len(self.turn) == 1:
             return np.linalg.solve(whole + self.turn[0], apart.T).T
         back = np.empty_like(apart)
+        solve = partial(solve_triangular, lower=True) if _is_lower(self.turn) else np.linalg.solve
         for i, features in enumerate(self.turning.of(bounded)):  # a matrix for each row
-            back[i] = np.linalg.solve(whole + np.tensordot(features, self.turn, 1), apart[i])
+            back[i] = solve(whole + np.tensordot(features, self.turn, 1), apart[i])
         return back
 
     def _exponent(self, follows: np.ndarray) -> Any:
         return np.clip(follows @ self.slope.T, -MAX_EXPONENT, MAX_EXPONENT)
+
+
+def _is_lower(matrices: np.ndarray) -> bool:
+    """Whether nothing is above the diagonal of any of them, shape (T, d, d)."""
+    return not any(np.any(np.triu(one, 1)) for one in matrices)
 
 
 class FunnelTerms(NamedTuple):

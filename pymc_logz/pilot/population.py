@@ -237,7 +237,7 @@ def run_pilot(
     settle(block, population, beta, rng, target_accept, tune)
     stages = [_record(beta, population)]
     while beta < 1.0:
-        beta_before, beta = beta, next_beta(population.log_ratio.reshape(block.n_groups, -1), beta)
+        beta_before, beta = beta, next_beta(population.log_ratio.reshape(n_parts, -1), beta)
         if beta <= beta_before or len(stages) > max_stages:
             raise PilotError(
                 f"the pilot stopped at beta={beta_before:.3g} after {len(stages)} stages: the "

@@ -1,9 +1,12 @@
 """Modes, and curvatures there, of some entries of a row given the others: Newton's method."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
+from scipy import sparse
+from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse import linalg
 
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.normal_parts import normal_columns
@@ -50,6 +53,12 @@ class Conditionals:
     """Columns, shape (n,)."""
     outer: np.ndarray
     """The others, shape (m,)."""
+    pattern: sparse.csr_array | None = None
+    """Which second derivatives by inner entries are not zero, shape (n, n); None may be any."""
+
+    def with_pattern(self, precision: np.ndarray) -> Self:
+        """The same, which takes entries of these matrices (K, n, n) that all are zero as such."""
+        return replace(self, pattern=sparse.csr_array(np.any(precision, axis=0).astype(int)))
 
     @classmethod
     def of_normal_entries(cls, flat: FlatModel, block: Block) -> Self | None:
@@ -106,7 +115,7 @@ class Conditionals:
                 break
             precision[moving] = curved
             scales[moving] = 1 / np.sqrt(np.einsum("kii->ki", curved))
-            step = np.linalg.solve(curved, slope[moving][..., None])[..., 0]
+            step = self._solved(curved, slope[moving])
             promise = np.sum(step * slope[moving], axis=1)
             t, new_value, new_slope = self._along(outer[moving], inner[moving], step)
             gain = new_value - value[moving]
@@ -114,16 +123,15 @@ class Conditionals:
             risen = moving[better]
             inner[risen] += t[better, None] * step[better]
             value[risen], slope[risen] = new_value[better], new_slope[better]
-            left = np.linalg.solve(curved, slope[moving][..., None])[..., 0]
+            left = self._solved(curved, slope[moving])
             left = 0.5 * np.sum(left * slope[moving], axis=1)
             with np.errstate(divide="ignore", invalid="ignore"):
                 kept = np.abs(gain / (t * (1 - t / 2) * promise) - 1) < QUADRATIC
             done = (left < SETTLED) & (kept | (promise < CLOSE))
             found[moving[done]] = True
             moving = moving[~done & (better | (promise < CLOSE))]
-        sign, log_det = np.linalg.slogdet(precision)
-        constant = 0.5 * n * np.log(2 * np.pi)
-        log_marginal = np.where(found & (sign > 0), value - 0.5 * log_det + constant, -np.inf)
+        log_marginal = value - 0.5 * self._log_det(precision) + 0.5 * n * np.log(2 * np.pi)
+        log_marginal = np.where(found & np.isfinite(log_marginal), log_marginal, -np.inf)
         return Modes(inner, precision, log_marginal)
 
     def climbed(
@@ -142,10 +150,11 @@ class Conditionals:
         """
         rows, length = start.copy(), np.ones(len(start))
         value, slope = self.at(rows)
+        factor = cho_factor(precision)
         for _ in range(CLIMB_STEPS):
             step = np.zeros_like(rows)
             step[:, self.outer] = slope[:, self.outer] * outer_scale**2
-            step[:, self.inner] = np.linalg.solve(precision, slope[:, self.inner].T).T
+            step[:, self.inner] = cho_solve(factor, slope[:, self.inner].T).T
             # none is so long that it jumps over whatever is there
             far = np.max(np.abs(step[:, self.outer]) / outer_scale, axis=1, initial=0.0)
             tried = rows + (length / np.maximum(far / LONGEST, 1.0))[:, None] * step
@@ -175,6 +184,25 @@ class Conditionals:
         value, slope = self.at(self.rows(outer, inner))
         return value, slope[:, self.inner]
 
+    @property
+    def _is_sparse(self) -> bool:
+        return self.pattern is not None and self.pattern.nnz <= len(self.inner) ** 1.5
+
+    def _solved(self, precision: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        """Solutions (K, n) for matrices (K, n, n) of this pattern."""
+        if not self._is_sparse:
+            return np.linalg.solve(precision, slope[..., None])[..., 0]
+        pairs = zip(precision, slope, strict=True)
+        return np.array([linalg.spsolve(sparse.csc_array(a), b) for a, b in pairs])
+
+    def _log_det(self, precision: np.ndarray) -> np.ndarray:
+        """Log determinants (K,) of matrices (K, n, n) of this pattern; NaN if one is negative."""
+        if not self._is_sparse:
+            sign, log_det = np.linalg.slogdet(precision)
+            return np.where(sign > 0, log_det, np.nan)
+        factored = (linalg.splu(sparse.csc_array(one)) for one in precision)
+        return np.array([np.log(np.abs(one.U.diagonal())).sum() for one in factored])
+
     def _along(
         self, outer: np.ndarray, inner: np.ndarray, step: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -199,21 +227,56 @@ class Conditionals:
         """
         k, n = inner.shape
         found = np.empty((k, n, n))
-        size = max(1, ROWS_PER_LOOK // n)
+        groups = np.arange(n) if self.pattern is None else _groups_apart(self.pattern)
+        together = np.eye(groups.max(initial=-1) + 1)[groups].T
+        size = max(1, ROWS_PER_LOOK // len(together))
         for first in range(0, k, size):
             part = slice(first, first + size)
-            moved = inner[part, None] + DIFFERENCE * scale[part, :, None] * np.eye(n)
-            there = self._inner_at(np.repeat(outer[part], n, axis=0), moved.reshape(-1, n))[1]
-            change = there.reshape(-1, n, n) - slope[part, None]
-            found[part] = -change / (DIFFERENCE * scale[part, :, None])
+            step = DIFFERENCE * scale[part]
+            moved = inner[part, None] + step[:, None] * together
+            repeated = np.repeat(outer[part], len(together), axis=0)
+            there = self._inner_at(repeated, moved.reshape(-1, n))[1]
+            change = there.reshape(-1, len(together), n) - slope[part, None]
+            found[part] = -change[:, groups] / step[:, :, None]
+        if self.pattern is not None:
+            found[:, self.pattern.toarray() == 0] = 0.0
         found = 0.5 * (found + found.transpose(0, 2, 1))
         whole = np.isfinite(found).all(axis=(1, 2)) & np.einsum("kii->ki", found).all(axis=1)
-        unit = 1 / np.sqrt(np.maximum(np.abs(np.einsum("kii->ki", found[whole])), 1e-300))
-        values, vectors = np.linalg.eigh(found[whole] * unit[:, :, None] * unit[:, None])
-        values = np.maximum(np.abs(values), FLAT * np.abs(values).max(axis=1, keepdims=True))
-        vectors = vectors / unit[:, :, None]
-        found[whole] = (vectors * values[:, None]) @ vectors.transpose(0, 2, 1)
-        # entries of scales so far apart that rounding makes it singular
-        whole[whole] = np.linalg.slogdet(found[whole])[0] > 0
+        for k in np.flatnonzero(whole):
+            found[k] = _made_positive(found[k])
         found[~whole] = np.nan
         return found
+
+
+def _groups_apart(pattern: sparse.csr_array) -> np.ndarray:
+    """A group for each column (n,): those of one have no entry in the same row.
+
+    References
+    ----------
+    Curtis, Powell & Reid (1974), On the estimation of sparse Jacobian matrices, doi
+    10.1093/imamat/13.1.117.
+    """
+    near = (pattern @ pattern).tocsr()
+    groups = np.full(pattern.shape[0], -1)
+    for column in range(len(groups)):
+        taken = set(groups[near.indices[near.indptr[column] : near.indptr[column + 1]]])
+        groups[column] = next(group for group in range(len(taken) + 1) if group not in taken)
+    return groups
+
+
+def _made_positive(found: np.ndarray) -> np.ndarray:
+    """A symmetric matrix (n, n) with the absolute values of its eigenvalues; NaN if it is singular.
+
+    Entries can have scales so far apart that rounding makes it so.
+    """
+    unit = 1 / np.sqrt(np.maximum(np.abs(np.diag(found)), 1e-300))
+    scaled = found * unit[:, None] * unit
+    try:
+        np.linalg.cholesky(scaled)
+        return found
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(scaled)
+    values = np.maximum(np.abs(values), FLAT * np.abs(values).max())
+    vectors = vectors / unit[:, None]
+    found = (vectors * values) @ vectors.T
+    return found if np.linalg.slogdet(found)[0] > 0 else np.full_like(found, np.nan)

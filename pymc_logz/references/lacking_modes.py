@@ -8,12 +8,16 @@ from pymc_logz.paths.funnels import Funnel
 from pymc_logz.references.blend import Component
 from pymc_logz.references.modes import MAX_DIMS, modes_of
 from pymc_logz.references.search import HEAVY, Search
+from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.climb import climbed
+from pymc_logz.weights import relative
 
 N_CLIMB, NUMBERS = (512, 4096), 2**17
 """Fewest and most rows of the prior that climb, and data times rows where there are more data: of a
 basin with a hundredth of the prior 512 miss one time in 170, 4,096 a thousandth one in sixty."""
+N_HEAVY = 64
+"""Heavy rows of a blend that climb, at most."""
 
 
 def n_climbing(prepared: Prepared) -> int:
@@ -46,7 +50,7 @@ def lacking_modes(
         Generator of the rows.
     """
     prepared = search.target.prepared
-    if not walked.kernel.needs_gradient or prepared.n_dims > MAX_DIMS:
+    if not can_climb(search, walked):
         return []
     start = walked.path.sample_reference(rng, n_climbing(prepared))
     ends, height = climbed(walked, start, scale)
@@ -54,9 +58,56 @@ def lacking_modes(
     shares = search.shares()
     log_weight = search.log_weight_at(search.target(rows), shares)
     lacking = np.isfinite(height) & (log_weight > np.log(HEAVY))
-    if not lacking.any():
+    return at_modes(search, walked, funnel, scale, ends[lacking], height[lacking])
+
+
+def modes_of_heavy(
+    search: Search,
+    walked: Block,
+    funnel: Funnel | None,
+    scale: np.ndarray,
+    tried: Annealed,
+) -> list[Component]:
+    """Components with the curvature at modes that heavy rows of a blend climb to.
+
+    Few rows of a region say that it is there, and not how wide it is.
+
+    Parameters
+    ----------
+    search, walked, funnel, scale
+        As in `lacking_modes`.
+    tried
+        Rows that were drawn from a blend, with their weights.
+    """
+    if not can_climb(search, walked):
         return []
-    modes = modes_of(walked, ends[lacking], height[lacking], scale)
+    weight = relative(tried.log_weight)
+    order = np.argsort(-weight)[:N_HEAVY]
+    rows = tried.position[order[weight[order] > HEAVY * weight.mean()]]
+    if not len(rows):
+        return []
+    ends, height = climbed(walked, rows if funnel is None else funnel.evened(rows), scale)
+    found = np.isfinite(height)
+    return at_modes(search, walked, funnel, scale, ends[found], height[found])
+
+
+def can_climb(search: Search, walked: Block) -> bool:
+    """Whether there are gradients, and matrices of second derivatives are small."""
+    return walked.kernel.needs_gradient and search.target.prepared.n_dims <= MAX_DIMS
+
+
+def at_modes(
+    search: Search,
+    walked: Block,
+    funnel: Funnel | None,
+    scale: np.ndarray,
+    ends: np.ndarray,
+    height: np.ndarray,
+) -> list[Component]:
+    """Components at the modes that rows (n, d), at these heights, have climbed to or nearly so."""
+    if not len(ends):
+        return []
+    modes = modes_of(walked, ends, height, scale)
     least = search.log_z + search.target.log_prior_mass + np.log(search.policy.tolerance / 10)
     return [
         Component(one.component, funnel, "modes that particles climbed to")

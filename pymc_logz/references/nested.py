@@ -114,6 +114,7 @@ def nested_laplace(
     scale = np.clip(prior[:, parts.inner].std(axis=0), *FIRST_SCALE)
     first = prior[:N_PRIOR]
     seen = parts.modes(first[:, parts.outer], first[:, parts.inner], scale)
+    parts = parts.with_pattern(seen.precision)
     peak = highest_peak(parts, first[:, parts.outer], seen, scale)
     if peak is None:
         return None
@@ -284,16 +285,14 @@ def _outer_draws(parts: Conditionals, funnel: Funnel, rng: np.random.Generator) 
 
 
 def _moved(parts: Conditionals, peak: Peak, funnel: Funnel, rows: np.ndarray) -> Peak:
-    """The middle of draws of the outer entries, with their principal axes."""
+    """The middle of draws of the outer entries, with a Cholesky factor of their covariance."""
     m = len(parts.outer)
     middle = np.zeros((1, m + len(parts.inner)))
     middle[0, parts.outer] = rows.mean(axis=0)
     [row] = funnel.restored(middle)
     if not m:
         return peak
-    spread = peak.factor @ np.atleast_2d(np.cov(rows.T)) @ peak.factor.T
-    values, vectors = np.linalg.eigh(spread)
-    factor = vectors * np.sqrt(values)
+    factor = np.linalg.cholesky(peak.factor @ np.atleast_2d(np.cov(rows.T)) @ peak.factor.T)
     return Peak(row[parts.outer], factor, row[parts.inner], peak.precision)
 
 

@@ -4,12 +4,13 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from pymc_logz.paths.funnels import Features, Funnel
 from pymc_logz.references.conditional_modes import Conditionals
 
 STAR, CORNER = (1.3, 3.0), 2.0
-"""Where modes are computed, in standard deviations along one principal axis, and two."""
+"""Where modes are computed, in standard deviations along one axis, and two."""
 MAX_NUMBERS = 2**24
 """Numbers in the map, at most: each evaluation takes as many products."""
 REACH = 4.0
@@ -22,7 +23,7 @@ class Peak(NamedTuple):
     outer: np.ndarray
     """Shape (m,)."""
     factor: np.ndarray
-    """Columns are principal axes, one standard deviation long, shape (m, m)."""
+    """Its columns are axes, one standard deviation long; lower triangular, shape (m, m)."""
     inner: np.ndarray
     """The mode of the others given those, shape (n,)."""
     precision: np.ndarray
@@ -42,13 +43,21 @@ def fitted_map(parts: Conditionals, peak: Peak) -> Funnel | None:
     known = np.column_stack([np.ones(len(design)), features.of(design)])[whole]
     if not whole[0] or len(known) < known.shape[1]:
         return None
-    factors = np.linalg.cholesky(np.linalg.inv(found.precision[whole]))
+    factors = np.array([_factor_of_inverse(one) for one in found.precision[whole]])
     widths = np.einsum("kii->ki", factors)
+    solve = np.linalg.pinv(known)
     location, width, turn = (
-        np.linalg.lstsq(known, part.reshape(len(known), -1), rcond=None)[0]
+        solve @ part.reshape(len(known), -1)
         for part in (found.inner[whole], np.log(widths), factors / widths[:, None])
     )
     return _put_together(parts, peak, features, location, width, turn)
+
+
+def _factor_of_inverse(precision: np.ndarray) -> np.ndarray:
+    """Cholesky factor of the inverse of a matrix (n, n), which is not formed."""
+    backwards = np.linalg.cholesky(precision[::-1, ::-1])
+    inverse = solve_triangular(backwards, np.eye(len(precision)), lower=True)
+    return np.asarray(inverse.T[::-1, ::-1])
 
 
 def _put_together(

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from pymc_logz.errors import ModelError, says_if_interrupted, warn
+from pymc_logz.errors import ImproperPriorError, ModelError, says_if_interrupted, warn
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.graphs.kept import settings_key
 from pymc_logz.kernels.dynamics import outside, walls_of
 from pymc_logz.models.context import describe_row
 from pymc_logz.models.preparation import Prepared
+from pymc_logz.models.prior import FARTHEST
 from pymc_logz.paths.elliptical import INFLATION, Elliptical
 from pymc_logz.paths.fitting import Clusters, check_enough, fitted_at_mode, fitted_clusters
 from pymc_logz.paths.funnels import Funnel
@@ -35,6 +36,8 @@ SEVERAL_ERROR = 1.15
 places bring, and has too low a log Z beside too small an error if it sees none."""
 ERROR_FACTOR, REFERENCE_MCSE = "error_factor", "reference_mcse"
 """Attributes of a result: what its error has beside that of its weights."""
+GONE = 700.0
+"""Nats below the largest likelihood at which one is zero in floating-point numbers."""
 MAX_SHARE_ERROR = 0.01
 """Error, in nats, of the constant of a restricted prior up to which it may be part of a reference:
 half of the error of log Z that runs aim at."""
@@ -240,11 +243,34 @@ def check_start(prepared: Prepared, block: Block, start: np.ndarray) -> None:
             f"such as {describe_row(prepared.flat, start[0])}; check the observed data against the "
             "support of the likelihood, or use a prior that reaches it"
         )
-    n_nan = int(np.isnan(log_ratio).sum())
+    far = check_far_rows(prepared, start, log_ratio)
+    is_nan = np.isnan(log_ratio) & ~far
+    n_nan = int(is_nan.sum())
     if n_nan:
-        row = start[int(np.argmax(np.isnan(log_ratio)))]
+        row = start[int(np.argmax(is_nan))]
         warn(
             f"the log likelihood plus potentials is NaN at {n_nan} of {len(start)} prior draws, "
             f"such as {describe_row(prepared.flat, row)}; NaN counts as a likelihood of zero. If "
             "that is not what is meant, guard the expression or restrict the prior"
         )
+
+
+def check_far_rows(prepared: Prepared, start: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
+    """Which draws of the prior are too large for floating-point numbers, shape (n,).
+
+    Raises
+    ------
+    ImproperPriorError
+        If their likelihood does not vanish beside that of the others.
+    """
+    beyond = np.abs(start) >= FARTHEST
+    far = beyond.any(axis=1)
+    known = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
+    if far.any() and not known[far].max() < known.max(where=~far, initial=-np.inf) - GONE:
+        names = sorted(set(np.asarray(prepared.flat.owners)[beyond.any(axis=0)]))
+        raise ImproperPriorError(
+            f"{far.mean():.0%} of the prior draws of {names} are larger than floating-point "
+            "numbers, and their likelihood does not vanish, so log Z would lack their part; give "
+            "their scales a prior with less mass far out, such as pm.HalfNormal"
+        )
+    return far

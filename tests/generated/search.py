@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from adversary.routes import TooSlowError, is_ours, time_limit
 
 import pymc_logz as lz
 from generated.cases import FAMILIES, Generated, generate
+from generated.watched import Seen, table_of_checks, watched
 
 MANY_ERRORS, FEW_ERRORS, NATS, WITHIN_95 = 4.0, 3.0, 0.02, 1.96
 ALONE: dict[str, Any] = {"progressbar": False, "cores": 1}
@@ -49,6 +50,8 @@ class Outcome:
         Of the exact log Z.
     about
         What was drawn.
+    checks
+        How often each check ran and spoke, and its seconds.
     """
 
     family: str
@@ -63,6 +66,7 @@ class Outcome:
     accuracy: float
     seconds: float
     about: dict[str, object]
+    checks: dict[str, list[float]] = field(default_factory=dict)
 
     @cached_property
     def off(self) -> float:
@@ -80,9 +84,14 @@ class Outcome:
         return self.status == "ok"
 
     @property
+    def is_off(self) -> bool:
+        """Whether a number is off by more than many errors."""
+        return not self.off <= max(MANY_ERRORS * self.mcse, NATS)
+
+    @property
     def is_wrong(self) -> bool:
         """A clean status on a number that is off."""
-        return self.is_ok and not self.off <= max(MANY_ERRORS * self.mcse, NATS)
+        return self.is_ok and self.is_off
 
     @property
     def is_covered(self) -> bool:
@@ -110,9 +119,9 @@ def tried(case: Generated, model: pm.Model, call: str, seed: int, limit: float) 
         Seconds after which it is cut off.
     """
     began = time.perf_counter()
-    log_z, mcse = np.nan, np.nan
+    log_z, mcse, seen = np.nan, np.nan, Seen()
     try:
-        with warnings.catch_warnings(), time_limit(int(np.ceil(limit))):
+        with warnings.catch_warnings(), time_limit(int(np.ceil(limit))), watched() as seen:
             warnings.simplefilter("ignore")
             tree = CALLS[call](model, seed)
         first = tree["evidence"].to_dataset().isel(estimator=0)
@@ -137,6 +146,7 @@ def tried(case: Generated, model: pm.Model, call: str, seed: int, limit: float) 
         accuracy=case.accuracy,
         seconds=round(time.perf_counter() - began, 3),
         about=case.about,
+        checks=dict(seen),
     )
 
 
@@ -189,7 +199,7 @@ def table(found: Sequence[Outcome]) -> list[str]:
             if of_family:
                 lines.append(_row(f"`{name}`", of_family))
         lines += [_row("all", own), ""]
-    return lines
+    return [*lines, *table_of_checks(found), ""]
 
 
 def _row(name: str, found: Sequence[Outcome]) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from generated import FAMILIES, generate
 from generated.search import Outcome, plan, table, tried
+from generated.watched import table_of_checks
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -68,3 +69,23 @@ def test_the_table_counts() -> None:
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[1:5] == ["4", "2", "1", "50%"]
     assert cells[7:10] == ["1", "0", "1"]
+
+
+def test_the_table_of_checks_counts() -> None:
+    """Would catch a check that is credited with what another one saw too."""
+    alone = {"tail_doubts": [1, 1, 0.1], "lagging": [1, 0, 0.0]}
+    both = {"tail_doubts": [1, 1, 0.1], "lagging": [1, 1, 0.0]}
+    off = replace(ONE, exact=-2.0)
+    found = [replace(off, checks=alone), replace(off, checks=both), replace(ONE, checks=alone)]
+    cells = [[cell.strip(" `") for cell in row.split("|")] for row in table_of_checks(found)]
+    rows = {row[1]: row[2:7] for row in cells}
+    assert rows["tail_doubts"] == ["3", "3", "2", "1", "1"]
+    assert rows["lagging"] == ["3", "1", "1", "0", "0"]
+
+
+def test_checks_of_a_call_are_seen() -> None:
+    """Would catch checks that moved to where they are no longer counted."""
+    case = generate("gamma_poisson", 20)
+    found = tried(case, case.build(), "sample_hais", 1, limit=60)
+    assert found.checks["tail_doubts"][:2] == [1, 0]
+    assert found.checks["exceeds"][0] >= 1

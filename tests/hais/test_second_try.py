@@ -131,6 +131,6 @@ def test_rows_without_a_path_that_are_not_good_are_planned_anew(
     monkeypatch.setattr(hais, "doubts_of", lambda *_: [])
     settings = HaisSettings(draws=N, chains=2)
     rng = make_rng("again")
-    assert hais.run_twice(first, settings, rng, None, [lambda: other])[0] is other
+    assert hais.run_twice(first, settings, rng, None, [lambda _: other])[0] is other
     spreads[16] = GOOD
-    assert hais.run_twice(first, settings, rng, None, [lambda: other])[0] is first
+    assert hais.run_twice(first, settings, rng, None, [lambda _: other])[0] is first
