@@ -43,6 +43,7 @@ from natural_images_parts.patches import patches
 from units import Results
 
 RESULTS = Path(__file__).parent / "results" / "mcrbm_learning.json"
+PARTS = RESULTS.parent / "natural_images_parts.npz"  # which hais_at_size.py keeps
 SETTINGS = {"chains": 500, "batch": 500, "leapfrog steps": 10, "rate": 0.003}
 NAME = "mcRBM, persistent HMC"
 TARGET = 0.8  # acceptance rate that the step size is led to
@@ -103,10 +104,8 @@ def unit(n, data, n_updates, seed):
     parts, acceptance, step_size = learned(n, data.training, n_updates, seed)
     seconds = time.process_time() - began
     found = models.likelihood("mcRBM", parts, data.test)
-    energy = models.energy_of("mcRBM", parts, data.test[0])
     log_z = -float(np.asarray(flow.mcrbm(parts, data.test)).mean()) - found["mean"]
     training = -float(np.asarray(flow.mcrbm(parts, data.training)).mean()) - log_z
-    assert energy.model is not None
     return {
         "log likelihood": round(found["mean"], 3),
         "mcse": round(found["mcse"], 3),
@@ -133,6 +132,22 @@ def lengths(data):
     }
 
 
+def of_experts(data):
+    """Exact log likelihood of each test patch under complete products of experts that are kept."""
+    found, kept = {}, np.load(PARTS)
+    for name, energy in (
+        ("experts, Laplace", flow.laplace),
+        ("experts, Student-t", flow.student_t),
+    ):
+        own = [key for key in kept.files if key.startswith(f"{name}: ")]
+        parts = {key.split(": ")[1]: kept[key] for key in own}
+        if not parts:
+            continue
+        log_z = float(models.energy_of(name, parts, data.test[0]).log_z)
+        found[name] = (-np.asarray(energy(parts, data.test)) - log_z).round(3).tolist()
+    return found
+
+
 def main(arguments=None):
     """Learn what is missing, keep it, print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -146,7 +161,7 @@ def main(arguments=None):
     results = Results(given.results, SETTINGS)
     if not given.shown:
         data = patches()
-        results["lengths"] = lengths(data)
+        results["lengths"], results["experts"] = lengths(data), of_experts(data)
         results.write()
         for n in given.units:
             name = f"{NAME}, {given.updates} updates"
@@ -158,6 +173,8 @@ def main(arguments=None):
     }
     print(pd.DataFrame(rows).T.to_string())
     lost = np.array(results["lengths"]["lost"])
+    for name, log_p in results["experts"].items():
+        print(f"36 {name}: {np.mean(log_p):.2f} nats")
     print(f"a normal law of lengths loses {lost.mean():.2f} ± {stats.sem(lost):.2f} nats a patch")
 
 

@@ -47,8 +47,7 @@ def test_lengths_of_normal_patches_lose_nothing(mcrbm: ModuleType) -> None:
     assert abs(np.mean(mcrbm.lengths(normal)["lost"])) < 0.05
     heavy = type("Patches", (), {})()
     heavy.training, heavy.test = (
-        rows * np.exp(rng.normal(0, 0.5, (len(rows), 1)))
-        for rows in (normal.training, normal.test)
+        rows * np.exp(rng.normal(0, 0.5, (len(rows), 1))) for rows in (normal.training, normal.test)
     )
     assert np.mean(mcrbm.lengths(heavy)["lost"]) > 2
 
