@@ -54,6 +54,17 @@ def error_of_hais(model, n):
     return interval(lambda x: abs(x.mean()), np.array([unit["log_z"] for unit in found]) - exact)
 
 
+def ten_times_fewer(model, fast, slow, n):
+    """Error of the fast moves with n temperatures over that of the slow ones with ten times n."""
+    kept, units = units_of("hais_at_size")
+    exact = kept[model]["log_z"]
+    off = (
+        np.array([unit["log_z"] for unit in units[f"{model}, {moves}", size]]) - exact
+        for moves, size in ((fast, n), (slow, 10 * n))
+    )
+    return interval(lambda a, b: np.sqrt((a**2).mean() / (b**2).mean()), *off)
+
+
 def ahead_of_experts(method, n_units, experts):
     """By how many nats the mcRBM is ahead of a complete product of experts, on the same patches."""
     kept, units = units_of("mcrbm_learning")
