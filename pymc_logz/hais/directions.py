@@ -83,11 +83,11 @@ def doubts_of_ends(directions: Directions) -> list[Doubt]:
     """Whether log Z from both directions is above its own upper end: starts were no such draws."""
     if directions.reverse is None or not directions.exact_starts:
         return []
-    weights = weights_of(directions)
-    bar = bar_log_z(*weights)
+    forward, reverse = weights_of(directions)
+    bar = bar_log_z(forward, reverse)
     if not bar.usable:
         return []
-    above, error = above_upper_end(*weights, bar.log_z)
+    above, error = above_upper_end(forward, reverse, bar.log_z)
     if not above > MAX_DISAGREEMENT[0] * error:
         return []
     reason = (
