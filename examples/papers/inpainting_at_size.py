@@ -39,12 +39,12 @@ from units import Results
 RESULTS = Path(__file__).parent / "results" / "inpainting_at_size.json"
 SETTINGS = {
     "code": 50,
-    "hidden": 200,
+    "hidden": 100,
     "training digits": 20_000,
-    "steps": 2000,
-    "draws": 300,
-    "tune": 200,
-    "chains": 2,
+    "steps": 600,
+    "draws": 60,
+    "tune": 60,
+    "chains": 1,
 }
 OURS, THEIRS = "ConstrainedHMC", "NUTS with the likelihood"
 

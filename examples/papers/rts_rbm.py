@@ -75,10 +75,7 @@ def digits(rng):
 
 
 def learn(data, n_hidden, rng, n_updates, rate=0.1):
-    """A machine learned by persistent contrastive divergence, from where CD-1 has led it.
-
-    It computes in the precision of the data.
-    """
+    """A machine learned by persistent chains after CD-1, in the precision of the data."""
     bias, kind = base_log_odds(data).astype(data.dtype), data.dtype
     w = rng.normal(0, 0.01, (data.shape[1], n_hidden)).astype(kind)
     b, c = bias.copy(), np.zeros(n_hidden, dtype=kind)
