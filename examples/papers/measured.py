@@ -52,3 +52,36 @@ def error_of_hais(model, n):
         return interval(lambda x: abs(x.mean()), np.concatenate([unit["off"] for unit in found]))
     exact = kept[model.rsplit(", ", 1)[0]]["log_z"]
     return interval(lambda x: abs(x.mean()), np.array([unit["log_z"] for unit in found]) - exact)
+
+
+def ten_times_fewer(model, fast, slow, n):
+    """Error of the fast moves with n temperatures over that of the slow ones with ten times n."""
+    kept, units = units_of("hais_at_size")
+    exact = kept[model]["log_z"]
+    off = (
+        np.array([unit["log_z"] for unit in units[f"{model}, {moves}", size]]) - exact
+        for moves, size in ((fast, n), (slow, 10 * n))
+    )
+    return interval(lambda a, b: np.sqrt((a**2).mean() / (b**2).mean()), *off)
+
+
+def ahead_of_experts(method, n_units, experts):
+    """By how many nats the mcRBM is ahead of a complete product of experts, on the same patches."""
+    kept, units = units_of("mcrbm_learning")
+    apart = np.array(units[method, n_units][0]["log_p"]) - np.array(kept["experts"][experts])
+    return interval(lambda x: x.mean(), apart)
+
+
+def lost_by_lengths():
+    """Nats a test patch that a normal law of lengths loses to a log-normal one."""
+    return interval(lambda x: x.mean(), np.array(units_of("mcrbm_learning")[0]["lengths"]["lost"]))
+
+
+def speed_of_in_painting():
+    """Effective draws per second of constrained HMC over those of NUTS, of the worst entry."""
+    _, units = units_of("inpainting_at_size")
+    ours, nuts = (
+        np.array([unit["ess_per_second"] for unit in units[name, 28]])
+        for name in ("ConstrainedHMC", "NUTS with the likelihood")
+    )
+    return interval(lambda a, b: np.exp(np.mean(np.log(a)) - np.mean(np.log(b))), ours, nuts)

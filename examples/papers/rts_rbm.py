@@ -75,16 +75,17 @@ def digits(rng):
 
 
 def learn(data, n_hidden, rng, n_updates, rate=0.1):
-    """A machine learned by persistent contrastive divergence, from where CD-1 has led it."""
-    bias = base_log_odds(data)
-    w, b, c = rng.normal(0, 0.01, (data.shape[1], n_hidden)), bias.copy(), np.zeros(n_hidden)
+    """A machine learned by persistent chains after CD-1, in the precision of the data."""
+    bias, kind = base_log_odds(data).astype(data.dtype), data.dtype
+    w = rng.normal(0, 0.01, (data.shape[1], n_hidden)).astype(kind)
+    b, c = bias.copy(), np.zeros(n_hidden, dtype=kind)
     chains = data[:100].copy()
     for i in range(n_updates):
         batch = data[rng.integers(len(data), size=100)]
         of_data = expit(c + batch @ w)
         start = batch if i < n_updates // 3 else chains
-        hidden = (rng.random((100, n_hidden)) < expit(c + start @ w)).astype(float)
-        chains = (rng.random(batch.shape) < expit(b + hidden @ w.T)).astype(float)
+        hidden = (rng.random((100, n_hidden), kind) < expit(c + start @ w)).astype(kind)
+        chains = (rng.random(batch.shape, kind) < expit(b + hidden @ w.T)).astype(kind)
         of_model, step = expit(c + chains @ w), rate * (1 - i / n_updates)
         w += step * ((batch.T @ of_data - chains.T @ of_model) / 100 - 2e-4 * w)
         b += step * (batch - chains).mean(axis=0)

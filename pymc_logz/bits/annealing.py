@@ -11,7 +11,7 @@ import xarray as xr
 
 from pymc_logz.bits.energies import BinaryEnergy
 from pymc_logz.bits.runs import energy_block, energy_draws, energy_start, even_plan
-from pymc_logz.hais.directions import Directions, estimates_of
+from pymc_logz.hais.directions import Directions, doubts_of_ends, estimates_of
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, finish_groups
 from pymc_logz.hais.run import (
     add_rows,
@@ -26,6 +26,7 @@ from pymc_logz.references.reference import ASKED_FOR
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import progress_bar, report_beta
 from pymc_logz.seeds import generators_from
+from pymc_logz.trees.doubts import doubted, noted, warn_of_doubts
 from pymc_logz.trees.layout import RunRecord, evidence_dataset, make_tree
 from pymc_logz.weights import resampled
 
@@ -103,12 +104,15 @@ def collect_energy(
     Temperatures of earlier parts of the path count where ``n_temperatures`` of the whole are given.
     """
     block, plan, runs = planned.block, planned.plan, directions.forward
-    estimates = estimates_of(directions)
-    warn_of_estimates(estimates, runs, [])
+    doubts = doubts_of_ends(directions)
+    warn_of_doubts(doubts)
+    estimates = doubted(estimates_of(directions), doubts)
+    warn_of_estimates(estimates, runs, doubts)
     attrs = RunRecord(block.compiled, block.path.batching, 1.0, cost).attrs(
         n_temperatures=n_temperatures or plan.n_temperatures,
         **planned.reference.record(),
         **planned.reference.record_of_errors(),
+        **noted(doubts),
     )
     values = energy.named(np.concatenate([run.position for run in runs]))
     chosen = resampled(np.concatenate([run.log_weight for run in runs]), rng, shuffled=True)

@@ -9,10 +9,18 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.estimators import LogZEstimate, bar_log_z, importance_log_z, reverse_log_z
+from pymc_logz.estimators.bridge import above_upper_end
 from pymc_logz.models.context import ForeignModel, is_model
 from pymc_logz.references.reference import ERROR_FACTOR, REFERENCE_MCSE, Reference
 from pymc_logz.runners.anneal import Annealed
-from pymc_logz.trees.doubts import doubted, noted, stored_doubts, warn_of_doubts
+from pymc_logz.trees.doubts import (
+    MAX_DISAGREEMENT,
+    Doubt,
+    doubted,
+    noted,
+    stored_doubts,
+    warn_of_doubts,
+)
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, kind_of
 from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, log_weights, with_evidence
 from pymc_logz.wings import from_wing
@@ -64,10 +72,7 @@ def estimates_of(directions: Directions) -> list[LogZEstimate]:
     forward = forward_estimate(directions)
     if directions.reverse is None:
         return [forward]
-    weights = [
-        np.concatenate([run.log_weight for run in runs])
-        for runs in (directions.forward, directions.reverse)
-    ]
+    weights = weights_of(directions)
     found = (reverse_log_z(weights[1]), bar_log_z(*weights))
     factor, reference_mcse = directions.reference.error_factor, directions.reference.mcse
     reverse, bar = (with_error(one, factor, reference_mcse) for one in found)
@@ -80,6 +85,33 @@ def estimates_of(directions: Directions) -> list[LogZEstimate]:
         for estimate in (reverse, bar)
     ]
     return [forward, *both]
+
+
+def weights_of(directions: Directions) -> list[np.ndarray]:
+    """Log weights of all forward rows, and of all reverse rows of a run that has them."""
+    return [
+        np.concatenate([run.log_weight for run in runs])
+        for runs in (directions.forward, directions.reverse)
+        if runs is not None
+    ]
+
+
+def doubts_of_ends(directions: Directions) -> list[Doubt]:
+    """Whether log Z from both directions is above its own upper end: starts were no such draws."""
+    if directions.reverse is None or not directions.exact_starts:
+        return []
+    forward, reverse = weights_of(directions)
+    bar = bar_log_z(forward, reverse)
+    if not bar.usable:
+        return []
+    above, error = above_upper_end(forward, reverse, bar.log_z)
+    if not above > MAX_DISAGREEMENT[0] * error:
+        return []
+    reason = (
+        f"log Z of both directions is {above:.3g} ± {error:.2g} nats above that of the reverse "
+        "particles alone, which is its upper end where they start at draws of the posterior"
+    )
+    return [Doubt("disagrees", reason)]
 
 
 def of_model(run: Annealed, reference: Reference) -> Annealed:

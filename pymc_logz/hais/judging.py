@@ -15,7 +15,7 @@ from pymc_logz.checks.missed_modes import (
 from pymc_logz.checks.settling import lagging, unsettled
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.estimators import LogZEstimate
-from pymc_logz.hais.directions import Directions, forward_estimate, of_model
+from pymc_logz.hais.directions import Directions, doubts_of_ends, forward_estimate, of_model
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.checks import exceeds, islands_log_z
@@ -70,14 +70,15 @@ def doubts_of_run(
 
     Rows are looked at where their weights are good enough to stand for the posterior.
     """
-    estimate = forward_estimate(directions)
+    estimate, ends = forward_estimate(directions), doubts_of_ends(directions)
     if not estimate.usable:
-        return []
+        return ends
     runs = [of_model(run, directions.reference) for run in directions.forward]
     position = np.concatenate([run.position for run in runs])
     log_weight = np.concatenate([run.log_weight for run in runs])
     rows = position[resampled(log_weight, rng, N_LOOKED_AT)]
     doubts = [
+        *ends,
         *tail_doubts(prepared.flat, block.densities, rows, rng),
         *doubts_of(estimate, planned, directions.forward),
     ]

@@ -61,3 +61,16 @@ def test_the_long_runs_of_the_page(example: ModuleType) -> None:
     page = (example.RESULTS.parents[3] / "docs" / "theory" / "rts_paper.md").read_text()
     for value in example.long_runs(results)[0]:
         assert f"{value:.2f}" in page
+
+
+def test_the_page_has_what_mixing_was_seen(example: ModuleType) -> None:
+    """Catches numbers that were made again without the page."""
+    kept = load("examples/papers/rts_mixing.py")
+    results = kept.Results(kept.RESULTS, kept.SETTINGS)
+    page = (kept.RESULTS.parents[3] / "docs" / "theory" / "rts_paper.md").read_text()
+    [unit] = results["units"].values()
+    assert unit["round trips"] == 0
+    for name in ("RTS", "bar"):
+        one = unit[name]
+        assert f"{one['log_z']:.2f} ± {one['mcse']:.2f} | `{one['status']}`" in page
+    assert f"R-hat of {unit['rhat']:.2f}" in page

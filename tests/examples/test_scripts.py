@@ -16,7 +16,7 @@ SCRIPTS = sorted(
     for pattern in ("examples/*/*.py", "benchmarks/*.py")
     for path in ROOT.glob(pattern)
 )
-SHARED = {"examples/papers/measured.py", "examples/papers/units.py"}
+SHARED = {f"examples/papers/{name}.py" for name in ("digits", "measured", "units")}
 """What scripts beside them import."""
 N_DIMS = 3
 
