@@ -189,7 +189,7 @@ def test_slow_calls_are_told_of_beforehand(caplog):
 
 
 def test_a_tempered_run_has_fewer_walkers_of_a_black_box():
-    assert walkers_for(None, model_of(Line())) == 16
+    assert walkers_for(None, model_of(Line())) == 8
     assert walkers_for(5, model_of(Line())) == 5
     assert walkers_for(None, lz.energies.radiata_pine("density").model) == 64
 
