@@ -170,7 +170,7 @@ class HostCall(Op):
         )
 
     def _checked(self, value: Any, dtype: str, shape: Sequence[int | None]) -> np.ndarray:
-        """A value as an array, if it has the shape that was declared."""
+        """A value as an array, if it has the shape and kind of numbers that were declared."""
         array = np.asarray(value)
         fits = array.shape == shape or (
             len(shape) == array.ndim
@@ -182,6 +182,11 @@ class HostCall(Op):
             raise ValueError(
                 f"{self.op}, an Op of the model, computed {found}; by its output type, or what it "
                 f"computed before, it must have shape ({wanted})"
+            )
+        if not np.can_cast(array.dtype, dtype, "same_kind"):
+            raise ValueError(
+                f"{self.op}, an Op of the model, computed an array of type {array.dtype}; by its "
+                f"output type it must be {dtype}"
             )
         return array.astype(dtype, copy=False)
 
