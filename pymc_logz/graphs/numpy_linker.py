@@ -111,7 +111,8 @@ def _call_of(op: Op, node: Apply, **_: Any) -> Callable[..., Any]:
 
 def _of_rows(op: Blockwise, node: Apply) -> Callable[..., Any]:
     """A black box for all rows of a batch."""
-    box, core = op.core_op, op._create_dummy_core_node(node.inputs)
+    box: Any = op.core_op
+    core = op._create_dummy_core_node(node.inputs)
 
     def call(*values: Any) -> Any:
         found = box.called_for_rows(core, *values)
