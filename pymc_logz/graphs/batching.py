@@ -24,6 +24,7 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.arguments import check_choice
+from pymc_logz.graphs.host_calls import HostCall
 from pymc_logz.graphs.row_map import RowMap
 
 BATCHINGS = ("auto", "vector", "row")
@@ -94,7 +95,8 @@ def _ops_between(inputs: list[TensorVariable], outputs: list[TensorVariable]) ->
 def _loops(op: Op) -> bool:
     if isinstance(op, Scan):
         return True
-    return isinstance(op, Blockwise) and not isinstance(op.core_op, REWRITTEN)
+    # a black box is called for one row after the other whichever way
+    return isinstance(op, Blockwise) and not isinstance(op.core_op, (*REWRITTEN, HostCall))
 
 
 def _row_evaluator(

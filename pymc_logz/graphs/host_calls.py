@@ -162,7 +162,7 @@ class HostCall(Op):
         )
 
     def _checked(self, value: Any, dtype: str, shape: Sequence[int | None]) -> np.ndarray:
-        """A value as an array, if it has the shape that was declared."""
+        """A value as an array, if it has the shape and kind of numbers that were declared."""
         array = np.asarray(value)
         fits = array.shape == shape or (
             len(shape) == array.ndim
@@ -174,6 +174,11 @@ class HostCall(Op):
             raise ValueError(
                 f"{self.op}, an Op of the model, computed {found}; by its output type, or what it "
                 f"computed before, it must have shape ({wanted})"
+            )
+        if not np.can_cast(array.dtype, dtype, "same_kind"):
+            raise ValueError(
+                f"{self.op}, an Op of the model, computed an array of type {array.dtype}; by its "
+                f"output type it must be {dtype}"
             )
         return array.astype(dtype, copy=False)
 
@@ -215,25 +220,24 @@ class HostCall(Op):
         n_axes = arrays[0].ndim - node.inputs[0].type.ndim
         lead = np.broadcast_shapes(*(array.shape[:n_axes] for array in arrays))
         n = int(np.prod(lead, dtype=int))
-        new = np.arange(n) == 0
-        # a block of too few rows is filled up with the last one, which need not be computed again
-        for array in arrays:
-            if array.shape[:n_axes] == lead:
-                flat = array.reshape(n, -1)
-                new[1:] |= np.any(flat[1:] != flat[:-1], axis=1)
         shapes = [array.shape[n_axes:] for array in arrays]
+        varies = [array.shape[:n_axes] == lead for array in arrays]
         wide = [
-            np.broadcast_to(array, (*lead, *shape)).reshape(n, *shape)
-            if array.shape[:n_axes] == lead
-            else np.broadcast_to(array.reshape(shape), (n, *shape))
-            for array, shape in zip(arrays, shapes, strict=True)
+            array.reshape(n, *shape) if own else np.broadcast_to(array.reshape(shape), (n, *shape))
+            for array, shape, own in zip(arrays, shapes, varies, strict=True)
         ]
-        rows = [[array[i] for array in wide] for i in np.flatnonzero(new)]
-        found = self._called_for_each(node, rows)
-        columns = [np.stack(column)[np.cumsum(new) - 1] for column in zip(*found, strict=True)]
+        # a block of too few rows is filled up with the last one, which need not be computed again
+        flat = [array.reshape(n, -1) for array, own in zip(wide, varies, strict=True) if own]
+        new = np.arange(n) == 0
+        for array in flat:
+            new[1:] |= (array[1:] != array[:-1]).any(axis=1)
+        found = self._called_for_each(node, list(zip(*(array[new] for array in wide), strict=True)))
+        columns = [np.array(column) for column in zip(*found, strict=True)]
+        if not new.all():
+            columns = [column[np.cumsum(new) - 1] for column in columns]
         return tuple(column.reshape((*lead, *column.shape[1:])) for column in columns)
 
-    def _called_for_each(self, node: Apply, rows: list[list[Any]]) -> list[list[np.ndarray]]:
+    def _called_for_each(self, node: Apply, rows: list[tuple[Any, ...]]) -> list[list[np.ndarray]]:
         """Outputs for each of several rows."""
         if is_thread_safe(self.op) and len(rows) > 1:
             return list(_threads().map(lambda row: self.called(node, row), rows))

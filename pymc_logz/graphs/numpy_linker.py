@@ -21,9 +21,11 @@ from pytensor.link.utils import fgraph_to_python
 from pytensor.link.vm import VMLinker
 from pytensor.scalar.basic import Cast, Clip, Identity, Second
 from pytensor.scalar.math import Log1mexp, Softplus
+from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.utils import import_func_from_string
 
+from pymc_logz.graphs.host_calls import HostCall
 from pymc_logz.graphs.row_map import RowMap
 
 WITHOUT = ("cxx_only", "BlasOpt", "fusion", "inplace", "scan_make_inplace")
@@ -102,7 +104,21 @@ def _call_of(op: Op, node: Apply, **_: Any) -> Callable[..., Any]:
             if len(found := values[: op.n_outs] if condition else values[op.n_outs :]) == 1
             else found
         )
+    if isinstance(op, Blockwise) and isinstance(op.core_op, HostCall):
+        return _of_rows(op, node)
     return _performed(op, node)
+
+
+def _of_rows(op: Blockwise, node: Apply) -> Callable[..., Any]:
+    """A black box for all rows of a batch."""
+    box: Any = op.core_op
+    core = op._create_dummy_core_node(node.inputs)
+
+    def call(*values: Any) -> Any:
+        found = box.called_for_rows(core, *values)
+        return found[0] if len(found) == 1 else found
+
+    return call
 
 
 def _elementwise(op: Elemwise, node: Apply) -> Callable[..., Any] | None:

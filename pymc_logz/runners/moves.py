@@ -34,10 +34,10 @@ def kernel_for(kernel: Kernel | str | None, *models: "pm.Model") -> Kernel:
 def walkers_for(walkers: int | None, model: "pm.Model") -> int:
     """Walkers of a tempered chain: as asked for, or fewer where each is a call of Python.
 
-    64 cost little more than 16 where they are computed together. A quarter of them makes draws of
-    the same effective size, and twice the error of log Z (docs/theory/decisions.md).
+    64 cost little more than 8 where they are computed together. An eighth of them makes nearly as
+    many effective draws, and 2.5 times the error of log Z (docs/theory/decisions.md).
     """
     if walkers is not None:
         return walkers
     flat = flatten_model(model, integers=True)
-    return 16 if calls_host([flat.log_prior, flat.log_ratio]) else 64
+    return 8 if calls_host([flat.log_prior, flat.log_ratio]) else 64

@@ -72,7 +72,7 @@ def sample_tempered(
         Independent replicates with seeds of their own.
     walkers
         Walkers of a chain, which are computed together; rounded up to a multiple of the number of
-        levels if ``exchange`` is ``"swap"``. None is 64, or 16 where the likelihood is an Op that
+        levels if ``exchange`` is ``"swap"``. None is 64, or 8 where the likelihood is an Op that
         only Python can compute, row by row.
     model
         PyMC model, whose discrete variables move too, by `pymc_logz.kernels.Gibbs` or

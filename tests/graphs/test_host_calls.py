@@ -86,6 +86,21 @@ class WrongShape(Line):
         return [0.0, 0.0]
 
 
+class WrongType(Line):
+    """A likelihood whose logarithm went through the complex numbers."""
+
+    def value(self, a, b):
+        return complex(log_likelihood(a, b))
+
+
+class FirstHalf(Line):
+    """The likelihood of some of the data."""
+
+    def value(self, a, b):
+        residual = (Y - a - b * X)[:5] / 0.5
+        return -0.5 * np.sum(residual**2) - 5 * np.log(0.5 * np.sqrt(2 * np.pi))
+
+
 def model_of(op):
     with pm.Model() as model:
         pm.Potential("likelihood", op(pm.Normal("t", 0, 2, shape=2)))
@@ -164,6 +179,27 @@ def test_a_wrong_shape_is_named():
         lz.sample_hais(model=model_of(WrongShape()), **FAST)
 
 
+def test_a_wrong_type_is_named():
+    """Would catch an imaginary part that is thrown away, and text that NumPy cannot read."""
+    with pytest.raises(ValueError, match=r"WrongType.*type complex128.*must be float64"):
+        lz.sample_hais(model=model_of(WrongType()), **FAST)
+    node = with_host_calls([Line()(pt.dvector())], {})[0].owner
+    assert node.op._checked(np.float32(1), "float64", ()).dtype == np.float64
+
+
+@pytest.mark.parametrize("call", [lz.evidence, lz.sample_hais, lz.sample_tempered])
+def test_a_black_box_beside_a_part_with_gradients(call):
+    """Would catch a gradient of one part that stands for that of all."""
+    with pm.Model() as model:
+        t = pm.Normal("t", 0, 2, shape=2)
+        pm.Normal("y", t[0] + t[1] * X[5:], 0.5, observed=Y[5:])
+        pm.Potential("likelihood", FirstHalf()(t))
+    given = {"draws": 200} if call is lz.sample_tempered else {}
+    tree = call(model, **FAST) if call is lz.evidence else call(model=model, **given, **FAST)
+    assert near_truth(tree)
+    assert "run_row_gradients" not in tree["evidence"].attrs
+
+
 def test_nan_counts_as_a_likelihood_of_zero():
     with pytest.warns(lz.EvidenceWarning, match="NaN"):
         tree = lz.sample_hais(model=model_of(IsNaN()), **FAST)
@@ -189,7 +225,7 @@ def test_slow_calls_are_told_of_beforehand(caplog):
 
 
 def test_a_tempered_run_has_fewer_walkers_of_a_black_box():
-    assert walkers_for(None, model_of(Line())) == 16
+    assert walkers_for(None, model_of(Line())) == 8
     assert walkers_for(5, model_of(Line())) == 5
     assert walkers_for(None, lz.energies.radiata_pine("density").model) == 64
 
