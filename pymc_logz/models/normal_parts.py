@@ -6,6 +6,7 @@ import numpy as np
 import pymc as pm
 from pymc.distributions import multivariate, timeseries
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.linalg import Cholesky, MatrixInverse, SolveBase
 from pytensor.tensor.random import basic
 
 from pymc_logz.models.flat import FlatModel
@@ -31,6 +32,25 @@ def is_centred_hierarchy(flat: FlatModel) -> bool:
     normal = _normal_names(model)
     spreads = [part for rv in model.free_RVs if rv.name in normal for part in _beside_mean(rv)]
     return not set(model.free_RVs).isdisjoint(ancestors(spreads, blockers=model.free_RVs))
+
+
+def factors_matrices(model: pm.Model) -> bool:
+    """Whether free variables decide a matrix that each evaluation factors: Gaussian processes do.
+
+    What an evaluation costs grows with the cube of the dimensions then.
+    """
+    free = set(model.free_RVs)
+    for node in {var.owner for var in ancestors(model.basic_RVs) if var.owner is not None}:
+        core = getattr(node.op, "core_op", node.op)
+        if isinstance(core, basic.MvNormalRV):
+            matrices = list(core.dist_params(node)[1:])
+        elif isinstance(core, Cholesky | SolveBase | MatrixInverse):
+            matrices = [node.inputs[0]]
+        else:
+            continue
+        if not free.isdisjoint(ancestors(matrices)):
+            return True
+    return False
 
 
 def _normal_names(model: pm.Model) -> set[str]:

@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from pymc_logz.models.normal_parts import normal_columns
+from pymc_logz.models.normal_parts import factors_matrices, normal_columns
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.fitting import Clusters, fitted_clusters, fitted_to_few
 from pymc_logz.references.blend import Target
@@ -25,6 +25,8 @@ from pymc_logz.weights import resampled, weight_ess
 MAX_INNER, MAX_OUTER = 64, 16
 """Normal entries, and others, at most: each row takes more gradients than there are of the first,
 and weights of too many others tell nothing."""
+CHEAP = 16
+"""Normal entries up to which gradients may cost the cube of the dimensions."""
 INNER_INFLATION, INNER_DF = 1.02, 20.0
 """Factor in a conditional covariance, and degrees of freedom, two for each entry if that is more:
 tails that bound the weights, and cost nothing where all directions together are nearly normal."""
@@ -127,7 +129,10 @@ class ConditionalNormal:
 def has_conditional_normals(prepared: Prepared) -> bool:
     """Whether a model has normal entries, and of these and of others no more than are drawn."""
     n_inner = normal_columns(prepared.flat).size
-    return 0 < n_inner <= MAX_INNER and prepared.n_dims - n_inner <= MAX_OUTER
+    if not 0 < n_inner <= MAX_INNER or prepared.n_dims - n_inner > MAX_OUTER:
+        return False
+    # each row takes several times as many gradients as there are normal entries
+    return n_inner <= CHEAP or not factors_matrices(prepared.flat.model)
 
 
 def may_be_in_funnel(prepared: Prepared) -> bool:

@@ -13,10 +13,11 @@ from support.checks import make_rng
 import pymc_logz as lz
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.planning import block_for
-from pymc_logz.models.normal_parts import normal_columns
+from pymc_logz.models.normal_parts import factors_matrices, normal_columns
 from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.funnels import Features
 from pymc_logz.references import nested, nested_map
+from pymc_logz.references.conditional import has_conditional_normals
 from pymc_logz.references.conditional_modes import Conditionals
 from pymc_logz.runners.block import Block
 
@@ -185,6 +186,27 @@ def test_draws_that_are_given_come_first() -> None:
     assert tree["evidence"].attrs["reference"] == "nested_laplace"
     given = lz.sample_hais(**settings, random_seed=2, reference=tree)
     assert given["evidence"].attrs["reference"] == "draws"
+
+
+@pytest.mark.parametrize("kind", ["function", "marginal", "fixed", "regression"])
+def test_matrices_that_each_evaluation_factors(kind: str) -> None:
+    """Catches conditional modes of each particle, minutes long, where each gradient is dear."""
+    x = np.linspace(0, 1, 20)
+    with pm.Model() as model:
+        width = 0.3 if kind == "fixed" else pm.HalfNormal("width", 1)
+        spread = pm.HalfNormal("spread", 1)
+        cov = spread**2 if kind != "fixed" else 1.0
+        cov = cov * pm.gp.cov.ExpQuad(1, width)
+        if kind == "marginal":
+            f = pm.MvNormal("f", np.zeros(20), cov(x[:, None]) + 1e-6 * np.eye(20))
+        elif kind == "regression":
+            f = pm.Normal("f", 0, spread, shape=20)
+        else:
+            f = pm.gp.Latent(cov_func=cov).prior("f", X=x[:, None])
+        pm.Normal("y", f, 1, observed=x)
+    is_dear = kind in ("function", "marginal")
+    assert factors_matrices(model) == is_dear
+    assert has_conditional_normals(prepare(model, np.random.default_rng(0))) != is_dear
 
 
 @pytest.mark.parametrize("n", [120, pytest.param(300, marks=pytest.mark.slow)])
