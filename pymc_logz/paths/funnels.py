@@ -132,9 +132,10 @@ class Funnel:
         follows = self.features.of(bounded)
         wide = evened * np.exp(self._exponent(follows))
         if self.turn is not None and self.turning is not None:
-            weights = self.turning.of(bounded).T[..., None]
-            pairs = zip(weights, self.turn, strict=True)
-            wide = wide + sum(weight * (wide @ part.T) for weight, part in pairs)
+            # products of large matrices are many times as fast, and round as others do
+            is_large = len(self.centre) > 64
+            terms = self.turning.of(bounded), self.turn, wide
+            wide = wide + np.einsum("nt,tij,nj->ni", *terms, optimize=is_large)
         return np.asarray(self.centre + wide + follows @ self.lean.T)
 
     def log_volume(self, evened: np.ndarray) -> np.ndarray:

@@ -155,7 +155,8 @@ class Search:
         cost = np.exp(np.minimum(log_cost, LARGE))
         for _ in range(N_STEPS):
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                slope = parts @ np.minimum(cost / (shares @ parts) ** 2, np.exp(LARGE))
+                blend = (shares[:, None] * parts).sum(axis=0)
+                slope = (parts * np.minimum(cost / blend**2, np.exp(LARGE))).sum(axis=1)
             shares = shares * np.sqrt(np.nan_to_num(slope))
             if not shares.sum() > 0:
                 return start

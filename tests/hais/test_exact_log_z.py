@@ -42,7 +42,7 @@ CASES: dict[str, tuple[Callable[[], Energy], dict[str, Any]]] = {
     "radiata_pine_adjusted": (lambda: energies.radiata_pine("adjusted"), {"chains": 4}),
     "two_gaussians_6": (
         lambda: energies.two_gaussians(6),
-        {"betas": np.linspace(0, 1, 1501) ** 4, "chains": 4},
+        {"betas": np.linspace(0, 1, 2001) ** 4, "chains": 4},
     ),
     "two_gaussians_20": (lambda: energies.two_gaussians(20), {"chains": 8}),
     "hierarchical_normal": (

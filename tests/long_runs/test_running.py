@@ -59,6 +59,7 @@ class Sums:
     shift: float = 0.5
     happens: Callable[[int], None] = lambda done: None
     work: Any = None
+    keeps_parts = False
 
     def compile(self) -> None:
         pass
@@ -243,7 +244,7 @@ def test_bits_that_are_not_the_same_are_told() -> None:
 class Drifting:
     """A course that is another one each time it is looked at."""
 
-    happens, work = staticmethod(lambda done: None), Work()
+    happens, work, keeps_parts = staticmethod(lambda done: None), Work(), False
 
     def __init__(self) -> None:
         self.n_looks = 0

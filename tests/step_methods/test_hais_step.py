@@ -177,7 +177,8 @@ def test_hais_pickles_as_model_and_settings(bimodal):
     copy = cloudpickle.loads(cloudpickle.dumps(step))
     [ours] = walk(step, energy.model, 20).values()
     [theirs] = walk(copy, energy.model, 20).values()
-    np.testing.assert_array_equal(ours, theirs)
+    # what is compiled again may add in another order
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
 def test_hais_state_round_trip(bimodal):
