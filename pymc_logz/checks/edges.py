@@ -55,18 +55,8 @@ def edge_doubts(
     of the others alone, also where no row is. One entry that scales nothing is not looked at: it is
     confounded with no other.
 
-    Parameters
-    ----------
-    prepared
-        The model.
-    block
-        On the path from the prior, whose target is looked at.
-    rows
-        Draws of the posterior as the run has it, shape (n, d).
-    rng
-        Generator of the settings that are looked at.
-    looks
-        What counts, the first of them as to whether further rounds are needed too.
+    Rows (n, d) are draws of the posterior as the run has it; the first of ``looks`` also tells
+    whether further rounds are needed.
     """
     parts = _parts(prepared, block, rows)
     if parts is None:

@@ -57,18 +57,7 @@ def mode_doubts(
     A symmetry of the density that draws are on one side of tells at once. No other mode is looked
     for in more than 16 dimensions, and where there are more than 5,000 data.
 
-    Parameters
-    ----------
-    prepared
-        The model.
-    densities
-        Log prior and log likelihood of rows (n, d).
-    draws
-        Draws of the posterior, shape (m, d); some may repeat.
-    log_z
-        Log Z by the draws.
-    rng
-        Generator of the rows.
+    Draws (m, d) of the posterior may repeat; ``log_z`` is theirs.
     """
     told = list[Doubt]()
     if may_walk(prepared.flat, prepared.prior):

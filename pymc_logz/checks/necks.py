@@ -33,17 +33,6 @@ def neck_doubts(
     Chains whose steps suit the wide end of a funnel do not enter its neck: R-hat is 1, and nothing
     diverges. Laplace's method for the normal variables has the density of the others there too.
     Gradients are compiled only where draws look like those of a funnel.
-
-    Parameters
-    ----------
-    prepared
-        The model.
-    rows
-        Draws, shape (n, d).
-    rng
-        Generator of the settings that are looked at.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``.
     """
     if prepared.flat.sites or prepared.prior.obstacle is not None:
         return []

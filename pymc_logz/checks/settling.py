@@ -79,12 +79,7 @@ def lagging(block: Block, runs: list[Annealed]) -> list[Doubt]:
     so that a larger mean convicts them. Gradients were computed by the last move, and nothing else
     is as a rule.
 
-    Parameters
-    ----------
-    block
-        What the rows moved by.
-    runs
-        Rows that went from the reference to the target, as they moved.
+    Runs went from the reference to the target, as they moved, by ``block``.
     """
     if block.path.is_binary:  # bits cannot be stretched
         return []
@@ -130,14 +125,8 @@ def unsettled(block: Block, plan: Plan, runs: list[Annealed]) -> list[Doubt]:
     Moves leave the target as it is, so that they change no mean over weighted rows of it. Of rows
     that lag behind the path they do change that of the log ratio.
 
-    Parameters
-    ----------
-    block
-        What the rows moved by.
-    plan
-        The settings at its end.
-    runs
-        Rows that went from the reference to the target, as they moved.
+    Runs went from the reference to the target, as they moved, by ``block``; ``plan`` has the
+    settings at its end.
     """
     weight = relative(np.concatenate([run.log_weight for run in runs]))
     kept = weight > 0

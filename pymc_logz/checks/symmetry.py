@@ -42,17 +42,7 @@ class Symmetry(NamedTuple):
 
 
 def symmetry_doubts(flat: FlatModel, densities: Densities, draws: np.ndarray) -> list[Doubt]:
-    """Whether draws lack one side of a symmetry of the density.
-
-    Parameters
-    ----------
-    flat
-        The model.
-    densities
-        Log prior and log likelihood of rows (n, d).
-    draws
-        Draws of the posterior, shape (m, d).
-    """
+    """Whether draws lack one side of a symmetry of the density."""
     if len(draws) < LEAST_DRAWS or flat.sites:
         return []
     one_sided = [

@@ -14,16 +14,7 @@ def tail_doubts(
 ) -> list[Doubt]:
     """Whether log Z may be infinite, as far as lines from draws of the posterior, and they, tell.
 
-    Parameters
-    ----------
-    flat
-        The model.
-    densities
-        Its log prior and log likelihood of rows (n, d).
-    rows
-        Draws, shape (n, d).
-    rng
-        Generator that chooses among them.
+    ``densities`` are log prior and log likelihood of rows (n, d), here draws.
     """
     names = {rv.name for rv in flat.model.free_RVs}
     transformed = np.repeat(
@@ -50,16 +41,9 @@ def _pole_doubts(
     tail, of whose end a finite number of draws has seen next to nothing. If the prior has it, its
     draws are there too.
 
-    Parameters
-    ----------
-    densities
-        Log prior and log likelihood of rows (n, d).
-    rows
-        Draws of the posterior, shape (n, d).
-    khats
-        Largest k-hat of these densities at 256 draws and more, and at fewer. It is -0.2 to -0.8 on
-        ordinary models, and 0.4 to 0.9 where rows hardly come near a pole that has a fifth of Z; of
-        128 draws below 0.4, and 0.6 to 1.4.
+    ``khats`` are the largest k-hat of densities at 256 draws (n, d) and more, and at fewer. It is
+    -0.2 to -0.8 on ordinary models, and 0.4 to 0.9 where rows hardly come near a pole that has a
+    fifth of Z; of 128 draws below 0.4, and 0.6 to 1.4.
     """
     rows = np.unique(rows, axis=0)
     # with cusps in four dimensions k-hat is 0.2: densities at draws differ by too much there

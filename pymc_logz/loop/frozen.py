@@ -63,20 +63,8 @@ def make_plan(
 ) -> Planned:
     """Freeze the temperatures and the kernel's settings on a path whose reference is given.
 
-    Parameters
-    ----------
-    block
-        Compiled moves.
-    settings
-        What the user asked for, and left open.
-    start
-        Rows of the reference for the pilot, shape (n, d).
-    rng
-        Generator of the pilot and of trial rows.
-    report
-        Told of each beta that the pilot reaches.
-    reference
-        Where the path starts.
+    The pilot walks from rows of the reference, ``start``, shape (n, d); ``report`` is called with
+    each beta that it reaches.
     """
     ladder = settings.ladder()
     if ladder is not None and (plan := fixed_plan(block, ladder)) is not None:

@@ -107,22 +107,9 @@ def plan_run(
 ) -> Planned:
     """Choose the reference, and freeze the temperatures and the kernel's settings.
 
-    Parameters
-    ----------
-    prepared
-        The model.
-    block
-        From `block_for`.
-    settings
-        What the user asked for, and left open.
-    rng
-        Generator of the pilot, of fits, and of trial rows.
-    report
-        Told of each beta that the pilot reaches.
-    tried
-        What was planned before, and did not hold when it ran.
-    direct
-        Whether rows may be weighted without a path.
+    ``block`` is from `block_for`; ``report`` is called with each beta that the pilot reaches.
+    ``tried`` is what was planned before, and did not hold when it ran; ``direct`` whether rows may
+    be weighted without a path.
     """
     given = given_reference(prepared, block, settings, rng)
     if given is not None:

@@ -25,18 +25,9 @@ def kept[S: RunSettings](
 ) -> Iterator[S]:
     """Settings by which chains are kept, if that is asked for.
 
-    Parameters
-    ----------
-    settings
-        What the user asked for.
-    what
-        What the run is of: a model that is prepared, or a target that is none.
-    block
-        Compiled moves.
-    rng
-        Generator of the run, before it was used.
-    **arrays
-        What the run is given beside them: draws that reverse rows start from, say.
+    ``what`` the run is of is a model that is prepared, or a target that is none; ``rng`` is its
+    generator before it was used, and ``arrays`` are what it is given, such as draws that reverse
+    rows start from.
     """
     of = what.flat if isinstance(what, Prepared) else what
     with settings.running.kept(settings, of, block, rng, **arrays) as running:
@@ -56,12 +47,7 @@ def planned_once(
 ) -> Planned:
     """What `plan_run` plans, or has planned before, if it was kept under this name.
 
-    Parameters
-    ----------
-    prepared, block, settings, rng, report, tried, direct
-        As in `plan_run`.
-    name
-        Of the record.
+    Arguments but the ``name`` of the record are those of `plan_run`.
     """
 
     def plan() -> Planned:
@@ -88,20 +74,8 @@ def once(
 ) -> Any:
     """What is made, or was made and kept; evaluations and draws of the prior are counted once.
 
-    Parameters
-    ----------
-    keeper
-        Where it is kept; None makes it now.
-    name
-        Of the record.
-    make
-        Makes a record.
-    prepared
-        The model; None for a target that is none.
-    block
-        What counts evaluations.
-    rng
-        What it draws from.
+    Without a ``keeper`` it is made now; ``prepared`` is None for a target that is no model.
+    Evaluations are those of ``block``, and draws are from ``rng``.
     """
     if keeper is None:
         return make()

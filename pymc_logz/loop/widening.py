@@ -59,16 +59,8 @@ def searched(
 ) -> Search:
     """A blend of all that was proposed, widened until it explains the rows or nothing is gained.
 
-    Parameters
-    ----------
-    prepared, block, settings, rng
-        As in `plan_run`.
-    look
-        Rows of the posterior, as far as it is known.
-    tried
-        What was planned before and did not hold: its parts are of use, and so is what they lacked.
-    alone
-        Whether nothing but components in the coordinates of the look is proposed.
+    What was ``tried`` before, and did not hold, has parts that are of use, as is what they lacked.
+    With ``alone`` nothing but components in the coordinates of the look is proposed.
     """
     target = target_of(prepared, block)
     search, rows = Search(target), look.stages.rows

@@ -62,14 +62,8 @@ def exceeds(stages: Stages, log_z: float, error: float, alpha: float = 1e-3) -> 
     rows move; so their mean is above Z by chance only, which a t-test bounds. That it is below says
     nothing.
 
-    Parameters
-    ----------
-    stages
-        The pilot, from a reference whose log Z is the other one's too.
-    log_z, error
-        In nats.
-    alpha
-        Probability that a right one is exceeded.
+    ``stages`` is a pilot from a reference whose log Z is the other one's too; ``alpha`` the
+    probability that a right one is exceeded.
     """
     if stages.log_z is None or stages.log_z.size < 2:
         return False

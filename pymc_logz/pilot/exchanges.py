@@ -23,17 +23,8 @@ def dealt_out(
 ) -> TargetRows:
     """Rows whose entries are in a random order, where both densities are the same in any order.
 
-    Parameters
-    ----------
-    block
-        Moves along the path that the rows came on, which compute its densities.
-    shapes
-        Of the variables that make up a row, in their order. Entries along the first axis are
-        exchanged: of all variables that have as many, or of one alone.
-    rows
-        Of the target.
-    rng
-        Source of the orders.
+    Entries along the first axis of ``shapes``, those of the variables of a row in their order, are
+    exchanged: of all variables that have as many, or of one alone. ``block`` moved the rows.
     """
     position, gradient = rows.position.copy(), rows.gradient.copy()
     for exchanged in _that_change_nothing(block, position, list(_candidates(shapes))):

@@ -75,22 +75,9 @@ def choose_plan(
     stops where a longer ladder no longer helps. Temperatures move to where the trial rows lost the
     most.
 
-    Parameters
-    ----------
-    block
-        Compiled moves.
-    stages
-        What the pilot found.
-    draw_start
-        Draws of the reference for trial rows, shape (n, d).
-    rng
-        Source of all other noise.
-    aim
-        Variance of the log weight to aim at.
-    target_rows
-        Rows of the target, shape (m, d), to be annealed back. With them the ladder may be as short
-        as its stages: they see the parts of the target that a few rows from the reference do not
-        find.
+    Trial rows start at draws of the reference, from ``draw_start``. With ``target_rows`` of the
+    target, shape (m, d), which are annealed back, the ladder may be as short as its stages: they
+    see the parts of the target that a few rows from the reference do not find.
     """
     n_temperatures = first_ladder(stages) if target_rows is None else SHORTEST
     if target_rows is not None:
@@ -158,10 +145,8 @@ def variance_seen_from_target(log_weight: np.ndarray) -> float:
     variance. What a fit misses is rare among forward rows and common among these, of which a few
     with the largest weights count no more than the next ones.
 
-    Parameters
-    ----------
-    log_weight
-        Of rows of the target along the path, shape (m,), as if they had come from the reference.
+    ``log_weight`` is of rows of the target along the path, shape (m,), as if they had come from the
+    reference.
 
     References
     ----------

@@ -191,28 +191,10 @@ def run_pilot(
 ) -> Stages:
     """Walk a resampled population from the reference to the target.
 
-    Parameters
-    ----------
-    block
-        Compiled moves.
-    start
-        Draws of the reference, shape (n, d).
-    rng
-        Source of all noise.
-    target_accept
-        Acceptance rate that step sizes aim at, where the kernel has no aim of its own.
-    tune
-        Moves at each stage, at most: rows move on when they are no longer where they were.
-    report
-        Told of each beta reached.
-    n_target_rows
-        How many rows to keep at beta = 1, from as many blocks of moves there as it takes.
-    max_stages
-        Temperatures after which it is given up.
-
-    Returns
-    -------
-    Stages
+    It starts at draws of the reference, shape (n, d), and makes at most ``tune`` moves at each
+    stage: rows move on when they are no longer where they were. At beta = 1 ``n_target_rows`` rows
+    are kept, from as many blocks of moves as it takes. ``report`` is called with each beta that is
+    reached.
 
     Raises
     ------

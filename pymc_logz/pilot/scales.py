@@ -9,19 +9,9 @@ from pymc_logz.paths.fitting import shrunk_correlation
 def population_scale(position: np.ndarray, weight: np.ndarray, fallback: np.ndarray) -> np.ndarray:
     """Half the width of the central 68% of each dimension of a weighted population.
 
-    Parameters
-    ----------
-    position
-        Shape (n, d).
-    weight
-        Normalised weights, shape (n,).
-    fallback
-        What to use where the population has collapsed to a point, shape (d,).
-
-    Returns
-    -------
-    np.ndarray
-        Shape (d,). Quantiles rather than moments, so that a heavy tail does not stretch the scale.
+    ``fallback`` is used where the population of rows (n, d), of normalised weights (n,), has
+    collapsed to a point. Quantiles rather than moments, so that a heavy tail does not stretch the
+    scale.
     """
     order, cumulative = _weighted_ranks(position, weight)
     ordered = np.take_along_axis(position, order, axis=0)
@@ -37,14 +27,8 @@ def population_scale(position: np.ndarray, weight: np.ndarray, fallback: np.ndar
 def centred(position: np.ndarray, weight: np.ndarray, n_groups: int) -> np.ndarray:
     """Rows less the weighted median of their group, so that groups can be pooled for their scales.
 
-    Parameters
-    ----------
-    position
-        Shape (n, d); the rows of a group are next to each other.
-    weight
-        Shape (n,).
-    n_groups
-        Number of groups, of equal size. A single group is left where it is.
+    Rows (n, d) of a group are next to each other, and groups of equal size; a single one is left
+    where it is.
     """
     if n_groups == 1:
         return position
@@ -63,13 +47,6 @@ def population_correlation(position: np.ndarray, weight: np.ndarray) -> np.ndarr
 
     Correlations of normal scores of the ranks, which no heavy tail distorts, shrunk towards none by
     `shrunk_correlation`.
-
-    Parameters
-    ----------
-    position
-        Shape (n, d).
-    weight
-        Normalised weights, shape (n,).
     """
     n_dims = position.shape[1]
     order, cumulative = _weighted_ranks(position, weight)

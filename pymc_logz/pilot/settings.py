@@ -105,11 +105,6 @@ class RunSettings:
     def asked(cls, **arguments: Any) -> Self:
         """Settings from the arguments of a call, where None stands for those of `OPTIONAL`.
 
-        Parameters
-        ----------
-        **arguments
-            Fields of the settings.
-
         Raises
         ------
         ValueError

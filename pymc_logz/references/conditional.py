@@ -183,13 +183,6 @@ def without_factors(parts: Conditionals, rows: np.ndarray) -> Conditionals:
     other one. Each entry is moved by a standard deviation, at the conditional modes of some rows,
     and the curvature of the others changes, or does not. The entry is taken that most of these
     changes are of, or for.
-
-    Parameters
-    ----------
-    parts
-        Normal entries, and the others.
-    rows
-        Of the posterior, as far as it is known, shape (n, d).
     """
     square = _changes(parts, rows[np.linspace(0, len(rows) - 1, N_SETTINGS).astype(int)], rows)
     if square is None:
@@ -254,18 +247,8 @@ def explored(
 
     All that are known after each round, by adaptive multiple importance sampling.
 
-    Parameters
-    ----------
-    parts
-        Has their density by Laplace's method.
-    outer, inner
-        Entries of rows that are known, shapes (n, m) and (n, d - m).
-    prior
-        Draws of the prior, shape (k, m).
-    n_places
-        Settings of a round.
-    rng
-        Generator of the settings.
+    Rounds of ``n_places`` settings start from entries of rows that are known, ``outer`` (n, m) and
+    ``inner`` (n, d - m), and from draws of the prior (k, m).
     """
     scale = np.maximum(inner.std(axis=0), 1e-300)
     near, known = outer, inner

@@ -62,15 +62,7 @@ class Conditionals:
 
     @classmethod
     def of_normal_entries(cls, flat: FlatModel, block: Block) -> Self | None:
-        """Those that are normal in the prior given the others; None where nothing can be climbed.
-
-        Parameters
-        ----------
-        flat
-            The model.
-        block
-            See above.
-        """
+        """Those that are normal in the prior, given the others; None if nothing can be climbed."""
         if flat.sites or not block.kernel.needs_gradient:
             return None
         inner = normal_columns(flat)
@@ -91,14 +83,7 @@ class Conditionals:
     def modes(self, outer: np.ndarray, start: np.ndarray, scale: np.ndarray) -> Modes:
         """Climb to the mode of the inner entries for each of K settings of the outer ones.
 
-        Parameters
-        ----------
-        outer
-            Shape (K, m).
-        start
-            Where to climb from, shape (K, n).
-        scale
-            Rough standard deviations of the inner entries, shape (n,).
+        Settings are (K, m), starts (K, n), and rough standard deviations of the inner entries (n,).
         """
         k, n = start.shape
         inner, precision = start.copy(), np.tile(np.eye(n), (k, 1, 1))
@@ -139,14 +124,8 @@ class Conditionals:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Whole rows after steps uphill, and their log target.
 
-        Parameters
-        ----------
-        start
-            Shape (K, d).
-        outer_scale
-            Standard deviations that guide steps of the outer entries, shape (m,).
-        precision
-            Curvature that guides those of the inner ones, shape (n, n).
+        Steps from ``start`` (K, d) are guided by standard deviations of the outer entries (m,) and
+        the curvature of the inner ones (n, n).
         """
         rows, length = start.copy(), np.ones(len(start))
         value, slope = self.at(rows)
@@ -168,12 +147,8 @@ class Conditionals:
     def curvature(self, rows: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """Minus the second derivatives by the inner entries, made positive, shape (K, n, n).
 
-        Parameters
-        ----------
-        rows
-            Shape (K, d).
-        scale
-            Rough standard deviations of the inner entries, shape (n,).
+        Of rows (K, d), by differences in units of rough standard deviations of the inner entries
+        (n,).
         """
         outer, inner = rows[:, self.outer], rows[:, self.inner]
         _, slope = self._inner_at(outer, inner)

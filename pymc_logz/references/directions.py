@@ -68,19 +68,8 @@ def independent_directions(
 ) -> IndependentDirections | None:
     """Directions in which a target is independent, if it is, and its tails along each.
 
-    Parameters
-    ----------
-    target
-        The posterior.
-    rows
-        Of the posterior, as far as it is known, shape (n, d).
-    rng
-        Chooses among them.
-
-    Returns
-    -------
-    IndependentDirections or None
-        None where second derivatives are not finite, or densities along a line have no width.
+    From rows (n, d) of the posterior, as far as it is known; None where second derivatives are not
+    finite, or densities along a line have no width.
     """
     block, d = target.block, rows.shape[1]
     if not block.kernel.needs_gradient or block.path.sites or not 1 < d <= MAX_DIMS:
@@ -113,14 +102,8 @@ def _fitted(
 ) -> IndependentDirections | None:
     """Student-t densities with the least second moments of weights along each direction.
 
-    Parameters
-    ----------
-    directions
-        Shape (d, d).
-    middle
-        Coordinates where the lines cross, shape (d,).
-    height
-        Log target at `STEPS` along each, shape (d, steps).
+    Directions (d, d) cross at coordinates ``middle`` (d,); ``height`` is the log target at `STEPS`
+    along each, shape (d, steps).
     """
     log_share = height + np.log(np.gradient(STEPS))
     share = np.exp(log_share - log_share.max(axis=1, keepdims=True))

@@ -36,16 +36,8 @@ def lacking_modes(
     little of the posterior is there half way. Modes count that have, by Laplace's method, a tenth
     of the share of Z that may be missing.
 
-    Parameters
-    ----------
-    search
-        What is known of the posterior; the rows of the prior are added to it.
-    walked, funnel
-        Moves from the prior, and the coordinates that they are in.
-    scale
-        Standard deviations of the posterior in these coordinates, as far as known, shape (d,).
-    rng
-        Generator of the rows.
+    ``walked`` moved from the prior in the coordinates of ``funnel``; ``scale`` are standard
+    deviations of the posterior there, as far as known, shape (d,).
     """
     prepared = search.target.prepared
     if not can_climb(search, walked):
@@ -71,14 +63,7 @@ def modes_of_heavy(
 
     Few rows of a region say that it is there, and not how wide it is.
 
-    Parameters
-    ----------
-    search, walked, funnel, scale
-        As in `lacking_modes`.
-    tried
-        Rows that were drawn from a blend, with their weights.
-    most
-        How many of them climb.
+    At most ``most`` of the rows that were ``tried`` climb; the others are as in `lacking_modes`.
     """
     if not can_climb(search, walked):
         return []

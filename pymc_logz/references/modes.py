@@ -47,14 +47,8 @@ class Mode(NamedTuple):
 def modes_of(block: Block, rows: np.ndarray, height: np.ndarray, scale: np.ndarray) -> list[Mode]:
     """Modes that rows (n, d) are near, or on the way to, each once.
 
-    Parameters
-    ----------
-    block
-        On a path to the target.
-    rows, height
-        Rows that climbed, and their log targets, shapes (n, d) and (n,).
-    scale
-        Standard deviations of the target as far as they are known, shape (d,).
+    They climbed to these heights (n,); ``scale`` are standard deviations of the target as far as
+    they are known, shape (d,).
     """
     left, found = np.arange(len(rows)), list[Mode]()
     for _ in range(N_ROUNDS):

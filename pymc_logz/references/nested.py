@@ -84,20 +84,8 @@ def nested_laplace(
 ) -> tuple[Reference, np.ndarray | None] | None:
     """A reference for a latent Gaussian model, and draws of the posterior if it is close to it.
 
-    Parameters
-    ----------
-    prepared
-        The model.
-    block
-        Moves on the path from the prior, where gradients are counted.
-    rng
-        Generator of prior draws and of the fit.
-
-    Returns
-    -------
-    tuple or None
-        None where the model has too few normal entries, or too many others, where other conditional
-        modes show, or weights of draws are not even enough.
+    None where the model has too few normal entries, or too many others, where other conditional
+    modes show, or weights of draws are not even enough.
 
     References
     ----------

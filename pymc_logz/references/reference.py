@@ -142,16 +142,7 @@ def reference_of_draws(
 ) -> Reference:
     """Reference fitted to draws that a user has.
 
-    Parameters
-    ----------
-    prepared
-        The model.
-    rows
-        Unconstrained draws, shape (n, d).
-    rng
-        Generator of the fit.
-    funnel
-        What they are evened out by.
+    Unconstrained draws (n, d) are evened out by ``funnel``, if there is one.
 
     Raises
     ------

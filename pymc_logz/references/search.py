@@ -53,13 +53,7 @@ class Policy:
 
 
 class Search:
-    """What is known of a posterior, and what its rows are to be drawn from.
-
-    Parameters
-    ----------
-    target
-        The posterior.
-    """
+    """What is known of a posterior, and what its rows are to be drawn from."""
 
     def __init__(self, target: Target, policy: Policy | None = None) -> None:
         self.target, self.policy = target, policy or Policy()
