@@ -115,7 +115,7 @@ def doubts_of_ends(directions: Directions) -> list[Doubt]:
 
 
 def of_model(run: Annealed, reference: Reference) -> Annealed:
-    """Rows as the model has them, if they were evened out while they moved."""
+    """Rows as the model has them, if they were whitened while they moved."""
     log_reference = run.log_reference - reference.log_volume(run.position)
     position = reference.restored(run.position)
     return run._replace(position=position, log_reference=log_reference)

@@ -262,7 +262,7 @@ def run_reverse(
     block, plan = planned.block, planned.plan
     backward = plan.reverse()
     if target_rows is not None:
-        target_rows = planned.reference.evened(target_rows)
+        target_rows = planned.reference.whitened(target_rows)
     [dealer, *generators] = spawn_generators(rng, len(forward) + 1)
     sizes = [run.log_weight.size for run in forward]
     if target_rows is None:

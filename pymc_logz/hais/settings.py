@@ -73,7 +73,7 @@ class HaisSettings(RunSettings):
         return Aim(fine, coarse, n_rows)
 
     @property
-    def mcse_at_once(self) -> float | None:
+    def mcse_without_path(self) -> float | None:
         """The larger error where nothing that was asked for needs a path."""
         plain = self.kernel == Hamiltonian()
         if not plain or self.direction != "forward" or self.target_variance is not None:

@@ -15,7 +15,7 @@ from pymc_logz.models.flat import unconstrain
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel, fitted_funnel
 from pymc_logz.pilot.checks import exceeds, islands_log_z
-from pymc_logz.pilot.exchanges import dealt_out
+from pymc_logz.pilot.exchanges import reordered
 from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.reference import (
@@ -53,10 +53,10 @@ class Look:
         assert self.stages.rows is not None
         return self.stages.rows.position.std(axis=0)
 
-    def dealt_out(self, shapes: Sequence[tuple[int, ...]], rng: np.random.Generator) -> "Look":
+    def reordered(self, shapes: Sequence[tuple[int, ...]], rng: np.random.Generator) -> "Look":
         """The same with rows in all orders of entries that may be exchanged."""
         assert self.stages.rows is not None
-        rows = dealt_out(self.walked, shapes, self.stages.rows, rng)
+        rows = reordered(self.walked, shapes, self.stages.rows, rng)
         return replace(self, stages=replace(self.stages, rows=rows))
 
 
@@ -106,18 +106,18 @@ def look_around(
     assert found is not None
     funnel = fitted_funnel(found.position, look_at_prior(prepared, rng)) if even else None
     if funnel is None:
-        return plain.dealt_out(shapes, rng)
+        return plain.reordered(shapes, rng)
     walked = Reference("prior", "", funnel=funnel).start(block)
     start = walked.path.sample_reference(rng, len(start))
     # coordinates that make the way longer are not those of the funnel
     limit = len(plain.stages.betas)
     try:
-        evened = Look(walk(walked, settings, start, rng, report, n_rows, limit), walked, funnel)
+        whitened = Look(walk(walked, settings, start, rng, report, n_rows, limit), walked, funnel)
     except PilotError:
-        return plain.dealt_out(shapes, rng)
+        return plain.reordered(shapes, rng)
     # a funnel that few rows show may not be one
-    lacks = exceeds(plain.stages, *islands_log_z(evened.stages), Policy.alpha)
-    return (plain if lacks else evened).dealt_out(shapes, rng)
+    lacks = exceeds(plain.stages, *islands_log_z(whitened.stages), Policy.alpha)
+    return (plain if lacks else whitened).reordered(shapes, rng)
 
 
 def n_target_rows(n_dims: int) -> int:

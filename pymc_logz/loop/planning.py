@@ -44,7 +44,7 @@ from pymc_logz.references.nested import nested_laplace
 from pymc_logz.references.reference import (
     Reference,
     components_in_words,
-    evened_draws,
+    whitened_draws,
 )
 from pymc_logz.references.search import Search
 from pymc_logz.runners.block import Block
@@ -137,7 +137,7 @@ def plan_searched(
 ) -> Planned:
     """Rows of the blend where their weights are even; else a path, or what draws of NUTS add."""
     prepared = search.target.prepared
-    if direct and (found := plan_at_once(search, look, settings, rng)) is not None:
+    if direct and (found := plan_without_path(search, look, settings, rng)) is not None:
         return found
     may_ask = prepared.n_dims > FEW_DIMENSIONS and prepared.exact_row is None
     may_ask = may_ask and settings.asks_for("learned")
@@ -147,7 +147,7 @@ def plan_searched(
     with line("Fitting a reference to draws of pm.sample"):
         is_drawn = add_draws(search, rng)
     if is_drawn:
-        if direct and (found := plan_at_once(search, look, settings, rng)) is not None:
+        if direct and (found := plan_without_path(search, look, settings, rng)) is not None:
             return found
         shorter = plan_path(search, look, settings, rng, report, LONG)
         if settings.aim.n_rows * shorter.plan.n_temperatures <= LONG:
@@ -155,11 +155,11 @@ def plan_searched(
     return plan_path(search, look, settings, rng, report)
 
 
-def plan_at_once(
+def plan_without_path(
     search: Search, look: Look, settings: RunSettings, rng: np.random.Generator
 ) -> Planned | None:
     """Rows of the blend that need no path; None where their weights are too uneven."""
-    aim, target = settings.mcse_at_once, search.target
+    aim, target = settings.mcse_without_path, search.target
     if aim is None:
         return None
     for _ in range(N_TRIALS):
@@ -210,7 +210,7 @@ def plan_path(
     reference = components_of(search)
     if reference.mixture is not None:
         moved = reference.start(block)
-        rows = reference.evened(search.witnesses.position)
+        rows = reference.whitened(search.witnesses.position)
         if reference.funnel is look.funnel:
             stages = settled(look.stages)
         else:
@@ -257,7 +257,7 @@ def learned(
     """Components of a search as a reference."""
     prepared = search.target.prepared
     log_mass, error = prepared.prior.log_share()
-    draw = prepared.prior if funnel is None else evened_draws(prepared.prior, funnel)
+    draw = prepared.prior if funnel is None else whitened_draws(prepared.prior, funnel)
     parts = [search.parts[k] for k in kept]
     components = tuple(part.density for part in parts if isinstance(part, Component))
     own = shares[kept]

@@ -81,7 +81,7 @@ class Features(NamedTuple):
 
 @dataclass(frozen=True)
 class Funnel:
-    """``x = centre + lean f + turn(f) (exp(slope f) y)``, from evened rows y to rows x of a model.
+    """``x = centre + lean f + turn(f) (exp(slope f) y)``, from whitened rows y to rows x.
 
     Features f are functions of some entries of y, the parents, which are only shifted, or turned
     among themselves. ``turn(f)`` is the identity and a sum of matrices, one for each feature of its
@@ -114,8 +114,8 @@ class Funnel:
         nothing = np.zeros((n_dims, 0))
         return cls(np.zeros(n_dims), nothing.T, Features.linear(0), nothing, nothing)
 
-    def evened(self, rows: np.ndarray) -> np.ndarray:
-        """Rows (n, d) evened out."""
+    def whitened(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (n, d) whitened."""
         apart = rows - self.centre
         of_parents = apart @ self.parents.T
         if self.turn is not None and len(self.parents):
@@ -126,11 +126,11 @@ class Funnel:
         apart = apart - follows @ self.lean.T
         return np.asarray(self._turned_back(apart, bounded) / np.exp(self._exponent(follows)))
 
-    def restored(self, evened: np.ndarray) -> np.ndarray:
-        """Rows (n, d) of which these are evened out."""
-        bounded = np.clip(evened @ self.parents.T, -self.reach, self.reach)
+    def restored(self, whitened: np.ndarray) -> np.ndarray:
+        """Rows (n, d) of which these are whitened."""
+        bounded = np.clip(whitened @ self.parents.T, -self.reach, self.reach)
         follows = self.features.of(bounded)
-        wide = evened * np.exp(self._exponent(follows))
+        wide = whitened * np.exp(self._exponent(follows))
         if self.turn is not None and self.turning is not None:
             # products of large matrices are many times as fast, and round as others do
             is_large = len(self.centre) > 64
@@ -138,9 +138,9 @@ class Funnel:
             wide = wide + np.einsum("nt,tij,nj->ni", *terms, optimize=is_large)
         return np.asarray(self.centre + wide + follows @ self.lean.T)
 
-    def log_volume(self, evened: np.ndarray) -> np.ndarray:
-        """Log of the volume that evened rows (n, d) stand for, shape (n,)."""
-        bounded = np.clip(evened @ self.parents.T, -self.reach, self.reach)
+    def log_volume(self, whitened: np.ndarray) -> np.ndarray:
+        """Log of the volume that whitened rows (n, d) stand for, shape (n,)."""
+        bounded = np.clip(whitened @ self.parents.T, -self.reach, self.reach)
         exponent = self._exponent(self.features.of(bounded))
         return np.asarray(exponent.sum(axis=1) + self.log_turn)
 
@@ -198,10 +198,10 @@ class FunnelTerms(NamedTuple):
         factors = ((None, None),) * 3
         return (d,), (None, d), *factors, (d, None), (d, None), *factors, (None, d, d), (), ()
 
-    def evened(
+    def whitened(
         self, rows: TensorVariable, of_rows: Callable[[TensorVariable], Evaluation]
     ) -> Evaluation:
-        """Evaluation of a path at evened rows (n, d): densities of those, and their gradients.
+        """Evaluation of a path at whitened rows (n, d): densities of those, and their gradients.
 
         ``of_rows`` evaluates the path at rows of the model.
         """

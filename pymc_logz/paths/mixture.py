@@ -44,7 +44,7 @@ class MixtureTerms(NamedTuple):
     owner: Any
     """1 where a row of ``whitening`` belongs to a component, else 0, shape (K, K * d)."""
     funnel: FunnelTerms
-    """What points are evened out by."""
+    """What points are whitened by."""
 
     @property
     def flat(self) -> tuple[Any, ...]:
@@ -174,13 +174,13 @@ def from_mixture(
     rows: TensorVariable,
     of_prior: Callable[[TensorVariable], Evaluation],
 ) -> Evaluation:
-    """Evaluation of the path from a mixture to the target, at rows that are evened out.
+    """Evaluation of the path from a mixture to the target, at rows that are whitened.
 
     ``of_prior`` goes from rows of the model to their log prior, log target less that, and the
     gradients. So does the result, with the mixture in place of the prior, and gradients by the
-    evened rows.
+    whitened rows.
     """
-    return _mixed(terms, rows, terms.funnel.evened(rows, of_prior))
+    return _mixed(terms, rows, terms.funnel.whitened(rows, of_prior))
 
 
 def _mixed(terms: MixtureTerms, rows: TensorVariable, of_prior: Evaluation) -> Evaluation:

@@ -18,7 +18,7 @@ TOLERANCE = 1e-9
 """Largest difference, beside one and the density itself, that is rounding."""
 
 
-def dealt_out(
+def reordered(
     block: Block, shapes: Sequence[tuple[int, ...]], rows: TargetRows, rng: np.random.Generator
 ) -> TargetRows:
     """Rows whose entries are in a random order, where both densities are the same in any order.

@@ -93,7 +93,7 @@ class RunSettings:
         return Aim(TARGET_VARIANCE, TARGET_VARIANCE)
 
     @property
-    def mcse_at_once(self) -> float | None:
+    def mcse_without_path(self) -> float | None:
         """Error of log Z up to which rows may be weighted without a path; None: they may not."""
         return None
 

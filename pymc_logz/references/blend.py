@@ -113,7 +113,7 @@ class Component:
         """Log density of rows (n, d), shape (n,)."""
         if self.funnel is None:
             return self.density.log_density_of(rows)
-        moving = self.funnel.evened(rows)
+        moving = self.funnel.whitened(rows)
         return self.density.log_density_of(moving) - self.funnel.log_volume(moving)
 
     def in_words(self) -> str:

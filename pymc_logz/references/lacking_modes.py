@@ -72,7 +72,7 @@ def modes_of_heavy(
     rows = tried.position[order[weight[order] > HEAVY * weight.mean()]]
     if not len(rows):
         return []
-    ends, height = climbed(walked, rows if funnel is None else funnel.evened(rows), scale)
+    ends, height = climbed(walked, rows if funnel is None else funnel.whitened(rows), scale)
     found = np.isfinite(height)
     return at_modes(search, walked, funnel, scale, ends[found], height[found])
 

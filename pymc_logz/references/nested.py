@@ -23,7 +23,7 @@ from pymc_logz.references.reference import (
     MAX_SHARE_ERROR,
     PRIOR_SHARE,
     Reference,
-    evened_draws,
+    whitened_draws,
     widened,
 )
 from pymc_logz.runners.block import Block
@@ -122,7 +122,7 @@ def nested_laplace(
         if _is_missed(centre, outer, log_marginal, fit, marginal.log_z):
             return None
     fit = _with_inner(parts, fit)
-    draw = evened_draws(prepared.prior, funnel)
+    draw = whitened_draws(prepared.prior, funnel)
     mixture = Mixture(fit.components, fit.shares * (1 - PRIOR_SHARE), PRIOR_SHARE, draw, log_mass)
     return _tried(
         Reference("nested_laplace", "", mixture, error, funnel), block, len(parts.inner), rng
@@ -187,10 +187,10 @@ def _beyond_reach(parts: Conditionals, peak: Peak, funnel: Funnel) -> float:
         return 0.0
     places = np.concatenate([[0.0], funnel.reach * np.array(PLACES)])
     axes = np.concatenate([np.eye(m), -np.eye(m)])
-    evened = np.zeros((len(axes) * len(places), m + n))
-    evened[:, parts.outer] = (axes[:, None] * places[:, None]).reshape(-1, m)
-    outer = (evened[:, parts.outer] @ peak.factor.T) + peak.outer
-    start = funnel.restored(evened)[:, parts.inner]
+    whitened = np.zeros((len(axes) * len(places), m + n))
+    whitened[:, parts.outer] = (axes[:, None] * places[:, None]).reshape(-1, m)
+    outer = (whitened[:, parts.outer] @ peak.factor.T) + peak.outer
+    start = funnel.restored(whitened)[:, parts.inner]
     found = parts.modes(outer, start, scale_of(peak.precision))
     log_p = found.log_marginal.reshape(len(axes), len(places))
     if not np.isfinite(log_p[:, :-1]).all():
@@ -213,16 +213,16 @@ def _other_modes(
     spread = np.sqrt(np.sum(peak.factor**2, axis=1))
     ends, value = parts.climbed(starts, spread, peak.precision)
     ends, value = ends[np.isfinite(value)], value[np.isfinite(value)]
-    evened = funnel.evened(ends)
-    beyond = np.any(np.abs(evened[:, parts.outer]) > funnel.reach, axis=1)
-    apart = ~beyond & (np.linalg.norm(evened[:, parts.inner], axis=1) > APART)
+    whitened = funnel.whitened(ends)
+    beyond = np.any(np.abs(whitened[:, parts.outer]) > funnel.reach, axis=1)
+    apart = ~beyond & (np.linalg.norm(whitened[:, parts.inner], axis=1) > APART)
     suspects = np.concatenate(
         [most_apart(np.flatnonzero(kind), ends, value) for kind in (apart, beyond)]
     )
     seen, scale = ends[suspects], scale_of(peak.precision)
     outer, far = seen[:, parts.outer], beyond[suspects]
     found = parts.modes(outer, seen[:, parts.inner], scale)
-    middle = evened[suspects]
+    middle = whitened[suspects]
     middle[:, parts.inner] = 0.0
     usual = parts.modes(outer[~far], funnel.restored(middle[~far])[:, parts.inner], scale)
     gap = found.inner[~far] - usual.inner
@@ -260,10 +260,10 @@ def _outer_draws(parts: Conditionals, funnel: Funnel, rng: np.random.Generator) 
     m, n = len(parts.outer), len(parts.inner)
     proposal = Elliptical(np.zeros(m), OUTER_WIDTH * np.eye(m), OUTER_DF)
     rows = proposal(rng, N_OUTER if m else 1)
-    evened = np.zeros((len(rows), m + n))
-    evened[:, parts.outer] = rows
-    value, _ = parts.at(funnel.restored(evened))
-    log_weight = value + funnel.log_volume(evened) + 0.5 * n * np.log(2 * np.pi)
+    whitened = np.zeros((len(rows), m + n))
+    whitened[:, parts.outer] = rows
+    value, _ = parts.at(funnel.restored(whitened))
+    log_weight = value + funnel.log_volume(whitened) + 0.5 * n * np.log(2 * np.pi)
     log_weight -= proposal.log_density_of(rows)
     # beyond its reach the map is none of modes and widths
     log_weight[np.any(np.abs(rows) > funnel.reach, axis=1)] = -np.inf

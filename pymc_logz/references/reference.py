@@ -56,7 +56,7 @@ class Reference:
     mcse: float = 0.0
     """Error of its log normalising constant, in nats."""
     funnel: Funnel | None = None
-    """What rows are evened out by while they move; None if they are not."""
+    """What rows are whitened by while they move; None if they are not."""
     covered: float = np.nan
     """Effective share of a pilot's rows that it covers, if it was fitted to such."""
 
@@ -66,7 +66,7 @@ class Reference:
             return block
         funnel = self.funnel or Funnel.none(block.path.n_dims)
         values = leaving(block.path, self.mixture, funnel)
-        draw = self.mixture or evened_draws(block.path.sample_reference, funnel)
+        draw = self.mixture or whitened_draws(block.path.sample_reference, funnel)
         return block.along(values, sample_reference=draw)
 
     def draws_of_components(self, rng: np.random.Generator, n: int) -> np.ndarray:
@@ -74,9 +74,9 @@ class Reference:
         assert self.mixture is not None
         return replace(self.mixture, prior_share=0.0)(rng, n)
 
-    def evened(self, rows: np.ndarray) -> np.ndarray:
+    def whitened(self, rows: np.ndarray) -> np.ndarray:
         """Rows of the model (n, d), as they move."""
-        return rows if self.funnel is None else self.funnel.evened(rows)
+        return rows if self.funnel is None else self.funnel.whitened(rows)
 
     def restored(self, rows: np.ndarray) -> np.ndarray:
         """Rows of the model (n, d), from as they move."""
@@ -93,8 +93,8 @@ class Reference:
 
     def with_draws(self, draw: Callable[[np.random.Generator, int], np.ndarray]) -> "Reference":
         """The same with these draws of the prior."""
-        evened = draw if self.funnel is None else evened_draws(draw, self.funnel)
-        return replace(self, mixture=self.mixture and replace(self.mixture, sample_prior=evened))
+        whitened = draw if self.funnel is None else whitened_draws(draw, self.funnel)
+        return replace(self, mixture=self.mixture and replace(self.mixture, sample_prior=whitened))
 
     @property
     def error_factor(self) -> float:
@@ -115,18 +115,18 @@ ASKED_FOR = Reference("prior", "it was asked for")
 OF_INTEGERS = Reference("prior", "a fit has no whole numbers, and some variables are discrete")
 
 
-def evened_draws(
+def whitened_draws(
     draw: Callable[[np.random.Generator, int], np.ndarray], funnel: Funnel
 ) -> Callable[[np.random.Generator, int], np.ndarray]:
-    """Draws that are evened out."""
-    return lambda rng, n: funnel.evened(draw(rng, n))
+    """Draws that are whitened."""
+    return lambda rng, n: funnel.whitened(draw(rng, n))
 
 
 def with_prior(
     prepared: Prepared, fit: Clusters, log_mass: float, funnel: Funnel | None = None
 ) -> Mixture:
     """Mixture of a fit's components and the prior, which integrates to a mass."""
-    draw = prepared.prior if funnel is None else evened_draws(prepared.prior, funnel)
+    draw = prepared.prior if funnel is None else whitened_draws(prepared.prior, funnel)
     share = PRIOR_SHARE if len(fit.components) == 1 else PRIOR_SHARE_OF_SEVERAL
     share = share if funnel is None else PRIOR_SHARE_OF_FUNNELS
     return Mixture(fit.components, fit.shares * (1 - share), share, draw, log_mass)
@@ -142,7 +142,7 @@ def reference_of_draws(
 ) -> Reference:
     """Reference fitted to draws that a user has.
 
-    Unconstrained draws (n, d) are evened out by ``funnel``, if there is one.
+    Unconstrained draws (n, d) are whitened by ``funnel``, if there is one.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def fitted_to_draws(
     funnel: Funnel | None,
 ) -> tuple[Mixture, str]:
     """Mixture fitted to unconstrained draws (n, d) of the posterior, and what it is in words."""
-    moving = rows if funnel is None else funnel.evened(rows)
+    moving = rows if funnel is None else funnel.whitened(rows)
     fit = widened(fitted_clusters(moving, len(moving), rng))
     what = f"{components_in_words(len(fit.components))} fitted to {len(rows)} draws"
     return with_prior(prepared, fit, log_mass, funnel), what

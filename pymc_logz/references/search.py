@@ -259,7 +259,7 @@ def fitted_components(
     rows: np.ndarray, n_effective: float, funnel: Funnel | None, rng: np.random.Generator
 ) -> list[Component]:
     """Student-t components fitted to rows of a model (n, d), somewhat wider than they are."""
-    moving = rows if funnel is None else funnel.evened(rows)
+    moving = rows if funnel is None else funnel.whitened(rows)
     if len(rows) <= rows.shape[1]:
         return [Component(fitted_to_few(moving, 5.0), funnel)]
     fit = widened(fitted_clusters(moving, n_effective, rng))

@@ -66,7 +66,7 @@ def test_what_a_path_starts_from_and_moves_by() -> None:
 
     assert keys() == set()
     assert keys("nested_laplace") == {"rue2009"}
-    assert keys("learned", "1 component evened out by a funnel") == {
+    assert keys("learned", "1 component whitened by a funnel") == {
         "peel2000",
         "papaspiliopoulos2007",
     }

@@ -1,4 +1,4 @@
-"""Funnels: found where a prior has one that the target keeps, and evened out by an exact map."""
+"""Funnels: found where a prior has one that the target keeps, and whitened by an exact map."""
 
 import numpy as np
 import pytensor
@@ -58,9 +58,9 @@ def hierarchy(label: str, n: int, tau: float = 1.5, n_groups: int = 6) -> np.nda
 def test_rows_come_back(funnel: Funnel) -> None:
     """Catches an inverse of the wrong order, or with another centre."""
     rows = make_rng("rows").normal(size=(50, 4))
-    np.testing.assert_allclose(funnel.restored(funnel.evened(rows)), rows, atol=1e-12)
+    np.testing.assert_allclose(funnel.restored(funnel.whitened(rows)), rows, atol=1e-12)
     flat = Funnel.none(4)
-    np.testing.assert_array_equal(flat.evened(rows), rows)
+    np.testing.assert_array_equal(flat.whitened(rows), rows)
     np.testing.assert_array_equal(flat.log_volume(rows), 0.0)
 
 
@@ -121,8 +121,8 @@ def test_the_funnel_of_a_hierarchy_is_found() -> None:
     np.testing.assert_allclose(location, 1.0, atol=0.05)
     np.testing.assert_array_equal(found.slope[:2], 0.0)
     rows = hierarchy("fresh", 5_000)
-    evened = found.evened(rows)
-    assert np.abs(spreads_that_follow(evened)).max() < 0.1
+    whitened = found.whitened(rows)
+    assert np.abs(spreads_that_follow(whitened)).max() < 0.1
 
 
 @pytest.mark.parametrize("tails", [np.inf, 3.0])
@@ -136,7 +136,7 @@ def test_clouds_have_no_funnel(tails: float) -> None:
 
 
 def test_a_funnel_that_the_data_closed_is_left_alone() -> None:
-    """Catches rows evened out where the groups are known well: that would bend what was even."""
+    """Catches rows whitened where the groups are known well: that would bend what was even."""
     rng = make_rng("closed")
     rows = np.column_stack([rng.normal(size=(768, 2)), 0.1 * rng.normal(size=(768, 6))])
     assert fitted_funnel(rows, hierarchy("prior", 2048)) is None
@@ -151,7 +151,7 @@ def test_what_is_noise_of_a_location_does_not_leave_the_narrow_end() -> None:
     assert funnel is not None
     log_scale, noise = rng.uniform(-7, -2, (1000, 5)), rng.normal(size=(1000, 5))
     narrow = np.concatenate([log_scale, np.exp(log_scale) * noise], axis=1)
-    assert np.quantile(np.abs(funnel.evened(narrow)[:, 5:]), 0.99) < 50
+    assert np.quantile(np.abs(funnel.whitened(narrow)[:, 5:]), 0.99) < 50
 
 
 def test_a_location_that_follows_a_parent_is_kept() -> None:
@@ -159,5 +159,5 @@ def test_a_location_that_follows_a_parent_is_kept() -> None:
     rows = hierarchy("kept", 3000)
     funnel = fitted_funnel(rows[:600], rows)
     assert funnel is not None
-    evened = funnel.evened(hierarchy("fresh", 2000))
-    assert np.abs(np.corrcoef(evened.T)[0, 2:]).max() < 0.1
+    whitened = funnel.whitened(hierarchy("fresh", 2000))
+    assert np.abs(np.corrcoef(whitened.T)[0, 2:]).max() < 0.1

@@ -7,7 +7,7 @@ import pytest
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import prepare
-from pymc_logz.pilot.exchanges import dealt_out
+from pymc_logz.pilot.exchanges import reordered
 from pymc_logz.pilot.population import TargetRows
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
@@ -32,7 +32,7 @@ def dealt(model: pm.Model) -> tuple[TargetRows, TargetRows, object]:
     position = np.sort(rng.normal(size=(N, prepared.n_dims)), axis=1)
     state, _ = block.looked_at(position)
     before = TargetRows.of(state)
-    return before, dealt_out(block, prepared.flat.shapes, before, rng), block
+    return before, reordered(block, prepared.flat.shapes, before, rng), block
 
 
 def test_every_order_has_its_share() -> None:

@@ -183,9 +183,9 @@ def test_spreads_far_from_their_prior(scale: float) -> None:
 def test_what_was_asked_for_comes_first() -> None:
     """Catches rows without a path where one was asked for."""
     plain = HaisSettings()
-    assert plain.mcse_at_once == 0.05
-    assert replace(plain, direction="both").mcse_at_once is None
-    assert replace(plain, target_variance=0.1).mcse_at_once is None
-    assert replace(plain, kernel=lz.kernels.Langevin()).mcse_at_once is None
+    assert plain.mcse_without_path == 0.05
+    assert replace(plain, direction="both").mcse_without_path is None
+    assert replace(plain, target_variance=0.1).mcse_without_path is None
+    assert replace(plain, kernel=lz.kernels.Langevin()).mcse_without_path is None
     kept = replace(plain.running, cores=2)
-    assert replace(plain, running=kept).mcse_at_once == plain.mcse_at_once
+    assert replace(plain, running=kept).mcse_without_path == plain.mcse_without_path
