@@ -327,14 +327,24 @@ def test_ctrl_c_ends_a_box_that_hangs(backend):
     assert "there is no result yet" in said
 
 
-def test_a_second_ctrl_c_drops_chains_whose_box_hangs():
+def test_a_second_ctrl_c_drops_chains_whose_box_hangs(caplog):
     """Would catch chains that are waited for although they never end."""
-    hung = threading.Event()
+    started, hung = threading.Event(), threading.Event()
 
     def chain():
-        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        started.set()
         return answer(ask(hung.wait))
 
-    with pytest.raises(KeyboardInterrupt):
+    def interrupt_twice():
+        started.wait()
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+        while not any("press Ctrl-C again" in one.getMessage() for one in caplog.records):
+            time.sleep(0.1)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt_twice, daemon=True).start()
+    with caplog.at_level(logging.WARNING), pytest.raises(KeyboardInterrupt):
         run_tasks([chain, chain], 2, lambda: None)
     hung.set()
