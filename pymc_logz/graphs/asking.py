@@ -62,7 +62,6 @@ def _serve_one(
     context: Context, function: Callable[..., Any], args: tuple[Any, ...], answers: SimpleQueue
 ) -> None:
     try:
-        found = context.run(function, *args), None
+        answers.put((context.run(function, *args), None))
     except BaseException as error:  # raised where the answer is waited for
-        found = None, error
-    answers.put(found)
+        answers.put((None, error))
