@@ -7,9 +7,12 @@ every backend can call: JAX by one callback for all rows of a batch, the others 
 import logging
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,6 @@ from pytensor.graph.replace import _vectorize_node
 from pytensor.graph.traversal import graph_inputs, io_toposort
 from pytensor.tensor.type import TensorType
 
-from pymc_logz.graphs.asking import answer, ask, one_at_a_time
 from pymc_logz.graphs.modes import compile_kwargs_for
 
 KNOWN_PACKAGES = frozenset({"pytensor", "pymc", "pymc_extras", "pymc_logz"})
@@ -34,6 +36,8 @@ DISPATCHES = {
 Shape = tuple[int, ...]
 
 logger = logging.getLogger("pymc.pymc_logz")
+
+_one_at_a_time = threading.RLock()
 
 
 class HostCall(Op):
@@ -106,7 +110,7 @@ class HostCall(Op):
 
     def perform(self, node: Apply, inputs: Sequence[Any], outputs: Any) -> None:
         """One call."""
-        for storage, value in zip(outputs, answer(ask(self.called, node, inputs)), strict=True):
+        for storage, value in zip(outputs, self.called(node, inputs), strict=True):
             storage[0] = value
 
     def called(self, node: Apply, inputs: Sequence[Any]) -> list[np.ndarray]:
@@ -122,7 +126,7 @@ class HostCall(Op):
         arrays = [np.array(value, dtype=var.type.dtype) for value, var in given]
         storage: list[list[Any]] = [[None] for _ in node.outputs]
         try:
-            with nullcontext() if is_thread_safe(self.op) else one_at_a_time():
+            with nullcontext() if is_thread_safe(self.op) else _one_at_a_time:
                 started = time.perf_counter()
                 self.op.perform(self.own_node(node), arrays, storage)
                 self._tell(time.perf_counter() - started)
@@ -235,22 +239,20 @@ class HostCall(Op):
 
     def _called_for_each(self, node: Apply, rows: list[tuple[Any, ...]]) -> list[list[np.ndarray]]:
         """Outputs for each of several rows."""
-        n_threads = min(len(rows), os.cpu_count() or 1) if is_thread_safe(self.op) else 1
-        found: list[list[np.ndarray]] = [[]] * len(rows)
-        left = iter(enumerate(rows))
-
-        def some() -> None:
-            for i, row in left:
-                found[i] = self.called(node, row)
-
-        for asked in [ask(some) for _ in range(n_threads)]:
-            answer(asked)
-        return found
+        if is_thread_safe(self.op) and len(rows) > 1:
+            return list(_threads().map(lambda row: self.called(node, row), rows))
+        with _one_at_a_time:
+            return [self.called(node, row) for row in rows]
 
 
 def is_thread_safe(op: Op) -> bool:
     """Whether an Op says that several threads may call it at once."""
     return bool(getattr(op, "thread_safe", False))
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count())
 
 
 def has_gradient(op: Op) -> bool:

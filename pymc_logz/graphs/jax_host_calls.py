@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from pytensor.graph.basic import Apply
 
-from pymc_logz.graphs.asking import answer, ask
 from pymc_logz.graphs.host_calls import HostCall
 
 _tokens = itertools.count()
@@ -53,8 +52,7 @@ def raising_as_called(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(*values: Any) -> Any:
         try:
-            # an interrupt reaches the main thread only where that runs Python
-            return answer(ask(lambda: jax.block_until_ready(function(*values))))
+            return jax.block_until_ready(function(*values))
         except Exception as error:  # of several classes, as it fails at once or in the background
             name = re.search(r"pymc_logz call \d+ of an Op failed", str(error))
             raised = None if name is None else _raised.pop(name.group(), None)

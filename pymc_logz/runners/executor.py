@@ -7,7 +7,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from typing import Any
 
 from pymc_logz.errors import warn
-from pymc_logz.graphs.asking import drop_calls
 
 Task = Callable[[], object]
 logger = logging.getLogger("pymc.pymc_logz")
@@ -100,5 +99,4 @@ def _finish(futures: Sequence[Future], stop: Callable[[], None] | None, at_once:
         if stop is None:
             raise
         stop()
-        drop_calls()
         wait(begun)

@@ -1,13 +1,7 @@
 """Black boxes: what they compute, with and without a gradient, and what becomes of their faults."""
 
 import logging
-import os
-import signal
-import subprocess
-import sys
-import threading
 import time
-from subprocess import PIPE
 from typing import ClassVar
 
 import numpy as np
@@ -21,12 +15,10 @@ from pytensor.graph.replace import _vectorize_node
 from scipy.stats import multivariate_normal
 
 import pymc_logz as lz
-from pymc_logz.graphs.asking import answer, ask
 from pymc_logz.graphs.host_calls import HostCall, with_host_calls
 from pymc_logz.graphs.numpy_linker import numpy_mode
 from pymc_logz.models.density import lacks_gradient
 from pymc_logz.models.flat import flatten_model
-from pymc_logz.runners.executor import run_tasks
 from pymc_logz.runners.moves import walkers_for
 
 X = np.linspace(-1, 1, 10)
@@ -285,66 +277,3 @@ def test_ops_of_pytensor_stay_as_they_are():
     outputs = [pt.sum(x**2)]
     assert with_host_calls(outputs, {}) == outputs
     assert isinstance(with_host_calls([Line()(x)], {})[0].owner.op, HostCall)
-
-
-HANGS = """
-import sys, time
-import pymc as pm
-import pytensor.tensor as pt
-from pytensor.compile.ops import wrap_py
-import pymc_logz as lz
-
-@wrap_py(itypes=[pt.dscalar], otypes=[pt.dscalar])
-def never_ends(x):
-    print("hangs", flush=True)
-    lock = __import__("threading").Lock()
-    lock.acquire()
-    lock.acquire()
-
-with pm.Model() as model:
-    pm.Potential("likelihood", never_ends(pm.Normal("x")))
-kwargs = None
-if sys.argv[1] == "numpy":
-    from pymc_logz.graphs.numpy_linker import numpy_mode
-    kwargs = {"mode": numpy_mode()}
-lz.sample_hais(model=model, random_seed=1, progressbar=False, compile_kwargs=kwargs)
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
-@pytest.mark.parametrize("backend", ["jax", "numpy"])
-def test_ctrl_c_ends_a_box_that_hangs(backend):
-    """Would catch a main thread that waits in compiled code, and an exit that joins the box."""
-    command = [sys.executable, "-c", HANGS, backend]
-    with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True) as process:
-        try:
-            assert process.stdout.readline() == "hangs\n"
-            process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=60)
-        finally:
-            process.kill()
-    assert "KeyboardInterrupt: interrupted while" in said
-    assert "there is no result yet" in said
-
-
-def test_a_second_ctrl_c_drops_chains_whose_box_hangs(caplog):
-    """Would catch chains that are waited for although they never end."""
-    started, hung = threading.Event(), threading.Event()
-
-    def chain():
-        started.set()
-        return answer(ask(hung.wait))
-
-    def interrupt_twice():
-        started.wait()
-        time.sleep(0.5)
-        os.kill(os.getpid(), signal.SIGINT)
-        while not any("press Ctrl-C again" in one.getMessage() for one in caplog.records):
-            time.sleep(0.1)
-        time.sleep(0.5)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=interrupt_twice, daemon=True).start()
-    with caplog.at_level(logging.WARNING), pytest.raises(KeyboardInterrupt):
-        run_tasks([chain, chain], 2, lambda: None)
-    hung.set()
