@@ -1,6 +1,7 @@
 """Modes, and curvatures there, of some entries of a row given the others: Newton's method."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -159,6 +160,11 @@ class Conditionals:
         value, slope = self.at(self.rows(outer, inner))
         return value, slope[:, self.inner]
 
+    @cached_property
+    def _groups(self) -> np.ndarray:
+        """A group for each inner entry, shape (n,): those of one are moved together."""
+        return np.arange(len(self.inner)) if self.pattern is None else _groups_apart(self.pattern)
+
     @property
     def _is_sparse(self) -> bool:
         return self.pattern is not None and self.pattern.nnz <= len(self.inner) ** 1.5
@@ -202,7 +208,7 @@ class Conditionals:
         """
         k, n = inner.shape
         found = np.empty((k, n, n))
-        groups = np.arange(n) if self.pattern is None else _groups_apart(self.pattern)
+        groups = self._groups
         together = np.eye(groups.max(initial=-1) + 1)[groups].T
         size = max(1, ROWS_PER_LOOK // len(together))
         for first in range(0, k, size):
