@@ -173,7 +173,7 @@ def main(arguments=None):
     }
     print(pd.DataFrame(rows).T.to_string())
     lost = np.array(results["lengths"]["lost"])
-    for name, log_p in results["experts"].items():
+    for name, log_p in results.get("experts", {}).items():
         print(f"36 {name}: {np.mean(log_p):.2f} nats")
     print(f"a normal law of lengths loses {lost.mean():.2f} ± {stats.sem(lost):.2f} nats a patch")
 
