@@ -86,7 +86,7 @@ def lagging(block: Block, runs: list[Annealed]) -> list[Doubt]:
     ends = _ends(runs, _continuous(block))
     if ends is None:
         return []
-    if not block.kernel.needs_gradient:
+    if not block.follows_whole_gradient:
         return _without_gradients(block, ends)
     for chosen, direction in _looks(ends):
         seen = ends.part(chosen)

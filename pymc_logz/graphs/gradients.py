@@ -12,13 +12,14 @@ from typing import Any
 import pytensor.tensor as pt
 from pytensor.gradient import NullTypeGradError
 from pytensor.graph.replace import clone_replace
-from pytensor.graph.traversal import applys_between
+from pytensor.graph.traversal import ancestors, applys_between, graph_inputs
 from pytensor.tensor.basic import get_underlying_scalar_constant_value
 from pytensor.tensor.exceptions import NotScalarConstantError
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import ModelError
+from pymc_logz.graphs.host_calls import is_box_without_gradient
 
 Part = tuple[int, int, TensorVariable]
 """First entry, end and variable of a slice, or of a single entry, of a vector."""
@@ -36,8 +37,15 @@ def needs_gradients(instead: str) -> Iterator[None]:
         ) from error
 
 
-def gradients_of(values: Sequence[TensorVariable], point: TensorVariable) -> list[TensorVariable]:
+def gradients_of(
+    values: Sequence[TensorVariable],
+    point: TensorVariable,
+    columns: Sequence[int] | None = None,
+) -> list[TensorVariable]:
     """Gradients of scalars by a vector of static length d, shape (d,) each.
+
+    Where only the entries of some ``columns`` are wanted, black boxes without a gradient are taken
+    for constants, unless they depend on these; other entries are then of no use.
 
     Raises
     ------
@@ -48,16 +56,61 @@ def gradients_of(values: Sequence[TensorVariable], point: TensorVariable) -> lis
     inputs = [variable.type() for *_, variable in parts]
     slices = [variable for *_, variable in parts]
     apart = clone_replace(list(values), dict(zip(slices, inputs, strict=True)))
-    gradients = [_gradient(value, point, parts, inputs) for value in apart]
+    constants = [] if columns is None else _boxes_apart(apart, point, parts, inputs, columns)
+    gradients = [_gradient(value, point, parts, inputs, constants) for value in apart]
     return clone_replace(gradients, dict(zip(inputs, slices, strict=True)))
 
 
+def columns_of_boxes(values: Sequence[TensorVariable], point: TensorVariable) -> set[int]:
+    """Entries of a vector that black boxes without a gradient depend on."""
+    nodes = applys_between([point], list(values))
+    inputs = [var for node in nodes if is_box_without_gradient(node) for var in node.inputs]
+    if not inputs:
+        return set()
+    parts = _disjoint_parts(inputs, point)
+    ends = set(ancestors(inputs, [variable for *_, variable in parts]))
+    if point in ends:
+        return set(range(point.type.shape[0]))
+    return {i for start, stop, variable in parts if variable in ends for i in range(start, stop)}
+
+
+def _boxes_apart(
+    values: list[TensorVariable],
+    point: TensorVariable,
+    parts: list[Part],
+    inputs: list[TensorVariable],
+    columns: Sequence[int],
+) -> list[Any]:
+    """What black boxes without a gradient compute that depends on no entry of these columns."""
+    wanted = {
+        variable
+        for (start, stop, _), variable in zip(parts, inputs, strict=True)
+        if any(start <= column < stop for column in columns)
+    }
+    known = [point, *inputs]
+    return [
+        out
+        for node in applys_between(known, list(values))
+        if is_box_without_gradient(node)
+        and not {point, *wanted} & set(graph_inputs(node.inputs, known))
+        for out in node.outputs
+    ]
+
+
 def _gradient(
-    value: TensorVariable, point: TensorVariable, parts: list[Part], inputs: list[TensorVariable]
+    value: TensorVariable,
+    point: TensorVariable,
+    parts: list[Part],
+    inputs: list[TensorVariable],
+    constants: Sequence[Any],
 ) -> TensorVariable:
     """Gradient of a scalar that depends on some parts of the vector as on inputs of their own."""
     whole, *by_part = pt.grad(
-        value, [point, *inputs], disconnected_inputs="ignore", return_disconnected="none"
+        value,
+        [point, *inputs],
+        consider_constant=constants,
+        disconnected_inputs="ignore",
+        return_disconnected="none",
     )
     joined: list[Any] = []
     end = 0

@@ -261,6 +261,12 @@ def has_gradient(op: Op) -> bool:
     return any(getattr(type(op), name) is not getattr(Op, name) for name in names)
 
 
+def is_box_without_gradient(node: Apply) -> bool:
+    """Whether a node is a black box without a gradient."""
+    op = getattr(node.op, "core_op", node.op)
+    return isinstance(op, HostCall) and not has_gradient(op.op)
+
+
 def is_foreign(node: Apply) -> bool:
     """Whether a node computes arrays in Python, and no backend was told how else."""
     op = node.op

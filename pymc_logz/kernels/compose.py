@@ -94,6 +94,14 @@ class Compose(Led):
         return any(part.kernel.needs_gradient for part in self.parts)
 
     @property
+    def columns(self) -> tuple[int, ...] | None:
+        """Columns of a row along which a gradient is followed; None where all of them are."""
+        if all(part.kernel.needs_gradient or part.is_discrete for part in self.parts):
+            return None
+        own = (part.columns for part in self.parts if part.kernel.needs_gradient)
+        return tuple(sorted(column for columns in own for column in columns))
+
+    @property
     def order(self) -> tuple[Part, ...]:
         """The parts as they are applied: there, and back without the last."""
         return (*self.parts, *self.parts[-2::-1])

@@ -11,7 +11,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.arguments import check_choice
 from pymc_logz.graphs.batching import BATCHINGS, batch
-from pymc_logz.graphs.gradients import gradients_of, needs_gradients
+from pymc_logz.graphs.gradients import columns_of_boxes, gradients_of, needs_gradients
 from pymc_logz.graphs.kept import Kept
 from pymc_logz.graphs.memory import bytes_of_a_row
 from pymc_logz.graphs.simplify import simplify
@@ -174,6 +174,9 @@ class AnnealingPath:
     """How rows are to be batched: ``"vector"``, ``"row"`` or ``"auto"``."""
     has_gradients: bool = True
     """Whether evaluations have gradients; without, zeros stand in their place."""
+    columns: tuple[int, ...] | None = None
+    """Entries of a row that gradients are wanted by, if not all: others may lack what black boxes
+    add to them."""
     data: TensorVariable | None = None
     """Symbolic vector of the data that a row brings along, shape (D,), if there are any."""
     row_data: TensorVariable | None = None
@@ -242,6 +245,11 @@ class AnnealingPath:
         """The same path for kernels that need no gradients, and so must not pay for them."""
         return replace(self, has_gradients=False)
 
+    def with_gradients_by(self, columns: tuple[int, ...]) -> "AnnealingPath":
+        """The same path for kernels that follow gradients along some entries of a row alone."""
+        densities = [self.log_reference, self.log_ratio]
+        return replace(self, columns=columns) if columns_of_boxes(densities, self.point) else self
+
     def given(self, row_data: TensorVariable) -> "AnnealingPath":
         """The same path for rows that bring these data along, shape (n, D)."""
         return replace(self, row_data=row_data)
@@ -272,14 +280,14 @@ class AnnealingPath:
         See `pymc_logz.graphs.kept`.
         """
         densities = (self.log_reference, self.log_ratio, self.data, *self.parameters)
-        settings = (self.rebased, self.how, self.has_gradients)
+        settings = (self.rebased, self.how, self.has_gradients, self.columns)
         return self.kept.get((*key, densities, *settings), make)
 
     def bytes_of_a_row(self) -> int:
         """Bytes of all that is computed of one row: see `pymc_logz.graphs.memory`."""
         outputs = simplify([self.log_reference, self.log_ratio], self.parameters)
         if self.has_gradients:
-            outputs += gradients(outputs, self.point)
+            outputs += gradients(outputs, self.point, self.columns)
         return bytes_of_a_row(self.point, outputs, self.parameters, self.values, self.data)
 
     @cached_property
@@ -289,7 +297,7 @@ class AnnealingPath:
     def _batch(self) -> tuple[Any, str]:
         outputs = simplify([self.log_reference, self.log_ratio], self.parameters)
         if self.has_gradients:
-            outputs += gradients(outputs, self.point)
+            outputs += gradients(outputs, self.point, self.columns)
         return batch(self.point, outputs, self.n_dims, self.how, self.data, self.parameters)
 
 
@@ -313,7 +321,11 @@ def values_of(parameters: Sequence[TensorVariable], values: Sequence[Any]) -> tu
     return arrays
 
 
-def gradients(values: Sequence[TensorVariable], point: TensorVariable) -> list[TensorVariable]:
-    """Gradients of scalars, shape (d,) each; a `ModelError` if there are none."""
+def gradients(
+    values: Sequence[TensorVariable],
+    point: TensorVariable,
+    columns: tuple[int, ...] | None = None,
+) -> list[TensorVariable]:
+    """Gradients of scalars, shape (d,) each, as `gradients_of` has them; a `ModelError` if none."""
     with needs_gradients("kernel=RandomWalk() or kernel=Slice()"):
-        return gradients_of(values, point)
+        return gradients_of(values, point, columns)

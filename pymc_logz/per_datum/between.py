@@ -221,7 +221,7 @@ def _block_between(
         return rows[resampled(log_weight, rng, n, shuffled=True)]
 
     path = replace(model_path(flat, start.prepared.prior), sample_reference=draw)
-    kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites, ())
+    kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites)
     block = Block(path, kernel.resolved(path.n_dims), settings.pilot_rows, compile_kwargs)
     return settings.within_memory(block)
 

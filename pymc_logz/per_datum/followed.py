@@ -11,6 +11,7 @@ import xarray as xr
 from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.kernels.base import Kernel
+from pymc_logz.kernels.compose import for_variables
 from pymc_logz.models.context import ForeignModel, model_from, model_labels
 from pymc_logz.models.data_rows import container_names, read_data_rows
 from pymc_logz.models.flat import constrainer, model_path
@@ -75,7 +76,8 @@ class FollowedModel:
     ) -> tuple[Block, Plan]:
         """As a tempered run places them."""
         path = model_path(self.prepared.flat, self.prepared.prior)
-        kernel, values = settings.kernel_for(path.n_dims), self.prepared.data_rows.values
+        flat, values = self.prepared.flat, self.prepared.data_rows.values
+        kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites)
         block = Block(path, kernel, settings.pilot_rows, compile_kwargs, data=values)
         _, plan, _ = place_levels(self.prepared, block, settings, rng, progress)
         return block, plan

@@ -14,6 +14,7 @@ from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
+from pymc_logz.kernels.compose import for_variables
 from pymc_logz.loop.frozen import make_plan
 from pymc_logz.loop.stored_plans import kept, once
 from pymc_logz.models.context import model_from, written_as
@@ -246,7 +247,8 @@ def compile_batches(
     n_groups, n_pilot = pilot_groups(n_data, batches.shape[1] * settings.draws)
     chosen = rng.choice(n_data, n_groups, replace=False)
     path = model_path(prepared.flat, prepared.prior)
-    kernel = settings.kernel_for(path.n_dims)
+    flat = prepared.flat
+    kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites)
     block = Block(path, kernel, n_pilot, compile_kwargs, data=values[chosen])
     if (bound := settings.running.max_memory) is not None:
         block = block.limited(bound // settings.cores)

@@ -64,7 +64,7 @@ class Conditionals:
     @classmethod
     def of_normal_entries(cls, flat: FlatModel, block: Block) -> Self | None:
         """Those that are normal in the prior, given the others; None if nothing can be climbed."""
-        if flat.sites or not block.kernel.needs_gradient:
+        if flat.sites or not block.follows_whole_gradient:
             return None
         inner = normal_columns(flat)
         return cls(block, inner, np.setdiff1d(np.arange(len(flat.owners)), inner))

@@ -72,7 +72,7 @@ def independent_directions(
     finite, or densities along a line have no width.
     """
     block, d = target.block, rows.shape[1]
-    if not block.kernel.needs_gradient or block.path.sites or not 1 < d <= MAX_DIMS:
+    if not block.follows_whole_gradient or block.path.sites or not 1 < d <= MAX_DIMS:
         return None
     scale = population_scale(rows, np.full(len(rows), 1 / len(rows)), np.ones(d))
     chosen = rows[rng.permutation(len(rows))[:N_POINTS]]

@@ -79,7 +79,7 @@ def modes_of_heavy(
 
 def can_climb(search: Search, walked: Block) -> bool:
     """Whether there are gradients, and matrices of second derivatives are small."""
-    return walked.kernel.needs_gradient and search.target.prepared.n_dims <= MAX_DIMS
+    return walked.follows_whole_gradient and search.target.prepared.n_dims <= MAX_DIMS
 
 
 def at_modes(

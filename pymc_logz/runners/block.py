@@ -70,6 +70,8 @@ class Block(MovesOfRows):
     def __post_init__(self) -> None:
         if not self.kernel.needs_gradient:
             self.given_path = self.given_path.without_gradients()
+        elif (columns := getattr(self.kernel, "columns", None)) is not None:
+            self.given_path = self.given_path.with_gradients_by(columns)
         n_dims, dense = self.given_path.n_dims, bool(self.kernel.dense)
         self.cost_of_move = self.kernel.evaluations_per_move(n_dims)
         # of one move of one row; the largest array decides how many moves memory has room for

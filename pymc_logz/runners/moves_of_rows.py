@@ -84,6 +84,11 @@ class MovesOfRows:
         """What the function depends on besides the path."""
         return self.kernel, self.n_moves, settings_key(self.compile_kwargs)
 
+    @property
+    def follows_whole_gradient(self) -> bool:
+        """Whether moves follow gradients, and these are by all entries of a row."""
+        return self.kernel.needs_gradient and self.given_path.columns is None
+
     @cached_property
     def path(self) -> AnnealingPath:
         """The path that is walked: the one given, its rows batched as could be compiled."""

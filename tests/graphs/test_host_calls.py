@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.compile.ops import wrap_py
@@ -15,11 +16,12 @@ from pytensor.graph.replace import _vectorize_node
 from scipy.stats import multivariate_normal
 
 import pymc_logz as lz
+from pymc_logz.graphs.gradients import columns_of_boxes, gradients_of
 from pymc_logz.graphs.host_calls import HostCall, with_host_calls
 from pymc_logz.graphs.numpy_linker import numpy_mode
 from pymc_logz.models.density import lacks_gradient
 from pymc_logz.models.flat import flatten_model
-from pymc_logz.runners.moves import walkers_for
+from pymc_logz.runners.moves import kernel_for, walkers_for
 
 X = np.linspace(-1, 1, 10)
 Y = 1 + 2 * X + 0.5 * np.random.default_rng(1).normal(size=10)
@@ -277,3 +279,48 @@ def test_ops_of_pytensor_stay_as_they_are():
     outputs = [pt.sum(x**2)]
     assert with_host_calls(outputs, {}) == outputs
     assert isinstance(with_host_calls([Line()(x)], {})[0].owner.op, HostCall)
+
+
+def beside_a_regression(n):
+    """The box, and a regression on n coefficients that it knows nothing of; and its log Z."""
+    rng = np.random.default_rng(3)
+    design = rng.normal(size=(n, n)) / 4
+    seen = design @ rng.normal(size=n) + rng.normal(size=n)
+    with model_of(Line()) as model:
+        pm.Normal("y", design @ pm.Normal("b", shape=n), 1.0, observed=seen)
+    of_regression = multivariate_normal.logpdf(seen, cov=np.eye(n) + design @ design.T)
+    return model, TRUTH + of_regression
+
+
+def test_what_no_box_depends_on_follows_its_gradient(caplog):
+    """Would catch a gradient that a box spoils for all, and one that leaves out what it may not."""
+    model, truth = beside_a_regression(32)
+    with caplog.at_level(logging.INFO, "pymc.pymc_logz"):
+        tree = lz.sample_hais(model=model, **FAST)
+    assert any("t move by a random walk" in record.message for record in caplog.records)
+    entry = tree["evidence"].isel(estimator=0)
+    assert "run_row_gradients" in tree["evidence"].attrs
+    assert entry["status"].item() == "ok"
+    assert abs(entry["log_z"].item() - truth) < 4 * entry["mcse"].item()
+    assert isinstance(kernel_for(None, beside_a_regression(8)[0]), lz.kernels.RandomWalk)
+    with pytest.raises(lz.ModelError, match="no gradient"):
+        lz.sample_hais(
+            model=model, kernel=lz.kernels.Compose({"b": lz.kernels.RandomWalk()}), **FAST
+        )
+
+
+def test_gradients_beside_a_box_are_those_of_the_rest():
+    flat = flatten_model(beside_a_regression(4)[0])
+    densities = [flat.log_prior, flat.log_ratio]
+    assert columns_of_boxes(densities, flat.point) == {0, 1}
+    with pytest.raises(NotImplementedError):
+        gradients_of(densities, flat.point, (1, 2))
+    found = gradients_of(densities, flat.point, (2, 3, 4, 5))[1]
+    row = np.arange(6.0) / 7
+    kwargs = {"mode": "FAST_COMPILE", "on_unused_input": "ignore"}
+    value = pytensor.function([flat.point, *flat.inputs], [found, flat.log_ratio], **kwargs)
+    slope = value(row, *flat.values)[0]
+    for j in range(2, 6):
+        step = 1e-5 * np.eye(6)[j]
+        up, down = (value(row + sign * step, *flat.values)[1] for sign in (1, -1))
+        assert slope[j] == pytest.approx((up - down) / 2e-5, rel=1e-6)
