@@ -1,6 +1,7 @@
 """Which backend is taken, and what is said about it."""
 
 import logging
+import os
 import subprocess
 import sys
 
@@ -74,3 +75,35 @@ import pymc
 def test_pymc_can_be_imported_after_something_was_compiled():
     """Would catch a rewrite of PyMC's asked for before PyMC is there, which takes its name."""
     subprocess.run([sys.executable, "-c", WITHOUT_PYMC], check=True)
+
+
+SECOND_PROCESS = """
+import sys, warnings
+from pathlib import Path
+
+warnings.simplefilter("ignore")
+import pymc as pm
+import pymc_logz as lz
+
+with pm.Model() as model:
+    pm.Normal("y", pm.Normal("mu", 0, 10), 1, observed=[1.0, 2.0])
+tree = lz.sample_hais(model=model, random_seed=1, progressbar=False)
+print(tree["evidence"]["log_z"].item().hex(), len(list(Path(sys.argv[1]).glob("*-cache"))))
+"""
+
+
+@pytest.mark.slow
+def test_a_second_process_finds_what_jax_compiled(tmp_path):
+    """Would catch moves that JAX compiles anew in each process, or that come back as others."""
+    pytest.importorskip("jax")
+    kept = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path)}
+    kept["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    command = [sys.executable, "-c", SECOND_PROCESS, str(tmp_path)]
+    said = [
+        subprocess.run(
+            command, env=os.environ | kept, capture_output=True, text=True, check=True
+        ).stdout.splitlines()[-1]
+        for _ in range(2)
+    ]
+    assert said[0] == said[1]
+    assert int(said[0].split()[1]) > 0
