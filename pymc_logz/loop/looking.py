@@ -11,6 +11,7 @@ from pymc_logz.errors import PilotError
 from pymc_logz.loop.frozen import (
     walk,
 )
+from pymc_logz.models.context import n_affordable
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel, fitted_funnel
@@ -32,7 +33,7 @@ from pymc_logz.runners.block import Block
 from pymc_logz.trees.posterior import posterior_of
 
 N_LOOK = 1024
-"""Rows of the prior that are carried to the posterior."""
+"""Rows of the prior that are carried to the posterior, at most."""
 ROWS_PER_DIMENSION, TARGET_ROWS = 8, (512, 4096)
 """Rows of a pilot to fit to, for each dimension, and fewest and most of them."""
 
@@ -99,7 +100,7 @@ def look_around(
     The narrow end of a funnel is where rows that move in it as it is do not get; ``even`` false
     leaves them there.
     """
-    start = prepared.prior(rng, N_LOOK)
+    start = prepared.prior(rng, n_affordable(prepared.flat, block.n_rows, N_LOOK))
     n_rows, shapes = n_target_rows(prepared.n_dims), prepared.flat.shapes
     plain = Look(walk(block, settings, start, rng, report, n_rows), block, None)
     found = plain.stages.rows

@@ -53,7 +53,7 @@ from pymc_logz.weights import log_mean
 
 N_TRIALS = 3
 """Blends that are tried, each with the modes that the one before lacked."""
-MOST_TRIES = 8
+MOST_TRIES = 32
 """Rows that each row of a run is chosen from, at most."""
 FINE = 0.025
 """Error of log Z, in nats, that is aimed at where that is cheap."""

@@ -154,6 +154,26 @@ def n_data(flat: FlatModel) -> int:
     return sum(np.size(data) for data in model_data(flat)[0].values())
 
 
+NUMBERS = 2**22
+"""Numbers up to which looking at many rows takes no time that a user would notice."""
+
+
+def n_numbers(flat: FlatModel) -> int:
+    """About how many numbers go into the density of a row: a measure of what it costs.
+
+    All data come in as often as a discrete variable that is summed out has values.
+    """
+    summed = () if flat.summed is None else flat.summed.whole.sites
+    n_values = max((site.n_values or 1 for site in summed), default=1)
+    return n_values * n_data(flat) + flat.n_dims
+
+
+def n_affordable(flat: FlatModel, n_rows: int, most: int) -> int:
+    """Rows to look at, in portions of so many: the most, or fewer where one costs too much."""
+    portions = NUMBERS // n_numbers(flat) // n_rows
+    return n_rows * int(np.clip(portions, 1, max(1, most // n_rows)))
+
+
 def model_data(flat: FlatModel) -> tuple[dict[str, Any], dict[str, Any]]:
     """Observed data and constant data of a model by name."""
     observed = {**find_observations(flat.model), **(flat.observed or {})}

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pymc_logz.models.context import n_data
-from pymc_logz.models.preparation import Prepared
+from pymc_logz.models.context import n_affordable, n_numbers
+from pymc_logz.models.flat import FlatModel
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.references.blend import Component
 from pymc_logz.references.modes import MAX_DIMS, modes_of
@@ -13,14 +13,19 @@ from pymc_logz.runners.block import Block
 from pymc_logz.runners.climb import climbed
 from pymc_logz.weights import relative
 
-N_CLIMB, NUMBERS = (512, 4096), 2**17
-"""Fewest and most rows of the prior that climb, and data times rows where there are more data: of a
-basin with a hundredth of the prior 512 miss one time in 170, 4,096 a thousandth one in sixty."""
+N_CLIMB, CHEAP = (512, 4096), 2**17
+"""Fewest and most rows of the prior that climb, and numbers in all of them up to which they are
+cheap: of a basin with a hundredth of the prior 512 miss one time in 170, 4,096 a thousandth one in
+sixty. There may be fewer where a row costs much."""
 
 
-def n_climbing(prepared: Prepared) -> int:
-    """Rows of the prior that climb to the modes of a model: fewer, the more data it has."""
-    return int(np.clip(NUMBERS // (n_data(prepared.flat) + prepared.n_dims), *N_CLIMB))
+def n_climbing(flat: FlatModel, n_rows: int) -> int:
+    """Rows of the prior that climb to the modes of a model, which is evaluated ``n_rows`` at once.
+
+    They are fewer, the more data it has.
+    """
+    least = n_affordable(flat, n_rows, N_CLIMB[0])
+    return int(np.clip(CHEAP // n_numbers(flat), least, N_CLIMB[1]))
 
 
 def lacking_modes(
@@ -42,7 +47,7 @@ def lacking_modes(
     prepared = search.target.prepared
     if not can_climb(search, walked):
         return []
-    start = walked.path.sample_reference(rng, n_climbing(prepared))
+    start = walked.path.sample_reference(rng, n_climbing(prepared.flat, walked.n_rows))
     ends, height = climbed(walked, start, scale)
     rows = ends if funnel is None else funnel.restored(ends)
     shares = search.shares()
