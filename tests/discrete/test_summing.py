@@ -163,7 +163,7 @@ def test_sums_are_those_over_all_values(name: str) -> None:
     assert sum(found) == pytest.approx(logsumexp(prior + ratio), abs=1e-9)
 
 
-@pytest.mark.parametrize("name", ["both", "steps", "vector"])
+@pytest.mark.parametrize("name", ["both", pytest.param("steps", marks=pytest.mark.slow), "vector"])
 def test_whole_numbers_are_drawn_again(name: str) -> None:
     """Catches draws of another law than that given the continuous variables."""
     whole = flat_of(CASES[name][0])
@@ -212,6 +212,7 @@ def hidden_chain(y: np.ndarray) -> pm.Model:
     return model
 
 
+@pytest.mark.slow
 def test_log_z_of_a_hidden_chain() -> None:
     """Catches a chain that is not summed out by `sample_hais`; the mean by quadrature."""
     y = np.array([0.1, -0.4, 2.2, 1.9, 2.8, 0.3, 2.0, -0.2])

@@ -57,6 +57,7 @@ def test_a_person_without_angles_stands_upright(example, positions):
     assert example.FREE.size == 46
 
 
+@pytest.mark.slow
 def test_generator_and_likelihood_have_the_same_density(example):
     """Catches noise of another width, or a prior that is written down twice in two ways."""
     rng = make_rng("pose density")

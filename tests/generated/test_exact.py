@@ -70,6 +70,7 @@ SLOW = {
     "spike_and_slab_regression",
     "robust_regression",
     "dirichlet_multinomial",
+    "change_in_counts",
 }
 """Whose density takes seconds for so many rows, interpreted."""
 

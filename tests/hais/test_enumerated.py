@@ -82,6 +82,7 @@ def test_numbers_without_an_end_are_moved() -> None:
     models.assert_log_z(tree, energy.log_z, within=0.1)
 
 
+@pytest.mark.slow
 def test_a_tempered_run_sums_out() -> None:
     """Catches a tempered run that moves labels which it was told to sum out."""
     energy = energies.labelled_mixture()

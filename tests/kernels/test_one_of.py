@@ -117,6 +117,7 @@ def test_scales_of_its_own_stay_within_its_variables() -> None:
     models.assert_log_z(tree, float(exact), within=0.15)
 
 
+@pytest.mark.slow
 def test_log_z_by_a_mixture() -> None:
     """Catches a mixture whose step size is not tuned, or is that of the jumps."""
     energy = energies.skewed_bimodal()

@@ -57,6 +57,7 @@ def test_data_rows_by_others(executor: Executor, monkeypatch: pytest.MonkeyPatch
     assert np.abs(error).max() < 5
 
 
+@pytest.mark.slow
 def test_models_by_others() -> None:
     """Would catch models that change places, and a seed that depends on who finds which."""
     models = {"narrow": coin(20.0), "flat": coin(1.0)}

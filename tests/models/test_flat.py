@@ -242,6 +242,7 @@ def test_mass_of_separate_modes_is_one() -> None:
     check_prior_mass(model, np.random.default_rng(0))
 
 
+@pytest.mark.slow
 def test_mass_of_a_high_dimensional_prior_is_one_or_unknown() -> None:
     """Would catch a proper covariance prior that is refused under some seeds."""
     with pm.Model() as model:

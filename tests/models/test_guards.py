@@ -264,6 +264,7 @@ def test_dirichlet_against_its_conjugate_form() -> None:
     models.assert_log_z(models.quick(model), exact)
 
 
+@pytest.mark.slow
 def test_lkj_against_plain_monte_carlo() -> None:
     """Would catch a log Z shifted by the prior of a Cholesky factor or by its Jacobian."""
     model = models.lkj()

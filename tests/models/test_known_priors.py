@@ -162,6 +162,7 @@ def test_sizes_that_no_check_can_tell_of_are_known(name: str, size: int) -> None
     )
 
 
+@pytest.mark.slow
 def test_the_constant_of_a_large_lkj_is_that_of_the_source() -> None:
     """Catches a constant that is right in few dimensions only, and draws of another law."""
     n, eta = 10, 1.5

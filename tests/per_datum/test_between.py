@@ -73,6 +73,7 @@ def test_both_directions_agree() -> None:
     assert abs(there + back) < 4 * np.hypot(*errors)
 
 
+@pytest.mark.slow
 def test_models_with_whole_numbers() -> None:
     """Catches whole numbers that do not go on from one model to the other."""
     counts = energies.conjugate.COAL_MINING[30:60]

@@ -209,7 +209,8 @@ def test_matrices_that_each_evaluation_factors(kind: str) -> None:
     assert has_conditional_normals(prepare(model, np.random.default_rng(0))) != is_dear
 
 
-@pytest.mark.parametrize("n", [120, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [120, 300])
 def test_hundreds_of_counts_have_a_log_z(n: int) -> None:
     """Catches a reference refused whose weights hundreds of small differences make uneven."""
     tree = lz.sample_hais(model=counts(n), random_seed=1, progressbar=False)

@@ -40,6 +40,7 @@ def test_log_z_of_a_count(step: type) -> None:
     assert abs(n.mean() - exact.mean()) < 5 * exact.std() / np.sqrt(n.size / 8)
 
 
+@pytest.mark.slow
 def test_all_routes_agree_on_a_mixed_model() -> None:
     """Catches a route whose moves, or whose sums, are of another model than the others'."""
     model = mixed()

@@ -44,6 +44,7 @@ def mixture() -> xr.Dataset:
     return lz.evidence(tree, methods=SOUND)["evidence"].to_dataset()
 
 
+@pytest.mark.slow
 def test_log_z_of_far_modes_at_every_beta(mixture: xr.Dataset) -> None:
     """Catches a curve that is right at its ends only: no level hides behind another."""
     betas = mixture["beta"].to_numpy()
