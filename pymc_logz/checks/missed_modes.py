@@ -20,6 +20,7 @@ from pymc_logz.models.other_modes import (
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.models.tails import Densities
+from pymc_logz.references.search import Policy
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import log_mean, weight_ess
 
@@ -41,8 +42,6 @@ MORE = 3.0
 LEAST_HIT, MUCH_MORE = 0.1, 15.0
 """Less than `HIT_MASS` counts too, if it is so many times what is expected of draws that are right.
 """
-CHANCE = 0.001
-"""Probability of draws of the prior that are as heavy as they are, where rows are right."""
 
 
 def mode_doubts(
@@ -112,7 +111,7 @@ def hit_doubts(
         chance = gammainc(n_hits, n_hits * n_beyond / len(draws) / np.exp(mass))
         least = min(HIT_MASS, max(least_mass, MUCH_MORE * n_beyond / len(distinct)))
         least = max(least, MORE * n_beyond / len(draws))
-        if mass > np.log(least) and chance < CHANCE:
+        if mass > np.log(least) and chance < Policy.alpha:
             what = f"{above.size} of {len(rows)} draws of the prior have a higher likelihood than"
             return [_hit(f"{what} all particles of the run but {n_beyond - 1}", mass)]
     return _far_hits(densities, rows, distinct, (log_prior, likelihood), log_z - log_share, rng)

@@ -5,21 +5,18 @@ same mode, and whatever is fitted to them has that one. No row has to be found e
 where a reflection or an exchange leaves the density as it is, draws are on both sides of it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.tails import Densities
+from pymc_logz.pilot.exchanges import N_COMPARED, are_the_same, exchangeable
 from pymc_logz.trees.doubts import Doubt
 
 MAX_TRIED = 64
 """Symmetries that are tried, at most."""
-N_ROWS = 4
-"""Draws at which the density is compared: any one of them tells as a rule."""
-ROUNDING = 1e-9
-"""Largest relative difference that is rounding."""
 LEAST_DRAWS, FEW = 100, 0.02
 """Draws that tell a side, and share of them on one up to which it is missing: half is expected."""
 
@@ -52,12 +49,12 @@ def symmetry_doubts(flat: FlatModel, densities: Densities, draws: np.ndarray) ->
     ][:MAX_TRIED]
     if not one_sided:
         return []
-    rows = draws[np.linspace(0, len(draws) - 1, N_ROWS).astype(int)]
+    rows = draws[np.linspace(0, len(draws) - 1, N_COMPARED).astype(int)]
     every = np.concatenate([rows, *(one(rows) for one in one_sided)])
     with np.errstate(all="ignore"):
-        value = np.add(*densities(every)).reshape(-1, N_ROWS)
-        apart = np.abs(value[1:] - value[0]) <= ROUNDING * (1 + np.abs(value[0]))
-    found = [one.what for one, same in zip(one_sided, apart.all(axis=1), strict=True) if same]
+        value = np.add(*densities(every)).reshape(-1, N_COMPARED)
+    same = are_the_same(value[0], value[1:]).all(axis=1)
+    found = [one.what for one, is_same in zip(one_sided, same, strict=True) if is_same]
     if not found:
         return []
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
@@ -81,7 +78,9 @@ def _symmetries(flat: FlatModel) -> Iterator[Symmetry]:
             for j in own:
                 yield _reflected(f"a change of the sign of an entry of {name}", np.array([j]), d)
     yield _reflected("a change of all signs", identity, d)
-    for names, blocks in _groups(flat.value_names, flat.shapes, columns):
+    for variables in exchangeable(flat.shapes):
+        names = ", ".join(flat.value_names[place] for place, _ in variables)
+        blocks = [block for _, block in variables]
         for i in range(len(blocks[0]) - 1):
             source, side = identity.copy(), np.zeros(d)
             for block in blocks:
@@ -94,18 +93,3 @@ def _reflected(what: str, columns: np.ndarray, d: int) -> Symmetry:
     sign, side = np.ones(d), np.zeros(d)
     sign[columns], side[columns[0]] = -1.0, 1.0
     return Symmetry(what, np.arange(d), sign, side)
-
-
-def _groups(
-    names: Sequence[str], shapes: Sequence[tuple[int, ...]], columns: Sequence[np.ndarray]
-) -> Iterator[tuple[str, list[np.ndarray]]]:
-    """Variables that may be exchanged along their first axis: all of one length, and each alone."""
-    by_length: dict[int, list[tuple[str, np.ndarray]]] = {}
-    for name, shape, own in zip(names, shapes, columns, strict=True):
-        if shape and shape[0] > 1:
-            block = own.reshape(shape[0], -1)
-            by_length.setdefault(shape[0], []).append((name, block))
-    for group in by_length.values():
-        yield ", ".join(name for name, _ in group), [block for _, block in group]
-        if len(group) > 1:
-            yield from ((name, [block]) for name, block in group)

@@ -28,14 +28,14 @@ from pymc_logz.references.reference import (
     look_at_prior,
     reference_of_draws,
 )
-from pymc_logz.references.search import Policy
+from pymc_logz.references.search import ROWS_PER_DIMENSION, Policy
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.posterior import posterior_of
 
 N_LOOK = 1024
 """Rows of the prior that are carried to the posterior, at most."""
-ROWS_PER_DIMENSION, TARGET_ROWS = 8, (512, 4096)
-"""Rows of a pilot to fit to, for each dimension, and fewest and most of them."""
+TARGET_ROWS = (512, 4096)
+"""Fewest and most rows of a pilot to fit to."""
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ import numpy as np
 from pymc_logz.pilot.population import TargetRows
 from pymc_logz.runners.block import Block
 
-N_TRIED = 4
+N_COMPARED = 4
 """Rows at which densities are compared: any one of them tells as a rule."""
-TOLERANCE = 1e-9
+ROUNDING = 1e-9
 """Largest difference, beside one and the density itself, that is rounding."""
 
 
@@ -27,7 +27,8 @@ def reordered(
     exchanged: of all variables that have as many, or of one alone. ``block`` moved the rows.
     """
     position, gradient = rows.position.copy(), rows.gradient.copy()
-    for exchanged in _that_change_nothing(block, position, list(_candidates(shapes))):
+    candidates = [[columns for _, columns in those] for those in exchangeable(shapes)]
+    for exchanged in _that_change_nothing(block, position, candidates):
         k = len(exchanged[0])
         orders = rng.permuted(np.tile(np.arange(k), (len(position), 1)), axis=1)
         for columns in exchanged:
@@ -37,19 +38,29 @@ def reordered(
     return rows._replace(position=position, gradient=gradient)
 
 
-def _candidates(shapes: Sequence[tuple[int, ...]]) -> Iterator[list[np.ndarray]]:
-    """Columns of variables whose entries are exchanged together, shape (k, entries) each."""
+def exchangeable(
+    shapes: Sequence[tuple[int, ...]],
+) -> Iterator[list[tuple[int, np.ndarray]]]:
+    """Variables whose entries may be exchanged together: all of one length, and each alone.
+
+    Each is its place among the variables, and its columns of a row, shape (k, entries).
+    """
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
-    by_length: dict[int, list[np.ndarray]] = {}
-    for shape, end in zip(shapes, ends, strict=True):
+    by_length: dict[int, list[tuple[int, np.ndarray]]] = {}
+    for place, (shape, end) in enumerate(zip(shapes, ends, strict=True)):
         if shape and shape[0] > 1:
-            size = int(np.prod(shape))
-            columns = np.arange(end - size, end).reshape(shape[0], -1)
-            by_length.setdefault(shape[0], []).append(columns)
+            columns = np.arange(end - int(np.prod(shape)), end).reshape(shape[0], -1)
+            by_length.setdefault(shape[0], []).append((place, columns))
     for variables in by_length.values():
         yield variables
         if len(variables) > 1:
             yield from ([one] for one in variables)
+
+
+def are_the_same(values: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Whether densities differ by rounding only; NaN, as of infinite ones, is no agreement."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.abs(others - values) <= ROUNDING * (1 + np.abs(values)))
 
 
 def _that_change_nothing(
@@ -58,7 +69,7 @@ def _that_change_nothing(
     """Those after which both densities are the same, whatever the order."""
     if not candidates or block.row_data:
         return
-    tried = position[:: max(1, len(position) // N_TRIED)][:N_TRIED]
+    tried = position[:: max(1, len(position) // N_COMPARED)][:N_COMPARED]
     moved = [tried]
     for exchanged in candidates:
         k = len(exchanged[0])
@@ -69,11 +80,7 @@ def _that_change_nothing(
                 moved[-1][:, columns] = tried[:, columns[order]]
     densities = np.stack(block.densities(np.concatenate(moved)))
     before, *after = np.split(densities, len(moved), axis=1)
-    # NaN, as of infinite densities, is no agreement
-    with np.errstate(invalid="ignore"):
-        same = [
-            bool(np.all(np.abs(one - before) <= TOLERANCE * (1 + np.abs(before)))) for one in after
-        ]
+    same = [bool(are_the_same(before, one).all()) for one in after]
     for exchanged, first, second in zip(candidates, same[::2], same[1::2], strict=True):
         if first and second:
             yield exchanged

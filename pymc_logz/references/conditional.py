@@ -172,7 +172,7 @@ def conditional_normal(
     if not ess > PER_ENTRY * parts.outer.size:
         return None
     chosen = places[resampled(log_weight, rng, len(places))]
-    fit = _with_tails(fitted_clusters(chosen, ess, rng))
+    fit = with_tails(fitted_clusters(chosen, ess, rng))
     return ConditionalNormal(parts.inner, parts.outer, fit, start, scale)
 
 
@@ -279,10 +279,10 @@ def explored(
         known = np.concatenate([known, found.inner[alive]])
         chosen = places[resampled(log_weight, rng, len(places))]
         ess = max(float(weight_ess(log_weight)), 2.0)
-        fits.append(_with_tails(fitted_clusters(chosen, ess, rng)))
+        fits.append(with_tails(fitted_clusters(chosen, ess, rng)))
 
 
-def _with_tails(fit: Clusters) -> Clusters:
+def with_tails(fit: Clusters) -> Clusters:
     """Each component twice, once wider."""
     both = list(product(widened(fit).components, WIDE))
     shares = np.outer(fit.shares, [1 - WIDE_SHARE, WIDE_SHARE]).ravel()

@@ -7,7 +7,6 @@ It takes a few thousand gradients, where draws take as many for each hundred tha
 """
 
 from dataclasses import replace
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,13 @@ from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import Clusters, fitted_clusters
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.mixture import Mixture
+from pymc_logz.references.conditional import (
+    INNER_DF,
+    INNER_INFLATION,
+    PER_ENTRY,
+    log_density_by,
+    with_tails,
+)
 from pymc_logz.references.conditional_modes import Conditionals, Modes
 from pymc_logz.references.nested_map import Peak, fitted_map, scale_of
 from pymc_logz.references.reference import (
@@ -24,7 +30,6 @@ from pymc_logz.references.reference import (
     PRIOR_SHARE,
     Reference,
     whitened_draws,
-    widened,
 )
 from pymc_logz.runners.block import Block
 from pymc_logz.weights import log_mean, resampled, weight_ess
@@ -59,8 +64,6 @@ N_OUTER = 1024
 """Values of the outer entries to fit their density to."""
 OUTER_WIDTH, OUTER_DF = 1.4, 5.0
 """Of the Student-t that they are drawn from."""
-ROWS_OF_OUTER = 10
-"""Weight ESS of them for each outer entry, at least."""
 N_TRIAL = 512
 COVERED = 0.05
 """Weight ESS of draws, as a share, below which the reference is refused, unless what they lack is
@@ -70,13 +73,6 @@ MANY_INNER, EACH = 100, 0.1
 the log weights for each of them up to which the differences are small."""
 LONE = 4.5
 """Standard deviations of the log weights by which the largest may be above the median."""
-DF, DF_PER_DIMENSION = 20.0, 2.0
-"""Degrees of freedom of components: tails that bound the weights, and cost nothing where all
-directions together are nearly normal."""
-WIDE, WIDE_SHARE = 2.0, 0.15
-"""Factor in the widths of outer entries, and share, of components that stand for their tails."""
-INNER_INFLATION = 1.02
-"""Factor in a conditional covariance."""
 
 
 def nested_laplace(
@@ -267,7 +263,7 @@ def _outer_draws(parts: Conditionals, funnel: Funnel, rng: np.random.Generator) 
     log_weight -= proposal.log_density_of(rows)
     # beyond its reach the map is none of modes and widths
     log_weight[np.any(np.abs(rows) > funnel.reach, axis=1)] = -np.inf
-    if weight_ess(log_weight) < ROWS_OF_OUTER * m:
+    if weight_ess(log_weight) < PER_ENTRY * m:
         return None
     return _Marginal(rows[resampled(log_weight, rng)], log_mean(log_weight))
 
@@ -300,7 +296,7 @@ def _followed(
 
 def _fitted(rows: np.ndarray, rng: np.random.Generator) -> Clusters | None:
     """Components fitted to draws of the outer entries (n, m), if there are any such entries."""
-    return widened(fitted_clusters(rows, len(rows), rng)) if rows.shape[1] else None
+    return with_tails(fitted_clusters(rows, len(rows), rng)) if rows.shape[1] else None
 
 
 def _is_missed(
@@ -308,35 +304,29 @@ def _is_missed(
 ) -> bool:
     """Whether some settings of the outer entries are much more likely than a fit says."""
     apart = np.linalg.solve(peak.factor, (outer - peak.outer).T).T
-    with np.errstate(divide="ignore"):
-        parts = [
-            one.log_density_of(apart) + np.log(s)
-            for one, s in zip(fit.components, fit.shares, strict=True)
-        ]
-    own = log_z + np.logaddexp.reduce(parts, axis=0)
+    own = log_z + log_density_by(fit, apart)
     there = log_marginal + np.linalg.slogdet(peak.factor)[1]
     return bool(np.any((there > own + ABOVE) & (there > log_z - LIKELY)))
 
 
 def _with_inner(parts: Conditionals, fit: Clusters | None) -> Clusters:
-    """Components of all entries: those of the outer ones, each twice, and nearly a standard normal.
+    """Components of all entries: those of the outer ones, and nearly a standard normal of the rest.
 
     One distribution of all entries has the tails of a normal in many dimensions; that of the outer
-    ones has heavier tails by a second component, which is wider there.
+    ones has heavier tails by components that are wider there.
     """
     d = len(parts.inner) + len(parts.outer)
-    df = max(DF, DF_PER_DIMENSION * d)
+    df = max(INNER_DF, 2.0 * d)
     of_inner = np.sqrt(INNER_INFLATION) * np.eye(d)
     if fit is None:
         return Clusters((Elliptical(np.zeros(d), of_inner, df),), np.ones(1), np.nan)
     components = []
-    for part, width in product(fit.components, (1.0, WIDE)):
+    for part in fit.components:
         centre, factor = np.zeros(d), of_inner.copy()
         centre[parts.outer] = part.centre
-        factor[np.ix_(parts.outer, parts.outer)] = width * part.factor
+        factor[np.ix_(parts.outer, parts.outer)] = part.factor
         components.append(Elliptical(centre, factor, df))
-    shares = np.outer(fit.shares, [1 - WIDE_SHARE, WIDE_SHARE]).ravel()
-    return Clusters(tuple(components), shares, np.nan)
+    return Clusters(tuple(components), fit.shares, np.nan)
 
 
 def _tried(
