@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_logz.runners.anneal import Annealed, Plan, stay_at_end
+from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import relative
@@ -117,38 +117,6 @@ def _doubt(factor: float, gain: float, error: float) -> Doubt:
         f"{factor:.2g} they give a Z that is larger by {gain:.1%}, {gain / error:.3g} errors"
     )
     return Doubt("lagging_rows", reason)
-
-
-def unsettled(block: Block, plan: Plan, runs: list[Annealed]) -> list[Doubt]:
-    """What moves at beta = 1 say against the weights of rows that have whole numbers.
-
-    Moves leave the target as it is, so that they change no mean over weighted rows of it. Of rows
-    that lag behind the path they do change that of the log ratio.
-
-    Runs went from the reference to the target, as they moved, by ``block``; ``plan`` has the
-    settings at its end.
-    """
-    weight = relative(np.concatenate([run.log_weight for run in runs]))
-    kept = weight > 0
-    position, before = (
-        np.concatenate([getattr(run, name) for run in runs])[kept]
-        for name in ("position", "log_ratio")
-    )
-    if not block.path.sites or not kept.any():
-        return []
-    # whoever asks again gets the same answer
-    moved = stay_at_end(block, plan, position, block.n_moves, np.random.default_rng(0))
-    change = block.evaluate(moved) - before
-    alive = np.isfinite(change)
-    weight = weight[kept][alive]
-    mean, error = _mean(change[alive], weight / weight.sum())
-    if abs(mean) <= LIMIT * error:
-        return []
-    reason = (
-        f"the weighted particles are not at rest where they end: {block.n_moves} more moves change "
-        f"their mean log likelihood by {mean:.2g}, {abs(mean) / error:.3g} errors"
-    )
-    return [Doubt("lagging_rows", reason)]
 
 
 def _continuous(block: Block) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any
 import pytensor.tensor as pt
 from pytensor.gradient import NullTypeGradError
 from pytensor.graph.replace import clone_replace
-from pytensor.graph.traversal import ancestors, applys_between, graph_inputs
+from pytensor.graph.traversal import ancestors, applys_between
 from pytensor.tensor.basic import get_underlying_scalar_constant_value
 from pytensor.tensor.exceptions import NotScalarConstantError
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
@@ -56,45 +56,30 @@ def gradients_of(
     inputs = [variable.type() for *_, variable in parts]
     slices = [variable for *_, variable in parts]
     apart = clone_replace(list(values), dict(zip(slices, inputs, strict=True)))
-    constants = [] if columns is None else _boxes_apart(apart, point, parts, inputs, columns)
+    of_inputs = [(*part[:2], variable) for part, variable in zip(parts, inputs, strict=True)]
+    boxes = () if columns is None else _boxes(apart, point, of_inputs)
+    constants = [out for node, own in boxes if not own & set(columns or ()) for out in node.outputs]
     gradients = [_gradient(value, point, parts, inputs, constants) for value in apart]
     return clone_replace(gradients, dict(zip(inputs, slices, strict=True)))
 
 
 def columns_of_boxes(values: Sequence[TensorVariable], point: TensorVariable) -> set[int]:
     """Entries of a vector that black boxes without a gradient depend on."""
-    nodes = applys_between([point], list(values))
-    inputs = [var for node in nodes if is_box_without_gradient(node) for var in node.inputs]
-    if not inputs:
-        return set()
-    parts = _disjoint_parts(inputs, point)
-    ends = set(ancestors(inputs, [variable for *_, variable in parts]))
-    if point in ends:
-        return set(range(point.type.shape[0]))
-    return {i for start, stop, variable in parts if variable in ends for i in range(start, stop)}
+    boxes = _boxes(values, point, _disjoint_parts(values, point))
+    return {column for _, columns in boxes for column in columns}
 
 
-def _boxes_apart(
-    values: list[TensorVariable],
-    point: TensorVariable,
-    parts: list[Part],
-    inputs: list[TensorVariable],
-    columns: Sequence[int],
-) -> list[Any]:
-    """What black boxes without a gradient compute that depends on no entry of these columns."""
-    wanted = {
-        variable
-        for (start, stop, _), variable in zip(parts, inputs, strict=True)
-        if any(start <= column < stop for column in columns)
-    }
-    known = [point, *inputs]
-    return [
-        out
-        for node in applys_between(known, list(values))
-        if is_box_without_gradient(node)
-        and not {point, *wanted} & set(graph_inputs(node.inputs, known))
-        for out in node.outputs
-    ]
+def _boxes(
+    values: Sequence[TensorVariable], point: TensorVariable, parts: list[Part]
+) -> Iterator[tuple[Any, set[int]]]:
+    """Nodes that are black boxes without a gradient, and the entries that each depends on."""
+    variables = [variable for *_, variable in parts]
+    for node in applys_between([point, *variables], list(values)):
+        if is_box_without_gradient(node):
+            ends = set(ancestors(node.inputs, variables))
+            own = [part for part in parts if part[2] in ends]
+            ranges = [(0, point.type.shape[0])] if point in ends else [part[:2] for part in own]
+            yield node, {column for start, stop in ranges for column in range(start, stop)}
 
 
 def _gradient(

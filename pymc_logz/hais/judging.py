@@ -12,7 +12,7 @@ from pymc_logz.checks.missed_modes import (
     is_large,
     mode_doubts,
 )
-from pymc_logz.checks.settling import lagging, unsettled
+from pymc_logz.checks.settling import lagging
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.directions import Directions, doubts_of_ends, forward_estimate, of_model
@@ -39,7 +39,6 @@ def doubts_of(estimate: LogZEstimate, planned: Planned, runs: list[Annealed]) ->
     block = planned.block
     return [
         *lagging(block, runs),
-        *unsettled(block, planned.plan, runs),
         *pilot_disagrees(planned, estimate),
     ]
 

@@ -22,7 +22,6 @@ CHECKS = (
     "neck_doubts",
     "walker_doubts",
     "lagging",
-    "unsettled",
     "pilot_disagrees",
     "exceeds",
 )

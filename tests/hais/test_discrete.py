@@ -156,7 +156,6 @@ def frozen_spins(n: int = 12, coupling: float = 2.0) -> pm.Model:
 @pytest.mark.filterwarnings("ignore:the model has potentials")
 @pytest.mark.filterwarnings("ignore:hais has status")
 @pytest.mark.filterwarnings("ignore:particles hardly move")
-@pytest.mark.filterwarnings("ignore:the weighted particles are not at rest")
 def test_rows_that_lag_are_not_ok() -> None:
     """Catches `ok` where whole numbers hardly moved along a path of two temperatures."""
     tree = models.quick(frozen_spins(), betas=3, kernel=Compose({"spin": IntegerWalk(n_tries=1)}))
