@@ -338,7 +338,6 @@ ANCHORS = {
     "the priors integrate to one": "unchecked-prior",
     "If one does not, log Z is off": "unchecked-prior",
     "the transforms take only": "restricted-prior",
-    "mode got lost on the way": "lost-mode",
     "particles hardly move": "particles-hardly-move",
     "do not agree": "disagrees",
     "the share of a temperature is still": "long-warm-up",

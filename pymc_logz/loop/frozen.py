@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pymc_logz.paths.fitting import RIDGE
-from pymc_logz.pilot.checks import lost_part, stuck_stages, warn_of_lost_part, warn_of_stuck
+from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
 from pymc_logz.pilot.ladder import choose_plan
 from pymc_logz.pilot.population import MAX_STAGES, Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings
@@ -16,9 +16,8 @@ from pymc_logz.references.reference import ASKED_FOR, Reference
 from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.block import Block
 
-PORTIONS, MORE_ROWS = 2, 4
-"""Portions of rows of a pilot whose stages the run follows (of the others only the end is used),
-and factor in the rows of a pilot that is repeated."""
+PORTIONS = 2
+"""Portions of rows of a pilot whose stages the run follows; of the others only the end is used."""
 
 
 @dataclass(frozen=True)
@@ -102,16 +101,9 @@ def from_stages(
     rng: np.random.Generator,
     reference: Reference,
 ) -> Planned:
-    """Plan along the path that the pilot walked, which walks again if it lost something."""
-    planned, trial = refine(block, settings, stages, rng, reference)
-    if trial is not None and block.n_groups == 1 and lost_part(stages, trial):
-        # a mode died out by chance, which is less likely among more rows
-        rows = block.path.sample_reference(rng, MORE_ROWS * n_followed(block))
-        stages = walk(block, settings, rows, rng)
-        planned, trial = refine(block, settings, stages, rng, reference)
-        warn_of_lost_part(0.0 if trial is None else lost_part(stages, trial))
+    """Plan along the path that the pilot walked."""
     warn_of_stuck(stuck_stages(stages))
-    return planned
+    return refine(block, settings, stages, rng, reference)[0]
 
 
 def refine(

@@ -81,8 +81,6 @@ class Stages:
     """Relative number of temperatures between neighbours, shape (S,); None is as many for each."""
     end: np.ndarray | None = None
     """The population at beta = 1, shape (n, d)."""
-    n_founders: float = np.nan
-    """Effective number of rows of the start from which the population descends."""
     log_z: np.ndarray | None = None
     """Log Z less that of the reference, as each island has it, shape (islands,)."""
     rows: TargetRows | None = None
@@ -131,8 +129,6 @@ class Population:
     scale: np.ndarray
     correlation: np.ndarray | None
     acceptance_rate: float = np.nan
-    founder: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
-    """Which row of the start each row descends from, shape (n,)."""
     n_groups: int = 1
     """Groups of rows next to each other, whose targets differ."""
     n_parts: int = 1
@@ -209,7 +205,6 @@ def run_pilot(
         step_size=kernel.step_size or FIRST_STEP_SIZE,
         scale=np.ones(start.shape[1]) * (1.0 if kernel.scale is None else kernel.scale),
         correlation=None,
-        founder=np.arange(len(start)),
         n_groups=block.n_groups,
         n_parts=n_parts,
         log_z=np.zeros(n_parts),
@@ -275,13 +270,11 @@ def _stack(records: list[dict[str, Any]], population: Population) -> Stages:
     is_dense = columns["correlation"][0] is not None
     correlation = np.stack(columns.pop("correlation")) if is_dense else None
     columns.pop("correlation", None)
-    _, descendants = np.unique(population.founder, return_counts=True)
     stacked: dict[str, Any] = {name: np.stack(values) for name, values in columns.items()}
     return Stages(
         **stacked,
         correlation=correlation,
         end=np.asarray(population.state.position),
-        n_founders=float(descendants.sum() ** 2 / (descendants**2).sum()),
         log_z=population.log_z,
     )
 
@@ -297,7 +290,6 @@ def resample(population: Population, weight: np.ndarray, rng: np.random.Generato
     )
     population.state = take_rows(population.state, chosen)
     population.log_ratio = population.log_ratio[chosen]
-    population.founder = population.founder[chosen]
 
 
 def settle(

@@ -121,7 +121,6 @@ def populated(n_groups: int, n_known_groups: int) -> tuple[Population, np.ndarra
         1.0,
         scale,
         None,
-        founder=np.arange(group.size),
         n_groups=n_known_groups,
         n_parts=n_known_groups,
     )

@@ -61,7 +61,6 @@ class Known:
             correlation,
             0.8 * ones,
             end=rows[:N_ROWS],
-            n_founders=N_ROWS,
             log_z=np.full(4, self.energy.log_z),
             rows=self.target_rows(rows),
         )
