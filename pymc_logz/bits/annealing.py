@@ -13,12 +13,7 @@ from pymc_logz.bits.energies import BinaryEnergy
 from pymc_logz.bits.runs import energy_block, energy_draws, energy_start, even_plan
 from pymc_logz.hais.directions import Directions, doubts_of_ends, estimates_of
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, finish_groups
-from pymc_logz.hais.run import (
-    add_rows,
-    run_reverse,
-    run_twice,
-    warn_of_estimates,
-)
+from pymc_logz.hais.run import add_rows, run_reverse, run_twice, warn_of_estimates
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.frozen import Planned, refine, walk
 from pymc_logz.loop.stored_plans import kept, once

@@ -51,17 +51,8 @@ from pymc_logz.energies.experts import (
     random_filters,
     student_t_experts,
 )
-from pymc_logz.energies.images import (
-    bilinear_generative,
-    linear_generative,
-    mean_covariance_rbm,
-)
-from pymc_logz.energies.multimodal import (
-    gaussian_shells,
-    ridge,
-    two_gaussians,
-    two_gaussians_log_z,
-)
+from pymc_logz.energies.images import bilinear_generative, linear_generative, mean_covariance_rbm
+from pymc_logz.energies.multimodal import gaussian_shells, ridge, two_gaussians, two_gaussians_log_z
 from pymc_logz.energies.one_integral import hierarchical_normal, student_location
 from pymc_logz.energies.regression import linear_regression, radiata_pine, radiata_pine_data
 from pymc_logz.lazy import lazily

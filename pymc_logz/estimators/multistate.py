@@ -4,13 +4,7 @@ import numpy as np
 from scipy.special import expit
 
 from pymc_logz.estimators.bridge import bar_log_z
-from pymc_logz.estimators.curve import (
-    LogZCurve,
-    empty_curve,
-    estimator,
-    make_curve,
-    visit_status,
-)
+from pymc_logz.estimators.curve import LogZCurve, empty_curve, estimator, make_curve, visit_status
 from pymc_logz.estimators.draws import TemperedDraws, shares
 from pymc_logz.estimators.tempering import LevelOdds, level_status, solve_odds
 from pymc_logz.weights import ess_of_sums

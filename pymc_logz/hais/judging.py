@@ -5,13 +5,7 @@ from functools import partial
 import numpy as np
 
 from pymc_logz.checks.edges import edge_doubts
-from pymc_logz.checks.missed_modes import (
-    HIT_MASS,
-    LEAST_HIT,
-    hit_doubts,
-    is_large,
-    mode_doubts,
-)
+from pymc_logz.checks.missed_modes import HIT_MASS, LEAST_HIT, hit_doubts, is_large, mode_doubts
 from pymc_logz.checks.settling import lagging
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.estimators import LogZEstimate

@@ -8,9 +8,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import PilotError
-from pymc_logz.loop.frozen import (
-    walk,
-)
+from pymc_logz.loop.frozen import walk
 from pymc_logz.models.context import n_affordable
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.models.preparation import Prepared

@@ -41,11 +41,7 @@ from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Component, Prior
 from pymc_logz.references.conditional import has_conditional_normals
 from pymc_logz.references.nested import nested_laplace
-from pymc_logz.references.reference import (
-    Reference,
-    components_in_words,
-    whitened_draws,
-)
+from pymc_logz.references.reference import Reference, components_in_words, whitened_draws
 from pymc_logz.references.search import Search
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import BRIDGE, line

@@ -17,10 +17,7 @@ from pymc_logz.references.blend import Component, Part, Prior, Target, target_of
 from pymc_logz.references.conditional import conditional_normal, may_be_in_funnel
 from pymc_logz.references.directions import independent_directions
 from pymc_logz.references.lacking_modes import lacking_modes, modes_of_heavy
-from pymc_logz.references.reference import (
-    at_mode,
-    look_at_prior,
-)
+from pymc_logz.references.reference import at_mode, look_at_prior
 from pymc_logz.references.search import Search, fitted_components
 from pymc_logz.runners.anneal import Annealed, merge
 from pymc_logz.runners.block import Block

@@ -25,12 +25,7 @@ from pymc_logz.references.conditional import (
 )
 from pymc_logz.references.conditional_modes import Conditionals, Modes
 from pymc_logz.references.nested_map import Peak, fitted_map, scale_of
-from pymc_logz.references.reference import (
-    MAX_SHARE_ERROR,
-    PRIOR_SHARE,
-    Reference,
-    whitened_draws,
-)
+from pymc_logz.references.reference import MAX_SHARE_ERROR, PRIOR_SHARE, Reference, whitened_draws
 from pymc_logz.runners.block import Block
 from pymc_logz.weights import log_mean, resampled, weight_ess
 

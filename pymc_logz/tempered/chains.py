@@ -20,14 +20,7 @@ from pymc_logz.runners.temper import TemperBlock, Walk
 from pymc_logz.runners.walking import Walking, walk_on, whole_walk
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.sums import N_LOOKS, WalkSums, added, no_sums
-from pymc_logz.tempered.warm_up import (
-    Climbing,
-    Ladder,
-    Rounds,
-    at_their_levels,
-    climb_on,
-    set_off,
-)
+from pymc_logz.tempered.warm_up import Climbing, Ladder, Rounds, at_their_levels, climb_on, set_off
 
 
 @dataclass(frozen=True)

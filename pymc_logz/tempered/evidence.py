@@ -9,24 +9,11 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import warn
-from pymc_logz.estimators import (
-    METHODS,
-    LogZCurve,
-    LogZEstimate,
-    TemperedDraws,
-    check_agreement,
-)
+from pymc_logz.estimators import METHODS, LogZCurve, LogZEstimate, TemperedDraws, check_agreement
 from pymc_logz.estimators.agreement import joint_covariance
 from pymc_logz.tempered.results import level_mixing, walker_doubts
 from pymc_logz.trees.comparison import evidence_of
-from pymc_logz.trees.doubts import (
-    STATUSES,
-    Doubt,
-    doubted,
-    noted,
-    stored_doubts,
-    warn_of_doubts,
-)
+from pymc_logz.trees.doubts import STATUSES, Doubt, doubted, noted, stored_doubts, warn_of_doubts
 from pymc_logz.trees.layout import (
     ESTIMATOR,
     draws_of_group,

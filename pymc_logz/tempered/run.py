@@ -25,33 +25,16 @@ from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import finished
 from pymc_logz.runners.jobs import state_of
-from pymc_logz.runners.progress import (
-    line,
-    progress_bar,
-    report_beta,
-    report_count,
-    report_rounds,
-)
+from pymc_logz.runners.progress import line, progress_bar, report_beta, report_count, report_rounds
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walking_block, walks_of
-from pymc_logz.tempered.measuring import (
-    Chains,
-    at_the_end,
-    curve_of,
-    measured,
-    posterior_datasets,
-)
+from pymc_logz.tempered.measuring import Chains, at_the_end, curve_of, measured, posterior_datasets
 from pymc_logz.tempered.results import walker_doubts
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.sums import SummedChains
 from pymc_logz.tempered.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds
 from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_doubts
-from pymc_logz.trees.layout import (
-    RunRecord,
-    data_datasets,
-    evidence_dataset,
-    make_tree,
-)
+from pymc_logz.trees.layout import RunRecord, data_datasets, evidence_dataset, make_tree
 
 if TYPE_CHECKING:
     import pymc as pm
