@@ -170,9 +170,14 @@ class Conditionals:
         return self.pattern is not None and self.pattern.nnz <= len(self.inner) ** 1.5
 
     def _solved(self, precision: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        """Solutions (K, n) for matrices (K, n, n) of this pattern."""
+        """Solutions (K, n) for matrices (K, n, n) of this pattern; NaN for one that is singular."""
         if not self._is_sparse:
-            return np.linalg.solve(precision, slope[..., None])[..., 0]
+            try:
+                return np.linalg.solve(precision, slope[..., None])[..., 0]
+            except np.linalg.LinAlgError:  # scales so far apart that one has a pivot of zero
+                whole = (np.linalg.slogdet(precision)[0] > 0)[:, None, None]
+                solvable = np.where(whole, precision, np.nan)
+                return np.linalg.solve(solvable, slope[..., None])[..., 0]
         pairs = zip(precision, slope, strict=True)
         return np.array([linalg.spsolve(sparse.csc_array(a), b) for a, b in pairs])
 

@@ -189,3 +189,18 @@ def test_what_was_asked_for_comes_first() -> None:
     assert replace(plain, kernel=lz.kernels.Langevin()).mcse_without_path is None
     kept = replace(plain.running, cores=2)
     assert replace(plain, running=kept).mcse_without_path == plain.mcse_without_path
+
+
+def test_a_singular_matrix_among_others_is_solved_by_nan() -> None:
+    """Catches a run that ends because spreads of one row are too far apart for any number."""
+    model = pm.Model()
+    with model:
+        pm.Normal("y", pm.Normal("x", shape=2), 1, observed=[0.0, 1.0])
+    prepared = prepare(model, np.random.default_rng(0))
+    block = block_for(prepared, HaisSettings(), None)
+    parts = Conditionals.of_normal_entries(prepared.flat, block)
+    assert parts is not None
+    matrices = np.array([[[2.0, 0.0], [0.0, 4.0]], [[1.0, 1.0], [1.0, 1.0]]])
+    solved = parts._solved(matrices, np.ones((2, 2)))
+    np.testing.assert_array_equal(solved[0], [0.5, 0.25])
+    assert np.isnan(solved[1]).all()
