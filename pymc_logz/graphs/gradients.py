@@ -77,8 +77,8 @@ def _boxes(
     for node in applys_between([point, *variables], list(values)):
         if is_box_without_gradient(node):
             ends = set(ancestors(node.inputs, variables))
-            own = [part for part in parts if part[2] in ends]
-            ranges = [(0, point.type.shape[0])] if point in ends else [part[:2] for part in own]
+            own = [part[:2] for part in parts if part[2] in ends]
+            ranges = [(0, point.type.shape[0])] if point in ends else own
             yield node, {column for start, stop in ranges for column in range(start, stop)}
 
 

@@ -30,11 +30,7 @@ def doubts_of(estimate: LogZEstimate, planned: Planned, runs: list[Annealed]) ->
     """What speaks against an estimate that its own weights have nothing against."""
     if estimate.status != "ok":
         return []
-    block = planned.block
-    return [
-        *lagging(block, runs),
-        *pilot_disagrees(planned, estimate),
-    ]
+    return [*lagging(planned.block, runs), *pilot_disagrees(planned, estimate)]
 
 
 def pilot_disagrees(planned: Planned, estimate: LogZEstimate) -> list[Doubt]:

@@ -218,8 +218,9 @@ def _changes(parts: Conditionals, some: np.ndarray, rows: np.ndarray) -> np.ndar
         some[good][:, parts.outer], found.inner[good], found.precision[good], strict=True
     ):
         width = np.sqrt(np.diag(np.linalg.inv(precision)))
-        moved = parts.rows(np.tile(outer, (len(width), 1)), mode + np.diag(width))
-        change = np.nan_to_num(parts.curvature(moved, width) - precision) * np.outer(width, width)
+        moved = mode + np.vstack([np.zeros_like(width), np.diag(width)])
+        here, *there = parts.curvature(parts.rows(np.tile(outer, (len(moved), 1)), moved), width)
+        change = np.nan_to_num(np.array(there) - here) * np.outer(width, width)
         squares.append(change**2)
     if not squares:
         return None

@@ -95,6 +95,8 @@ class Conditionals:
             if not moving.size:
                 break
             curved = self._curvature(outer[moving], inner[moving], slope[moving], scales[moving])
+            whole = np.isfinite(curved).all(axis=(1, 2))
+            curved[whole] = _made_positive(curved[whole])
             alive = np.isfinite(curved).all(axis=(1, 2))
             moving, curved = moving[alive], curved[alive]
             if not moving.size:
@@ -146,7 +148,7 @@ class Conditionals:
         return rows, value
 
     def curvature(self, rows: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        """Minus the second derivatives by the inner entries, made positive, shape (K, n, n).
+        """Minus the second derivatives by the inner entries, shape (K, n, n).
 
         Of rows (K, d), by differences in units of rough standard deviations of the inner entries
         (n,).
@@ -206,7 +208,7 @@ class Conditionals:
     def _curvature(
         self, outer: np.ndarray, inner: np.ndarray, slope: np.ndarray, scale: np.ndarray
     ) -> np.ndarray:
-        """Minus the second derivatives, made positive, shape (K, n, n), from differences.
+        """Minus the second derivatives, shape (K, n, n), from differences.
 
         NaN where they are not finite, or a direction has none: a target of straight pieces has no
         curvature to speak of.
@@ -228,7 +230,6 @@ class Conditionals:
             found[:, self.pattern.toarray() == 0] = 0.0
         found = 0.5 * (found + found.transpose(0, 2, 1))
         whole = np.isfinite(found).all(axis=(1, 2)) & np.einsum("kii->ki", found).all(axis=1)
-        found[whole] = _made_positive(found[whole])
         found[~whole] = np.nan
         return found
 

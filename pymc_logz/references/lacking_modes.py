@@ -20,10 +20,7 @@ sixty. There may be fewer where a row costs much."""
 
 
 def n_climbing(flat: FlatModel, n_rows: int) -> int:
-    """Rows of the prior that climb to the modes of a model, which is evaluated ``n_rows`` at once.
-
-    They are fewer, the more data it has.
-    """
+    """Rows of the prior that climb, fewer where one costs more; ``n_rows`` are moved at once."""
     least = n_affordable(flat, n_rows, N_CLIMB[0])
     return int(np.clip(CHEAP // n_numbers(flat), least, N_CLIMB[1]))
 

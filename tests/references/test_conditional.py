@@ -204,3 +204,21 @@ def test_a_singular_matrix_among_others_is_solved_by_nan() -> None:
     solved = parts._solved(matrices, np.ones((2, 2)))
     np.testing.assert_array_equal(solved[0], [0.5, 0.25])
     assert np.isnan(solved[1]).all()
+
+
+def test_the_slope_alone_is_a_factor_far_from_the_mode_too() -> None:
+    """Catches curvatures that are made positive, which differ then in entries no factor touches."""
+    rng = np.random.default_rng(3)
+    with pm.Model() as model:
+        a, b = pm.Normal("a", 0, 3), pm.Normal("b", 0, 3)
+        sigma = pm.Exponential("sigma", 2)
+        x = pm.Normal("x", 0, 1, shape=5)
+        pm.Normal("w", x, 1.5, observed=rng.normal(size=5))
+        pm.Normal("y", a + b * x, sigma, observed=rng.normal(size=5))
+    prepared = prepare(model, np.random.default_rng(0))
+    block = block_for(prepared, HaisSettings(), None)
+    rows = rng.normal(size=(64, 8)) * [1.4, 1.8, 0.8, 0.7, 0.9, 0.7, 0.9, 0.8]
+    parts = Conditionals.of_normal_entries(prepared.flat, block)
+    assert parts is not None
+    found = without_factors(parts, rows)
+    assert found.outer.tolist() == [1, 2]
