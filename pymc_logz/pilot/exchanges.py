@@ -38,9 +38,7 @@ def reordered(
     return rows._replace(position=position, gradient=gradient)
 
 
-def exchangeable(
-    shapes: Sequence[tuple[int, ...]],
-) -> Iterator[list[tuple[int, np.ndarray]]]:
+def exchangeable(shapes: Sequence[tuple[int, ...]]) -> Iterator[list[tuple[int, np.ndarray]]]:
     """Variables whose entries may be exchanged together: all of one length, and each alone.
 
     Each is its place among the variables, and its columns of a row, shape (k, entries).

@@ -35,10 +35,12 @@ def kernel_for(kernel: Kernel | str | None, *models: "pm.Model") -> Kernel:
         flat = [flatten_model(model, integers=True) for model in models]
         lacking = next((reason for of_model in flat if (reason := lacks_gradient(of_model))), None)
         if lacking is not None:
-            walked = variables_of_boxes(flat[0]) if len(flat) == 1 else ()
+            one = flat[0]
+            found = one.kept.get(("variables of boxes",), lambda: variables_of_boxes(one))
+            walked = found if len(flat) == 1 else ()
             what = ", ".join(walked) if walked else "particles"
             logger.info("The model has no gradient (%s): %s move by a random walk.", lacking, what)
-            return beside_boxes(flat[0], walked) if walked else RandomWalk()
+            return beside_boxes(one, walked) if walked else RandomWalk()
     return as_kernel(kernel)
 
 
