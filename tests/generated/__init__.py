@@ -1,11 +1,14 @@
 """Models drawn at random, family by family, whose log Z is known."""
 
 from generated import (
+    chains,
     conjugates,
+    effects,
     hierarchies,
     mixtures,
     potentials,
     regressions,
+    shapes,
     tails,
 )
 from generated.cases import FAMILIES, Generated, generate
@@ -13,11 +16,14 @@ from generated.cases import FAMILIES, Generated, generate
 __all__ = [
     "FAMILIES",
     "Generated",
+    "chains",
     "conjugates",
+    "effects",
     "generate",
     "hierarchies",
     "mixtures",
     "potentials",
     "regressions",
+    "shapes",
     "tails",
 ]
