@@ -159,9 +159,9 @@ def one_factor(rng: np.random.Generator) -> Drawn:
 
     def log_f(*loading):
         length = sum(one**2 for one in loading) / sd**2
-        along = sum(
-            cross[a, b] * loading[a] * loading[b] for a in range(j) for b in range(j)
-        ) / sd**4
+        along = (
+            sum(cross[a, b] * loading[a] * loading[b] for a in range(j) for b in range(j)) / sd**4
+        )
         value = sum(stats.norm.logpdf(one, 0, 1.5) for one in loading)
         value = value - 0.5 * n * j * (LOG_2PI + 2 * np.log(sd)) - 0.5 * squares / sd**2
         return value - 0.5 * n * np.log1p(length) + 0.5 * along / (1 + length)

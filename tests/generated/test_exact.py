@@ -11,8 +11,8 @@ from pytensor.graph.replace import vectorize_graph
 from scipy import stats
 from support.checks import make_rng
 
-from generated import FAMILIES, generate, hierarchies, regressions, scales
-from generated.quadrature import box_log_integral
+from generated import FAMILIES, chains, generate, hierarchies, regressions, scales
+from generated.quadrature import box_log_integral, pieces
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 
@@ -60,6 +60,9 @@ SMALL = [
     "rotated_student",
     "experts",
     "heavy_effects",
+    "double_wells",
+    "shells",
+    "banana",
 ]
 """Families that have members with one or two dimensions."""
 
@@ -201,6 +204,57 @@ def test_regressions_given_the_noise(name: str) -> None:
     assert found == pytest.approx(float(ours), rel=1e-8, abs=1e-5)
 
 
+BY_DRAWS = {
+    "cauchy_location": 2,
+    "product": 2,
+    "separated": 2,
+    "jumping_level": 5,
+    "volatility": 10,
+    "local_level": 7,
+    "sinusoid": 3,
+    "counts_with_effects": 6,
+    "proportions": 6,
+    "horseshoe": 5,
+    "one_factor": 7,
+    "smooth_curve": 3,
+}
+"""Families without a closed form of few variables, and dimensions of their smallest members."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "volatility")) for n in BY_DRAWS]
+)
+def test_mean_likelihood_of_prior_draws(name: str) -> None:
+    """Would catch a recursion or a quadrature that is not that of the model."""
+    dims = BY_DRAWS[name]
+    case = next(one for one in (generate(name, k) for k in range(100)) if one.dims == dims)
+    model = case.build()
+    y = model["y"]
+    log_likelihood = pm.logp(y, model.rvs_to_values[y]).sum()
+    rng = make_rng("prior draws", name)
+    found = pm.draw(log_likelihood, 20_000, mode="FAST_COMPILE", random_seed=rng)
+    weight = np.exp(found - case.log_z)
+    error = weight.std() / np.sqrt(weight.size)
+    assert error < 0.25
+    assert abs(weight.mean() - 1) < 4 * error
+
+
+def test_series_of_normal_steps() -> None:
+    """Would catch a transfer matrix that is turned round, or weights that are used twice."""
+    y = np.array([0.3, -1.2, 2.2, 2.0])
+    rule = pieces(-30.0, 30.0, 1600)
+    x = rule[0]
+    between = stats.norm.logpdf(x, x[:, None], 0.7)
+    seen = stats.norm.logpdf(y[:, None], x, 0.4)
+    found = chains.series_log_integral(rule, stats.norm.logpdf(x, 0, 3), between, seen)
+    exact = chains.filtered(y, 3.0, np.log(0.7), np.log(0.4))
+    assert found == pytest.approx(float(exact), abs=1e-9)
+    steps = np.cumsum(np.eye(4), axis=0) * [3.0, 0.7, 0.7, 0.7]
+    covariance = steps @ steps.T + 0.16 * np.eye(4)
+    closed = stats.multivariate_normal.logpdf(y, np.zeros(4), covariance)
+    assert float(exact) == pytest.approx(closed, abs=1e-9)
+
+
 PRIORS = [
     scales.half_normal(0.7),
     scales.half_cauchy(2.0),
@@ -257,4 +311,4 @@ def test_each_family_is_the_same_each_time(name: str) -> None:
 
 def test_families_are_many() -> None:
     """Would catch a family that got lost."""
-    assert len(FAMILIES) >= 28
+    assert len(FAMILIES) >= 43
