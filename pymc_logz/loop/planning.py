@@ -38,9 +38,10 @@ from pymc_logz.pilot.checks import exceeds, stuck_stages, warn_of_stuck
 from pymc_logz.pilot.ladder import MAX_GROWTH, first_ladder, settled
 from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.blend import Component, Prior
+from pymc_logz.references.blend import Component, Prior, target_of
 from pymc_logz.references.conditional import has_conditional_normals
-from pymc_logz.references.nested import nested_laplace
+from pymc_logz.references.nested import conditional_at_peak, nested_laplace
+from pymc_logz.references.peak import highest_marginal
 from pymc_logz.references.reference import Reference, components_in_words, whitened_draws
 from pymc_logz.references.search import Search
 from pymc_logz.runners.block import Block
@@ -113,7 +114,7 @@ def plan_run(
         start = moved.path.sample_reference(rng, n_followed(block))
         return make_plan(moved, settings, start, rng, report, given)
     if settings.asks_for("learned") and not has_conditional_normals(prepared):
-        nested = plan_nested(prepared, block, settings, rng, report)
+        nested = plan_nested(prepared, block, settings, rng, report, direct=direct)
         if nested is not None:
             return nested
     look = look_around(prepared, block, settings, rng, report)
@@ -152,9 +153,12 @@ def plan_searched(
 
 
 def plan_without_path(
-    search: Search, look: Look, settings: RunSettings, rng: np.random.Generator
+    search: Search, look: Look | None, settings: RunSettings, rng: np.random.Generator
 ) -> Planned | None:
-    """Rows of the blend that need no path; None where their weights are too uneven."""
+    """Rows of the blend that need no path; None where their weights are too uneven.
+
+    Without a look no rows of its own say what the blend lacks.
+    """
     aim, target = settings.mcse_without_path, search.target
     if aim is None:
         return None
@@ -163,9 +167,11 @@ def plan_without_path(
         blend = search.blend(shares)
         rows = blend.weighted(target, rng, N_TRIED)
         trial = importance_log_z(rows.log_weight, method="hais")
-        if trial.status == "ok" or not add_modes(search, look, rows, rng):
+        if trial.status == "ok" or look is None or not add_modes(search, look, rows, rng):
             break
-    if trial.status != "ok" or exceeds(look.stages, trial.log_z, trial.mcse, search.policy.alpha):
+    if trial.status != "ok":
+        return None
+    if look and exceeds(look.stages, trial.log_z, trial.mcse, search.policy.alpha):
         return None
     even = min(search.effective_share(shares), trial.weight_ess / N_TRIED)
     n_rows = settings.draws * settings.chains
@@ -180,7 +186,8 @@ def plan_without_path(
     reason += f"; each particle is one of {tries}" if tries > 1 else ""
     is_mode = all(part.in_words() in (OF_MODE, Prior().in_words()) for part in blend.parts)
     taken = "laplace" if is_mode and settings.asks_for("laplace") else "learned"
-    plan = plan_of_one_step(target.block, search.witnesses.position)
+    known = search.witnesses.position if look else search.known(rng)[0]
+    plan = plan_of_one_step(target.block, known)
     return Planned(
         target.block,
         plan,
@@ -274,9 +281,21 @@ def plan_nested(
     settings: RunSettings,
     rng: np.random.Generator,
     report: Any = None,
+    *,
+    direct: bool,
 ) -> Planned | None:
     """Plan from nested Laplace approximations; None where the model has none that hold."""
-    found = nested_laplace(prepared, block, rng)
+    start = highest_marginal(prepared, block, rng)
+    if start is None:
+        return None
+    if direct and (part := conditional_at_peak(start, rng)) is not None:
+        search = Search(target_of(prepared, block))
+        search.add_parts([Prior(), part])
+        search.draw(rng, N_TRIED)
+        search.draw(rng, N_TRIED)
+        if (planned := plan_without_path(search, None, settings, rng)) is not None:
+            return planned
+    found = nested_laplace(prepared, block, start, rng)
     if found is None:
         return None
     reference, ends = found

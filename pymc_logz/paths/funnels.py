@@ -132,10 +132,10 @@ class Funnel:
         follows = self.features.of(bounded)
         wide = whitened * np.exp(self._exponent(follows))
         if self.turn is not None and self.turning is not None:
-            # products of large matrices are many times as fast, and round as others do
-            is_large = len(self.centre) > 64
-            terms = self.turning.of(bounded), self.turn, wide
-            wide = wide + np.einsum("nt,tij,nj->ni", *terms, optimize=is_large)
+            parts = (wide @ self.turn.reshape(-1, wide.shape[1]).T).reshape(
+                len(wide), -1, wide.shape[1]
+            )
+            wide = wide + (self.turning.of(bounded)[:, None] @ parts)[:, 0]
         return np.asarray(self.centre + wide + follows @ self.lean.T)
 
     def log_volume(self, whitened: np.ndarray) -> np.ndarray:

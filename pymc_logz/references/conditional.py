@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from scipy import sparse
 from scipy.special import gammaln, logsumexp
 
 from pymc_logz.models.normal_parts import factors_matrices, normal_columns
@@ -19,8 +20,9 @@ from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.fitting import Clusters, fitted_clusters, fitted_to_few
 from pymc_logz.references.blend import Target
 from pymc_logz.references.conditional_modes import Conditionals
+from pymc_logz.references.matrices import Factors
 from pymc_logz.references.reference import widened
-from pymc_logz.weights import resampled, weight_ess
+from pymc_logz.weights import log_mean, resampled, weight_ess
 
 MAX_INNER, MAX_OUTER = 64, 16
 """Normal entries, and others, at most: each row takes more gradients than there are of the first,
@@ -44,19 +46,6 @@ share of its square, at most, that may be left without the entry that is taken: 
 is not normal no entry is to blame."""
 N_SETTINGS = 12
 """Rows at which this is looked at."""
-ROUNDING = 1e-13
-"""Least curvature, in units of the largest, that rounding leaves."""
-
-
-def _are_positive(matrices: np.ndarray) -> np.ndarray:
-    """Which of some matrices (n, k, k) have a Cholesky factor in floating-point numbers."""
-    whole = np.isfinite(matrices).all(axis=(1, 2))
-    try:
-        np.linalg.cholesky(matrices[whole])
-    except np.linalg.LinAlgError:
-        values = np.linalg.eigvalsh(matrices[whole])
-        whole[whole] = values[:, 0] > ROUNDING * values[:, -1]
-    return np.asarray(whole)
 
 
 @dataclass(frozen=True)
@@ -73,22 +62,23 @@ class ConditionalNormal:
     """Where the search for a conditional mode begins, shape (n,)."""
     scale: np.ndarray
     """Rough standard deviations of the normal entries, shape (n,)."""
+    pattern: sparse.csr_array | None = None
+    """Which of their second derivatives are not zero; None may be any."""
 
     def draw(self, target: Target, rng: np.random.Generator, n: int) -> np.ndarray:
         """Rows (n, d)."""
         outer = np.empty((n, 0)) if self.fit is None else drawn(self.fit, rng, n)
-        mode, factor = self._conditional(target, outer)
+        mode, factors = self._conditional(target, outer)
         noise = rng.standard_normal(mode.shape)
         noise *= np.sqrt(self._df / rng.chisquare(self._df, size=(n, 1)))
-        inner = mode + np.linalg.solve(factor.transpose(0, 2, 1), noise[..., None])[..., 0]
-        return self._parts(target).rows(outer, inner)
+        return self._parts(target).rows(outer, mode + factors.drawn(noise))
 
     def log_density_of(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
         """Log density of rows (n, d), shape (n,)."""
         outer = rows[:, self.outer]
-        mode, factor = self._conditional(target, outer)
-        apart = (rows[:, self.inner] - mode)[:, None]
-        return self._of_outer(outer) + self._of_inner((apart @ factor)[:, 0], factor)
+        mode, factors = self._conditional(target, outer)
+        square = factors.square(rows[:, self.inner] - mode)
+        return np.asarray(self._of_outer(outer) + self._of_inner(square, factors.log_det()))
 
     def in_words(self) -> str:
         """What it is, for a reason."""
@@ -99,31 +89,31 @@ class ConditionalNormal:
     def _df(self) -> float:
         return max(INNER_DF, 2.0 * len(self.start))
 
-    def _parts(self, target: Target) -> Conditionals:
-        return Conditionals(target.block, self.inner, self.outer)
-
     def _of_outer(self, outer: np.ndarray) -> np.ndarray:
         return np.zeros(len(outer)) if self.fit is None else log_density_by(self.fit, outer)
 
-    def _of_inner(self, noise: np.ndarray, factor: np.ndarray) -> np.ndarray:
-        """Log density of entries that are noise (n, k) from their modes, in units of a factor."""
-        k, df = noise.shape[1], self._df
+    def _of_inner(self, square: np.ndarray, log_det: np.ndarray) -> np.ndarray:
+        """Log density, by square distances from the modes and determinants of precisions, (n,)."""
+        k, df = len(self.start), self._df
         constant = gammaln(0.5 * (df + k)) - gammaln(0.5 * df) - 0.5 * k * np.log(df * np.pi)
-        log_root = np.log(np.einsum("kii->ki", factor)).sum(axis=1)
-        return constant + log_root - 0.5 * (df + k) * np.log1p((noise**2).sum(axis=1) / df)
+        return np.asarray(constant + 0.5 * log_det - 0.5 * (df + k) * np.log1p(square / df))
 
-    def _conditional(self, target: Target, outer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Modes of the normal entries, and Cholesky factors of their precisions, shape (n, k, k).
+    def _parts(self, target: Target) -> Conditionals:
+        return Conditionals(target.block, self.inner, self.outer, self.pattern)
+
+    def _conditional(self, target: Target, outer: np.ndarray) -> tuple[np.ndarray, Factors]:
+        """Modes (n, k) of the normal entries, and factors of their precisions.
 
         They depend on the other entries alone, each row for itself.
         """
-        start = np.tile(self.start, (len(outer), 1))
-        found = self._parts(target).modes(outer, start, self.scale)
+        parts, start = self._parts(target), np.tile(self.start, (len(outer), 1))
+        found = parts.modes(outer, start, self.scale)
         # any density will do that the others determine
-        lost = ~np.isfinite(found.log_marginal) | ~_are_positive(found.precision)
+        lost = ~np.isfinite(found.log_marginal) | ~parts.matrices.are_positive(found.precision)
         mode = np.where(lost[:, None], self.start, found.inner)
-        precision = np.where(lost[:, None, None], np.diag(self.scale**-2.0), found.precision)
-        return mode, np.linalg.cholesky(precision / INNER_INFLATION)
+        usual = parts.matrices.of_diagonal(self.scale**-2.0)
+        precision = np.where(lost[:, None, None], usual, found.precision)
+        return mode, parts.matrices.factors(precision / INNER_INFLATION)
 
 
 def has_conditional_normals(prepared: Prepared) -> bool:
@@ -166,14 +156,31 @@ def conditional_normal(
         return ConditionalNormal(parts.inner, parts.outer, None, start, scale)
     prior = prepared.prior(rng, block.n_rows)
     n_places = int(np.clip(MODES_PER_ROUND // inner.shape[1], *N_PLACES))
-    for found in explored(parts, outer, inner, prior[:, parts.outer], n_places, rng):
+    found = explored_enough(parts, outer, inner, prior[:, parts.outer], n_places, rng)
+    if found is None:
+        return None
+    return ConditionalNormal(parts.inner, parts.outer, found[0], start, scale)
+
+
+def explored_enough(
+    parts: Conditionals,
+    outer: np.ndarray,
+    inner: np.ndarray,
+    prior: np.ndarray,
+    n_places: int,
+    rng: np.random.Generator,
+) -> tuple[Clusters, float] | None:
+    """Components of the other entries, and log Z by them, from what `explored` has found.
+
+    None where that is not enough for a fit.
+    """
+    for found in explored(parts, outer, inner, prior, n_places, rng):
         places, log_weight = found
     ess = float(weight_ess(log_weight))
     if not ess > PER_ENTRY * parts.outer.size:
         return None
     chosen = places[resampled(log_weight, rng, len(places))]
-    fit = with_tails(fitted_clusters(chosen, ess, rng))
-    return ConditionalNormal(parts.inner, parts.outer, fit, start, scale)
+    return with_tails(fitted_clusters(chosen, ess, rng)), log_mean(log_weight)
 
 
 def without_factors(parts: Conditionals, rows: np.ndarray) -> Conditionals:
@@ -212,7 +219,7 @@ def _changes(parts: Conditionals, some: np.ndarray, rows: np.ndarray) -> np.ndar
     """
     scale = np.maximum(rows[:, parts.inner].std(axis=0), 1e-300)
     found = parts.modes(some[:, parts.outer], some[:, parts.inner], scale)
-    good = np.isfinite(found.log_marginal) & _are_positive(found.precision)
+    good = np.isfinite(found.log_marginal) & parts.matrices.are_positive(found.precision)
     squares = []
     for outer, mode, precision in zip(
         some[good][:, parts.outer], found.inner[good], found.precision[good], strict=True

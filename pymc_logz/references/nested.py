@@ -19,29 +19,21 @@ from pymc_logz.paths.mixture import Mixture
 from pymc_logz.references.conditional import (
     INNER_DF,
     INNER_INFLATION,
+    N_PLACES,
     PER_ENTRY,
+    ConditionalNormal,
+    explored_enough,
     log_density_by,
     with_tails,
 )
 from pymc_logz.references.conditional_modes import Conditionals, Modes
-from pymc_logz.references.nested_map import Peak, fitted_map, scale_of
+from pymc_logz.references.matrices import Bands
+from pymc_logz.references.nested_map import fitted_map
+from pymc_logz.references.peak import N_FAR, N_PRIOR, Peak, Start
 from pymc_logz.references.reference import MAX_SHARE_ERROR, PRIOR_SHARE, Reference, whitened_draws
 from pymc_logz.runners.block import Block
 from pymc_logz.weights import log_mean, resampled, weight_ess
 
-MANY_DIMENSIONS = 16
-"""Dimensions from which on it is looked for: in fewer the prior's rows are as good a guide."""
-MAX_OTHERS = 6
-"""Entries that are not normal, at most: products of them grow with the square."""
-N_PRIOR = 8
-"""Draws of the prior among which the search starts, and which the fit is held against."""
-N_CLIMBS, N_FAR = 128, 4
-"""Draws of the prior from which rows climb, and ends far from the fit that it is held against."""
-MAX_SEARCH = 15
-FIRST_SCALE = (0.05, 1.0)
-"""Bounds of the first guess at a standard deviation of an outer entry."""
-FAR = 1.5
-"""Longest step of the search: a factor of 4.5 in a spread."""
 PLACES = (0.9, 1.25, 1.8, 3.0)
 """Where the marginal density is looked at beyond the map, in units of its reach."""
 MIN_LOG_P = -60.0
@@ -70,8 +62,41 @@ LONE = 4.5
 """Standard deviations of the log weights by which the largest may be above the median."""
 
 
+def conditional_at_peak(start: Start, rng: np.random.Generator) -> ConditionalNormal | None:
+    """Conditional normals whose second derivatives are bands, so that each row has its own.
+
+    None where they are not, or other modes show.
+    """
+    parts, prior, peak = start.parts, start.prior, start.peak
+    if not isinstance(parts.matrices, Bands):
+        return None
+    m, usual = parts.outer.size, np.tile(peak.inner, (len(prior), 1))
+    scale, factors = parts.scale_of(peak.precision), parts.matrices.factors(peak.precision[None])
+    fit, log_z = None, 0.0
+    if m:
+        noise = rng.standard_normal((N_PLACES[0], prior.shape[1]))
+        outer = peak.outer + noise[:, :m] @ peak.factor.T
+        inner = peak.inner + factors.drawn(noise[:, m:])
+        found = explored_enough(parts, outer, inner, prior[:, parts.outer], N_PLACES[1], rng)
+        if found is None:
+            return None
+        fit, log_z = found
+    ends, value = parts.climbed(prior, np.linalg.norm(peak.factor, axis=1), peak.precision)
+    ends, usual = ends[np.isfinite(value)], usual[np.isfinite(value)]
+    outer = ends[:, parts.outer]
+    one, other = (parts.modes(outer, inner, scale) for inner in (ends[:, parts.inner], usual))
+    if np.any(_are_apart(parts, one, other)):
+        return None
+    if fit is not None:
+        volume = np.linalg.slogdet(peak.factor)[1]
+        own = log_z + log_density_by(fit, outer) + volume
+        if _is_missed(one.log_marginal + volume, own, log_z):
+            return None
+    return ConditionalNormal(parts.inner, parts.outer, fit, peak.inner, scale, parts.pattern)
+
+
 def nested_laplace(
-    prepared: Prepared, block: Block, rng: np.random.Generator
+    prepared: Prepared, block: Block, start: Start, rng: np.random.Generator
 ) -> tuple[Reference, np.ndarray | None] | None:
     """A reference for a latent Gaussian model, and draws of the posterior if it is close to it.
 
@@ -85,18 +110,10 @@ def nested_laplace(
     3.2 for the density of the outer entries. Here it is no approximation of the posterior but a
     proposal, which weights correct.
     """
-    parts = _parts(prepared, block)
     log_mass, error = prepared.prior.log_share()
-    if parts is None or error > MAX_SHARE_ERROR:
+    if error > MAX_SHARE_ERROR:
         return None
-    prior = prepared.prior(rng, N_PRIOR + N_CLIMBS)
-    scale = np.clip(prior[:, parts.inner].std(axis=0), *FIRST_SCALE)
-    first = prior[:N_PRIOR]
-    seen = parts.modes(first[:, parts.outer], first[:, parts.inner], scale)
-    parts = parts.with_pattern(seen.precision)
-    peak = highest_peak(parts, first[:, parts.outer], seen, scale)
-    if peak is None:
-        return None
+    parts, prior, seen, peak = start
     found = _followed(parts, peak, rng)
     if found is None:
         return None
@@ -108,9 +125,11 @@ def nested_laplace(
     if others is None:
         return None
     if fit is not None:
-        outer = np.concatenate([first[:, parts.outer], others[0]])
+        outer = np.concatenate([prior[:N_PRIOR, parts.outer], others[0]])
         log_marginal = np.concatenate([seen.log_marginal, others[1]])
-        if _is_missed(centre, outer, log_marginal, fit, marginal.log_z):
+        apart = np.linalg.solve(centre.factor, (outer - centre.outer).T).T
+        there = log_marginal + np.linalg.slogdet(centre.factor)[1]
+        if _is_missed(there, marginal.log_z + log_density_by(fit, apart), marginal.log_z):
             return None
     fit = _with_inner(parts, fit)
     draw = whitened_draws(prepared.prior, funnel)
@@ -118,53 +137,6 @@ def nested_laplace(
     return _tried(
         Reference("nested_laplace", "", mixture, error, funnel), block, len(parts.inner), rng
     )
-
-
-def _parts(prepared: Prepared, block: Block) -> Conditionals | None:
-    """Normal entries and the others, if there are many of the one and few of the other kind."""
-    if prepared.n_dims <= MANY_DIMENSIONS:
-        return None
-    parts = Conditionals.of_normal_entries(prepared.flat, block)
-    fits = parts is not None and parts.inner.size and parts.outer.size <= MAX_OTHERS
-    return parts if fits else None
-
-
-def highest_peak(
-    parts: Conditionals, outer: np.ndarray, seen: Modes, scale: np.ndarray
-) -> Peak | None:
-    """Climb to the peak of the marginal density from the best of some settings, by differences."""
-    best = int(np.argmax(seen.log_marginal))
-    if not np.isfinite(seen.log_marginal[best]):
-        return None
-    m = len(parts.outer)
-    centre, inner, precision = outer[best], seen.inner[best], seen.precision[best]
-    spread = np.clip(outer.std(axis=0), *FIRST_SCALE)
-    axes = np.eye(m)
-    for _ in range(MAX_SEARCH if m else 0):
-        points = centre + np.concatenate([np.zeros((1, m)), spread * axes, -spread * axes])
-        found = parts.modes(points, np.tile(inner, (len(points), 1)), scale_of(precision))
-        value = found.log_marginal
-        if not np.all(np.isfinite(value)):
-            spread = spread / 3
-            continue
-        up, down = value[1 : m + 1], value[m + 1 :]
-        slope, curvature = (up - down) / 2, 2 * value[0] - up - down
-        convex = curvature <= 0
-        step = np.where(convex, np.sign(slope) * np.inf, slope / np.where(convex, 1.0, curvature))
-        wide = np.where(convex, spread, spread / np.sqrt(np.where(convex, 1.0, curvature)))
-        step = np.clip(np.clip(step, -2.0, 2.0) * spread, -FAR, FAR)
-        precision, inner = found.precision[0], found.inner[0]
-        small = np.all(np.abs(step) < 0.3 * wide) and not np.any(convex)
-        centre, spread = centre + step, np.clip(wide, spread / 3, 3 * spread)
-        if small:
-            break
-    else:
-        if m:
-            return None
-    at = parts.modes(centre[None], inner[None], scale_of(precision))
-    if not np.isfinite(at.log_marginal[0]):
-        return None
-    return Peak(centre, np.diag(spread), at.inner[0], at.precision[0])
 
 
 def _beyond_reach(parts: Conditionals, peak: Peak, funnel: Funnel) -> float:
@@ -182,7 +154,7 @@ def _beyond_reach(parts: Conditionals, peak: Peak, funnel: Funnel) -> float:
     whitened[:, parts.outer] = (axes[:, None] * places[:, None]).reshape(-1, m)
     outer = (whitened[:, parts.outer] @ peak.factor.T) + peak.outer
     start = funnel.restored(whitened)[:, parts.inner]
-    found = parts.modes(outer, start, scale_of(peak.precision))
+    found = parts.modes(outer, start, parts.scale_of(peak.precision))
     log_p = found.log_marginal.reshape(len(axes), len(places))
     if not np.isfinite(log_p[:, :-1]).all():
         return 1.0
@@ -210,17 +182,14 @@ def _other_modes(
     suspects = np.concatenate(
         [most_apart(np.flatnonzero(kind), ends, value) for kind in (apart, beyond)]
     )
-    seen, scale = ends[suspects], scale_of(peak.precision)
+    seen, scale = ends[suspects], parts.scale_of(peak.precision)
     outer, far = seen[:, parts.outer], beyond[suspects]
     found = parts.modes(outer, seen[:, parts.inner], scale)
     middle = whitened[suspects]
     middle[:, parts.inner] = 0.0
     usual = parts.modes(outer[~far], funnel.restored(middle[~far])[:, parts.inner], scale)
-    gap = found.inner[~far] - usual.inner
-    distance = np.sqrt(np.einsum("ki,kij,kj->k", gap, usual.precision, gap))
-    with np.errstate(invalid="ignore"):
-        likely = found.log_marginal[~far] > usual.log_marginal - OTHER_MODE
-    if np.any((distance > APART) & likely):
+    near = Modes(*(part[~far] for part in found))
+    if np.any(_are_apart(parts, near, usual)):
         return None
     return outer[far], found.log_marginal[far]
 
@@ -294,14 +263,19 @@ def _fitted(rows: np.ndarray, rng: np.random.Generator) -> Clusters | None:
     return with_tails(fitted_clusters(rows, len(rows), rng)) if rows.shape[1] else None
 
 
-def _is_missed(
-    peak: Peak, outer: np.ndarray, log_marginal: np.ndarray, fit: Clusters, log_z: float
-) -> bool:
-    """Whether some settings of the outer entries are much more likely than a fit says."""
-    apart = np.linalg.solve(peak.factor, (outer - peak.outer).T).T
-    own = log_z + log_density_by(fit, apart)
-    there = log_marginal + np.linalg.slogdet(peak.factor)[1]
+def _is_missed(there: np.ndarray, own: np.ndarray, log_z: float) -> bool:
+    """Whether some settings of the outer entries are much more likely than a fit says.
+
+    Their log marginal density, and by the fit, in units of the peak's axes.
+    """
     return bool(np.any((there > own + ABOVE) & (there > log_z - LIKELY)))
+
+
+def _are_apart(parts: Conditionals, found: Modes, usual: Modes) -> np.ndarray:
+    """Which conditional modes are not the usual ones of these settings, and count."""
+    distance = np.sqrt(parts.matrices.factors(usual.precision).square(found.inner - usual.inner))
+    with np.errstate(invalid="ignore"):
+        return (distance > APART) & (found.log_marginal > usual.log_marginal - OTHER_MODE)
 
 
 def _with_inner(parts: Conditionals, fit: Clusters | None) -> Clusters:

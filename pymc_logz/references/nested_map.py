@@ -1,13 +1,13 @@
 """A map by which entries that are nearly normal given a few others become standard normal."""
 
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from pymc_logz.paths.funnels import Features, Funnel
 from pymc_logz.references.conditional_modes import Conditionals
+from pymc_logz.references.peak import Peak
 
 STAR, CORNER = (1.3, 3.0), 2.0
 """Where modes are computed, in standard deviations along one axis, and two."""
@@ -17,25 +17,14 @@ REACH = 4.0
 """Standard deviations of an outer entry up to which the map follows it."""
 
 
-class Peak(NamedTuple):
-    """Where the marginal density of the outer entries is highest."""
-
-    outer: np.ndarray
-    """Shape (m,)."""
-    factor: np.ndarray
-    """Its columns are axes, one standard deviation long; lower triangular, shape (m, m)."""
-    inner: np.ndarray
-    """The mode of the others given those, shape (n,)."""
-    precision: np.ndarray
-    """Shape (n, n)."""
-
-
 def fitted_map(parts: Conditionals, peak: Peak) -> Funnel | None:
     """Locations and spreads of the inner entries as quadratic functions of the outer ones."""
     m = len(parts.outer)
     design = _design(m)
     outer = peak.outer + design @ peak.factor.T
-    found = parts.modes(outer, np.tile(peak.inner, (len(design), 1)), scale_of(peak.precision))
+    found = parts.modes(
+        outer, np.tile(peak.inner, (len(design), 1)), parts.scale_of(peak.precision)
+    )
     whole = np.isfinite(found.log_marginal)
     features = Features.cubic(m)
     if (len(features.one) + 1) * found.inner.shape[1] ** 2 > MAX_NUMBERS:
@@ -43,7 +32,8 @@ def fitted_map(parts: Conditionals, peak: Peak) -> Funnel | None:
     known = np.column_stack([np.ones(len(design)), features.of(design)])[whole]
     if not whole[0] or len(known) < known.shape[1]:
         return None
-    factors = np.array([_factor_of_inverse(one) for one in found.precision[whole]])
+    precision = parts.matrices.whole(found.precision[whole])
+    factors = np.array([_factor_of_inverse(one) for one in precision])
     widths = np.einsum("kii->ki", factors)
     solve = np.linalg.pinv(known)
     location, width, turn = (
@@ -99,8 +89,3 @@ def _design(m: int) -> np.ndarray:
         for a, b in ((1, 1), (-1, -1), (1, -1), (-1, 1))
     ]
     return np.array([np.zeros(m), *star, *corners])
-
-
-def scale_of(precision: np.ndarray) -> np.ndarray:
-    """Standard deviations of entries, each given all the rest."""
-    return np.asarray(1 / np.sqrt(np.diag(precision)))

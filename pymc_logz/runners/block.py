@@ -64,8 +64,8 @@ class Block(MovesOfRows):
     work: Work = field(default_factory=Work)
     most_moves: int = MOVES_PER_BLOCK
     most_rows: int | None = None
-    at_rest: dict[int, Any] = field(default_factory=dict, repr=False)
-    """Noise of moves that are not made, by the number of rows."""
+    at_rest: tuple[int, Any] = field(default=(0, None), repr=False)
+    """Noise of moves that are not made, for so many rows."""
 
     def __post_init__(self) -> None:
         if not self.kernel.needs_gradient:
@@ -235,8 +235,8 @@ class Block(MovesOfRows):
         """
         n_asked = len(moves.beta)
         n_computed = self._rows_of_call(n_rows)
-        noise = self._noise(rng, n_rows)
-        if n_computed > n_rows:
+        noise = self._noise(rng, n_computed if rng is None else n_rows)
+        if rng is not None and n_computed > n_rows:
             noise = mapped(lambda part: lengthened(part, n_computed, axis=1), noise)
         if n_computed > len(state.position):
             state = mapped(lambda part: lengthened(part, n_computed, axis=0), state)
@@ -263,9 +263,11 @@ class Block(MovesOfRows):
     def _noise(self, rng: np.random.Generator | None, n_rows: int) -> Any:
         if rng is not None:
             return self.kernel.draw_noise(rng, self.n_moves, n_rows, self.given_path.n_dims)
-        if n_rows not in self.at_rest:
-            self.at_rest = {n_rows: self._noise(np.random.default_rng(0), n_rows)}
-        return self.at_rest[n_rows]
+        n_known, known = self.at_rest
+        if n_known < n_rows:
+            known = self._noise(np.random.default_rng(0), n_rows)
+            self.at_rest = n_rows, known
+        return mapped(lambda part: part[:, :n_rows], known)
 
     def _rows_of_call(self, n_rows: int) -> int:
         """Rows to compute: JAX would compile anew for fewer than usual."""

@@ -23,6 +23,7 @@ from pymc_logz.references.conditional import (
     without_factors,
 )
 from pymc_logz.references.conditional_modes import Conditionals
+from pymc_logz.references.matrices import WholeFactors
 from pymc_logz.runners.block import Block
 
 GROUPS, EACH = 4, 3
@@ -106,8 +107,8 @@ def test_mean_weight_is_z() -> None:
             return log_density_by(wider, outer)
 
     class NoTails(ConditionalNormal):
-        def _of_inner(self, noise: np.ndarray, factor: np.ndarray) -> np.ndarray:
-            return super()._of_inner(0.5 * noise, factor)
+        def _of_inner(self, square: np.ndarray, log_det: np.ndarray) -> np.ndarray:
+            return super()._of_inner(0.25 * square, log_det)
 
     for broken in (OtherFit, NoTails):
         assert_detects(check, broken(**vars(fitted())))
@@ -193,15 +194,8 @@ def test_what_was_asked_for_comes_first() -> None:
 
 def test_a_singular_matrix_among_others_is_solved_by_nan() -> None:
     """Catches a run that ends because spreads of one row are too far apart for any number."""
-    model = pm.Model()
-    with model:
-        pm.Normal("y", pm.Normal("x", shape=2), 1, observed=[0.0, 1.0])
-    prepared = prepare(model, np.random.default_rng(0))
-    block = block_for(prepared, HaisSettings(), None)
-    parts = Conditionals.of_normal_entries(prepared.flat, block)
-    assert parts is not None
     matrices = np.array([[[2.0, 0.0], [0.0, 4.0]], [[1.0, 1.0], [1.0, 1.0]]])
-    solved = parts._solved(matrices, np.ones((2, 2)))
+    solved = WholeFactors(matrices).solved(np.ones((2, 2)))
     np.testing.assert_array_equal(solved[0], [0.5, 0.25])
     assert np.isnan(solved[1]).all()
 

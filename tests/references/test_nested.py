@@ -19,6 +19,7 @@ from pymc_logz.paths.funnels import Features
 from pymc_logz.references import nested, nested_map
 from pymc_logz.references.conditional import has_conditional_normals
 from pymc_logz.references.conditional_modes import Conditionals
+from pymc_logz.references.peak import highest_marginal
 from pymc_logz.runners.block import Block
 
 N = 20
@@ -90,7 +91,8 @@ def made(model: pm.Model, seed: int) -> tuple[nested.Reference, Block] | None:
     rng = np.random.default_rng(seed)
     prepared = prepare(model, rng)
     block = block_for(prepared, HaisSettings(), None)
-    found = nested.nested_laplace(prepared, block, rng)
+    start = highest_marginal(prepared, block, rng)
+    found = None if start is None else nested.nested_laplace(prepared, block, start, rng)
     return None if found is None else (found[0], block)
 
 

@@ -1,0 +1,329 @@
+"""Symmetric matrices of second derivatives: whole ones, or bands with a few whole rows below them.
+
+Each kind stores K of them in one array, and makes factors of it. Bands are what walks and series
+have, groups too, and what all of them share, such as a level, is a whole row.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import lapack
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+FLAT = 1e-6
+"""Least curvature of a direction, in units of the largest: where there is none, a step is long."""
+ROUNDING = 1e-13
+"""Least curvature, in units of the largest, that rounding leaves."""
+NARROW = 1 / 8
+"""Share of the columns up to which bands are taken: their factors cost a sixtieth at most."""
+
+
+@dataclass(frozen=True)
+class WholeFactors:
+    """Of matrices (K, n, n), for vectors (K, n); of one matrix, for any number of vectors."""
+
+    matrix: np.ndarray
+
+    @cached_property
+    def _root(self) -> np.ndarray:
+        return np.linalg.cholesky(self.matrix)
+
+    def solved(self, x: np.ndarray) -> np.ndarray:
+        """Solutions (K, n); NaN for a matrix that is singular."""
+        try:
+            if len(self.matrix) == 1:
+                return np.asarray(np.linalg.solve(self.matrix[0], x.T).T)
+            return np.asarray(np.linalg.solve(self.matrix, x[..., None])[..., 0])
+        except np.linalg.LinAlgError:  # scales so far apart that one has a pivot of zero
+            whole = (np.linalg.slogdet(self.matrix)[0] > 0)[:, None, None]
+            solvable = np.where(whole, self.matrix, np.nan)
+            return np.asarray(np.linalg.solve(solvable, x[..., None])[..., 0])
+
+    def drawn(self, noise: np.ndarray) -> np.ndarray:
+        """Vectors (K, n) whose precision these are, from standard normal ones."""
+        return np.asarray(np.linalg.solve(self._root.transpose(0, 2, 1), noise[..., None])[..., 0])
+
+    def square(self, x: np.ndarray) -> np.ndarray:
+        """Square lengths (K,) of vectors in units of these precisions."""
+        return np.asarray(((x[:, None] @ self._root)[:, 0] ** 2).sum(axis=1))
+
+    def log_det(self) -> np.ndarray:
+        """Log determinants (K,); NaN if one is negative."""
+        sign, log_det = np.linalg.slogdet(self.matrix)
+        return np.where(sign > 0, log_det, np.nan)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Matrices (K, n, n)."""
+
+    n: int
+    pattern: sparse.csr_array | None = None
+    """Which elements are not zero; None may be any."""
+
+    @cached_property
+    def groups(self) -> np.ndarray:
+        """A group for each column, shape (n,): those of one are moved together."""
+        return np.arange(self.n) if self.pattern is None else groups_apart(self.pattern)
+
+    def of_diagonal(self, values: np.ndarray) -> np.ndarray:
+        """One that is diagonal, from values (n,)."""
+        return np.diag(values)
+
+    def of_changes(self, change: np.ndarray, step: np.ndarray) -> np.ndarray:
+        """From changes of gradients (K, groups, n), each group moved by steps (K, n)."""
+        found = change[:, self.groups] / step[:, :, None]
+        if self.pattern is not None:
+            found[:, self.pattern.toarray() == 0] = 0.0
+        return np.asarray(0.5 * (found + found.transpose(0, 2, 1)))
+
+    def diagonal(self, found: np.ndarray) -> np.ndarray:
+        """Shape (K, n)."""
+        return np.asarray(np.einsum("kii->ki", found))
+
+    def positive(self, found: np.ndarray) -> np.ndarray:
+        """The same with the absolute values of their eigenvalues.
+
+        Those are NaN that rounding makes singular, as entries of scales far apart do.
+        """
+        unit = 1 / np.sqrt(np.maximum(np.abs(self.diagonal(found)), 1e-300))
+        scaled = found * unit[:, :, None] * unit[:, None]
+        try:
+            np.linalg.cholesky(scaled)
+            return found
+        except np.linalg.LinAlgError:
+            values, vectors = np.linalg.eigh(scaled)
+        values = np.maximum(np.abs(values), FLAT * np.abs(values).max(axis=1, keepdims=True))
+        vectors = vectors / unit[:, :, None]
+        found = (vectors * values[:, None]) @ vectors.transpose(0, 2, 1)
+        return np.where((np.linalg.slogdet(found)[0] > 0)[:, None, None], found, np.nan)
+
+    def are_positive(self, found: np.ndarray) -> np.ndarray:
+        """Which of them have a Cholesky factor in floating-point numbers, shape (K,)."""
+        whole = np.isfinite(found).all(axis=(1, 2))
+        try:
+            np.linalg.cholesky(found[whole])
+        except np.linalg.LinAlgError:
+            values = np.linalg.eigvalsh(found[whole])
+            whole[whole] = values[:, 0] > ROUNDING * values[:, -1]
+        return np.asarray(whole)
+
+    def factors(self, found: np.ndarray) -> WholeFactors:
+        """Of these matrices."""
+        return WholeFactors(found)
+
+    def whole(self, found: np.ndarray) -> np.ndarray:
+        """Shape (K, n, n)."""
+        return found
+
+
+@dataclass(frozen=True)
+class BandFactors:
+    """Of matrices that `Bands` stores: a triangle each, or None of one that is not positive."""
+
+    order: np.ndarray
+    triangles: list[tuple[np.ndarray, np.ndarray, np.ndarray] | None]
+    """Bands, and what is below them: W and S in ``[[L, 0], [W, S]]``."""
+
+    def solved(self, x: np.ndarray) -> np.ndarray:
+        """Solutions (K, n); NaN for a matrix that is not positive."""
+        return self._each(x, lambda triangle, b: _upper(triangle, _lower(triangle, b)))
+
+    def drawn(self, noise: np.ndarray) -> np.ndarray:
+        """Vectors (K, n) whose precision these are, from standard normal ones."""
+        return self._each(noise, _upper)
+
+    def _each(self, x: np.ndarray, solve: Any) -> np.ndarray:
+        found = np.full(x.shape, np.nan)
+        if len(self.triangles) == 1:
+            if self.triangles[0] is not None:
+                found[:, self.order] = solve(self.triangles[0], x[:, self.order].T).T
+            return found
+        for row, triangle, one in zip(found, self.triangles, x[:, self.order], strict=True):
+            if triangle is not None:
+                row[self.order] = solve(triangle, one[:, None])[:, 0]
+        return found
+
+    def square(self, x: np.ndarray) -> np.ndarray:
+        """Square lengths (K,) of vectors in units of these precisions."""
+        found = np.full(len(x), np.nan)
+        for k, (triangle, one) in enumerate(zip(self.triangles, x[:, self.order], strict=True)):
+            if triangle is not None:
+                bands, below, corner = triangle
+                n = bands.shape[1]
+                first = below.T @ one[n:]
+                for shift, band in enumerate(bands):
+                    first[: n - shift] += band[: n - shift] * one[shift:n]
+                found[k] = (first**2).sum() + ((corner.T @ one[n:]) ** 2).sum()
+        return found
+
+    def log_det(self) -> np.ndarray:
+        """Log determinants (K,); NaN of one that is not positive."""
+        return np.array(
+            [
+                np.nan
+                if triangle is None
+                else 2 * (np.log(triangle[0][0]).sum() + np.log(np.diag(triangle[2])).sum())
+                for triangle in self.triangles
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class Bands:
+    """Matrices as arrays (K, w, n): lower bands of most columns, then whole rows of the others."""
+
+    order: np.ndarray
+    """Columns in the order in which they are stored, those with whole rows last, shape (n,)."""
+    n_bands: int
+    n_below: int
+    pattern: sparse.csr_array
+
+    @classmethod
+    def of(cls, pattern: sparse.csr_array) -> Self | None:
+        """The fewest bands and whole rows that a pattern goes into; None if they are too many."""
+        n, degree = pattern.shape[0], np.diff(pattern.indptr)
+        best: Self | None = None
+        by_degree = np.argsort(degree, kind="stable")
+        for n_below in (0, *2 ** np.arange(int(np.log2(max(NARROW * n, 1))) + 1)):
+            kept, below = np.split(by_degree, [n - n_below])
+            inner = pattern[np.sort(kept)][:, np.sort(kept)].tocsr()
+            order = np.sort(kept)[reverse_cuthill_mckee(inner, symmetric_mode=True)]
+            place = np.empty(n, dtype=int)
+            place[np.concatenate([order, below])] = np.arange(n)
+            row, column = pattern.nonzero()
+            apart = np.abs(place[row] - place[column])
+            in_bands = (place[row] < kept.size) & (place[column] < kept.size)
+            n_bands = 1 + int(apart[in_bands].max(initial=0))
+            if best is None or n_bands + n_below < best.n_bands + best.n_below:
+                best = cls(np.concatenate([order, below]), n_bands, int(n_below), pattern)
+        assert best is not None
+        return best if best.n_bands + best.n_below <= NARROW * n else None
+
+    @cached_property
+    def groups(self) -> np.ndarray:
+        """A group for each column, shape (n,): those of one are moved together."""
+        return groups_apart(self.pattern)
+
+    @cached_property
+    def _places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Row and column of each stored element, and whether it is one, shapes (w, n)."""
+        n = self.order.size
+        n_most, column = n - self.n_below, np.arange(n)
+        row = np.concatenate(
+            [column + np.arange(self.n_bands)[:, None], np.tile(column[n_most:, None], n)]
+        )
+        is_one = (row < n_most) & (column < n_most)
+        is_one[self.n_bands :] = True
+        row = np.minimum(row, n - 1)
+        row, column = self.order[row], np.broadcast_to(self.order[column], row.shape)
+        known = self.pattern.toarray()[row, column] != 0
+        return row, column, is_one & known
+
+    def of_diagonal(self, values: np.ndarray) -> np.ndarray:
+        """One that is diagonal, from values (n,)."""
+        row, column, is_one = self._places
+        return np.where((row == column) & is_one, values[row], 0.0)
+
+    def of_changes(self, change: np.ndarray, step: np.ndarray) -> np.ndarray:
+        """From changes of gradients (K, groups, n), each group moved by steps (K, n)."""
+        row, column, is_one = self._places
+        found = change[:, self.groups[column], row] / step[:, column]
+        found += change[:, self.groups[row], column] / step[:, row]
+        return np.where(is_one, 0.5 * found, 0.0)
+
+    def diagonal(self, found: np.ndarray) -> np.ndarray:
+        """Shape (K, n)."""
+        n = self.order.size
+        n_most, diagonal = n - self.n_below, np.empty((len(found), n))
+        diagonal[:, self.order[:n_most]] = found[:, 0, :n_most]
+        each = np.arange(self.n_below)
+        diagonal[:, self.order[n_most:]] = found[:, self.n_bands + each, n_most + each]
+        return diagonal
+
+    def positive(self, found: np.ndarray) -> np.ndarray:
+        """The same with as much added to the diagonal as makes them positive; NaN if none does."""
+        found, one = found.copy(), self.of_diagonal(np.ones(self.order.size))
+        for k, triangle in enumerate(self.factors(found).triangles):
+            if triangle is None:
+                unit = one * np.abs(self.diagonal(found[k : k + 1])).mean()
+                tried = (found[k] + FLAT * 10.0**power * unit for power in range(1, 9))
+                good = (a for a in tried if self._triangle(a) is not None)
+                found[k] = next(good, np.full_like(one, np.nan))
+        return found
+
+    def are_positive(self, found: np.ndarray) -> np.ndarray:
+        """Which of them have a Cholesky factor in floating-point numbers, shape (K,)."""
+        return np.isfinite(self.factors(found).log_det())
+
+    def factors(self, found: np.ndarray) -> BandFactors:
+        """Of these matrices."""
+        return BandFactors(self.order, [self._triangle(one) for one in found])
+
+    def _triangle(self, one: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        n_most = self.order.size - self.n_below
+        if not np.isfinite(one).all():
+            return None
+        bands, failed = lapack.dpbtrf(one[: self.n_bands, :n_most], lower=1)
+        if failed:
+            return None
+        below = one[self.n_bands :, :n_most]
+        corner = one[self.n_bands :, n_most:]
+        if not self.n_below:
+            return bands, below, corner
+        turned, _ = lapack.dtbtrs(bands, below.T, uplo="L")
+        try:
+            return bands, turned.T, np.linalg.cholesky(corner - turned.T @ turned)
+        except np.linalg.LinAlgError:
+            return None
+
+    def whole(self, found: np.ndarray) -> np.ndarray:
+        """Shape (K, n, n)."""
+        n = self.order.size
+        row, column, is_one = self._places
+        whole = np.zeros((len(found), n, n))
+        whole[:, row[is_one], column[is_one]] = found[:, is_one]
+        whole[:, column[is_one], row[is_one]] = found[:, is_one]
+        return whole
+
+
+type Matrices = Whole | Bands
+type Factors = WholeFactors | BandFactors
+
+
+def _lower(triangle: tuple[np.ndarray, np.ndarray, np.ndarray], b: np.ndarray) -> np.ndarray:
+    """Solutions of a lower triangle for vectors (n, r)."""
+    bands, below, corner = triangle
+    n = bands.shape[1]
+    first, _ = lapack.dtbtrs(bands, b[:n], uplo="L")
+    if not len(corner):
+        return np.asarray(first)
+    return np.concatenate([first, np.linalg.solve(corner, b[n:] - below @ first)])
+
+
+def _upper(triangle: tuple[np.ndarray, np.ndarray, np.ndarray], b: np.ndarray) -> np.ndarray:
+    """Solutions of its transpose for vectors (n, r)."""
+    bands, below, corner = triangle
+    n = bands.shape[1]
+    last = np.linalg.solve(corner.T, b[n:]) if len(corner) else b[n:]
+    first, _ = lapack.dtbtrs(bands, b[:n] - below.T @ last, uplo="L", trans="T")
+    return np.concatenate([first, last])
+
+
+def groups_apart(pattern: sparse.csr_array) -> np.ndarray:
+    """A group for each column (n,): those of one have no entry in the same row.
+
+    References
+    ----------
+    Curtis, Powell & Reid (1974), On the estimation of sparse Jacobian matrices, doi
+    10.1093/imamat/13.1.117.
+    """
+    near = (pattern @ pattern).tocsr()
+    groups = np.full(pattern.shape[0], -1)
+    for column in range(len(groups)):
+        taken = set(groups[near.indices[near.indptr[column] : near.indptr[column + 1]]])
+        groups[column] = next(group for group in range(len(taken) + 1) if group not in taken)
+    return groups

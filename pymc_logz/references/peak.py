@@ -1,0 +1,110 @@
+"""The peak of the density of a few entries, the others, normal given them, integrated out."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_logz.models.preparation import Prepared
+from pymc_logz.references.conditional_modes import Conditionals, Modes
+from pymc_logz.runners.block import Block
+
+MANY_DIMENSIONS = 16
+"""Dimensions from which on it is looked for: in fewer the prior's rows are as good a guide."""
+MAX_OTHERS = 6
+"""Entries that are not normal, at most: products of them grow with the square."""
+N_PRIOR = 8
+"""Draws of the prior among which the search starts, and which the fit is held against."""
+N_PATTERN = 3
+"""Draws of the prior at which second derivatives are looked at for zeros."""
+N_CLIMBS, N_FAR = 128, 4
+"""Draws of the prior from which rows climb, and ends far from the fit that it is held against."""
+MAX_SEARCH = 15
+FIRST_SCALE = (0.05, 1.0)
+"""Bounds of the first guess at a standard deviation of an outer entry."""
+FAR = 1.5
+"""Longest step of the search: a factor of 4.5 in a spread."""
+
+
+class Peak(NamedTuple):
+    """Where the marginal density of the outer entries is highest."""
+
+    outer: np.ndarray
+    """Shape (m,)."""
+    factor: np.ndarray
+    """Its columns are axes, one standard deviation long; lower triangular, shape (m, m)."""
+    inner: np.ndarray
+    """The mode of the others given those, shape (n,)."""
+    precision: np.ndarray
+    """Minus the second derivatives there, one of `matrices`."""
+
+
+class Start(NamedTuple):
+    """Where the marginal density of the outer entries is highest, and how it was found."""
+
+    parts: Conditionals
+    prior: np.ndarray
+    """Draws of the prior, shape (n, d); the search started among the first."""
+    seen: Modes
+    """Conditional modes there."""
+    peak: Peak
+
+
+def highest_marginal(prepared: Prepared, block: Block, rng: np.random.Generator) -> Start | None:
+    """The peak of a latent Gaussian model; None where there are few normal entries, or no peak."""
+    parts = _parts(prepared, block)
+    if parts is None:
+        return None
+    prior = prepared.prior(rng, N_PRIOR + N_CLIMBS)
+    scale = np.clip(prior[:, parts.inner].std(axis=0), *FIRST_SCALE)
+    first = prior[:N_PRIOR]
+    parts = parts.with_pattern(first[:N_PATTERN], scale)
+    seen = parts.modes(first[:, parts.outer], first[:, parts.inner], scale)
+    peak = highest_peak(parts, first[:, parts.outer], seen, scale)
+    return None if peak is None else Start(parts, prior, seen, peak)
+
+
+def _parts(prepared: Prepared, block: Block) -> Conditionals | None:
+    """Normal entries and the others, if there are many of the one and few of the other kind."""
+    if prepared.n_dims <= MANY_DIMENSIONS:
+        return None
+    parts = Conditionals.of_normal_entries(prepared.flat, block)
+    fits = parts is not None and parts.inner.size and parts.outer.size <= MAX_OTHERS
+    return parts if fits else None
+
+
+def highest_peak(
+    parts: Conditionals, outer: np.ndarray, seen: Modes, scale: np.ndarray
+) -> Peak | None:
+    """Climb to the peak of the marginal density from the best of some settings, by differences."""
+    best = int(np.argmax(seen.log_marginal))
+    if not np.isfinite(seen.log_marginal[best]):
+        return None
+    m = len(parts.outer)
+    centre, inner, precision = outer[best], seen.inner[best], seen.precision[best]
+    spread = np.clip(outer.std(axis=0), *FIRST_SCALE)
+    axes = np.eye(m)
+    for _ in range(MAX_SEARCH if m else 0):
+        points = centre + np.concatenate([np.zeros((1, m)), spread * axes, -spread * axes])
+        found = parts.modes(points, np.tile(inner, (len(points), 1)), parts.scale_of(precision))
+        value = found.log_marginal
+        if not np.all(np.isfinite(value)):
+            spread = spread / 3
+            continue
+        up, down = value[1 : m + 1], value[m + 1 :]
+        slope, curvature = (up - down) / 2, 2 * value[0] - up - down
+        convex = curvature <= 0
+        step = np.where(convex, np.sign(slope) * np.inf, slope / np.where(convex, 1.0, curvature))
+        wide = np.where(convex, spread, spread / np.sqrt(np.where(convex, 1.0, curvature)))
+        step = np.clip(np.clip(step, -2.0, 2.0) * spread, -FAR, FAR)
+        precision, inner = found.precision[0], found.inner[0]
+        small = np.all(np.abs(step) < 0.3 * wide) and not np.any(convex)
+        centre, spread = centre + step, np.clip(wide, spread / 3, 3 * spread)
+        if small:
+            break
+    else:
+        if m:
+            return None
+    at = parts.modes(centre[None], inner[None], parts.scale_of(precision))
+    if not np.isfinite(at.log_marginal[0]):
+        return None
+    return Peak(centre, np.diag(spread), at.inner[0], at.precision[0])

@@ -1,0 +1,94 @@
+"""Bands with whole rows below them against the same matrices as they are."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from support.checks import make_rng
+
+from pymc_logz.references.matrices import Bands, Whole
+
+N = 96
+
+
+def walk(rng: np.random.Generator) -> np.ndarray:
+    """Precisions of a series, each entry given the one before, shape (3, n, n)."""
+    root, each = np.tile(np.eye(N), (3, 1, 1)), np.arange(N - 1)
+    root[:, each + 1, each] = rng.normal(size=(3, N - 1))
+    return root @ root.transpose(0, 2, 1)
+
+
+def walk_with_level(rng: np.random.Generator) -> np.ndarray:
+    """The same with an entry that all others depend on."""
+    found = walk(rng) + 3 * np.eye(N)
+    found[:, 7] += 0.1
+    found[:, :, 7] += 0.1
+    found[:, 7, 7] += 20.0
+    return found
+
+
+def groups(rng: np.random.Generator) -> np.ndarray:
+    """Groups of 16 with a middle each, in any order."""
+    found = np.tile(3 * np.eye(N), (3, 1, 1))
+    for first in range(0, N, 16):
+        found[:, first, first + 1 : first + 16] = found[:, first + 1 : first + 16, first] = 0.2
+    order = rng.permutation(N)
+    return found[:, order][:, :, order]
+
+
+@pytest.fixture(params=[walk, walk_with_level, groups], ids=lambda make: make.__name__)
+def both(request):
+    """Matrices, and both ways to store them."""
+    rng = make_rng("matrices", request.param.__name__)
+    matrices = request.param(rng)
+    pattern = sparse.csr_array(np.any(matrices, axis=0).astype(int))
+    bands = Bands.of(pattern)
+    assert bands is not None
+    assert bands.n_bands + bands.n_below <= N / 8
+    # as gradients change where all columns of a group are moved at a time
+    step = rng.uniform(0.5, 2.0, (3, N))
+    together = np.eye(bands.groups.max() + 1)[bands.groups]
+    change = np.einsum("kij,kj,jg->kgi", matrices, step, together)
+    return matrices, Whole(N, pattern), bands, bands.of_changes(change, step), change, step
+
+
+def test_the_same_matrices(both) -> None:
+    """Would catch an element that is stored twice, lost, or in another place."""
+    matrices, whole, bands, stored, change, step = both
+    assert np.allclose(bands.whole(stored), matrices)
+    assert np.allclose(whole.of_changes(change, step), matrices)
+    assert np.allclose(bands.diagonal(stored), whole.diagonal(matrices))
+    values = step[0]
+    assert np.array_equal(bands.whole(bands.of_diagonal(values)[None])[0], np.diag(values))
+
+
+def test_the_same_factors(both) -> None:
+    """Would catch a triangle that is solved the wrong way round, or half of a determinant."""
+    matrices, whole, bands, stored, _, _ = both
+    x = make_rng("vectors").normal(size=(3, N))
+    ours, theirs = bands.factors(stored), whole.factors(matrices)
+    assert np.allclose(ours.solved(x), theirs.solved(x))
+    assert np.allclose(ours.square(x), theirs.square(x))
+    assert np.allclose(ours.log_det(), theirs.log_det())
+    one, alone = bands.factors(stored[:1]), whole.factors(matrices[:1])
+    assert np.allclose(one.solved(x), alone.solved(x))
+    root = one.drawn(np.eye(N)).T
+    assert np.allclose(root @ root.T, np.linalg.inv(matrices[0]))
+
+
+def test_what_is_not_positive(both) -> None:
+    """Would catch a matrix that is changed although it is positive, or one that is not made so."""
+    _, _, bands, stored, _, _ = both
+    broken = stored.copy()
+    broken[1] -= bands.of_diagonal(np.full(N, 2 * stored[1].max()))
+    assert np.array_equal(bands.are_positive(broken), [True, False, True])
+    assert np.isnan(bands.factors(broken).log_det()[1])
+    mended = bands.positive(broken)
+    assert np.array_equal(mended[[0, 2]], broken[[0, 2]])
+    assert np.linalg.eigvalsh(bands.whole(mended)[1]).min() > 0
+
+
+def test_what_has_no_bands() -> None:
+    """Would catch bands that cost more than the matrix."""
+    rng = make_rng("no bands")
+    dense = rng.random((N, N)) < 0.3
+    assert Bands.of(sparse.csr_array((dense | dense.T | np.eye(N, dtype=bool)).astype(int))) is None
