@@ -10,6 +10,7 @@ dimensions.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -17,10 +18,12 @@ from scipy.special import gammaln, logsumexp
 
 from pymc_logz.models.normal_parts import factors_matrices, normal_columns
 from pymc_logz.models.preparation import Prepared
+from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import Clusters, fitted_clusters, fitted_to_few
 from pymc_logz.references.blend import Target
 from pymc_logz.references.conditional_modes import Conditionals
 from pymc_logz.references.matrices import Factors
+from pymc_logz.references.peak import highest_peak
 from pymc_logz.references.reference import widened
 from pymc_logz.weights import log_mean, resampled, weight_ess
 
@@ -44,6 +47,8 @@ FACTOR, MOST = 0.25, 0.6
 """Relative change of the curvature of all entries together from which on they are not normal, and
 share of its square, at most, that may be left without the entry that is taken: where the likelihood
 is not normal no entry is to blame."""
+N_STARTS = 16
+"""Rows that are known, and draws of the prior, the best of which climbs to the peak."""
 N_SETTINGS = 12
 """Rows at which this is looked at."""
 
@@ -151,15 +156,13 @@ def conditional_normal(
         return None
     parts = without_factors(parts, rows)
     outer, inner = rows[:, parts.outer], rows[:, parts.inner]
-    start, scale = np.median(inner, axis=0), np.maximum(inner.std(axis=0), 1e-300)
     if not parts.outer.size:
+        start, scale = np.median(inner, axis=0), np.maximum(inner.std(axis=0), 1e-300)
         return ConditionalNormal(parts.inner, parts.outer, None, start, scale)
     prior = prepared.prior(rng, block.n_rows)
     n_places = int(np.clip(MODES_PER_ROUND // inner.shape[1], *N_PLACES))
     found = explored_enough(parts, outer, inner, prior[:, parts.outer], n_places, rng)
-    if found is None:
-        return None
-    return ConditionalNormal(parts.inner, parts.outer, found[0], start, scale)
+    return None if found is None else found[0]
 
 
 def explored_enough(
@@ -169,18 +172,33 @@ def explored_enough(
     prior: np.ndarray,
     n_places: int,
     rng: np.random.Generator,
-) -> tuple[Clusters, float] | None:
-    """Components of the other entries, and log Z by them, from what `explored` has found.
+) -> tuple[ConditionalNormal, float] | None:
+    """Conditional normals, and log Z by them, from what `explored` has found.
 
     None where that is not enough for a fit.
     """
     for found in explored(parts, outer, inner, prior, n_places, rng):
-        places, log_weight = found
+        places, log_weight, start, scale = found
     ess = float(weight_ess(log_weight))
     if not ess > PER_ENTRY * parts.outer.size:
         return None
     chosen = places[resampled(log_weight, rng, len(places))]
-    return with_tails(fitted_clusters(chosen, ess, rng)), log_mean(log_weight)
+    fit = with_tails(fitted_clusters(chosen, ess, rng))
+    part = ConditionalNormal(parts.inner, parts.outer, fit, start, scale, parts.pattern)
+    return part, log_mean(log_weight)
+
+
+class Explored(NamedTuple):
+    """What is known of the entries that are not normal, after a round."""
+
+    places: np.ndarray
+    """Settings of them, shape (k, m)."""
+    log_weight: np.ndarray
+    """Log weights that make them draws of the posterior, shape (k,)."""
+    start: np.ndarray
+    """A mode of the normal entries, shape (n,)."""
+    scale: np.ndarray
+    """Their rough standard deviations, shape (n,)."""
 
 
 def without_factors(parts: Conditionals, rows: np.ndarray) -> Conditionals:
@@ -250,22 +268,27 @@ def explored(
     prior: np.ndarray,
     n_places: int,
     rng: np.random.Generator,
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Settings of the other entries (k, m), and log weights that make them draws of the posterior.
-
-    All that are known after each round, by adaptive multiple importance sampling.
+) -> Iterator[Explored]:
+    """All that is known after each round, by adaptive multiple importance sampling.
 
     Rounds of ``n_places`` settings start from entries of rows that are known, ``outer`` (n, m) and
     ``inner`` (n, d - m), and from draws of the prior (k, m).
     """
-    scale = np.maximum(inner.std(axis=0), 1e-300)
+    start, scale = np.median(inner, axis=0), np.maximum(inner.std(axis=0), 1e-300)
     near, known = outer, inner
     first = fitted_clusters(outer, len(outer), rng)
-    wide = fitted_to_few(prior[np.all(np.isfinite(prior), axis=1)], 5.0)
+    others = [fitted_to_few(prior[np.all(np.isfinite(prior), axis=1)], 5.0)]
+    # draws of a vague prior, and rows that walked from them, may be nowhere near
+    starts = np.concatenate([outer[:N_STARTS], prior[:N_STARTS]])
+    seen = parts.modes(starts, np.resize(inner[:N_STARTS], (len(starts), inner.shape[1])), scale)
+    if (peak := highest_peak(parts, starts, seen, scale)) is not None:
+        others.append(Elliptical(peak.outer, 2.0 * peak.factor, 5.0))
+        start, scale = peak.inner, parts.scale_of(peak.precision)
+        near, known = np.vstack([near, peak.outer]), np.vstack([known, start])
     fits = [
         Clusters(
-            (*(one.wider(4.0) for one in first.components), wide),
-            np.append(0.7 * first.shares, 0.3),
+            (*(one.wider(4.0) for one in first.components), *others),
+            np.append(0.6 * first.shares, np.full(len(others), 0.4 / len(others))),
             np.nan,
         )
     ]
@@ -280,7 +303,7 @@ def explored(
         log_q = logsumexp([log_density_by(fit, places) for fit in fits], axis=0) - np.log(len(fits))
         log_weight = log_marginal - log_q
         alive = np.isfinite(found.log_marginal)
-        yield places, log_weight
+        yield Explored(places, log_weight, start, scale)
         if not np.any(np.isfinite(log_weight)):
             return
         near = np.concatenate([near, new[alive]])

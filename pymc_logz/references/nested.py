@@ -72,7 +72,8 @@ def conditional_at_peak(start: Start, rng: np.random.Generator) -> ConditionalNo
         return None
     m, usual = parts.outer.size, np.tile(peak.inner, (len(prior), 1))
     scale, factors = parts.scale_of(peak.precision), parts.matrices.factors(peak.precision[None])
-    fit, log_z = None, 0.0
+    part = ConditionalNormal(parts.inner, parts.outer, None, peak.inner, scale, parts.pattern)
+    log_z = 0.0
     if m:
         noise = rng.standard_normal((N_PLACES[0], prior.shape[1]))
         outer = peak.outer + noise[:, :m] @ peak.factor.T
@@ -80,19 +81,19 @@ def conditional_at_peak(start: Start, rng: np.random.Generator) -> ConditionalNo
         found = explored_enough(parts, outer, inner, prior[:, parts.outer], N_PLACES[1], rng)
         if found is None:
             return None
-        fit, log_z = found
+        part, log_z = found
     ends, value = parts.climbed(prior, np.linalg.norm(peak.factor, axis=1), peak.precision)
     ends, usual = ends[np.isfinite(value)], usual[np.isfinite(value)]
     outer = ends[:, parts.outer]
     one, other = (parts.modes(outer, inner, scale) for inner in (ends[:, parts.inner], usual))
     if np.any(_are_apart(parts, one, other)):
         return None
-    if fit is not None:
+    if part.fit is not None:
         volume = np.linalg.slogdet(peak.factor)[1]
-        own = log_z + log_density_by(fit, outer) + volume
+        own = log_z + log_density_by(part.fit, outer) + volume
         if _is_missed(one.log_marginal + volume, own, log_z):
             return None
-    return ConditionalNormal(parts.inner, parts.outer, fit, peak.inner, scale, parts.pattern)
+    return part
 
 
 def nested_laplace(

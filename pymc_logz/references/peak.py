@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.references.conditional_modes import Conditionals, Modes
+from pymc_logz.references.conditional_modes import SETTLED, Conditionals, Modes
 from pymc_logz.runners.block import Block
 
 MANY_DIMENSIONS = 16
@@ -18,11 +18,10 @@ N_PATTERN = 3
 """Draws of the prior at which second derivatives are looked at for zeros."""
 N_CLIMBS, N_FAR = 128, 4
 """Draws of the prior from which rows climb, and ends far from the fit that it is held against."""
-MAX_SEARCH = 15
+MAX_SEARCH, GROWTH = 40, 3.0
+"""Steps of the search at most, and factor by which their scale grows or shrinks at a time."""
 FIRST_SCALE = (0.05, 1.0)
 """Bounds of the first guess at a standard deviation of an outer entry."""
-FAR = 1.5
-"""Longest step of the search: a factor of 4.5 in a spread."""
 
 
 class Peak(NamedTuple):
@@ -75,30 +74,39 @@ def _parts(prepared: Prepared, block: Block) -> Conditionals | None:
 def highest_peak(
     parts: Conditionals, outer: np.ndarray, seen: Modes, scale: np.ndarray
 ) -> Peak | None:
-    """Climb to the peak of the marginal density from the best of some settings, by differences."""
+    """Climb to the peak of the marginal density from the best of some settings, by differences.
+
+    They may be thousands of standard deviations away, as draws of vague priors are: where the
+    density is no hill along an axis, steps grow.
+    """
     best = int(np.argmax(seen.log_marginal))
     if not np.isfinite(seen.log_marginal[best]):
         return None
-    m = len(parts.outer)
+    m, top, growth = len(parts.outer), -np.inf, GROWTH
     centre, inner, precision = outer[best], seen.inner[best], seen.precision[best]
-    spread = np.clip(outer.std(axis=0), *FIRST_SCALE)
-    axes = np.eye(m)
+    spread, axes = np.clip(outer.std(axis=0), *FIRST_SCALE), np.eye(m)
+    before = centre, inner, precision
     for _ in range(MAX_SEARCH if m else 0):
         points = centre + np.concatenate([np.zeros((1, m)), spread * axes, -spread * axes])
         found = parts.modes(points, np.tile(inner, (len(points), 1)), parts.scale_of(precision))
         value = found.log_marginal
-        if not np.all(np.isfinite(value)):
-            spread = spread / 3
+        # a mode is found to `SETTLED` nats
+        if is_higher := value[0] > top - SETTLED:
+            top, inner, precision = value[0], found.inner[0], found.precision[0]
+            before = centre, inner, precision
+        if not is_higher or not np.all(np.isfinite(value)):
+            centre, inner, precision = before
+            spread, growth = spread / GROWTH, 1.0
             continue
         up, down = value[1 : m + 1], value[m + 1 :]
         slope, curvature = (up - down) / 2, 2 * value[0] - up - down
         convex = curvature <= 0
         step = np.where(convex, np.sign(slope) * np.inf, slope / np.where(convex, 1.0, curvature))
-        wide = np.where(convex, spread, spread / np.sqrt(np.where(convex, 1.0, curvature)))
-        step = np.clip(np.clip(step, -2.0, 2.0) * spread, -FAR, FAR)
-        precision, inner = found.precision[0], found.inner[0]
-        small = np.all(np.abs(step) < 0.3 * wide) and not np.any(convex)
-        centre, spread = centre + step, np.clip(wide, spread / 3, 3 * spread)
+        wide = np.where(convex, np.inf, spread / np.sqrt(np.where(convex, 1.0, curvature)))
+        wide = np.clip(wide, spread / GROWTH, growth * spread)
+        step = np.clip(step, -2.0, 2.0) * spread
+        small = np.all((np.abs(step) < 0.3 * wide) & (spread < GROWTH * wide))
+        centre, spread, growth = centre + step, wide, GROWTH
         if small:
             break
     else:
