@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_logz.discrete.elimination import Round, n_terms, rounds_for
 from pymc_logz.discrete.independence import NONE, SEVERAL, Owners, Sets, Tracer
-from pymc_logz.models.discrete import is_discrete
+from pymc_logz.models.discrete import colours, is_discrete
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import NotSummed
 from pymc_logz.paths.geometric import Site
@@ -45,22 +45,12 @@ class SumPlan:
 
     @cached_property
     def colours(self) -> np.ndarray:
-        """A number for each of them, so that those of a pair differ, shape (m,); breadth first."""
-        n_entries = len(self.alone)
-        neighbours: list[list[int]] = [[] for _ in range(n_entries)]
+        """A number for each of them, so that those of a pair differ, shape (m,)."""
+        neighbours: list[list[int]] = [[] for _ in self.alone]
         for i, j in self.pairs:
             neighbours[i].append(j)
             neighbours[j].append(i)
-        colour = np.full(n_entries, -1)
-        for first in range(n_entries):
-            waiting = [first]
-            while waiting:
-                entry = waiting.pop(0)
-                if colour[entry] < 0:
-                    taken = {colour[other] for other in neighbours[entry]}
-                    colour[entry] = next(c for c in range(n_entries) if c not in taken)
-                    waiting += neighbours[entry]
-        return colour
+        return colours(neighbours)
 
     @property
     def route(self) -> str:

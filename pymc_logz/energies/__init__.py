@@ -64,15 +64,19 @@ if TYPE_CHECKING:
         bernoulli_rbm,
         boltzmann_machine,
         ising_torus,
+        moment_averaged,
     )
-    from pymc_logz.bits.moments import moment_averaged
 
+OF_MACHINES = (
+    "base_log_odds",
+    "bernoulli_rbm",
+    "boltzmann_machine",
+    "ising_torus",
+    "moment_averaged",
+)
 OF_BITS = {
     **dict.fromkeys(("BernoulliRBM", "BinaryEnergy"), "bits.energies"),
-    **dict.fromkeys(
-        ("base_log_odds", "bernoulli_rbm", "boltzmann_machine", "ising_torus"), "bits.machines"
-    ),
-    "moment_averaged": "bits.moments",
+    **dict.fromkeys(OF_MACHINES, "bits.machines"),
 }
 """Public names of `pymc_logz.bits`, and where they are."""
 __getattr__ = lazily(__name__, OF_BITS)

@@ -10,7 +10,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_logz.arguments import check_positive, check_whole
 from pymc_logz.errors import ModelError, warn
-from pymc_logz.manifold.approximate.simulator import Simulator
+from pymc_logz.manifold.simulator import Simulator
 from pymc_logz.models.context import model_from, written_as
 from pymc_logz.seeds import Generators, generators_from
 from pymc_logz.trees.kinds import ABC
