@@ -199,9 +199,7 @@ def _is_affine(
 ) -> bool:
     """Whether each entry of an output is affine in its own entry of the noise, and in no other.
 
-    The output is analytic: a deviation that is zero at random points is zero everywhere. The noise
-    drawn is taken by several factors, so that an absolute value, such as the root of a square,
-    shows itself.
+    The noise drawn is taken by several factors, so that the root of a square shows itself.
     """
     n_draws = len(draws[str(noise.name)])
     function = pytensor.function(

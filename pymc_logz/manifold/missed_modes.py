@@ -60,10 +60,7 @@ class Atlas:
         return Chart(centre, basis, self._linear(centre), standard, 1.0)
 
     def lift(self, chart: Chart, tangent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Points that tangent vectors (n, k) lead to, and the log of the target density there.
-
-        Where none is found, or the density is not finite, the latter is -inf.
-        """
+        """Points that tangent vectors (n, k) lead to, and the log target there; -inf where none."""
         shared = (chart.centre, chart.basis, chart.linear)
         position, found, log_density = self._in_chunks(self._lift, tangent, shared)
         usable = found & np.isfinite(log_density)
@@ -170,12 +167,9 @@ def fitted_charts(
 ) -> tuple[list[Chart], float]:
     """Mixture of charts fitted to draws (n, d) of the target, and the fraction that it reaches.
 
-    The first chart is placed at the draw nearest to their mean. As long as draws are left that no
-    chart reaches, another is placed amid those, up to ``max_charts``, each of which costs a search
-    for every draw. Each is fitted to what it was the first to reach. Beyond a fraction
-    ``enough_reached`` the rest is left to the bridge, which is exact without. Of a centre that
-    reaches too few draws, a fraction ``tried_share`` nearest to it are tried no more. A ModelError
-    is raised if no chart reaches enough of the draws to be fitted to them.
+    Each chart is placed at the draw nearest to the mean of those that none reaches yet, and fitted
+    to what it is the first to reach; what is left beyond ``enough_reached`` is the bridge's. Of a
+    centre that reaches too few, a fraction ``tried_share`` nearest to it are tried no more.
     """
     left = np.ones(len(position), dtype=bool)
     untried = left.copy()
@@ -216,12 +210,9 @@ def find_start(
 ) -> np.ndarray:
     """A point of the level set, shape (d,), by way of fresh prior draws.
 
-    A search may end in a corner, or in a mode of hardly any mass, that a chain takes long to leave
-    or never leaves. So a few points are found (four: see the decision on starts in
-    docs/theory/decisions.md), each goes some transitions on, and one is drawn in proportion to the
-    density that they came to: modes of like density each have their chance. A ModelError is raised
-    if no point is found, none can be brought to the tolerance, or the structure of the Jacobian
-    does not hold there.
+    A search may end in a corner, or in a mode of hardly any mass. So a few points are found (four:
+    see docs/theory/decisions.md), each goes some transitions on, and one is drawn in proportion to
+    the density that they came to: modes of like density each have their chance.
     """
     candidates: list[tuple[float, np.ndarray]] = []
     for _ in range(n_tries):
@@ -284,12 +275,9 @@ def share_unvisited(
 ) -> float:
     """Share of the posterior beyond nearly all draws, by weights of a proposal; 0 if it is small.
 
-    Charts of one branch may reach another one that is near, where no chain has been. Right chains
-    of 1,200 draws have up to 0.02 more weight beyond an edge than draws.
-
-    ``draws`` (n, d) are those of the chains, ``proposed`` (k, d) those of the proposal, with log
-    weight -inf where a lift failed. A share ``edge`` of the draws is beyond an edge, and of the
-    weight ``beyond`` more and ``n_errors`` of its errors more may be there.
+    Charts of one branch may reach another one that is near, where no chain has been. Of draws (n,
+    d) a share ``edge`` is beyond an edge; right chains of 1,200 draws have up to 0.02 more weight
+    of what is proposed (k, d) there, and ``beyond`` more is too much.
     """
     found = np.isfinite(log_weight)
     if weight_ess(log_weight[found]) <= DEGENERATE_ESS:
@@ -310,19 +298,13 @@ def misses_a_mode(
     min_share: float = 0.02,
     min_probability: float = 1e-3,
 ) -> bool:
-    """Whether searches from prior draws lead to mass that no chain has been to.
+    """Whether searches from prior draws lead to mass that no chain (chains, draws, d) has been to.
 
-    Draws (chains, draws, d) of one mode and charts fitted to them know nothing of another. Searches
-    like those that chains start from do. Where one ends in a place that the charts do not cover, a
-    chain of its own is made there (of up to ``n_followed`` places), and charts fitted to it tell
-    the mass beyond the old ones. If this is more than ``min_share`` of that of the draws, a mode is
-    missed; or if more searches than draws end where no chart goes, in places of like density, with
-    a probability by chance below ``min_probability``.
-
-    A mode whose basin, the inputs from which a search leads there, holds a share s of the prior is
-    found with probability 1 - (1 - s)**n by n searches: with 96 that is above 0.9999 for s = 0.12,
-    0.99 for 0.05, 0.62 for 0.01. What hardly any prior draw leads to, such as a small sheet far
-    from all of them, is not found by this or any other local search.
+    Where a search ends in a place that the charts do not cover, a chain of its own is made there
+    (of up to ``n_followed``), and charts fitted to it tell the mass beyond the old ones. More than
+    ``min_share`` is a mode; so are more searches than draws that end where no chart goes, in places
+    of like density. A mode to which a share s of the prior leads is found with probability
+    1 - (1 - s)**n: with 96 above 0.9999 for s = 0.12, 0.99 for 0.05, 0.62 for 0.01.
     """
     rows = position[:, position.shape[1] // 2 :].reshape(-1, position.shape[-1])
     rows = rng.permutation(rows)[:512]
@@ -364,10 +346,7 @@ def _mass_at(
     rng: np.random.Generator,
     n_proposed: int = 512,
 ) -> float:
-    """Log mass around a place that is not covered, from charts fitted to a chain that starts there.
-
-    It is too low where the chain is short for the number of dimensions.
-    """
+    """Log mass around a place that is not covered, too low where a chain from there is short."""
     chain = [record.position for record in records_from(atlas.model, place, 6, rng)]
     rows = np.array(chain)
     rows = rows[not_covered(rows)]
