@@ -36,10 +36,7 @@ MAX_SETS = 2**14
 
 
 class Sets:
-    """Numbers for sets of entries: an entry is its own number, and larger sets follow.
-
-    Sets of more than ``largest`` entries are `SEVERAL`.
-    """
+    """Numbers for sets of entries: an entry is its own; above ``largest`` a set is `SEVERAL`."""
 
     def __init__(self, n_entries: int, largest: int = 1) -> None:
         self.n_entries, self.largest = n_entries, largest
@@ -97,11 +94,7 @@ class Sets:
 
 
 class Tracer:
-    """Follows entries of variables through the graph of some pieces.
-
-    ``at`` has values of all inputs of the pieces, for shapes, and for indices that depend on no
-    entry.
-    """
+    """Follows entries of variables through the graph of pieces; ``at`` has values of all inputs."""
 
     def __init__(self, pieces: Sequence[Any], at: Mapping[Any, np.ndarray]) -> None:
         self.pieces = list(pieces)
@@ -111,8 +104,7 @@ class Tracer:
     def owners(self, entries: Mapping[Any, Owners], sets: Sets | None = None) -> list[Owners]:
         """Owner of each element of the pieces: a number, `NONE` or `SEVERAL`.
 
-        ``entries`` are the inputs that are followed, with the numbers of their elements. ``sets``
-        of entries may be owners too, and learns those that are met.
+        ``entries`` are the inputs that are followed, with numbers of their elements.
         """
         sets = Sets(0) if sets is None else sets
         found: dict[Variable, Owners] = dict(entries)

@@ -84,11 +84,7 @@ def sums_of(
     plan: SumPlan,
     start: Mapping[str, np.ndarray],
 ) -> Sums:
-    """Pieces where some value variables are given, for all values of those that are summed over.
-
-    ``given`` are symbolic values, of those variables at least that are not summed over; ``start``
-    has a value of each.
-    """
+    """Pieces where some value variables are given, for all values of those that are summed over."""
     parts = dict(given)
     alone: dict[Any, Any] = {}
     others: dict[Any, Any] = {}
@@ -160,10 +156,7 @@ def _gathered(
 
 
 def add_up(whole: FlatModel, plan: SumPlan, sums_at: Callable[[np.ndarray], Sums]) -> bool:
-    """Whether pieces make the density of the whole model, at draws and at other values.
-
-    ``sums_at`` makes the pieces at a row of the whole model.
-    """
+    """Whether pieces make the density of the whole model, at draws and at other values."""
     rng, n_draws = np.random.default_rng(0), 32
     rows = np.repeat(PriorDraws(whole.model)(rng, n_draws), 2, axis=0)
     for i in (*plan.alone, *(plan.others if plan.points.size else ())):

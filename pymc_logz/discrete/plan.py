@@ -89,10 +89,7 @@ class SumPlan:
 
     @property
     def combinations(self) -> np.ndarray:
-        """Values of these entries at which pieces are computed, shape (K**colours, m).
-
-        Entries of one colour go through theirs together.
-        """
+        """Values of these entries at which pieces are computed, shape (K**colours, m)."""
         k = self.shape[1]
         step = np.arange(self.n_combinations)[:, None] // k**self.colours % k
         return np.asarray(np.take_along_axis(self.values, step, axis=0))
@@ -127,10 +124,7 @@ class SumPlan:
 
 
 def sum_plan(whole: FlatModel, pieces: Sequence[object], start: Start) -> SumPlan | NotSummed:
-    """Which entries are independent, or depend on each other in pairs; the cheaper way of the two.
-
-    The pieces add up to the log density; ``start`` has a value of each value variable.
-    """
+    """Which entries are independent, or depend on each other in pairs; the cheaper of the two."""
     sites = whole.sites
     endless = sorted({whole.owners[site.column] for site in sites if site.n_values is None})
     if endless:
@@ -143,10 +137,7 @@ def sum_plan(whole: FlatModel, pieces: Sequence[object], start: Start) -> SumPla
 def independent_plan(
     whole: FlatModel, pieces: Sequence[object], start: Start
 ) -> SumPlan | NotSummed:
-    """A plan of entries of which each piece has one at most, if several; the others are given.
-
-    Arguments are those of `sum_plan`.
-    """
+    """A plan of entries of which each piece has one at most, if several; the others are given."""
     alone, found, _ = _traced_entries(whole, pieces, start, 1)
     if len(alone) < 2:
         return NotSummed("no two of its values are independent given all the rest")
@@ -196,10 +187,7 @@ def _numbered_pairs(
 def _traced_entries(
     whole: FlatModel, pieces: Sequence[object], start: Start, largest: int
 ) -> tuple[tuple[int, ...], tuple[Owners, ...], Sets]:
-    """Entries of which each piece has so many at most, owners of all elements, and their sets.
-
-    Entries whose values are not known, or very many, are left out.
-    """
+    """Entries of which each piece has so many at most, owners of all elements, and their sets."""
     model, sites = whole.model, whole.sites
     tracer = Tracer(pieces, {var: start[var.name] for var in model.value_vars})
     entries, sets = numbered(whole, start), Sets(len(sites), largest)

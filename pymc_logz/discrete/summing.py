@@ -74,10 +74,7 @@ class Summed:
         return float(logsumexp(of_point))
 
     def filled(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Rows of the whole model: discrete variables drawn given continuous rows.
-
-        From shape (n, d) to (n, D).
-        """
+        """Rows (n, D) of the whole model: discrete variables drawn given continuous rows (n, d)."""
         plan, full = self.pieces.plan, np.empty((len(rows), self.whole.n_dims))
         full[:, self.whole.continuous] = rows
         others, alone = plan.columns
@@ -91,10 +88,7 @@ class Summed:
 
 
 def summed_out(whole: FlatModel) -> FlatModel | NotSummed:
-    """A model without its discrete variables, or why that cannot be.
-
-    The model comes with data of its own.
-    """
+    """A model without its discrete variables, with data of its own, or why that cannot be."""
     made = kept_for(whole.model).get("summed", lambda: _summed(whole))
     if isinstance(made, NotSummed):
         return made
@@ -103,10 +97,7 @@ def summed_out(whole: FlatModel) -> FlatModel | NotSummed:
 
 
 def with_entries(whole: FlatModel) -> FlatModel:
-    """The model with pieces of the density for entries that are independent, if there are several.
-
-    The model comes with data of its own.
-    """
+    """The model with pieces of the density for entries that are independent, if several are."""
     made = kept_for(whole.model).get("entries", lambda: _with_entries(whole))
     if made is None:
         return whole

@@ -30,10 +30,7 @@ COUNTS = ("n_drawn", "n_outside", "n_rounded")
 
 
 def check_path(path: Any) -> Path | None:
-    """Where a checkpoint is to be; None for none.
-
-    A TypeError is raised if it is no path; an ImportError if Zarr is not installed.
-    """
+    """Where a checkpoint is to be; None for none."""
     if path is None:
         return None
     if not isinstance(path, str | os.PathLike):
@@ -74,11 +71,10 @@ class Keeper:
         identity: Mapping[str, Any],
         begun: Mapping[str, Any] | None = None,
     ) -> "Keeper":
-        """The checkpoint of this run, made now if there is none.
+        """The checkpoint of this run, made now if there is none; an error if it is of another run.
 
-        ``identity`` is all that the bits of the run depend on, in nested dicts of strings and
-        numbers; records of what it is begun with are there as soon as it is. A CheckpointError is
-        raised if there is something else at the path, or a checkpoint of another run.
+        ``identity`` is all that the bits of the run depend on; records of what it is begun with are
+        there as soon as it is.
         """
         keeper = cls(path)
         identity = json.loads(json.dumps(identity))
@@ -164,8 +160,8 @@ class Keeper:
     ) -> Any:
         """The record that was made under this name, made now if it was not.
 
-        The generator that it draws from is put where it was after it; ``work`` counts its
-        evaluations, as if it were made now, and ``prior`` its draws of the prior, if it makes any.
+        The generator is put where it was after it; ``work`` counts its evaluations, and ``prior``
+        its draws, as if it were made now.
         """
         if (kept := self.read(name)) is not None:
             rng.bit_generator.state = kept["generator"]
@@ -224,13 +220,7 @@ class Keeper:
     # -- records ---------------------------------------------------------------------------------
 
     def write(self, name: str, record: Any, attrs: Mapping[str, Any] | None = None) -> bool:
-        """Write a record; whether that could be done.
-
-        Warns
-        -----
-        EvidenceWarning
-            Once, if it cannot be written: the run goes on all the same.
-        """
+        """Write a record; whether that could be done. If not, the run goes on, and says so."""
         encoded = self.codec.encode(record)
         try:
             write_record(self.path, name, encoded, attrs)
@@ -262,10 +252,7 @@ class Keeper:
 
 
 def begun_with(path: Path, name: str) -> Any:
-    """A record of what the run of a checkpoint was begun with.
-
-    A CheckpointError is raised if there is no checkpoint at the path, or the record is not whole.
-    """
+    """A record of what the run of a checkpoint was begun with."""
     header_of(path)
     record = Keeper(path).read(name)
     if record is None:
@@ -274,10 +261,7 @@ def begun_with(path: Path, name: str) -> Any:
 
 
 def header_of(path: Path) -> dict[str, Any]:
-    """Attributes of a checkpoint.
-
-    A CheckpointError is raised if there is none at this path.
-    """
+    """Attributes of a checkpoint; a CheckpointError if there is none at this path."""
     try:
         found = json.loads((path / "zarr.json").read_text())["attributes"]
         if found["format"] == FORMAT and found["layout"] == FORMAT_VERSION:

@@ -41,9 +41,8 @@ def identity_of_call(
 ) -> dict[str, Any]:
     """All that the bits of a call depend on, in nested dicts of strings and numbers.
 
-    ``settings`` are those of a run, or the method and its arguments by name, ``what`` is a model as
-    it is run, an energy, or models by name, and ``compiled`` its moves or densities (None where
-    each model has its own); the generator is that of the call before its use.
+    ``what`` is a model as it is run, an energy, or models by name; ``compiled`` its moves or
+    densities (None where each model has its own); the generator is that before its use.
     """
     if isinstance(settings, RunSettings):
         settings = _of_settings(settings, compiled)

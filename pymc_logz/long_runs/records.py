@@ -71,10 +71,7 @@ class Codec:
         return {"array": len(arrays) - 1, **({"times": n_rows} if is_one else {})}
 
     def decode(self, tree: Any, arrays: list[np.ndarray]) -> Any:
-        """The record that was encoded.
-
-        A CheckpointError is raised if it has anything that a record has not.
-        """
+        """The record that was encoded; a CheckpointError if something in it is none."""
         if tree is None or isinstance(tree, bool | int | str):
             return tree
         match tree:
@@ -101,10 +98,7 @@ class Codec:
 
 
 def name_of(kind: type) -> str:
-    """Module and name of a class of this package.
-
-    A TypeError is raised if it is of elsewhere.
-    """
+    """Module and name of a class of this package; a TypeError if it is of elsewhere."""
     if not kind.__module__.startswith(PREFIX) or kind.__name__ != kind.__qualname__:
         raise TypeError(f"a {kind.__name__} is no part of a record")
     return f"{kind.__module__.removeprefix(PREFIX)}.{kind.__name__}"
@@ -136,11 +130,9 @@ def write_record(
     encoded: tuple[Any, list[np.ndarray]],
     attrs: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a record in this folder, and then give the group its name.
+    """Write an encoded record in this folder, and then give the group its name; ``attrs`` go along.
 
-    It is encoded by `pymc_logz.long_runs.records.Codec`: a JSON tree, and the arrays that this
-    refers to. ``attrs`` are what else the group says. An OSError is raised if it cannot be written;
-    nothing is left of it then.
+    An OSError is raised if it cannot be written; nothing is left of it then.
     """
     import zarr
 
@@ -166,10 +158,7 @@ def write_record(
 
 
 def read_record(path: Path) -> tuple[Any, list[np.ndarray]]:
-    """A record as it was written.
-
-    A ValueError is raised if it is not what was written.
-    """
+    """A record as it was written; a ValueError if it is not what was written."""
     import zarr
 
     group: Any = zarr.open_group(store=path, mode="r")

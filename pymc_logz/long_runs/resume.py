@@ -263,10 +263,7 @@ def extend(
 
 
 def checkpoint_of(tree: xr.DataTree, given: str | os.PathLike | None) -> str | os.PathLike:
-    """Where the run of a tree is kept.
-
-    A TypeError is raised if it is no tree; a ValueError if it was not kept.
-    """
+    """Where the run of a tree is kept; an error if it is none that was kept."""
     if not isinstance(tree, xr.DataTree):
         raise TypeError(f"idata is a {type(tree).__name__}, and must be a DataTree of a run")
     if kind_of(tree) not in (HAIS, HAIS_BOTH, TEMPERED, TEMPERED_SUMS):

@@ -30,10 +30,7 @@ NO_RESULTS = ("rng", "n_evaluations")
 def begin_long_run(
     checkpoint: Any, random_seed: Any, **how: Any
 ) -> tuple["LongRunning", np.random.Generator | Any]:
-    """How chains are run, and a seed: that of the checkpoint where none is given.
-
-    Both arguments are as in `pymc_logz.sample_hais`; ``how`` are further fields of `LongRunning`.
-    """
+    """How chains are run, and a seed: that of the checkpoint where none is given."""
     path = check_path(checkpoint)
     if path is None:
         return LongRunning(**how), random_seed
@@ -79,10 +76,8 @@ class LongRunning(Running):
     def kept(self, settings: Any, *of_what: Any, **arrays: np.ndarray | None) -> Iterator[Self]:
         """The same while a run is kept, if it is.
 
-        ``settings`` are those of the run, or its method and arguments by name, ``of_what`` is as in
-        `pymc_logz.long_runs.identity.identity_of_call`, and ``arrays`` are what the run is given
-        beside them: draws that reverse rows start from, say. A CheckpointError is raised if the
-        checkpoint is of another run.
+        ``settings`` and ``of_what`` are as in `identity_of_call`, ``arrays`` what the run is given
+        beside them: draws that reverse rows start from, say.
         """
         if self.checkpoint is None:
             yield self
@@ -143,10 +138,9 @@ def _digest(outcome: Outcome) -> str:
 
 
 class _Drive:
-    """Chains that workers carry on with until all are done; arguments as of `LongRunning.run`.
+    """Chains that workers carry on with until all are done.
 
-    This process alone keeps and stores what they are: workers have nothing to lose but the work of
-    a few seconds.
+    This process alone keeps and stores what they are: workers have nothing to lose but seconds.
     """
 
     def __init__(

@@ -22,10 +22,7 @@ from pymc_logz.runners.moves_of_rows import MovesOfRows, Work
 
 
 class Part:
-    """Something that is sent to a process once, whatever it is part of.
-
-    Anything that cloudpickle takes; parts that it holds travel apart.
-    """
+    """What cloudpickle takes, sent to a process once; parts that it holds travel apart."""
 
     def __init__(self, thing: Any) -> None:
         self.thing, self.token = thing, uuid.uuid4().hex
@@ -74,10 +71,7 @@ def _part_of_draws(draws: PriorDraws) -> Part:
 
 
 def _reduced_moves(moves: MovesOfRows) -> tuple[Any, ...]:
-    """Moves on a path that has values of its own.
-
-    Draws of the reference go along where the moves need them; else they are made where runs start.
-    """
+    """Moves on a path with values of its own, and draws of the reference where they are needed."""
     path = moves.given_path
     key = (Part, type(moves), *moves.settings, moves.n_rows, moves.most_rows)
     part = path.made_once(key, lambda: Part(_bare(moves)))
@@ -138,10 +132,7 @@ _REDUCED: dict[type, Callable[[Any], tuple[Any, ...]]] = {
 
 
 class Store:
-    """Parts that have arrived in a process; of more than it keeps, those not used for longest go.
-
-    It keeps ``most``: a few for each model that it works on.
-    """
+    """Parts that have arrived in a process; of more than ``most``, the longest unused go."""
 
     def __init__(self, most: int = 16) -> None:
         self._kept: OrderedDict[str, Any] = OrderedDict()
@@ -196,8 +187,7 @@ class CourseMissing(NamedTuple):
 class Task:
     """A job to be carried on with for so many seconds (None: to its end), here or elsewhere.
 
-    Called here it uses the course as it is. On its way to another process it takes the course along
-    only if it is to; a process that does not have it answers `CourseMissing`.
+    Only if it is to it takes the course along; a process without it answers `CourseMissing`.
     """
 
     def __init__(self, course: Part, job: Any, seconds: float | None, takes_course: bool) -> None:

@@ -24,11 +24,7 @@ logger = logging.getLogger("pymc.pymc_logz")
 
 
 def check_executor(executor: Any) -> None:
-    """Raise an error for what is no executor, or forks a process in which JAX has threads.
-
-    A TypeError is raised if it has no method ``submit``; a ValueError if its processes would be
-    forks of one that has loaded JAX.
-    """
+    """Raise an error for what is no executor, or forks a process in which JAX has threads."""
     if executor is None:
         return
     if not callable(getattr(executor, "submit", None)):
@@ -98,10 +94,9 @@ class Threads(Executor):
 
 
 class Workers:
-    """Workers to whom tasks are given, those of workers that were lost again.
+    """Workers, an executor or as many threads as ``cores``, to whom tasks are given.
 
-    They are the user's executor, or as many threads of this process as ``cores``. ``again`` submits
-    the task of this name once more, and ``note`` is added to an error of a task.
+    ``again`` submits the task of this name once more; ``note`` is added to an error of a task.
     """
 
     def __init__(
@@ -126,8 +121,7 @@ class Workers:
     def answers(self, time_limit: float | None = None) -> Iterator[tuple[str, Any]]:
         """What comes of all tasks by name, also of those that are submitted in the meantime.
 
-        It ends early where nothing comes within so many seconds. A WorkersLostError is raised if
-        workers were lost too often.
+        It ends early where nothing comes within so many seconds.
         """
         while self._pending:
             done, _ = wait(list(self._pending), time_limit, FIRST_COMPLETED)

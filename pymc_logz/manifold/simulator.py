@@ -1,6 +1,6 @@
 """A model with exact observations as a simulator: distances, log prior, rejection sampling."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -32,11 +32,7 @@ ROWS_AT_A_TIME = 10_000
 
 
 class Simulator:
-    """Outputs of a model, and how far they are from what was observed.
-
-    The model has exact observations, and neither a likelihood nor potentials besides; ``epsilon``
-    is the distance that is allowed.
-    """
+    """Outputs of a model with exact observations alone, and how far they are from the data."""
 
     def __init__(
         self, model: "pm.Model", epsilon: float, compile_kwargs: Mapping[str, Any] | None
@@ -56,15 +52,10 @@ class Simulator:
         self.model, self.epsilon = relax(model, epsilon), float(epsilon)
         self.flat = flatten_model(self.model)
         self.prior = PriorDraws(self.model)
-        self.n_outputs = sum(int(np.size(value)) for value in self.flat_data.values())
+        self.n_outputs = sum(int(np.size(value)) for value in model_data(self.flat)[0].values())
         self.density = RowDensity(self.flat, compile_kwargs)
         self.compile_kwargs = compile_kwargs
         self.n_simulations = 0
-
-    @cached_property
-    def flat_data(self) -> dict[str, np.ndarray]:
-        """What was observed, by name."""
-        return {name: np.asarray(value) for name, value in model_data(self.flat)[0].items()}
 
     @property
     def log_volume(self) -> float:
@@ -83,13 +74,11 @@ class Simulator:
         return np.where(np.isfinite(found), found, np.inf), log_prior
 
     @cached_property
-    def _prior_density(self) -> RowDensity:
+    def log_prior(self) -> Callable[[np.ndarray], np.ndarray]:
+        """Function from rows (n, d) to their log prior, which runs no simulation."""
         alone = replace(self.flat, log_ratio=self.flat.log_prior, kept=Kept())
-        return RowDensity(alone, self.compile_kwargs)
-
-    def log_prior(self, rows: np.ndarray) -> np.ndarray:
-        """Log prior of rows (n, d), which runs no simulation."""
-        return self._prior_density(rows)[0]
+        density = RowDensity(alone, self.compile_kwargs)
+        return lambda rows: density(rows)[0]
 
     def moments(
         self, rng: np.random.Generator, columns: np.ndarray | slice = slice(None)

@@ -139,10 +139,7 @@ def _modes_of_its_own(
 
 
 def joined_models(flat: FlatModel, other: FlatModel) -> FlatModel:
-    """The model with the other one's density in the place of its prior.
-
-    A ValueError is raised if their variables differ.
-    """
+    """The model with the other one's density in the place of its prior."""
     ours, theirs = (dict(zip(one.value_names, one.shapes, strict=True)) for one in (flat, other))
     if ours != theirs or [site[1:] for site in flat.sites] != [site[1:] for site in other.sites]:
         only = [

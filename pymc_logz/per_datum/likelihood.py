@@ -210,11 +210,10 @@ def plan_once(
 
 
 def batches_of(n_data: int, draws: int, width: int) -> np.ndarray:
-    """Indices of data rows, one batch a line, shape (batches, data rows of a batch).
+    """Indices of data rows, shape (batches, rows of a batch), the last row repeated at the end.
 
-    Batches are of equal size, for the compiler's sake; the last ones repeat the last data row where
-    they have too few. ``width`` is the length of a particle's longest vector, and no array of a
-    batch has more than 4 million entries.
+    ``width`` is the length of a particle's longest vector; no array of a batch has more than 4
+    million entries.
     """
     most = min(ROWS_PER_BATCH, 2**22 // width) // draws
     n_batches = -(-n_data // max(1, most))
@@ -224,10 +223,9 @@ def batches_of(n_data: int, draws: int, width: int) -> np.ndarray:
 
 
 def pilot_groups(n_data: int, n_rows: int) -> tuple[int, int]:
-    """Data rows of the pilot, and its particles for all of them together.
+    """Data rows of the pilot, at least 64 particles each, and its particles for all together.
 
-    Particles are as many as in a batch, where that is a number fit for a pilot: arrays of one shape
-    save a compilation. A data row has at least 64.
+    Particles are as many as in a batch where that is fit for a pilot: one shape, one compilation.
     """
     n_rows = int(np.clip(n_rows, 256, 4096))
     most = min(n_data, n_rows // 64)

@@ -216,10 +216,7 @@ Draw = Callable[[Mapping[str, np.ndarray], np.random.Generator, int], np.ndarray
 
 
 def _prior_under(model: "pm.Model", flat: FlatModel, names: Iterable[str]) -> Draw | None:
-    """Draws of the prior under other data; None where no mode is looked for.
-
-    That is where `may_walk` has it so, and where variables are discrete or data no containers.
-    """
+    """Draws of the prior under other data; None where no mode is looked for."""
     places = {name: data_variable(model, name) for name in names}
     prior = PriorDraws(model, needed=False)
     in_containers = all(hasattr(place, "set_value") for place in places.values())
