@@ -56,7 +56,7 @@ class BinaryPath(AnnealingPath):
         return [rows[:, end - size : end] for end, size in zip(ends, self.sizes, strict=True)]
 
     def log_odds(self, k: int, parts: Parts) -> tuple[TensorVariable, TensorVariable]:
-        """Log odds that sites of block k are one given the others: at 0, (d_k,), by beta, (n, d_k)."""
+        """Log odds that sites of block k are one given the others: at 0 and by beta, (n, d_k)."""
         part = slice(sum(self.sizes[:k]), sum(self.sizes[: k + 1]))
         couplings, bias, base, _ = self.parameters
         return base[part], self.field(k, parts, couplings) + (bias - base)[part]

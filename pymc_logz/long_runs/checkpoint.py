@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from pymc_logz.errors import CheckpointError, warn
-from pymc_logz.long_runs.records import WRITING, Codec, read_record, write_record
+from pymc_logz.long_runs.records import WRITING, decode, encode, read_record, write_record
 from pymc_logz.runners.moves_of_rows import Work
 
 FORMAT, FORMAT_VERSION = "pymc_logz checkpoint", 1
@@ -54,7 +54,7 @@ class Keeper:
     """Keeps what a run has come to in a checkpoint, the folder ``path``."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.codec = path, Codec()
+        self.path = path
         self._chains: dict[str, _Chain] = {}
         self._n_named: Counter[str] = Counter()
         self._failed = False
@@ -108,7 +108,7 @@ class Keeper:
         try:
             zarr.create_group(store=new, attributes=header, zarr_format=3)
             for name, record in begun.items():
-                write_record(new, name, self.codec.encode(record))
+                write_record(new, name, encode(record))
             os.rename(new, self.path)
         except BaseException as error:
             shutil.rmtree(new, ignore_errors=True)
@@ -191,7 +191,9 @@ class Keeper:
         counts = {"n_done": job.n_done, "n_total": job.n_total}
         if self.write(f"{name}.{chain.n_states:06d}", state, counts):
             chain.n_states += 1
-            self._remove_before(name, chain.n_states - 1)
+            for number in self._states(name):
+                if number < chain.n_states - 1:
+                    shutil.rmtree(self.path / f"{name}.{number:06d}", ignore_errors=True)
 
     def finish(self) -> None:
         """Note that the run is at its end, if it is."""
@@ -201,7 +203,7 @@ class Keeper:
     def chain(self, name: str) -> tuple[Any, list[Any]] | None:
         """Where a chain is, and the parts of its draws; None if none of it can be read."""
         chain = self._chains[name] = _Chain()
-        for number in sorted(states_of(self.path, name), reverse=True):
+        for number in sorted(self._states(name), reverse=True):
             chain.n_states = max(chain.n_states, number + 1)
             state = self.read(f"{name}.{number:06d}")
             if state is None:
@@ -212,16 +214,16 @@ class Keeper:
                 return state["job"], parts
         return None
 
-    def _remove_before(self, name: str, newest: int) -> None:
-        for number in states_of(self.path, name):
-            if number < newest:
-                shutil.rmtree(self.path / f"{name}.{number:06d}", ignore_errors=True)
+    def _states(self, name: str) -> list[int]:
+        """Numbers of the states of a chain that are there."""
+        found = (entry.name.removeprefix(f"{name}.") for entry in self.path.glob(f"{name}.*"))
+        return [int(number) for number in found if number.isdigit()]
 
     # -- records ---------------------------------------------------------------------------------
 
     def write(self, name: str, record: Any, attrs: Mapping[str, Any] | None = None) -> bool:
         """Write a record; whether that could be done. If not, the run goes on, and says so."""
-        encoded = self.codec.encode(record)
+        encoded = encode(record)
         try:
             write_record(self.path, name, encoded, attrs)
         except OSError as error:
@@ -240,7 +242,7 @@ class Keeper:
         if not (self.path / name).is_dir():
             return None
         try:
-            return self.codec.decode(*read_record(self.path / name))
+            return decode(*read_record(self.path / name))
         except CheckpointError:
             raise
         except Exception as error:  # whatever Zarr makes of files that are not whole
@@ -283,12 +285,6 @@ def differences(found: Any, wanted: Any, name: str = "") -> Iterator[str]:
             yield from differences(found.get(key), wanted.get(key), inner)
     elif found != wanted:
         yield f"{name}: {_short(found)} there, {_short(wanted)} here"
-
-
-def states_of(path: Path, name: str) -> list[int]:
-    """Numbers of the states of a chain that are in a checkpoint."""
-    found = (entry.name.removeprefix(f"{name}.") for entry in path.glob(f"{name}.*"))
-    return [int(number) for number in found if number.isdigit()]
 
 
 def _short(value: Any) -> str:

@@ -18,7 +18,7 @@ from pytensor.graph.op import Op
 from pytensor.graph.traversal import graph_inputs, io_toposort
 from pytensor.tensor.sharedvar import TensorSharedVariable
 
-from pymc_logz.long_runs.records import Codec, fields_of
+from pymc_logz.long_runs.records import encode, fields_of
 from pymc_logz.models.context import is_model, model_data
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.flat import FlatModel, flatten_model
@@ -95,7 +95,7 @@ def request_of(settings: Any, compiled: Any) -> dict[str, Any]:
     }
     record = {"settings": given, "compile_kwargs": dict(compiled.compile_kwargs or {})}
     try:
-        Codec().encode(record)
+        encode(record)
     except TypeError:  # a kernel of the user's own, a mode, draws for a reference
         return {}
     return record

@@ -11,9 +11,16 @@ import numpy as np
 from pymc_logz.errors import warn
 from pymc_logz.long_runs.checkpoint import Keeper, begun_with, check_path
 from pymc_logz.long_runs.identity import REQUEST, SEED, digest_of, identity_of_call, request_of
-from pymc_logz.long_runs.records import Codec, digest, fields_of
-from pymc_logz.long_runs.sending import Answer, CourseMissing, Part, Task
-from pymc_logz.long_runs.workers import Workers, check_executor, n_workers
+from pymc_logz.long_runs.records import digest, encode, fields_of
+from pymc_logz.long_runs.workers import (
+    Answer,
+    CourseMissing,
+    Part,
+    Task,
+    Workers,
+    check_executor,
+    n_workers,
+)
 from pymc_logz.runners.arrays import leaves
 from pymc_logz.runners.jobs import generator_at, is_done, state_of
 from pymc_logz.runners.moves_of_rows import Work
@@ -134,7 +141,7 @@ def _digest(outcome: Outcome) -> str:
     parts = [np.concatenate(part) for part in zip(*map(leaves, outcome.parts), strict=True)]
     state = fields_of(outcome.job) or {}
     results = {name: value for name, value in state.items() if name not in NO_RESULTS}
-    return digest(*Codec().encode([results, parts]))
+    return digest(*encode([results, parts]))
 
 
 class _Drive:
