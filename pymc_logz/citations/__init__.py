@@ -9,33 +9,24 @@ from typing import Any
 
 import xarray as xr
 
-from pymc_logz.trees.kinds import (
-    CONSTRAINED_STEP,
-    HAIS,
-    HAIS_BOTH,
-    HAIS_STEP,
-    HMC,
-    IMPORTANCE,
-    MANIFOLD_BRIDGED,
-    PER_DATUM,
-    TEMPERED,
-    TEMPERED_STEP,
-    TEMPERED_SUMS,
-    TRACKED,
-    TRACKED_MOMENT,
-    kind_of,
-)
+from pymc_logz.trees import kinds
 from pymc_logz.trees.layout import ESTIMATOR
 
 OF_KIND = {
-    **dict.fromkeys((HAIS, PER_DATUM), ("sohldickstein2012", "neal2001", "vehtari2024")),
-    HAIS_STEP: ("sohldickstein2012", "neal2001", "andrieu2010", "vehtari2024"),
-    HAIS_BOTH: ("sohldickstein2012", "neal2001", "grosse2015", "vehtari2024"),
-    **dict.fromkeys((TEMPERED, TEMPERED_SUMS, TEMPERED_STEP), ("carlson2016", "marinari1992")),
-    **dict.fromkeys((TRACKED, TRACKED_MOMENT), ("carlson2016", "marinari1992", "zwanzig1954")),
-    **dict.fromkeys((CONSTRAINED_STEP, MANIFOLD_BRIDGED), ("graham2017",)),
-    HMC: ("duane1987", "margossian2024"),
-    IMPORTANCE: ("vehtari2024",),
+    **dict.fromkeys(
+        (kinds.HAIS, kinds.PER_DATUM), ("sohldickstein2012", "neal2001", "vehtari2024")
+    ),
+    kinds.HAIS_STEP: ("sohldickstein2012", "neal2001", "andrieu2010", "vehtari2024"),
+    kinds.HAIS_BOTH: ("sohldickstein2012", "neal2001", "grosse2015", "vehtari2024"),
+    **dict.fromkeys(
+        (kinds.TEMPERED, kinds.TEMPERED_SUMS, kinds.TEMPERED_STEP), ("carlson2016", "marinari1992")
+    ),
+    **dict.fromkeys(
+        (kinds.TRACKED, kinds.TRACKED_MOMENT), ("carlson2016", "marinari1992", "zwanzig1954")
+    ),
+    **dict.fromkeys((kinds.CONSTRAINED_STEP, kinds.MANIFOLD_BRIDGED), ("graham2017",)),
+    kinds.HMC: ("duane1987", "margossian2024"),
+    kinds.IMPORTANCE: ("vehtari2024",),
 }
 """Of what made the draws."""
 OF_METHOD = {
@@ -121,7 +112,7 @@ def cite(tree: xr.DataTree) -> str:
     >>> print(lz.cite(lz.sample_hais(model=model, random_seed=1, progressbar=False))[:27])
     @article{sohldickstein2012,
     """
-    own = kind_of(tree)
+    own = kinds.kind_of(tree)
     settings = _settings_of(tree)
     # log p(x) by a log Z that any method may have found: the name of its estimator tells
     kind = None if settings.get("method") == "log_density" else own

@@ -67,16 +67,12 @@ if TYPE_CHECKING:
         moment_averaged,
     )
 
-OF_MACHINES = (
-    "base_log_odds",
-    "bernoulli_rbm",
-    "boltzmann_machine",
-    "ising_torus",
-    "moment_averaged",
-)
 OF_BITS = {
-    **dict.fromkeys(("BernoulliRBM", "BinaryEnergy"), "bits.energies"),
-    **dict.fromkeys(OF_MACHINES, "bits.machines"),
+    name: "bits.energies" if name in ("BernoulliRBM", "BinaryEnergy") else "bits.machines"
+    for name in (
+        *("BernoulliRBM", "BinaryEnergy", "base_log_odds", "bernoulli_rbm", "boltzmann_machine"),
+        *("ising_torus", "moment_averaged"),
+    )
 }
 """Public names of `pymc_logz.bits`, and where they are."""
 __getattr__ = lazily(__name__, OF_BITS)

@@ -46,10 +46,16 @@ def identity_of_call(
     """
     if isinstance(settings, RunSettings):
         settings = _of_settings(settings, compiled)
+    if isinstance(what, FlatModel):
+        model: Any = identity_of_model(what)
+    elif isinstance(what, Mapping):
+        model = {name: naming(name, partial(identity_of_any, one)) for name, one in what.items()}
+    else:
+        model = {"name": what.name, "values": list(map(digest_of, compiled.path.values))}
     seed = json.dumps(rng.bit_generator.state, default=lambda array: array.tolist())
     return {
         "settings": {key: as_text(value) for key, value in settings.items()},
-        "model": _of_what(what, compiled),
+        "model": model,
         "random_seed": _digest(seed.encode()),
         "backend": "of each model" if compiled is None else compiled.compiled.backend,
         "machine": platform.machine(),
@@ -74,15 +80,6 @@ def _of_settings(settings: RunSettings, compiled: Any) -> dict[str, Any]:
     if compiled.most_rows is not None:
         own["particles that max_memory has room for"] = compiled.most_rows
     return {**record, **arrays, **own}
-
-
-def _of_what(what: Any, compiled: Any) -> Any:
-    """A model, an energy, or models by name."""
-    if isinstance(what, FlatModel):
-        return identity_of_model(what)
-    if isinstance(what, Mapping):
-        return {name: naming(name, partial(identity_of_any, one)) for name, one in what.items()}
-    return {"name": what.name, "values": list(map(digest_of, compiled.path.values))}
 
 
 def request_of(settings: Any, compiled: Any) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """ABC chains: random walk with fresh noise, and elliptical slices, both with a uniform ball."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pymc as pm
 import xarray as xr
 from pytensor.graph.traversal import ancestors
 
@@ -14,9 +15,6 @@ from pymc_logz.models.context import model_from, written_as
 from pymc_logz.seeds import Generators, generators_from
 from pymc_logz.trees.kinds import ABC
 from pymc_logz.trees.layout import data_datasets, dataset_of, make_tree
-
-if TYPE_CHECKING:
-    import pymc as pm
 
 
 class Trace(NamedTuple):
@@ -124,7 +122,7 @@ def sliced(
 
 @written_as("abc_mcmc(model, epsilon, var_names)")
 def abc_mcmc(
-    model: "pm.Model | None",
+    model: pm.Model | None,
     epsilon: float,
     var_names: Sequence[str],
     draws: int = 1000,
@@ -225,7 +223,7 @@ def abc_mcmc(
 
 @written_as("abc_slice(model, epsilon, var_names)")
 def abc_slice(
-    model: "pm.Model | None",
+    model: pm.Model | None,
     epsilon: float,
     var_names: Sequence[str],
     draws: int = 1000,

@@ -3,9 +3,10 @@
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pymc as pm
 import xarray as xr
 
 from pymc_logz.arguments import check_whole
@@ -26,10 +27,6 @@ from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_
 from pymc_logz.trees.kinds import MANIFOLD_BRIDGED
 from pymc_logz.trees.layout import evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import posterior_rows
-
-if TYPE_CHECKING:
-    import pymc as pm
-
 
 STEPS = ("compile", "posterior draws", "proposals", "missed modes")
 """What the progress bar of a bridge counts."""
@@ -52,7 +49,7 @@ class ManifoldBridge(NamedTuple):
 
 def manifold_bridge(
     idata: xr.DataTree,
-    model: "pm.Model | None" = None,
+    model: pm.Model | None = None,
     *,
     draws: int | None = None,
     random_seed: Any = None,

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pymc as pm
 import xarray as xr
 from scipy.special import gammaln
 
@@ -24,9 +25,6 @@ from pymc_logz.trees.doubts import warn_of_status
 from pymc_logz.trees.kinds import ABC
 from pymc_logz.trees.layout import data_datasets, dataset_of, evidence_dataset, make_tree
 
-if TYPE_CHECKING:
-    import pymc as pm
-
 ROWS_AT_A_TIME = 10_000
 """Prior draws that are simulated together."""
 
@@ -35,7 +33,7 @@ class Simulator:
     """Outputs of a model with exact observations alone, and how far they are from the data."""
 
     def __init__(
-        self, model: "pm.Model", epsilon: float, compile_kwargs: Mapping[str, Any] | None
+        self, model: pm.Model, epsilon: float, compile_kwargs: Mapping[str, Any] | None
     ) -> None:
         check_positive(one=True, epsilon=epsilon)
         exact = exact_observations(model)
@@ -124,7 +122,7 @@ class Simulator:
 
 @written_as("abc_rejection(model, epsilon)")
 def abc_rejection(
-    model: "pm.Model | None",
+    model: pm.Model | None,
     epsilon: float,
     draws: int = 100_000,
     *,

@@ -124,9 +124,10 @@ def evidence_sensitivity(
     target = _log_joint(density, rows, present)
     _check_present(idata, target, log_weight)
     changes, found, notes = [], list[LogZEstimate](), list(doubts)
+    n_alternatives = len(next(iter(values.values())))
     with progress_bar(progressbar) as progress:
-        report = report_count(progress, "Alternatives", _length(values))
-        for i in range(_length(values)):
+        report = report_count(progress, "Alternatives", n_alternatives)
+        for i in range(n_alternatives):
             data = {name: array[i] for name, array in values.items()}
             changes.append(_log_joint(density, rows, data) - target)
             one = reweighted_log_z(changes[-1], log_weight)
@@ -155,6 +156,7 @@ def _checked_values(model: "pm.Model", alternatives: Mapping[str, Any]) -> dict[
             "values, such as {'width': [0.5, 1, 2]}"
         )
     names = sorted(var.name for var in model.data_vars)
+    of_data = set(ancestors([model.rvs_to_values[rv] for rv in model.observed_RVs]))
     values = {}
     for name, given in alternatives.items():
         if name not in names:
@@ -162,7 +164,11 @@ def _checked_values(model: "pm.Model", alternatives: Mapping[str, Any]) -> dict[
                 f"alternatives[{name!r}] is no pm.Data of the model (it has {names}); write the "
                 f"parameter of the prior as pm.Data({name!r}, ...)"
             )
-        _check_not_observed(model, name)
+        if data_variable(model, name) in of_data:
+            raise ValueError(
+                f"alternatives[{name!r}] is observed data: a Bayes factor between different data "
+                "means nothing. Give data of a prior"
+            )
         values[name] = _fitting(name, np.asarray(given), own_data(model, name))
     if len({len(array) for array in values.values()}) > 1:
         lengths = {name: len(array) for name, array in values.items()}
@@ -182,16 +188,6 @@ def _fitting(name: str, given: np.ndarray, own: np.ndarray) -> np.ndarray:
             f"{own.dtype}; make it floating point in the model"
         )
     return given.astype(float)
-
-
-def _check_not_observed(model: "pm.Model", name: str) -> None:
-    place = data_variable(model, name)
-    observed = [model.rvs_to_values[rv] for rv in model.observed_RVs]
-    if place in set(ancestors(observed)):
-        raise ValueError(
-            f"alternatives[{name!r}] is observed data: a Bayes factor between different data means "
-            "nothing. Give data of a prior"
-        )
 
 
 def _draws(tree: xr.DataTree, flat: FlatModel) -> tuple[np.ndarray, np.ndarray | None, list[Doubt]]:
@@ -288,10 +284,6 @@ def _check_influence(
             f"alternatives={sorted(values)} change nothing in the log density of the model; give "
             "data that a prior depends on"
         )
-
-
-def _length(values: Mapping[str, np.ndarray]) -> int:
-    return len(next(iter(values.values())))
 
 
 def _dataset(
