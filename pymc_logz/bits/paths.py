@@ -150,8 +150,7 @@ def binary_path(
 ) -> BinaryPath:
     """Path to a density of bits; those of the same blocks share what is compiled.
 
-    Of more than two blocks ``couplings`` are symmetric, shape (d, d); ``base`` are log odds in the
-    reference; the constant is added to the log target.
+    ``base`` are log odds in the reference; the constant is added to the log target.
     """
     return with_values(_template(tuple(sizes)), (couplings, bias, base, constant))
 

@@ -86,7 +86,9 @@ def find_structure(
         common = np.flatnonzero(n_reached > 1)
     else:
         return None
-    local = _local_table(reached, np.flatnonzero(is_local))
+    rows = [np.flatnonzero(row & is_local).tolist() for row in reached]
+    width = max(1, max(map(len, rows)))
+    local = np.array([row + [-1] * (width - len(row)) for row in rows])
     if np.any(local[:, :1] < 0) or not 0 < common.size <= n_outputs:
         return None
     if common.size > n_outputs // 2 and not _well_conditioned(jacobians, common, is_local):
@@ -105,15 +107,6 @@ def _well_conditioned(
         np.linalg.norm(jacobians[:, :, columns], axis=2) for columns in (common, is_local)
     )
     return bool(np.all(of_local > least * of_common))
-
-
-def _local_table(reached: np.ndarray, entries: np.ndarray) -> np.ndarray:
-    """Entries that reach each constraint, shape (m, k), filled up with -1."""
-    rows: list[list[int]] = [[] for _ in range(len(reached))]
-    for entry in entries:
-        rows[int(np.argmax(reached[:, entry]))].append(int(entry))
-    width = max(1, max(map(len, rows)))
-    return np.array([row + [-1] * (width - len(row)) for row in rows])
 
 
 def needs_loop(outputs: Sequence[Variable]) -> bool:

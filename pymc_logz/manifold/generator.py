@@ -152,6 +152,9 @@ def make_generator(model: pm.Model) -> Generator:
         for observation, array in zip(observations, arrays, strict=True)
         for index in np.ndindex(array.shape)
     )
+    noise = {name for observation in observations for name in observation.owner.op.noise}
+    if unknown := noise - set(model.named_vars):
+        raise ModelError(f"noise={sorted(unknown)} are no variables of the model")
     generator = Generator(
         flat.point,
         pt.specify_shape(residual.astype(pytensor.config.floatX), (len(labels),)),
@@ -159,7 +162,7 @@ def make_generator(model: pm.Model) -> Generator:
         flat,
         np.concatenate([value.ravel() for value in arrays]),
         labels,
-        _noise_entries(flat, observations),
+        tuple(i for i, owner in enumerate(flat.owners) if owner in noise),
     )
     _check(generator)
     return generator
@@ -199,15 +202,6 @@ def _values(observed: list[Any], names: list[str], outputs: list[Any]) -> list[n
                 f"{output.type.shape}; they must be equal"
             )
     return arrays
-
-
-def _noise_entries(flat: FlatModel, observations: list[Any]) -> tuple[int, ...]:
-    """Entries of the flat inputs that belong to declared noise which is still free."""
-    names = {name for observation in observations for name in observation.owner.op.noise}
-    unknown = names - set(flat.model.named_vars)
-    if unknown:
-        raise ModelError(f"noise={sorted(unknown)} are no variables of the model")
-    return tuple(i for i, owner in enumerate(flat.owners) if owner in names)
 
 
 def _check(generator: Generator) -> None:

@@ -188,10 +188,8 @@ def _is_affine(
     n_checks: int = 4,
     factors: tuple[float, ...] = (1.0, -1.0, 10.0),
 ) -> bool:
-    """Whether each entry of an output is affine in its own entry of the noise, and in no other.
-
-    The noise drawn is taken by several factors, so that the root of a square shows itself.
-    """
+    """Whether each entry of an output is affine in its own entry of the noise, and in no other."""
+    # taken by several factors, the root of a square shows itself
     n_draws = len(draws[str(noise.name)])
     function = pytensor.function(
         model.free_RVs,

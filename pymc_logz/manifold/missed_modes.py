@@ -275,9 +275,8 @@ def share_unvisited(
 ) -> float:
     """Share of the posterior beyond nearly all draws, by weights of a proposal; 0 if it is small.
 
-    Charts of one branch may reach another one that is near, where no chain has been. Of draws (n,
-    d) a share ``edge`` is beyond an edge; right chains of 1,200 draws have up to 0.02 more weight
-    of what is proposed (k, d) there, and ``beyond`` more is too much.
+    Charts of one branch may reach another that no chain has been to. Right chains of 1,200 draws
+    have up to 0.02 more weight of what is proposed beyond an edge than draws.
     """
     found = np.isfinite(log_weight)
     if weight_ess(log_weight[found]) <= DEGENERATE_ESS:

@@ -113,13 +113,12 @@ def state_at(system: System, position: Any) -> ManifoldState:
 
 @dataclass(frozen=True)
 class ConstrainedHamiltonian:
-    """Settings of constrained Hamiltonian Monte Carlo (algorithm 1 of Graham & Storkey).
+    """Settings of constrained Hamiltonian Monte Carlo (algorithm 1 of Graham & Storkey): RATTLE.
 
-    Half a kick, a drift along the level set in ``n_inner`` geodesic sub-steps, half a kick: RATTLE.
-    After each sub-step the step back is made too, and the trajectory is rejected unless it leads to
-    where it came from within ``reverse_tolerance`` (Zappa, Holmes-Cerfon & Goodman, 2018, doi
-    10.1002/cpa.21783). It is no kernel of a path: it moves one point of one set, and the number of
-    iterations of its searches is known only on the way.
+    A kick, a drift in ``n_inner`` geodesic sub-steps, a kick. After each sub-step the step back is
+    made too, and the trajectory rejected unless it leads back (Zappa, Holmes-Cerfon & Goodman,
+    2018, doi 10.1002/cpa.21783). The number of iterations of its searches is known only on the way,
+    so that it is no kernel of a path.
     """
 
     n_inner: int = 1

@@ -179,7 +179,13 @@ def marginal_log_likelihood(
         kept(settings, prepared, block, rngs.run, data_rows=prepared.data_rows.values) as settings,
         progress_bar(progressbar) as progress,
     ):
-        plan = plan_once(prepared, block, settings, rngs.pilot, report_beta(progress))
+
+        def made() -> Plan:
+            start = block.path.sample_reference(rngs.pilot, block.n_rows)
+            check_start(prepared, block, start)
+            return make_plan(block, settings, start, rngs.pilot, report_beta(progress)).plan
+
+        plan: Plan = once(settings.running.keeper, "plan", made, prepared, block, rngs.pilot)
         tuned, pilot_work = time.perf_counter(), block.work.done
         results = run_batches(block, plan, batches, settings, rngs.run, progress)
     cost = {
@@ -189,24 +195,6 @@ def marginal_log_likelihood(
         **block.work.record(pilot_work, block.kernel),
     }
     return running.noted(collect(prepared, block, plan, results, settings, cost))
-
-
-def plan_once(
-    prepared: Prepared,
-    block: Block,
-    settings: HaisSettings,
-    rng: np.random.Generator,
-    report: Any = None,
-) -> Plan:
-    """The ladder that all data rows share, or that they shared before, if it was kept."""
-
-    def made() -> Plan:
-        start = block.path.sample_reference(rng, block.n_rows)
-        check_start(prepared, block, start)
-        return make_plan(block, settings, start, rng, report).plan
-
-    plan: Plan = once(settings.running.keeper, "plan", made, prepared, block, rng)
-    return plan
 
 
 def batches_of(n_data: int, draws: int, width: int) -> np.ndarray:

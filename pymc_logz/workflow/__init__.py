@@ -137,7 +137,12 @@ def evidence_sensitivity(
             found += doubted([one], [*doubts, *own])
             notes += [Doubt(doubt.status, f"alternative {i}: {doubt.reason}") for doubt in own]
             report(1)
-    _check_influence(values, present, changes)
+    differs = any(np.any(array != present[name]) for name, array in values.items())
+    if differs and not any(np.any(change) for change in changes):
+        raise ValueError(
+            f"alternatives={sorted(values)} change nothing in the log density of the model; give "
+            "data that a prior depends on"
+        )
     warn_of_doubts(notes[len(doubts) :])
     group = _dataset(found, float(base["log_z"]), float(base["mcse"]), values, present)
     group.attrs |= {"base_estimator": str(base[ESTIMATOR].item()), **noted(notes)}
@@ -271,19 +276,6 @@ def _check_present(tree: xr.DataTree, target: np.ndarray, log_weight: np.ndarray
         )
     if log_weight is None:
         check_stored_density(tree, target)
-
-
-def _check_influence(
-    values: Mapping[str, np.ndarray],
-    present: Mapping[str, np.ndarray],
-    changes: list[np.ndarray],
-) -> None:
-    differs = any(np.any(array != present[name]) for name, array in values.items())
-    if differs and not any(np.any(change) for change in changes):
-        raise ValueError(
-            f"alternatives={sorted(values)} change nothing in the log density of the model; give "
-            "data that a prior depends on"
-        )
 
 
 def _dataset(
