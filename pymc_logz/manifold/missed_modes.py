@@ -18,9 +18,6 @@ from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_to_few
 from pymc_logz.weights import DEGENERATE_ESS, normalise, shares_beyond, weight_ess
 
-TANGENT_DF = 6.0
-"""Degrees of freedom in the tangent space, which the evidence on a level set was measured with."""
-
 
 @dataclass(frozen=True)
 class Chart:
@@ -56,7 +53,8 @@ class Atlas:
         n_outputs, n_dims = dense.shape
         basis = qr(dense.T)[0][:, n_outputs:]
         k = n_dims - n_outputs
-        standard = Elliptical(np.zeros(k), np.eye(k), TANGENT_DF)
+        # degrees of freedom that the evidence on a level set was measured with
+        standard = Elliptical(np.zeros(k), np.eye(k), 6.0)
         return Chart(centre, basis, self._linear(centre), standard, 1.0)
 
     def lift(self, chart: Chart, tangent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -199,7 +197,7 @@ def fitted_charts(
         )
     total = sum(len(tangent) for _, tangent in charts)
     fitted = [
-        replace(chart, density=fitted_to_few(tangent, TANGENT_DF), share=len(tangent) / total)
+        replace(chart, density=fitted_to_few(tangent, chart.density.df), share=len(tangent) / total)
         for chart, tangent in charts
     ]
     return fitted, float(1.0 - left.mean())
