@@ -69,10 +69,6 @@ class SumPlan:
         columns = np.array([site.column for site in self.sites], dtype=int)
         return columns[list(self.others)], columns[list(self.alone)]
 
-    def sums_over(self, numbers: Owners) -> bool:
-        """Whether the entries of a variable, by their numbers, are summed over."""
-        return bool(numbers.size) and (numbers.flat[0] in self.alone or self.points.size > 0)
-
     @property
     def others(self) -> tuple[int, ...]:
         """Numbers of the sites that are summed together."""

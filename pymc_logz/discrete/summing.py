@@ -114,11 +114,11 @@ def sums_of(
     alone: dict[Any, Any] = {}
     others: dict[Any, Any] = {}
     for var, entries in numbered(whole, start).items():
-        if var in given and not plan.sums_over(entries):
-            continue
         numbers = entries.ravel()
-        parts[var] = place = var.type()  # type: ignore[attr-defined]
         is_alone = bool(numbers.size) and numbers[0] in plan.alone
+        if var in given and not is_alone and not (numbers.size and plan.points.size):
+            continue
+        parts[var] = place = var.type()  # type: ignore[attr-defined]
         known = plan.alone if is_alone else plan.others
         table = plan.combinations if is_alone else plan.points
         columns = [known.index(i) for i in numbers]

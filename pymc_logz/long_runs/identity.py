@@ -140,26 +140,21 @@ def as_text(value: Any) -> Any:
     if isinstance(value, bool | int | float | str | None):
         return value
     if isinstance(value, xr.DataTree):
-        return digest_of_draws(value)
+        group = value["posterior"].to_dataset()
+        parts = [f"{name}{digest_of(group[name].to_numpy())}" for name in sorted(map(str, group))]
+        return _digest("".join(parts).encode())
     if is_model(value):
         return identity_of_any(value)
     if isinstance(value, Mapping):
         return {str(key): as_text(part) for key, part in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         return digest_of(np.asarray(value))
-    if (parts := fields_of(value)) is not None:
-        named = {name: as_text(part) for name, part in parts.items()}
+    if (own := fields_of(value)) is not None:
+        named = {name: as_text(part) for name, part in own.items()}
         return {"class": type(value).__name__, **named}
     if isinstance(value, list | tuple):
         return [as_text(part) for part in value]
     return type(value).__qualname__  # what it prints may be another thing in each process
-
-
-def digest_of_draws(tree: xr.DataTree) -> str:
-    """Digest of the group ``posterior`` of a tree."""
-    group = tree["posterior"].to_dataset()
-    parts = [f"{name}{digest_of(group[name].to_numpy())}" for name in sorted(map(str, group))]
-    return _digest("".join(parts).encode())
 
 
 def digest_of(array: np.ndarray) -> str:

@@ -315,9 +315,6 @@ def misses_a_mode(
     def not_covered(places: np.ndarray) -> np.ndarray:
         return ~(atlas.log_target(places) - atlas.log_density(charts, places) < far)
 
-    def too_many(n: int) -> bool:
-        return bool(bdtrc(n - 1, n_searches, share) < min_probability)
-
     try:
         places = np.array([atlas.model.find_point(rng).position for _ in range(n_searches)])
     except ModelError:
@@ -333,7 +330,10 @@ def misses_a_mode(
             if _mass_at(atlas, end, not_covered, rng) > log_z + np.log(min_share):
                 return True
     # of those that were not followed, as many are like the draws
-    return n_like > 0 and too_many(round(n_like * n_places / len(places)))
+    if n_like == 0:
+        return False
+    n_all = round(n_like * n_places / len(places))
+    return bool(bdtrc(n_all - 1, n_searches, share) < min_probability)
 
 
 def _mass_at(
