@@ -177,7 +177,11 @@ def run_through(
     started, rngs = time.perf_counter(), generators_from(random_seed)
     machines = [*others, energy]
     for other in others:
-        _check_same(energy, other)
+        if _layout(other) != _layout(energy):
+            raise ValueError(
+                f"reference has {other.name} with blocks of {other.path.sizes} bits, but the model "
+                f"has {energy.path.sizes}: both must have the same variables in the same blocks"
+            )
     legs: list[Planned] = []
     before = None
     with progress_bar(progressbar) as progress:
@@ -206,20 +210,10 @@ def run_through(
     return tree
 
 
-def _check_same(energy: BinaryEnergy, other: BinaryEnergy) -> None:
-    same = energy.path.sizes == other.path.sizes and energy.variables.keys() == (
-        other.variables.keys()
-    )
-    if same:
-        pairs = ((bits, other.variables[name]) for name, bits in energy.variables.items())
-        same = all(
-            np.array_equal(one.sites, two.sites) and one.values == two.values for one, two in pairs
-        )
-    if not same:
-        raise ValueError(
-            f"reference has {other.name} with blocks of {other.path.sizes} bits, but the model has "
-            f"{energy.path.sizes}: both must have the same variables in the same blocks"
-        )
+def _layout(energy: BinaryEnergy) -> tuple[Any, ...]:
+    """Sizes of its blocks, and which bits each variable is made of."""
+    variables = energy.variables.items()
+    return energy.path.sizes, {name: (one.sites.tolist(), one.values) for name, one in variables}
 
 
 def _leg(
