@@ -7,7 +7,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
     from pymc_logz import energies, estimators, kernels
     from pymc_logz.bits.reverse_annealing import raise_log_likelihood
     from pymc_logz.choosing.evidence import evidence
-    from pymc_logz.citations.cite import cite
+    from pymc_logz.citations import cite
     from pymc_logz.errors import (
         CheckpointError,
         DiscreteVariableError,
@@ -21,10 +21,10 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
     from pymc_logz.hmc.sampling import sample_hmc
     from pymc_logz.long_runs.resume import extend, resume
     from pymc_logz.long_runs.several_models import evidence_of_models
-    from pymc_logz.manifold.approximate.chains import abc_mcmc, abc_slice
-    from pymc_logz.manifold.approximate.simulator import abc_rejection
-    from pymc_logz.manifold.forms.generator import generator_form, relax
-    from pymc_logz.manifold.forms.likelihood import likelihood_form
+    from pymc_logz.manifold.abc_chains import abc_mcmc, abc_slice
+    from pymc_logz.manifold.generator_form import generator_form, relax
+    from pymc_logz.manifold.likelihood_form import likelihood_form
+    from pymc_logz.manifold.simulator import abc_rejection
     from pymc_logz.manifold.step_method import ConstrainedHMC
     from pymc_logz.models.exact import ExactObservation
     from pymc_logz.per_datum.likelihood import marginal_log_likelihood
@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
     from pymc_logz.step_methods import HAIS, PartialMomentumHMC, SimulatedTempering
     from pymc_logz.tempered.sampling import sample_tempered
     from pymc_logz.trees.comparison import bayes_factor, compare_evidence, model_weights
-    from pymc_logz.workflow.sensitivity import evidence_sensitivity
+    from pymc_logz.workflow import evidence_sensitivity
 
 __all__ = [
     "HAIS",
@@ -101,7 +101,7 @@ __all__ = [
 _HOMES = {
     "bits.reverse_annealing": ("raise_log_likelihood",),
     "choosing.evidence": ("evidence",),
-    "citations.cite": ("cite",),
+    "citations": ("cite",),
     "errors": (
         "CheckpointError",
         "DiscreteVariableError",
@@ -116,16 +116,16 @@ _HOMES = {
     "hmc.sampling": ("sample_hmc",),
     "long_runs.resume": ("extend", "resume"),
     "long_runs.several_models": ("evidence_of_models",),
-    "manifold.approximate.chains": ("abc_mcmc", "abc_slice"),
-    "manifold.approximate.simulator": ("abc_rejection",),
-    "manifold.forms.generator": ("generator_form", "relax"),
-    "manifold.forms.likelihood": ("likelihood_form",),
+    "manifold.abc_chains": ("abc_mcmc", "abc_slice"),
+    "manifold.simulator": ("abc_rejection",),
+    "manifold.generator_form": ("generator_form", "relax"),
+    "manifold.likelihood_form": ("likelihood_form",),
     "models.exact": ("ExactObservation",),
     "plots": tuple(name for name in __all__ if name.startswith("plot_")),
     "posterior.bridging": ("bridge_sampling",),
     "posterior.log_density": ("log_density",),
     "posterior.own_proposal": ("importance_sampling",),
-    "workflow.sensitivity": ("evidence_sensitivity",),
+    "workflow": ("evidence_sensitivity",),
     "manifold.step_method": ("ConstrainedHMC",),
     "step_methods": ("HAIS", "PartialMomentumHMC", "SimulatedTempering"),
     "tempered.sampling": ("sample_tempered",),

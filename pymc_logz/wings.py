@@ -6,7 +6,7 @@ from typing import Any
 HOMES = {
     "ConstrainedHMC": "manifold.step_method",
     "begin_long_run": "long_runs.running",
-    "likelihood_form": "manifold.forms.likelihood",
+    "likelihood_form": "manifold.likelihood_form",
     "manifold_bridge": "manifold.evidence",
     "run_between": "per_datum.between",
 }

@@ -354,7 +354,7 @@ def test_a_wrong_library_is_found(module, source, libraries):
 def test_an_import_of_a_wing_is_found():
     imported = imports("from pymc_logz.long_runs.running import begin", "x")
     assert imported_wings("pymc_logz.hais.run", imported) == {"long_runs"}
-    assert imported_wings("pymc_logz.plots.path", imported) == set()
+    assert imported_wings("pymc_logz.plots.annealed", imported) == set()
 
 
 def test_floors_are_read_off_a_page():

@@ -39,7 +39,7 @@ import pymc as pm
 from scipy.linalg import solve_toeplitz
 
 import pymc_logz as lz
-from pymc_logz.manifold.approximate.chains import sliced
+from pymc_logz.manifold.abc_chains import sliced
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "constrained")]
 

@@ -1,13 +1,17 @@
-"""Boltzmann machines of bits: restricted ones, general ones, and the Ising model on a torus."""
+"""Boltzmann machines of bits: restricted, general, on a torus, and of averaged moments."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import expit, logsumexp
 
+from pymc_logz.arguments import check_whole
 from pymc_logz.bits.energies import BernoulliRBM, BinaryEnergy, Bits, exact_or_nan
 from pymc_logz.bits.paths import binary_path
+from pymc_logz.models.discrete import colours
+from pymc_logz.seeds import random_generator
 
 
 def bernoulli_rbm(
@@ -249,7 +253,7 @@ def _coloured(
     constant: float = 0.0,
 ) -> BinaryEnergy:
     """Energy whose sites are in the order of their blocks."""
-    colour = colours(couplings != 0)
+    colour = colours([np.flatnonzero(row).tolist() for row in couplings])
     order = np.argsort(colour, kind="stable")
     sizes = tuple(np.bincount(colour).tolist())
     in_order = couplings[np.ix_(order, order)]
@@ -258,27 +262,6 @@ def _coloured(
     path = binary_path(sizes, in_order, biases[order], base[order], constant)
     place = np.argsort(order)
     return BinaryEnergy(name, path, {variable: Bits(place.reshape(shape), values)})
-
-
-def colours(interact: np.ndarray) -> np.ndarray:
-    """A colour for each site, as an integer, so that those that interact differ, shape (d,).
-
-    Breadth first, each site the first colour that its neighbours leave: two for any graph that two
-    suffice for. ``interact`` are symmetric truth values, shape (d, d).
-    """
-    d = len(interact)
-    colour = np.full(d, -1)
-    for first in range(d):
-        waiting = [first] if colour[first] < 0 else []
-        while waiting:
-            site = waiting.pop(0)
-            if colour[site] >= 0:
-                continue
-            neighbours = np.flatnonzero(interact[site])
-            taken = set(colour[neighbours].tolist())
-            colour[site] = next(k for k in range(d) if k not in taken)
-            waiting.extend(neighbours[colour[neighbours] < 0].tolist())
-    return colour
 
 
 def _finite(name: str, values: Any, n_axes: int, length: int | None = None) -> np.ndarray:
@@ -290,3 +273,114 @@ def _finite(name: str, values: Any, n_axes: int, length: int | None = None) -> n
     if not np.all(np.isfinite(array)):
         raise ValueError(f"{name} has entries that are not finite")
     return array
+
+
+type Moments = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Means of visible and hidden units, and of their products."""
+
+
+def moment_averaged(
+    rbm: BernoulliRBM,
+    n_machines: int = 3,
+    *,
+    n_updates: int = 500,
+    n_chains: int = 100,
+    random_seed: Any = None,
+) -> list[BernoulliRBM]:
+    """Machines on the way to another one, whose moments are averages of those of the two ends.
+
+    For densities of an exponential family the geometric path averages parameters; the path of
+    averaged moments often has less variance. Between bits at their base rates and a machine it has
+    no closed form. So the moments of the machine are taken from persistent chains, and to a few
+    averages of both machines are fitted, by persistent contrastive divergence, for
+    ``sample_hais(model=rbm, reference=machines)`` to lead through: geometric from one to the next
+    (moment-averaged spline). However well they fit, log Z is right.
+
+    Parameters
+    ----------
+    rbm : BernoulliRBM
+        The machine that the path leads to.
+    n_machines : int
+        Machines on the way, at even shares of it.
+    n_updates : int
+        Updates by which each is fitted; as many sweeps tell the moments of ``rbm``.
+    n_chains : int
+        Chains of each update.
+    random_seed
+        Seed or `numpy.random.Generator`.
+
+    Returns
+    -------
+    list of BernoulliRBM
+        In the order of the path, without its ends.
+
+    Raises
+    ------
+    ValueError
+        If a number is below one.
+
+    References
+    ----------
+    Grosse, Maddison & Salakhutdinov (2013), Annealing between distributions by averaging moments,
+    eqs. 8 and 9, Advances in Neural Information Processing Systems 26.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import numpy as np
+        import pymc_logz as lz
+
+        weights = np.random.default_rng(1).normal(size=(6, 4))
+        rbm = lz.energies.bernoulli_rbm(weights, np.zeros(6), np.zeros(4))
+        machines = lz.energies.moment_averaged(rbm, random_seed=1)
+        tree = lz.sample_hais(model=rbm, reference=machines, random_seed=1)
+    """
+    check_whole(1, n_machines=n_machines, n_updates=n_updates, n_chains=n_chains)
+    rng = random_generator(random_seed)
+    start, half = expit(rbm.base_bias), np.full(rbm.hidden_bias.size, 0.5)
+    base = (start, half, np.outer(start, half))
+    chains = (rng.random((n_chains, start.size)) < start).astype(float)
+    kept, visible = [], chains
+    for i in range(n_updates):
+        now, visible = _swept(rbm.weights, rbm.visible_bias, rbm.hidden_bias, visible, rng)
+        if i >= n_updates // 2:
+            kept.append(now)
+    target = [np.mean(part, axis=0) for part in zip(*kept, strict=True)]
+    machines = []
+    for i in range(1, n_machines + 1):
+        share = i / (n_machines + 1)
+        wanted = [(1 - share) * a + share * b for a, b in zip(base, target, strict=True)]
+        machines.append(_fitted(rbm, wanted, share, chains, n_updates, rng))
+    return machines
+
+
+def _swept(
+    w: np.ndarray, b: np.ndarray, c: np.ndarray, visible: np.ndarray, rng: np.random.Generator
+) -> tuple[Moments, np.ndarray]:
+    """Moments of chains after a sweep, hidden units averaged, and their visible units (n, M)."""
+    odds = c + visible @ w
+    hidden = (rng.random(odds.shape) < expit(odds)).astype(float)
+    visible = (rng.random(visible.shape) < expit(b + hidden @ w.T)).astype(float)
+    mean = expit(c + visible @ w)
+    product = visible.T @ mean / len(visible)
+    return (visible.mean(axis=0), mean.mean(axis=0), product), visible
+
+
+def _fitted(
+    rbm: BernoulliRBM,
+    wanted: Sequence[np.ndarray],
+    share: float,
+    visible: np.ndarray,
+    n_updates: int,
+    rng: np.random.Generator,
+) -> BernoulliRBM:
+    """A machine of these moments, from the one of averaged parameters."""
+    b = (1 - share) * rbm.base_bias + share * rbm.visible_bias
+    c, w = share * rbm.hidden_bias, share * rbm.weights
+    for i in range(n_updates):
+        now, visible = _swept(w, b, c, visible, rng)
+        rate = 0.5 * (1 - i / n_updates)
+        pairs = zip((b, c, w), wanted, now, strict=True)
+        b, c, w = (old + rate * (aim - found) for old, aim, found in pairs)
+    return rbm.at(w, b, c)

@@ -30,10 +30,10 @@ Parts = Sequence[Any]
 
 @dataclass(frozen=True, eq=False)
 class BinaryPath(AnnealingPath):
-    """From independent bits to a density of bits that interact in pairs.
+    """From independent bits to a density of bits that interact in pairs, block after block.
 
-    Rows are zeros and ones, block after block. The parameters are the couplings, shape (d_1, d_2)
-    for two blocks and (d, d) for more; bias and base, shape (d,); and the constant.
+    The parameters are the couplings, shape (d_1, d_2) for two blocks and (d, d) for more; bias and
+    base, shape (d,); and the constant.
     """
 
     is_binary: ClassVar[bool] = True
@@ -56,11 +56,7 @@ class BinaryPath(AnnealingPath):
         return [rows[:, end - size : end] for end, size in zip(ends, self.sizes, strict=True)]
 
     def log_odds(self, k: int, parts: Parts) -> tuple[TensorVariable, TensorVariable]:
-        """Log odds that the sites of block k are one given the others, at 0, and by beta.
-
-        The first have shape (d_k,), in the reference; by the others, of shape (n, d_k), they grow
-        with beta. The part of block k itself is not read.
-        """
+        """Log odds that sites of block k are one given the others: at 0 and by beta, (n, d_k)."""
         part = slice(sum(self.sizes[:k]), sum(self.sizes[: k + 1]))
         couplings, bias, base, _ = self.parameters
         return base[part], self.field(k, parts, couplings) + (bias - base)[part]
@@ -96,8 +92,7 @@ class BinaryPath(AnnealingPath):
 class BetweenPath(BinaryPath):
     """From one density of bits that interact in pairs to another one of the same blocks.
 
-    Base, in the place of log odds, is the bias of the first one; its couplings and its constant are
-    two more parameters. Neither end is normalised.
+    Base is the bias of the first one; its couplings and its constant are two more parameters.
     """
 
     def log_odds(self, k: int, parts: Parts) -> tuple[TensorVariable, TensorVariable]:
@@ -122,10 +117,7 @@ def path_between(
     second: BinaryPath,
     sample_reference: Callable[[np.random.Generator, int], np.ndarray],
 ) -> BinaryPath:
-    """Path from the target of one path to that of another one of the same blocks.
-
-    A pilot starts from ``sample_reference``, draws of the first target.
-    """
+    """Path from the target of one path, of which there are draws, to that of another one."""
     before, base, _, constant_before = first.values
     couplings, bias, _, constant = second.values
     values = (couplings, bias, base, constant, before, constant_before)
@@ -158,10 +150,7 @@ def binary_path(
 ) -> BinaryPath:
     """Path to a density of bits; those of the same blocks share what is compiled.
 
-    ``sizes`` are the sites of each block, no two of which interact, and ``couplings`` between two
-    blocks have shape (d_1, d_2); of more, they are symmetric, shape (d, d). The bias of each site
-    and ``base``, its log odds in the reference, have shape (d,); the constant is added to the log
-    target.
+    ``base`` are log odds in the reference; the constant is added to the log target.
     """
     return with_values(_template(tuple(sizes)), (couplings, bias, base, constant))
 

@@ -14,7 +14,6 @@ from pymc_logz.bits.energies import BernoulliRBM
 from pymc_logz.bits.paths import BlockGibbs
 from pymc_logz.bits.runs import energy_block, even_plan
 from pymc_logz.estimators.importance import importance_log_z
-from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.runners.anneal import Annealed, anneal
@@ -22,9 +21,6 @@ from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.kinds import PER_DATUM
 from pymc_logz.trees.layout import RunRecord, evidence_of_rows, make_tree
-
-GOOD_STATUSES = ("ok", "few_rows")
-"""Statuses of a datum whose weights have nothing against them but their number."""
 
 
 def raise_log_likelihood(
@@ -158,7 +154,10 @@ def _evidence(
 ) -> xr.Dataset:
     log_visible = model.log_visible(visible)
     pairs = zip(run.log_weight.reshape(len(visible), -1), log_visible, strict=True)
-    estimates = [_low(importance_log_z(w, log_z_reference=f, method="raise")) for w, f in pairs]
+    found = [importance_log_z(w, log_z_reference=f, method="raise") for w, f in pairs]
+    # nothing speaks against weights of these but their number, and they are low on average
+    low = ("ok", "few_rows")
+    estimates = [replace(one, status="lower_end") if one.status in low else one for one in found]
     log_p = np.array([estimate.log_z for estimate in estimates])
     mcse = np.array([estimate.mcse for estimate in estimates])
     of_mean = {
@@ -168,7 +167,3 @@ def _evidence(
     }
     coords = {"data_row": np.arange(len(visible))}
     return evidence_of_rows(estimates, "data_row", coords, {**attrs, **of_mean})
-
-
-def _low(estimate: LogZEstimate) -> LogZEstimate:
-    return replace(estimate, status="lower_end") if estimate.status in GOOD_STATUSES else estimate

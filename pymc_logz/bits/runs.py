@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -26,11 +25,7 @@ from pymc_logz.tempered.settings import TemperedSettings
 def checked(
     energy: BinaryEnergy, kernel: Any, reference: Any, sum_out: bool | None
 ) -> tuple[Kernel, str]:
-    """What moves an energy, and what it starts from: `BlockGibbs`, and independent bits.
-
-    A TypeError is raised if another kernel was asked for; a ValueError if another reference was
-    asked for, or that bits be summed out.
-    """
+    """What moves an energy, and what it starts from; an error if something else was asked for."""
     if kernel is not None and not isinstance(kernel, BlockGibbs):
         raise TypeError(
             f"kernel={kernel!r} moves rows of real numbers, but {energy.name} is made of bits: "
@@ -70,10 +65,7 @@ def even_plan(betas: np.ndarray, n_dims: int) -> Plan:
 
 
 def energy_draws(energy: BinaryEnergy, tree: xr.DataTree, name: str) -> np.ndarray:
-    """Rows (n, d) of a tree's group ``posterior``.
-
-    A ValueError is raised if it has no such group, or variables of other names, shapes or values.
-    """
+    """Rows (n, d) of a tree's group ``posterior``; a ValueError if it is of something else."""
     if not isinstance(tree, xr.DataTree) or "posterior" not in tree.children:
         raise ValueError(f"{name} must be a DataTree with a group 'posterior'")
     group = tree["posterior"].to_dataset()
@@ -102,19 +94,12 @@ def run_tempered(
             block.compile()
         labels: dict[str, Any] = {"coords": {}, "dims": None}
         record = {"energy": energy.name}
-        return Target(energy, block, partial(_placed, energy), energy.named, labels, record)
+        return Target(energy, block, placed, energy.named, labels, record)
+
+    def placed(block: Block, settings: TemperedSettings, *more: Any) -> Placed:
+        return block, energy_levels(energy, block, settings, *more), INDEPENDENT_BITS
 
     return run_target(make, settings, random_seed, **shown)
-
-
-def _placed(
-    energy: BinaryEnergy,
-    block: Block,
-    settings: TemperedSettings,
-    rng: np.random.Generator,
-    progress: Any,
-) -> Placed:
-    return block, energy_levels(energy, block, settings, rng, progress), INDEPENDENT_BITS
 
 
 def energy_levels(
@@ -139,14 +124,6 @@ class FollowedMachine:
 
     model: BernoulliRBM
     names: Sequence[str]
-
-    @classmethod
-    def of(cls, machine: BernoulliRBM, data: Sequence[str] | None) -> Self:
-        """With the parameters of these names, or all of them."""
-        names = PARAMETERS if data is None else tuple(data)
-        if not names or not set(names) <= set(PARAMETERS):
-            raise ValueError(f"data={data!r} must name what changes, among {list(PARAMETERS)}")
-        return cls(machine, names)
 
     @property
     def data(self) -> dict[str, np.ndarray]:
@@ -184,13 +161,13 @@ class FollowedMachine:
 
 
 def followed(energy: BinaryEnergy, names: Sequence[str] | None) -> FollowedMachine:
-    """What a tracker follows of an energy: the parameters of these names, or all of them.
-
-    A TypeError is raised if its parameters have no names.
-    """
-    if isinstance(energy, BernoulliRBM):
-        return FollowedMachine.of(energy, names)
-    raise TypeError(
-        f"model is the energy {energy.name!r}, whose parameters have no names: LogZTracker "
-        "follows a pm.Model, or pymc_logz.energies.bernoulli_rbm(...)"
-    )
+    """What a tracker follows of an energy: the parameters of these names, or all of them."""
+    if not isinstance(energy, BernoulliRBM):
+        raise TypeError(
+            f"model is the energy {energy.name!r}, whose parameters have no names: LogZTracker "
+            "follows a pm.Model, or pymc_logz.energies.bernoulli_rbm(...)"
+        )
+    chosen = PARAMETERS if names is None else tuple(names)
+    if not chosen or not set(chosen) <= set(PARAMETERS):
+        raise ValueError(f"data={names!r} must name what changes, among {list(PARAMETERS)}")
+    return FollowedMachine(energy, chosen)

@@ -1,10 +1,253 @@
-"""How energies made of bits are sampled: what `pymc_logz.models.context.Runs` asks for."""
+"""How energies made of bits are sampled: what `pymc_logz.models.context.Runs` asks for.
 
-from pymc_logz.bits.annealing import run_hais
-from pymc_logz.bits.paths import BlockGibbs
-from pymc_logz.bits.runs import checked, followed, run_tempered
-from pymc_logz.bits.spline import between
+Annealed rows go from independent bits to the energy, or through other machines on the way: from one
+to the next along a geometric path, their log weights added up. Which machines those are changes the
+error and nothing else: `pymc_logz.energies.moment_averaged` makes some whose moments lie between
+those of the two ends. See Grosse, Maddison & Salakhutdinov (2013), Annealing between distributions
+by averaging moments, section 5; Carlson et al. (2016), section 2.1, arXiv 1603.01912.
+"""
 
-KERNELS = (BlockGibbs,)
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_logz.bits.energies import BinaryEnergy
+from pymc_logz.bits.paths import BlockGibbs, path_between
+from pymc_logz.bits.runs import (
+    checked,
+    energy_block,
+    energy_draws,
+    energy_start,
+    even_plan,
+    followed,
+    run_tempered,
+)
+from pymc_logz.estimators import importance_log_z
+from pymc_logz.hais.directions import (
+    Directions,
+    bayes_factor,
+    doubts_of_ends,
+    estimates_of,
+    factor_dataset,
+)
+from pymc_logz.hais.results import annealing_dataset, draw_datasets, finish_groups
+from pymc_logz.hais.run import add_rows, run_reverse, run_twice, warn_of_estimates
+from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.loop.frozen import Planned, refine, walk
+from pymc_logz.loop.stored_plans import kept, once
+from pymc_logz.references.reference import ASKED_FOR, Reference
+from pymc_logz.runners.anneal import Annealed, anneal
+from pymc_logz.runners.block import Block
+from pymc_logz.runners.executor import finished, run_tasks
+from pymc_logz.runners.progress import progress_bar, report_beta
+from pymc_logz.seeds import generators_from, spawn_generators
+from pymc_logz.trees.doubts import doubted, noted, warn_of_doubts
+from pymc_logz.trees.layout import RunRecord, evidence_dataset, make_tree
+from pymc_logz.weights import resampled
 
 __all__ = ["KERNELS", "between", "checked", "followed", "run_hais", "run_tempered"]
+
+KERNELS = (BlockGibbs,)
+REFERENCE = replace(ASKED_FOR, reason="energies start from independent bits")
+THROUGH = Reference("machines", "it was asked for: the path leads through other machines")
+
+
+def run_hais(
+    energy: BinaryEnergy,
+    settings: HaisSettings,
+    *,
+    posterior_draws: xr.DataTree | None = None,
+    random_seed: Any = None,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.DataTree:
+    """Place temperatures, freeze, run, collect."""
+    started, rngs = time.perf_counter(), generators_from(random_seed)
+    block = settings.within_memory(energy_block(energy, settings, compile_kwargs))
+    block.compile()
+    rows = None
+    if posterior_draws is not None:
+        rows = energy_draws(energy, posterior_draws, "posterior_draws")
+    compiled = time.perf_counter()
+    with (
+        kept(settings, energy, block, rngs.run, posterior_draws=rows) as settings,
+        progress_bar(progressbar) as progress,
+    ):
+        make = partial(energy_plan, energy, block, settings, rngs.pilot, progress)
+        made = once(settings.running.keeper, "plan", make, None, block, rngs.pilot)
+        planned = Planned(block, made["plan"], REFERENCE, made["stages"])
+        tuned, pilot_work = time.perf_counter(), block.work.done
+        planned, forward = run_twice(planned, settings, rngs.run, progress)
+        directions = Directions(forward, planned.reference)
+        if settings.direction == "both":
+            directions.exact_starts = rows is not None
+            directions.reverse = run_reverse(planned, settings, forward, rows, rngs.run, progress)
+        add_rows(directions, planned, settings, rows, rngs.run, progress)
+    cost = {
+        "compile_time": compiled - started,
+        "tuning_time": tuned - compiled,
+        "sampling_time": time.perf_counter() - tuned,
+        **block.work.record(pilot_work, block.kernel),
+    }
+    return collect_energy(energy, planned, directions, settings, rngs.run, cost)
+
+
+def energy_plan(
+    energy: BinaryEnergy,
+    block: Block,
+    settings: HaisSettings,
+    rng: np.random.Generator,
+    progress: Any,
+) -> dict[str, Any]:
+    """Temperatures that were asked for, or as a pilot places them, and its stages if there was."""
+    if (ladder := settings.ladder()) is not None:
+        return {"plan": even_plan(ladder, energy.n_sites), "stages": None}
+    start, report = energy_start(block, rng), report_beta(progress)
+    stages = walk(block, settings, start, rng, report)
+    # the temperatures are all that is taken from the pilot, so a mode that it lost is none
+    planned, _ = refine(block, settings, stages, rng, REFERENCE)
+    return {"plan": planned.plan, "stages": planned.stages}
+
+
+def collect_energy(
+    energy: BinaryEnergy,
+    planned: Planned,
+    directions: Directions,
+    settings: HaisSettings,
+    rng: np.random.Generator,
+    cost: Mapping[str, float],
+    n_temperatures: int | None = None,
+) -> xr.DataTree:
+    """The DataTree of a run; ``n_temperatures`` are those of the whole way, if it has parts."""
+    block, plan, runs = planned.block, planned.plan, directions.forward
+    doubts = doubts_of_ends(directions)
+    warn_of_doubts(doubts)
+    estimates = doubted(estimates_of(directions), doubts)
+    warn_of_estimates(estimates, runs, doubts)
+    attrs = RunRecord(block.compiled, block.path.batching, 1.0, cost).attrs(
+        n_temperatures=n_temperatures or plan.n_temperatures,
+        **planned.reference.record(),
+        **planned.reference.record_of_errors(),
+        **noted(doubts),
+    )
+    values = energy.named(np.concatenate([run.position for run in runs]))
+    chosen = resampled(np.concatenate([run.log_weight for run in runs]), rng, shuffled=True)
+    groups = {
+        **draw_datasets(runs, values, chosen, coords={}, dims=None),
+        "annealing": annealing_dataset(runs, plan),
+        "evidence": evidence_dataset(estimates, attrs),
+    }
+    finish_groups(groups, directions.reverse, plan, estimates, cost)
+    asked = {**settings.record(), "energy": energy.name}
+    return settings.running.noted(make_tree(groups, {**asked, **attrs}, directions.kind))
+
+
+def between(
+    energy: BinaryEnergy, reference: Any, direction: str
+) -> Callable[..., xr.DataTree] | None:
+    """What runs to an energy through others; None if the reference is something else."""
+    others = [reference] if isinstance(reference, BinaryEnergy) else reference
+    is_list = isinstance(others, list | tuple) and len(others) > 0
+    if not is_list or not all(isinstance(one, BinaryEnergy) for one in others):
+        return None
+    if direction != "forward":
+        raise ValueError(
+            f"direction={direction!r} does not apply where reference is an energy: swap model and "
+            "reference to go the other way"
+        )
+    return partial(run_through, others=list(others))
+
+
+def run_through(
+    energy: BinaryEnergy,
+    settings: HaisSettings,
+    *,
+    others: Sequence[BinaryEnergy],
+    random_seed: Any = None,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.DataTree:
+    """Place temperatures between the machines, freeze, run, collect."""
+    settings.running.refuse("where reference is an energy", "checkpoint", "executor")
+    started, rngs = time.perf_counter(), generators_from(random_seed)
+    machines = [*others, energy]
+    for other in others:
+        if _layout(other) != _layout(energy):
+            raise ValueError(
+                f"reference has {other.name} with blocks of {other.path.sizes} bits, but the model "
+                f"has {energy.path.sizes}: both must have the same variables in the same blocks"
+            )
+    legs: list[Planned] = []
+    before = None
+    with progress_bar(progressbar) as progress:
+        for machine in machines:
+            report = report_beta(progress)
+            leg, end = _leg(machine, before, settings, rngs.pilot, report, compile_kwargs)
+            legs.append(leg)
+            before = machine, end
+        tuned = time.perf_counter()
+        generators = spawn_generators(rngs.run, settings.chains)
+        tasks = [partial(_way, legs, settings.draws, rng) for rng in generators]
+        ways = finished(run_tasks(tasks, settings.cores))
+    planned = legs[-1]
+    cost = {
+        "compile_time": 0.0,
+        "tuning_time": tuned - started,
+        "sampling_time": time.perf_counter() - tuned,
+        **planned.block.work.record(0, planned.block.kernel),
+    }
+    last, ends = ([way[i] for way in ways] for i in (-2, -1))
+    n, directions = sum(leg.plan.n_temperatures for leg in legs), Directions(ends, THROUGH)
+    tree = collect_energy(energy, planned, directions, settings, rngs.run, cost, n)
+    log_weight = np.concatenate([run.log_weight for run in last])
+    other_log_z = importance_log_z(log_weight, method="hais")
+    tree["bayes_factor"] = xr.DataTree(factor_dataset(bayes_factor(last, ends), other_log_z))
+    return tree
+
+
+def _layout(energy: BinaryEnergy) -> tuple[Any, ...]:
+    """Sizes of its blocks, and which bits each variable is made of."""
+    variables = energy.variables.items()
+    return energy.path.sizes, {name: (one.sites.tolist(), one.values) for name, one in variables}
+
+
+def _leg(
+    machine: BinaryEnergy,
+    before: tuple[BinaryEnergy, np.ndarray] | None,
+    settings: HaisSettings,
+    rng: np.random.Generator,
+    report: Any,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> tuple[Planned, np.ndarray]:
+    """From bits, or from the machine before, to a machine; and rows of a pilot there."""
+    path = machine.path
+    if before is not None:
+        rows = before[1]
+        path = path_between(
+            before[0].path, path, lambda rng, n: rows[rng.integers(len(rows), size=n)]
+        )
+    block = Block(path, settings.kernel, settings.pilot_rows, compile_kwargs)
+    start = energy_start(block, rng)
+    stages = walk(block, settings, start, rng, report)
+    assert stages.end is not None
+    if (ladder := settings.ladder()) is not None:
+        planned = Planned(block, even_plan(ladder, machine.n_sites), THROUGH)
+    else:
+        planned, _ = refine(block, settings, stages, rng, THROUGH)
+    return planned, stages.end
+
+
+def _way(legs: Sequence[Planned], draws: int, rng: np.random.Generator) -> list[Annealed]:
+    """Rows at the end of each leg, with the weights of all legs up to there."""
+    position = legs[0].block.path.sample_reference(rng, draws)
+    log_weight, ends = np.zeros(draws), []
+    for leg in legs:
+        run = anneal(leg.block, leg.plan, position, rng)
+        position, log_weight = run.position, log_weight + run.log_weight
+        ends.append(run._replace(log_weight=log_weight))
+    return ends

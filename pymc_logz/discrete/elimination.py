@@ -98,10 +98,9 @@ class Tables(NamedTuple):
 
 
 def rounds_for(n_entries: int, pairs: Sequence[tuple[int, int]]) -> tuple[Round, ...] | None:
-    """In which order entries are summed out; None if one has more than two neighbours by then.
+    """In which order m entries are summed out; None if one has more than two neighbours by then.
 
-    Of m entries, numbered from 0; ``pairs`` are those that share a table, the smaller number first,
-    none of them twice.
+    ``pairs`` are those that share a table, the smaller number first, none of them twice.
     """
     edges = list(pairs)
     left, rounds = set(range(n_entries)), []
@@ -170,11 +169,9 @@ def _round(
 def eliminated(
     rounds: Sequence[Round], of_entry: Any, of_pair: Any, ops: Ops
 ) -> tuple[Any, list[Tables]]:
-    """Log of the sum over all values, and the tables by which they can be drawn.
+    """Log of the sum over all values, shape (C,), and the tables of each round, to draw by.
 
-    The order is that of `rounds_for`. For C cases entries have log tables (C, K, m) and pairs (C,
-    K, K, E), the first of a pair first; ``ops`` is `NUMERIC` or `SYMBOLIC`. The sum has shape (C,),
-    and there is one of the tables for each round.
+    For C cases entries have log tables (C, K, m) and pairs (C, K, K, E), the first of a pair first.
     """
     of_entry, of_pair = (ops.where(part < LOWEST, LOWEST, part) for part in (of_entry, of_pair))
     total, found = of_entry[:, 0, :0].sum(axis=-1), []
@@ -208,10 +205,7 @@ def _seen(of_pair: Any, sides: Sides, ops: Ops) -> Any:
 def drawn_back(
     rounds: Sequence[Round], tables: Sequence[Tables], case: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Which value of each entry is drawn from their joint distribution, shape (m,).
-
-    In one of the C cases of `eliminated` with `NUMERIC`.
-    """
+    """Which value of each entry is drawn from their joint distribution in one case, shape (m,)."""
     chosen = np.zeros(sum(one.lone.size + one.leaf.size + one.link.size for one in rounds), int)
     # those that went last are drawn first: their neighbours went before them
     for one, table in zip(reversed(rounds), reversed(tables), strict=True):

@@ -24,8 +24,6 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor, indices_from
 from pymc_logz.models.cache import is_data
 
 NONE, SEVERAL = -1, -2
-PASSED_ON = (CheckAndRaise, SpecifyShape, ScalarFromTensor, TensorFromScalar)
-"""Operations whose output is their first input."""
 
 Owners = np.ndarray
 """Integers of the shape of a variable."""
@@ -36,10 +34,7 @@ MAX_SETS = 2**14
 
 
 class Sets:
-    """Numbers for sets of entries: an entry is its own number, and larger sets follow.
-
-    Sets of more than ``largest`` entries are `SEVERAL`.
-    """
+    """Numbers for sets of entries: an entry is its own; above ``largest`` a set is `SEVERAL`."""
 
     def __init__(self, n_entries: int, largest: int = 1) -> None:
         self.n_entries, self.largest = n_entries, largest
@@ -97,22 +92,21 @@ class Sets:
 
 
 class Tracer:
-    """Follows entries of variables through the graph of some pieces.
-
-    ``at`` has values of all inputs of the pieces, for shapes, and for indices that depend on no
-    entry.
-    """
+    """Follows entries of variables through the graph of pieces; ``at`` has values of all inputs."""
 
     def __init__(self, pieces: Sequence[Any], at: Mapping[Any, np.ndarray]) -> None:
         self.pieces = list(pieces)
         self.nodes = io_toposort(list(at), self.pieces)
-        self.values = _values_of(self.nodes, self.pieces, at)
+        seen = [var for node in self.nodes for var in (*node.inputs, *node.outputs)]
+        wanted = [var for var in dict.fromkeys([*seen, *self.pieces]) if hasattr(var.type, "dtype")]
+        mode = Mode(linker="py", optimizer=None)
+        function = pytensor.function(list(at), wanted, mode=mode, on_unused_input="ignore")
+        self.values: dict[Variable, Any] = dict(zip(wanted, function(*at.values()), strict=True))
 
     def owners(self, entries: Mapping[Any, Owners], sets: Sets | None = None) -> list[Owners]:
         """Owner of each element of the pieces: a number, `NONE` or `SEVERAL`.
 
-        ``entries`` are the inputs that are followed, with the numbers of their elements. ``sets``
-        of entries may be owners too, and learns those that are met.
+        ``entries`` are the inputs that are followed, with numbers of their elements.
         """
         sets = Sets(0) if sets is None else sets
         found: dict[Variable, Owners] = dict(entries)
@@ -124,23 +118,12 @@ class Tracer:
             given = [owner(var) for var in node.inputs]
             if all(np.all(one == NONE) for one in given):
                 continue
-            rule = _rule_for(node.op)
+            rule = next((rule for kind, rule in RULES.items() if isinstance(node.op, kind)), None)
             for var in node.outputs:
                 shape = np.shape(self.values[var])
                 made = None if rule is None else rule(node, given, self.values, shape, sets)
                 found[var] = np.full(shape, SEVERAL) if made is None else made
         return [owner(piece) for piece in self.pieces]
-
-
-def _values_of(
-    nodes: Sequence[Apply], pieces: Sequence[Any], at: Mapping[Any, np.ndarray]
-) -> dict[Variable, Any]:
-    """Value of everything that is computed on the way to the pieces."""
-    seen = [var for node in nodes for var in (*node.inputs, *node.outputs)]
-    wanted = [var for var in dict.fromkeys([*seen, *pieces]) if hasattr(var.type, "dtype")]
-    mode = Mode(linker="py", optimizer=None)
-    function = pytensor.function(list(at), wanted, mode=mode, on_unused_input="ignore")
-    return dict(zip(wanted, function(*at.values()), strict=True))
 
 
 def data_that_decide(pieces: Sequence[Any]) -> list[Variable]:
@@ -150,17 +133,6 @@ def data_that_decide(pieces: Sequence[Any]) -> list[Variable]:
         if isinstance(node.op, Subtensor | AdvancedSubtensor | Reshape | Alloc):
             found |= dict.fromkeys(var for var in ancestors(node.inputs[1:]) if is_data(var))
     return list(found)
-
-
-def _rule_for(op: Any) -> Rule | None:
-    """How an operation passes owners on; None if it is not known."""
-    if isinstance(op, PASSED_ON):
-        return lambda node, given, values, shape, sets: given[0]
-    return next((rule for kinds, rule in RULES.items() if isinstance(op, kinds)), None)
-
-
-def _elementwise(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners:
-    return sets.together(given, shape)
 
 
 def _performed(
@@ -199,14 +171,6 @@ def _joined(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Own
     return np.concatenate(given[1:], axis=axis)
 
 
-def _stacked(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners:
-    return np.array([int(one) for one in given])
-
-
-def _of_none(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners:
-    return np.full(shape, NONE)
-
-
 def _taken(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners | None:
     """Elements at indices: each has the owners of the index, and of all that it may choose."""
     if all(np.all(one == NONE) for one in given[1:]):
@@ -217,7 +181,9 @@ def _taken(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owne
         for axis, index in enumerate(indices)
         if not isinstance(index, slice) and np.any(given[index] != NONE)
     ]
-    of_slices = [part for index in indices if isinstance(index, slice) for part in _ends(index)]
+    slices = [index for index in indices if isinstance(index, slice)]
+    ends = [end for one in slices for end in (one.start, one.stop, one.step)]
+    of_slices = [end for end in ends if isinstance(end, int)]
     if any(np.any(given[part] != NONE) for part in of_slices):
         return None
     of_index = _of_index(node, given, indices, shape, sets)
@@ -226,11 +192,6 @@ def _taken(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owne
     source = np.broadcast_to(sets.reduced(given[0], tuple(moving)), given[0].shape).copy()
     chosen = _of_source(node, source, [values[var] for var in node.inputs[1:]])
     return sets.together([chosen, of_index], shape)
-
-
-def _ends(index: slice) -> list[int]:
-    """Numbers of the inputs that a slice is made of."""
-    return [part for part in (index.start, index.stop, index.step) if isinstance(part, int)]
 
 
 def _of_index(node: Apply, given: Any, indices: Any, shape: Any, sets: Sets) -> Owners | None:
@@ -250,13 +211,16 @@ def _of_index(node: Apply, given: Any, indices: Any, shape: Any, sets: Sets) -> 
 
 
 RULES: dict[Any, Rule] = {
-    Elemwise: _elementwise,
-    DimShuffle: _performed,
-    Reshape: _performed,
+    # whose output is their first input
+    (CheckAndRaise, SpecifyShape, ScalarFromTensor, TensorFromScalar): lambda _, given, *more: (
+        given[0]
+    ),
+    Elemwise: lambda _, given, values, shape, sets: sets.together(given, shape),
+    (DimShuffle, Reshape): _performed,
     CAReduce: _reduced,
     Alloc: _repeated,
     Join: _joined,
-    MakeVector: _stacked,
-    (Shape, Shape_i): _of_none,
+    MakeVector: lambda _, given, *more: np.array([int(one) for one in given]),
+    (Shape, Shape_i): lambda _, given, values, shape, sets: np.full(shape, NONE),
     (Subtensor, AdvancedSubtensor): _taken,
 }

@@ -9,17 +9,13 @@ import numpy as np
 
 from pymc_logz.discrete.elimination import Round, n_terms, rounds_for
 from pymc_logz.discrete.independence import NONE, SEVERAL, Owners, Sets, Tracer
-from pymc_logz.models.discrete import is_discrete
+from pymc_logz.models.discrete import colours, is_discrete
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import NotSummed
 from pymc_logz.paths.geometric import Site
 
 Start = Mapping[str, np.ndarray]
 """A value of each value variable, by name."""
-MAX_POINTS = 4096
-"""Values of all entries together, of those that are not independent, that are summed over."""
-MAX_TERMS = 2**18
-"""Elements of the density, for all values, that are computed for one row."""
 
 
 @dataclass(frozen=True)
@@ -45,22 +41,12 @@ class SumPlan:
 
     @cached_property
     def colours(self) -> np.ndarray:
-        """A number for each of them, so that those of a pair differ, shape (m,); breadth first."""
-        n_entries = len(self.alone)
-        neighbours: list[list[int]] = [[] for _ in range(n_entries)]
+        """A number for each of them, so that those of a pair differ, shape (m,)."""
+        neighbours: list[list[int]] = [[] for _ in self.alone]
         for i, j in self.pairs:
             neighbours[i].append(j)
             neighbours[j].append(i)
-        colour = np.full(n_entries, -1)
-        for first in range(n_entries):
-            waiting = [first]
-            while waiting:
-                entry = waiting.pop(0)
-                if colour[entry] < 0:
-                    taken = {colour[other] for other in neighbours[entry]}
-                    colour[entry] = next(c for c in range(n_entries) if c not in taken)
-                    waiting += neighbours[entry]
-        return colour
+        return colours(neighbours)
 
     @property
     def route(self) -> str:
@@ -83,10 +69,6 @@ class SumPlan:
         columns = np.array([site.column for site in self.sites], dtype=int)
         return columns[list(self.others)], columns[list(self.alone)]
 
-    def sums_over(self, numbers: Owners) -> bool:
-        """Whether the entries of a variable, by their numbers, are summed over."""
-        return bool(numbers.size) and (numbers.flat[0] in self.alone or self.points.size > 0)
-
     @property
     def others(self) -> tuple[int, ...]:
         """Numbers of the sites that are summed together."""
@@ -99,10 +81,7 @@ class SumPlan:
 
     @property
     def combinations(self) -> np.ndarray:
-        """Values of these entries at which pieces are computed, shape (K**colours, m).
-
-        Entries of one colour go through theirs together.
-        """
+        """Values of these entries at which pieces are computed, shape (K**colours, m)."""
         k = self.shape[1]
         step = np.arange(self.n_combinations)[:, None] // k**self.colours % k
         return np.asarray(np.take_along_axis(self.values, step, axis=0))
@@ -137,10 +116,7 @@ class SumPlan:
 
 
 def sum_plan(whole: FlatModel, pieces: Sequence[object], start: Start) -> SumPlan | NotSummed:
-    """Which entries are independent, or depend on each other in pairs; the cheaper way of the two.
-
-    The pieces add up to the log density; ``start`` has a value of each value variable.
-    """
+    """Which entries are independent, or depend on each other in pairs; the cheaper of the two."""
     sites = whole.sites
     endless = sorted({whole.owners[site.column] for site in sites if site.n_values is None})
     if endless:
@@ -153,10 +129,7 @@ def sum_plan(whole: FlatModel, pieces: Sequence[object], start: Start) -> SumPla
 def independent_plan(
     whole: FlatModel, pieces: Sequence[object], start: Start
 ) -> SumPlan | NotSummed:
-    """A plan of entries of which each piece has one at most, if several; the others are given.
-
-    Arguments are those of `sum_plan`.
-    """
+    """A plan of entries of which each piece has one at most, if several; the others are given."""
     alone, found, _ = _traced_entries(whole, pieces, start, 1)
     if len(alone) < 2:
         return NotSummed("no two of its values are independent given all the rest")
@@ -164,14 +137,23 @@ def independent_plan(
 
 
 def _plan(
-    whole: FlatModel, pieces: Sequence[object], start: Start, largest: int
+    whole: FlatModel,
+    pieces: Sequence[object],
+    start: Start,
+    largest: int,
+    *,
+    most_points: int = 4096,
+    most_terms: int = 2**18,
 ) -> SumPlan | NotSummed:
-    """The plan where pieces may depend on so many entries at most that are not summed together."""
+    """The plan where pieces may depend on so many entries at most that are not summed together.
+
+    Those that are have ``most_points`` values; ``most_terms`` are computed for one row.
+    """
     sites, names = whole.sites, _names(whole)
     alone, found, sets = _traced_entries(whole, pieces, start, largest)
     others = [i for i in range(len(sites)) if i not in alone]
     n_points = int(np.prod([float(sites[i].n_values or 1) for i in others]))
-    if n_points > MAX_POINTS:
+    if n_points > most_points:
         together = list(dict.fromkeys(names[i] for i in others))
         return NotSummed(
             f"the values of {together} depend on each other, and have {n_points:,} combinations"
@@ -180,7 +162,7 @@ def _plan(
     points = np.array(list(product(*ranges)), dtype=int).reshape(n_points, len(others))
     pairs, owners = _numbered_pairs(alone, found, sets)
     plan = SumPlan(sites, names, alone, points, owners, pairs)
-    if plan.cost > MAX_TERMS:
+    if plan.cost > most_terms:
         return NotSummed(f"a sum has {plan.cost:,} terms for each point")
     return plan
 
@@ -206,10 +188,7 @@ def _numbered_pairs(
 def _traced_entries(
     whole: FlatModel, pieces: Sequence[object], start: Start, largest: int
 ) -> tuple[tuple[int, ...], tuple[Owners, ...], Sets]:
-    """Entries of which each piece has so many at most, owners of all elements, and their sets.
-
-    Entries whose values are not known, or very many, are left out.
-    """
+    """Entries of which each piece has so many at most, owners of all elements, and their sets."""
     model, sites = whole.model, whole.sites
     tracer = Tracer(pieces, {var: start[var.name] for var in model.value_vars})
     entries, sets = numbered(whole, start), Sets(len(sites), largest)

@@ -16,26 +16,199 @@ Where discrete variables are moved instead, the same pieces serve a Gibbs step t
 independent entries together: over m labels of K values it costs K evaluations in place of K m.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pymc as pm
 import pytensor.tensor as pt
-from pytensor.graph.replace import clone_replace
+from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.raise_op import CheckAndRaise
+from pytensor.scalar import Add, Mul, Neg, Sub
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.math import Sum
 from scipy.special import logsumexp, softmax
 
 from pymc_logz.discrete.elimination import NUMERIC, SYMBOLIC, Ops, drawn_back, eliminated
-from pymc_logz.discrete.independence import data_that_decide
-from pymc_logz.discrete.pieces import Pieces, Sums, add_up, pieces_of, sums_of
-from pymc_logz.discrete.plan import SumPlan, independent_plan, sum_plan
+from pymc_logz.discrete.independence import NONE, data_that_decide
+from pymc_logz.discrete.plan import SumPlan, independent_plan, numbered, sum_plan
 from pymc_logz.graphs.kept import Kept
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_rows import DataInputs, starting_point, with_data_inputs
 from pymc_logz.models.discrete import is_discrete, row_variable, split_row
 from pymc_logz.models.flat import FlatModel, cheaply_compiled
 from pymc_logz.models.preparation import NotSummed
+from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.geometric import Entries
+
+Pieces = tuple[list[Any], list[Any]]
+"""Arrays that add up to the log prior, and to the log likelihood with potentials."""
+
+
+class Sums(NamedTuple):
+    """Pieces of the log densities at a row of continuous variables, for all discrete values."""
+
+    prior: Any
+    """Log prior without what independent entries own, shape (C,)."""
+    prior_of_entry: Any
+    """What each of them owns, shape (C, K, m); -inf where it has fewer values than K."""
+    ratio: Any
+    """The same of log likelihood and potentials, shape (C,)."""
+    ratio_of_entry: Any
+    """Shape (C, K, m)."""
+    prior_of_pair: Any = None
+    """What pairs of entries own, the first of a pair first, shape (C, K, K, E)."""
+    ratio_of_pair: Any = None
+    """Shape (C, K, K, E)."""
+
+
+def pieces_of(model: pm.Model) -> Pieces:
+    """Arrays that add up to the log prior, and to the log likelihood with potentials."""
+    prior, ratio = (
+        [
+            part
+            for piece in (model.logp(vars=variables, sum=False) if variables else [])
+            for part in _terms(pt.as_tensor(piece, allow_xtensor_conversion=True))
+        ]
+        for variables in ([*model.free_RVs], [*model.observed_RVs, *model.potentials])
+    )
+    return prior, ratio
+
+
+def _terms(piece: Any) -> list[Any]:
+    """What is added up in an array, of which only the sum over all elements counts."""
+    node = piece.owner
+    if node is None:
+        return [piece]
+    op = node.op
+    if isinstance(op, CheckAndRaise):
+        return [op(part, *node.inputs[1:]) for part in _terms(node.inputs[0])]
+    if isinstance(op, Sum):
+        return _terms(node.inputs[0])
+    if not isinstance(op, Elemwise) or piece.ndim:
+        return [piece]
+    of_inputs = [_terms(given) for given in node.inputs]
+    if isinstance(op.scalar_op, Add):
+        return [part for parts in of_inputs for part in parts]
+    if isinstance(op.scalar_op, Sub):
+        return [*of_inputs[0], *(-part for part in of_inputs[1])]
+    if isinstance(op.scalar_op, Neg):
+        return [-part for part in of_inputs[0]]
+    if isinstance(op.scalar_op, Mul):
+        widest = max(range(len(of_inputs)), key=lambda i: max(part.ndim for part in of_inputs[i]))
+        others = [given for i, given in enumerate(node.inputs) if i != widest]
+        return [pt.mul(*others, part) for part in of_inputs[widest]]
+    return [piece]
+
+
+def sums_of(
+    whole: FlatModel,
+    given: Mapping[Any, Any],
+    pieces: Pieces,
+    plan: SumPlan,
+    start: Mapping[str, np.ndarray],
+) -> Sums:
+    """Pieces where some value variables are given, for all values of those that are summed over."""
+    parts = dict(given)
+    alone: dict[Any, Any] = {}
+    others: dict[Any, Any] = {}
+    for var, entries in numbered(whole, start).items():
+        numbers = entries.ravel()
+        is_alone = bool(numbers.size) and numbers[0] in plan.alone
+        if var in given and not is_alone and not (numbers.size and plan.points.size):
+            continue
+        parts[var] = place = var.type()  # type: ignore[attr-defined]
+        known = plan.alone if is_alone else plan.others
+        table = plan.combinations if is_alone else plan.points
+        columns = [known.index(i) for i in numbers]
+        values = table[:, columns].reshape(-1, *entries.shape).astype(place.dtype)
+        (alone if is_alone else others)[place] = values
+    flat = clone_replace([*pieces[0], *pieces[1]], parts, rebuild_strict=False)
+    flat, has_value = _along(flat, alone)
+    flat, has_point = _along(flat, others)
+    n_points, n_combinations = len(plan.points), plan.n_combinations
+    sized = [
+        piece.reshape((n_points if c else 1, n_combinations if v else 1, owner.size))
+        for piece, owner, v, c in zip(flat, plan.owners, has_value, has_point, strict=True)
+    ]
+    n, owners = len(pieces[0]), [one.ravel() for one in plan.owners]
+    prior, ratio = (
+        _gathered(sized[part], owners[part], has_value[part], plan)
+        for part in (slice(n), slice(n, None))
+    )
+    exists = pt.constant(plan.exists[None])
+    of_entry = pt.switch(exists, prior[1], -np.inf)
+    return Sums(prior[0], of_entry, ratio[0], ratio[1], prior[2], ratio[2])
+
+
+def _along(pieces: list[Any], values: Mapping[Any, Any]) -> tuple[list[Any], list[bool]]:
+    """Pieces with an axis more in front, along values of variables, and which depend on these."""
+    ranks = [piece.ndim for piece in pieces]
+    if values:
+        constants = {place: pt.constant(value) for place, value in values.items()}
+        pieces = vectorize_graph(pieces, constants)
+    depends = [piece.ndim > rank for piece, rank in zip(pieces, ranks, strict=True)]
+    pairs = zip(pieces, depends, strict=True)
+    return [one if there else pt.expand_dims(one, 0) for one, there in pairs], depends
+
+
+def _gathered(
+    pieces: Sequence[Any], owners: Sequence[np.ndarray], varies: Sequence[bool], plan: SumPlan
+) -> tuple[Any, Any, Any]:
+    """What no entry owns, one owns, and pairs own, shapes as of `Sums`, of flat pieces."""
+    n_points, k, m = plan.shape
+    n_sites, step = len(plan.sites), k**plan.colours
+    free, owned = pt.zeros((n_points,)), pt.zeros((n_points, k, m))
+    paired = pt.zeros((n_points, k, k, len(plan.pairs)))
+    value = np.arange(k)[:, None]
+    for piece, owner, differs in zip(pieces, owners, varies, strict=True):
+        of_none, of_pair = np.flatnonzero(owner == NONE), np.flatnonzero(owner >= n_sites)
+        of_one = np.flatnonzero((owner != NONE) & (owner < n_sites))
+        if of_none.size:
+            free = free + piece[:, 0, of_none].sum(axis=-1)
+        if of_one.size:
+            places = np.searchsorted(plan.alone, owner[of_one])
+            part = piece[:, value * step[places] * differs, of_one[None]]
+            owned = pt.inc_subtensor(owned[:, :, places], part + pt.zeros((n_points, 1, 1)))
+        if of_pair.size:
+            edges = owner[of_pair] - n_sites
+            first, second = step[np.array(plan.pairs)[edges].T]
+            combination = (value[:, None] * first + value * second) * differs
+            part = piece[:, combination, of_pair[None, None]]
+            paired = pt.inc_subtensor(paired[..., edges], part + pt.zeros((n_points, 1, 1, 1)))
+    return free, owned, paired
+
+
+def add_up(whole: FlatModel, plan: SumPlan, sums_at: Callable[[np.ndarray], Sums]) -> bool:
+    """Whether pieces make the density of the whole model, at draws and at other values."""
+    rng, n_draws = np.random.default_rng(0), 32
+    rows = np.repeat(PriorDraws(whole.model)(rng, n_draws), 2, axis=0)
+    for i in (*plan.alone, *(plan.others if plan.points.size else ())):
+        site = plan.sites[i]
+        low, high = site.lower or 0, (site.upper or 0) + 1
+        rows[::2, site.column] = rng.integers(low, high, n_draws)
+    density = cheaply_compiled([whole.point, *whole.inputs], [whole.log_prior, whole.log_ratio])
+    places = {tuple(point): c for c, point in enumerate(plan.points.tolist())}
+    others, alone = plan.columns
+    lower = np.array([plan.sites[i].lower for i in plan.alone], dtype=int)
+    for row in rows:
+        sums = sums_at(row)
+        c = places[tuple(row[others].astype(int).tolist())] if plan.points.size else 0
+        value = row[alone].astype(int) - lower
+        chosen = (c, value, np.arange(alone.size))
+        with np.errstate(invalid="ignore"):
+            prior = sums.prior[c] + sums.prior_of_entry[chosen].sum()
+            ratio = sums.ratio[c] + sums.ratio_of_entry[chosen].sum()
+            if plan.pairs:
+                edges = (c, *value[np.array(plan.pairs).T], np.arange(len(plan.pairs)))
+                prior += sums.prior_of_pair[edges].sum()
+                ratio += sums.ratio_of_pair[edges].sum()
+        exact = np.array(density(row, *whole.values), dtype=float)
+        found = np.array([prior, ratio])
+        if not np.allclose(found, exact, rtol=1e-6, atol=1e-6, equal_nan=True):
+            return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -74,10 +247,7 @@ class Summed:
         return float(logsumexp(of_point))
 
     def filled(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Rows of the whole model: discrete variables drawn given continuous rows.
-
-        From shape (n, d) to (n, D).
-        """
+        """Rows (n, D) of the whole model: discrete variables drawn given continuous rows (n, d)."""
         plan, full = self.pieces.plan, np.empty((len(rows), self.whole.n_dims))
         full[:, self.whole.continuous] = rows
         others, alone = plan.columns
@@ -91,10 +261,7 @@ class Summed:
 
 
 def summed_out(whole: FlatModel) -> FlatModel | NotSummed:
-    """A model without its discrete variables, or why that cannot be.
-
-    The model comes with data of its own.
-    """
+    """A model without its discrete variables, with data of its own, or why that cannot be."""
     made = kept_for(whole.model).get("summed", lambda: _summed(whole))
     if isinstance(made, NotSummed):
         return made
@@ -103,10 +270,7 @@ def summed_out(whole: FlatModel) -> FlatModel | NotSummed:
 
 
 def with_entries(whole: FlatModel) -> FlatModel:
-    """The model with pieces of the density for entries that are independent, if there are several.
-
-    The model comes with data of its own.
-    """
+    """The model with pieces of the density for entries that are independent, if several are."""
     made = kept_for(whole.model).get("entries", lambda: _with_entries(whole))
     if made is None:
         return whole

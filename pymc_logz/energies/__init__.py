@@ -64,15 +64,15 @@ if TYPE_CHECKING:
         bernoulli_rbm,
         boltzmann_machine,
         ising_torus,
+        moment_averaged,
     )
-    from pymc_logz.bits.moments import moment_averaged
 
 OF_BITS = {
-    **dict.fromkeys(("BernoulliRBM", "BinaryEnergy"), "bits.energies"),
-    **dict.fromkeys(
-        ("base_log_odds", "bernoulli_rbm", "boltzmann_machine", "ising_torus"), "bits.machines"
-    ),
-    "moment_averaged": "bits.moments",
+    name: "bits.energies" if name in ("BernoulliRBM", "BinaryEnergy") else "bits.machines"
+    for name in (
+        *("BernoulliRBM", "BinaryEnergy", "base_log_odds", "bernoulli_rbm", "boltzmann_machine"),
+        *("ising_torus", "moment_averaged"),
+    )
 }
 """Public names of `pymc_logz.bits`, and where they are."""
 __getattr__ = lazily(__name__, OF_BITS)

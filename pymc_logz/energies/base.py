@@ -12,8 +12,8 @@ Draws = dict[str, np.ndarray]
 def float64(*values: float) -> list[np.float64]:
     """Parameters of a distribution in double precision.
 
-    PyTensor stores a Python number in the smallest type that holds it, so the normalising constant
-    of ``pm.Normal.dist(0, 10)`` is computed in single precision and is wrong by 3e-8.
+    PyTensor takes a Python number in the smallest type: the constant of ``pm.Normal.dist(0, 10)``
+    is then wrong by 3e-8.
     """
     return [np.float64(value) for value in values]
 

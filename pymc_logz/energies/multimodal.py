@@ -1,6 +1,6 @@
 """Targets with several modes, or one long curved one."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -15,15 +15,8 @@ from pymc_logz.energies.one_integral import log_trapezoid, sample_density
 type Tensor = TensorVariable[Any, Any]
 
 
-class _Modes(NamedTuple):
-    """The two Gaussians of `two_gaussians`."""
-
-    weights: np.ndarray
-    centres: np.ndarray
-    sd: float
-
-
-MODES = _Modes(np.array([0.1, 0.9]), np.array([0.5, -0.5]), 0.1)
+MODES = np.array([0.1, 0.9]), np.array([0.5, -0.5]), 0.1
+"""Weights, centres and standard deviation of `two_gaussians`."""
 
 
 def _log_add(a: Tensor, b: Tensor) -> Tensor:

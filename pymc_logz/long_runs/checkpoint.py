@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from pymc_logz.errors import CheckpointError, warn
-from pymc_logz.long_runs.records import WRITING, Codec, read_record, write_record
+from pymc_logz.long_runs.records import WRITING, decode, encode, read_record, write_record
 from pymc_logz.runners.moves_of_rows import Work
 
 FORMAT, FORMAT_VERSION = "pymc_logz checkpoint", 1
@@ -30,10 +30,7 @@ COUNTS = ("n_drawn", "n_outside", "n_rounded")
 
 
 def check_path(path: Any) -> Path | None:
-    """Where a checkpoint is to be; None for none.
-
-    A TypeError is raised if it is no path; an ImportError if Zarr is not installed.
-    """
+    """Where a checkpoint is to be; None for none."""
     if path is None:
         return None
     if not isinstance(path, str | os.PathLike):
@@ -57,7 +54,7 @@ class Keeper:
     """Keeps what a run has come to in a checkpoint, the folder ``path``."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.codec = path, Codec()
+        self.path = path
         self._chains: dict[str, _Chain] = {}
         self._n_named: Counter[str] = Counter()
         self._failed = False
@@ -74,11 +71,10 @@ class Keeper:
         identity: Mapping[str, Any],
         begun: Mapping[str, Any] | None = None,
     ) -> "Keeper":
-        """The checkpoint of this run, made now if there is none.
+        """The checkpoint of this run, made now if there is none; an error if it is of another run.
 
-        ``identity`` is all that the bits of the run depend on, in nested dicts of strings and
-        numbers; records of what it is begun with are there as soon as it is. A CheckpointError is
-        raised if there is something else at the path, or a checkpoint of another run.
+        ``identity`` is all that the bits of the run depend on; records of what it is begun with are
+        there as soon as it is.
         """
         keeper = cls(path)
         identity = json.loads(json.dumps(identity))
@@ -112,7 +108,7 @@ class Keeper:
         try:
             zarr.create_group(store=new, attributes=header, zarr_format=3)
             for name, record in begun.items():
-                write_record(new, name, self.codec.encode(record))
+                write_record(new, name, encode(record))
             os.rename(new, self.path)
         except BaseException as error:
             shutil.rmtree(new, ignore_errors=True)
@@ -164,8 +160,8 @@ class Keeper:
     ) -> Any:
         """The record that was made under this name, made now if it was not.
 
-        The generator that it draws from is put where it was after it; ``work`` counts its
-        evaluations, as if it were made now, and ``prior`` its draws of the prior, if it makes any.
+        The generator is put where it was after it; ``work`` counts its evaluations, and ``prior``
+        its draws, as if it were made now.
         """
         if (kept := self.read(name)) is not None:
             rng.bit_generator.state = kept["generator"]
@@ -195,7 +191,9 @@ class Keeper:
         counts = {"n_done": job.n_done, "n_total": job.n_total}
         if self.write(f"{name}.{chain.n_states:06d}", state, counts):
             chain.n_states += 1
-            self._remove_before(name, chain.n_states - 1)
+            for number in self._states(name):
+                if number < chain.n_states - 1:
+                    shutil.rmtree(self.path / f"{name}.{number:06d}", ignore_errors=True)
 
     def finish(self) -> None:
         """Note that the run is at its end, if it is."""
@@ -205,7 +203,7 @@ class Keeper:
     def chain(self, name: str) -> tuple[Any, list[Any]] | None:
         """Where a chain is, and the parts of its draws; None if none of it can be read."""
         chain = self._chains[name] = _Chain()
-        for number in sorted(states_of(self.path, name), reverse=True):
+        for number in sorted(self._states(name), reverse=True):
             chain.n_states = max(chain.n_states, number + 1)
             state = self.read(f"{name}.{number:06d}")
             if state is None:
@@ -216,22 +214,16 @@ class Keeper:
                 return state["job"], parts
         return None
 
-    def _remove_before(self, name: str, newest: int) -> None:
-        for number in states_of(self.path, name):
-            if number < newest:
-                shutil.rmtree(self.path / f"{name}.{number:06d}", ignore_errors=True)
+    def _states(self, name: str) -> list[int]:
+        """Numbers of the states of a chain that are there."""
+        found = (entry.name.removeprefix(f"{name}.") for entry in self.path.glob(f"{name}.*"))
+        return [int(number) for number in found if number.isdigit()]
 
     # -- records ---------------------------------------------------------------------------------
 
     def write(self, name: str, record: Any, attrs: Mapping[str, Any] | None = None) -> bool:
-        """Write a record; whether that could be done.
-
-        Warns
-        -----
-        EvidenceWarning
-            Once, if it cannot be written: the run goes on all the same.
-        """
-        encoded = self.codec.encode(record)
+        """Write a record; whether that could be done. If not, the run goes on, and says so."""
+        encoded = encode(record)
         try:
             write_record(self.path, name, encoded, attrs)
         except OSError as error:
@@ -250,7 +242,7 @@ class Keeper:
         if not (self.path / name).is_dir():
             return None
         try:
-            return self.codec.decode(*read_record(self.path / name))
+            return decode(*read_record(self.path / name))
         except CheckpointError:
             raise
         except Exception as error:  # whatever Zarr makes of files that are not whole
@@ -262,10 +254,7 @@ class Keeper:
 
 
 def begun_with(path: Path, name: str) -> Any:
-    """A record of what the run of a checkpoint was begun with.
-
-    A CheckpointError is raised if there is no checkpoint at the path, or the record is not whole.
-    """
+    """A record of what the run of a checkpoint was begun with."""
     header_of(path)
     record = Keeper(path).read(name)
     if record is None:
@@ -274,10 +263,7 @@ def begun_with(path: Path, name: str) -> Any:
 
 
 def header_of(path: Path) -> dict[str, Any]:
-    """Attributes of a checkpoint.
-
-    A CheckpointError is raised if there is none at this path.
-    """
+    """Attributes of a checkpoint; a CheckpointError if there is none at this path."""
     try:
         found = json.loads((path / "zarr.json").read_text())["attributes"]
         if found["format"] == FORMAT and found["layout"] == FORMAT_VERSION:
@@ -299,12 +285,6 @@ def differences(found: Any, wanted: Any, name: str = "") -> Iterator[str]:
             yield from differences(found.get(key), wanted.get(key), inner)
     elif found != wanted:
         yield f"{name}: {_short(found)} there, {_short(wanted)} here"
-
-
-def states_of(path: Path, name: str) -> list[int]:
-    """Numbers of the states of a chain that are in a checkpoint."""
-    found = (entry.name.removeprefix(f"{name}.") for entry in path.glob(f"{name}.*"))
-    return [int(number) for number in found if number.isdigit()]
 
 
 def _short(value: Any) -> str:

@@ -18,7 +18,7 @@ from pytensor.graph.op import Op
 from pytensor.graph.traversal import graph_inputs, io_toposort
 from pytensor.tensor.sharedvar import TensorSharedVariable
 
-from pymc_logz.long_runs.records import Codec, fields_of
+from pymc_logz.long_runs.records import encode, fields_of
 from pymc_logz.models.context import is_model, model_data
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.flat import FlatModel, flatten_model
@@ -41,16 +41,21 @@ def identity_of_call(
 ) -> dict[str, Any]:
     """All that the bits of a call depend on, in nested dicts of strings and numbers.
 
-    ``settings`` are those of a run, or the method and its arguments by name, ``what`` is a model as
-    it is run, an energy, or models by name, and ``compiled`` its moves or densities (None where
-    each model has its own); the generator is that of the call before its use.
+    ``what`` is a model as it is run, an energy, or models by name; ``compiled`` its moves or
+    densities (None where each model has its own); the generator is that before its use.
     """
     if isinstance(settings, RunSettings):
         settings = _of_settings(settings, compiled)
+    if isinstance(what, FlatModel):
+        model: Any = identity_of_model(what)
+    elif isinstance(what, Mapping):
+        model = {name: naming(name, partial(identity_of_any, one)) for name, one in what.items()}
+    else:
+        model = {"name": what.name, "values": list(map(digest_of, compiled.path.values))}
     seed = json.dumps(rng.bit_generator.state, default=lambda array: array.tolist())
     return {
         "settings": {key: as_text(value) for key, value in settings.items()},
-        "model": _of_what(what, compiled),
+        "model": model,
         "random_seed": _digest(seed.encode()),
         "backend": "of each model" if compiled is None else compiled.compiled.backend,
         "machine": platform.machine(),
@@ -77,15 +82,6 @@ def _of_settings(settings: RunSettings, compiled: Any) -> dict[str, Any]:
     return {**record, **arrays, **own}
 
 
-def _of_what(what: Any, compiled: Any) -> Any:
-    """A model, an energy, or models by name."""
-    if isinstance(what, FlatModel):
-        return identity_of_model(what)
-    if isinstance(what, Mapping):
-        return {name: naming(name, partial(identity_of_any, one)) for name, one in what.items()}
-    return {"name": what.name, "values": list(map(digest_of, compiled.path.values))}
-
-
 def request_of(settings: Any, compiled: Any) -> dict[str, Any]:
     """What a user gave, as a record; empty if it is more than numbers and names."""
     if not isinstance(settings, RunSettings):
@@ -96,7 +92,7 @@ def request_of(settings: Any, compiled: Any) -> dict[str, Any]:
     }
     record = {"settings": given, "compile_kwargs": dict(compiled.compile_kwargs or {})}
     try:
-        Codec().encode(record)
+        encode(record)
     except TypeError:  # a kernel of the user's own, a mode, draws for a reference
         return {}
     return record
@@ -144,26 +140,21 @@ def as_text(value: Any) -> Any:
     if isinstance(value, bool | int | float | str | None):
         return value
     if isinstance(value, xr.DataTree):
-        return digest_of_draws(value)
+        group = value["posterior"].to_dataset()
+        parts = [f"{name}{digest_of(group[name].to_numpy())}" for name in sorted(map(str, group))]
+        return _digest("".join(parts).encode())
     if is_model(value):
         return identity_of_any(value)
     if isinstance(value, Mapping):
         return {str(key): as_text(part) for key, part in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         return digest_of(np.asarray(value))
-    if (parts := fields_of(value)) is not None:
-        named = {name: as_text(part) for name, part in parts.items()}
+    if (own := fields_of(value)) is not None:
+        named = {name: as_text(part) for name, part in own.items()}
         return {"class": type(value).__name__, **named}
     if isinstance(value, list | tuple):
         return [as_text(part) for part in value]
     return type(value).__qualname__  # what it prints may be another thing in each process
-
-
-def digest_of_draws(tree: xr.DataTree) -> str:
-    """Digest of the group ``posterior`` of a tree."""
-    group = tree["posterior"].to_dataset()
-    parts = [f"{name}{digest_of(group[name].to_numpy())}" for name in sorted(map(str, group))]
-    return _digest("".join(parts).encode())
 
 
 def digest_of(array: np.ndarray) -> str:

@@ -28,83 +28,75 @@ PLAIN, AS_NUMBERS = "biufS", {"U": "uint32", "m": "int64", "M": "int64"}
 """Kinds of arrays that a record may have, and those that it has as numbers: no objects."""
 
 
-class Codec:
-    """What turns records into JSON and arrays, and back."""
+def encode(record: Any) -> tuple[Any, list[np.ndarray]]:
+    """The record as JSON, and the arrays that this refers to by number."""
+    arrays: list[np.ndarray] = []
+    return _encode(record, arrays), arrays
 
-    def encode(self, record: Any) -> tuple[Any, list[np.ndarray]]:
-        """The record as JSON, and the arrays that this refers to by number."""
-        arrays: list[np.ndarray] = []
-        return self._encode(record, arrays), arrays
 
-    def _encode(self, value: Any, arrays: list[np.ndarray]) -> Any:
-        if value is None or isinstance(value, bool | int | str):
-            return value
-        if isinstance(value, float):  # also one of NumPy
-            return {"float": float(value).hex()}
-        if isinstance(value, bytes):
-            return {"bytes": base64.b64encode(value).decode()}
-        if isinstance(value, np.generic):
-            return self._encode(value.item(), arrays)
-        if hasattr(value, "__array__"):
-            return self._encode_array(np.asarray(value), arrays)
-        if isinstance(value, Mapping):
-            return {"dict": [[key, self._encode(part, arrays)] for key, part in value.items()]}
-        if (own := fields_of(value)) is not None:
-            parts = {name: self._encode(part, arrays) for name, part in own.items()}
-            return {"class": name_of(type(value)), "fields": parts}
-        if isinstance(value, list | tuple):
-            return {type(value).__name__: [self._encode(part, arrays) for part in value]}
-        raise TypeError(f"a {type(value).__name__} is no part of a record: {value!r}")
+def _encode(value: Any, arrays: list[np.ndarray]) -> Any:
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):  # also one of NumPy
+        return {"float": float(value).hex()}
+    if isinstance(value, bytes):
+        return {"bytes": base64.b64encode(value).decode()}
+    if isinstance(value, np.generic):
+        return _encode(value.item(), arrays)
+    if hasattr(value, "__array__"):
+        return _encode_array(np.asarray(value), arrays)
+    if isinstance(value, Mapping):
+        return {"dict": [[key, _encode(part, arrays)] for key, part in value.items()]}
+    if (own := fields_of(value)) is not None:
+        parts = {name: _encode(part, arrays) for name, part in own.items()}
+        return {"class": name_of(type(value)), "fields": parts}
+    if isinstance(value, list | tuple):
+        return {type(value).__name__: [_encode(part, arrays) for part in value]}
+    raise TypeError(f"a {type(value).__name__} is no part of a record: {value!r}")
 
-    def _encode_array(self, array: np.ndarray, arrays: list[np.ndarray]) -> Any:
-        if array.dtype.kind in AS_NUMBERS and array.dtype.itemsize:
-            numbers = np.atleast_1d(array).view(AS_NUMBERS[array.dtype.kind])
-            made = self._encode_array(numbers, arrays)
-            return {**made, "dtype": array.dtype.str, "shape": list(array.shape)}
-        if array.dtype.kind not in PLAIN:
-            raise TypeError(f"an array of dtype {array.dtype} is no part of a record")
-        # one row that stands for very many
-        is_one = array.ndim > 1 and array.size > 2**12 and array.strides[0] == 0
-        n_rows, array = len(array) if array.ndim else 0, array[0] if is_one else array
-        # which makes arrays of one dimension of those of none
-        arrays.append(np.ascontiguousarray(array).reshape(array.shape))
-        return {"array": len(arrays) - 1, **({"times": n_rows} if is_one else {})}
 
-    def decode(self, tree: Any, arrays: list[np.ndarray]) -> Any:
-        """The record that was encoded.
+def _encode_array(array: np.ndarray, arrays: list[np.ndarray]) -> Any:
+    if array.dtype.kind in AS_NUMBERS and array.dtype.itemsize:
+        numbers = np.atleast_1d(array).view(AS_NUMBERS[array.dtype.kind])
+        made = _encode_array(numbers, arrays)
+        return {**made, "dtype": array.dtype.str, "shape": list(array.shape)}
+    if array.dtype.kind not in PLAIN:
+        raise TypeError(f"an array of dtype {array.dtype} is no part of a record")
+    # one row that stands for very many
+    is_one = array.ndim > 1 and array.size > 2**12 and array.strides[0] == 0
+    n_rows, array = len(array) if array.ndim else 0, array[0] if is_one else array
+    # which makes arrays of one dimension of those of none
+    arrays.append(np.ascontiguousarray(array).reshape(array.shape))
+    return {"array": len(arrays) - 1, **({"times": n_rows} if is_one else {})}
 
-        A CheckpointError is raised if it has anything that a record has not.
-        """
-        if tree is None or isinstance(tree, bool | int | str):
-            return tree
-        match tree:
-            case {"float": str(digits)}:
-                return float.fromhex(digits)
-            case {"bytes": str(text)}:
-                return base64.b64decode(text)
-            case {"array": int(number)} if number < len(arrays):
-                array, times = arrays[number], tree.get("times")
-                if "dtype" in tree:
-                    return array.view(tree["dtype"]).reshape(tree["shape"])
-                return array if times is None else np.broadcast_to(array, (times, *array.shape))
-            case {"dict": list(items)}:
-                return {key: self.decode(part, arrays) for key, part in items}
-            case {"class": str(name), "fields": dict(parts)} if (
-                made := class_of(name)
-            ) is not None:
-                return made(**{key: self.decode(part, arrays) for key, part in parts.items()})
-            case {"list": list(parts)}:
-                return [self.decode(part, arrays) for part in parts]
-            case {"tuple": list(parts)}:
-                return tuple(self.decode(part, arrays) for part in parts)
-        raise CheckpointError(f"a checkpoint has something that no checkpoint has: {tree!r:.200}")
+
+def decode(tree: Any, arrays: list[np.ndarray]) -> Any:
+    """The record that was encoded; a CheckpointError if something in it is none."""
+    if tree is None or isinstance(tree, bool | int | str):
+        return tree
+    match tree:
+        case {"float": str(digits)}:
+            return float.fromhex(digits)
+        case {"bytes": str(text)}:
+            return base64.b64decode(text)
+        case {"array": int(number)} if number < len(arrays):
+            array, times = arrays[number], tree.get("times")
+            if "dtype" in tree:
+                return array.view(tree["dtype"]).reshape(tree["shape"])
+            return array if times is None else np.broadcast_to(array, (times, *array.shape))
+        case {"dict": list(items)}:
+            return {key: decode(part, arrays) for key, part in items}
+        case {"class": str(name), "fields": dict(parts)} if (made := class_of(name)) is not None:
+            return made(**{key: decode(part, arrays) for key, part in parts.items()})
+        case {"list": list(parts)}:
+            return [decode(part, arrays) for part in parts]
+        case {"tuple": list(parts)}:
+            return tuple(decode(part, arrays) for part in parts)
+    raise CheckpointError(f"a checkpoint has something that no checkpoint has: {tree!r:.200}")
 
 
 def name_of(kind: type) -> str:
-    """Module and name of a class of this package.
-
-    A TypeError is raised if it is of elsewhere.
-    """
+    """Module and name of a class of this package; a TypeError if it is of elsewhere."""
     if not kind.__module__.startswith(PREFIX) or kind.__name__ != kind.__qualname__:
         raise TypeError(f"a {kind.__name__} is no part of a record")
     return f"{kind.__module__.removeprefix(PREFIX)}.{kind.__name__}"
@@ -136,20 +128,21 @@ def write_record(
     encoded: tuple[Any, list[np.ndarray]],
     attrs: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a record in this folder, and then give the group its name.
+    """Write an encoded record in this folder, and then give the group its name; ``attrs`` go along.
 
-    It is encoded by `pymc_logz.long_runs.records.Codec`: a JSON tree, and the arrays that this
-    refers to. ``attrs`` are what else the group says. An OSError is raised if it cannot be written;
-    nothing is left of it then.
+    An OSError is raised if it cannot be written; nothing is left of it then.
     """
     import zarr
 
     tree, arrays = encoded
     new = folder / f"{WRITING}{uuid.uuid4().hex}"
     try:
-        head = {"tree": tree, "shapes": _shapes(arrays), "digest": digest(tree, arrays)}
+        shapes = [[array.dtype.name, list(array.shape)] for array in arrays]
+        head = {"tree": tree, "shapes": shapes, "digest": digest(tree, arrays)}
         group = zarr.create_group(store=new, attributes={**(attrs or {}), **head}, zarr_format=3)
-        for dtype, flat in _by_dtype(arrays).items():
+        # arrays of each dtype one behind the other: few files are written sooner than many
+        for dtype in dict.fromkeys(array.dtype.name for array in arrays):
+            flat = np.concatenate([one.ravel() for one in arrays if one.dtype.name == dtype])
             chunks = (max(1, flat.size),)
             made = group.create_array(
                 dtype, shape=flat.shape, dtype=flat.dtype, chunks=chunks, compressors=None
@@ -166,10 +159,7 @@ def write_record(
 
 
 def read_record(path: Path) -> tuple[Any, list[np.ndarray]]:
-    """A record as it was written.
-
-    A ValueError is raised if it is not what was written.
-    """
+    """A record as it was written; a ValueError if it is not what was written."""
     import zarr
 
     group: Any = zarr.open_group(store=path, mode="r")
@@ -194,18 +184,6 @@ def digest(tree: Any, arrays: list[np.ndarray]) -> str:
         found.update(str((array.dtype.str, array.shape)).encode())
         found.update(np.ascontiguousarray(array).data)
     return found.hexdigest()
-
-
-def _shapes(arrays: list[np.ndarray]) -> list[Any]:
-    return [[array.dtype.name, list(array.shape)] for array in arrays]
-
-
-def _by_dtype(arrays: list[np.ndarray]) -> dict[str, np.ndarray]:
-    """Arrays of each dtype one behind the other: few files are written sooner than many."""
-    found: dict[str, list[np.ndarray]] = {}
-    for array in arrays:
-        found.setdefault(array.dtype.name, []).append(array.ravel())
-    return {dtype: np.concatenate(parts) for dtype, parts in found.items()}
 
 
 def _flush(folder: Path) -> None:

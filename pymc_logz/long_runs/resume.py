@@ -59,12 +59,8 @@ class KeptRun:
     @property
     def share_done(self) -> float:
         """Share of the moves of the chains that were begun; 0 before there are any."""
-        done, total = (
-            (sum(column) for column in zip(*self.chains.values(), strict=True))
-            if (self.chains)
-            else (0, 0)
-        )
-        return done / total if total else 0.0
+        total = sum(n for _, n in self.chains.values())
+        return sum(done for done, _ in self.chains.values()) / total if total else 0.0
 
     def __str__(self) -> str:
         chains = f" with {self.settings['chains']} chains" if "chains" in self.settings else ""
@@ -263,10 +259,7 @@ def extend(
 
 
 def checkpoint_of(tree: xr.DataTree, given: str | os.PathLike | None) -> str | os.PathLike:
-    """Where the run of a tree is kept.
-
-    A TypeError is raised if it is no tree; a ValueError if it was not kept.
-    """
+    """Where the run of a tree is kept; an error if it is none that was kept."""
     if not isinstance(tree, xr.DataTree):
         raise TypeError(f"idata is a {type(tree).__name__}, and must be a DataTree of a run")
     if kind_of(tree) not in (HAIS, HAIS_BOTH, TEMPERED, TEMPERED_SUMS):

@@ -11,9 +11,16 @@ import numpy as np
 from pymc_logz.errors import warn
 from pymc_logz.long_runs.checkpoint import Keeper, begun_with, check_path
 from pymc_logz.long_runs.identity import REQUEST, SEED, digest_of, identity_of_call, request_of
-from pymc_logz.long_runs.records import Codec, digest, fields_of
-from pymc_logz.long_runs.sending import Answer, CourseMissing, Part, Task
-from pymc_logz.long_runs.workers import Workers, check_executor, n_workers
+from pymc_logz.long_runs.records import digest, encode, fields_of
+from pymc_logz.long_runs.workers import (
+    Answer,
+    CourseMissing,
+    Part,
+    Task,
+    Workers,
+    check_executor,
+    n_workers,
+)
 from pymc_logz.runners.arrays import leaves
 from pymc_logz.runners.jobs import generator_at, is_done, state_of
 from pymc_logz.runners.moves_of_rows import Work
@@ -30,10 +37,7 @@ NO_RESULTS = ("rng", "n_evaluations")
 def begin_long_run(
     checkpoint: Any, random_seed: Any, **how: Any
 ) -> tuple["LongRunning", np.random.Generator | Any]:
-    """How chains are run, and a seed: that of the checkpoint where none is given.
-
-    Both arguments are as in `pymc_logz.sample_hais`; ``how`` are further fields of `LongRunning`.
-    """
+    """How chains are run, and a seed: that of the checkpoint where none is given."""
     path = check_path(checkpoint)
     if path is None:
         return LongRunning(**how), random_seed
@@ -79,10 +83,8 @@ class LongRunning(Running):
     def kept(self, settings: Any, *of_what: Any, **arrays: np.ndarray | None) -> Iterator[Self]:
         """The same while a run is kept, if it is.
 
-        ``settings`` are those of the run, or its method and arguments by name, ``of_what`` is as in
-        `pymc_logz.long_runs.identity.identity_of_call`, and ``arrays`` are what the run is given
-        beside them: draws that reverse rows start from, say. A CheckpointError is raised if the
-        checkpoint is of another run.
+        ``settings`` and ``of_what`` are as in `identity_of_call`, ``arrays`` what the run is given
+        beside them: draws that reverse rows start from, say.
         """
         if self.checkpoint is None:
             yield self
@@ -139,14 +141,13 @@ def _digest(outcome: Outcome) -> str:
     parts = [np.concatenate(part) for part in zip(*map(leaves, outcome.parts), strict=True)]
     state = fields_of(outcome.job) or {}
     results = {name: value for name, value in state.items() if name not in NO_RESULTS}
-    return digest(*Codec().encode([results, parts]))
+    return digest(*encode([results, parts]))
 
 
 class _Drive:
-    """Chains that workers carry on with until all are done; arguments as of `LongRunning.run`.
+    """Chains that workers carry on with until all are done.
 
-    This process alone keeps and stores what they are: workers have nothing to lose but the work of
-    a few seconds.
+    This process alone keeps and stores what they are: workers have nothing to lose but seconds.
     """
 
     def __init__(

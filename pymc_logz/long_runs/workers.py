@@ -1,12 +1,18 @@
-"""Workers of a run: threads of this process, or those of whatever executor a user gives."""
+"""Workers of a run, threads or those of a user's executor, and how jobs travel to them."""
 
+import copy
+import io
 import logging
 import multiprocessing
 import os
+import pickle
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -16,19 +22,24 @@ from concurrent.futures import (
     wait,
 )
 from concurrent.futures.process import ProcessPoolExecutor
-from typing import Any
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from pymc_logz.errors import WorkersLostError
+from pymc_logz.graphs.kept import Kept
+from pymc_logz.models.cache import kept_for
+from pymc_logz.models.flat import FlatModel
+from pymc_logz.models.prior import PriorDraws
+from pymc_logz.runners.moves_of_rows import MovesOfRows, Work
 
 logger = logging.getLogger("pymc.pymc_logz")
 
 
 def check_executor(executor: Any) -> None:
-    """Raise an error for what is no executor, or forks a process in which JAX has threads.
-
-    A TypeError is raised if it has no method ``submit``; a ValueError if its processes would be
-    forks of one that has loaded JAX.
-    """
+    """Raise an error for what is no executor, or forks a process in which JAX has threads."""
     if executor is None:
         return
     if not callable(getattr(executor, "submit", None)):
@@ -37,21 +48,14 @@ def check_executor(executor: Any) -> None:
             "ThreadPoolExecutor(4), ProcessPoolExecutor(4, mp_context="
             "multiprocessing.get_context('spawn')) or dask's Client.get_executor()"
         )
-    if start_method(executor) == "fork" and "jax" in sys.modules:
+    context = getattr(executor, "_mp_context", None) or multiprocessing
+    forks = isinstance(executor, ProcessPoolExecutor) and context.get_start_method() == "fork"
+    if forks and "jax" in sys.modules:
         raise ValueError(
             f"executor={type(executor).__name__} forks this process, and forks of a process that "
             "has loaded JAX may hang for ever; start processes afresh: ProcessPoolExecutor(2, "
             "mp_context=multiprocessing.get_context('spawn'))"
         )
-
-
-def start_method(executor: Any) -> str | None:
-    """How a pool of processes starts them; None if it is something else."""
-    if not isinstance(executor, ProcessPoolExecutor):
-        return None
-    context = getattr(executor, "_mp_context", None) or multiprocessing
-    method: str = context.get_start_method()
-    return method
 
 
 def n_workers(executor: Any) -> int:
@@ -98,10 +102,9 @@ class Threads(Executor):
 
 
 class Workers:
-    """Workers to whom tasks are given, those of workers that were lost again.
+    """Workers, an executor or as many threads as ``cores``, to whom tasks are given.
 
-    They are the user's executor, or as many threads of this process as ``cores``. ``again`` submits
-    the task of this name once more, and ``note`` is added to an error of a task.
+    ``again`` submits the task of this name once more; ``note`` is added to an error of a task.
     """
 
     def __init__(
@@ -126,8 +129,7 @@ class Workers:
     def answers(self, time_limit: float | None = None) -> Iterator[tuple[str, Any]]:
         """What comes of all tasks by name, also of those that are submitted in the meantime.
 
-        It ends early where nothing comes within so many seconds. A WorkersLostError is raised if
-        workers were lost too often.
+        It ends early where nothing comes within so many seconds.
         """
         while self._pending:
             done, _ = wait(list(self._pending), time_limit, FIRST_COMPLETED)
@@ -175,8 +177,9 @@ class Workers:
                 "crashes); give max_memory=, or run it without executor to see what it does"
             ) from error
         logger.warning("A worker was lost (%r); its work is done again.", error)
-        if isinstance(self._now, ProcessPoolExecutor):
-            old, self._now = self._now, _same_pool(self._now)
+        if isinstance(old := self._now, ProcessPoolExecutor):
+            names = ("mp_context", "initializer", "initargs", "max_workers")
+            self._now = ProcessPoolExecutor(**{name: getattr(old, f"_{name}") for name in names})
             if old is not self._given:
                 old.shutdown(wait=False, cancel_futures=True)
 
@@ -195,12 +198,178 @@ def is_loss(error: BaseException) -> bool:
     )
 
 
-def _same_pool(pool: ProcessPoolExecutor) -> ProcessPoolExecutor:
-    """A new pool like one whose processes are gone."""
-    given: dict[str, Any] = {
-        "max_workers": getattr(pool, "_max_workers", None),
-        "mp_context": getattr(pool, "_mp_context", None),
-        "initializer": getattr(pool, "_initializer", None),
-        "initargs": getattr(pool, "_initargs", ()),
-    }
-    return ProcessPoolExecutor(**given)
+class Part:
+    """What cloudpickle takes, sent to a process once; parts that it holds travel apart."""
+
+    def __init__(self, thing: Any) -> None:
+        self.thing, self.token = thing, uuid.uuid4().hex
+
+    @cached_property
+    def pickles(self) -> Mapping[str, bytes]:
+        """The part, and those that it needs, which come first."""
+        contents, held = pickled(self.thing)
+        return {**{k: v for part in held for k, v in part.pickles.items()}, self.token: contents}
+
+
+def pickled(thing: Any) -> tuple[bytes, list[Part]]:
+    """A thing as bytes, and the parts that it holds, which are not in there."""
+    import cloudpickle
+
+    held: dict[str, Part] = {}
+
+    class Pickler(cloudpickle.Pickler):
+        def persistent_id(self, obj: Any) -> str | None:
+            if isinstance(obj, PriorDraws) and obj is not thing:  # compiled anew where they arrive
+                draws, columns = obj, None if obj.columns is None else tuple(obj.columns.tolist())
+                obj = kept_for(draws.model).get((Part, columns), lambda: Part(copy.copy(draws)))
+            if not isinstance(obj, Part):
+                return None
+            held[obj.token] = obj
+            return obj.token
+
+        def reducer_override(self, obj: Any) -> Any:
+            if obj is not thing:
+                for kind, reduced in _REDUCED.items():
+                    if isinstance(obj, kind):
+                        return reduced(obj)
+            return super().reducer_override(obj)
+
+    file = io.BytesIO()
+    Pickler(file).dump(thing)
+    return file.getvalue(), list(held.values())
+
+
+def _reduced_moves(moves: MovesOfRows) -> tuple[Any, ...]:
+    """Moves on a path with values of its own, and draws of the reference where they are needed."""
+    path = moves.given_path
+    key = (Part, type(moves), *moves.settings, moves.n_rows, moves.most_rows)
+    part = path.made_once(key, lambda: Part(_bare(moves)))
+    draws = path.sample_reference if moves.draws_reference else no_draws
+    pairs = enumerate(zip(path.values, part.thing.given_path.values, strict=True))
+    return _along, (part, {i: new for i, (new, old) in pairs if not _same(new, old)}, draws)
+
+
+def _bare(moves: MovesOfRows) -> MovesOfRows:
+    """Moves without what is compiled, and without draws of the reference."""
+    bare = copy.copy(moves)
+    for compiled in ("compiled", "path"):
+        bare.__dict__.pop(compiled, None)
+    bare.given_path, bare.work = replace(moves.given_path, sample_reference=no_draws), Work()
+    return bare
+
+
+def _along(
+    moves: MovesOfRows, changed: Mapping[int, np.ndarray], draws: Callable[..., np.ndarray]
+) -> MovesOfRows:
+    values = [changed.get(i, value) for i, value in enumerate(moves.given_path.values)]
+    return moves.along(values, sample_reference=draws)
+
+
+def no_draws(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Draws of a reference where there are none to be made."""
+    raise NotImplementedError("draws of the reference are made where the run was started")
+
+
+def _same(one: np.ndarray, two: np.ndarray) -> bool:
+    if one is two:
+        return True
+    return one.shape == two.shape and one.dtype == two.dtype and one.tobytes() == two.tobytes()
+
+
+def _reduced_model(flat: FlatModel) -> tuple[Any, ...]:
+    """The densities of a model and the values of its data."""
+    bare = partial(replace, flat, model=None, observed=None, values=(), summed=None, kept=Kept())
+    part = flat.kept.get(Part, lambda: Part(bare()))
+    return partial(replace, values=flat.values), (part,)
+
+
+_REDUCED: dict[type, Callable[[Any], tuple[Any, ...]]] = {
+    MovesOfRows: _reduced_moves,
+    FlatModel: _reduced_model,
+}
+
+
+class Store:
+    """Parts that have arrived in a process; of more than ``most``, the longest unused go."""
+
+    def __init__(self, most: int = 16) -> None:
+        self._kept: OrderedDict[str, Any] = OrderedDict()
+        self._most, self._lock = most, threading.RLock()
+
+    def take_in(self, pickles: Mapping[str, bytes]) -> None:
+        """Unpack what is not there yet."""
+        with self._lock:
+            for token, contents in pickles.items():
+                if token not in self._kept:
+                    self._kept[token] = self._unpacked(contents)
+            while len(self._kept) > max(self._most, len(pickles)):
+                self._kept.popitem(last=False)
+
+    def get(self, token: str) -> Any:
+        """A part; None if it is not there."""
+        with self._lock:
+            if token in self._kept:
+                self._kept.move_to_end(token)
+            return self._kept.get(token)
+
+    def _unpacked(self, contents: bytes) -> Any:
+        store = self
+
+        class Unpickler(pickle.Unpickler):
+            def persistent_load(self, token: str) -> Any:
+                return store.get(token)
+
+        return Unpickler(io.BytesIO(contents)).load()
+
+
+HERE = Store()
+"""What has arrived in this process."""
+
+
+class Answer(NamedTuple):
+    """What came of a task."""
+
+    job: Any
+    part: Any
+
+
+class CourseMissing(NamedTuple):
+    """Answer of a process that has not been sent the course."""
+
+    token: str
+
+
+class Task:
+    """A job to be carried on with for so many seconds (None: to its end), here or elsewhere.
+
+    Only if it is to it takes the course along; a process without it answers `CourseMissing`.
+    """
+
+    def __init__(self, course: Part, job: Any, seconds: float | None, takes_course: bool) -> None:
+        self.course, self.job, self.seconds, self.takes_course = course, job, seconds, takes_course
+
+    def __call__(self) -> Answer | CourseMissing:
+        """Do it in the process that it was made in."""
+        return carried_on(self.course.thing, self.job, self.seconds)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        pickles = dict(self.course.pickles) if self.takes_course else {}
+        return partial, (carried_on_there, self.course.token, pickles, self.job, self.seconds)
+
+
+def carried_on_there(
+    token: str, pickles: Mapping[str, bytes], job: Any, seconds: float | None, store: Store = HERE
+) -> Answer | CourseMissing:
+    """A job carried on with in another process, if the course is there."""
+    store.take_in(pickles)
+    course = store.get(token)
+    return CourseMissing(token) if course is None else carried_on(course, job, seconds)
+
+
+def carried_on(course: Any, job: Any, seconds: float | None) -> Answer:
+    """A job after so many seconds of work at least, or at its end; compiling does not count."""
+    course.compile()
+    work, deadline = Work(), None if seconds is None else time.monotonic() + seconds
+    enough = None if deadline is None else lambda: time.monotonic() >= deadline
+    job, part = job.advance(course.counted(work), enough)
+    return Answer(replace(job, n_evaluations=job.n_evaluations + work.done), part)

@@ -56,10 +56,7 @@ class SymbolicSystem:
 
 @dataclass(frozen=True)
 class System:
-    """A density on a level set: what constrained moves need to know of a model.
-
-    Inputs are in units of their length scales, so that the mass matrix is the identity.
-    """
+    """A density on a level set, of inputs in units of their scales: the mass is the identity."""
 
     algebra: Dense
     """Products and solutions with the Jacobian."""

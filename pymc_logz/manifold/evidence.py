@@ -3,9 +3,10 @@
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pymc as pm
 import xarray as xr
 
 from pymc_logz.arguments import check_whole
@@ -26,10 +27,6 @@ from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_
 from pymc_logz.trees.kinds import MANIFOLD_BRIDGED
 from pymc_logz.trees.layout import evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import posterior_rows
-
-if TYPE_CHECKING:
-    import pymc as pm
-
 
 STEPS = ("compile", "posterior draws", "proposals", "missed modes")
 """What the progress bar of a bridge counts."""
@@ -52,35 +49,19 @@ class ManifoldBridge(NamedTuple):
 
 def manifold_bridge(
     idata: xr.DataTree,
-    model: "pm.Model | None" = None,
+    model: pm.Model | None = None,
     *,
     draws: int | None = None,
     random_seed: Any = None,
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
-    """The same tree with log Z of a model with exact observations in the group ``evidence``.
+    """The same tree with log Z of a model with exact observations, as of `bridge_sampling`.
 
-    Z is the density of the simulator's output at what was observed, times the likelihood of what
-    else there is: the integral of rho |J J'|^(-1/2) over the inputs that give the observation. A
-    bridge is built between the second halves of the chains and a proposal made of tangent charts,
-    each a Student-t in the tangent space at a draw, fitted to the first halves. It is exact even
-    where the charts do not reach; they decide the error.
-
-    Arguments, result and warnings are those of `pymc_logz.bridge_sampling`; the posterior is one of
-    ``pm.sample(step=ConstrainedHMC())``.
-
-    Raises
-    ------
-    ModelError
-        If the model has no exact observation, or none that can be matched.
-    ValueError
-        If the posterior is not one of this model, or its draws do not meet the exact observations.
-
-    References
-    ----------
-    Density: Graham & Storkey (2017), eq. 11, arXiv 1605.07826. Tangent moves: Zappa, Holmes-Cerfon
-    & Goodman (2018), doi 10.1002/cpa.21783. Bridge: Meng & Wong (1996), eq. 4.1.
+    Z is the density of the simulator's output at what was observed, times other likelihoods: the
+    integral of rho |J J'|^(-1/2) over the inputs that give the observation (Graham & Storkey, 2017,
+    eq. 11). The bridge is between the second halves of the chains and a mixture of tangent charts
+    fitted to the first halves; it is exact even where the charts do not reach.
     """
     if draws is not None:
         check_whole(2, draws=draws)
@@ -132,10 +113,7 @@ def manifold_bridge(
 
 
 def on_level_set(constrained: ConstrainedModel, position: np.ndarray) -> np.ndarray:
-    """Draws (chains, draws, d) brought to the level set's tolerance, which files may have lost.
-
-    A ValueError is raised if a draw is not on the level set.
-    """
+    """Draws (chains, draws, d) brought to the level set's tolerance, which files may have lost."""
     rows = position.reshape(-1, position.shape[-1])
     polished = rows.copy()
     for i, row in enumerate(rows):
@@ -158,11 +136,10 @@ def bridge_charts(
     rng: np.random.Generator,
     log_share: float = 0.0,
 ) -> ManifoldBridge:
-    """Log Z from draws on the level set.
+    """Log Z from draws (chains, draws, d) on the level set, in units of the inputs' scales.
 
-    ``position`` (chains, draws, d) is in units of the inputs' scales; ``draws`` are those of
-    the proposal, by default as many as there are posterior draws in the bridge; ``log_share`` is
-    the log share of the prior that the transforms allow.
+    ``draws`` are those of the proposal, by default as many as there are posterior draws in the
+    bridge; ``log_share`` is the log share of the prior that the transforms allow.
     """
     n_chains, n_draws, n_dims = position.shape
     half = n_draws // 2

@@ -31,15 +31,9 @@ def project_position(
 ) -> Projection:
     """Point of the level set at ``start - J_base' multipliers``, by solving for the multipliers.
 
-    The quasi-Newton search has the Gram matrix of the base point for its derivative, so that an
-    iteration costs one evaluation of the constraints and a solution with known factors; Newton's
-    method with line search takes over where it fails. The result depends on nothing but ``start``
-    and ``base``, which the reversibility check relies on.
-
-    References
-    ----------
-    Graham & Storkey (2017), function ProjectPosition of algorithm 1; Barth et al. (1995), doi
-    10.1002/jcc.540161003, for the symmetric quasi-Newton search.
+    The quasi-Newton search has the Gram matrix of the base point for its derivative (Barth et al.,
+    1995, doi 10.1002/jcc.540161003); Newton's method with line search takes over where it fails.
+    The result depends on ``start`` and ``base`` alone, as the reversibility check needs it.
     """
     algebra, xp = system.algebra, system.arrays.xp
 
@@ -66,10 +60,8 @@ def project_position(
 def _newton(
     system: System, begin: tuple[Any, Any], residual: Any, base: Linear, max_iterations: int
 ) -> tuple[Any, Any, Any]:
-    """Newton's method with line search; returns at once where ``residual`` is at most 1.
-
-    It gives up where a thousandth of a step is not enough of a decrease (Armijo's usual constant).
-    """
+    """Newton's method with line search; returns at once where ``residual`` is at most 1."""
+    # it gives up where a thousandth of a step is not enough of a decrease (Armijo's usual constant)
     algebra, xp, min_step, sufficient = system.algebra, system.arrays.xp, 2.0**-10, 1e-4
 
     def search(state: tuple[Any, ...]) -> Any:
@@ -149,15 +141,12 @@ class Search:
         )
 
     def run(self, start: np.ndarray, max_iterations: int = 200) -> Found:
-        """Follow damped Gauss-Newton steps of least length from ``start`` (Levenberg-Marquardt).
-
-        Damping is relative to the Gram matrix: below 1e-12 it changes no digit, and above 1e8 steps
-        are as good as none.
-        """
+        """Follow damped Gauss-Newton steps of least length from ``start`` (Levenberg-Marquardt)."""
         position, value = start, np.asarray(self.constraint(start))
         found = self._found(position, value)
         # how far one unit of the inputs moves each constraint where the search begins
         units = np.maximum(self.algebra.row_norms(found.jacobian), 1e-300)
+        # relative to the Gram matrix: below 1e-12 it changes no digit, above 1e8 steps are none
         damping = 1e-3
         for _ in range(max_iterations):
             if found.converged or not np.all(np.isfinite(found.jacobian)):
@@ -212,15 +201,10 @@ def find_point(
     usable: Callable[[Found], bool],
     n_tries: int = 100,
 ) -> Found:
-    """A point of the level set, from the first random inputs that lead to one.
+    """A point of the level set, from the first random inputs (n, d) of ``draw`` that lead to one.
 
-    ``draw`` gives n random inputs in units of their scales, shape (n, d), of which ``n_tries`` with
-    finite constraints are begun with; ``usable`` says whether a chain may start at a point.
-
-    Raises
-    ------
-    ModelError
-        With the best residual and the entries that could not be matched.
+    ``usable`` says whether a chain may start there. A ModelError has the best residual, and the
+    entries that could not be matched.
     """
     best: Found | None = None
     n_finite, deficient = 0, False

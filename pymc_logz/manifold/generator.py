@@ -15,10 +15,10 @@ from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.scan.op import Scan
 from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.subtensor import Subtensor, get_idx_list
-from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.modes import compile_kwargs_for
+from pymc_logz.manifold.backends import SymbolicSystem
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_rows import starting_point, with_constant_data
 from pymc_logz.models.exact import exact_observations, is_exact
@@ -108,13 +108,11 @@ def _all_steps_at_once(node: Apply, state: int, observed: dict[int, Variable]) -
 
 
 @dataclass(frozen=True)
-class Generator:
+class Generator(SymbolicSystem):
     """A model with exact observations, seen as a density of inputs and constraints on them."""
 
     flat: FlatModel
     """Inputs u: log prior with Jacobians of the transforms, and log likelihood plus potentials."""
-    residual: TensorVariable
-    """Output minus what was observed, shape (m,), of ``flat.point``."""
     observed: np.ndarray
     """What was observed, shape (m,)."""
     labels: tuple[str, ...]
@@ -122,27 +120,12 @@ class Generator:
     noise: tuple[int, ...]
     """Entries of u declared to reach one entry of the output each; empty if none were declared."""
 
-    @property
-    def n_dims(self) -> int:
-        """d, the number of inputs."""
-        return self.flat.n_dims
-
-    @property
-    def n_outputs(self) -> int:
-        """m, the number of constraints."""
-        return len(self.labels)
-
-    @property
-    def log_density(self) -> TensorVariable:
-        """Log rho of ``flat.point``: prior times likelihood times potentials."""
-        return self.flat.log_prior + self.flat.log_ratio
-
 
 def make_generator(model: pm.Model) -> Generator:
     """Inputs, their density and the constraints of a model with exact observations.
 
-    A DiscreteVariableError is raised if a free variable is discrete; a ModelError if there is no
-    exact observation, there are too many, or an output has no gradient.
+    An error is raised if a free variable is discrete, there are too many observations or none, or
+    an output has no gradient.
     """
     observations = exact_observations(model)
     if not observations:
@@ -164,13 +147,22 @@ def make_generator(model: pm.Model) -> Generator:
     residual = pt.concatenate(
         [(out - value).ravel() for out, value in zip(outputs, arrays, strict=True)]
     )
-    labels = _labels(observations, arrays)
+    labels = tuple(
+        str(observation.name) + (str(list(index)) if index else "")
+        for observation, array in zip(observations, arrays, strict=True)
+        for index in np.ndindex(array.shape)
+    )
+    noise = {name for observation in observations for name in observation.owner.op.noise}
+    if unknown := noise - set(model.named_vars):
+        raise ModelError(f"noise={sorted(unknown)} are no variables of the model")
     generator = Generator(
-        flat,
+        flat.point,
         pt.specify_shape(residual.astype(pytensor.config.floatX), (len(labels),)),
+        flat.log_prior + flat.log_ratio,
+        flat,
         np.concatenate([value.ravel() for value in arrays]),
         labels,
-        _noise_entries(flat, observations),
+        tuple(i for i, owner in enumerate(flat.owners) if owner in noise),
     )
     _check(generator)
     return generator
@@ -212,32 +204,9 @@ def _values(observed: list[Any], names: list[str], outputs: list[Any]) -> list[n
     return arrays
 
 
-def _labels(observations: list[Any], arrays: list[np.ndarray]) -> tuple[str, ...]:
-    return tuple(
-        str(observation.name) + (str(list(index)) if index else "")
-        for observation, array in zip(observations, arrays, strict=True)
-        for index in np.ndindex(array.shape)
-    )
-
-
-def _noise_entries(flat: FlatModel, observations: list[Any]) -> tuple[int, ...]:
-    """Entries of the flat inputs that belong to declared noise which is still free."""
-    names = {name for observation in observations for name in observation.owner.op.noise}
-    unknown = names - set(flat.model.named_vars)
-    if unknown:
-        raise ModelError(f"noise={sorted(unknown)} are no variables of the model")
-    entries: list[int] = []
-    begin = 0
-    for rv, shape in zip(flat.model.free_RVs, flat.shapes, strict=True):
-        end = begin + int(np.prod(shape, dtype=int))
-        if rv.name in names:
-            entries.extend(range(begin, end))
-        begin = end
-    return tuple(entries)
-
-
 def _check(generator: Generator) -> None:
     m, d = generator.n_outputs, generator.n_dims
+    names = sorted({label.split("[")[0] for label in generator.labels})
     if m >= d:
         raise ModelError(
             f"{m} outputs are observed exactly, but the model has only {d} unconstrained inputs, "
@@ -248,14 +217,10 @@ def _check(generator: Generator) -> None:
         pt.grad(generator.residual.sum(), generator.flat.point, disconnected_inputs="raise")
     except (NullTypeGradError, NotImplementedError) as error:
         raise ModelError(
-            f"an exact observation out of {_names(generator)} is not differentiable in the inputs "
+            f"an exact observation out of {names} is not differentiable in the inputs "
             f"({str(error)[:300]}); write the output without operations that have no gradient"
         ) from error
     except pytensor.gradient.DisconnectedInputError as error:
         raise ModelError(
-            f"the exact observations {_names(generator)} do not depend on any free variable"
+            f"the exact observations {names} do not depend on any free variable"
         ) from error
-
-
-def _names(generator: Generator) -> list[str]:
-    return sorted({label.split("[")[0] for label in generator.labels})

@@ -18,9 +18,6 @@ from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_to_few
 from pymc_logz.weights import DEGENERATE_ESS, normalise, shares_beyond, weight_ess
 
-TANGENT_DF = 6.0
-"""Degrees of freedom in the tangent space, which the evidence on a level set was measured with."""
-
 
 @dataclass(frozen=True)
 class Chart:
@@ -56,14 +53,12 @@ class Atlas:
         n_outputs, n_dims = dense.shape
         basis = qr(dense.T)[0][:, n_outputs:]
         k = n_dims - n_outputs
-        standard = Elliptical(np.zeros(k), np.eye(k), TANGENT_DF)
+        # degrees of freedom that the evidence on a level set was measured with
+        standard = Elliptical(np.zeros(k), np.eye(k), 6.0)
         return Chart(centre, basis, self._linear(centre), standard, 1.0)
 
     def lift(self, chart: Chart, tangent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Points that tangent vectors (n, k) lead to, and the log of the target density there.
-
-        Where none is found, or the density is not finite, the latter is -inf.
-        """
+        """Points that tangent vectors (n, k) lead to, and the log target there; -inf where none."""
         shared = (chart.centre, chart.basis, chart.linear)
         position, found, log_density = self._in_chunks(self._lift, tangent, shared)
         usable = found & np.isfinite(log_density)
@@ -170,12 +165,9 @@ def fitted_charts(
 ) -> tuple[list[Chart], float]:
     """Mixture of charts fitted to draws (n, d) of the target, and the fraction that it reaches.
 
-    The first chart is placed at the draw nearest to their mean. As long as draws are left that no
-    chart reaches, another is placed amid those, up to ``max_charts``, each of which costs a search
-    for every draw. Each is fitted to what it was the first to reach. Beyond a fraction
-    ``enough_reached`` the rest is left to the bridge, which is exact without. Of a centre that
-    reaches too few draws, a fraction ``tried_share`` nearest to it are tried no more. A ModelError
-    is raised if no chart reaches enough of the draws to be fitted to them.
+    Each chart is placed at the draw nearest to the mean of those that none reaches yet, and fitted
+    to what it is the first to reach; what is left beyond ``enough_reached`` is the bridge's. Of a
+    centre that reaches too few, a fraction ``tried_share`` nearest to it are tried no more.
     """
     left = np.ones(len(position), dtype=bool)
     untried = left.copy()
@@ -205,7 +197,7 @@ def fitted_charts(
         )
     total = sum(len(tangent) for _, tangent in charts)
     fitted = [
-        replace(chart, density=fitted_to_few(tangent, TANGENT_DF), share=len(tangent) / total)
+        replace(chart, density=fitted_to_few(tangent, chart.density.df), share=len(tangent) / total)
         for chart, tangent in charts
     ]
     return fitted, float(1.0 - left.mean())
@@ -216,12 +208,9 @@ def find_start(
 ) -> np.ndarray:
     """A point of the level set, shape (d,), by way of fresh prior draws.
 
-    A search may end in a corner, or in a mode of hardly any mass, that a chain takes long to leave
-    or never leaves. So a few points are found (four: see the decision on starts in
-    docs/theory/decisions.md), each goes some transitions on, and one is drawn in proportion to the
-    density that they came to: modes of like density each have their chance. A ModelError is raised
-    if no point is found, none can be brought to the tolerance, or the structure of the Jacobian
-    does not hold there.
+    A search may end in a corner, or in a mode of hardly any mass. So a few points are found (four:
+    see docs/theory/decisions.md), each goes some transitions on, and one is drawn in proportion to
+    the density that they came to: modes of like density each have their chance.
     """
     candidates: list[tuple[float, np.ndarray]] = []
     for _ in range(n_tries):
@@ -284,12 +273,8 @@ def share_unvisited(
 ) -> float:
     """Share of the posterior beyond nearly all draws, by weights of a proposal; 0 if it is small.
 
-    Charts of one branch may reach another one that is near, where no chain has been. Right chains
-    of 1,200 draws have up to 0.02 more weight beyond an edge than draws.
-
-    ``draws`` (n, d) are those of the chains, ``proposed`` (k, d) those of the proposal, with log
-    weight -inf where a lift failed. A share ``edge`` of the draws is beyond an edge, and of the
-    weight ``beyond`` more and ``n_errors`` of its errors more may be there.
+    Charts of one branch may reach another that no chain has been to. Right chains of 1,200 draws
+    have up to 0.02 more weight of what is proposed beyond an edge than draws.
     """
     found = np.isfinite(log_weight)
     if weight_ess(log_weight[found]) <= DEGENERATE_ESS:
@@ -310,19 +295,13 @@ def misses_a_mode(
     min_share: float = 0.02,
     min_probability: float = 1e-3,
 ) -> bool:
-    """Whether searches from prior draws lead to mass that no chain has been to.
+    """Whether searches from prior draws lead to mass that no chain (chains, draws, d) has been to.
 
-    Draws (chains, draws, d) of one mode and charts fitted to them know nothing of another. Searches
-    like those that chains start from do. Where one ends in a place that the charts do not cover, a
-    chain of its own is made there (of up to ``n_followed`` places), and charts fitted to it tell
-    the mass beyond the old ones. If this is more than ``min_share`` of that of the draws, a mode is
-    missed; or if more searches than draws end where no chart goes, in places of like density, with
-    a probability by chance below ``min_probability``.
-
-    A mode whose basin, the inputs from which a search leads there, holds a share s of the prior is
-    found with probability 1 - (1 - s)**n by n searches: with 96 that is above 0.9999 for s = 0.12,
-    0.99 for 0.05, 0.62 for 0.01. What hardly any prior draw leads to, such as a small sheet far
-    from all of them, is not found by this or any other local search.
+    Where a search ends in a place that the charts do not cover, a chain of its own is made there
+    (of up to ``n_followed``), and charts fitted to it tell the mass beyond the old ones. More than
+    ``min_share`` is a mode; so are more searches than draws that end where no chart goes, in places
+    of like density. A mode to which a share s of the prior leads is found with probability
+    1 - (1 - s)**n: with 96 above 0.9999 for s = 0.12, 0.99 for 0.05, 0.62 for 0.01.
     """
     rows = position[:, position.shape[1] // 2 :].reshape(-1, position.shape[-1])
     rows = rng.permutation(rows)[:512]
@@ -335,9 +314,6 @@ def misses_a_mode(
 
     def not_covered(places: np.ndarray) -> np.ndarray:
         return ~(atlas.log_target(places) - atlas.log_density(charts, places) < far)
-
-    def too_many(n: int) -> bool:
-        return bool(bdtrc(n - 1, n_searches, share) < min_probability)
 
     try:
         places = np.array([atlas.model.find_point(rng).position for _ in range(n_searches)])
@@ -354,7 +330,10 @@ def misses_a_mode(
             if _mass_at(atlas, end, not_covered, rng) > log_z + np.log(min_share):
                 return True
     # of those that were not followed, as many are like the draws
-    return n_like > 0 and too_many(round(n_like * n_places / len(places)))
+    if n_like == 0:
+        return False
+    n_all = round(n_like * n_places / len(places))
+    return bool(bdtrc(n_all - 1, n_searches, share) < min_probability)
 
 
 def _mass_at(
@@ -364,10 +343,7 @@ def _mass_at(
     rng: np.random.Generator,
     n_proposed: int = 512,
 ) -> float:
-    """Log mass around a place that is not covered, from charts fitted to a chain that starts there.
-
-    It is too low where the chain is short for the number of dimensions.
-    """
+    """Log mass around a place that is not covered, too low where a chain from there is short."""
     chain = [record.position for record in records_from(atlas.model, place, 6, rng)]
     rows = np.array(chain)
     rows = rows[not_covered(rows)]

@@ -13,7 +13,7 @@ from threadpoolctl import (  # type: ignore[import-untyped]  # PyMC's own depend
 
 from pymc_logz.graphs.kept import settings_key
 from pymc_logz.manifold.algebra import NUMPY, Structure, find_structure, is_analytic, make_algebra
-from pymc_logz.manifold.backends import Backend, SymbolicSystem, System, make_backend
+from pymc_logz.manifold.backends import Backend, System, make_backend
 from pymc_logz.manifold.gauss_newton import Found, Search, find_point, project_position
 from pymc_logz.manifold.generator import Generator, make_generator
 from pymc_logz.manifold.rattle import (
@@ -71,9 +71,7 @@ class CompiledGenerator(CompiledAgain):
     @cached_property
     def backend(self) -> Backend:
         """What functions are compiled with."""
-        generator = self.generator
-        symbolic = SymbolicSystem(generator.flat.point, generator.residual, generator.log_density)
-        return make_backend(symbolic, self.compile_kwargs)
+        return make_backend(self.generator, self.compile_kwargs)
 
     @cached_property
     def jacobian(self) -> Callable[[np.ndarray], Any]:
@@ -87,11 +85,8 @@ class CompiledGenerator(CompiledAgain):
 class ConstrainedModel(CompiledAgain):
     """The level set of a model's exact observations, and compiled moves on it.
 
-    Inputs are in units of their scales. Scales and structure are read off draws of the prior, and
-    tolerances off a first point of the set. It pickles as these, and compiles again where it
-    arrives. ``distance`` to the level set counts as none, in units of the scales; a ``scale`` of
-    None takes the spread of the prior. With ``use_structure`` it looks for inputs that reach one
-    constraint each.
+    Inputs are in units of ``scale``, by default the spread of the prior; ``distance`` to the set
+    counts as none. It pickles as what it was made of, and compiles again where it arrives.
     """
 
     def __init__(
@@ -253,10 +248,8 @@ def make_constrained_model(
 ) -> ConstrainedModel:
     """A model's level set ready for moves, made once for the same settings.
 
-    ``moves``, ``tolerance``, ``scale`` and ``use_structure`` are those of `ConstrainedModel`, where
-    the tolerance is the distance; None takes default moves. The seed is that of the prior draws
-    that scales, structure and tolerances are read off. A ModelError is raised if no inputs give
-    what was observed, or the Jacobian has not full rank.
+    The seed is that of the prior draws that scales, structure and tolerances are read off. A
+    ModelError is raised if no inputs give what was observed, or the Jacobian has not full rank.
     """
     settings = (tolerance, use_structure, settings_key(compile_kwargs))
     given = None if scale is None else tuple(np.ravel(scale).tolist())

@@ -113,22 +113,12 @@ def state_at(system: System, position: Any) -> ManifoldState:
 
 @dataclass(frozen=True)
 class ConstrainedHamiltonian:
-    """Settings of constrained Hamiltonian Monte Carlo (algorithm 1 of Graham & Storkey).
+    """Settings of constrained Hamiltonian Monte Carlo (algorithm 1 of Graham & Storkey): RATTLE.
 
-    Half a kick, a drift along the level set in ``n_inner`` geodesic sub-steps, half a kick: RATTLE.
-    After each sub-step the step back is made too, and the trajectory is rejected unless it leads to
-    where it came from, since only then is the map its own inverse after a flip of the momentum.
-
-    It is no `pymc_logz.kernels.base.Kernel`: those move batches of rows along a path in a graph of
-    PyTensor, and this moves one point of one level set, in NumPy or traced by JAX, since the number
-    of iterations of its searches is known only on the way. ``max_iterations`` are those of each
-    search for a point of the level set; a step back counts as arrived within ``reverse_tolerance``,
-    in units of the scales.
-
-    References
-    ----------
-    Graham & Storkey (2017), section 5, arXiv 1605.07826; reversibility check: Zappa, Holmes-Cerfon
-    & Goodman (2018), doi 10.1002/cpa.21783; Lelievre, Rousset & Stoltz (2019), arXiv 1807.02356.
+    A kick, a drift in ``n_inner`` geodesic sub-steps, a kick. After each sub-step the step back is
+    made too, and the trajectory rejected unless it leads back (Zappa, Holmes-Cerfon & Goodman,
+    2018, doi 10.1002/cpa.21783). The number of iterations of its searches is known only on the way,
+    so that it is no kernel of a path.
     """
 
     n_inner: int = 1

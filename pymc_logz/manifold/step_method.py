@@ -12,6 +12,7 @@ from pymc.step_methods.step_sizes import StepSizeState
 
 from pymc_logz.arguments import check_below_one, check_positive, check_whole
 from pymc_logz.kernels.tuning import reasonable_step_size
+from pymc_logz.manifold import rattle
 from pymc_logz.manifold.missed_modes import find_start
 from pymc_logz.manifold.model import (
     MAX_TRANSITIONS,
@@ -19,16 +20,7 @@ from pymc_logz.manifold.model import (
     make_constrained_model,
     one_blas_thread,
 )
-from pymc_logz.manifold.rattle import (
-    NOT_CONVERGED,
-    NOT_FINITE,
-    NOT_REVERSIBLE,
-    ConstrainedHamiltonian,
-    ManifoldState,
-    TransitionInfo,
-    TransitionInput,
-    TransitionRecord,
-)
+from pymc_logz.manifold.rattle import ManifoldState, TransitionInfo, TransitionInput
 from pymc_logz.models.data_rows import starting_point
 from pymc_logz.step_methods.base import (
     MAX_ENERGY_ERROR,
@@ -42,9 +34,9 @@ from pymc_logz.step_methods.base import (
 from pymc_logz.step_methods.sources import Source
 
 FAILURES = {
-    "not_converged": NOT_CONVERGED,
-    "not_reversible": NOT_REVERSIBLE,
-    "not_finite": NOT_FINITE,
+    "not_converged": rattle.NOT_CONVERGED,
+    "not_reversible": rattle.NOT_REVERSIBLE,
+    "not_finite": rattle.NOT_FINITE,
 }
 
 
@@ -102,7 +94,7 @@ class ConstrainedSource(Source):
                     return near
         return find_start(model, np.random.default_rng(message.seed))
 
-    def _move(self, message: MoveOn) -> list[TransitionRecord]:
+    def _move(self, message: MoveOn) -> list[rattle.TransitionRecord]:
         # the state at the position is kept from the transitions before, as a rule
         if self._last is None or not np.array_equal(self._last[0], message.position):
             self._last = (message.position, self.model.state_at(message.position))
@@ -119,7 +111,7 @@ class ConstrainedHMCState(StepMethodState):
     position: np.ndarray | None
     step_adapt: StepSizeState
     n_failures: int
-    waiting: tuple[TransitionRecord, ...]  # of transitions made ahead of the draw
+    waiting: tuple[rattle.TransitionRecord, ...]  # of transitions made ahead of the draw
     path_length: float = field(metadata={"frozen": True})
     max_steps: int = field(metadata={"frozen": True})
     jitter: float = field(metadata={"frozen": True})
@@ -280,7 +272,7 @@ class ConstrainedHMC(WholeModelStep):
         self._n_dims = sum(int(np.prod(value.shape)) for value in starting_point(model).values())
         constrained = make_constrained_model(
             model,
-            ConstrainedHamiltonian(n_inner=n_inner),
+            rattle.ConstrainedHamiltonian(n_inner=n_inner),
             tolerance=tolerance,
             scale=None if scale is None else checked_scale(scale, self._n_dims),
             use_structure=use_structure,
@@ -295,7 +287,7 @@ class ConstrainedHMC(WholeModelStep):
     def _reset(self, tune: bool) -> None:
         self.tune = tune
         self.position: np.ndarray | None = None
-        self.waiting: tuple[TransitionRecord, ...] = ()
+        self.waiting: tuple[rattle.TransitionRecord, ...] = ()
         self.n_failures = 0
         self._set_step_size(0.25 if self.step_size is None else self.step_size)
 
@@ -351,7 +343,7 @@ class ConstrainedHMC(WholeModelStep):
         noise = self.rng.standard_normal(self._n_dims)
         return TransitionInput(noise, np.log(self.rng.random()), jittered, n_steps)
 
-    def _stats(self, record: TransitionRecord) -> dict[str, Any]:
+    def _stats(self, record: rattle.TransitionRecord) -> dict[str, Any]:
         info = record.info
         failed = {name: bool(info.status == code) for name, code in FAILURES.items()}
         self.n_failures += any(failed.values()) and not self.tune

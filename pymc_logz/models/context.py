@@ -38,7 +38,7 @@ class Runs(Protocol):
         """The tree of a tempered run."""
 
     def followed(self, target: Any, names: Sequence[str] | None) -> Any:
-        """What a tracker follows, see `pymc_logz.per_datum.followed.Followed`."""
+        """What a tracker follows, see `pymc_logz.per_datum.followed.FollowedModel`."""
 
 
 class ForeignModel:

@@ -138,3 +138,21 @@ def split_row(
         part = pt.round(part) if is_discrete(var) else part
         parts[var] = var.type.filter_variable(part.astype(var.dtype))
     return parts
+
+
+def colours(neighbours: Sequence[Sequence[int]]) -> np.ndarray:
+    """A number for each of d entries, so that neighbours differ, shape (d,).
+
+    Breadth first, each entry the least that its neighbours leave: two for any graph that two
+    suffice for.
+    """
+    colour = np.full(len(neighbours), -1)
+    for first in range(len(neighbours)):
+        waiting = [first]
+        while waiting:
+            entry = waiting.pop(0)
+            if colour[entry] < 0:
+                taken = {colour[other] for other in neighbours[entry]}
+                colour[entry] = next(c for c in range(len(neighbours)) if c not in taken)
+                waiting += neighbours[entry]
+    return colour

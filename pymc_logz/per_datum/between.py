@@ -88,8 +88,11 @@ def run_between(
     started, rngs = time.perf_counter(), generators_from(random_seed)
     prepared, of_other = (prepare(one, rngs.checks, integers=True) for one in (model, other))
     flat = joined_models(prepared.flat, of_other.flat)
-    for one in (prepared, of_other):
-        _check_whole_prior(one, rngs.checks)
+    if any(np.exp(one.prior.log_share(rngs.checks)[0]) < 1.0 for one in (prepared, of_other)):
+        raise ModelError(
+            "a transform restricts the prior of this model, whose constant a path between two "
+            "models does not know: run sample_hais for each, and compare_evidence"
+        )
     with progress_bar(progressbar) as progress:
         start = _anneal_other(of_other, settings, rngs, progress, compile_kwargs)
         block = _block_between(flat, start, settings, compile_kwargs)
@@ -139,10 +142,7 @@ def _modes_of_its_own(
 
 
 def joined_models(flat: FlatModel, other: FlatModel) -> FlatModel:
-    """The model with the other one's density in the place of its prior.
-
-    A ValueError is raised if their variables differ.
-    """
+    """The model with the other one's density in the place of its prior."""
     ours, theirs = (dict(zip(one.value_names, one.shapes, strict=True)) for one in (flat, other))
     if ours != theirs or [site[1:] for site in flat.sites] != [site[1:] for site in other.sites]:
         only = [
@@ -178,14 +178,6 @@ def order_of(flat: FlatModel, other: FlatModel) -> np.ndarray:
     ends = np.cumsum([np.prod(shape, dtype=int) for shape in flat.shapes])
     columns = dict(zip(flat.value_names, np.split(np.arange(flat.n_dims), ends[:-1]), strict=True))
     return np.concatenate([columns[name] for name in other.value_names])
-
-
-def _check_whole_prior(prepared: Prepared, rng: np.random.Generator) -> None:
-    if np.exp(prepared.prior.log_share(rng)[0]) < 1.0:
-        raise ModelError(
-            "a transform restricts the prior of this model, whose constant a path between two "
-            "models does not know: run sample_hais for each, and compare_evidence"
-        )
 
 
 def _anneal_other(

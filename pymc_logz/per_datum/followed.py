@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import pytensor.tensor as pt
@@ -37,15 +37,6 @@ class FollowedModel:
     names: Sequence[str]
     prepared: Prepared
     named: Callable[[np.ndarray], dict[str, np.ndarray]]
-
-    @classmethod
-    def of(cls, model: "pm.Model", data: Sequence[str] | None, rngs: Generators) -> Self:
-        """With the containers of these names, or all of them."""
-        names = container_names(model, data)
-        now = {name: np.asarray(model[name].get_value())[None] for name in names}
-        prepared = prepare(model, rngs.checks, rows=read_data_rows(model, now))
-        named = constrainer(prepared.flat, [rv.name for rv in model.free_RVs])
-        return cls(model, names, prepared, named)
 
     @property
     def data(self) -> dict[str, np.ndarray]:
@@ -83,48 +74,17 @@ class FollowedModel:
         return block, plan
 
 
-class Followed(Protocol):
-    """What changes, by name, and how walkers learn of it."""
-
-    @property
-    def model(self) -> Any:
-        """As it is now."""
-
-    @property
-    def data(self) -> dict[str, np.ndarray]:
-        """What may change, as it is now, by name."""
-
-    def changed(self, data: Mapping[str, Any]) -> Self:
-        """With other values by name."""
-
-    def moved(self, block: TemperBlock) -> TemperBlock:
-        """The same compiled iterations at the present values."""
-
-    def named(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-        """Values by name, shape (n, ...), of rows (n, d)."""
-
-    def labels(self) -> dict[str, Any]:
-        """``coords`` and ``dims`` of these values."""
-
-    def placed(
-        self,
-        settings: TemperedSettings,
-        rng: np.random.Generator,
-        compile_kwargs: Mapping[str, Any] | None,
-        progress: Any,
-    ) -> tuple[Block, Plan]:
-        """Compiled moves, and levels with the kernel's settings there."""
-
-
-def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> Followed:
-    """What a tracker is to follow, of what it was given.
-
-    A TypeError is raised if it is neither a model nor a machine with parameters by name.
-    """
+def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> FollowedModel:
+    """What a tracker is to follow of a model; a machine has another class with these methods."""
     if isinstance(model, ForeignModel):
-        followed: Followed = model.runs.followed(model, data)
+        followed: FollowedModel = model.runs.followed(model, data)
         return followed
-    return FollowedModel.of(model_from(model, "LogZTracker(model)"), data, rngs)
+    model = model_from(model, "LogZTracker(model)")
+    names = container_names(model, data)
+    now = {name: np.asarray(model[name].get_value())[None] for name in names}
+    prepared = prepare(model, rngs.checks, rows=read_data_rows(model, now))
+    named = constrainer(prepared.flat, [rv.name for rv in model.free_RVs])
+    return FollowedModel(model, names, prepared, named)
 
 
 def kernel_of(model: Any, kernel: Any) -> Kernel:

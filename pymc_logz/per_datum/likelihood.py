@@ -179,7 +179,13 @@ def marginal_log_likelihood(
         kept(settings, prepared, block, rngs.run, data_rows=prepared.data_rows.values) as settings,
         progress_bar(progressbar) as progress,
     ):
-        plan = plan_once(prepared, block, settings, rngs.pilot, report_beta(progress))
+
+        def made() -> Plan:
+            start = block.path.sample_reference(rngs.pilot, block.n_rows)
+            check_start(prepared, block, start)
+            return make_plan(block, settings, start, rngs.pilot, report_beta(progress)).plan
+
+        plan: Plan = once(settings.running.keeper, "plan", made, prepared, block, rngs.pilot)
         tuned, pilot_work = time.perf_counter(), block.work.done
         results = run_batches(block, plan, batches, settings, rngs.run, progress)
     cost = {
@@ -191,30 +197,11 @@ def marginal_log_likelihood(
     return running.noted(collect(prepared, block, plan, results, settings, cost))
 
 
-def plan_once(
-    prepared: Prepared,
-    block: Block,
-    settings: HaisSettings,
-    rng: np.random.Generator,
-    report: Any = None,
-) -> Plan:
-    """The ladder that all data rows share, or that they shared before, if it was kept."""
-
-    def made() -> Plan:
-        start = block.path.sample_reference(rng, block.n_rows)
-        check_start(prepared, block, start)
-        return make_plan(block, settings, start, rng, report).plan
-
-    plan: Plan = once(settings.running.keeper, "plan", made, prepared, block, rng)
-    return plan
-
-
 def batches_of(n_data: int, draws: int, width: int) -> np.ndarray:
-    """Indices of data rows, one batch a line, shape (batches, data rows of a batch).
+    """Indices of data rows, shape (batches, rows of a batch), the last row repeated at the end.
 
-    Batches are of equal size, for the compiler's sake; the last ones repeat the last data row where
-    they have too few. ``width`` is the length of a particle's longest vector, and no array of a
-    batch has more than 4 million entries.
+    ``width`` is the length of a particle's longest vector; no array of a batch has more than 4
+    million entries.
     """
     most = min(ROWS_PER_BATCH, 2**22 // width) // draws
     n_batches = -(-n_data // max(1, most))
@@ -224,10 +211,9 @@ def batches_of(n_data: int, draws: int, width: int) -> np.ndarray:
 
 
 def pilot_groups(n_data: int, n_rows: int) -> tuple[int, int]:
-    """Data rows of the pilot, and its particles for all of them together.
+    """Data rows of the pilot, at least 64 particles each, and its particles for all together.
 
-    Particles are as many as in a batch, where that is a number fit for a pilot: arrays of one shape
-    save a compilation. A data row has at least 64.
+    Particles are as many as in a batch where that is fit for a pilot: one shape, one compilation.
     """
     n_rows = int(np.clip(n_rows, 256, 4096))
     most = min(n_data, n_rows // 64)

@@ -322,7 +322,9 @@ class LogZTracker:
         moment = self._moment(part, draws, curve, log_z, share)
         self.moments.append(moment)
         self._attrs |= self._block.work.record(self._pilot_work, self._block.kernel)
-        self.ladder = replace(self._tuned(part), log_z_hat=log_z)
+        moves, aim = moves_by_level(part, self.ladder.n_levels), self.settings.target_accept
+        tuned = with_tuned_steps(self.ladder, self._block.kernel, *moves, aim)
+        self.ladder = replace(tuned, log_z_hat=log_z)
         groups = {
             "evidence": evidence_dataset([moment.tracked, moment.alone], self._attrs),
             "tempered_posterior": self._draws(part, draws),
@@ -357,12 +359,6 @@ class LogZTracker:
             acceptance_rate=float(part.acceptance_rate.mean()),
             carried_share=carried_share,
         )
-
-    def _tuned(self, part: Walk) -> Any:
-        """Ladder with the step sizes of the next update."""
-        moves = moves_by_level(part, self.ladder.n_levels)
-        aim = self.settings.target_accept
-        return with_tuned_steps(self.ladder, self._block.kernel, *moves, aim)
 
     def _draws(self, part: Walk, draws: TemperedDraws) -> xr.Dataset:
         """Group ``tempered_posterior``, as of `sample_tempered` with one chain."""

@@ -28,15 +28,9 @@ def color(k: int) -> str:
 
 
 def drawn_by(backend: str | None) -> str:
-    """The plotting library asked for, or the one that ArviZ has found.
+    """The plotting library asked for, or the one that ArviZ has found; an error if there is none.
 
-    Raises
-    ------
-    ValueError
-        If it is none that arviz-plots knows.
-    ImportError
-        If it is not installed, or none is. ArviZ then takes its backend "none", which draws nothing
-        and says nothing.
+    ArviZ would take its backend "none", which draws nothing and says nothing.
     """
     found = rcParams["plot.backend"] if backend is None else backend
     if backend is None and found == "none":
@@ -59,10 +53,9 @@ def make_panels(
     n_columns: int = 2,
     sharey: bool = False,
 ) -> tuple[Any, PlotCollection, list[Any]]:
-    """Drawing functions of the backend, a collection, and its empty panels.
+    """Drawing functions of the backend, a collection with a ``panel`` of each name, and the panels.
 
-    ``names`` are the coordinate ``panel`` of the collection, one for each; ``height`` is that of
-    the whole figure in inches.
+    ``height`` is that of the whole figure in inches.
     """
     backend = drawn_by(backend)
     drawing = import_module(f"arviz_plots.backend.{backend}")
@@ -112,11 +105,7 @@ def dashed(drawing: Any) -> str:
 
 
 def interval(ci_prob: float | None) -> tuple[float, float]:
-    """Probability of an interval, and half its width in standard errors.
-
-    None takes ArviZ's ``stats.ci_prob``, as `pymc_logz.bayes_factor` does; what is not in (0, 1) is
-    a ValueError.
-    """
+    """Probability of an interval, ArviZ's where none is given, and half its width in errors."""
     ci_prob = rcParams["stats.ci_prob"] if ci_prob is None else ci_prob
     check_probability(ci_prob=ci_prob)
     return ci_prob, float(ndtri(0.5 + 0.5 * ci_prob))

@@ -1,1 +1,300 @@
-"""What follows an evidence: how it depends on a prior."""
+"""How log Z and Bayes factors change with the parameters of the prior, without another run."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+from pytensor.graph.traversal import ancestors
+
+from pymc_logz.checks.missed_modes import may_walk, walk_doubts
+from pymc_logz.errors import STATUS_SENTENCES, warn
+from pymc_logz.estimators import LogZEstimate, reweighted_log_z
+from pymc_logz.models.context import check_no_model, model_from, written_as
+from pymc_logz.models.data_rows import data_variable, own_data, symbolic_data
+from pymc_logz.models.density import RowDensity
+from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
+from pymc_logz.models.prior import PriorDraws
+from pymc_logz.runners.progress import progress_bar, report_count
+from pymc_logz.trees.chains import check_stored_density
+from pymc_logz.trees.comparison import evidence_of
+from pymc_logz.trees.doubts import DOUBTS, STATUSES, Doubt, doubted, noted, warn_of_doubts
+from pymc_logz.trees.layout import ESTIMATOR, along, evidence_dataset, weighted_draws, with_units
+from pymc_logz.trees.posterior import check_data, checked_variables, posterior_rows
+from pymc_logz.weights import resampled
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+
+@written_as("evidence_sensitivity(idata, model, alternatives)")
+def evidence_sensitivity(
+    idata: xr.DataTree,
+    model: "pm.Model",
+    alternatives: Mapping[str, Any],
+    *,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.DataTree:
+    """The same tree with log Z under other prior parameters, from the draws of its run.
+
+    The stored draws are re-weighted: the ratio of the new log Z to the old one is the mean, over
+    draws of the old posterior, of the new joint density over the old one. It takes no sampling, and
+    is trusted as far as Pareto k-hat says that the old draws reach the new posterior; beyond, there
+    is no number.
+
+    Parameters
+    ----------
+    idata
+        DataTree with draws and the group ``evidence``: of `bridge_sampling`, `sample_hais`,
+        `sample_tempered` or `evidence`.
+    model
+        Model of those draws, with its prior parameters as ``pm.Data``.
+    alternatives
+        Values of these data, by name: A values for each, which are taken together, so that arrays
+        of shape ``(A, *shape)``, with the shape of the data, make A alternatives.
+    progressbar
+        Whether to show PyMC's progress bar.
+    compile_kwargs
+        Keyword arguments of ``pytensor.function``.
+
+    Returns
+    -------
+    xarray.DataTree
+        A shallow copy with a group ``sensitivity`` along ``alternative``: ``log_z`` and ``mcse``;
+        ``log_bayes_factor`` against the prior as it is, and its error ``log_bayes_factor_mcse``;
+        ``weight_ess``, ``khat`` and ``status``. The changed parameters are coordinates, their
+        present values attributes.
+
+    Raises
+    ------
+    ValueError
+        If a name is no ``pm.Data`` of the model or has no influence on it, values have another
+        shape, or the draws are not of this model as it is.
+
+    Warns
+    -----
+    EvidenceWarning
+        If some alternatives are out of reach.
+
+    See Also
+    --------
+    plot_sensitivity : its curve.
+    bayes_factor
+
+    Notes
+    -----
+    Rows stay where they are in the unconstrained space, so that a bound of a prior may change too.
+
+    References
+    ----------
+    Sinharay & Stern (2002), On the sensitivity of Bayes factors to the prior distributions, doi
+    10.1198/000313002137; Kallioinen et al. (2024), arXiv 2107.14054, for k-hat as the gate.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import numpy as np
+        import pymc as pm
+        import pymc_logz as lz
+
+        with pm.Model() as model:
+            width = pm.Data("width", 1.0)
+            mu = pm.Normal("mu", 0, width)
+            pm.Normal("y", mu, 1, observed=[1.0, 2.0, 0.5])
+
+        tree = lz.bridge_sampling(pm.sample(model=model), model)
+        tree = lz.evidence_sensitivity(tree, model, {"width": np.geomspace(0.1, 100, 30)})
+        lz.plot_sensitivity(tree)
+    """
+    call = "evidence_sensitivity(idata, model, alternatives)"
+    check_no_model(call, idata=idata)
+    model = model_from(model, call)
+    base = evidence_of(idata, "idata")
+    values = _checked_values(model, alternatives)
+    flat = flatten_model(model, data=symbolic_data(model, values))
+    density = RowDensity(flat, compile_kwargs)
+    present = {name: own_data(model, name) for name in values}
+    rows, log_weight, doubts = _draws(idata, flat)
+    prior = _prior_under(model, flat, values)
+    if (status := str(base["status"].item())) in STATUSES:
+        doubts.append(Doubt(status, str(base.attrs.get(DOUBTS, "of the log Z that is changed"))))
+    target = _log_joint(density, rows, present)
+    _check_present(idata, target, log_weight)
+    changes, found, notes = [], list[LogZEstimate](), list(doubts)
+    n_alternatives = len(next(iter(values.values())))
+    with progress_bar(progressbar) as progress:
+        report = report_count(progress, "Alternatives", n_alternatives)
+        for i in range(n_alternatives):
+            data = {name: array[i] for name, array in values.items()}
+            changes.append(_log_joint(density, rows, data) - target)
+            one = reweighted_log_z(changes[-1], log_weight)
+            log_z = one.log_z + float(base["log_z"])
+            weights = changes[-1] + (0.0 if log_weight is None else log_weight)
+            own = _opened_modes(density, prior, data, rows, weights, log_z) if one.usable else []
+            found += doubted([one], [*doubts, *own])
+            notes += [Doubt(doubt.status, f"alternative {i}: {doubt.reason}") for doubt in own]
+            report(1)
+    differs = any(np.any(array != present[name]) for name, array in values.items())
+    if differs and not any(np.any(change) for change in changes):
+        raise ValueError(
+            f"alternatives={sorted(values)} change nothing in the log density of the model; give "
+            "data that a prior depends on"
+        )
+    warn_of_doubts(notes[len(doubts) :])
+    group = _dataset(found, float(base["log_z"]), float(base["mcse"]), values, present)
+    group.attrs |= {"base_estimator": str(base[ESTIMATOR].item()), **noted(notes)}
+    result = idata.copy()
+    result["sensitivity"] = xr.DataTree(group)
+    n_far = sum(not one.usable for one in found)
+    if n_far:
+        warn(f"{n_far} of {len(found)} alternatives: {STATUS_SENTENCES['too_far']}")
+    return result
+
+
+def _checked_values(model: "pm.Model", alternatives: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    if not isinstance(alternatives, Mapping) or not alternatives:
+        raise ValueError(
+            f"alternatives={alternatives!r:.100} must be a dictionary from names of pm.Data to "
+            "values, such as {'width': [0.5, 1, 2]}"
+        )
+    names = sorted(var.name for var in model.data_vars)
+    of_data = set(ancestors([model.rvs_to_values[rv] for rv in model.observed_RVs]))
+    values = {}
+    for name, given in alternatives.items():
+        if name not in names:
+            raise ValueError(
+                f"alternatives[{name!r}] is no pm.Data of the model (it has {names}); write the "
+                f"parameter of the prior as pm.Data({name!r}, ...)"
+            )
+        if data_variable(model, name) in of_data:
+            raise ValueError(
+                f"alternatives[{name!r}] is observed data: a Bayes factor between different data "
+                "means nothing. Give data of a prior"
+            )
+        values[name] = _fitting(name, np.asarray(given), own_data(model, name))
+    if len({len(array) for array in values.values()}) > 1:
+        lengths = {name: len(array) for name, array in values.items()}
+        raise ValueError(f"alternatives have {lengths} values; give each name as many")
+    return values
+
+
+def _fitting(name: str, given: np.ndarray, own: np.ndarray) -> np.ndarray:
+    if given.ndim == 0 or given.shape[1:] != own.shape or len(given) == 0:
+        raise ValueError(
+            f"alternatives[{name!r}] has shape {given.shape}; A values of data of shape "
+            f"{own.shape} make (A, {', '.join(map(str, own.shape))})"
+        )
+    if not np.array_equal(given.astype(own.dtype), given) and own.dtype.kind in "iub":
+        raise ValueError(
+            f"alternatives[{name!r}] has values that are not whole, but pm.Data({name!r}) holds "
+            f"{own.dtype}; make it floating point in the model"
+        )
+    return given.astype(float)
+
+
+def _draws(tree: xr.DataTree, flat: FlatModel) -> tuple[np.ndarray, np.ndarray | None, list[Doubt]]:
+    """Unconstrained draws (chains, draws, d), their log weights if any, and doubts about them."""
+    weighted = weighted_draws(tree)
+    if weighted is not None:
+        check_data(tree, flat)
+        log_weight = weighted["log_weight"].transpose("chain", "draw").to_numpy()
+        values = checked_variables(weighted, flat.model, what="the group of weighted draws")
+        return unconstrain(flat, values).reshape(*log_weight.shape, -1), log_weight, []
+    posterior = posterior_rows(tree, flat)
+    if np.any(posterior.on_boundary):
+        raise ValueError(
+            f"{posterior.on_boundary.sum()} draws lie on the boundary of a variable's support, "
+            "where they cannot be re-weighted; sample again in double precision"
+        )
+    return posterior.rows, None, list(posterior.doubts)
+
+
+Draw = Callable[[Mapping[str, np.ndarray], np.random.Generator, int], np.ndarray]
+"""From data in place of the model's, a generator and n to n rows of the prior."""
+
+
+def _prior_under(model: "pm.Model", flat: FlatModel, names: Iterable[str]) -> Draw | None:
+    """Draws of the prior under other data; None where no mode is looked for."""
+    places = {name: data_variable(model, name) for name in names}
+    prior = PriorDraws(model, needed=False)
+    in_containers = all(hasattr(place, "set_value") for place in places.values())
+    if flat.sites or not in_containers or not may_walk(flat, prior):
+        return None
+
+    def under(data: Mapping[str, np.ndarray], rng: np.random.Generator, n: int) -> np.ndarray:
+        before = {name: place.get_value() for name, place in places.items()}
+        try:
+            for name, place in places.items():
+                place.set_value(np.asarray(data[name], dtype=before[name].dtype))
+            return prior(rng, n)
+        finally:
+            for name, place in places.items():
+                place.set_value(before[name])
+
+    return under
+
+
+def _opened_modes(
+    density: RowDensity,
+    prior: Draw | None,
+    data: Mapping[str, np.ndarray],
+    rows: np.ndarray,
+    log_weight: np.ndarray,
+    log_z: float,
+) -> list[Doubt]:
+    """Whether a prior under these data has modes that no draw is in, though weights are even."""
+    if prior is None:
+        return []
+    rng = np.random.default_rng(0)
+    draws = rows.reshape(-1, rows.shape[-1])[resampled(np.ravel(log_weight), rng)]
+    densities = partial(density, data=_one_vector(data))
+    return walk_doubts(densities, partial(prior, data), draws, log_z, rng)
+
+
+def _one_vector(data: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Data side by side, as a density takes them."""
+    return np.concatenate([np.ravel(data[name]) for name in data])
+
+
+def _log_joint(density: RowDensity, rows: np.ndarray, data: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Log prior plus log ratio under these data, shape (chains, draws)."""
+    log_target = density.log_target(rows.reshape(-1, rows.shape[-1]), _one_vector(data))
+    return log_target.reshape(rows.shape[:-1])
+
+
+def _check_present(tree: xr.DataTree, target: np.ndarray, log_weight: np.ndarray | None) -> None:
+    """Whether the draws are of the model as it is."""
+    counted = np.ones(target.shape, dtype=bool) if log_weight is None else np.isfinite(log_weight)
+    impossible = np.count_nonzero(~np.isfinite(target[counted]))
+    if impossible:
+        raise ValueError(
+            f"the model's log density is not finite at {impossible} of {target.size} draws, so "
+            "they are draws of another model or of other data"
+        )
+    if log_weight is None:
+        check_stored_density(tree, target)
+
+
+def _dataset(
+    found: list[LogZEstimate],
+    log_z: float,
+    mcse: float,
+    values: Mapping[str, np.ndarray],
+    present: Mapping[str, np.ndarray],
+) -> xr.Dataset:
+    """Group ``sensitivity``."""
+    group = along("alternative", evidence_dataset(found, {}))
+    group["log_bayes_factor"] = group["log_z"]
+    group["log_bayes_factor_mcse"] = group["mcse"]
+    group["log_z"] = group["log_bayes_factor"] + log_z
+    group["mcse"] = np.hypot(group["log_bayes_factor_mcse"], mcse)
+    for name, array in values.items():
+        dims = ["alternative", *(f"{name}_dim_{i}" for i in range(array.ndim - 1))]
+        group = group.assign_coords({name: (dims, array)})
+    group.attrs = {f"present_{name}": np.ravel(array) for name, array in present.items()}
+    for name in ("log_bayes_factor", "log_bayes_factor_mcse"):
+        group[name].attrs["units"] = "nats"
+    return with_units(group)

@@ -13,8 +13,7 @@ from scipy import stats
 from support import pymc_models as models
 
 import pymc_logz as lz
-from pymc_logz import energies
-from pymc_logz.citations import cite as citations
+from pymc_logz import citations, energies
 from pymc_logz.estimators import METHODS
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.trees import kinds

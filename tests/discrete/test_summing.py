@@ -15,7 +15,7 @@ from support import pymc_models as models
 
 import pymc_logz as lz
 from pymc_logz import energies
-from pymc_logz.discrete import pieces
+from pymc_logz.discrete import summing
 from pymc_logz.discrete.independence import SEVERAL, Tracer
 from pymc_logz.models.flat import FlatModel, constrain, flatten_model
 from pymc_logz.models.preparation import NotSummed, summed_out, with_entries
@@ -321,13 +321,13 @@ def test_what_cannot_be_summed_is_left(name: str) -> None:
 
 def test_pieces_that_do_not_add_up_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Positive control: a graph that is read wrongly is found by its values."""
-    gathered = pieces._gathered
+    gathered = summing._gathered
 
     def halved(*args: object) -> tuple:
         free, owned, paired = gathered(*args)
         return free, owned * 0.5, paired
 
-    monkeypatch.setattr(pieces, "_gathered", halved)
+    monkeypatch.setattr(summing, "_gathered", halved)
     found = summed_out(flat_of(groups))
     assert isinstance(found, NotSummed)
     assert "do not add up" in found.reason

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from pymc_logz.errors import CheckpointError
-from pymc_logz.long_runs.records import Codec
+from pymc_logz.long_runs.records import decode, encode
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.runners.anneal import Plan, Tally
-
-CODEC = Codec()
 
 
 def test_a_record_comes_back_with_all_its_bits() -> None:
@@ -26,7 +24,7 @@ def test_a_record_comes_back_with_all_its_bits() -> None:
         "words": np.array([["one", ""], ["three", "ü"]]),
         "dates": np.array("2020-02-03", dtype="datetime64[D]"),
     }
-    found = CODEC.decode(*CODEC.encode(record))
+    found = decode(*encode(record))
     np.testing.assert_equal(found["rng"], state)
     assert found["nested"][0][0].tobytes() == rows.tobytes()
     assert found["nested"][1] == record["nested"][1]  # type: ignore[index]
@@ -43,16 +41,16 @@ def test_a_record_comes_back_with_all_its_bits() -> None:
 def test_one_row_that_stands_for_many_stays_one_row() -> None:
     """Would catch a plan of very many temperatures that fills memory when it is written."""
     plan = Plan(np.linspace(0, 1, 5000), np.ones(5000), np.broadcast_to(2.0, (5000, 10)))
-    tree, arrays = CODEC.encode(plan)
+    tree, arrays = encode(plan)
     assert sum(array.size for array in arrays) < 11_000
-    np.testing.assert_array_equal(CODEC.decode(tree, arrays).scale, plan.scale)
+    np.testing.assert_array_equal(decode(tree, arrays).scale, plan.scale)
 
 
-@pytest.mark.parametrize("thing", [object(), {1, 2}, np.array([None]), Codec, lambda: 1])
+@pytest.mark.parametrize("thing", [object(), {1, 2}, np.array([None]), CheckpointError, lambda: 1])
 def test_only_numbers_and_arrays_are_written(thing: object) -> None:
     """Would catch a record that needs code to be read."""
     with pytest.raises(TypeError, match="no part of a record"):
-        CODEC.encode({"thing": thing})
+        encode({"thing": thing})
 
 
 @pytest.mark.parametrize(
@@ -60,7 +58,7 @@ def test_only_numbers_and_arrays_are_written(thing: object) -> None:
     [
         {"class": "Popen", "fields": {"args": "ls"}},
         {"class": "runners.anneal.Plan", "code": "x"},
-        {"class": "long_runs.records.Codec", "fields": {}},
+        {"class": "long_runs.checkpoint.Keeper", "fields": {}},
         {"class": "long_runs.checkpoint.Path", "fields": {}},
         {"class": "weights.normalise", "fields": {"log_weight": 1}},
         {"array": 3},
@@ -71,4 +69,4 @@ def test_only_numbers_and_arrays_are_written(thing: object) -> None:
 def test_anything_else_is_refused_on_reading(tree: object) -> None:
     """Would catch a checkpoint that could make something of its own choice."""
     with pytest.raises(CheckpointError, match="no checkpoint has"):
-        CODEC.decode(tree, [])
+        decode(tree, [])

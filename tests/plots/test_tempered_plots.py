@@ -13,7 +13,7 @@ from support.tempered_draws import PoissonPath, gibbs_draws, ladder, stored_run
 
 import pymc_logz as lz
 from pymc_logz.estimators import mbar
-from pymc_logz.plots.thermo import mean_log_ratio
+from pymc_logz.plots.tempered import mean_log_ratio
 from pymc_logz.tempered.results import round_trips
 from pymc_logz.trees.kinds import TEMPERED
 from pymc_logz.trees.layout import make_tree, stored_draws

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pymc as pm
@@ -10,8 +11,10 @@ import pytensor.tensor as pt
 import xarray as xr
 from arviz_base import dict_to_dataset
 
-from pymc_logz import energies, sample_hais
-from pymc_logz.energies import Energy
+import pymc_logz as lz
+
+if TYPE_CHECKING:
+    from pymc_logz.energies import Energy
 
 RNG = np.random.default_rng(20)
 X = RNG.normal(size=8)
@@ -184,17 +187,17 @@ MODELS: dict[str, Callable[[], pm.Model]] = {
 def quick(model: pm.Model, **kwargs: object) -> xr.DataTree:
     """A small run with a fixed seed and no progress bar."""
     settings = {"draws": 256, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False}
-    return sample_hais(model=model, **{**settings, **kwargs})
+    return lz.sample_hais(model=model, **{**settings, **kwargs})
 
 
-def uncentred_hierarchy(n_groups: int = 5) -> Energy:
+def uncentred_hierarchy(n_groups: int = 5) -> "Energy":
     """`energies.hierarchical_normal` by its standardised effects: the same log Z.
 
     The centred form has no posterior mode, since its density grows without bound where tau goes to
     zero, so there is nothing that `reference="laplace"` could start from.
     """
     scales = {"mu_scale": 2.0, "tau_scale": 1.0}
-    centred = energies.hierarchical_normal(n_groups=n_groups, **scales)
+    centred = lz.energies.hierarchical_normal(n_groups=n_groups, **scales)
     y = centred.model.rvs_to_values[centred.model["y"]].data
     sigma = centred.model["y"].owner.op.dist_params(centred.model["y"].owner)[1].eval()
     with pm.Model() as model:
@@ -208,11 +211,11 @@ def uncentred_hierarchy(n_groups: int = 5) -> Energy:
         mu, tau = draws["mu"][:, None], draws["tau"][:, None]
         return {"mu": draws["mu"], "tau": draws["tau"], "effect": (draws["theta"] - mu) / tau}
 
-    return Energy("uncentred_hierarchy", model, centred.log_z, sample)
+    return lz.energies.Energy("uncentred_hierarchy", model, centred.log_z, sample)
 
 
 def exact_draws(
-    energy: Energy, rng: np.random.Generator, draws: int, chains: int = 1
+    energy: "Energy", rng: np.random.Generator, draws: int, chains: int = 1
 ) -> xr.DataTree:
     """Independent draws of an energy's posterior, as a tree that `pm.sample` could have made."""
     assert energy.sample_posterior is not None

@@ -1,9 +1,8 @@
-"""Tables and figures of several models: order, errors, probabilities, warnings."""
+"""Tables of several models: order, errors, probabilities, warnings."""
 
 from collections.abc import Mapping
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,7 +17,6 @@ import pymc_logz as lz
 from pymc_logz.trees.kinds import HAIS
 from pymc_logz.trees.layout import evidence_dataset, make_tree
 
-mpl.use("Agg")
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 COLUMNS = [
     "rank",
@@ -272,38 +270,3 @@ def test_model_weights_of_an_unknown_model_are_refused() -> None:
         lz.model_weights(trees)
     with pytest.raises(ValueError, match="prior_odds belong to"):
         lz.model_weights(lz.compare_evidence({"a": made(-1), "b": made(-9)}), [1, 2])
-
-
-# --- plot_evidence -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("backend", ["matplotlib", "none"])
-def test_plot_has_two_panels(backend: str) -> None:
-    """Would catch a figure that cannot be drawn, or a collection without its panels."""
-    collection = lz.plot_evidence(three(), backend=backend)
-    assert type(collection).__name__ == "PlotCollection"
-    assert list(collection.viz["panel"].to_numpy()) == ["log_bayes_factor", "probability"]
-    assert collection.viz["plot"].size == 2
-    if backend == "matplotlib":
-        labels = [tick.get_text() for tick in collection.viz["plot"].values[0].get_yticklabels()]
-        assert labels == ["b", "c", "a"]
-        mpl.pyplot.close("all")
-
-
-def test_plot_of_a_table_with_unknown_models() -> None:
-    """Would catch NaN that breaks the figure, or prior odds of a table that get lost."""
-    table = lz.compare_evidence(three(), prior_odds=[20, 1, 1])
-    panel = lz.plot_evidence(table).viz["plot"].values[1]
-    texts = {text.get_text() for text in panel.texts}
-    assert texts == {f"{p:.3g}" for p in table["probability"]}
-    unknown = table.assign(probability=np.nan)
-    panel = lz.plot_evidence(unknown, figsize=(8, 3)).viz["plot"].values[1]
-    assert {text.get_text() for text in panel.texts} == {"unknown"}
-    mpl.pyplot.close("all")
-
-
-def test_plot_wrong_arguments() -> None:
-    """Would catch an interval that is not a probability, or a table of another kind."""
-    with pytest.raises(ValueError, match="ci_prob=95"):
-        lz.plot_evidence(three(), ci_prob=95)
-    assert isinstance(lz.compare_evidence(three()), pd.DataFrame)

@@ -107,11 +107,16 @@ def _noises(model: pm.Model) -> dict[str, str]:
     observations = exact_observations(model)
     parts = [observation.owner.inputs for observation in observations]
     outputs = dict(zip(observations, without_recurrence(*zip(*parts, strict=True)), strict=True))
-    draws = _prior_draws(model)
+    try:
+        drawn = pm.draw(model.free_RVs, draws=32, random_seed=1)
+    except NotImplementedError as error:
+        raise ModelError(f"a free variable cannot be drawn from its prior: {error}") from error
+    draws = dict(zip((rv.name for rv in model.free_RVs), drawn, strict=True))
+    terms = [*model.basic_RVs, *model.deterministics, *model.potentials]
     found: dict[str, str] = {}
     for observation, output in outputs.items():
         value = observation.owner.inputs[1]
-        others = {**outputs, **{term: term for term in _terms(model) if term not in outputs}}
+        others = {**outputs, **{term: term for term in terms if term not in outputs}}
         del others[observation]
         in_use: list[str] = []
         for rv in _candidates(model, observation, output, draws):
@@ -143,20 +148,6 @@ def _refusal(name: str, in_use: list[str]) -> str:
         f"{wanted}. If there is none, the likelihood is an integral: use lz.ConstrainedHMC and "
         "lz.bridge_sampling"
     )
-
-
-def _terms(model: pm.Model) -> list[Variable]:
-    """Everything in a model that may depend on a variable."""
-    return [*model.basic_RVs, *model.deterministics, *model.potentials]
-
-
-def _prior_draws(model: pm.Model, n: int = 32) -> dict[str, np.ndarray]:
-    """Draws of each free variable, by name."""
-    try:
-        values = pm.draw(model.free_RVs, draws=n, random_seed=1)
-    except NotImplementedError as error:
-        raise ModelError(f"a free variable cannot be drawn from its prior: {error}") from error
-    return dict(zip((rv.name for rv in model.free_RVs), values, strict=True))
 
 
 def _candidates(
@@ -197,12 +188,8 @@ def _is_affine(
     n_checks: int = 4,
     factors: tuple[float, ...] = (1.0, -1.0, 10.0),
 ) -> bool:
-    """Whether each entry of an output is affine in its own entry of the noise, and in no other.
-
-    The output is analytic: a deviation that is zero at random points is zero everywhere. The noise
-    drawn is taken by several factors, so that an absolute value, such as the root of a square,
-    shows itself.
-    """
+    """Whether each entry of an output is affine in its own entry of the noise, and in no other."""
+    # taken by several factors, the root of a square shows itself
     n_draws = len(draws[str(noise.name)])
     function = pytensor.function(
         model.free_RVs,

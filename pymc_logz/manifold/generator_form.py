@@ -30,19 +30,15 @@ class Form(NamedTuple):
     """From the noise and the parameters to the variable."""
 
 
-def _location_scale(standard: Callable[..., Variable]) -> Form:
-    return Form(lambda *_, shape: standard(shape=shape), lambda n, mu, sigma: mu + sigma * n)
+def _location_scale(dist: Any, location: str, scale: str) -> Form:
+    fixed = {location: np.float64(0.0), scale: np.float64(1.0)}
+    return Form(
+        lambda *_, shape: dist.dist(**fixed, shape=shape), lambda n, mu, sigma: mu + sigma * n
+    )
 
 
 def _normal(*_: Any, shape: Any) -> Variable:
     return pm.Normal.dist(np.float64(0.0), np.float64(1.0), shape=shape)
-
-
-def _standard(dist: Any, *names: str) -> Callable[..., Variable]:
-    """Distribution with location 0 and scale 1."""
-    location, scale = names
-    fixed = {location: np.float64(0.0), scale: np.float64(1.0)}
-    return lambda shape: dist.dist(**fixed, shape=shape)
 
 
 def _exponential(noise: Variable) -> Variable:
@@ -56,11 +52,11 @@ def _uniform(noise: Variable) -> Variable:
 
 
 FORMS: dict[Any, Form] = {
-    pm.Normal: Form(_normal, lambda n, mu, sigma: mu + sigma * n),
-    pm.Laplace: _location_scale(_standard(pm.Laplace, "mu", "b")),
-    pm.Logistic: _location_scale(_standard(pm.Logistic, "mu", "s")),
-    pm.Cauchy: _location_scale(_standard(pm.Cauchy, "alpha", "beta")),
-    pm.Gumbel: _location_scale(_standard(pm.Gumbel, "mu", "beta")),
+    pm.Normal: _location_scale(pm.Normal, "mu", "sigma"),
+    pm.Laplace: _location_scale(pm.Laplace, "mu", "b"),
+    pm.Logistic: _location_scale(pm.Logistic, "mu", "s"),
+    pm.Cauchy: _location_scale(pm.Cauchy, "alpha", "beta"),
+    pm.Gumbel: _location_scale(pm.Gumbel, "mu", "beta"),
     pm.StudentT: Form(
         lambda nu, mu, sigma, shape: pm.StudentT.dist(nu=nu, mu=0.0, sigma=1.0, shape=shape),
         lambda n, nu, mu, sigma: mu + sigma * n,
@@ -155,15 +151,10 @@ def _exact(node: Apply) -> Variable:
     return model_potential(exact, name, *dims)
 
 
-def _kind(distribution: Any) -> type:
-    """Type of a distribution's operation."""
-    declared = getattr(distribution, "rv_type", None)
-    return type(distribution.rv_op) if declared is None else declared
-
-
 def _form_of(rv: Variable, name: str) -> Form:
     for distribution, form in FORMS.items():
-        if rv.owner is not None and type(rv.owner.op) is _kind(distribution):
+        declared = getattr(distribution, "rv_type", None) or type(distribution.rv_op)
+        if rv.owner is not None and type(rv.owner.op) is declared:
             return form
     known = sorted(distribution.__name__ for distribution in FORMS)
     kind = "a deterministic" if rv.owner is None else type(rv.owner.op).__name__

@@ -11,7 +11,7 @@ from scipy import stats
 
 import pymc_logz as lz
 from pymc_logz.errors import ModelError, PilotError
-from pymc_logz.manifold.approximate.simulator import Simulator
+from pymc_logz.manifold.simulator import Simulator
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),

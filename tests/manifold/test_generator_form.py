@@ -6,8 +6,8 @@ import pytensor
 import pytest
 
 from pymc_logz.errors import ModelError
-from pymc_logz.manifold.forms.generator import generator_form
 from pymc_logz.manifold.generator import make_generator
+from pymc_logz.manifold.generator_form import generator_form
 from pymc_logz.manifold.missed_modes import find_start
 from pymc_logz.manifold.model import make_constrained_model
 from pymc_logz.models.exact import exact_observations

@@ -1,23 +1,20 @@
 """ABC chains: random walk with fresh noise, and elliptical slices, both with a uniform ball."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pymc as pm
 import xarray as xr
 from pytensor.graph.traversal import ancestors
 
 from pymc_logz.arguments import check_positive, check_whole
 from pymc_logz.errors import ModelError, warn
-from pymc_logz.manifold.approximate.simulator import Simulator
+from pymc_logz.manifold.simulator import Simulator
 from pymc_logz.models.context import model_from, written_as
 from pymc_logz.seeds import Generators, generators_from
 from pymc_logz.trees.kinds import ABC
 from pymc_logz.trees.layout import data_datasets, dataset_of, make_tree
-
-if TYPE_CHECKING:
-    import pymc as pm
 
 
 class Trace(NamedTuple):
@@ -31,66 +28,15 @@ class Trace(NamedTuple):
     """Whether a move was accepted, or the share of its simulations that were, shape (draws, n)."""
 
 
-def _trace(draws: Sequence[tuple[np.ndarray, ...]]) -> Trace:
-    return Trace(*(np.stack(column) for column in zip(*draws, strict=True)))
+type Moves = Callable[[np.ndarray, int, np.random.Generator], Trace]
+"""What so many moves make of rows (n, d) within epsilon."""
 
 
-@dataclass
-class Moves:
-    """How chains of rows (n, d) within a distance of the data move."""
+def walk_of(simulator: Simulator, walked: np.ndarray, steps: np.ndarray) -> Moves:
+    """Metropolis moves: a step of the parameters, prior draws of the other columns."""
 
-    simulator: Simulator
-    walked: np.ndarray
-    """Which columns are parameters, shape (d,)."""
-    mean: np.ndarray
-    """Of the prior: of all columns, or of parameters alone."""
-    spread: np.ndarray
-    """Its standard deviations there."""
-
-    method: ClassVar[str]
-
-    def tuned(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Rows after n moves, which may find settings."""
-        return self.run(rows, n, rng).rows[-1]
-
-    def run(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> Trace:
-        """What n moves with fixed settings do."""
-        raise NotImplementedError
-
-    def record(self) -> dict[str, Any]:
-        """Name of the method, and settings."""
-        return {"method": self.method}
-
-
-@dataclass
-class Walk(Moves):
-    """Metropolis moves: a step of the parameters, prior draws of the others."""
-
-    step_size: float | None
-    """In standard deviations of the prior; None tunes it."""
-
-    method: ClassVar[str] = "abc_mcmc"
-
-    def record(self) -> dict[str, Any]:
-        """Name and step size."""
-        return {**super().record(), "step_size": self.step_size}
-
-    def tuned(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Rows after n moves, with the step that moves furthest in a fifth as many."""
-        if self.step_size is None:
-            tried, jumps = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0), []
-            for self.step_size in tried:
-                moved = self.run(rows, max(2, n // (5 * len(tried))), rng).rows
-                jump = np.diff(moved[..., self.walked] / self.spread, axis=0)
-                jumps.append(float((jump**2).mean()))
-            self.step_size = tried[int(np.argmax(jumps))]
-        return super().tuned(rows, n, rng)
-
-    def run(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> Trace:
-        """What n moves do."""
-        assert self.step_size is not None
-        simulator, walked, draws = self.simulator, self.walked, []
-        steps, distance = self.step_size * self.spread, simulator.simulate(rows)[0]
+    def move(rows: np.ndarray, n: int, rng: np.random.Generator) -> Trace:
+        draws, distance = [], simulator.simulate(rows)[0]
         for _ in range(n):
             new = simulator.prior(rng, len(rows))
             new[:, walked] = rows[:, walked] + steps * rng.normal(size=(len(rows), len(steps)))
@@ -105,51 +51,47 @@ class Walk(Moves):
             rows = np.where(accept[:, None], new, rows)
             distance = np.where(accept, new_distance, distance)
             draws.append((rows, distance, accept))
-        return _trace(draws)
+        return Trace(*(np.stack(column) for column in zip(*draws, strict=True)))
+
+    return move
 
 
-@dataclass
-class Slices(Moves):
-    """Elliptical slice moves of parameters and of noise in turn.
+def slices_of(
+    simulator: Simulator, walked: np.ndarray, mean: np.ndarray, spread: np.ndarray
+) -> Moves:
+    """Elliptical slice moves of parameters and of noise in turn, by moments of the prior."""
+    groups = [group for group in (walked, ~walked) if group.any()]
 
-    Ellipses are those of a normal distribution with the moments of the prior.
-    """
+    def level(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log density over that of the ellipses, and the distance."""
+        distance, log_prior = simulator.simulate(rows)
+        ratio = log_prior + 0.5 * (((rows - mean) / spread) ** 2).sum(axis=1)
+        return np.where(distance < simulator.epsilon, ratio, -np.inf), distance
 
-    method: ClassVar[str] = "abc_slice"
-
-    def run(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> Trace:
-        """What n moves do."""
-        simulator, draws = self.simulator, []
-        groups = [group for group in (self.walked, ~self.walked) if group.any()]
-        height, distance = self.level(rows)
+    def move(rows: np.ndarray, n: int, rng: np.random.Generator) -> Trace:
+        draws, now = [], list(level(rows))
         for _ in range(n):
             before = simulator.n_simulations
             for group in groups:
-                ellipse = self.mean[group], self.spread[group]
-                now = height, distance
-                rows, height, distance = sliced(rows, now, group, ellipse, self.level, rng)
+                ellipse = mean[group], spread[group]
+                rows, *now = sliced(rows, now, group, ellipse, level, rng)
             share = len(groups) * len(rows) / (simulator.n_simulations - before)
-            draws.append((rows, distance, np.full(len(rows), share)))
-        return _trace(draws)
+            draws.append((rows, now[1], np.full(len(rows), share)))
+        return Trace(*(np.stack(column) for column in zip(*draws, strict=True)))
 
-    def level(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Log density over that of the ellipses, and the distance, of rows (n, d)."""
-        distance, log_prior = self.simulator.simulate(rows)
-        ratio = log_prior + 0.5 * (((rows - self.mean) / self.spread) ** 2).sum(axis=1)
-        return np.where(distance < self.simulator.epsilon, ratio, -np.inf), distance
+    return move
 
 
 def sliced(
     rows: np.ndarray,
-    now: tuple[np.ndarray, np.ndarray],
+    now: Sequence[np.ndarray],
     group: np.ndarray,
     ellipse: tuple[np.ndarray, np.ndarray],
     level: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows after one slice of the columns ``group``, their level and their distance.
+    """Rows (n, d) after one slice of the columns ``group``, and ``now``: their level and distance.
 
-    ``now`` are the level and the distance of ``rows`` (n, d), which ``level`` gives of any rows;
     ``ellipse`` is the mean and the standard deviations of the columns that move.
     """
     mean, spread = ellipse
@@ -180,7 +122,7 @@ def sliced(
 
 @written_as("abc_mcmc(model, epsilon, var_names)")
 def abc_mcmc(
-    model: "pm.Model | None",
+    model: pm.Model | None,
     epsilon: float,
     var_names: Sequence[str],
     draws: int = 1000,
@@ -264,13 +206,24 @@ def abc_mcmc(
     simulator, rngs = Simulator(model, epsilon, compile_kwargs), generators_from(random_seed)
     columns = _columns(simulator, var_names)
     _check_independent(simulator, columns)
-    moves = Walk(simulator, columns, *simulator.moments(rngs.pilot, columns), step_size)
-    return _sampled(moves, draws, tune, chains, start, rngs)
+    _, spread = simulator.moments(rngs.pilot, columns)
+    begin = simulator.starts(start, chains, rngs.pilot)
+    if step_size is None:
+        tried, jumps = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0), []
+        for step_size in tried:
+            moves = walk_of(simulator, columns, step_size * spread)
+            moved = moves(begin, max(2, tune // (5 * len(tried))), rngs.pilot).rows
+            jump = np.diff(moved[..., columns] / spread, axis=0)
+            jumps.append(float((jump**2).mean()))
+        step_size = tried[int(np.argmax(jumps))]
+    moves = walk_of(simulator, columns, step_size * spread)
+    attrs = {"method": "abc_mcmc", "step_size": step_size}
+    return _sampled(simulator, moves, begin, draws, tune, rngs, attrs)
 
 
 @written_as("abc_slice(model, epsilon, var_names)")
 def abc_slice(
-    model: "pm.Model | None",
+    model: pm.Model | None,
     epsilon: float,
     var_names: Sequence[str],
     draws: int = 1000,
@@ -336,18 +289,22 @@ def abc_slice(
     check_whole(1, draws=draws, tune=tune, chains=chains)
     model = model_from(model, "abc_slice(model, epsilon, var_names)")
     simulator, rngs = Simulator(model, epsilon, compile_kwargs), generators_from(random_seed)
-    moves = Slices(simulator, _columns(simulator, var_names), *simulator.moments(rngs.pilot))
-    return _sampled(moves, draws, tune, chains, start, rngs)
+    moves = slices_of(simulator, _columns(simulator, var_names), *simulator.moments(rngs.pilot))
+    begin = simulator.starts(start, chains, rngs.pilot)
+    return _sampled(simulator, moves, begin, draws, tune, rngs, {"method": "abc_slice"})
 
 
 def _sampled(
-    moves: Moves, draws: int, tune: int, chains: int, start: Any, rngs: Generators
+    simulator: Simulator,
+    moves: Moves,
+    begin: np.ndarray,
+    draws: int,
+    tune: int,
+    rngs: Generators,
+    attrs: dict[str, Any],
 ) -> xr.DataTree:
-    """Start, tune, draw, collect: what all chains have in common."""
-    simulator = moves.simulator
-    begin = simulator.starts(start, chains, rngs.pilot)
-    rows = moves.tuned(begin, tune, rngs.pilot)
-    found = moves.run(rows, draws, rngs.run)
+    """Move from a start, draw, collect: what all chains have in common."""
+    found = moves(moves(begin, tune, rngs.pilot).rows[-1], draws, rngs.run)
     stuck = float((found.rows[-1] == begin).all(axis=1).mean())
     if stuck >= 0.5:
         warn(
@@ -356,8 +313,7 @@ def _sampled(
             "pm.sample(step=ConstrainedHMC()), which needs none"
         )
     stats = {"distance": found.distance.T, "accepted": found.accepted.T.astype(float)}
-    attrs = {**moves.record(), "epsilon": simulator.epsilon}
-    attrs["n_simulations"] = simulator.n_simulations
+    attrs |= {"epsilon": simulator.epsilon, "n_simulations": simulator.n_simulations}
     groups = {
         "posterior": simulator.dataset(found.rows.swapaxes(0, 1)),
         "sample_stats": dataset_of(stats, attrs=attrs, check_conventions=False),

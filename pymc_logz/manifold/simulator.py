@@ -1,11 +1,12 @@
 """A model with exact observations as a simulator: distances, log prior, rejection sampling."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pymc as pm
 import xarray as xr
 from scipy.special import gammaln
 
@@ -13,7 +14,7 @@ from pymc_logz.arguments import check_positive, check_whole
 from pymc_logz.errors import ModelError, PilotError
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.graphs.kept import Kept
-from pymc_logz.manifold.forms.generator import relax
+from pymc_logz.manifold.generator_form import relax
 from pymc_logz.models.context import model_data, model_from, model_labels, written_as
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
@@ -24,22 +25,15 @@ from pymc_logz.trees.doubts import warn_of_status
 from pymc_logz.trees.kinds import ABC
 from pymc_logz.trees.layout import data_datasets, dataset_of, evidence_dataset, make_tree
 
-if TYPE_CHECKING:
-    import pymc as pm
-
 ROWS_AT_A_TIME = 10_000
 """Prior draws that are simulated together."""
 
 
 class Simulator:
-    """Outputs of a model, and how far they are from what was observed.
-
-    The model has exact observations, and neither a likelihood nor potentials besides; ``epsilon``
-    is the distance that is allowed.
-    """
+    """Outputs of a model with exact observations alone, and how far they are from the data."""
 
     def __init__(
-        self, model: "pm.Model", epsilon: float, compile_kwargs: Mapping[str, Any] | None
+        self, model: pm.Model, epsilon: float, compile_kwargs: Mapping[str, Any] | None
     ) -> None:
         check_positive(one=True, epsilon=epsilon)
         exact = exact_observations(model)
@@ -56,15 +50,10 @@ class Simulator:
         self.model, self.epsilon = relax(model, epsilon), float(epsilon)
         self.flat = flatten_model(self.model)
         self.prior = PriorDraws(self.model)
-        self.n_outputs = sum(int(np.size(value)) for value in self.flat_data.values())
+        self.n_outputs = sum(int(np.size(value)) for value in model_data(self.flat)[0].values())
         self.density = RowDensity(self.flat, compile_kwargs)
         self.compile_kwargs = compile_kwargs
         self.n_simulations = 0
-
-    @cached_property
-    def flat_data(self) -> dict[str, np.ndarray]:
-        """What was observed, by name."""
-        return {name: np.asarray(value) for name, value in model_data(self.flat)[0].items()}
 
     @property
     def log_volume(self) -> float:
@@ -83,13 +72,11 @@ class Simulator:
         return np.where(np.isfinite(found), found, np.inf), log_prior
 
     @cached_property
-    def _prior_density(self) -> RowDensity:
+    def log_prior(self) -> Callable[[np.ndarray], np.ndarray]:
+        """Function from rows (n, d) to their log prior, which runs no simulation."""
         alone = replace(self.flat, log_ratio=self.flat.log_prior, kept=Kept())
-        return RowDensity(alone, self.compile_kwargs)
-
-    def log_prior(self, rows: np.ndarray) -> np.ndarray:
-        """Log prior of rows (n, d), which runs no simulation."""
-        return self._prior_density(rows)[0]
+        density = RowDensity(alone, self.compile_kwargs)
+        return lambda rows: density(rows)[0]
 
     def moments(
         self, rng: np.random.Generator, columns: np.ndarray | slice = slice(None)
@@ -135,7 +122,7 @@ class Simulator:
 
 @written_as("abc_rejection(model, epsilon)")
 def abc_rejection(
-    model: "pm.Model | None",
+    model: pm.Model | None,
     epsilon: float,
     draws: int = 100_000,
     *,

@@ -6,8 +6,8 @@ import pytensor.tensor as pt
 import pytest
 
 from pymc_logz.errors import DiscreteVariableError, ModelError
-from pymc_logz.manifold.forms.generator import generator_form
-from pymc_logz.manifold.forms.likelihood import likelihood_form
+from pymc_logz.manifold.generator_form import generator_form
+from pymc_logz.manifold.likelihood_form import likelihood_form
 from pymc_logz.models.exact import ExactObservation, exact_observations
 
 DATA = np.array([0.5, -1.2, 2.3])

@@ -1,4 +1,4 @@
-"""What happened along the path of an annealed run, or at its one temperature."""
+"""Figures of annealed runs: what happened along the path, and log weights."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ import numpy as np
 import xarray as xr
 from arviz_plots import PlotCollection
 
+from pymc_logz.estimators import importance_log_z
 from pymc_logz.plots.panels import BLUE, GREY, RED, beta_axis, color, interval, make_panels
-from pymc_logz.plots.weights import draw_histogram
 from pymc_logz.trees.doubts import DOUBTS
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, PER_DATUM, check_kind, group_of
 from pymc_logz.trees.layout import ESTIMATOR, log_weights
-from pymc_logz.weights import weight_ess
+from pymc_logz.weights import log_mean, normalise, weight_ess
 
 TITLES = (
     ("Mean log ratio × dβ/dx, x = β^¼", "nats"),
@@ -77,7 +77,13 @@ def plot_path(
     kind = check_kind(idata, "annealing", (HAIS, HAIS_BOTH, PER_DATUM))
     stages = group_of(idata, "annealing")
     if kind != PER_DATUM and stages.sizes["stage"] == 2:
-        return plot_one_temperature(idata, backend, figsize)
+        names = ["weights", "coverage", "checks"]
+        drawing, collection, panels = make_panels(names, 3.4, backend, figsize, n_columns=3)
+        log_weight = log_weights(idata)
+        _draw_histogram(drawing, panels[0], log_weight.ravel())
+        _draw_coverage(drawing, panels[1], log_weight)
+        _draw_checks(drawing, panels[2], idata["evidence"].to_dataset())
+        return collection
     names = ["mean_log_ratio", "acceptance_rate", "step_size", "weight_ess"]
     drawing, collection, panels = make_panels(names, 5.2, backend, figsize)
     place = stages["beta"].to_numpy() ** 0.25
@@ -116,24 +122,6 @@ def _means(place: np.ndarray, line: np.ndarray, most: int = 120) -> tuple[np.nda
     return sums[0] / count[filled], sums[1] / count[filled]
 
 
-PANELS = ["weights", "coverage", "checks"]
-
-
-def plot_one_temperature(
-    idata: xr.DataTree, backend: str | None, figsize: tuple[float, float] | None
-) -> PlotCollection:
-    """Weights, how well the reference covers the posterior, and what the checks found.
-
-    For a run of `sample_hais` with one temperature.
-    """
-    drawing, collection, panels = make_panels(PANELS, 3.4, backend, figsize, n_columns=3)
-    log_weight = log_weights(idata)
-    draw_histogram(drawing, panels[0], log_weight.ravel())
-    _draw_coverage(drawing, panels[1], log_weight)
-    _draw_checks(drawing, panels[2], idata["evidence"].to_dataset())
-    return collection
-
-
 def _draw_coverage(drawing: Any, panel: Any, log_weight: np.ndarray) -> None:
     """A bar for each chain; all of it where the reference is the posterior."""
     share = weight_ess(log_weight) / log_weight.shape[1]
@@ -169,3 +157,87 @@ def _draw_checks(drawing: Any, panel: Any, evidence: xr.Dataset) -> None:
     drawing.ylim((0.4, len(names) + 0.6), panel)
     drawing.xlabel(f"log Z minus {log_z[centre]:.2f} (nats), {ci_prob:.0%} intervals", panel)
     drawing.title("Doubts, see attrs" if DOUBTS in evidence.attrs else "Checks: no doubt", panel)
+
+
+def plot_weights(
+    idata: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
+) -> PlotCollection:
+    """Log weights around log Z, and how much of the estimate the largest ones carry.
+
+    Left, a histogram of log weight minus log Z, from -10 on, below which nothing counts; right, the
+    fraction of Z that the largest weights make up, with the diagonal of equal weights. The title
+    gives the weight ESS and Pareto k-hat.
+
+    Parameters
+    ----------
+    idata
+        DataTree of `sample_hais`, or of ``pm.sample`` with step `HAIS`.
+    backend
+        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
+    figsize
+        Size of the figure in inches.
+
+    Returns
+    -------
+    arviz_plots.PlotCollection
+        Its ``viz`` tree holds the figure and the panels ``"histogram"`` and ``"share"``.
+
+    Raises
+    ------
+    ValueError
+        If the tree is not of an annealed run, or none of its rows has any weight.
+
+    See Also
+    --------
+    plot_path, sample_hais
+
+    References
+    ----------
+    Vehtari et al. (2024), arXiv 1507.02646, for k-hat.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import pymc_logz as lz
+
+        model = lz.energies.radiata_pine("density").model
+        lz.plot_weights(lz.sample_hais(model=model, random_seed=1))
+    """
+    log_weight = log_weights(idata).ravel()
+    finite = log_weight[np.isfinite(log_weight)]
+    if finite.size == 0:
+        raise ValueError(
+            "every weight of this run is zero or infinite, so there is nothing to draw"
+        )
+    names = ["histogram", "share"]
+    drawing, collection, (left, right) = make_panels(names, 3.0, backend, figsize)
+    _draw_histogram(drawing, left, log_weight)
+    share = np.concatenate([[0.0], np.cumsum(np.sort(normalise(finite))[::-1])])
+    count = np.arange(share.size) / log_weight.size
+    drawing.line(count, share, right, color=BLUE, width=2)
+    drawing.line(np.array([0.0, 1.0]), np.array([0.0, 1.0]), right, color=GREY, alpha=0.7)
+    drawing.xlabel("fraction of the particles, largest weights first", right)
+    drawing.ylabel("fraction of Z", right)
+    drawing.title("What the largest weights make up", right)
+    return collection
+
+
+def _draw_histogram(drawing: Any, panel: Any, log_weight: np.ndarray) -> None:
+    """Log weights around log Z, those that count."""
+    estimate = importance_log_z(log_weight)
+    finite = log_weight[np.isfinite(log_weight)]
+    if finite.size == 0:
+        drawing.title("No particle has any weight", panel)
+        return
+    # log Z is that of all rows, those of weight zero included
+    log_z = log_mean(np.where(np.isfinite(log_weight), log_weight, -np.inf))
+    shown = finite[finite > log_z - 10.0]
+    bins = np.histogram_bin_edges(shown - log_z, bins="fd")
+    counts, edges = np.histogram(shown - log_z, bins=min(bins.size - 1, 60))
+    drawing.hist(counts, edges[:-1], edges[1:], panel, color=BLUE, alpha=0.7)
+    drawing.vline(0.0, panel, color=GREY)
+    drawing.xlabel("log weight - log Z (nats)", panel)
+    drawing.ylabel("particles", panel)
+    n, ess = log_weight.size, estimate.weight_ess
+    drawing.title(f"weight ESS {ess:.0f} of {n}, k-hat {estimate.khat:.2f}", panel)

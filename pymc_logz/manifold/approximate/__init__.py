@@ -1,1 +1,0 @@
-"""Approximate Bayesian computation: outputs within a distance of what was observed."""

@@ -1,1 +1,0 @@
-"""Ordinary models as simulators that are observed exactly, and the other way."""

@@ -1,0 +1,394 @@
+"""Figures of tempered runs: how walkers travelled, how levels overlap, what estimators say."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from arviz_plots import PlotCollection
+from scipy.special import logsumexp, softmax
+
+from pymc_logz.estimators import METHODS, LogZCurve, TemperedDraws, mbar, rts_log_z
+from pymc_logz.plots.panels import (
+    BLUE,
+    GREY,
+    RED,
+    beta_axis,
+    color,
+    interval,
+    level_axis,
+    level_ticks,
+    make_panels,
+)
+from pymc_logz.tempered.evidence import check_methods
+from pymc_logz.tempered.results import rejection_rates, round_trips
+from pymc_logz.trees.layout import ESTIMATOR, draws_of_group, stored_draws, tempering_of
+
+
+def plot_tempering(
+    idata: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
+) -> PlotCollection:
+    """How walkers travelled between the ends of the schedule, and how their time was spent.
+
+    Four panels: the levels of some walkers over the first iterations; the fraction of time at each
+    level, one line per chain, against its prior (dotted); how many walkers made how many round
+    trips; and the swaps with the next level that would be rejected.
+
+    Parameters
+    ----------
+    idata
+        DataTree of `sample_tempered`, or of ``pm.sample`` with step `SimulatedTempering`.
+    backend
+        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
+    figsize
+        Size of the figure in inches.
+
+    Returns
+    -------
+    arviz_plots.PlotCollection
+        Its ``viz`` tree holds the figure and the panels ``"level"``, ``"occupancy"``,
+        ``"round_trips"`` and ``"rejection_rate"``.
+
+    Raises
+    ------
+    ValueError
+        If the tree is not of a tempered run.
+
+    See Also
+    --------
+    plot_thermo, plot_overlap, sample_tempered
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import pymc_logz as lz
+
+        model = lz.energies.ridge().model
+        tree = lz.sample_tempered(model=model, random_seed=1)
+        lz.plot_tempering(tree)
+    """
+    group = tempering_of(idata)
+    draws = draws_of_group(group)
+    names = ["level", "occupancy", "round_trips", "rejection_rate"]
+    drawing, collection, panels = make_panels(names, 5.2, backend, figsize)
+    _draw_levels(drawing, panels[0], draws)
+    _draw_occupancy(drawing, panels[1], group)
+    _draw_round_trips(drawing, panels[2], draws)
+    rate = rejection_rates(draws)
+    drawing.line(np.arange(rate.size), rate, panels[3], color=BLUE)
+    drawing.scatter(np.arange(rate.size), rate, panels[3], color=BLUE)
+    drawing.ylim((0.0, 1.0), panels[3])
+    level_axis(drawing, panels[3], draws.n_levels)
+    drawing.ylabel("fraction of swaps", panels[3])
+    drawing.title(f"Rejected swaps, sum {np.nansum(rate):.1f}", panels[3])
+    return collection
+
+
+def _draw_levels(
+    drawing: Any, panel: Any, draws: TemperedDraws, n_walkers: int = 3, n_iterations: int = 200
+) -> None:
+    chosen = np.linspace(0, len(draws.level) - 1, n_walkers).astype(int)
+    for k, walker in enumerate(np.unique(chosen)):
+        trace = draws.level[walker, :n_iterations]
+        drawing.line(np.arange(trace.size), trace, panel, color=color(k), alpha=0.8)
+    drawing.yticks(*level_ticks(draws.n_levels), panel)
+    drawing.xlabel("iteration", panel)
+    drawing.ylabel("level", panel)
+    drawing.title("Level of some walkers", panel)
+
+
+def _draw_occupancy(drawing: Any, panel: Any, group: xr.Dataset) -> None:
+    shares = []
+    for chain in range(group.sizes["chain"]):
+        draws = draws_of_group(group.isel(chain=slice(chain, chain + 1)))
+        shares.append(softmax(draws.log_prior + rts_log_z(draws) - draws.log_z_hat[0]))
+    place = np.arange(draws.n_levels)
+    for k, share in enumerate(shares):
+        drawing.line(place, share, panel, color=color(k), alpha=0.8)
+    dotted = drawing.get_default_aes("linestyle", 3)[-1]
+    prior = softmax(draws.log_prior)
+    drawing.line(place, prior, panel, color=GREY, linestyle=dotted, width=2)
+    drawing.ylim((0.0, 1.3 * max(prior.max(), np.max(shares))), panel)
+    level_axis(drawing, panel, draws.n_levels)
+    drawing.ylabel("fraction of draws", panel)
+    drawing.title("Time at each level, prior dotted", panel)
+
+
+def _draw_round_trips(drawing: Any, panel: Any, draws: TemperedDraws) -> None:
+    trips = round_trips(draws.level, draws.n_levels)
+    width = max(1, -(-int(np.ptp(trips) + 1) // 20))
+    edges = np.arange(trips.min(), trips.max() + width + 1, width) - 0.5
+    counts, edges = np.histogram(trips, edges)
+    drawing.hist(counts, edges[:-1], edges[1:], panel, color=BLUE, alpha=0.7)
+    ticks = np.arange(trips.min(), trips.max() + 1, -(-int(np.ptp(trips) + 1) // 8))
+    drawing.xticks(ticks, [str(tick) for tick in ticks], panel)
+    drawing.xlabel("round trips of a walker", panel)
+    drawing.ylabel("walkers", panel)
+    drawing.title(f"{trips.sum()} round trips of {trips.size} walkers", panel)
+
+
+def plot_overlap(
+    idata: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
+) -> PlotCollection:
+    """The overlap matrix of the levels: from which levels draws could as well have come.
+
+    Row j is the mean, over draws at level j, of the probability that they were made at each level,
+    given the log ratio and how often each level was visited; rows sum to one. Neighbours should
+    share at least a few percent: a block that does not leave the diagonal is where the two sides of
+    the schedule know nothing of each other.
+
+    Parameters
+    ----------
+    idata
+        DataTree of `sample_tempered`, or of ``pm.sample`` with step `SimulatedTempering`.
+    backend
+        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
+    figsize
+        Size of the figure in inches.
+
+    Returns
+    -------
+    arviz_plots.PlotCollection
+        Its ``viz`` tree holds the figure and the panel ``"overlap"``.
+
+    Raises
+    ------
+    ValueError
+        If the tree is not of a tempered run, or no draw of it has a finite log ratio.
+
+    See Also
+    --------
+    plot_tempering, plot_thermo, sample_tempered
+
+    References
+    ----------
+    Klimovich, Shirts & Mobley (2015), doi 10.1007/s10822-015-9840-9.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import pymc_logz as lz
+
+        model = lz.energies.ridge().model
+        tree = lz.sample_tempered(model=model, random_seed=1)
+        lz.plot_overlap(tree)
+    """
+    draws = stored_draws(idata)
+    overlap = mbar(draws).details.get("overlap")
+    if overlap is None:
+        raise ValueError("this run has no draws in the support of the target, so nothing overlaps")
+    matrix = np.nan_to_num(np.asarray(overlap))
+    drawing, collection, [panel] = make_panels(["overlap"], 5.2, backend, figsize, n_columns=1)
+    _draw_cells(drawing, panel, matrix)
+    next_level = np.diag(matrix, 1)
+    worst = int(np.argmin(next_level))
+    title = f"Overlap, least {next_level[worst]:.2f} from level {worst} to {worst + 1}"
+    drawing.title(title, panel)
+    return collection
+
+
+def _draw_cells(drawing: Any, panel: Any, matrix: np.ndarray, most_labels: int = 12) -> None:
+    """One square for each entry, the darker the larger, row 0 at the top."""
+    n, shown = len(matrix), matrix >= 0.005
+    strength = np.where(shown, matrix / matrix.max(), 0.0)
+    _paint(drawing, panel, strength[::-1])
+    middle = "middle" if drawing.__name__.endswith("plotly") else "center"
+    if n <= most_labels:
+        for j, k in np.argwhere(shown):
+            text = {"horizontal_align": "center", "vertical_align": middle}
+            text["color"] = "white" if strength[j, k] > 0.6 else "black"
+            drawing.text(int(k), int(n - 1 - j), f"{matrix[j, k]:.2f}", panel, **text)
+    ticks = np.arange(0, n, -(-n // most_labels))
+    labels = [str(tick) for tick in ticks]
+    drawing.xticks(ticks, labels, panel)
+    drawing.yticks(n - 1 - ticks, labels, panel)
+    drawing.xlim((-0.5, n - 0.5), panel)
+    drawing.ylim((-0.5, n - 0.5), panel)
+    drawing.xlabel("could have come from level", panel)
+    drawing.ylabel("draws at level", panel)
+
+
+def _paint(drawing: Any, panel: Any, strength: np.ndarray) -> None:
+    """Squares, the lowest row first; arviz-plots has nothing for all of them, so that backends do.
+
+    One by one, 300 of them took more than two seconds.
+    """
+    n, rgb = len(strength), [int(BLUE[at : at + 2], 16) for at in (1, 3, 5)]
+    style: dict[str, Any]
+    match drawing.__name__.rpartition(".")[2]:
+        case "matplotlib":
+            colors = np.dstack([np.broadcast_to(np.array(rgb) / 255, (n, n, 3)), strength])
+            extent = (-0.5, n - 0.5, -0.5, n - 0.5)
+            style = {"interpolation": "nearest", "aspect": "auto"}
+            panel.imshow(colors, origin="lower", extent=extent, **style)
+        case "bokeh":
+            y, x = (index.ravel() for index in np.indices(strength.shape))
+            style = {"fill_color": BLUE, "fill_alpha": strength.ravel(), "line_color": None}
+            panel.rect(x=x, y=y, width=1, height=1, **style)
+        case "plotly":
+            scale = [[k, f"rgba({','.join(map(str, rgb))},{k})"] for k in (0, 1)]
+            graph_objects = import_module("plotly.graph_objects")
+            panel.add_trace(graph_objects.Heatmap(z=strength, colorscale=scale, showscale=False))
+        case _:
+            for (j, k), alpha in np.ndenumerate(strength):
+                if alpha > 0:
+                    side, style = np.array([k - 0.5, k + 0.5]), {"alpha": float(alpha)}
+                    drawing.fill_between_y(side, j - 0.5, j + 0.5, panel, color=BLUE, **style)
+
+
+def plot_thermo(
+    idata: xr.DataTree,
+    *,
+    methods: str | Sequence[str] = "all",
+    backend: str | None = None,
+    figsize: tuple[float, float] | None = None,
+) -> PlotCollection:
+    """The integrand of log Z with its area, and what every estimator makes of the same draws.
+
+    Left, the mean log ratio from draws of all levels, and that of the draws at each level as
+    points. Since most of a path is near 0, beta has a fourth-root axis, and the mean is multiplied
+    by the derivative of beta along it, so that the shaded area is log Z. In the middle, log Z at
+    every beta: the recommended method in blue, the others in grey. Right, by method, the difference
+    of log Z from the recommended one, with intervals of ArviZ's
+    ``stats.ci_prob``; its own is shaded. Red are methods that
+    have a status of their own, and those beyond the edge differ by more than ten errors.
+
+    Parameters
+    ----------
+    idata
+        DataTree of `sample_tempered`, or of ``pm.sample`` with step `SimulatedTempering`. If
+        `evidence` has been asked for the methods, its numbers are drawn.
+    methods
+        ``"all"``, or names of estimators as in `evidence`.
+    backend
+        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
+    figsize
+        Size of the figure in inches.
+
+    Returns
+    -------
+    arviz_plots.PlotCollection
+        Its ``viz`` tree holds the figure and the panels ``"integrand"``, ``"log_z"`` and
+        ``"difference"``.
+
+    Raises
+    ------
+    ValueError
+        If the tree is not of a tempered run, or a method is unknown.
+
+    See Also
+    --------
+    plot_tempering, plot_overlap, sample_tempered
+
+    References
+    ----------
+    Gelman & Meng (1998), doi 10.1214/ss/1028905934; Friel & Pettitt (2008), doi
+    10.1111/j.1467-9868.2007.00650.x, for the axis.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import pymc_logz as lz
+
+        model = lz.energies.ridge().model
+        tree = lz.sample_tempered(model=model, random_seed=1)
+        lz.plot_thermo(tree)
+    """
+    draws = stored_draws(idata)
+    stored = idata["evidence"].to_dataset() if "evidence" in idata.children else None
+    recommended = "rts" if stored is None else str(stored[ESTIMATOR].to_numpy()[0])
+    lines = [_curve(name, draws, stored) for name in check_methods(methods, recommended)]
+    names = ["integrand", "log_z", "difference"]
+    drawing, collection, panels = make_panels(names, 3.6, backend, figsize, n_columns=3)
+    _draw_integrand(drawing, panels[0], draws)
+    _draw_curves(drawing, panels[1], draws.betas, lines)
+    _draw_differences(drawing, panels[2], lines)
+    for panel in panels[:2]:
+        beta_axis(drawing, panel)
+    return collection
+
+
+def _curve(method: str, draws: TemperedDraws, stored: xr.Dataset | None) -> LogZCurve:
+    """What a method makes of the draws, or has made of them already."""
+    if stored is None or "log_z_curve" not in stored or method not in stored[ESTIMATOR]:
+        return METHODS[method](draws)
+    one, nothing = stored.sel({ESTIMATOR: method}), np.empty(0)
+    log_z, mcse = one["log_z_curve"].to_numpy(), one["mcse_curve"].to_numpy()
+    status = str(one["status"].item())
+    return LogZCurve(method, draws.betas, log_z, mcse, np.nan, np.nan, status, nothing)
+
+
+def mean_log_ratio(draws: TemperedDraws, betas: np.ndarray, max_draws: int = 10_000) -> np.ndarray:
+    """Mean log ratio at any beta from draws of all levels, shape (B,).
+
+    By eq. 21 of Carlson et al. (2016), arXiv 1603.01912, for betas in between as well.
+    """
+    every = -(-draws.log_ratio.size // max_draws)
+    log_ratio = draws.log_ratio.ravel()[::every]
+    segment = draws.segment.ravel()[::every]
+    log_norm = logsumexp(draws.log_level_weight(log_ratio, segment), axis=1)
+    inside = np.isfinite(log_ratio)
+    weight = softmax(betas[:, None] * log_ratio[inside] - log_norm[inside], axis=1)
+    return weight @ log_ratio[inside]
+
+
+def _draw_integrand(drawing: Any, panel: Any, draws: TemperedDraws) -> None:
+    place = np.linspace(0, 1, 200)
+    curve = 4 * place**3 * mean_log_ratio(draws, place**4)
+    drawing.fill_between_y(place, np.zeros_like(place), curve, panel, color=BLUE, alpha=0.2)
+    drawing.line(place, curve, panel, color=BLUE)
+    for k, beta in enumerate(draws.betas):
+        here = draws.log_ratio[draws.level == k]
+        if beta > 0 and here.size:
+            drawing.scatter(beta**0.25, 4 * beta**0.75 * here.mean(), panel, color=BLUE)
+    log_z = float(np.trapezoid(curve, place))
+    drawing.ylabel("mean log ratio × dβ/dx, x = β^¼ (nats)", panel)
+    drawing.title(f"Area: log Z = {log_z:.2f}", panel)
+
+
+def _draw_curves(drawing: Any, panel: Any, betas: np.ndarray, lines: Sequence[LogZCurve]) -> None:
+    # the recommended one last, on top of the others
+    for k, line in reversed(list(enumerate(lines))):
+        known = np.isfinite(line.log_z)
+        style = {"color": GREY, "alpha": 0.5} if k else {"color": BLUE, "width": 2}
+        drawing.line(betas[known] ** 0.25, line.log_z[known], panel, **style)
+    drawing.ylabel("log Z (nats)", panel)
+    drawing.title(f"log Z along the path, {lines[0].method} in blue", panel)
+
+
+def _draw_differences(drawing: Any, panel: Any, lines: Sequence[LogZCurve]) -> None:
+    """One row for each method, the recommended one at the top."""
+    first, (ci_prob, factor) = lines[0], interval(None)
+    heights = np.arange(len(lines), 0, -1.0)
+    limit = 10.0 * first.mcse[-1] if first.usable else np.nan
+    if first.usable:
+        band = np.array([-1, 1]) * factor * first.mcse[-1]
+        ends = np.array([0.4, len(lines) + 0.6])
+        drawing.fill_between_y(band, *ends, panel, color=BLUE, alpha=0.15)
+        drawing.vline(0.0, panel, color=GREY)
+    for line, height in zip(lines, heights, strict=True):
+        if not line.usable:
+            continue
+        colour = BLUE if line.status == "ok" else RED
+        centre = line.log_z[-1] - first.log_z[-1] if first.usable else line.log_z[-1]
+        half = factor * line.mcse[-1]
+        drawing.line(
+            np.clip([centre - half, centre + half], -limit, limit),
+            np.full(2, height),
+            panel,
+            color=colour,
+            alpha=0.7,
+        )
+        if not abs(centre) > limit:
+            drawing.scatter(centre, height, panel, color=colour)
+    if first.usable:
+        drawing.xlim((-1.05 * limit, 1.05 * limit), panel)
+    labels = [line.method if line.usable else f"{line.method} (none)" for line in lines]
+    drawing.yticks(heights, labels, panel)
+    drawing.ylim((0.4, len(lines) + 0.6), panel)
+    drawing.xlabel(f"log Z minus that of {first.method} (nats)", panel)
+    drawing.title(f"Estimators, {ci_prob:.0%} intervals", panel)
