@@ -2,16 +2,12 @@
 
 import logging
 import multiprocessing
-import os
-import queue
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
     CancelledError,
-    Executor,
     Future,
     wait,
 )
@@ -19,6 +15,7 @@ from concurrent.futures.process import ProcessPoolExecutor
 from typing import Any
 
 from pymc_logz.errors import WorkersLostError
+from pymc_logz.graphs.threads import Threads, n_processors
 
 logger = logging.getLogger("pymc.pymc_logz")
 
@@ -62,39 +59,7 @@ def n_workers(executor: Any) -> int:
     client = getattr(executor, "_client", None)  # of dask
     if client is not None and callable(getattr(client, "ncores", None)):
         return max(1, len(client.ncores()))
-    return os.cpu_count() or 1
-
-
-class Threads(Executor):
-    """So many threads that do not keep the interpreter alive, as one that hangs would."""
-
-    def __init__(self, n: int) -> None:
-        self._max_workers = n
-        self._queue: queue.SimpleQueue[tuple[Future, Callable[[], Any]] | None]
-        self._queue = queue.SimpleQueue()
-        for _ in range(n):
-            threading.Thread(target=self._work, daemon=True).start()
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
-        """As of any executor."""
-        future: Future = Future()
-        self._queue.put((future, lambda: fn(*args, **kwargs)))
-        return future
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Let threads end when they have done what there is; nobody waits for them."""
-        for _ in range(self._max_workers):
-            self._queue.put(None)
-
-    def _work(self) -> None:
-        while (item := self._queue.get()) is not None:
-            future, task = item
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                future.set_result(task())
-            except BaseException as error:
-                future.set_exception(error)
+    return n_processors()
 
 
 class Workers:
