@@ -160,7 +160,7 @@ class HostCall(Op):
 
     def _checked(self, value: Any, dtype: str, shape: Sequence[int | None]) -> np.ndarray:
         """A value as an array, if it has the shape and kind of numbers that were declared."""
-        array = np.asarray(value)
+        array = np.array(value)  # a copy, of what may be read-only, or overwritten by the next call
         fits = array.shape == shape or (
             len(shape) == array.ndim
             and all(want in (None, n) for want, n in zip(shape, array.shape, strict=True))

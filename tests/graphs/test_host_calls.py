@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from subprocess import PIPE
 from typing import ClassVar
 
@@ -320,6 +321,36 @@ def test_a_box_may_call_a_model_with_a_box_and_raise():
     assert inner == [2.0, 3.0]
     with pytest.raises(ZeroDivisionError):
         Calls(2).each("a box", lambda x: 1 / x, [1, 0, 2])
+
+
+class Careless(Line):
+    """A likelihood that overwrites what it is given, and what it gave before."""
+
+    def perform(self, node, inputs, outputs):
+        assert not self.busy
+        self.busy = True
+        time.sleep(1e-4)  # lets another thread in, if one may
+        self.result.setflags(write=True)
+        self.result[...] = log_likelihood(*inputs[0])
+        self.result.setflags(write=False)
+        inputs[0][:] = np.nan
+        outputs[0][0] = self.result
+        self.busy = False
+
+    def __init__(self):
+        self.busy, self.result = False, np.zeros(())
+
+
+def test_a_box_that_threads_may_not_share_and_that_uses_its_memory_again():
+    """Would catch calls that overlap, and values of one call that the next one overwrites."""
+    node = with_host_calls([Careless()(pt.tensor("x", shape=(2,), dtype="float64"))], {})[0].owner
+    rows = np.random.default_rng(1).normal(size=(8, 25, 2))
+    rows.setflags(write=False)
+    with ThreadPoolExecutor(8) as chains:
+        found = list(chains.map(lambda some: node.op.called_for_rows(node, some)[0], rows))
+    expected = [[log_likelihood(*row) for row in some] for some in rows]
+    np.testing.assert_allclose(found, expected)
+    assert node.op.called(node, [rows[0, 0]])[0].flags.writeable
 
 
 def test_rows_that_are_repeated_are_called_once():
