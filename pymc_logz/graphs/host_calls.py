@@ -5,14 +5,10 @@ every backend can call: JAX by one callback for all rows of a batch, the others 
 """
 
 import logging
-import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
-from functools import cache
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -25,6 +21,7 @@ from pytensor.graph.traversal import graph_inputs, io_toposort
 from pytensor.tensor.type import TensorType
 
 from pymc_logz.graphs.modes import compile_kwargs_for
+from pymc_logz.graphs.threads import AT_ONCE, ONE_AT_A_TIME, n_processors
 
 KNOWN_PACKAGES = frozenset({"pytensor", "pymc", "pymc_extras", "pymc_logz"})
 """Packages whose operations backends know, or do not without being told."""
@@ -36,8 +33,6 @@ DISPATCHES = {
 Shape = tuple[int, ...]
 
 logger = logging.getLogger("pymc.pymc_logz")
-
-_one_at_a_time = threading.RLock()
 
 
 class HostCall(Op):
@@ -121,15 +116,17 @@ class HostCall(Op):
         ValueError
             If they have other shapes.
         """
+        return self._called_for_each(node, [inputs])[0]
+
+    def _called(self, node: Apply, inputs: Sequence[Any]) -> list[np.ndarray]:
         # copies, since an Op may write into its inputs, and those of JAX are read-only
         given = zip(inputs, node.inputs, strict=True)
         arrays = [np.array(value, dtype=var.type.dtype) for value, var in given]
         storage: list[list[Any]] = [[None] for _ in node.outputs]
         try:
-            with nullcontext() if is_thread_safe(self.op) else _one_at_a_time:
-                started = time.perf_counter()
-                self.op.perform(self.own_node(node), arrays, storage)
-                self._tell(time.perf_counter() - started)
+            started = time.perf_counter()
+            self.op.perform(self.own_node(node), arrays, storage)
+            self._tell(time.perf_counter() - started)
         except Exception as error:
             error.add_note(f"raised by {self.op}, an Op of the model, at {list(inputs)}")
             raise
@@ -149,7 +146,7 @@ class HostCall(Op):
         if self._n_calls != 2 or seconds < 0.005:
             return
         safe = is_thread_safe(self.op)
-        at_once = os.cpu_count() or 1 if safe else 1
+        at_once = n_processors() if safe else 1
         logger.info(
             "One call of %s, an Op of the model, takes %.2g s: 10,000 evaluations of a row take "
             "%.0f minutes, on %d core(s). A run of few parameters needs two to five times as many; "
@@ -163,7 +160,7 @@ class HostCall(Op):
 
     def _checked(self, value: Any, dtype: str, shape: Sequence[int | None]) -> np.ndarray:
         """A value as an array, if it has the shape and kind of numbers that were declared."""
-        array = np.asarray(value)
+        array = np.array(value)  # a copy, of what may be read-only, or overwritten by the next call
         fits = array.shape == shape or (
             len(shape) == array.ndim
             and all(want in (None, n) for want, n in zip(shape, array.shape, strict=True))
@@ -237,22 +234,18 @@ class HostCall(Op):
             columns = [column[np.cumsum(new) - 1] for column in columns]
         return tuple(column.reshape((*lead, *column.shape[1:])) for column in columns)
 
-    def _called_for_each(self, node: Apply, rows: list[tuple[Any, ...]]) -> list[list[np.ndarray]]:
+    def _called_for_each(
+        self, node: Apply, rows: Sequence[Sequence[Any]]
+    ) -> list[list[np.ndarray]]:
         """Outputs for each of several rows."""
-        if is_thread_safe(self.op) and len(rows) > 1:
-            return list(_threads().map(lambda row: self.called(node, row), rows))
-        with _one_at_a_time:
-            return [self.called(node, row) for row in rows]
+        calls = AT_ONCE if is_thread_safe(self.op) else ONE_AT_A_TIME
+        what = f"{self.op}, an Op of the model,"
+        return calls.each(what, lambda row: self._called(node, row), rows)
 
 
 def is_thread_safe(op: Op) -> bool:
     """Whether an Op says that several threads may call it at once."""
     return bool(getattr(op, "thread_safe", False))
-
-
-@cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count())
 
 
 def has_gradient(op: Op) -> bool:

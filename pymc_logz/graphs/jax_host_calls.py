@@ -1,7 +1,9 @@
 """Black boxes on JAX: called back from compiled code, and what they raise handed on as it was."""
 
 import itertools
+import logging
 import re
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +11,9 @@ import numpy as np
 from pytensor.graph.basic import Apply
 
 from pymc_logz.graphs.host_calls import HostCall
+from pymc_logz.graphs.threads import FOR_MAIN
 
+logging.getLogger("jax._src.callback").addFilter(lambda record: not _tells_of_token(record))
 _tokens = itertools.count()
 _raised: dict[str, Exception] = {}
 
@@ -46,13 +50,23 @@ class _Token(RuntimeError):
         super().__init__(self.name)
 
 
+def _tells_of_token(record: logging.LogRecord) -> bool:
+    """Whether JAX is about to print what will be raised where the run is."""
+    return record.exc_info is not None and isinstance(record.exc_info[1], _Token)
+
+
 def raising_as_called(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of JAX's that waits for its results, and raises what an Op raised, as it was."""
     import jax
 
+    def waited(values: tuple[Any, ...]) -> Any:
+        return jax.block_until_ready(function(*values))
+
     def call(*values: Any) -> Any:
         try:
-            return jax.block_until_ready(function(*values))
+            if threading.current_thread() is threading.main_thread():
+                return FOR_MAIN.each("compiled code", waited, [values])[0]
+            return waited(values)
         except Exception as error:  # of several classes, as it fails at once or in the background
             name = re.search(r"pymc_logz call \d+ of an Op failed", str(error))
             raised = None if name is None else _raised.pop(name.group(), None)

@@ -4,9 +4,7 @@ import copy
 import io
 import logging
 import multiprocessing
-import os
 import pickle
-import queue
 import sys
 import threading
 import time
@@ -17,7 +15,6 @@ from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
     CancelledError,
-    Executor,
     Future,
     wait,
 )
@@ -30,6 +27,7 @@ import numpy as np
 
 from pymc_logz.errors import WorkersLostError
 from pymc_logz.graphs.kept import Kept
+from pymc_logz.graphs.threads import Threads, n_processors
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.prior import PriorDraws
@@ -66,39 +64,7 @@ def n_workers(executor: Any) -> int:
     client = getattr(executor, "_client", None)  # of dask
     if client is not None and callable(getattr(client, "ncores", None)):
         return max(1, len(client.ncores()))
-    return os.cpu_count() or 1
-
-
-class Threads(Executor):
-    """So many threads that do not keep the interpreter alive, as one that hangs would."""
-
-    def __init__(self, n: int) -> None:
-        self._max_workers = n
-        self._queue: queue.SimpleQueue[tuple[Future, Callable[[], Any]] | None]
-        self._queue = queue.SimpleQueue()
-        for _ in range(n):
-            threading.Thread(target=self._work, daemon=True).start()
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
-        """As of any executor."""
-        future: Future = Future()
-        self._queue.put((future, lambda: fn(*args, **kwargs)))
-        return future
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Let threads end when they have done what there is; nobody waits for them."""
-        for _ in range(self._max_workers):
-            self._queue.put(None)
-
-    def _work(self) -> None:
-        while (item := self._queue.get()) is not None:
-            future, task = item
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                future.set_result(task())
-            except BaseException as error:
-                future.set_exception(error)
+    return n_processors()
 
 
 class Workers:

@@ -11,6 +11,7 @@ import xarray as xr
 
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate
+from pymc_logz.graphs.threads import n_processors
 from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
@@ -165,7 +166,7 @@ def marginal_log_likelihood(
         kernel=kernel_for(kernel, model),
         tune=tune,
         target_accept=target_accept,
-        cores=default_cores(cores, os.cpu_count() or 1, executor),
+        cores=default_cores(cores, n_processors(), executor),
         running=running,
         reference="prior",
         # nine in ten data rows are to reach it: weight ESS of about 60%

@@ -1,12 +1,12 @@
 """Independent chains, each one unit of work, on threads of this process."""
 
 import logging
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from typing import Any
 
 from pymc_logz.errors import warn
+from pymc_logz.graphs.threads import end_calls, n_processors
 
 Task = Callable[[], object]
 logger = logging.getLogger("pymc.pymc_logz")
@@ -56,7 +56,7 @@ def default_cores(cores: int | None, chains: int, executor: Any = None) -> int:
             f"cores={cores!r} is read by nothing: it is for threads of this process, and executor "
             "runs the chains; leave it out"
         )
-    return min(chains, os.cpu_count() or 1) if cores is None else cores
+    return min(chains, n_processors()) if cores is None else cores
 
 
 def finished(results: Sequence[object | None], what: str = "chains") -> list[Any]:
@@ -99,4 +99,4 @@ def _finish(futures: Sequence[Future], stop: Callable[[], None] | None, at_once:
         if stop is None:
             raise
         stop()
-        wait(begun)
+        end_calls(begun)

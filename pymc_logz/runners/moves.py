@@ -38,9 +38,19 @@ def kernel_for(kernel: Kernel | str | None, *models: "pm.Model") -> Kernel:
             one = flat[0]
             found = one.kept.get(("variables of boxes",), lambda: variables_of_boxes(one))
             walked = found if len(flat) == 1 else ()
-            what = ", ".join(walked) if walked else "particles"
-            logger.info("The model has no gradient (%s): %s move by a random walk.", lacking, what)
-            return beside_boxes(one, walked) if walked else RandomWalk()
+            if not walked:
+                logger.info(
+                    "The model has no gradient (%s): particles move by a random walk.", lacking
+                )
+                return RandomWalk()
+            logger.info(
+                "The model has no gradient by %s (%s): %s by a random walk, while the other "
+                "variables follow their gradient.",
+                " and ".join(walked),
+                lacking,
+                "it moves" if len(walked) == 1 else "they move",
+            )
+            return beside_boxes(one, walked)
     return as_kernel(kernel)
 
 

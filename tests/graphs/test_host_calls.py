@@ -2,6 +2,7 @@
 
 import logging
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 import numpy as np
@@ -237,6 +238,36 @@ def test_a_step_that_needs_gradients_says_so():
         lz.PartialMomentumHMC(model=model_of(Line()))
 
 
+class Careless(Line):
+    """A likelihood that overwrites what it is given, and what it gave before."""
+
+    def perform(self, node, inputs, outputs):
+        assert not self.busy
+        self.busy = True
+        time.sleep(1e-4)  # lets another thread in, if one may
+        self.result.setflags(write=True)
+        self.result[...] = log_likelihood(*inputs[0])
+        self.result.setflags(write=False)
+        inputs[0][:] = np.nan
+        outputs[0][0] = self.result
+        self.busy = False
+
+    def __init__(self):
+        self.busy, self.result = False, np.zeros(())
+
+
+def test_a_box_that_threads_may_not_share_and_that_uses_its_memory_again():
+    """Would catch calls that overlap, and values of one call that the next one overwrites."""
+    node = with_host_calls([Careless()(pt.tensor("x", shape=(2,), dtype="float64"))], {})[0].owner
+    rows = np.random.default_rng(1).normal(size=(8, 25, 2))
+    rows.setflags(write=False)
+    with ThreadPoolExecutor(8) as chains:
+        found = list(chains.map(lambda some: node.op.called_for_rows(node, some)[0], rows))
+    expected = [[log_likelihood(*row) for row in some] for some in rows]
+    np.testing.assert_allclose(found, expected)
+    assert node.op.called(node, [rows[0, 0]])[0].flags.writeable
+
+
 def test_rows_that_are_repeated_are_called_once():
     op = Line()
     node = with_host_calls([op(pt.tensor("x", shape=(2,), dtype="float64"))], {})[0].owner
@@ -297,7 +328,11 @@ def test_what_no_box_depends_on_follows_its_gradient(caplog):
     model, truth = beside_a_regression(32)
     with caplog.at_level(logging.INFO, "pymc.pymc_logz"):
         tree = lz.sample_hais(model=model, **FAST)
-    assert any("t move by a random walk" in record.message for record in caplog.records)
+    [said] = [record.message for record in caplog.records if "random walk" in record.message]
+    assert said.startswith("The model has no gradient by t (")
+    assert said.endswith(
+        ": it moves by a random walk, while the other variables follow their gradient."
+    )
     entry = tree["evidence"].isel(estimator=0)
     assert "run_row_gradients" in tree["evidence"].attrs
     assert entry["status"].item() == "ok"

@@ -1,0 +1,153 @@
+"""Processors of this process, and threads that an interrupt (Ctrl-C) need not wait for."""
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Executor, Future, wait
+from contextvars import copy_context
+from queue import SimpleQueue
+from typing import Any
+
+logger = logging.getLogger("pymc.pymc_logz")
+
+_under_way: dict[threading.Event, str] = {}
+"""What is being called, by what ends it early."""
+
+
+def n_processors() -> int:
+    """How many processors this process may use, of which containers allow few of a machine's."""
+    if sys.version_info >= (3, 13):
+        return os.process_cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Threads(Executor):
+    """So many threads that do not keep the interpreter alive, as one that hangs would."""
+
+    def __init__(self, n: int) -> None:
+        self._max_workers = n
+        self._queue: SimpleQueue[tuple[Future, Callable[[], Any]] | None] = SimpleQueue()
+        self.threads = [threading.Thread(target=self._work, daemon=True) for _ in range(n)]
+        for thread in self.threads:
+            thread.start()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
+        """As of any executor."""
+        future: Future = Future()
+        self._queue.put((future, lambda: fn(*args, **kwargs)))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Let threads end when they have done what there is; nobody waits for them."""
+        for _ in range(self._max_workers):
+            self._queue.put(None)
+
+    def _work(self) -> None:
+        while (item := self._queue.get()) is not None:
+            future, task = item
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(task())
+            except BaseException as error:
+                future.set_exception(error)
+            del item, future, task  # what they keep alive, until the next one comes
+
+
+class Calls:
+    """Calls of code that may hang, on so many threads.
+
+    An interrupt leaves behind what has not come to an end so many seconds later.
+    """
+
+    def __init__(self, n: int, patience: float = 1.0) -> None:
+        self._n, self._patience = n, patience
+        self._starting = threading.Lock()
+        self._threads: tuple[int, Threads] | None = None
+
+    def each[Row, Found](
+        self, what: str, function: Callable[[Row], Found], rows: Sequence[Row]
+    ) -> list[Found]:
+        """Values of a function for each of several rows.
+
+        ``what`` the function calls is named where it hangs. A KeyboardInterrupt, or a RuntimeError
+        in threads that are not interrupted themselves, is raised while it is still computing.
+        """
+        threads = self._started()
+        if threading.current_thread() in threads.threads:
+            return [function(row) for row in rows]
+        left, found, stop = iter(enumerate(rows)), list[Any](rows), threading.Event()
+
+        def some() -> None:
+            for i, row in left:
+                if stop.is_set():
+                    return
+                found[i] = function(row)
+
+        _under_way[stop] = what
+        futures: list[Future] = []
+        try:
+            for _ in rows[: self._n]:
+                futures += [threads.submit(copy_context().run, some)]
+            done = _waited(futures, stop)
+        except BaseException:
+            try:
+                end_calls(futures, self._patience)
+            finally:  # also if there is another interrupt
+                if not all(future.done() for future in futures):
+                    self._leave(threads, what)
+            raise
+        finally:
+            stop.set()
+            del _under_way[stop]
+        for future in done:
+            future.result()
+        return found
+
+    def _started(self) -> Threads:
+        with self._starting:
+            # a process that was forked has none of the threads
+            if self._threads is None or self._threads[0] != os.getpid():
+                self._threads = os.getpid(), Threads(self._n)
+            return self._threads[1]
+
+    def _leave(self, threads: Threads, what: str) -> None:
+        """Later calls have threads of their own."""
+        logger.warning(
+            "Interrupted: %s has not come to an end, and is left behind on a thread of its own, "
+            "where it may go on until Python ends.",
+            what,
+        )
+        threads.shutdown()
+        with self._starting:
+            if self._threads is not None and self._threads[1] is threads:
+                self._threads = None
+
+
+def _waited(futures: Collection[Future], stop: threading.Event) -> set[Future]:
+    """Futures that are done: all, or one that failed among them."""
+    while not stop.is_set():
+        # in short waits: another thread may be told of the interrupt, which Python raises in this
+        done, pending = wait(futures, 0.1, FIRST_EXCEPTION)
+        if not pending or any(future.exception() for future in done):
+            return done
+    raise RuntimeError(f"interrupted while {_under_way[stop]} was computing")
+
+
+def end_calls(futures: Collection[Future], seconds: float = float("inf")) -> None:
+    """End calls that are under way, and those that follow, until these futures are done."""
+    while True:
+        for stop in list(_under_way):
+            stop.set()
+        if not wait(futures, 0.1).not_done or (seconds := seconds - 0.1) < 0:
+            return
+
+
+ONE_AT_A_TIME = Calls(1)
+"""Of code that threads may not share: always by the same thread."""
+AT_ONCE = Calls(n_processors())
+FOR_MAIN = Calls(1, float("inf"))
+"""Of compiled code, which ends when the calls that it makes do: the main thread hears of an
+interrupt only where it runs Python itself. Left behind it would crash Python's exit."""
