@@ -39,7 +39,7 @@ def on_a_plane(
     density: Callable[[np.ndarray], np.ndarray], reach: float, lowest: float | None = None
 ) -> float:
     """Log of the integral of a density of rows (n, 2), kinks and all, by a sum over a fine grid."""
-    n, least = 1600, -reach if lowest is None else lowest
+    n, least = 640, -reach if lowest is None else lowest
     first = -reach + 2 * reach * (np.arange(n) + 0.5) / n
     second = least + (reach - least) * (np.arange(n) + 0.5) / n
     cell = 2 * reach * (reach - least) / n**2
