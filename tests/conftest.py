@@ -1,5 +1,6 @@
 """Fixtures that all tests share."""
 
+import gc
 import os
 import shutil
 import signal
@@ -14,11 +15,19 @@ def pytest_configure(config: pytest.Config) -> None:
     """Compile C only where a test asks for it by the fixture `c_compiler`, or with slow tests.
 
     In mode FAST_COMPILE, too, PyTensor compiles inner graphs by gcc, one by one; here they are
-    run once. Processes that tests start inherit it.
+    run once. Nor does it note for each variable of each graph which lines made it. Processes that
+    tests start inherit both.
     """
     if config.option.markexpr == "not slow":
         flags = os.environ.get("PYTENSOR_FLAGS")
-        os.environ["PYTENSOR_FLAGS"] = ",".join(filter(None, ["cxx=", flags]))
+        ours = ["cxx=", "traceback__limit=0"]
+        os.environ["PYTENSOR_FLAGS"] = ",".join(filter(None, [*ours, flags]))
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was imported out of the garbage collector's rounds: it stays until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

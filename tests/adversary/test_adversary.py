@@ -22,15 +22,12 @@ QUICK = [
     ("prior_in_conflict", "sample_hais"),
     ("flat_prior", "sample_hais"),
     ("gamma_poisson", "bridge_of_exact_draws"),
-    ("two_even_modes", "tempered"),
     ("spike_of_one_dimension", "tempered"),
-    ("confounded_spreads", "sample_hais"),
     ("spread_far_below_its_prior", "sample_hais"),
     ("cauchy_of_a_cauchy", "both_directions"),
     ("spins_that_only_turn_together", "small_settings"),
-    ("labels_that_switch", "evidence"),
 ]
-"""What runs by default: one seed of each."""
+"""What runs by default, one seed of each: `test_search` has them too."""
 
 
 def found(name: str, route: str, seeds: int) -> list[str]:

@@ -1,6 +1,7 @@
 """Rows that do not keep up with the path: told from where they end, and from nothing else."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ pytestmark = [
 SLOW = Langevin(step_size=0.2, scale=1.0)
 
 
+@cache
 def experts() -> energies.Energy:
     """Ill-conditioned: wide directions that small steps explore too slowly."""
     return energies.student_t_experts(energies.random_filters(1, 8), np.linspace(3, 5, 8))
@@ -72,8 +74,7 @@ def test_edges_tails_and_funnels_are_not_accused(
     model: Callable[[], pm.Model], settings: dict[str, Any]
 ) -> None:
     """Would catch an identity that is taken to hold where the density has an edge."""
+    given = {"model": model(), "progressbar": False, "cores": 1, **settings}
     for seed in range(2):
-        tree = lz.sample_hais(
-            model=model(), random_seed=seed, progressbar=False, cores=1, **settings
-        )
+        tree = lz.sample_hais(random_seed=seed, **given)
         assert models.log_z_of(tree)[2] != "lagging_rows"

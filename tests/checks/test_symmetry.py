@@ -1,5 +1,6 @@
 """Draws on one side of a symmetry: told, whether by sign or by order, and no others."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ N = 500
 DATA = np.array([1.9, -2.2, 2.1, -1.8, 2.0])
 
 
+@cache
 def products(k: int = 3) -> pm.Model:
     """Only squares of the entries count, so that each sign is as good as the other."""
     with pm.Model() as model:
@@ -22,6 +24,7 @@ def products(k: int = 3) -> pm.Model:
     return model
 
 
+@cache
 def means() -> pm.Model:
     """Two means without names."""
     with pm.Model() as model:

@@ -19,6 +19,7 @@ def test_exact_sums_agree() -> None:
     assert example.exact_log_z(2) > none
 
 
+@pytest.mark.slow
 def test_the_table_and_the_picture_in_small() -> None:
     """Catches a table whose rows are of other models, and a picture that breaks."""
     example = load("examples/discrete/coal_mining.py")

@@ -22,6 +22,7 @@ def test_data_are_those_of_the_paper(example):
     np.testing.assert_allclose(data[-1], [50.09121415, 126.38003397], atol=1e-8)
 
 
+@pytest.mark.slow
 def test_simulator_gives_its_data_for_the_true_inputs(example):
     model = make_constrained_model(example.simulator(example.simulated_data()))
     noise = np.random.RandomState(1234).normal(size=(50, 2))

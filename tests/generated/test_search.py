@@ -1,11 +1,14 @@
 """A small sample of the generated search with fixed seeds, and the rule that it is held to."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
+import pymc as pm
 import pytest
 
 from generated import FAMILIES, generate
+from generated.cases import Generated
 from generated.search import Outcome, plan, table, tried
 from generated.watched import table_of_checks
 
@@ -14,14 +17,26 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
 ]
-SAMPLE = ["gamma_poisson", "two_levels", "sign_modes", "spike_and_slab", "quadratic_potential"]
+SAMPLE = [
+    "gamma_poisson",
+    pytest.param("two_levels", marks=pytest.mark.slow),
+    "sign_modes",
+    "spike_and_slab",
+    "quadratic_potential",
+]
+
+
+@cache
+def built(name: str) -> tuple[Generated, pm.Model]:
+    """A case and its model, compiled once."""
+    case = generate(name, 20)
+    return case, case.build()
 
 
 @pytest.mark.parametrize("name", SAMPLE)
 def test_default_call_of_a_sample(name: str) -> None:
     """Would catch a wrong number with a clean status on a model that is not of the catalogue."""
-    case = generate(name, 20)
-    model = case.build()
+    case, model = built(name)
     found = [tried(case, model, "sample_hais", seed, limit=60) for seed in (1, 2)]
     assert [one for one in found if one.is_wrong or one.status.startswith("crashed")] == []
     assert any(np.isfinite(one.log_z) for one in found)
@@ -85,7 +100,6 @@ def test_the_table_of_checks_counts() -> None:
 
 def test_checks_of_a_call_are_seen() -> None:
     """Would catch checks that moved to where they are no longer counted."""
-    case = generate("gamma_poisson", 20)
-    found = tried(case, case.build(), "sample_hais", 1, limit=60)
+    found = tried(*built("gamma_poisson"), "sample_hais", 1, limit=60)
     assert found.checks["tail_doubts"][:2] == [1, 0]
     assert found.checks["exceeds"][0] >= 1

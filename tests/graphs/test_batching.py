@@ -115,6 +115,7 @@ def test_batches_agree_with_single_rows(name: str, batching: str, mode: str) -> 
     check_batching(name, batching, mode)
 
 
+@pytest.mark.slow
 def test_numba_row_loop_agrees_with_single_rows() -> None:
     """Catches a loop whose inner graph overwrites the rows it is given views of."""
     check_batching("split", "row", "NUMBA")

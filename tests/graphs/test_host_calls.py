@@ -118,7 +118,8 @@ def near_truth(tree):
 pytestmark = pytest.mark.filterwarnings("ignore:the model has potentials")
 
 
-@pytest.mark.parametrize("mode", [None, numpy_mode()])
+# the other backend is that of the next test
+@pytest.mark.parametrize("mode", [None, pytest.param(numpy_mode(), marks=pytest.mark.slow)])
 def test_a_black_box_works_by_default_and_says_how(mode, caplog):
     """Would catch a default kernel that follows gradients, or a box that JAX gives up for."""
     with caplog.at_level(logging.INFO, "pymc.pymc_logz"):
@@ -190,7 +191,9 @@ def test_a_wrong_type_is_named():
     assert node.op._checked(np.float32(1), "float64", ()).dtype == np.float64
 
 
-@pytest.mark.parametrize("call", [lz.evidence, lz.sample_hais, lz.sample_tempered])
+@pytest.mark.parametrize(
+    "call", [pytest.param(lz.evidence, marks=pytest.mark.slow), lz.sample_hais, lz.sample_tempered]
+)
 def test_a_black_box_beside_a_part_with_gradients(call):
     """Would catch a gradient of one part that stands for that of all."""
     with pm.Model() as model:

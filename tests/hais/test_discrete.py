@@ -45,7 +45,10 @@ def test_log_z_is_exact(name: str) -> None:
     models.assert_log_z(run_of(name), energy_of(name).log_z, within=0.05)
 
 
-@EACH
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * ("coal" in name)) for name in ENERGIES],
+)
 def test_tempered_log_z_is_exact(name: str) -> None:
     """Catches moves whose beta is not that of their walker."""
     settings = {"draws": 200, "chains": 2} if name.startswith("coal_mining") else {}

@@ -18,7 +18,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
 ]
 MAX_ERROR = 0.1
-SLOW = {"two_gaussians_20"}
+SLOW = {"laplace_experts_36", "radiata_pine_adjusted", "two_gaussians_20"}
+"""Those beside whom a smaller one, or one of the same kind, runs by default."""
 
 
 def experts(d: int) -> np.ndarray:
@@ -157,7 +158,7 @@ def test_adaptive_ladder_is_no_longer_than_needed() -> None:
     With the plain variance of the log weight, which a few such rows rule, it had 9500 temperatures;
     4000 have the weight ESS that it aims at.
     """
-    tree = models.quick(energies.linear_regression().model)
+    tree = models.quick(run_of("linear_regression")[0].model)
     assert float(tree["evidence"]["weight_ess"][0]) > 0.8 * 512
     assert tree["evidence"].attrs["n_temperatures"] < 6000
 

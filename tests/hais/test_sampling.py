@@ -140,10 +140,8 @@ def timeless(tree: xr.DataTree) -> xr.DataTree:
 @pytest.mark.filterwarnings("ignore:hais has status")  # its number is not what is looked at
 def test_cores_do_not_change_a_bit() -> None:
     """Would catch a random stream or a buffer that chains share: adaptive run, 1 and 2 threads."""
-    runs = [
-        models.quick(models.dependent_bounds(), draws=200, chains=3, cores=n, kernel=FIXED)
-        for n in (1, 2)
-    ]
+    model = models.dependent_bounds()
+    runs = [models.quick(model, draws=200, chains=3, cores=n, kernel=FIXED) for n in (1, 2)]
     xr.testing.assert_identical(timeless(runs[0]), timeless(runs[1]))
 
 
@@ -190,7 +188,7 @@ def test_backends_make_the_same_chain(mode: str, linker: str, small: xr.DataTree
 def test_adding_a_constant_adds_it_to_log_z(small: xr.DataTree) -> None:
     """Would catch a log Z that is not that of the target: a potential of 5 adds exactly 5."""
     with pytest.warns(lz.EvidenceWarning, match="offset"):
-        tree = models.quick(models.normal_normal(offset=5.0), **SMALL, chains=3)
+        tree = models.quick(models.normal_with_offset(5.0), **SMALL, chains=3)
     moved, plain = models.log_z_of(tree), models.log_z_of(small)
     assert moved[0] - plain[0] == pytest.approx(5.0, abs=1e-10)
     assert moved[1] == pytest.approx(plain[1], rel=1e-10)

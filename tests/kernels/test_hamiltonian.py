@@ -99,8 +99,15 @@ def check_kernel(
     )
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("n_steps", [1, 3])
+# several steps differ from one in the trajectory alone, whatever beta is
+@pytest.mark.parametrize(
+    ("n_steps", "beta"),
+    [
+        *((1, beta) for beta in (0.0, 0.3, 1.0)),
+        *(pytest.param(3, beta, marks=pytest.mark.slow) for beta in (0.0, 0.3)),
+        (3, 1.0),
+    ],
+)
 @pytest.mark.parametrize("name", TARGETS)
 def test_invariance(name: str, n_steps: int, beta: float) -> None:
     """Catches any error of density, gradient pairing, acceptance, flip or refreshment."""

@@ -4,6 +4,7 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ pytestmark = [
 DATA = {"y": np.linspace(-2, 2, 14)}
 
 
+@cache
 def one_datum() -> pm.Model:
     with pm.Model() as model:
         z = pm.Normal("z", 0, 1)
@@ -33,6 +35,7 @@ def one_datum() -> pm.Model:
     return model
 
 
+@cache
 def coin(a: float) -> pm.Model:
     with pm.Model() as model:
         pm.Binomial("y", n=20, p=pm.Beta("p", a, a), observed=14)

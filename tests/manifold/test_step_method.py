@@ -74,7 +74,10 @@ CURVES = {
 }
 
 
-@pytest.mark.parametrize("name", CURVES)
+# branches that do not meet are the other side of the parabola's two modes
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "disconnected")) for n in CURVES]
+)
 def test_curves_have_their_posterior(name):
     case, observed, output, settings = CURVES[name]
     # few of its trajectories cross between the modes

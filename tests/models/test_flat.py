@@ -295,7 +295,7 @@ def test_constrain_gives_natural_values_in_model_order(case: Case) -> None:
 
 def test_deterministics_that_depend_on_nothing_are_repeated() -> None:
     """Would catch a constant deterministic that is not given one value a row."""
-    model = models.normal_normal()
+    model = models.normal_normal().copy()
     with model:
         pm.Deterministic("constant", pm.math.constant(np.arange(3.0)))
         pm.Deterministic("square", model["mu"] ** 2)

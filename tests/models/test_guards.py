@@ -304,7 +304,7 @@ def test_dims_models() -> None:
 
 def test_variables_of_size_zero() -> None:
     """Would catch a crash for an empty variable, which a model over optional terms may have."""
-    model = models.normal_normal()
+    model = models.normal_normal().copy()
     with model:
         pm.Normal("none", shape=0)
     models.assert_log_z(models.quick(model), stats.norm.logpdf(0.7, 0, np.sqrt(2)))

@@ -1,6 +1,7 @@
 """log Z of posteriors that exist already, against exact values; and posteriors that are refused."""
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -27,9 +28,10 @@ from pymc_logz.posterior import bridging as module
 from pymc_logz.trees.doubts import disagreements
 from pymc_logz.trees.posterior import PosteriorRows, posterior_rows
 
+student_location = cache(energies.student_location)
 ENERGIES: dict[str, Callable[[], Energy]] = {
     "poisson_gamma": energies.poisson_gamma,
-    "student_location": energies.student_location,
+    "student_location": student_location,
     "skewed_bimodal": energies.skewed_bimodal,
     "linear_regression": energies.linear_regression,
     "radiata_pine": lambda: energies.radiata_pine("density"),
@@ -120,12 +122,12 @@ def coverage_of(
 
 def test_a_small_sweep_of_bridges_covers() -> None:
     """Would catch an error that leaves one of the two sets of draws out."""
-    check_coverage(coverage_of(energies.student_location(), 40, "warp3"))
+    check_coverage(coverage_of(student_location(), 40, "warp3"))
 
 
 def test_draws_that_were_moved_are_found() -> None:
     """Would catch a sweep that cannot fail: draws of another posterior."""
-    energy = energies.student_location()
+    energy = student_location()
     assert_detects(
         lambda scale: check_coverage(coverage_of(energy, 40, "normal", lambda x: x * scale)), 1.5
     )
@@ -171,12 +173,13 @@ def test_tree_comes_back_with_evidence_only(
     assert models.log_z_of(from_file) == models.log_z_of(found)
 
 
-def two_scales(y: np.ndarray = MU, prior: float = 1.0, name: str = "sigma") -> pm.Model:
+@cache
+def two_scales(shift: float = 0.0, name: str = "sigma") -> pm.Model:
     """A mean and a scale."""
     with pm.Model() as model:
-        mu = pm.Normal("mu", np.float64(0), np.float64(prior))
+        mu = pm.Normal("mu", np.float64(0), np.float64(1))
         sigma = pm.HalfNormal(name, np.float64(1))
-        pm.Normal("y", mu, sigma, observed=y)
+        pm.Normal("y", mu, sigma, observed=MU + shift)
     return model
 
 
@@ -213,7 +216,7 @@ FLAG[:, :30] = True
 REFUSED = {
     "missing": (draws_of, lambda: two_scales(name="tau"), "no variable"),
     "shape": (lambda: draws_of(mu=np.zeros((4, 200, 2))), two_scales, "have shape"),
-    "other data": (draws_of, lambda: two_scales(MU + 1), "other data"),
+    "other data": (draws_of, lambda: two_scales(1.0), "other data"),
     "few": (lambda: draws_of(2, 40), two_scales, "at least 100 draws"),
     "short": (lambda: draws_of(12, 12), two_scales, "16 in each chain"),
     "warm-up": (lambda: _with_stats(tuning=FLAG), two_scales, "still has its warm-up"),
@@ -344,7 +347,7 @@ def test_potentials_count_and_a_constant_shifts_log_z() -> None:
     )
     plain = bridge_sampling(tree, models.normal_normal(), random_seed=1)
     with pytest.warns(EvidenceWarning, match="potentials"):
-        shifted = bridge_sampling(tree, models.normal_normal(offset=70.0), random_seed=1)
+        shifted = bridge_sampling(tree, models.normal_with_offset(70.0), random_seed=1)
     assert models.log_z_of(shifted)[0] == pytest.approx(models.log_z_of(plain)[0] + 70, abs=1e-6)
 
 

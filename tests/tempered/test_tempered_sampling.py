@@ -278,7 +278,7 @@ def test_chains_do_not_see_each_other(small: xr.DataTree) -> None:
 def test_adding_a_constant_adds_it_to_log_z(small: xr.DataTree) -> None:
     """Would catch a log Z that is not that of the target: a potential of 5 adds exactly 5."""
     with pytest.warns(lz.EvidenceWarning, match="offset"):
-        tree = small_run(models.normal_normal(offset=5.0), chains=3)
+        tree = small_run(models.normal_with_offset(5.0), chains=3)
     moved, plain = models.log_z_of(tree), models.log_z_of(small)
     assert moved[0] - plain[0] == pytest.approx(5.0, abs=1e-8)
     assert moved[1] == pytest.approx(plain[1], rel=1e-8)

@@ -1,6 +1,7 @@
 """Runs of which sums are kept in place of draws: the same log Z, and memory that does not grow."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from pymc_logz.tempered.chains import TemperJob
 
 pytestmark = pytest.mark.filterwarnings("ignore::pymc_logz.errors.EvidenceWarning")  # short runs
 BETAS = np.array([0.0, 0.3, 1.0])
+counted = cache(thinned_poisson)
 BOTH = ("log_z", "mcse", "log_z_bias", "log_z_covariance", "visit_share", "occupancy")
 ALIKE = (*BOTH, "acceptance_rate", "round_trips", "round_trip_rate", "round_log_z_hat")
 
@@ -28,7 +30,7 @@ def of_bits(draws: int, keep: str, **kwargs: Any) -> xr.DataTree:
 
 def of_model(draws: int, keep: str, **kwargs: Any) -> xr.DataTree:
     """The same of a PyMC model, of a whole number."""
-    given = {"model": thinned_poisson().model, "betas": BETAS, "kernel": IntegerWalk(), "tune": 16}
+    given = {"model": counted().model, "betas": BETAS, "kernel": IntegerWalk(), "tune": 16}
     given |= {"walkers": 16, "random_seed": 2, "progressbar": False}
     return lz.sample_tempered(draws, 2, keep=keep, **{**given, **kwargs})
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,9 @@ SMALL_STEP = {name: value for name, value in SMALL.items() if name != "tune"} | 
 pytestmark = pytest.mark.filterwarnings("ignore::pymc_logz.EvidenceWarning")
 
 
+student = cache(energies.student_location)
+
+
 def changing() -> pm.Model:
     """A model with data that may change."""
     with pm.Model() as model:
@@ -50,7 +54,7 @@ def tracked() -> lz.LogZTracker:
 
 def posterior() -> xr.DataTree:
     """Draws that another sampler could have made, with attributes of a user's own."""
-    tree = models.exact_draws(energies.student_location(), np.random.default_rng(4), 200, 2)
+    tree = models.exact_draws(student(), np.random.default_rng(4), 200, 2)
     tree.attrs = {"sampling_library": "mine", "settings": "none of yours"}
     return tree
 
@@ -71,9 +75,7 @@ MADE: dict[str, Callable[[], xr.DataTree]] = {
     ),
     kinds.TRACKED: lambda: tracked().tree,
     kinds.TRACKED_MOMENT: lambda: tracked().update({"centre": np.float64(0.6)}),
-    kinds.BRIDGED: lambda: lz.bridge_sampling(
-        posterior(), energies.student_location().model, random_seed=1
-    ),
+    kinds.BRIDGED: lambda: lz.bridge_sampling(posterior(), student().model, random_seed=1),
 }
 GROUPS = {
     kinds.HAIS: {"weighted_posterior", "annealing"},
@@ -182,10 +184,10 @@ def test_a_users_own_attributes_are_kept(made: dict[str, xr.DataTree]) -> None:
     found = made[kinds.BRIDGED]
     assert found.attrs["settings"] == "none of yours"
     assert found.attrs["sampling_library"] == "mine"
-    lz.bridge_sampling(tree, energies.student_location().model, random_seed=1)
+    lz.bridge_sampling(tree, student().model, random_seed=1)
     assert set(tree.attrs) == {"settings", "sampling_library"}
     # draws that were bridged before are a posterior still
-    model = energies.student_location().model
+    model = student().model
     again = lz.evidence(found, model, random_seed=1)
     assert models.log_z_of(again) == models.log_z_of(found)
     assert kind_of(again) == kinds.BRIDGED

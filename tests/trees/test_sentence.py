@@ -2,6 +2,7 @@
 
 import logging
 import re
+from functools import cache
 
 import pymc as pm
 import pytest
@@ -11,6 +12,7 @@ import pymc_logz as lz
 from pymc_logz.models.context import pymc_model_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
+coin = cache(lz.energies.beta_bernoulli)
 
 
 def said_of(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -19,7 +21,7 @@ def said_of(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def test_one_call_says_one_sentence(caplog: pytest.LogCaptureFixture) -> None:
     """Would catch a call without a word, a sentence for each call inside, and "1 temperatures"."""
-    model = lz.energies.beta_bernoulli().model
+    model = coin().model
     with caplog.at_level(logging.INFO, logger="pymc.pymc_logz"):
         tree = lz.evidence(model, random_seed=1, progressbar=False)
     [said] = said_of(caplog)
@@ -55,7 +57,7 @@ def test_a_run_without_a_number_says_so(caplog: pytest.LogCaptureFixture) -> Non
 
 def test_a_typing_error_is_understood() -> None:
     """Would catch a list of everything that does not say which name was meant."""
-    model = lz.energies.beta_bernoulli().model
+    model = coin().model
     for call in (lz.evidence, lambda model, **kwargs: lz.sample_hais(model=model, **kwargs)):
         with pytest.raises(TypeError, match=r"'draw' \(did you mean 'draws'\?\)"):
             call(model, draw=100)
