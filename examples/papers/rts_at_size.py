@@ -50,7 +50,7 @@ from units import Results
 SIDE, N_CHAINS = 28, paper.N_CHAINS
 SIZES = {"hidden": 500, "updates": 5000, "truth": 10_000, "truth_rows": 200}
 RESULTS = Path(__file__).parent / "results" / "rts_at_size.json"
-CD_SIZES = SIZES | {"updates": 1000, "contrastive": 1.0}
+CD_SIZES = SIZES | {"updates": 1000, "contrastive": 1.0, "precision": "float32", "truth": 3000}
 CD_RESULTS = RESULTS.with_name("rts_at_size_cd.json")
 LEARNED = {"cd": (CD_SIZES, CD_RESULTS), "persistent": (SIZES, RESULTS)}
 """Sizes and numbers of a machine, by how it learned."""
@@ -142,7 +142,8 @@ def machine(sizes, store):
     if not store.exists():
         started = time.process_time()
         rng, share = np.random.default_rng(784), {k: sizes[k] for k in sizes if k == "contrastive"}
-        rbm = paper.learn(train, sizes["hidden"], rng, sizes["updates"], **share)
+        data = train.astype(sizes.get("precision", float))
+        rbm = paper.learn(data, sizes["hidden"], rng, sizes["updates"], **share)
         print(f"learned in {time.process_time() - started:.0f} s", flush=True)
         parts = (rbm.weights, rbm.visible_bias, rbm.hidden_bias, rbm.base_bias)
         np.savez_compressed(store, *(np.asarray(part, dtype=np.float32) for part in parts))

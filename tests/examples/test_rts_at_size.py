@@ -1,5 +1,6 @@
 """The script for the RTS paper's own size: data, what is kept, and ratios of sweeps."""
 
+import json
 from pathlib import Path
 from types import ModuleType
 
@@ -52,6 +53,30 @@ def test_ratio_of_sweeps(example: ModuleType) -> None:
     assert found[1000] == pytest.approx(4.0)
     assert found[4000] == pytest.approx(4.0)
     assert np.isnan(found[16000])
+
+
+def test_errors_over_errors_of_ten_times_the_sweeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a ratio upside down, and a truth whose own error the interval leaves out."""
+    measured = load("examples/papers/measured.py")
+    monkeypatch.setattr(measured, "RESULTS", tmp_path)
+    units = {f"RTS 1000 {i}": {"log_z": 7 + 0.1 * (-1) ** i} for i in range(10)}
+    units |= {f"AIS {n} {i}": {"log_z": 7.2} for n in (1000, 10_000) for i in range(10)}
+    ends = []
+    for mcse in (1e-9, 0.1):
+        truth = {name: {"log_z": 7.0, "mcse": mcse} for name in ("RTS", "bar")}
+        kept = {"settings": {}, "truth": truth, "units": units}
+        (tmp_path / "rts_at_size_cd.json").write_text(json.dumps(kept))
+        value, *interval = measured.ten_times_fewer_sweeps("RTS", "AIS", 1000)
+        assert value == pytest.approx(0.5)
+        value, *_ = measured.times_the_squared_error("AIS", "RTS", 1000)
+        assert value == pytest.approx(4.0)
+        ends.append(interval)
+    (low, high), (wider, higher) = ends
+    np.testing.assert_allclose([low, high], 0.5, rtol=1e-6)
+    assert wider < 0.4
+    assert higher > 0.7
 
 
 def test_the_long_runs_of_the_page(example: ModuleType) -> None:
