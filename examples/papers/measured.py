@@ -22,15 +22,19 @@ def units_of(name):
     return kept, found
 
 
-def interval(statistic, *samples):
-    """A statistic of samples of replicates, with ends of 95% by resampling each; none of few."""
+def interval(statistic, *samples, error=0):
+    """A statistic of samples of replicates, with ends of 95% by resampling each; none of few.
+
+    The truth that all samples are measured from may itself have an error.
+    """
     if min(map(len, samples)) < FEWEST:
         return float(statistic(*samples)), None, None
     rng = np.random.default_rng(1)
-    again = [
-        statistic(*(one[rng.integers(len(one), size=len(one))] for one in samples))
-        for _ in range(N_RESAMPLED)
-    ]
+    again = []
+    for _ in range(N_RESAMPLED):
+        off = error * rng.standard_normal() if error else 0
+        some = (one[rng.integers(len(one), size=len(one))] - off for one in samples)
+        again.append(statistic(*some))
     return float(statistic(*samples)), *map(float, np.quantile(again, [0.025, 0.975]))
 
 
@@ -62,7 +66,40 @@ def ten_times_fewer(model, fast, slow, n):
         np.array([unit["log_z"] for unit in units[f"{model}, {moves}", size]]) - exact
         for moves, size in ((fast, n), (slow, 10 * n))
     )
-    return interval(lambda a, b: np.sqrt((a**2).mean() / (b**2).mean()), *off)
+    return interval(ratio_of_errors, *off)
+
+
+def long_runs(truth):
+    """Log Z and errors of the long tempered run, and of annealing in both directions."""
+    return np.array([(truth[name]["log_z"], truth[name]["mcse"]) for name in ("RTS", "bar")]).T
+
+
+def pooled(truth):
+    """Mean of the long runs by their errors, and its own error."""
+    value, error = long_runs(truth)
+    weight = error**-2
+    return float(value @ weight / weight.sum()), float(weight.sum() ** -0.5)
+
+
+def ten_times_fewer_sweeps(fast, slow, n):
+    """Error of a method with n sweeps over that of another with ten times n, 784 x 500 units.
+
+    Nothing where no run of either is kept.
+    """
+    pair = ((fast, n), (slow, 10 * n))
+    if not (RESULTS / "rts_at_size_cd.json").exists():
+        return None, None, None
+    kept, units = units_of("rts_at_size_cd")
+    if "truth" not in kept or any(one not in units for one in pair):
+        return None, None, None
+    log_z, error = pooled(kept["truth"])
+    off = (np.array([unit["log_z"] for unit in units[one]]) - log_z for one in pair)
+    return interval(ratio_of_errors, *off, error=error)
+
+
+def ratio_of_errors(fast, slow):
+    """Root mean square error of one over that of the other."""
+    return np.sqrt((fast**2).mean() / (slow**2).mean())
 
 
 def ahead_of_experts(method, n_units, experts):

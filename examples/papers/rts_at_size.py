@@ -1,19 +1,21 @@
 """Tempered sampling against annealing on a machine of 784 visible and 500 hidden units.
 
 Carlson, Stinson, Pakman & Paninski (2016, arXiv 1603.01912), figure 3: how far log Z is off after
-so many Gibbs sweeps of each of 100 chains. The paper's machine has learned MNIST; this one learns
-scikit-learn's digits, scaled to 28 by 28 pixels, by contrastive divergence and then persistent
-chains. What stands for the truth is a long tempered run, and annealing in both directions, whose
-two ends are a lower and an upper bound on average.
+so many Gibbs sweeps of each of 100 chains. The paper's machine has learned MNIST; these learn
+scikit-learn's digits, scaled to 28 by 28 pixels: one by contrastive divergence alone, and one, in
+which no chain gets about, by persistent chains after it. What stands for the truth is a long
+tempered run, and annealing in both directions, whose two ends are a lower and an upper bound on
+average.
 
 Each run is one unit of work with a seed of its own, written to a file as soon as it is done: a
 script that is stopped goes on where it was, and more replicates are added by asking for more.
 
     uv run examples/papers/rts_at_size.py                 # what the page shows: an hour and more
     uv run examples/papers/rts_at_size.py --replicates 50 --sweeps 1000 10000 100000
+    uv run examples/papers/rts_at_size.py --learned persistent   # the machine without a truth
 
-Numbers are in ``results/rts_at_size.json`` beside the script, the picture in
-``rts_at_size.png``. docs/theory/rts_paper.md says what comes of it.
+Numbers are in ``results/rts_at_size.json`` and ``results/rts_at_size_cd.json`` beside the script,
+the picture in ``rts_at_size.png``. docs/theory/rts_paper.md says what comes of it.
 """
 
 import os
@@ -41,12 +43,17 @@ import pymc_logz as lz
 sys.path.append(str(Path(__file__).parent))
 
 import rts_rbm as paper
+from measured import long_runs, pooled
 from rts_figures import COLOURS, errors, plain
 from units import Results
 
 SIDE, N_CHAINS = 28, paper.N_CHAINS
 SIZES = {"hidden": 500, "updates": 5000, "truth": 10_000, "truth_rows": 200}
 RESULTS = Path(__file__).parent / "results" / "rts_at_size.json"
+CD_SIZES = SIZES | {"updates": 1000, "contrastive": 1.0, "precision": "float32", "truth": 3000}
+CD_RESULTS = RESULTS.with_name("rts_at_size_cd.json")
+LEARNED = {"cd": (CD_SIZES, CD_RESULTS), "persistent": (SIZES, RESULTS)}
+"""Sizes and numbers of a machine, by how it learned."""
 
 
 def digits(rng, side=SIDE):
@@ -134,7 +141,9 @@ def machine(sizes, store):
     train, test = digits(np.random.default_rng(0))
     if not store.exists():
         started = time.process_time()
-        rbm = paper.learn(train, sizes["hidden"], np.random.default_rng(784), sizes["updates"])
+        rng, share = np.random.default_rng(784), {k: sizes[k] for k in sizes if k == "contrastive"}
+        data = train.astype(sizes.get("precision", float))
+        rbm = paper.learn(data, sizes["hidden"], rng, sizes["updates"], **share)
         print(f"learned in {time.process_time() - started:.0f} s", flush=True)
         parts = (rbm.weights, rbm.visible_bias, rbm.hidden_bias, rbm.base_bias)
         np.savez_compressed(store, *(np.asarray(part, dtype=np.float32) for part in parts))
@@ -146,9 +155,10 @@ def machine(sizes, store):
 def study(results, rbm, test, sweeps, n_replicates, methods):
     """Whatever is missing, one unit of work after the other, so that it can be stopped any time."""
     units = results["units"]
+    long_enough = [n for n in sweeps if n > paper.BEFORE]
     for i in range(n_replicates):
-        if "RTS" in methods and any(f"RTS {n} {i}" not in units for n in sweeps):
-            for (name, n), found in tempered(rbm, sweeps, [1 + i]).items():
+        if "RTS" in methods and any(f"RTS {n} {i}" not in units for n in long_enough):
+            for (name, n), found in tempered(rbm, long_enough, [1 + i]).items():
                 results.keep(name, n, i, found)
     for name, method in (("AIS", annealed), ("RAISE", raised)):
         for n in sweeps if name in methods else ():
@@ -205,18 +215,21 @@ def main(arguments=None):
     """Compute what is missing, keep it, print a table, draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--replicates", type=int, default=10)
-    parser.add_argument("--sweeps", type=int, nargs="*", default=[1000, 3000, 10_000])
+    parser.add_argument("--sweeps", type=int, nargs="*", default=[100, 1000, 10_000])
     parser.add_argument("--methods", nargs="*", default=["RTS", "AIS", "RAISE"])
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--machine", type=Path, default=Path("rts_at_size_machine.npz"))
+    parser.add_argument("--learned", choices=LEARNED, default="cd")
+    parser.add_argument("--results", type=Path)
+    parser.add_argument("--machine", type=Path)
     parser.add_argument("--shown", action="store_true", help="compute nothing, show what is kept")
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore", lz.EvidenceWarning)  # short runs are what is looked at
-    results = Results(given.results, SIZES)
+    sizes, store = LEARNED[given.learned]
+    results = Results(given.results or store, sizes)
     if not given.shown:
-        rbm, train, test = machine(SIZES, given.machine)
+        kept = given.machine or Path(f"rts_at_size_{given.learned}.npz")
+        rbm, train, test = machine(sizes, kept)
         if "truth" not in results:
-            results["truth"] = settled(rbm, SIZES, 1)
+            results["truth"] = settled(rbm, sizes, 1)
             fits = [
                 rbm.log_visible(data).mean() - results["truth"]["RTS"]["log_z"]
                 for data in (train, test)
@@ -225,7 +238,7 @@ def main(arguments=None):
             results.write()
             print(results["truth"], results["log_likelihood"], flush=True)
         study(results, rbm, test, given.sweeps, given.replicates, given.methods)
-    table, seconds = errors(results.table(), true_log_z(results)), results.seconds()
+    table, seconds = errors(results.table(), pooled(results["truth"])[0]), results.seconds()
     shown = table.assign(seconds=[seconds[name, int(n)] for name, n in table.index])
     print(f"\nlog Z = {results['truth']}\n{shown.round(3).to_string()}")
     if abs(z := apart(results)) > 3:
@@ -237,22 +250,10 @@ def main(arguments=None):
     plt.close(figure)
 
 
-def long_runs(results):
-    """Log Z and errors of the long tempered run, and of annealing in both directions."""
-    pair = [results["truth"][name] for name in ("RTS", "bar")]
-    return np.array([(one["log_z"], one["mcse"]) for one in pair]).T
-
-
 def apart(results):
     """By how many of their errors the long runs differ."""
-    value, error = long_runs(results)
+    value, error = long_runs(results["truth"])
     return float((value[1] - value[0]) / np.hypot(*error))
-
-
-def true_log_z(results):
-    """Mean of the long runs of two methods, by their errors."""
-    value, error = long_runs(results)
-    return float(value @ error**-2 / (error**-2).sum())
 
 
 if __name__ == "__main__":

@@ -39,10 +39,11 @@ from units import Results
 
 RESULTS = Path(__file__).parent / "results" / "rts_mixing.json"
 SETTINGS = {"hidden": 500, "precision": "float32", "distorted digits": 20_000, "chains": 100}
+CONTRASTIVE = "CD-1 alone"
 
 
 def machine(kind, n_updates, store):
-    """The machine learned from digits of a kind, if it is not kept."""
+    """The machine learned from digits of a kind, or by CD-1 alone, if it is not kept."""
     if not store.exists():
         rng = np.random.default_rng(0)
         training = (
@@ -51,7 +52,9 @@ def machine(kind, n_updates, store):
             else sized.digits(rng)[0]
         )
         data = training.astype(SETTINGS["precision"])
-        rbm = paper.learn(data, SETTINGS["hidden"], np.random.default_rng(784), n_updates)
+        share = {"contrastive": 1.0 if kind == CONTRASTIVE else 1 / 3}
+        rng = np.random.default_rng(784)
+        rbm = paper.learn(data, SETTINGS["hidden"], rng, n_updates, **share)
         parts = (rbm.weights, rbm.visible_bias, rbm.hidden_bias, rbm.base_bias)
         np.savez_compressed(store, *(np.asarray(part, dtype=np.float32) for part in parts))
     with np.load(store) as file:

@@ -74,8 +74,8 @@ def digits(rng):
     return data[:1500], data[1500:]
 
 
-def learn(data, n_hidden, rng, n_updates, rate=0.1):
-    """A machine learned by persistent chains after CD-1, in the precision of the data."""
+def learn(data, n_hidden, rng, n_updates, rate=0.1, contrastive=1 / 3):
+    """A machine learned by CD-1 for a share of the updates, then by persistent chains."""
     bias, kind = base_log_odds(data).astype(data.dtype), data.dtype
     w = rng.normal(0, 0.01, (data.shape[1], n_hidden)).astype(kind)
     b, c = bias.copy(), np.zeros(n_hidden, dtype=kind)
@@ -83,7 +83,7 @@ def learn(data, n_hidden, rng, n_updates, rate=0.1):
     for i in range(n_updates):
         batch = data[rng.integers(len(data), size=100)]
         of_data = expit(c + batch @ w)
-        start = batch if i < n_updates // 3 else chains
+        start = batch if i < int(contrastive * n_updates) else chains
         hidden = (rng.random((100, n_hidden), kind) < expit(c + start @ w)).astype(kind)
         chains = (rng.random(batch.shape, kind) < expit(b + hidden @ w.T)).astype(kind)
         of_model, step = expit(c + chains @ w), rate * (1 - i / n_updates)

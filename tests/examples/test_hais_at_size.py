@@ -33,3 +33,21 @@ def test_the_page_has_the_numbers(example: ModuleType) -> None:
             lacking = " | ".join(f"{row[f'lacks beyond {u}']:.2f}" for u in example.FAR)
             line = f"| {moves} {line} {lacking} |"
         assert line in page
+
+
+def test_the_page_has_how_far_the_mcrbm_is_behind() -> None:
+    """Catches numbers that were made again without the page, and patches that are not the same."""
+    measured = load("examples/papers/measured.py")
+    page = (measured.RESULTS.parents[2] / "docs" / "theory" / "natural_images.md").read_text()
+    learned = ("mcRBM, persistent HMC, 3000 updates", 72)
+    behind, low, high = (-one for one in measured.ahead_of_experts(*learned, "experts, Student-t"))
+    assert f"{behind:.1f} nats ({high:.1f} to {low:.1f}) behind" in page
+    kept, units = measured.units_of("mcrbm_learning")
+    [unit] = units[learned]
+    assert f"end at {unit['log likelihood']:.1f} nats" in page
+    assert f"({np.mean(kept['experts']['experts, Student-t']):.2f}, exact)" in page
+    lost, low, high = measured.lost_by_lengths()
+    assert (
+        f"{lost:.1f} nats a patch less likely than log-normal ones ({low:.1f} to {high:.1f})"
+        in page
+    )

@@ -1,5 +1,7 @@
 """The script for the RTS paper's own size: data, what is kept, and ratios of sweeps."""
 
+import json
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -54,23 +56,56 @@ def test_ratio_of_sweeps(example: ModuleType) -> None:
     assert np.isnan(found[16000])
 
 
+def test_errors_over_errors_of_ten_times_the_sweeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a ratio upside down, and a truth whose own error the interval leaves out."""
+    measured = load("examples/papers/measured.py")
+    monkeypatch.setattr(measured, "RESULTS", tmp_path)
+    assert measured.ten_times_fewer_sweeps("RTS", "AIS", 1000) == (None, None, None)
+    units = {f"RTS 1000 {i}": {"log_z": 7 + 0.1 * (-1) ** i} for i in range(10)}
+    units |= {f"AIS {n} {i}": {"log_z": 7.2} for n in (100, 10_000) for i in range(10)}
+    ends = []
+    for mcse in (1e-9, 0.1):
+        truth = {name: {"log_z": 7.0, "mcse": mcse} for name in ("RTS", "bar")}
+        kept = {"settings": {}, "truth": truth, "units": units}
+        (tmp_path / "rts_at_size_cd.json").write_text(json.dumps(kept))
+        value, *interval = measured.ten_times_fewer_sweeps("RTS", "AIS", 1000)
+        assert value == pytest.approx(0.5)
+        ends.append(interval)
+        assert measured.ten_times_fewer_sweeps("RTS", "AIS", 100) == (None, None, None)
+    (low, high), (wider, higher) = ends
+    np.testing.assert_allclose([low, high], 0.5, rtol=1e-6)
+    assert wider < 0.4
+    assert higher > 0.7
+
+
 def test_the_long_runs_of_the_page(example: ModuleType) -> None:
     """Catches numbers that were made again without the page: the long runs do not agree."""
     results = example.Results(example.RESULTS, example.SIZES)
     assert abs(example.apart(results)) > 3
     page = (example.RESULTS.parents[3] / "docs" / "theory" / "rts_paper.md").read_text()
-    for value in example.long_runs(results)[0]:
+    for value in example.long_runs(results["truth"])[0]:
         assert f"{value:.2f}" in page
 
 
-def test_the_page_has_what_mixing_was_seen(example: ModuleType) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        "plain, 5000 updates, 300 temperatures 500 0",
+        "CD-1 alone, 1000 updates, 500 temperatures 500 0",
+    ],
+)
+def test_the_page_has_what_mixing_was_seen(name: str) -> None:
     """Catches numbers that were made again without the page."""
     kept = load("examples/papers/rts_mixing.py")
-    results = kept.Results(kept.RESULTS, kept.SETTINGS)
+    unit = kept.Results(kept.RESULTS, kept.SETTINGS)["units"][name]
     page = (kept.RESULTS.parents[3] / "docs" / "theory" / "rts_paper.md").read_text()
-    [unit] = results["units"].values()
     assert unit["round trips"] == 0
-    for name in ("RTS", "bar"):
-        one = unit[name]
+    for estimator in ("RTS", "bar"):
+        one = unit[estimator]
         assert f"{one['log_z']:.2f} ± {one['mcse']:.2f} | `{one['status']}`" in page
-    assert f"R-hat of {unit['rhat']:.2f}" in page
+    assert unit["hais"]["status"] == unit["hais_reverse"]["status"] == "degenerate"
+    assert f"| {unit['plain mean weight']:.2f} |" in page
+    assert f"| {unit['sd of log weights']:.1f} |" in page
+    assert re.search(rf"R-hat of [^:]*{unit['rhat']:.2f}", page)
