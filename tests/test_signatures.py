@@ -82,8 +82,8 @@ SLIPS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: lz.marginal_log_likelihood({"x": [1.0]}, MODEL),
         r"write marginal_log_likelihood\(model, data\)",
     ),
-    "a posterior as model": (lambda: lz.evidence(TREE, "model"), "model is a str"),
-    "no tree at all": (lambda: lz.evidence("tree", MODEL), "idata is a str.*DataTree"),
+    "a posterior as model": (lambda: lz.evidence(TREE, "model"), "model is of type str"),
+    "no tree at all": (lambda: lz.evidence("tree", MODEL), "idata is of type str.*DataTree"),
     "no model anywhere": (lambda: lz.sample_hais(), "model is missing: write.*`with model:`"),
 }
 

@@ -106,7 +106,7 @@ def raise_log_likelihood(
     """
     if not isinstance(model, BernoulliRBM):
         raise TypeError(
-            f"model is a {type(model).__name__}, but must be a machine whose hidden units can be "
+            f"model is of type {type(model).__name__}, but must be a machine whose hidden units can be "
             "drawn given data: pymc_logz.energies.bernoulli_rbm(...)"
         )
     visible = _visible(model, data)

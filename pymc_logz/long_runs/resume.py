@@ -268,7 +268,7 @@ def checkpoint_of(tree: xr.DataTree, given: str | os.PathLike | None) -> str | o
     A TypeError is raised if it is no tree; a ValueError if it was not kept.
     """
     if not isinstance(tree, xr.DataTree):
-        raise TypeError(f"idata is a {type(tree).__name__}, and must be a DataTree of a run")
+        raise TypeError(f"idata is of type {type(tree).__name__}, and must be a DataTree of a run")
     if kind_of(tree) not in (HAIS, HAIS_BOTH, TEMPERED, TEMPERED_SUMS):
         raise ValueError(
             f"idata is of kind {kind_of(tree)!r}; only runs of sample_hais and sample_tempered can "

@@ -223,7 +223,7 @@ def test_what_cannot_be_added_to_is_told(kept: xr.DataTree, tmp_path: Path) -> N
     plain = annealed(cores=1)
     with pytest.raises(ValueError, match=r"was not kept.*checkpoint='run.zarr'"):
         lz.extend(plain, model(), draws=8)
-    with pytest.raises(TypeError, match="idata is a str"):
+    with pytest.raises(TypeError, match="idata is of type str"):
         lz.extend("run.zarr", model(), draws=8)  # type: ignore[arg-type]
     with pytest.raises(lz.CheckpointError, match="model 'data' 'y'"):
         lz.extend(kept, other_data(), draws=8, progressbar=False)

@@ -22,7 +22,7 @@ CALLS: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
         lz.LogZTracker,
         (),
         {"date": ["x"]},
-        r"'date' \(did you mean 'data'\?\): write LogZTr",
+        r"^LogZTracker\(\) got an .* 'date' \(did you mean 'data'\?\)$",
     ),
 ]
 STEPS = [lz.HAIS, lz.SimulatedTempering, lz.PartialMomentumHMC, lz.ConstrainedHMC]
