@@ -182,7 +182,7 @@ def extend(
     """The run of a tree with more draws, and so a smaller error; nothing is run twice.
 
     The run must have been kept (``checkpoint``): its plan, its seeds and where its chains are come
-    from there. New rows of an annealed run go along the same plan, and are weighted as the others;
+    from there. New particles of an annealed run follow the same plan, and are weighted alike;
     walkers of a tempered run walk on.
 
     Parameters

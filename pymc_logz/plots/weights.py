@@ -38,7 +38,7 @@ def plot_weights(
     Raises
     ------
     ValueError
-        If the tree is not of an annealed run, or none of its rows has any weight.
+        If the tree is not of an annealed run, or no particle has any weight.
 
     See Also
     --------
