@@ -276,7 +276,8 @@ def plan_nested(
     report: Any = None,
 ) -> Planned | None:
     """Plan from nested Laplace approximations; None where the model has none that hold."""
-    found = nested_laplace(prepared, block, rng)
+    with line("Fitting nested Laplace approximations", BRIDGE):
+        found = nested_laplace(prepared, block, rng)
     if found is None:
         return None
     reference, ends = found
