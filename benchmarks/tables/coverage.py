@@ -1,7 +1,8 @@
 """Replicates of whole runs on models of known log Z: how often their error bars are right.
 
 Run it with ``uv run benchmarks/tables/coverage.py``: it measures every case and writes the tables
-of ``docs/theory/coverage.md``. Names of cases as arguments measure those, and only print.
+of ``docs/theory/coverage_tables.txt`` and ``coverage.md``. Names of cases as arguments measure
+those, and only print.
 """
 
 import sys
@@ -23,7 +24,7 @@ from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import block_for, plan_run
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.runners.anneal import Annealed
+from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.seeds import generators_from, spawn_generators
 
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
@@ -35,9 +36,10 @@ N_ROWS = 256
 LAWS = (1, 2, 3, 4), (0.3, 0.5, 0.6, 0.7, 0.8, 0.9)
 METHODS = ["hais", "hais_reverse", "bar"]
 PAGE = Path(__file__).parents[2] / "docs" / "theory" / "coverage.md"
+TABLES = PAGE.with_name("coverage_tables.txt")
 HEADER = """\
-| model | method | mean z | sd z | covered | status `ok` |
-|---|---|---|---|---|---|"""
+| model | method | temperatures | mean z | sd z | covered | status `ok` | mean mcse |
+|---|---|---|---|---|---|---|---|"""
 HEADER_OF_LAWS = """\
 | distribution of the weights | status `ok` | covered, of these | `ok` and not covered |
 |---|---|---|---|"""
@@ -98,6 +100,7 @@ class Replicates:
 
     case: str
     method: str
+    n_temperatures: int
     error: np.ndarray
     """Log Z minus the exact one, shape (n,); NaN where there is no number."""
     mcse: np.ndarray
@@ -119,7 +122,8 @@ class Replicates:
         z = "– | – | –"
         if self.ok.mean() > 0.05:
             z = f"{self.z.mean():+.2f} | {self.z.std():.2f} | {self.covered.mean():.1%}"
-        return f"| {self.case} | `{self.method}` | {z} | {self.ok.mean():.1%} |"
+        shares = f"{self.ok.mean():.1%} | {np.nanmean(self.mcse):.3f}"
+        return f"| {self.case} | `{self.method}` | {self.n_temperatures} | {z} | {shares} |"
 
 
 def replicates(name: str) -> list[Replicates]:
@@ -149,6 +153,7 @@ def replicates(name: str) -> list[Replicates]:
         gather(
             name,
             energy,
+            planned.plan,
             [one for run in estimates for one in run if one.method == method],
         )
         for method in sorted({one.method for one in estimates[0]}, key=METHODS.index)
@@ -174,11 +179,12 @@ def both_directions(
     return Directions([run], planned.reference, reverse, exact_starts=True)
 
 
-def gather(case: str, energy: Energy, found: list[LogZEstimate]) -> Replicates:
+def gather(case: str, energy: Energy, plan: Plan, found: list[LogZEstimate]) -> Replicates:
     """Estimates of one method as arrays."""
     return Replicates(
         case,
         found[0].method,
+        plan.n_temperatures,
         np.array([one.log_z for one in found]) - energy.log_z,
         np.array([one.mcse for one in found]),
         np.array([one.status in ("ok", "upper_end") for one in found]),
@@ -199,6 +205,7 @@ def law_rows(n_rows: int = 1024, n: int = 1000) -> list[str]:
         one = Replicates(
             name,
             "importance",
+            1,
             np.array([estimate.log_z for estimate in found]),
             np.array([estimate.mcse for estimate in found]),
             np.array([estimate.status == "ok" for estimate in found]),
@@ -208,12 +215,12 @@ def law_rows(n_rows: int = 1024, n: int = 1000) -> list[str]:
     return rows
 
 
-def write_table(name: str, lines: list[str]) -> None:
-    """Replace what the page has between the marks of a table."""
+def write_table(page: Path, name: str, lines: list[str]) -> None:
+    """Replace what a page has between the marks of a table."""
     begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->\n"
-    before, rest = PAGE.read_text().split(begin)
+    before, rest = page.read_text().split(begin)
     after = rest.split(end)[1]
-    PAGE.write_text("".join([before, begin, "\n", "\n".join(lines), "\n\n", end, after]))
+    page.write_text("".join([before, begin, "\n", "\n".join(lines), "\n\n", end, after]))
 
 
 def main(names: list[str]) -> None:
@@ -221,8 +228,8 @@ def main(names: list[str]) -> None:
     rows = [one.row() for name in names or CASES for one in replicates(name)]
     print("\n".join(rows))
     if not names:
-        write_table("runs", [HEADER, *rows])
-        write_table("laws", [HEADER_OF_LAWS, *law_rows()])
+        write_table(TABLES, "runs", [HEADER, *rows])
+        write_table(PAGE, "laws", [HEADER_OF_LAWS, *law_rows()])
 
 
 if __name__ == "__main__":
