@@ -55,10 +55,12 @@ autodoc_typehints = "signature"  # docstrings say what an argument means, these 
 autodoc_typehints_format = "short"
 python_maximum_signature_line_length = 88
 numpydoc_show_class_members = False
-exclude_patterns = ["_build", "_ipython", "_extensions", "jupyter_execute"]
+exclude_patterns = ["_build", "_templates", "_ipython", "_extensions", "jupyter_execute"]
 
 if HAS_MATHJAX:
     mathjax_path = "mathjax/tex-svg-full.js"
+
+templates_path = ["_templates"]  # titles of the API without the name of the package
 
 html_theme = "furo"
 html_title = f"pymc_logz {release}"

@@ -194,7 +194,7 @@ STATUS_SENTENCES = {
         "compare with pymc_logz.sample_hais."
     ),
     "wrong_draws": (
-        "The draws are not of this model's posterior: where they are is not where its density says "
+        "The draws are not of this model's posterior: they do not fit its density "
         "(evidence.attrs['doubts']), so log Z is wrong. Sample this model with these data anew "
         "(pm.sample), or use pymc_logz.sample_hais."
     ),
@@ -213,8 +213,8 @@ STATUS_SENTENCES = {
         "of pm.sample, or use pymc_logz.sample_hais(reference=tree), which corrects them."
     ),
     "rule_error": (
-        "The sum over these temperatures is not the integral: by the draws themselves it is off by "
-        "more than noise, and the error is mostly that distance; use rts, mbar or bar_chain, or "
+        "The sum over these temperatures is not yet the integral: it is off by more than noise, "
+        "and most of the stated error is that distance; use rts, mbar or bar_chain, or "
         "more temperatures (betas=<int>)."
     ),
     "coarse_ladder": (
@@ -222,7 +222,7 @@ STATUS_SENTENCES = {
         "report; use rts, mbar or bar_chain, or many more temperatures (betas=<int>)."
     ),
     "too_far": (
-        "The draws hardly reach the posterior under this alternative, so there is no log Z to "
+        "Hardly any draw is in the posterior under this alternative, so there is no log Z to "
         "report; sample the model with that alternative in place."
     ),
     "approximate_starts": (
@@ -246,19 +246,19 @@ STATUS_SENTENCES = {
     ),
     "not_run": "The run was interrupted before it came to this data row.",
     "lagging_rows": (
-        "The particles did not keep up with the path: where they end is not where the density "
-        "says, so nearly all weights are too low, and log Z is by more than its error says; use "
-        "more temperatures (betas=<int>), or leave step_size, scale and reference to the pilot."
+        "The particles did not keep up with the path: at its end they are too narrow or too wide "
+        "for the posterior, so log Z is too low by more than its error; use more temperatures "
+        "(betas=<int>), or leave step_size, scale and reference to the pilot."
     ),
     "maybe_infinite": (
-        "The mass of the posterior hardly falls far away from its draws, or closer to some point "
-        "than they are, so log Z is infinite, or has much of its mass where no draw is; bound the "
-        "likelihood and the potentials, for instance by a prior that keeps a scale away from zero."
+        "The density hardly falls far away from the draws, or rises towards a point that no draw "
+        "is near, so log Z is infinite, or much of it is where no draw is; bound the likelihood "
+        "and the potentials, for instance by a prior that keeps a scale away from zero."
     ),
     "unchecked_prior": (
-        "Whether the priors integrate to one is not known (evidence.attrs['doubts'] says of "
-        "which), and log Z is off by as much as they do not; make sure that log density and draws "
-        "of these priors are of one normalised distribution."
+        "A prior may not integrate to one (evidence.attrs['doubts'] names it). If it integrates to "
+        "c, log Z is off by log c; make sure that its log density and its draws are of one "
+        "normalised distribution."
     ),
     "infinite_weight": (
         "A particle has infinite weight: the likelihood or a potential is unbounded, so log Z is "
@@ -266,8 +266,8 @@ STATUS_SENTENCES = {
         "zero."
     ),
     "short_run": (
-        "The run has few independent stretches, so the error is a rough guess; use more draws or "
-        "more chains."
+        "The run is short beside its autocorrelation, so the error is a rough guess; use more "
+        "draws or more chains."
     ),
     "unvisited_level": (
         "A temperature that the method needs was hardly ever visited, so there is no log Z to "

@@ -67,7 +67,7 @@ TREE = xr.DataTree.from_dict(
 SLIPS: dict[str, tuple[Callable[[], object], str]] = {
     "model as draws": (lambda: lz.sample_hais(MODEL), r"write sample_hais\(model=model\)"),
     "model as chains": (lambda: lz.sample_tempered(9, MODEL), r"sample_tempered\(model=model\)"),
-    "tree as model": (lambda: lz.sample_hais(model=TREE), "model is a DataTree.*sample_hais"),
+    "tree as model": (lambda: lz.sample_hais(model=TREE), "model is of type DataTree.*sample_hais"),
     "tree as model of a sandwich": (lambda: lz.sandwich(TREE), r"write sandwich\(model\)"),
     "swapped in evidence": (lambda: lz.evidence(MODEL, TREE), r"write evidence\(idata, model\)"),
     "swapped in the bridge": (
@@ -82,8 +82,8 @@ SLIPS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: lz.marginal_log_likelihood({"x": [1.0]}, MODEL),
         r"write marginal_log_likelihood\(model, data\)",
     ),
-    "a posterior as model": (lambda: lz.evidence(TREE, "model"), "model is a str"),
-    "no tree at all": (lambda: lz.evidence("tree", MODEL), "idata is a str.*DataTree"),
+    "a posterior as model": (lambda: lz.evidence(TREE, "model"), "model is of type str"),
+    "no tree at all": (lambda: lz.evidence("tree", MODEL), "idata is of type str.*DataTree"),
     "no model anywhere": (lambda: lz.sample_hais(), "model is missing: write.*`with model:`"),
 }
 

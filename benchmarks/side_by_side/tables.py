@@ -178,7 +178,6 @@ PAGE_HEADER = (
     "exact",
     "bridge",
     "`sample_hais`",
-    "`evidence`",
     "first call, s",
     "second call, s",
     "1,000 gradients",
@@ -186,11 +185,10 @@ PAGE_HEADER = (
 
 
 def page_table(compared: list[Compared]) -> str:
-    """Table of the documentation: one line a model; costs of pm.sample, sample_hais, evidence."""
-    rows = []
+    """Table of the documentation: one line a model; costs of pm.sample and sample_hais."""
+    rows, methods = [], ("pm.sample", "sample_hais")
     for model in compared:
-        numbers = [_number(model.of(method, "cold")) for method in WITH_ERRORS]
-        methods = ("pm.sample", *OURS)
+        numbers = [_number(model.of(method, "cold")) for method in ("bridge", "sample_hais")]
         seconds = [
             " / ".join(_text(model.of(m, call).get("seconds"), ".1f") or "–" for m in methods)
             for call in ("cold", "warm")

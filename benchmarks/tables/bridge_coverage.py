@@ -1,7 +1,8 @@
 """How often the error bars of a bridge are right: replicates from exact draws of the posterior.
 
 Run it with ``uv run benchmarks/tables/bridge_coverage.py``: it measures all targets, and writes a
-table of ``docs/theory/coverage.md``, worst first. ``--runs`` is how many replicates of each.
+table of ``docs/theory/coverage_tables.txt``, worst first. ``--runs`` is how many replicates of
+each.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import numpy as np
 from adversary import CASES
 from adversary.routes import ROUTES
 
-PAGE = Path(__file__).parents[2] / "docs" / "theory" / "coverage.md"
+PAGE = Path(__file__).parents[2] / "docs" / "theory" / "coverage_tables.txt"
 BEGIN, END = "<!-- begin bridges -->\n", "<!-- end bridges -->\n"
 TARGETS = [
     "beta_binomial",

@@ -1,7 +1,8 @@
 """Replicates of whole runs on models of known log Z: how often their error bars are right.
 
 Run it with ``uv run benchmarks/tables/coverage.py``: it measures every case and writes the tables
-of ``docs/theory/coverage.md``. Names of cases as arguments measure those, and only print.
+of ``docs/theory/coverage_tables.txt`` and ``coverage.md``. Names of cases as arguments measure
+those, and only print.
 """
 
 import sys
@@ -35,6 +36,7 @@ N_ROWS = 256
 LAWS = (1, 2, 3, 4), (0.3, 0.5, 0.6, 0.7, 0.8, 0.9)
 METHODS = ["hais", "hais_reverse", "bar"]
 PAGE = Path(__file__).parents[2] / "docs" / "theory" / "coverage.md"
+TABLES = PAGE.with_name("coverage_tables.txt")
 HEADER = """\
 | model | method | temperatures | mean z | sd z | covered | status `ok` | mean mcse |
 |---|---|---|---|---|---|---|---|"""
@@ -213,12 +215,12 @@ def law_rows(n_rows: int = 1024, n: int = 1000) -> list[str]:
     return rows
 
 
-def write_table(name: str, lines: list[str]) -> None:
-    """Replace what the page has between the marks of a table."""
+def write_table(page: Path, name: str, lines: list[str]) -> None:
+    """Replace what a page has between the marks of a table."""
     begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->\n"
-    before, rest = PAGE.read_text().split(begin)
+    before, rest = page.read_text().split(begin)
     after = rest.split(end)[1]
-    PAGE.write_text("".join([before, begin, "\n", "\n".join(lines), "\n\n", end, after]))
+    page.write_text("".join([before, begin, "\n", "\n".join(lines), "\n\n", end, after]))
 
 
 def main(names: list[str]) -> None:
@@ -226,8 +228,8 @@ def main(names: list[str]) -> None:
     rows = [one.row() for name in names or CASES for one in replicates(name)]
     print("\n".join(rows))
     if not names:
-        write_table("runs", [HEADER, *rows])
-        write_table("laws", [HEADER_OF_LAWS, *law_rows()])
+        write_table(TABLES, "runs", [HEADER, *rows])
+        write_table(PAGE, "laws", [HEADER_OF_LAWS, *law_rows()])
 
 
 if __name__ == "__main__":

@@ -94,29 +94,27 @@ def judged_again(one: Outcome, found: list[Outcome]) -> Outcome:
 
 
 def table(found: list[Outcome]) -> list[str]:
-    """Lines of the table, models with alarms first."""
-    rows = []
+    """A sentence, and a line for each model that had another status than ok, or a wrong number."""
+    z = {one: abs(one.log_z - one.exact) / one.mcse for one in found if one.mcse > 0}
+    worst = max(z, key=lambda one: z[one])
+    accused = [one for one in found if one.status != "ok"]
+    alarms = sum(one.verdict == "false alarm" for one in accused)
+    lines = [
+        f"{len(found)} runs of {len({one.case for one in found})} models: {len(accused)} statuses "
+        f"other than `ok`, {alarms} of them false alarms. The largest error is {z[worst]:.1f} "
+        f"stated ones (`{worst.case}`).",
+        "",
+        "| model | runs | false alarms | wrong | statuses |",
+        "|---|---|---|---|---|",
+    ]
     for name in dict.fromkeys(one.case for one in found):
         own = [one for one in found if one.case == name]
-        z = [abs(one.log_z - one.exact) / one.mcse for one in own if one.mcse > 0]
-        other = [one for one in own if one.status != "ok"]
-        alarms = sum(one.verdict == "false alarm" for one in own)
-        told = ", ".join(f"`{status}`" for status in dict.fromkeys(one.status for one in other))
-        wrong = sum(one.verdict == "wrong" for one in own)
-        largest = f"{max(z):.1f}" if z else "–"
-        cells = [f"`{name}`", len(own), len(other), alarms, wrong, largest, told]
-        rows.append((alarms, "| " + " | ".join(map(str, cells)) + " |"))
-    rows.sort(key=lambda row: -row[0])
-    total = sum(alarms for alarms, _ in rows)
-    accused = sum(one.status != "ok" for one in found)
-    return [
-        f"{accused} statuses other than `ok`, {total} of them false alarms: {len(found)} runs of "
-        f"{len(rows)} models.",
-        "",
-        "| model | runs | accused | false alarms | wrong | largest error, in stated ones | told |",
-        "|---|---|---|---|---|---|---|",
-        *(line for _, line in rows),
-    ]
+        told = ", ".join(f"`{s}`" for s in dict.fromkeys(one.status for one in own) if s != "ok")
+        counts = [sum(one.verdict == what for one in own) for what in ("false alarm", "wrong")]
+        if told or any(counts):
+            cells = [f"`{name}`", len(own), *counts, told]
+            lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return lines if len(lines) > 4 else lines[:1]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Replicates of whole tempered runs on models of known log Z: how often error bars are right.
 
 Run it with ``uv run benchmarks/tables/tempered_coverage.py``: it measures every case and writes the
-table of ``docs/theory/tempered_estimators.md``. Names of cases as arguments measure those, and only
+table of ``docs/theory/coverage_tables.txt``. Names of cases as arguments measure those, and only
 print.
 """
 
@@ -39,11 +39,11 @@ sys.path.append(str(Path(__file__).parents[2] / "tests"))
 from support import pymc_models as models
 from support.checks import make_rng
 
-PAGE = Path(__file__).parents[2] / "docs" / "theory" / "tempered_estimators.md"
+PAGE = Path(__file__).parents[2] / "docs" / "theory" / "coverage_tables.txt"
 N_RUNS, PER_TABLE = 200, 3
 RULES = ("ti_left", "ti_right", "ti_trapezoid", "ti_corrected", "ti_rb")
 """Methods with the error of a rule."""
-MARKS = "<!-- begin runs -->\n", "<!-- end runs -->\n"
+MARKS = "<!-- begin tempered -->\n", "<!-- end tempered -->\n"
 
 
 @dataclass(frozen=True)

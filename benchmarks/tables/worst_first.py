@@ -1,11 +1,12 @@
-"""All that the pages say of coverage, in one table, worst first.
+"""Coverage of all estimators: those that are worst, and a line for each method.
 
 Run it with ``uv run benchmarks/tables/worst_first.py`` after any of the scripts that measure:
 ``coverage.py``, ``tempered_coverage.py``, ``bridge_coverage.py`` and ``discrete_coverage.py``. It
-reads their tables and writes one of ``docs/theory/coverage.md``.
+reads their tables and writes two of ``docs/theory/coverage.md``.
 """
 
 import re
+import statistics
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ if __name__ == "__main__":
     sys.path.pop(0)  # this folder, whose coverage.py numba would take for the package
 
 THEORY = Path(__file__).parents[2] / "docs" / "theory"
-PAGE, TEMPERED = THEORY / "coverage.md", THEORY / "tempered_estimators.md"
+PAGE, TABLES = THEORY / "coverage.md", THEORY / "coverage_tables.txt"
 ENDS = "hais_reverse"
 """An end of a sandwich, never ok: its status says which."""
 CELL = re.compile(
@@ -48,9 +49,9 @@ def cells(page: Path, mark: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
-def of_columns(mark: str) -> Iterator[Covered]:
-    """From a table of `PAGE` that has a line for each target and estimator."""
-    header, *lines = cells(PAGE, mark)
+def of_columns(page: Path, mark: str) -> Iterator[Covered]:
+    """From a table that has a line for each target and estimator."""
+    header, *lines = cells(page, mark)
     at = {name.strip("`"): i for i, name in enumerate(header)}
     target, estimator = header[0], header[1]
     for line in lines:
@@ -64,7 +65,7 @@ def of_columns(mark: str) -> Iterator[Covered]:
 def of_matrix() -> Iterator[Covered]:
     """From the tables of tempered runs, which have a line for each estimator."""
     targets: list[str] = []
-    for method, *line in cells(TEMPERED, "runs"):
+    for method, *line in cells(TABLES, "tempered"):
         if method == "method":
             targets = line
             continue
@@ -76,25 +77,48 @@ def of_matrix() -> Iterator[Covered]:
                 yield Covered(float(found["covered"]), name, *about)
 
 
+def by_method(known: list[Covered]) -> list[str]:
+    """Lines of the table of methods, in alphabetical order."""
+    lines = [
+        "| estimator | targets | lowest coverage | median | highest | status `ok`, lowest |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in sorted({one.estimator for one in known}):
+        own = [one for one in known if one.estimator == name]
+        covered = sorted(one.covered for one in own)
+        middle = statistics.median(covered)
+        ok = min(float(one.ok.rstrip("%")) for one in own)
+        ends = f"{covered[0]:.1f}% | {middle:.1f}% | {covered[-1]:.1f}%"
+        lines.append(f"| `{name}` | {len(own)} | {ends} | {ok:.0f}% |")
+    return lines
+
+
+def write_table(mark: str, lines: list[str]) -> None:
+    """Replace what the page has between the marks of a table, and print it."""
+    begin, end = f"<!-- begin {mark} -->\n", f"<!-- end {mark} -->\n"
+    before, rest = PAGE.read_text().split(begin)
+    PAGE.write_text(before + begin + "\n" + "\n".join(lines) + "\n\n" + end + rest.split(end)[1])
+    print("\n".join(lines))
+
+
 def main(shown: int = 12) -> None:
-    """Write the lines of the lowest coverage."""
-    known = [*of_columns("runs"), *of_columns("discrete"), *of_columns("bridges"), *of_matrix()]
+    """Write the lines of the lowest coverage, and those of the methods."""
+    columns = [(TABLES, "runs"), (PAGE, "discrete"), (TABLES, "bridges")]
+    known = [one for page, mark in columns for one in of_columns(page, mark)] + [*of_matrix()]
+    write_table("methods", by_method(known))
     counted = sorted(one for one in known if one.estimator != ENDS)
     within = sum(93 <= one.covered <= 97 for one in counted)
     below = sum(one.covered < 93 for one in counted)
     targets = len({one.target.removesuffix(", tempered") for one in counted})
-    lines = [
+    first = (
         f"{len(counted)} pairs of an estimator and a target, {targets} targets: {within} within "
-        f"93% to 97%, {below} below, {len(counted) - within - below} above. The lowest {shown}:",
-        "",
+        f"93% to 97%, {below} below, {len(counted) - within - below} above. The lowest {shown}:"
+    )
+    head = [
         "| covered | estimator | target | mean z | sd z | status `ok` |",
         "|---|---|---|---|---|---|",
-        *(one.row() for one in counted[:shown]),
     ]
-    begin, end = "<!-- begin worst -->\n", "<!-- end worst -->\n"
-    before, rest = PAGE.read_text().split(begin)
-    PAGE.write_text(before + begin + "\n" + "\n".join(lines) + "\n\n" + end + rest.split(end)[1])
-    print("\n".join(lines))
+    write_table("worst", [first, "", *head, *(one.row() for one in counted[:shown])])
 
 
 if __name__ == "__main__":

@@ -104,9 +104,16 @@ def faults(found: Iterable[Outcome]) -> list[str]:
 
 
 def needles(found: Iterable[Outcome]) -> list[str]:
-    """Lines of the table of known exceptions, one for each that was wrong."""
+    """Lines of the table of known exceptions, one for each model that was wrong."""
     own = [one for one in found if one.verdict in FAULTS and CASES[one.case].needle]
-    return _listed(own) if own else ["None."]
+    lines = ["| model | exact | furthest number with `ok` | routes |", "|---|---|---|---|"]
+    for case in dict.fromkeys(one.case for one in own):
+        same = [one for one in own if one.case == case]
+        worst = max(same, key=lambda one: abs(one.log_z - one.exact))
+        routes = ", ".join(f"`{route}`" for route in dict.fromkeys(one.route for one in same))
+        number = f"{worst.log_z:.2f} ± {worst.mcse:.2g}"
+        lines.append(f"| `{case}` | {round(worst.exact, 2) + 0.0:.2f} | {number} | {routes} |")
+    return lines if own else ["None."]
 
 
 def _listed(found: list[Outcome]) -> list[str]:

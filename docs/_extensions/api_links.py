@@ -2,7 +2,7 @@
 
 import re
 
-from api_names import ELSEWHERE, full_name
+from api_names import ELSEWHERE, full_name, neighbours
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
@@ -41,8 +41,20 @@ def link_literals(app: Sphinx, doctree: nodes.document) -> None:
             link += literal
 
 
+def add_neighbours(
+    app: Sphinx, what: str, name: str, found: object, options: object, lines: list[str]
+) -> None:
+    """See Also on a page whose docstring has none: what else its section of the API has."""
+    others = neighbours(name)
+    if others and not any(line.startswith(".. seealso::") for line in lines):
+        links = ", ".join(f":py:obj:`{other.rpartition('.')[2]} <{other}>`" for other in others)
+        lines += ["", ".. seealso::", "", f"   {links}", ""]
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
+    # after numpydoc, which takes the docstring apart
+    app.connect("autodoc-process-docstring", add_neighbours, priority=800)
     app.connect("missing-reference", resolve)
     app.connect("doctree-read", link_literals)
     return {"parallel_read_safe": True}

@@ -102,8 +102,8 @@ def raise_log_likelihood(
     """
     if not isinstance(model, BernoulliRBM):
         raise TypeError(
-            f"model is a {type(model).__name__}, but must be a machine whose hidden units can be "
-            "drawn given data: pymc_logz.energies.bernoulli_rbm(...)"
+            f"model is of type {type(model).__name__}, but must be a machine whose hidden units "
+            "can be drawn given data: pymc_logz.energies.bernoulli_rbm(...)"
         )
     visible = _visible(model, data)
     check_whole(2, draws=draws)

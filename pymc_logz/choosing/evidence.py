@@ -61,7 +61,7 @@ def evidence(
 
     - A model: `sample_hais`, which tunes itself, sums discrete variables out where it can, and
       calls ``pm.sample`` where a posterior of many dimensions is out of its pilot's reach. Where
-      its status is not ``"ok"``, and nothing but ``model`` was asked for, another method follows:
+      its status is not ``"ok"``, and only ``model`` was given, another method follows:
       `sample_tempered` if modes may be missing, else ``pm.sample`` and `bridge_sampling`. Its
       number comes first if it is ok and not at odds with the other, or if it has found more
       where the other says that mass is missing.

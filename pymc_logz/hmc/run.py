@@ -268,15 +268,16 @@ def run_hmc(
         kept = chains.draw(
             settings.draws, report_count(progress, f"Sampling {of_chains}", settings.draws)
         )
-    found = {
-        "step_size": chains.step.now,
-        "backend": block.compiled.backend,
-        "compile_time": compiled - started,
-        "tuning_time": tuned - compiled,
-        "sampling_time": time.perf_counter() - tuned,
-        **block.work.record(pilot_work, block.kernel),
-    }
-    return collect(prepared, kept, settings, found)
+        found = {
+            "step_size": chains.step.now,
+            "backend": block.compiled.backend,
+            "compile_time": compiled - started,
+            "tuning_time": tuned - compiled,
+            "sampling_time": time.perf_counter() - tuned,
+            **block.work.record(pilot_work, block.kernel),
+        }
+        with line("Collecting the draws"):
+            return collect(prepared, kept, settings, found)
 
 
 def block_for(

@@ -178,7 +178,7 @@ def extend(
     """The run of a tree with more draws, and so a smaller error; nothing is run twice.
 
     The run must have been kept (``checkpoint``): its plan, its seeds and where its chains are come
-    from there. New rows of an annealed run go along the same plan, and are weighted as the others;
+    from there. New particles of an annealed run follow the same plan, and are weighted alike;
     walkers of a tempered run walk on.
 
     Parameters
@@ -261,7 +261,7 @@ def extend(
 def checkpoint_of(tree: xr.DataTree, given: str | os.PathLike | None) -> str | os.PathLike:
     """Where the run of a tree is kept; an error if it is none that was kept."""
     if not isinstance(tree, xr.DataTree):
-        raise TypeError(f"idata is a {type(tree).__name__}, and must be a DataTree of a run")
+        raise TypeError(f"idata is of type {type(tree).__name__}, and must be a DataTree of a run")
     if kind_of(tree) not in (HAIS, HAIS_BOTH, TEMPERED, TEMPERED_SUMS):
         raise ValueError(
             f"idata is of kind {kind_of(tree)!r}; only runs of sample_hais and sample_tempered can "

@@ -140,7 +140,8 @@ def evidence_of_models(
         lz.compare_evidence(trees)
     """
     if not isinstance(models, Mapping) or not all(map(is_model, models.values())):
-        raise TypeError(f"models is a {type(models).__name__}; give PyMC models by name, in a dict")
+        kind = type(models).__name__
+        raise TypeError(f"models is of type {kind}; give PyMC models by name, in a dict")
     running, random_seed = running_for(executor, checkpoint, None, None, False, random_seed)
     rng = random_generator(random_seed)
     own = {"method": "evidence_of_models", "order": ", ".join(map(repr, models)), **kwargs}

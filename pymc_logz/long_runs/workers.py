@@ -42,8 +42,8 @@ def check_executor(executor: Any) -> None:
         return
     if not callable(getattr(executor, "submit", None)):
         raise TypeError(
-            f"executor is a {type(executor).__name__}; give a concurrent.futures.Executor, such as "
-            "ThreadPoolExecutor(4), ProcessPoolExecutor(4, mp_context="
+            f"executor is of type {type(executor).__name__}; give a concurrent.futures.Executor, "
+            "such as ThreadPoolExecutor(4), ProcessPoolExecutor(4, mp_context="
             "multiprocessing.get_context('spawn')) or dask's Client.get_executor()"
         )
     context = getattr(executor, "_mp_context", None) or multiprocessing

@@ -285,17 +285,18 @@ def plan_nested(
     direct: bool,
 ) -> Planned | None:
     """Plan from nested Laplace approximations; None where the model has none that hold."""
-    start = highest_marginal(prepared, block, rng)
-    if start is None:
-        return None
-    if direct and (part := conditional_at_peak(start, rng)) is not None:
-        search = Search(target_of(prepared, block))
-        search.add_parts([Prior(), part])
-        search.draw(rng, N_TRIED)
-        search.draw(rng, N_TRIED)
-        if (planned := plan_without_path(search, None, settings, rng)) is not None:
-            return planned
-    found = nested_laplace(prepared, block, start, rng)
+    with line("Fitting nested Laplace approximations", BRIDGE):
+        start = highest_marginal(prepared, block, rng)
+        if start is None:
+            return None
+        if direct and (part := conditional_at_peak(start, rng)) is not None:
+            search = Search(target_of(prepared, block))
+            search.add_parts([Prior(), part])
+            search.draw(rng, N_TRIED)
+            search.draw(rng, N_TRIED)
+            if (planned := plan_without_path(search, None, settings, rng)) is not None:
+                return planned
+        found = nested_laplace(prepared, block, start, rng)
     if found is None:
         return None
     reference, ends = found

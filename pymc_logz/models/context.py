@@ -68,7 +68,7 @@ def model_from(model: Any, call: str) -> pm.Model:
             raise TypeError(f"model is missing: write {call}, or call it inside `with model:`")
     model = pymc_model_of(model)
     if not isinstance(model, pm.Model):
-        raise TypeError(f"model is a {_kind(model)}, but must be a pm.Model: write {call}")
+        raise TypeError(f"model is of type {_kind(model)}, but must be a pm.Model: write {call}")
     return model
 
 
@@ -101,8 +101,8 @@ def written_as[**P, R](call: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             try:
                 given = parameters.bind(*args, **kwargs).arguments
             except TypeError as error:
-                meant = _meant(kwargs, parameters.parameters)
-                raise TypeError(f"{error}{meant}: write {call}") from None
+                meant = _meant(kwargs, parameters.parameters) or f": write {call}"
+                raise TypeError(f"{call.partition('(')[0]}() {error}{meant}") from None
             check_compile_kwargs(given.get("compile_kwargs"))
             return function(*args, **kwargs)
 

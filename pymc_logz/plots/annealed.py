@@ -29,12 +29,12 @@ def plot_path(
     Four panels against the inverse temperature (on a fourth-root axis x, since most of a path is
     near 0): the mean log ratio times the derivative of beta by x, whose area is what thermodynamic
     integration makes of log Z; the acceptance rate; the step size, from zero; and the weight
-    ESS as a fraction of the rows. One line per chain. Of more than 120 stages, means of stages that
+    ESS per particle. One line per chain. Of more than 120 stages, means of stages that
     are next to each other are drawn.
 
     A run of one temperature, as of a reference that was fitted to the posterior, has no path: its
     three panels are the weights, how well the reference covers the posterior (weight ESS of each
-    chain as a fraction of its rows), and every estimate of log Z with its status.
+    chain as a fraction of its particles), and every estimate of log Z with its status.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def plot_weights(
     Raises
     ------
     ValueError
-        If the tree is not of an annealed run, or none of its rows has any weight.
+        If the tree is not of an annealed run, or no particle has any weight.
 
     See Also
     --------

@@ -25,7 +25,7 @@ def plot_evidence(
 
     Left, the difference of each log Z from that of the best model, with the interval of the
     difference: both errors are in it, and the best model has none of its own. Where it holds zero
-    the two are not told apart. Right, bars from zero. Kass & Raftery (1995) call a log Bayes factor
+    they are not distinct. Right, bars from zero. Kass & Raftery (1995) call a log Bayes factor
     below 1 worth no more than a bare mention, from 1 to 3 positive evidence, to 5 strong, and above
     that very strong.
 

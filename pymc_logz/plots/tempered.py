@@ -260,7 +260,7 @@ def plot_thermo(
     ----------
     idata
         DataTree of `sample_tempered`, or of ``pm.sample`` with step `SimulatedTempering`. If
-        `evidence` has been asked for the methods, its numbers are drawn.
+        `evidence` has been called with these methods, its numbers are drawn.
     methods
         ``"all"``, or names of estimators as in `evidence`.
     backend

@@ -152,7 +152,7 @@ def bridge_sampling(
     use. Potentials are part of the target, and of log Z. A prior that a transform restricts (an
     ordered normal, say) is renormalised, as in `sample_hais`. A bridge knows of the posterior only
     what the draws show: of a mode that no chain has found there is nothing in log Z. In up to 16
-    dimensions, with up to 5,000 data, 512 rows that walk from the prior look for one (status
+    dimensions, with up to 5,000 data, 512 particles from the prior look for one (status
     ``"missed_mode"``), which finds a mode whose basin holds a share s of the prior with a
     probability of at most 1 - (1 - s)^512.
 

@@ -117,7 +117,8 @@ def report_beta(progress: Any, description: str = "Pilot") -> Callable[[float], 
 
     Moves between one beta and the next are shown, too: see `count_moves`.
     """
-    task = progress.add_task(description, completed=0, total=BAR_LENGTH)
+    # it shows once there is something to report: what comes before has lines of its own
+    task = progress.add_task(description, completed=0, total=BAR_LENGTH, visible=False)
     reached: list[float] = []
     n_here, started, shown = 0, time.monotonic(), _shown.get()
     is_slow = False
@@ -130,7 +131,8 @@ def report_beta(progress: Any, description: str = "Pilot") -> Callable[[float], 
         n_here = 0
         # betas grow by about the same factor from stage to stage
         share = np.log1p(beta / reached[0]) / np.log1p(1.0 / reached[0])
-        progress.update(task, refresh=True, completed=int(BAR_LENGTH * share), description=where())
+        completed = int(BAR_LENGTH * share)
+        progress.update(task, refresh=True, completed=completed, description=where(), visible=True)
 
     def where() -> str:
         at = f"beta={reached[-1]:.3g}, stage {len(reached)}" if reached else "start"
@@ -139,7 +141,7 @@ def report_beta(progress: Any, description: str = "Pilot") -> Callable[[float], 
     def moved(n_moves: int) -> None:
         nonlocal n_here, is_slow
         n_here += n_moves
-        progress.update(task, refresh=False, description=where())
+        progress.update(task, refresh=False, description=where(), visible=True)
         if not is_slow and time.monotonic() - started > TimeLeft.long / 2:
             is_slow = True
             logger.info("%s", OF_SLOW_PILOT)

@@ -199,9 +199,9 @@ logger = logging.getLogger("pymc.pymc_logz")
 class SimulatedTempering(BatchedStep):
     """Simulated tempering inside ``pm.sample``.
 
-    Each chain has some walkers, whose inverse temperature moves along with their position, and one
-    row that is held at beta = 1. Between two draws the walkers make 32 iterations; then the held
-    row is drawn afresh from itself and the walkers, with the probability of beta = 1 given their
+    Each chain has some walkers, whose inverse temperature moves along with their position, and a
+    particle held at beta = 1. Between two draws the walkers make 32 iterations; then the held
+    particle is drawn from itself and the walkers, with the probability of beta = 1 given their
     position. That leaves the posterior invariant exactly, so every draw is one of the posterior,
     and walkers bring it to modes that no chain at beta = 1 would find. Levels and log ratios of the
     walkers are kept, and ``pymc_logz.evidence`` makes log Z from them.
@@ -248,7 +248,7 @@ class SimulatedTempering(BatchedStep):
     Notes
     -----
     Statistics: ``walker_level`` and ``walker_log_ratio`` of all walkers; ``beta``, ``log_prior``
-    and ``log_z_hat`` of the levels; ``accepted``, whether the draw is another row than before;
+    and ``log_z_hat`` of the levels; ``accepted``, whether the draw is another particle;
     ``acceptance_rate`` of the walkers' moves; ``log_ratio`` and ``lp`` of the draw.
 
     With JAX and ``cores > 1`` chains have processes of their own but compute in threads of the one
@@ -259,7 +259,7 @@ class SimulatedTempering(BatchedStep):
     References
     ----------
     Carlson, Stinson, Pakman & Paninski (2016), arXiv 1603.01912; Geyer & Thompson (1995), doi
-    10.1080/01621459.1995.10476590. The held row: Andrieu, Lee & Vihola (2018), doi
+    10.1080/01621459.1995.10476590. The held particle: Andrieu, Lee & Vihola (2018), doi
     10.3150/15-BEJ785, with tempered walkers for the independent proposals.
 
     Examples

@@ -73,7 +73,7 @@ def sample_tempered(
     walkers
         Walkers of a chain, which are computed together; rounded up to a multiple of the number of
         levels if ``exchange`` is ``"swap"``. None is 64, or 8 where the likelihood is an Op that
-        only Python can compute, row by row.
+        only Python can compute, one by one.
     model
         PyMC model, whose discrete variables move too, by `pymc_logz.kernels.Gibbs` or
         `pymc_logz.kernels.IntegerWalk`; None takes the one on the context stack. Or an
@@ -122,7 +122,7 @@ def sample_tempered(
         None waits.
     max_memory
         Bytes, or text such as ``"2 GB"``, that the moves of all chains of a process may take at a
-        time: rows are computed in portions. Beside it are the model's data, the libraries, and the
+        time: they move in portions. Beside it are the model's data, the libraries, and the
         draws. It changes results by rounding at most.
     check_reproducible
         Whether to run one chain again in this process, and to warn if a bit of it is another.

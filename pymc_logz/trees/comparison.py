@@ -138,7 +138,8 @@ def compare_evidence(
     table.insert(0, "rank", np.arange(len(table)))
     _warn_of_status(entries)
     _warn_of_table(table)
-    table.loc[_warn_of_data(trees), "status"] += ", other data"
+    others = table.loc[_warn_of_data(trees), "status"] + ", other data"
+    table.loc[others.index, "status"] = others.str.removeprefix("ok, ")
     columns = ["rank", "log_z", "mcse", "log_bayes_factor", "log_bayes_factor_mcse", "probability"]
     return table[[*columns, "weight_ess", "khat", "estimator", "status"]]
 

@@ -94,7 +94,7 @@ def kind_of(tree: Any, name: str = "tree") -> str:
     """
     if not isinstance(tree, xr.DataTree):
         raise TypeError(
-            f"{name} is a {type(tree).__name__}; give an xarray.DataTree such as "
+            f"{name} is of type {type(tree).__name__}; give an xarray.DataTree such as "
             "pymc_logz.sample_hais returns"
         )
     _check_layout(tree, name)
@@ -137,7 +137,7 @@ def check_kind(tree: Any, group: str, kinds: Collection[str]) -> str:
     for one in kinds:
         if one in STEP_STATISTICS:
             needs += f", or the statistics of {KINDS[one].made_by}"
-    found = f"comes from {KINDS[kind].made_by}" if is_tree else f"is a {type(tree).__name__}"
+    found = f"comes from {KINDS[kind].made_by}" if is_tree else f"is of type {type(tree).__name__}"
     message = f"this needs a DataTree with {needs}; what was given {found}"
     raise ValueError(message) if is_tree else TypeError(message)
 

@@ -128,6 +128,7 @@ def evidence_dataset(estimates: Sequence[LogZEstimate], attrs: Mapping[str, Any]
         coords={ESTIMATOR: [est.method for est in estimates]},
         attrs=dict(attrs),
     )
+    dataset[ESTIMATOR].attrs["order"] = "the first one is the result, the others are its checks"
     dataset["status"] = (ESTIMATOR, np.array([est.status for est in estimates], dtype=str))
     dataset["status"].attrs = {est.status: STATUS_SENTENCES[est.status] for est in estimates}
     return with_units(dataset)

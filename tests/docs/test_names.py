@@ -14,7 +14,7 @@ import pymc_logz as lz
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "docs" / "_extensions"))  # which the pages are built with
-from api_names import ELSEWHERE, full_name  # noqa: E402
+from api_names import ELSEWHERE, full_name, neighbours, public_names  # noqa: E402
 from example_pages import entries, page  # noqa: E402
 
 PAGES = sorted(
@@ -66,6 +66,12 @@ def test_links_of_pages_that_no_builder_checks(page: Path) -> None:
     """Would catch a broken link in the pages at the root, which Sphinx does not read."""
     links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_changelog_links_to_pages_of_the_site() -> None:
+    """Would catch a link that is right in the repository, and broken where the site includes it."""
+    links = re.findall(r"\]\((?!https?:)([^)]+)", (ROOT / "CHANGELOG.md").read_text("utf-8"))
+    assert [link for link in links if not re.match(r"docs/.+\.md", link)] == []
 
 
 def test_names_that_moved_are_found() -> None:
@@ -135,6 +141,22 @@ def test_main_functions_name_their_neighbours(name: str) -> None:
     see = (inspect.getdoc(getattr(lz, name)) or "").partition("See Also\n--------\n")[2]
     named = re.findall(r"\w+", see.split("\n\n")[0])
     assert sum(full_name(word) is not None for word in named) >= 2
+
+
+@pytest.mark.parametrize("name", sorted(public_names()))
+def test_pages_of_the_api_lead_to_their_neighbours(name: str) -> None:
+    """Would catch a page of the API without See Also, and one that leads to itself or nowhere."""
+    others = neighbours(f"pymc_logz.{name}")
+    assert others
+    assert f"pymc_logz.{name}" not in others
+    assert all(full_name(other) == other for other in others)
+
+
+def test_neighbours_share_a_word() -> None:
+    """Would catch neighbours by chance, where names say what belongs together."""
+    assert "pymc_logz.estimators.ti_right" in neighbours("pymc_logz.estimators.ti_left")
+    assert "pymc_logz.energies.ridge" not in neighbours("pymc_logz.energies.bernoulli_rbm")
+    assert "pymc_logz.estimators.bar_chain" in neighbours("pymc_logz.estimators.bar_log_z")
 
 
 def test_decisions_have_their_measurements() -> None:

@@ -1,7 +1,7 @@
 """What breaks in a run of hours: the result is right, or the user is told, and nothing is lost.
 
-The rows of the table in ``docs/theory/long_runs.md`` name these tests, and those of parts alone in
-``tests/runners``.
+The rows of the table in ``docs/contributing/cost_of_long_runs.md`` name these tests, and those of
+parts alone in ``tests/runners``.
 """
 
 import os

@@ -155,7 +155,8 @@ def test_another_version_is_refused(kept: xr.DataTree, monkeypatch: pytest.Monke
 def test_the_table_of_faults_names_tests_that_there_are() -> None:
     """Would catch a row of the documentation that nothing shows."""
     root = Path(__file__).parents[2]
-    table = (root / "docs" / "theory" / "long_runs.md").read_text().split("## Faults")[1]
+    page = root / "docs" / "contributing" / "cost_of_long_runs.md"
+    table = page.read_text().split("## Faults")[1]
     named = set(re.findall(r"`(test_\w+)`", table))
     folders = [root / "tests" / name for name in ("long_runs", "runners")]
     sources = "".join(file.read_text() for folder in folders for file in folder.glob("*.py"))
@@ -223,7 +224,7 @@ def test_what_cannot_be_added_to_is_told(kept: xr.DataTree, tmp_path: Path) -> N
     plain = annealed(cores=1)
     with pytest.raises(ValueError, match=r"was not kept.*checkpoint='run.zarr'"):
         lz.extend(plain, model(), draws=8)
-    with pytest.raises(TypeError, match="idata is a str"):
+    with pytest.raises(TypeError, match="idata is of type str"):
         lz.extend("run.zarr", model(), draws=8)  # type: ignore[arg-type]
     with pytest.raises(lz.CheckpointError, match="model 'data' 'y'"):
         lz.extend(kept, other_data(), draws=8, progressbar=False)

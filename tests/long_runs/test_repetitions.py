@@ -127,7 +127,7 @@ def test_a_bridge_that_was_stopped_ends_with_the_same_bits(
 
 def test_arguments_are_checked(draws: xr.DataTree, energy: Energy) -> None:
     """Would catch an argument that is found wrong only after minutes, or ignored."""
-    with pytest.raises(TypeError, match=r"executor is a int; give a concurrent\.futures"):
+    with pytest.raises(TypeError, match=r"executor is of type int; give a concurrent\.futures"):
         bridged(draws, energy, executor=2)
     with pytest.raises(ValueError, match="repetitions=0 must be a whole number of at least 1"):
         bridged(draws, energy, repetitions=0)

@@ -263,7 +263,7 @@ class Drifting:
 
 def test_executors_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Would catch a pool that hangs for ever because it forks a process with threads of JAX."""
-    with pytest.raises(TypeError, match=r"executor is a int; give a concurrent.futures.Executor"):
+    with pytest.raises(TypeError, match=r"executor is of type int; give a concurrent.futures"):
         LongRunning(executor=4)
     monkeypatch.setitem(workers.sys.modules, "jax", object())
     fork = ProcessPoolExecutor(1, mp_context=get_context("fork"))

@@ -257,7 +257,7 @@ def test_other_things_are_refused() -> None:
         bridge_sampling(draws_of(), two_scales(), cross_check="t")
     with pytest.raises(ValueError, match="draws=1"):
         bridge_sampling(draws_of(), two_scales(), draws=1)
-    with pytest.raises(TypeError, match="idata is a Dataset"):
+    with pytest.raises(TypeError, match="idata is of type Dataset"):
         bridge_sampling(draws_of()["posterior"].to_dataset(), two_scales())
 
 

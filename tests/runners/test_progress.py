@@ -44,8 +44,9 @@ class Bar:
 
     def __exit__(self, *_: Any) -> None: ...
 
-    def add_task(self, description: str, completed: int, total: int | None) -> int:
-        self.lines.append({"description": description, "completed": completed, "total": total})
+    def add_task(self, description: str, completed: int, total: int | None, **shown: bool) -> int:
+        task = {"description": description, "completed": completed, "total": total}
+        self.lines.append(task | shown)
         self.texts.append(description)
         return len(self.lines) - 1
 
@@ -61,11 +62,13 @@ def test_the_pilot_says_where_it_is() -> None:
     """Catches a bar that stands still while beta is small, or does not get to its end."""
     bar = Bar()
     report = report_beta(bar)
+    assert not bar.lines[0]["visible"], "a line of what has not begun"
     shares = []
     for beta in (1e-6, 1e-4, 1e-2, 1.0):
         report(beta)
         shares.append(bar.lines[0]["completed"] / BAR_LENGTH)
     assert bar.texts[2] == "Pilot: beta=0.0001, stage 2"
+    assert bar.lines[0]["visible"]
     assert shares == sorted(shares)
     assert 0.25 < shares[1] < 0.75
     assert shares[-1] == 1

@@ -152,7 +152,7 @@ def test_bad_starts_are_refused_before_anything_is_compiled(
                 sample(model=model, reference=bad)
     with pytest.raises(ValueError, match=r"posterior_draws.*'free'"):
         lz.sample_hais(model=model, direction="both", posterior_draws=lost)
-    with pytest.raises(TypeError, match="posterior_draws is a Dataset"):
+    with pytest.raises(TypeError, match="posterior_draws is of type Dataset"):
         lz.sample_hais(model=model, direction="both", posterior_draws=posterior)  # type: ignore[arg-type]
 
 
@@ -232,5 +232,5 @@ def test_draws_of_two_runs_in_one_tree_are_refused(
 def test_what_is_no_tree_is_a_type_error() -> None:
     """Catches a ValueError in one place and a TypeError in another for the same mistake."""
     for read in (lz.evidence, log_weights, tempering_of, stored_draws):
-        with pytest.raises(TypeError, match=r"is a dict|was given is a dict"):
+        with pytest.raises(TypeError, match=r"is of type dict|was given is of type dict"):
             read({})  # type: ignore[arg-type]

@@ -215,7 +215,7 @@ def test_trees_that_lost_what_they_said_are_refused() -> None:
     lost.attrs = {**run.attrs, KIND: "tea"}
     with pytest.raises(ValueError, match="'tea' must be one of"):
         kind_of(lost)
-    with pytest.raises(TypeError, match="tree is a dict"):
+    with pytest.raises(TypeError, match="tree is of type dict"):
         kind_of({})
     older = run.copy()
     older["evidence"] = xr.DataTree(run["evidence"].to_dataset().rename(estimator="method"))

@@ -58,8 +58,9 @@ def test_a_run_without_a_number_says_so(caplog: pytest.LogCaptureFixture) -> Non
 def test_a_typing_error_is_understood() -> None:
     """Would catch a list of everything that does not say which name was meant."""
     model = coin().model
+    said = r"^sample_hais\(\) got an .*'draw' \(did you mean 'draws'\?\)$"
     for call in (lz.evidence, lambda model, **kwargs: lz.sample_hais(model=model, **kwargs)):
-        with pytest.raises(TypeError, match=r"'draw' \(did you mean 'draws'\?\)"):
+        with pytest.raises(TypeError, match=said):
             call(model, draw=100)
 
 
