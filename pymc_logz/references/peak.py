@@ -13,9 +13,8 @@ MANY_DIMENSIONS = 16
 MAX_OTHERS = 6
 """Entries that are not normal, at most: products of them grow with the square."""
 N_PRIOR = 8
-"""Draws of the prior among which the search starts, and which the fit is held against."""
-N_PATTERN = 3
-"""Draws of the prior at which second derivatives are looked at for zeros."""
+"""Draws of the prior among which the search starts, and which the fit is held against; half of them
+are where second derivatives are looked at for zeros."""
 N_CLIMBS, N_FAR = 128, 4
 """Draws of the prior from which rows climb, and ends far from the fit that it is held against."""
 MAX_SEARCH, GROWTH = 40, 3.0
@@ -56,7 +55,7 @@ def highest_marginal(prepared: Prepared, block: Block, rng: np.random.Generator)
     prior = prepared.prior(rng, N_PRIOR + N_CLIMBS)
     scale = np.clip(prior[:, parts.inner].std(axis=0), *FIRST_SCALE)
     first = prior[:N_PRIOR]
-    parts = parts.with_pattern(first[:N_PATTERN], scale)
+    parts = parts.with_pattern(first[: N_PRIOR // 2], scale)
     seen = parts.modes(first[:, parts.outer], first[:, parts.inner], scale)
     peak = highest_peak(parts, first[:, parts.outer], seen, scale)
     return None if peak is None else Start(parts, prior, seen, peak)
