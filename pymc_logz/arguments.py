@@ -113,10 +113,7 @@ def check_log_density(*, may_be_zero: bool, **given: np.ndarray) -> None:
 
 
 def check_betas(betas: Any, remedy: str = "") -> np.ndarray:
-    """The ladder as a float array, refused unless it rises strictly from 0 to 1.
-
-    ``remedy`` says what else may be given in place of an array.
-    """
+    """The ladder as an array that rises strictly from 0 to 1; ``remedy`` says what else may be."""
     betas = np.asarray(betas, dtype=float)
     if betas.ndim != 1 or betas.size < 2:
         raise ValueError(

@@ -304,10 +304,7 @@ USABLE_STATUSES = frozenset(STATUS_SENTENCES) - WITHOUT_NUMBER
 
 
 def says_if_interrupted[**P, R](doing: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorator: an interrupt (Ctrl-C) says what was going on, and that there is no result yet.
-
-    ``doing`` comes after "while".
-    """
+    """Decorator: an interrupt (Ctrl-C) says "while" what it came, and that nothing is kept."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
@@ -360,10 +357,7 @@ ANCHORS = {
 
 
 def anchor_of(message: str) -> str | None:
-    """Anchor of what a warning says, in ``docs/learn/troubleshooting.md``.
-
-    It knows the sentences of statuses, and the parts of messages in `ANCHORS`.
-    """
+    """Anchor of what a warning says, in ``docs/learn/troubleshooting.md``; None if it has none."""
     for status, sentence in STATUS_SENTENCES.items():
         if sentence in message:
             return status.replace("_", "-")
@@ -371,10 +365,7 @@ def anchor_of(message: str) -> str | None:
 
 
 def warn(message: str) -> None:
-    """Emit an `EvidenceWarning` at the line outside this package that led to it.
-
-    It ends with where the documentation says more.
-    """
+    """Emit an `EvidenceWarning` at the line outside this package that led to it, with its page."""
     anchor = anchor_of(message)
     more = f" [docs: learn/troubleshooting#{anchor}]" if anchor else ""
     warnings.warn(message + more, EvidenceWarning, skip_file_prefixes=(PACKAGE,))

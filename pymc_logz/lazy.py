@@ -6,10 +6,7 @@ from typing import Any
 
 
 def lazily(space: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a namespace (PEP 562).
-
-    ``space`` is the full name of the namespace; ``homes`` has the module of each public name.
-    """
+    """The ``__getattr__`` (PEP 562) of a namespace, given the module of each public name."""
 
     def look_up(name: str) -> Any:
         if name not in homes:

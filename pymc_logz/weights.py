@@ -25,10 +25,8 @@ def relative(log_weight: np.ndarray, axis: int = -1) -> np.ndarray:
 
 
 def normalise(log_weight: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Weights as shares of their sum along an axis; zeros where all are zero.
-
-    SciPy's ``softmax``, but for rows that are all lost, of which that makes NaN.
-    """
+    """Weights as shares of their sum along an axis; zeros where all are zero."""
+    # SciPy's softmax makes NaN of rows that are all lost
     weight = relative(log_weight, axis)
     total = weight.sum(axis=axis, keepdims=True)
     return np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
@@ -40,10 +38,7 @@ def log_mean(log_weight: np.ndarray) -> float:
 
 
 def weighted_mean(values: np.ndarray, log_weight: np.ndarray) -> np.ndarray:
-    """Weighted mean over the last axis; NaN where all weights are zero.
-
-    What has weight zero does not count, even if it is infinite; -inf with a weight makes it -inf.
-    """
+    """Weighted mean over the last axis, without what has weight zero; NaN where all have."""
     weight = relative(log_weight)
     total = weight.sum(axis=-1)
     counted = np.multiply(weight, values, out=np.zeros_like(weight), where=weight > 0)
@@ -53,14 +48,7 @@ def weighted_mean(values: np.ndarray, log_weight: np.ndarray) -> np.ndarray:
 def ess_of_sums(
     total: np.ndarray | np.floating, total_squares: np.ndarray | np.floating
 ) -> np.ndarray:
-    """Effective number of rows from the sum of their weights and that of the squares.
-
-    Of means in place of sums it is the effective fraction of the rows.
-
-    References
-    ----------
-    Kong (1992), A note on importance sampling using standardized weights.
-    """
+    """Effective number of rows from sums of weights and of their squares: Kong (1992)."""
     size = np.zeros(np.shape(total))
     return np.divide(total**2, total_squares, out=size, where=np.greater(total_squares, 0))
 
@@ -68,11 +56,7 @@ def ess_of_sums(
 def shares_beyond(
     places: np.ndarray, weight: np.ndarray, edges: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Share of the weight that is beyond each edge, and its error.
-
-    Of places (k, m) with weights (k,) that sum to one, for lower and upper edges (2, m): both
-    results have shape (2 m,), the lower edges first.
-    """
+    """Share of weights (k,) beyond edges (2, m) of places (k, m), lower first, and its error."""
     beyond = np.concatenate([places < edges[0], places > edges[1]], axis=1).T.astype(float)
     share = beyond @ weight
     return share, np.sqrt((beyond - share[:, None]) ** 2 @ weight**2)
@@ -85,27 +69,16 @@ def weight_ess(log_weight: np.ndarray) -> np.ndarray:
 
 
 def conditional_ess(log_increment: np.ndarray) -> float:
-    """Effective fraction of equally weighted rows after one reweighting, in [0, 1].
-
-    ``log_increment`` is the log weight that each row gains, shape (n,).
-
-    References
-    ----------
-    Zhou, Johansen & Aston (2016), doi 10.1080/10618600.2015.1060885.
-    """
+    """Effective fraction of equally weighted rows after they gain log weights (n,), in [0, 1]."""
+    # Zhou, Johansen & Aston (2016), doi 10.1080/10618600.2015.1060885
     if not np.isfinite(log_increment.max(initial=-np.inf)):
         return 0.0
     return float(weight_ess(log_increment) / log_increment.size)
 
 
 def pareto_khat(log_weight: np.ndarray) -> float:
-    """Pareto shape of the upper tail of ``exp(log_weight)``; NaN where there is none to fit.
-
-    That is so where all are alike, or the largest is not much larger than the mean: whatever the
-    shape of so short a tail, nearly none of the sum is in it. Nor is a shape given that is beyond
-    `khat_threshold`, where ten times as many rows would with a shape of one add less beyond the
-    largest weight than the error of the mean.
-    """
+    """Pareto shape of the upper tail of ``exp(log_weight)``; NaN where there is none to fit."""
+    # nor is a shape given beyond the threshold where it can do no harm: see _is_short
     counted = log_weight[_counted(log_weight)]
     # of a largest weight of 1.5, where the mean is one, the shape says nothing: of 1,000 rows less
     # than 0.002 of the sum is above, and with a shape of 0.8 less than 0.01 is unseen
@@ -119,10 +92,8 @@ def pareto_khat(log_weight: np.ndarray) -> float:
 
 
 def _is_short(log_weight: np.ndarray) -> bool:
-    """Whether what a tail of any shape up to one has not shown yet is less than the error.
-
-    With a shape of one, nine times as many rows again add log(10) of the largest weight beyond it.
-    """
+    """Whether what a tail of any shape up to one has not shown yet is less than the error."""
+    # with a shape of one, nine times as many rows again add log(10) of the largest weight beyond it
     n = log_weight.size
     error = np.sqrt((n / weight_ess(log_weight) - 1) / n)
     unseen = np.log(10) * np.exp(log_weight.max() - log_mean(log_weight)) / n
@@ -130,10 +101,7 @@ def _is_short(log_weight: np.ndarray) -> bool:
 
 
 def smoothed(log_weight: np.ndarray) -> np.ndarray:
-    """Log weights with a Pareto-smoothed upper tail, on their own scale.
-
-    They have a known `pareto_khat`.
-    """
+    """Log weights with a Pareto-smoothed upper tail, on their own scale; `pareto_khat` is known."""
     counted = np.flatnonzero(_counted(log_weight))
     rows, tail, _ = _smoothed_tail(log_weight[counted])
     result = log_weight.copy()
@@ -148,15 +116,9 @@ def _counted(log_weight: np.ndarray) -> np.ndarray:
 
 
 def _smoothed_tail(log_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Rows of the upper tail, their smoothed log weights on the scale given, and its shape.
-
-    The same tail as that of ``arviz_stats.psislw``, which takes longer to import than most runs
-    take, but for the constant that normalises there.
-
-    References
-    ----------
-    Vehtari et al. (2024), Pareto smoothed importance sampling, arXiv 1507.02646.
-    """
+    """Rows of the upper tail, their smoothed log weights on the scale given, and its shape."""
+    # as arviz_stats.psislw (Vehtari et al. 2024, arXiv 1507.02646), whose import takes longer than
+    # most runs, but for the constant that normalises there
     n = log_weight.size
     n_tail = int(3 * np.sqrt(n)) if n > 225 else n // 5
     order = np.argsort(log_weight)
@@ -179,16 +141,9 @@ def _smoothed_tail(log_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, floa
 
 
 def _fitted_pareto(excess: np.ndarray) -> tuple[float, float]:
-    """Shape and scale of a generalised Pareto distribution, from values above 0 in rising order.
-
-    The shape is the mean of a posterior with a weak prior around 0.5; NaN for values that are far
-    from any such distribution.
-
-    References
-    ----------
-    Zhang & Stephens (2009), doi 10.1198/tech.2009.08017; prior of the shape: Vehtari et al. (2024),
-    appendix G, arXiv 1507.02646.
-    """
+    """Shape and scale of a generalised Pareto, of rising values above 0; NaN far from any such."""
+    # Zhang & Stephens (2009), doi 10.1198/tech.2009.08017; prior of the shape: Vehtari et al.
+    # (2024), appendix G, arXiv 1507.02646
     n = excess.size
     quartile = excess[int(n / 4 - 0.5)]
     if quartile <= excess[0]:
@@ -213,10 +168,7 @@ def khat_threshold(n_rows: int) -> float:
 
 
 def weight_status(ess: float, khat: float, n_rows: int) -> str:
-    """Verdict on a set of weights, a key of ``STATUS_SENTENCES``.
-
-    A shape ``khat`` of NaN, where there is no tail, accuses nobody.
-    """
+    """Verdict on a set of weights, a key of ``STATUS_SENTENCES``; a k-hat of NaN accuses nobody."""
     if ess <= min(DEGENERATE_ESS, 0.5 * n_rows):
         return "degenerate"
     if n_rows < MIN_ROWS_FOR_KHAT:
@@ -230,14 +182,8 @@ def weight_status(ess: float, khat: float, n_rows: int) -> str:
 
 
 def systematic_resample(weight: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Indices of n rows, in rising order, each drawn in proportion to its weight.
-
-    One uniform serves all rows, so that the number of copies of a row is off by less than one.
-
-    References
-    ----------
-    Carpenter, Clifford & Fearnhead (1999), doi 10.1049/ip-rsn:19990255.
-    """
+    """Indices of n rows in rising order, in proportion to weights, copies off by less than one."""
+    # Carpenter, Clifford & Fearnhead (1999), doi 10.1049/ip-rsn:19990255
     points = (np.arange(n) + rng.random()) / n
     cumulative = np.cumsum(weight)
     return np.searchsorted(cumulative / cumulative[-1], points, side="right").clip(
@@ -252,12 +198,8 @@ def resampled(
     *,
     shuffled: bool = False,
 ) -> np.ndarray:
-    """Indices of n rows that may be treated as equally weighted, shape (n,).
-
-    By default as many as there are log weights, whose array counts as flat, and in their order, so
-    that what is next to each other in time stays so; ``shuffled`` mixes them. Where no row has a
-    finite weight, all count alike, at even distances.
-    """
+    """Indices (n,) of rows that count as equally weighted, in order of time unless ``shuffled``."""
+    # where no row has a finite weight all count alike, at even distances
     flat = log_weight.ravel()
     n = flat.size if n is None else n
     if not np.isfinite(flat.max()):

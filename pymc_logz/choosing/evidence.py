@@ -263,13 +263,7 @@ def _constrained(model: pm.Model, how: How, kwargs: Mapping[str, Any]) -> xr.Dat
 
 
 def _as_stored(tree: xr.DataTree, _: Any) -> xr.DataTree:
-    """The tree itself, if it has an evidence, and that of the rows that it holds.
-
-    Raises
-    ------
-    ValueError
-        If it has not, or rows were left out.
-    """
+    """The tree itself, if it has an evidence, and that of the rows that it holds; raises if not."""
     evidence_of(tree)
     if kind_of(tree) == HAIS_BOTH and "weighted_posterior" in tree.children:
         whole = tree["evidence"]["log_z"].sel({ESTIMATOR: "hais"})

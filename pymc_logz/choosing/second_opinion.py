@@ -172,12 +172,9 @@ APART = 4.0
 
 
 def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataTree:
-    """The tree of a HAIS run, or where its status is not ok one that another method made of it.
-
-    Posterior draws of ``pm.sample`` and a bridge, which know nothing of a path and its weights; or
-    tempering, where modes are in question, or integers move. Its number comes first if it is
-    ok, and not at odds with what HAIS has found. Evaluations of both count.
-    """
+    """The tree of a HAIS run, or where its status is not ok one that another method made of it."""
+    # draws of pm.sample and a bridge, which know nothing of a path and its weights; or tempering,
+    # where modes are in question, or integers move. Evaluations of both count
     group = tree["evidence"].to_dataset()
     first = estimate_of(group)
     if first.status not in LACKING | OF_WEIGHTS:
@@ -223,11 +220,9 @@ def _bridged(model: pm.Model, how: How) -> xr.DataTree:
 
 
 def _at_odds(first: LogZEstimate, own: LogZEstimate) -> list[Doubt]:
-    """What speaks against the second of two routes, beside what it says itself.
-
-    That it disagrees with the first; or, where that one lacks something, that it has found no
-    more, and may lack the same.
-    """
+    """What speaks against the second of two routes, beside what it says itself."""
+    # that it disagrees with the first; or, where that one lacks something, that it has found no
+    # more
     if not own.usable:
         return []
     apart, error = own.log_z - first.log_z, float(np.hypot(first.mcse, own.mcse))

@@ -150,12 +150,9 @@ def bar_log_z(
 
 
 def above_upper_end(forward: np.ndarray, reverse: np.ndarray, log_z: float) -> tuple[float, float]:
-    """By how many nats Bennett's log Z is above that of reverse rows alone, and the error of that.
-
-    Reverse rows that started at draws of the target put log Z at its upper end: too few of them
-    make it higher still, never lower. The error is that of the difference, since both have the
-    reverse rows.
-    """
+    """By how many nats Bennett's log Z is above that of reverse rows alone, and the error of it."""
+    # reverse rows that started at draws of the target put log Z at its upper end: too few of them
+    # make it higher still, never lower; both numbers have the reverse rows
     log_share = np.log(forward.size / reverse.size)
     shares = expit(forward - log_z - log_share), expit(reverse + log_z + log_share)
     slope = sum(float((one * (1 - one)).sum()) for one in shares)

@@ -109,11 +109,7 @@ def make_curve(
     khat: float = np.nan,
     details: Mapping[str, float | np.ndarray] | None = None,
 ) -> LogZCurve:
-    """Curve with the errors that its contributions imply.
-
-    ``log_z`` is relative to the first level; ``status`` is the verdict of the method, before that
-    on the length of the run. For all else see `LogZCurve`.
-    """
+    """Curve with the errors of its contributions; ``log_z`` is relative to the first level."""
     if status not in USABLE_STATUSES:
         return empty_curve(method, draws, status, weight_ess=weight_ess, khat=khat, details=details)
     variance, n_effective = long_run_variance(contributions)
@@ -168,11 +164,7 @@ def estimator(
     every_level: bool = False,
     full_support: bool = False,
 ) -> Callable[[Estimator], Estimator]:
-    """Decorator of an estimator that is asked only for runs that can have a number.
-
-    ``run`` and ``returns`` are texts of its docstring; for ``every_level`` and ``full_support`` see
-    `obstacle`.
-    """
+    """Decorator of an estimator that is asked only for runs without `obstacle`; documents it."""
     needed = "A tempered run with draws at every level." if every_level else run
     returned = f"LogZCurve\n    {returns}" if returns else ""
 
@@ -190,11 +182,8 @@ def estimator(
 def obstacle(
     draws: TemperedDraws, *, every_level: bool = False, full_support: bool = False
 ) -> str | None:
-    """Status that forbids a number before anything is computed, or None.
-
-    ``every_level`` is for methods that need draws at every level, not at the two ends only, and
-    ``full_support`` for those that need a finite log ratio wherever the reference has mass.
-    """
+    """Status that forbids a number before anything is computed, or None."""
+    # full_support is for methods that need a finite log ratio wherever the reference has mass
     if np.any(np.isposinf(draws.log_ratio)):
         return "infinite_weight"
     if np.all(np.isneginf(draws.log_ratio)):
@@ -210,10 +199,7 @@ def visit_obstacle(visits: np.ndarray) -> str | None:
 
 
 def visit_status(draws: TemperedDraws) -> str:
-    """Verdict on how often each level was visited, for methods that need draws at all of them.
-
-    Draws of one long visit resemble one another, which hides the error that they have in common.
-    """
+    """Verdict on how often each level was visited; draws of one long visit resemble one another."""
     visits = draws.level_block_sums(np.ones(draws.level.shape))
     sizes = visits.sum(axis=2, keepdims=True)
     variance = long_run_variance(visits - sizes * (draws.visits / draws.n_draws))[0]
@@ -275,11 +261,8 @@ def _lagged_sums(values: np.ndarray) -> np.ndarray:
 
 
 def long_run_covariance(contributions: np.ndarray) -> np.ndarray:
-    """Covariance of the sums of P autocorrelated quantities, positive semidefinite.
-
-    The variances are those of `long_run_variance`; the correlations are those of the sums of
-    batches of consecutive contributions. From shape (W, B, P) to (P, P).
-    """
+    """Covariance (P, P) of sums of autocorrelated contributions (W, B, P), semidefinite."""
+    # variances as of long_run_variance, correlations as of sums over batches
     scale = np.sqrt(long_run_variance(contributions)[0])
     totals = batch_sums(contributions)
     covariance = totals.T @ totals
@@ -303,9 +286,7 @@ def batches_of_walker(n_walkers: int, n_draws: int, n_batches: int = 64) -> int:
 
 
 def level_mean_errors(draws: TemperedDraws, residual: np.ndarray) -> np.ndarray:
-    """Contributions of blocks to the error of a mean at each level, shape (W, B, K).
-
-    Residuals from the mean of n draws are too small, by (n - 1) / n in the square.
-    """
+    """Contributions of blocks to the error of a mean at each level, shape (W, B, K)."""
+    # residuals from the mean of n draws are too small, by (n - 1) / n in the square
     visits = draws.visits
     return draws.level_block_sums(residual) / np.sqrt(visits * (visits - 1.0))

@@ -25,16 +25,10 @@ def check_chains(**given: np.ndarray) -> None:
 
 
 def effective_draws(values: np.ndarray, *, tails: bool = False) -> float:
-    """Number of independent draws that chains are worth for the mean of these values.
-
-    At most their number: a gain from negative autocorrelation is not trusted. ``values`` are one
-    for each draw, shape (chains, draws). With ``tails`` absolute deviations count too: chains that
-    are slow only in their tails show it there sooner. Where nothing can be estimated it is 1.
-
-    References
-    ----------
-    Vehtari et al. (2021), Rank-normalization, folding, and localization, doi 10.1214/20-BA1221.
-    """
+    """Number of independent draws that values (chains, draws) are worth for their mean, or 1."""
+    # at most their number: a gain from negative autocorrelation is not trusted; with tails absolute
+    # deviations count too, where slow chains show first (Vehtari et al. 2021, doi
+    # 10.1214/20-BA1221)
     # ArviZ takes seconds to import, and few who import this module have chains
     from arviz_stats.base import array_stats
 
@@ -218,10 +212,8 @@ def length_of_blocks(n_walkers: int, n_draws: int) -> int:
 
 
 def shares(log_weight: np.ndarray) -> np.ndarray:
-    """Weights of each row as shares of their sum, shape (n, K); overwrites the argument.
-
-    What `pymc_logz.weights.normalise` does, for arrays that fill memory, in two thirds of its time.
-    """
+    """Weights of each row as shares of their sum, shape (n, K); overwrites the argument."""
+    # weights.normalise, for arrays that fill memory, in two thirds of its time
     log_weight -= log_weight.max(axis=1, keepdims=True)
     weight = np.exp(log_weight, out=log_weight)
     weight /= weight.sum(axis=1, keepdims=True)

@@ -132,11 +132,7 @@ class Bridge(NamedTuple):
 
 
 def solve_bridge(posterior: np.ndarray, proposal: np.ndarray, n_effective: float) -> Bridge | None:
-    """Root of the bridge equation, None if draws of both kinds have nothing in common.
-
-    Log target minus log proposal at posterior draws (chains, draws) may be +inf, and at proposal
-    draws (n,) -inf. The posterior draws are worth ``n_effective`` independent ones.
-    """
+    """Root of the bridge equation of log ratios (chains, draws) and (n,); None without overlap."""
     share = n_effective / (n_effective + proposal.size)
     log_odds = np.log(n_effective / proposal.size)
 
@@ -202,11 +198,8 @@ def _proposal_ratio(target: np.ndarray, proposal: np.ndarray) -> np.ndarray:
 
 
 def _relative_variance(values: np.ndarray, n_effective: float) -> float:
-    """Variance of the mean divided by its square, with one standard error of its own on top.
-
-    Where a few values far out make up the variance, the draws that hold none of them are those
-    whose mean is off: their variance alone would be too small.
-    """
+    """Variance of the mean divided by its square, with one standard error of its own on top."""
+    # where a few values far out make up the variance, the draws that hold none of them are off
     square = (values / values.mean() - 1.0) ** 2
     variance = float(square.mean())
     if variance < ROUNDING**2:

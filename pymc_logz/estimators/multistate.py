@@ -134,10 +134,8 @@ def _trapezoid_guess(draws: TemperedDraws) -> np.ndarray:
 
 
 def _bridge(gram: np.ndarray) -> np.ndarray:
-    """Effective number of draws that link both sides of each step, shape (K - 1,).
-
-    A draw that is as likely to come from below as from above counts as one.
-    """
+    """Effective number of draws that link both sides of each step, shape (K - 1,)."""
+    # a draw that is as likely to come from below as from above counts as one
     below = np.cumsum(np.cumsum(gram, axis=0), axis=1)
     to_all = below[:-1, -1]
     return 4 * (to_all - np.diag(below)[:-1])

@@ -87,12 +87,8 @@ Walkers with exponential log ratios, drawn exactly, with log Z = -log(1 + beta):
 
 
 def documented[T: Any](*names: str, parameters: str = "", returns: str = "") -> Callable[[T], T]:
-    """Decorator that completes a docstring: its ``Examples`` begin with the draws of a run.
-
-    ``names`` are what the example imports, beside `TemperedDraws` and what is documented.
-    ``parameters`` and ``returns`` are the text of these sections, put before all others; empty for
-    those that it has.
-    """
+    """Decorator that completes a docstring: first sections, and the draws that ``Examples`` use."""
+    # names are imported by the example beside TemperedDraws and what is documented
 
     def complete(given: T) -> T:
         text = inspect.cleandoc(given.__doc__ or "")

@@ -33,11 +33,9 @@ def bar_of(draws: TemperedDraws) -> LogZCurve:
 
 
 def not_below(contributions: np.ndarray, best: LogZCurve) -> np.ndarray:
-    """Contributions (W, B, K) scaled up to the errors of the method of least variance.
-
-    From the draws of two neighbours Bennett's ratio has the least error, so a smaller one of a
-    method that uses those of one side is too small: its weights have a tail that was not seen.
-    """
+    """Contributions (W, B, K) scaled up to the errors of the method of least variance."""
+    # from draws of two neighbours Bennett's ratio has the least error: a smaller one of a method
+    # that uses those of one side is too small, its weights have a tail that was not seen
     own = np.sqrt(long_run_variance(contributions)[0])
     ratio = np.divide(best.mcse, own, out=np.ones_like(own), where=own > 0)
     return contributions * np.maximum(ratio, 1.0)
@@ -121,11 +119,9 @@ def stepping_stone_reverse(draws: TemperedDraws) -> LogZCurve:
 
 
 def _stones(method: str, draws: TemperedDraws, step: np.ndarray, sign: int) -> LogZCurve:
-    """Curve from the means of ``exp(step_k * log_ratio)`` over the draws at each level k.
-
-    ``step`` is the change of beta that the draws of each level are used for, 0 where there is none,
-    and ``sign`` 1 if the means are ratios of Z up the ladder, -1 if down.
-    """
+    """Curve from the means of ``exp(step_k * log_ratio)`` over the draws at each level k."""
+    # a step of 0 is no use of a level's draws; the sign is -1 if means are ratios of Z down the
+    # ladder
     levels = np.flatnonzero(step)
     log_weight = step[draws.level] * np.where(step[draws.level] == 0, 0.0, draws.log_ratio)
     at_level = [log_weight[draws.level == k] for k in levels]

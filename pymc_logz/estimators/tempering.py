@@ -195,16 +195,9 @@ def rts_log_z(draws: TemperedDraws) -> np.ndarray:
 
 
 def rts_bias(level_sums: np.ndarray) -> np.ndarray:
-    r"""Second-order bias of the log Z of `rts` at each level, shape (K,).
-
-    :math:`\frac12 (\sigma_1^2 / \hat c_1^2 - \sigma_k^2 / \hat c_k^2)`, of either sign. It is
-    reported, not taken off: it is far below the standard error, and the source found no gain.
-    ``level_sums`` are sums of q(k | x) over blocks of draws, shape (W, B, K).
-
-    References
-    ----------
-    Carlson et al. (2016), arXiv 1603.01912, eq. 15.
-    """
+    """Second-order bias of `rts` at each level, (K,), from sums of q(k | x), (W, B, K)."""
+    # eq. 15 of Carlson et al. (2016), of either sign: reported, not taken off, as it is far below
+    # the standard error, and the source found no gain
     total = level_sums.sum(axis=(0, 1))
     sizes = level_sums.sum(axis=2, keepdims=True)  # draws in each block: q sums to one
     variance = long_run_variance(level_sums / total - sizes / total.sum())[0]
@@ -337,11 +330,9 @@ def _segment_probabilities(draws: TemperedDraws, log_z: np.ndarray) -> np.ndarra
 
 
 def _solve_segments(draws: TemperedDraws, log_share: np.ndarray) -> tuple[np.ndarray, LevelOdds]:
-    """Log Z that maximises the likelihood of all segments, and how it was found.
-
-    The derivative by log Z_k of eq. 14, summed over segments s of T_s draws, is ``sum_s T_s
-    (c_sk - p_sk)``: what was seen of level k, less what their probabilities p_s expect.
-    """
+    """Log Z that maximises the likelihood of all segments, and how it was found."""
+    # the derivative by log Z_k of eq. 14, summed over segments s of T_s draws, is sum_s T_s (c_sk -
+    # p_sk): what was seen of level k, less what their probabilities p_s expect
     size = np.bincount(draws.segment.ravel(), minlength=draws.log_z_hat.shape[0]) / draws.n_draws
 
     def mean_shares(log_z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -204,11 +204,7 @@ def _by_shares(
     ess: float,
     details: dict[str, np.ndarray],
 ) -> LogZCurve:
-    """Trapezoidal rule over means that are ratios of sums over blocks (W, B, K), held against RTS.
-
-    ``sums`` are those of the weights of levels, and of log ratios less ``middle`` that have such
-    weights; ``middle`` is added to the means.
-    """
+    """Trapezoidal rule over means, less ``middle``, of ratios of sums (W, B, K), beside RTS."""
     share, ratio = sums
     total = share.sum(axis=(0, 1))
     mean, rule = ratio.sum(axis=(0, 1)) / total, _trapezoid(draws.betas)

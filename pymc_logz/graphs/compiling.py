@@ -101,11 +101,7 @@ def compile_function(
     trial_inputs: Sequence[np.ndarray] | None = None,
     alternative: Graph | None = None,
 ) -> Compiled:
-    """Compile for the backend that `choose_backend` decides on.
-
-    ``trial_inputs`` are values to call it with once; ``alternative`` is another graph of the same
-    function, which JAX is tried with before it is given up.
-    """
+    """Compile for the backend that `choose_backend` decides on; JAX may try the ``alternative``."""
     makers: list[Maker] = [partial(compile_graph, (inputs, outputs))]
     if alternative is not None:
         makers.append(lambda choice: compile_graph(alternative(), choice))
@@ -117,10 +113,7 @@ def compile_first(
     compile_kwargs: Mapping[str, Any] | None,
     trial_inputs: Sequence[Any] | None,
 ) -> Compiled:
-    """What the first of several makers of one function makes, or on JAX the first that runs.
-
-    All makers but the first are tried on JAX only.
-    """
+    """What the first maker of one function makes, or on JAX the first whose result runs."""
 
     def make(choice: Choice) -> Compiled:
         return _first_that_runs(makers if choice.is_jax else makers[:1], choice, trial_inputs)

@@ -109,13 +109,7 @@ class HostCall(Op):
             storage[0] = value
 
     def called(self, node: Apply, inputs: Sequence[Any]) -> list[np.ndarray]:
-        """Outputs as arrays of the types that the Op declares.
-
-        Raises
-        ------
-        ValueError
-            If they have other shapes.
-        """
+        """Outputs as arrays of the types that the Op declares; a ValueError if of other shapes."""
         return self._called_for_each(node, [inputs])[0]
 
     def _called(self, node: Apply, inputs: Sequence[Any]) -> list[np.ndarray]:
@@ -138,10 +132,7 @@ class HostCall(Op):
         ]
 
     def _tell(self, seconds: float) -> None:
-        """Say how long calls take, as soon as it is known, where that will be long.
-
-        By the second call: what the first one takes may be what it loads.
-        """
+        """Say how long calls take, by the second one: what the first takes may be what it loads."""
         self._n_calls += 1
         if self._n_calls != 2 or seconds < 0.005:
             return
@@ -180,13 +171,7 @@ class HostCall(Op):
         return array.astype(dtype, copy=False)
 
     def output_shapes(self, node: Apply, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
-        """Shapes of the outputs for inputs of these shapes; by a call where nothing says them.
-
-        Raises
-        ------
-        NotImplementedError
-            If there is no way to know.
-        """
+        """Shapes of the outputs for inputs of these shapes; by a call where nothing says them."""
         if self.core is not None:
             core: Any = self.core.op
             n_axes = [
@@ -283,12 +268,8 @@ def with_host_calls(
     inputs: Sequence[Variable] = (),
     replaced: Mapping[Variable, Variable] | None = None,
 ) -> list[Variable]:
-    """The same graphs with a `HostCall` in the place of each Op that no backend knows.
-
-    ``values`` of the inputs of the graphs are there to find shapes with. The search stops at
-    ``inputs``, besides at what has no owner; ``replaced`` is what else takes the place of other
-    variables.
-    """
+    """The same graphs, up to ``inputs``, with a `HostCall` for each Op that no backend knows."""
+    # values of the inputs are there to find shapes with
     ends = [*inputs, *graph_inputs(outputs, inputs)]
     nodes = list(io_toposort(ends, outputs))
     made: dict[Variable, Variable] = dict(replaced or {})

@@ -14,11 +14,7 @@ class Kept:
         self._lock = threading.RLock()
 
     def get[Made](self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """What was made for this key, made now if it was not.
-
-        Settings that cannot be compared (an array, say) are no key: then it is made anew. What
-        ``make`` raises is raised, and nothing is kept.
-        """
+        """What was made for this key, made now if it was not, and if the key cannot be hashed."""
         try:
             hash(key)
         except TypeError:

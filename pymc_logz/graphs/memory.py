@@ -14,13 +14,7 @@ UNITS = {"KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 
 
 def as_bytes(max_memory: Any) -> int | None:
-    """A bound on memory as a number of bytes, from such a number or from text like ``"2 GB"``.
-
-    Raises
-    ------
-    ValueError
-        If it is neither.
-    """
+    """A bound on memory as a number of bytes, from such a number or from text like ``"2 GB"``."""
     if max_memory is None:
         return None
     text = str(max_memory).strip().upper()
@@ -43,12 +37,8 @@ def bytes_of_a_row(
     values: Sequence[np.ndarray] = (),
     data: Any = None,
 ) -> int:
-    """Bytes of all that depends on one row while these outputs of it are computed.
-
-    Nothing is taken to be freed on the way, or fused: what a backend needs is less. ``parameters``,
-    with their ``values``, are what all rows share, and not counted; ``data`` is what a row brings
-    along.
-    """
+    """Bytes of all that depends on one row while these outputs of it are computed."""
+    # what all rows share, parameters, is not counted
     inputs = [point, *parameters] if data is None else [point, data, *parameters]
     trial = [np.zeros(var.type.shape, var.dtype) for var in inputs[: len(inputs) - len(parameters)]]
     return bytes_computed(inputs, outputs, [*trial, *values], of=inputs[: len(trial)])
@@ -60,10 +50,7 @@ def bytes_computed(
     values: Sequence[Any],
     of: Sequence[Any] | None = None,
 ) -> int:
-    """Bytes of all that depends on inputs while outputs are computed, as if nothing were freed.
-
-    Of the inputs only the first ones, ``of``, may be what is counted depends on.
-    """
+    """Bytes of all that depends on the first inputs while outputs are computed, nothing freed."""
     linker = VMLinker(allow_gc=False, use_cloop=False, lazy=False, c_thunks=False)
     function = pytensor.function(
         list(inputs), list(outputs), mode=Mode(linker, None), on_unused_input="ignore"

@@ -21,10 +21,7 @@ from pymc_logz.graphs.modes import compile_kwargs_for
 
 
 class RowMap(Op):
-    """Applies the graph of one row, vector (d,) to vector (k,), to each row of a matrix (n, d).
-
-    The graph may depend on parameters besides, which are the same for all rows.
-    """
+    """Maps the graph of one row, (d,) to (k,), over a matrix (n, d), with common parameters."""
 
     __props__ = ()
 
@@ -72,10 +69,8 @@ class RowMap(Op):
 
 
 def teach_row_maps(linker: Any) -> None:
-    """Tell a backend of a `RowMap`, and JAX of a `HostCall`, which others call by themselves.
-
-    Only one backend, since importing NUMBA takes a second.
-    """
+    """Tell a backend of a `RowMap`, and JAX of a `HostCall`, which others call by themselves."""
+    # only one backend, since importing NUMBA takes a second
     if isinstance(linker, NumbaLinker):
         from pytensor.link.numba.dispatch import numba_funcify
 

@@ -168,10 +168,7 @@ NEVER = ("local_pow_to_nested_squaring",)
 def simplify(
     outputs: Sequence[TensorVariable], data: Sequence[Variable] = ()
 ) -> list[TensorVariable]:
-    """The same outputs from a cheaper graph of the same inputs.
-
-    ``data`` are inputs that stay what they are while a function is called many times.
-    """
+    """The same outputs from a cheaper graph of the same inputs; ``data`` among them stay."""
     try:
         from pytensor.link.jax.dispatch import jax_funcify
     except ImportError:

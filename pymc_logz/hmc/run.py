@@ -55,21 +55,14 @@ class StepSize:
     """Moving average of the mean acceptance rate of all chains."""
 
     def update(self, acceptance_rate: float, past: float = 0.9, change: float = 0.02) -> None:
-        """Follow the mean acceptance rate of the chains in one move.
-
-        ``past`` is the weight of the past in the moving average, ``change`` the relative change of
-        the step size.
-        """
+        """Follow the mean acceptance rate of the chains in one move."""
         self.average = past * self.average + (1.0 - past) * acceptance_rate
         factor = 1.0 + (change if self.average > self.target_accept else -change)
         self.now = float(np.clip(self.now * factor, MIN_STEP_SIZE, MAX_STEP_SIZE))
 
 
 def scale_of_chains(position: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """Scale from where all chains are: one for each dimension, or a triangular matrix.
-
-    Correlations are taken from enough chains only; ``before`` is the scale so far.
-    """
+    """Scale from where chains (n, d) are; with correlations if they are enough."""
     n, d = position.shape
     alike = np.full(n, 1.0 / n)
     lengths = before if before.ndim == 1 else np.sqrt((before**2).sum(axis=1))
@@ -94,10 +87,7 @@ class Draws(NamedTuple):
 
 @dataclass
 class Chains:
-    """Chains on their way, all with the same settings.
-
-    The step size of a move varies by up to the fraction ``jitter``.
-    """
+    """Chains on their way; the step size of a move varies by up to the fraction ``jitter``."""
 
     block: Block
     state: KernelState
@@ -153,10 +143,7 @@ class Chains:
             report(1)
 
     def draw(self, n_draws: int, report: Callable[[int], None]) -> Draws:
-        """Make moves with everything frozen, and keep where they lead.
-
-        An interrupt keeps the draws made so far, and is raised again if there is none.
-        """
+        """Make moves with everything frozen, and keep where they lead; so does an interrupt."""
         kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         try:
             for _ in range(n_draws):
@@ -338,11 +325,9 @@ def collect(
 
 
 def largest_rhat(settings: HmcSettings, n_draws: int, n_dims: int, least: float = 1.01) -> float:
-    """Nested R-hat up to which chains are taken to have forgotten where they started.
-
-    Independent draws, one of each chain, would be as far apart on average; where there are hardly
-    more, one of d variables would be with a probability of 1 in 1,000.
-    """
+    """Nested R-hat up to which chains are taken to have forgotten where they started."""
+    # independent draws, one of each chain, would be as far apart on average; where there are hardly
+    # more, one of d variables would be with a probability of 1 in 1,000
     n_points, members, apart = settings.superchains, settings.members, 1.0
     if n_draws < RANKED_DRAWS and members > 1:
         of_each = 1e-3 / n_dims
@@ -370,10 +355,7 @@ def nested_rhat(posterior: xr.Dataset, names: list[str], members: np.ndarray) ->
 
 
 def plain_nested_rhat(draws: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Nested R-hat of draws (chains, draws, k) as they are, shape (k,).
-
-    Margossian et al. (2024), equations 6 to 8, in which chains may be of one draw.
-    """
+    """Nested R-hat (k,) of draws (chains, draws, k): Margossian et al. (2024), equations 6 to 8."""
     each = [draws[members == one] for one in np.unique(members)]
     means = [one.mean(axis=1) for one in each]
     between = np.var([one.mean(axis=0) for one in means], axis=0, ddof=1)

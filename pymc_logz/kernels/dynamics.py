@@ -19,11 +19,8 @@ The paper has 1; the log ratio, which is what weights are made of, forgets faste
 
 
 def share_replaced(time: Any, half_life: float) -> Any:
-    """Fraction of the momentum variance to replace over a trajectory of this time: the refreshment.
-
-    Half of the variance goes per half-life, however the time is divided into trajectories:
-    Sohl-Dickstein & Culpepper (2012), section 2.3, arXiv 1205.1925, with the half-life 1.
-    """
+    """Fraction of the momentum variance to replace over this time: half of it per half-life."""
+    # Sohl-Dickstein & Culpepper (2012), section 2.3, with the half-life 1, however time is divided
     return 1.0 - 0.5 ** (time / half_life)
 
 
@@ -39,10 +36,8 @@ def check_refreshment(refreshment: float | None, half_life: float, default: floa
 
 
 def refreshed(momentum: Any, normal: Any, share: Any, sqrt: Callable[[Any], Any]) -> Any:
-    """Momentum with a fraction of its variance replaced; the standard normal stays invariant.
-
-    The paper's step 4 prints ``share * normal``, where only the root leaves that as it is.
-    """
+    """Momentum with a fraction of its variance replaced; the standard normal stays invariant."""
+    # the paper's step 4 prints share * normal, where only the root leaves that as it is
     return sqrt(1.0 - share) * momentum + sqrt(share) * normal
 
 
@@ -55,12 +50,7 @@ def leapfrog_step(
     drift: Callable[[Any, Any], tuple[Any, Any]],
     evaluate: Callable[[Any], Any],
 ) -> tuple[Any, Any, Any]:
-    """Kick, drift, kick: position, momentum and what is known of the new position.
-
-    ``here`` is what ``evaluate`` returned at ``position``, from which ``kick`` makes the change of
-    the momentum over half a step. ``drift`` makes both after a step without force. The density is
-    evaluated once.
-    """
+    """Kick, drift, kick: position, momentum and what ``evaluate`` knows of the new position."""
     momentum = momentum + kick(here)
     position, momentum = drift(position, momentum)
     there = evaluate(position)
@@ -72,10 +62,7 @@ type Wall = tuple[tuple[float, ...], float]
 
 
 def checked_walls(walls: Sequence[tuple[Any, Any]]) -> tuple[Wall, ...]:
-    """Walls as tuples of numbers, refused unless they are pairs of a vector and a number.
-
-    Otherwise, or where a vector has zeros alone or another length, it is a ValueError.
-    """
+    """Walls as tuples of numbers; a ValueError unless they are pairs of a vector and a number."""
     try:
         found = tuple((tuple(map(float, a)), float(b)) for a, b in walls)
     except (TypeError, ValueError):
@@ -107,19 +94,11 @@ def outside(walls: Sequence[Wall], rows: np.ndarray) -> np.ndarray:
 def reflected_drift(
     walls: Sequence[Wall], position: Any, momentum: Any, move: Move, more_bounces: int = 4
 ) -> tuple[TensorVariable, TensorVariable]:
-    """Position and whitened momentum after a drift of one step that no wall lets through.
-
-    A row goes straight on to the first wall, where the part of its momentum along the wall's normal
-    turns round, and so on. In whitened coordinates this is a ball between mirrors: it keeps volume
-    and kinetic energy, and runs backwards as it ran forwards. A row that would need too many
-    reflections ends at NaN, where its move is rejected, and so is the one back. Up to
-    ``more_bounces`` reflections are followed, beside one for each wall.
-
-    References
-    ----------
-    Sohl-Dickstein & Culpepper (2012), section 2.4, arXiv 1205.1925; Afshar & Domke (2015),
-    Reflection, refraction, and Hamiltonian Monte Carlo, NeurIPS 28.
-    """
+    """Position and whitened momentum after a drift of one step that no wall lets through."""
+    # in whitened coordinates this is a ball between mirrors, which keeps volume and energy, and
+    # runs backwards as it ran forwards; a row that needs too many reflections ends at NaN, where
+    # its move is rejected, and so is the one back: Sohl-Dickstein & Culpepper (2012), section 2.4;
+    # Afshar & Domke (2015), Reflection, refraction, and Hamiltonian Monte Carlo
     normals = np.array([a for a, _ in walls])
     bounds = np.array([b for _, b in walls])
     # of each wall, the normal in whitened coordinates, for each row

@@ -193,10 +193,7 @@ class SiteTable(NamedTuple):
 
 
 def drawn(log_density: TensorVariable, uniform: TensorVariable) -> TensorVariable:
-    """Which of k values is drawn, in proportion to its density, by inversion; shape (n,).
-
-    Log densities (n, k) are up to a constant of each row, -inf for what cannot be drawn.
-    """
+    """Which of k values is drawn by inversion, shape (n,), from log densities (n, k)."""
     top = log_density.max(axis=1, keepdims=True)
     weight = pt.exp(log_density - pt.switch(top > -np.inf, top, 0.0))
     below = pt.cumsum(weight, axis=1)
@@ -211,11 +208,7 @@ def in_order(backward: TensorVariable, n_visits: int) -> TensorVariable:
 
 
 def visits(visit: Any, sequences: list[Any], carried: list[Any], constants: list[Any]) -> list[Any]:
-    """What a loop over visits leaves of what they carry; a single one needs no loop.
-
-    ``visit`` goes from one entry of each sequence, what is carried, and the constants to what is
-    carried. The first axis of the sequences is that of the visits, of the same static length.
-    """
+    """What a loop over visits, the first axis of sequences, leaves of what they carry."""
     if sequences[0].type.shape[0] == 1:
         return list(visit(*(part[0] for part in sequences), *carried, *constants))
     ends = pytensor.scan(

@@ -88,10 +88,7 @@ def width(move: Move) -> int:
 
 
 def with_own_settings(kernel: Kernel, move: Move) -> Move:
-    """A move with what a kernel that does not lead has set by itself.
-
-    Its scales stay zero at variables of others.
-    """
+    """A move with what a kernel that does not lead has set; scales that are zero stay so."""
     if kernel.step_size is not None:
         # a step of size 0 is one that stays
         move = move._replace(step_size=pt.switch(move.step_size > 0, kernel.step_size, 0.0))

@@ -17,11 +17,7 @@ becomes unstable at 2, a random walk in one dimension is best at 2.4."""
 def corrected_step_size(
     kernel: Kernel, step_size: float, acceptance_rate: float, target_accept: float
 ) -> float:
-    """Step size after one correction by the kernel's rule; the same where the kernel has its own.
-
-    ``acceptance_rate`` is what came of ``step_size``, and ``target_accept`` what the user asked
-    for.
-    """
+    """Step size after one correction by the kernel's rule; the same where it has its own."""
     if kernel.step_size is not None:
         return step_size
     aim = kernel.acceptance_for(target_accept)
@@ -101,14 +97,8 @@ def _corrected(step_size: float, factor: float, most: float = 3.0) -> float:
 def reasonable_step_size(
     acceptance_rate: Callable[[float], float], guess: float, threshold: float = 0.8
 ) -> float:
-    """Step size at which one leapfrog step crosses an acceptance rate, by doubling or halving.
-
-    ``acceptance_rate`` is that of one step with a given size.
-
-    References
-    ----------
-    Hoffman & Gelman (2014), algorithm 4, arXiv 1111.4246.
-    """
+    """Step size at which one leapfrog step crosses an acceptance rate, by doubling or halving."""
+    # Hoffman & Gelman (2014), algorithm 4, arXiv 1111.4246
     step_size = guess
     grow = acceptance_rate(step_size) > threshold
     # scales are a user's here, or a guess from one gradient, wrong by orders of magnitude perhaps

@@ -58,10 +58,7 @@ class ForeignModel:
 
 
 def model_from(model: Any, call: str) -> pm.Model:
-    """The model given, or that on the context stack; a TypeError if there is none.
-
-    ``call`` is how the call is meant to be written, for the message.
-    """
+    """The model given, or that on the context stack; a TypeError says how ``call`` is meant."""
     if model is None:
         model = pm.Model.get_context(error_if_none=False)
         if model is None:
@@ -73,10 +70,7 @@ def model_from(model: Any, call: str) -> pm.Model:
 
 
 def pymc_model_of(given: Any) -> Any:
-    """The PyMC model inside a model of Bambi; anything else as it is.
-
-    A TypeError is raised if it has not been built yet, so that there is none.
-    """
+    """The PyMC model inside a model of Bambi, if it is built; else what was given."""
     if type(given).__module__.partition(".")[0] != "bambi":
         return given
     built = getattr(getattr(given, "backend", None), "model", None)
@@ -159,10 +153,8 @@ NUMBERS = 2**22
 
 
 def n_numbers(flat: FlatModel) -> int:
-    """About how many numbers go into the density of a row: a measure of what it costs.
-
-    All data come in as often as a discrete variable that is summed out has values.
-    """
+    """About how many numbers go into the density of a row: a measure of what it costs."""
+    # all data come in as often as a discrete variable that is summed out has values
     summed = () if flat.summed is None else flat.summed.whole.sites
     n_values = max((site.n_values or 1 for site in summed), default=1)
     return n_values * n_data(flat) + flat.n_dims

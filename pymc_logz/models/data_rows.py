@@ -53,12 +53,9 @@ class DataInputs:
 def with_data_inputs(
     outputs: Iterable[Variable], kept: KeptForModel
 ) -> tuple[list[Any], DataInputs]:
-    """Graphs of a model in which inputs of static shape stand for data.
-
-    Data that decide on a shape or a number of steps are replaced by their present values, as are
-    lengths of dimensions: static shapes make other graphs, and JAX compiles no others. What is kept
-    for the model has to know what was replaced by values.
-    """
+    """Graphs of a model in which inputs of static shape stand for data."""
+    # data that decide on a shape or a number of steps are replaced by their present values, as
+    # static shapes make other graphs, and JAX compiles no others
     outputs = list(outputs)
     data = [var for var in graph_inputs(outputs) if is_data(var)]
     constants = decide_on_shapes(data, outputs)
@@ -103,11 +100,8 @@ def _input_for(container: Any) -> TensorVariable:
 
 
 def decide_on_shapes(data: Sequence[Variable], outputs: Sequence[Variable]) -> set[Variable]:
-    """Data from whose values, not only whose shapes, a shape may follow.
-
-    An integer or a truth value that is computed from data may do so wherever it enters an
-    operation that is not known to be free of this; any other number in a range.
-    """
+    """Data from whose values, not only whose shapes, a shape may follow."""
+    # integers and truth values do so wherever they enter an operation not known to be free of this
     read: dict[Variable, frozenset[Variable]] = {var: frozenset([var]) for var in data}
     found: set[Variable] = set()
     for node in io_toposort([], outputs) if data else []:
@@ -204,12 +198,7 @@ def _symbolic_data(model: pm.Model, names: tuple[str, ...]) -> SymbolicData:
 
 
 def read_data_rows(model: pm.Model, data: Mapping[str, Any]) -> DataRows:
-    """Data rows of a user for a model of one datum, refused unless they fit it.
-
-    They are arrays or DataArrays with a leading axis of data rows, by name. A ModelError is raised
-    if a name is none of data, or its data enter a prior, or not the likelihood; a TypeError if they
-    are no dictionary; and a ValueError if values do not fit the model's own, or each other.
-    """
+    """Data rows of a user, by name, for a model of one datum, refused unless they fit."""
     if not isinstance(data, Mapping) or not data:
         raise TypeError(
             f"data={data!r:.100} must be a dictionary from names of data of the model "

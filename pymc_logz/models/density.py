@@ -24,11 +24,7 @@ ROWS_PER_CALL = 512
 
 
 class RowDensity:
-    """Log prior and log ratio (likelihood plus potentials) of rows, compiled once.
-
-    ``n_nan`` counts rows of `log_target` whose density was NaN, and ``n_evaluated`` rows that were
-    computed, those that fill up a call included.
-    """
+    """Log prior and log ratio of rows, compiled once; counts those computed, and NaN."""
 
     def __init__(
         self,
@@ -45,11 +41,7 @@ class RowDensity:
     def __call__(
         self, rows: np.ndarray, data: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Log prior and log ratio of unconstrained rows (n, d), NaN and infinities included.
-
-        Data (D,) take the place of the model's own, the same for all rows; only if the model was
-        flattened with ``symbolic`` data. Both results have shape (n,).
-        """
+        """Log prior and log ratio of rows (n, d), shape (n,) each; for data (D,) if given."""
         own = () if data is None else (np.tile(data, (ROWS_PER_CALL, 1)).astype(float),)
         constant = (*own, *self.flat.values)
         log_prior, log_ratio = np.empty((2, len(rows)))
@@ -65,10 +57,7 @@ class RowDensity:
         return log_prior, log_ratio
 
     def log_target(self, rows: np.ndarray, data: np.ndarray | None = None) -> np.ndarray:
-        """Log prior plus log ratio of rows, with -inf for NaN and outside the prior, shape (n,).
-
-        Rows whose densities are NaN are counted in ``n_nan``.
-        """
+        """Log prior plus log ratio of rows, with -inf for NaN and outside the prior, shape (n,)."""
         log_prior, log_ratio = self(rows, data)
         self.n_nan += int(np.count_nonzero(np.isnan(log_prior) | np.isnan(log_ratio)))
         with np.errstate(invalid="ignore"):
@@ -139,10 +128,8 @@ class PosteriorDraws(NamedTuple):
 def draw_posterior(
     prepared: Prepared, rng: np.random.Generator, progressbar: bool = False
 ) -> PosteriorDraws | None:
-    """Draws of a default ``pm.sample``; None if it cannot sample the model.
-
-    An interrupt, which ``pm.sample`` takes for the end of its run, is one of the whole call.
-    """
+    """Draws of a default ``pm.sample``; None if it cannot sample the model."""
+    # an interrupt, which pm.sample takes for the end of its run, is one of the whole call
     logger.info(
         "Drawing from the posterior by pm.sample, since no reference was found that it is near. "
         "Cheaper: lz.evidence(idata, model) with draws that you have."

@@ -56,11 +56,7 @@ def discrete_names(model: pm.Model) -> list[str]:
 def sites_of(
     model: pm.Model, start: Mapping[str, np.ndarray], kept: KeptForModel
 ) -> tuple[Site, ...]:
-    """The discrete entries of a row, in their order.
-
-    ``start`` has a value of each value variable, for its shape; what is kept for the model learns
-    which data the bounds were read from.
-    """
+    """The discrete entries of a row, in order; what is kept learns which data the bounds are of."""
     sites: list[Site] = []
     column = 0
     for rv in model.free_RVs:
@@ -125,10 +121,7 @@ def joined(values: Mapping[str, np.ndarray], variables: Sequence[Any], dtype: st
 def split_row(
     row: TensorVariable, variables: Sequence[Any], start: Mapping[str, np.ndarray]
 ) -> dict[Any, Any]:
-    """Value variables as parts, one after the other, of a symbolic row of floats (d,).
-
-    Integers are rounded to, so that no gradient leads through them.
-    """
+    """Value variables as parts of a symbolic row of floats (d,), integers rounded."""
     parts: dict[Any, Any] = {}
     end = 0
     for var in variables:

@@ -190,10 +190,7 @@ def is_exact(potential: Variable) -> bool:
 
 
 def graph_of(model: pm.Model) -> FunctionGraph:
-    """A copy of a model as one graph, to be changed and turned into a new model.
-
-    Initial values are not copied, which PyMC cannot do: they do not belong to the posterior.
-    """
+    """A copy of a model as one graph, to be changed into a new model, without initial values."""
     initial_values = dict(model.rvs_to_initial_values)
     try:
         model.rvs_to_initial_values.update(dict.fromkeys(initial_values))

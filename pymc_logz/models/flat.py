@@ -117,13 +117,8 @@ def flatten_model(
     *,
     integers: bool = False,
 ) -> FlatModel:
-    """Flat log prior and log ratio of a model, after checking that its log Z is defined.
-
-    The graphs are made once for a model that stays as it is; data are inputs of them. A ModelError
-    with the variable's name and the remedy is raised if log Z is undefined or out of reach.
-    ``observed`` are data to condition on in place of the model's own, and ``data`` such that are an
-    input. ``integers`` says whether free variables may be discrete.
-    """
+    """Flat log prior and log ratio of a model, once it is checked that its log Z is defined."""
+    # graphs are made once for a model that stays as it is, whose data are inputs of them
     if not integers:
         refuse_discrete(model)
     kept = kept_for(model)
@@ -230,10 +225,7 @@ def _from_elliptical(flat: FlatModel, numbers: EllipticalTerms) -> tuple[Ellipti
 
 
 def constrain(flat: FlatModel, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Free variables and deterministics of rows (..., d) on their natural scale, by name.
-
-    Each has shape (..., *shape of the variable).
-    """
+    """Free variables and deterministics of rows (..., d) on their natural scale, by name."""
     model, shape = flat.model, rows.shape[:-1]
     named = constrainer(flat, [var.name for var in (*model.free_RVs, *model.deterministics)])
     values = named(rows.reshape(math.prod(shape), rows.shape[-1]))
@@ -297,11 +289,7 @@ def cheaply_compiled(inputs: list[Any], outputs: list[Any]) -> Callable[..., lis
 
 
 def unconstrain(flat: FlatModel, posterior: xr.Dataset) -> np.ndarray:
-    """Unconstrained rows of draws on their natural scale; the inverse of `constrain`.
-
-    Variables have dimensions chain and draw, and rows come with shape (chains * draws, d). A
-    ValueError is raised if a free variable is missing or has another shape than in the model.
-    """
+    """Unconstrained rows (chains * draws, d) of draws, refused if of another model."""
     if flat.summed is not None:
         return unconstrain(flat.summed.whole, posterior)[:, flat.summed.whole.continuous]
     model, parts = flat.model, unconstrained(flat.model, posterior)

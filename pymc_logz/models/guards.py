@@ -23,20 +23,7 @@ _warned_of_potentials: "weakref.WeakSet[pm.Model]" = weakref.WeakSet()
 
 
 def check_model(model: pm.Model, *, integers: bool = False) -> None:
-    """Raise a `ModelError` if log Z of the model is undefined or cannot be computed.
-
-    Discrete free variables are fine where ``integers`` says so, as where kernels move them. Whether
-    the model has exact observations is a question of its own: `refuse_exact`.
-
-    Raises
-    ------
-    DiscreteVariableError
-        A free variable is discrete, and may not be; or it is, and its entries are tied.
-    ImproperPriorError
-        A prior does not integrate to one.
-    ModelError
-        Nothing is free or nothing is observed; a likelihood is a minibatch or a simulator.
-    """
+    """Raise a `ModelError` if log Z of the model is undefined or cannot be computed."""
     _check_variables(model)
     _refuse_tied(model)
     if not integers:

@@ -89,12 +89,9 @@ def is_known(model: pm.Model, rv: Any) -> bool:
 
 
 def _is_made_of_known(rv: Any) -> bool:
-    """Whether a variable is built from others of the list in a way whose constant is known.
-
-    A random walk is a sum of independent steps, a map of determinant one. The constant of an LKJ
-    prior is one of closed form in any dimension (Lewandowski, Kurowicka & Joe 2009, eq. 16), and
-    its standard deviations have any distribution on the positive numbers.
-    """
+    """Whether a variable is built from others of the list in a way whose constant is known."""
+    # a random walk is a sum of independent steps, a map of determinant one; the constant of an LKJ
+    # prior has a closed form in any dimension (Lewandowski, Kurowicka & Joe 2009, eq. 16)
     op, parts = rv.owner.op, rv.owner.inputs
     if type(op) is timeseries.RandomWalkRV:
         return all(_is_listed(part) for part in parts[:2])
@@ -140,10 +137,8 @@ def exact_transforms(model: pm.Model) -> dict[Any, Any]:
 
 
 def _may_round(rv: Any) -> bool:
-    """Whether draws may round, as they do not where all shapes are constants that are not small.
-
-    Of a Beta with shapes of at least a half, fewer than 1 in 1e7 draws round; of others, none.
-    """
+    """Whether draws may round, as they do not where all shapes are constants that are not small."""
+    # of a Beta with shapes of at least a half, fewer than 1 in 1e7 draws round; of others, none
     n_shapes = 2 if isinstance(rv.owner.op, basic.BetaRV) else 1
     shapes = rv.owner.inputs[2 : 2 + n_shapes]
     return not all(isinstance(shape, Constant) and np.all(shape.data >= 0.5) for shape in shapes)

@@ -16,12 +16,8 @@ NORMAL = frozenset({basic.NormalRV, basic.MvNormalRV, multivariate.ZeroSumNormal
 
 
 def normal_columns(flat: FlatModel) -> np.ndarray:
-    """Entries of a row that belong to a normal variable, or to a walk of normal steps, shape (k,).
-
-    Their transform, if they have one, is PyMC's own of a sum that is zero, which is linear. A
-    normal variable that is more than part of the mean of another free variable, such as the log of
-    its spread, is not normal given that one.
-    """
+    """Entries of a row of a normal variable, or of a walk of normal steps, shape (k,)."""
+    # a normal variable that is more than part of another one's mean is not normal given that one
     normal = _normal_names(flat.model)
     return np.array([j for j, owner in enumerate(flat.owners) if owner in normal], dtype=int)
 
@@ -35,10 +31,7 @@ def is_centred_hierarchy(flat: FlatModel) -> bool:
 
 
 def factors_matrices(model: pm.Model) -> bool:
-    """Whether free variables decide a matrix that each evaluation factors: Gaussian processes do.
-
-    What an evaluation costs grows with the cube of the dimensions then.
-    """
+    """Whether free variables decide a matrix that each evaluation factors, at cubic cost."""
     free = set(model.free_RVs)
     for node in {var.owner for var in ancestors(model.basic_RVs) if var.owner is not None}:
         core = getattr(node.op, "core_op", node.op)

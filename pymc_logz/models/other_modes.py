@@ -49,16 +49,11 @@ def other_mode(
     log_z: float,
     rng: np.random.Generator,
 ) -> OtherMode | None:
-    """Mass that draws (m, d) of a posterior lack, as far as rows from the prior find it; or None.
-
-    Draws ``start`` of the prior, shape (n, d), are resampled on their way, and moved by differences
-    between each other. Of those that end far from all draws, the density is looked at on lines to
-    draws nearby: where it falls by 3 nats on all of them, a row is in another mode. The mass around
-    such rows is measured by importance sampling, and counts beside ``log_z``, which the draws have.
-    A mode is found if some of the n rows start in its basin, with probability ``1 - (1 - s)**n``
-    where that is a fraction s of the prior, and if it has mass enough on the way for their
-    descendants to live.
-    """
+    """Mass that draws (m, d) of a posterior lack, by rows from prior draws (n, d); or None."""
+    # rows that end far from all draws, where the density falls by 3 nats on all lines to draws
+    # nearby, are in another mode, whose mass is measured by importance sampling. It is found if
+    # some of the n rows start in its basin, of probability 1 - (1 - s)**n for a fraction s of the
+    # prior, and if it has mass enough on the way for their descendants to live
     walked = walk_from_prior(densities, start, rng)
     return None if walked is None else mode_apart(densities, walked, draws, log_z, rng)
 
@@ -107,10 +102,7 @@ def walk_from_prior(
     n_moves: int = 2,
     n_at_end: int = 6,
 ) -> Walked | None:
-    """Rows at the posterior that descend from these of the prior; None if they do not get there.
-
-    They move so many times at each temperature, and at the end.
-    """
+    """Rows at the posterior that descend from these of the prior; None if they do not get there."""
     n = len(start)
     rows, (prior, ratio) = start.copy(), _finite(densities, start)
     founder, beta = np.arange(n), 0.0
@@ -173,11 +165,9 @@ def _moved(
     beta: float,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows after one move at this temperature: ter Braak (2006), doi 10.1007/s11222-006-8769-1.
-
-    A row proposes to move by the difference of two others, of any length from a tenth of the
-    usual, so that rows in one mode move by its width, whatever the distance to another.
-    """
+    """Rows after one move at this temperature: ter Braak (2006), doi 10.1007/s11222-006-8769-1."""
+    # by the difference of two others, of any length from a tenth of the usual, so that rows in one
+    # mode move by its width, whatever the distance to another
     n, d = rows.shape
     first, second = rng.integers(n, size=(2, n))
     length = 2.38 / np.sqrt(2 * d) * 10.0 ** rng.uniform(-1.5, 0, (n, 1))
@@ -222,11 +212,7 @@ def are_apart(
     barrier: float = 3.0,
     n_points: int = 15,
 ) -> np.ndarray:
-    """Which rows (f, d) are parted by a barrier from draws near them, shape (f,).
-
-    ``nearest`` are draws near each, shape (f, any number, d). On all lines to them the density
-    falls by ``barrier`` nats, as seen at ``n_points`` of each.
-    """
+    """Which rows (f, d) a barrier in nats parts, on all lines, from draws near them (f, any, d)."""
     part = np.linspace(0.0, 1.0, n_points + 2)[1:, None]
     here = rows[:, None, None]
     points = here + part * (nearest[:, :, None] - here)

@@ -28,10 +28,7 @@ class NotSummed(NamedTuple):
 
 
 def summed_out(whole: FlatModel, *, whatever_is_left: bool = False) -> FlatModel | NotSummed:
-    """A model, with data of its own, without its discrete variables, or why that cannot be.
-
-    ``whatever_is_left`` says that it is fine if no variable is left.
-    """
+    """A model without its discrete variables, or why that cannot be."""
     if (wing := _wing()) is None:
         return NotSummed(f"{WING} is not installed")
     found: FlatModel | NotSummed = wing.summed_out(whole)
@@ -106,13 +103,8 @@ def prepare(
     integers: bool = False,
     sum_out: bool | None = False,
 ) -> Prepared:
-    """Check a model and everything that is given with it, and make it flat.
-
-    ``rows``, or data that are simulated from the model itself, take the place of its own. A prior
-    that cannot be drawn from is an error where draws of it are needed. Discrete variables are
-    allowed for with ``integers``, and summed out with ``sum_out``; where that is None, if it can be
-    done, and else kernels are to move them.
-    """
+    """Check a model and everything that is given with it, and make it flat."""
+    # sum_out of None: where it can be done, and else kernels are to move discrete variables
     data_input = None if rows is None else symbolic_data(model, rows.names)
     flat, exact_row = (
         flatten_model(model, data=data_input, integers=integers or sum_out is not False),
@@ -136,10 +128,7 @@ def prepare(
 
 
 def without_integers(flat: FlatModel, *, must: bool) -> tuple[FlatModel, np.ndarray | None]:
-    """The model with discrete variables summed out, and the columns that are left of a row.
-
-    A DiscreteVariableError is raised if that cannot be done, and must be.
-    """
+    """The model with discrete variables summed out, if it can or must be; columns left."""
     found = summed_out(flat)
     names = sorted({flat.owners[site.column] for site in flat.sites})
     if isinstance(found, NotSummed):
@@ -174,10 +163,7 @@ def simulate(flat: FlatModel, rng: np.random.Generator) -> tuple[np.ndarray, dic
 
 
 def _joint_draws(model: pm.Model) -> Callable[[np.random.Generator], list[np.ndarray]]:
-    """Function from a generator to one draw of all free and all observed variables, in order.
-
-    The free ones are unconstrained.
-    """
+    """From a generator to one draw of all variables, the free ones first, unconstrained."""
     sampler = Sampler([], prior_values(model, *model.observed_RVs))
 
     def draw(rng: np.random.Generator) -> list[np.ndarray]:

@@ -281,10 +281,8 @@ def _vectorized_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], Sam
 
 
 def _with_known_shapes(outputs: list[Any]) -> list[Any]:
-    """The same graphs, with numbers for shapes that are known.
-
-    What is made empty in the shape of a draw, as transforms do, is not vectorised row by row then.
-    """
+    """The same graphs, with numbers for shapes that are known."""
+    # what is made empty in the shape of a draw, as transforms do, is then not made row by row
     known = {
         node.outputs[0]: pt.constant(node.inputs[0].type.shape, dtype="int64")
         for node in toposort(outputs)
@@ -294,11 +292,9 @@ def _with_known_shapes(outputs: list[Any]) -> list[Any]:
 
 
 def _with_equal_parameters(outputs: list[Any]) -> list[Any]:
-    """The same graphs, each distribution of scalars with a first parameter as large as all of them.
-
-    PyTensor counts the dimensions that a batch adds by the first parameter alone, so that
-    ``Normal(0, sigma, shape=4)`` would not be batched along with its ``sigma``.
-    """
+    """The same graphs, with first parameters as large as all of a distribution."""
+    # PyTensor counts the dimensions that a batch adds by the first parameter alone, so that
+    # Normal(0, sigma, shape=4) would not be batched along with its sigma
     made: dict[Variable, Variable] = {}
     for node in toposort(outputs):
         inputs = [made.get(var, var) for var in node.inputs]

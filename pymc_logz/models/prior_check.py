@@ -80,12 +80,10 @@ class PriorMass:
 
     @property
     def verdict(self) -> str:
-        """``"agrees"``, ``"off"``, or ``"inconclusive"`` where looks disagree or none is sharp.
-
-        A mean ratio whose g reaches into a gap between modes makes too much of the mass, never too
-        little. So a higher one says nothing against a bridge or quadrature that agrees, and a lower
-        one does.
-        """
+        """``"agrees"``, ``"off"``, or ``"inconclusive"`` where looks disagree or none is sharp."""
+        # a mean ratio whose g reaches into a gap between modes makes too much of the mass, never
+        # too little: a higher one says nothing against another look that agrees, and a lower one
+        # does
         if self._is_out_of_bounds():
             return "off"
         sharp = [look for look in self.looks if _is_sharp(look)]
@@ -133,20 +131,7 @@ def _is_sharp(look: Look) -> bool:
 
 
 def check_priors(model: pm.Model, rng: np.random.Generator) -> str | None:
-    """Refuse priors that are not normalised; of those that may not be, say why.
-
-    The verdict is kept, as long as the model and the data that its priors depend on are the same.
-
-    Raises
-    ------
-    ImproperPriorError
-        Naming the variable and the size of the disagreement.
-
-    Warns
-    -----
-    EvidenceWarning
-        If the check is inconclusive.
-    """
+    """Refuse priors that are not normalised; of those that may not be, warn and say why."""
     doubtful = tuple(rv for rv in model.free_RVs if not is_known(model, rv))
     if not doubtful:
         return None

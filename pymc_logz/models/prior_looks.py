@@ -46,12 +46,7 @@ class Bounds(NamedTuple):
 
 
 def quadrature(values: np.ndarray, evaluate: Evaluate, most_bins: int = 200) -> Look:
-    """Mean log mass of elements in one dimension, integrated between and beyond their draws.
-
-    Draws have shape (n, k), and are NaN or infinite where a transform could not take them;
-    ``evaluate`` goes from values (m, k) to log densities (m, k). Up to so many bins lie between
-    quantiles of the draws.
-    """
+    """Mean log mass of elements in one dimension, integrated between and beyond draws (n, k)."""
     k = values.shape[1]
     nodes, weights = np.polynomial.legendre.leggauss(5)
     # of lower order, from nodes of the first: the difference bounds the error
@@ -79,10 +74,7 @@ def quadrature(values: np.ndarray, evaluate: Evaluate, most_bins: int = 200) -> 
 
 
 def counted(values: np.ndarray, evaluate: Evaluate) -> Look:
-    """Mean log mass of elements that are discrete, summed over values at and around the draws.
-
-    Draws have shape (n, k), and ``evaluate`` goes from values (m, k) to log probabilities (m, k).
-    """
+    """Mean log mass of discrete elements, summed over values at and around draws (n, k)."""
     k = values.shape[1]
     lowest, highest = int(values.min()), int(values.max())
     most = max(PER_CALL // k, MIN_BINS)
@@ -109,11 +101,7 @@ def _edges(draws: np.ndarray, n_bins: int) -> np.ndarray:
 def bridge(
     draws: np.ndarray, log_density: np.ndarray, evaluate: Evaluate, rng: np.random.Generator
 ) -> tuple[Look, Bounds] | None:
-    """Mean log mass of elements in several dimensions, and what it lies between; None without fit.
-
-    Draws are finite, of shape (n, k, e), and their log density has shape (n, k); ``evaluate`` goes
-    from values (m, k, e) to log densities (m, k).
-    """
+    """Mean log mass of elements of draws (n, k, e), and its bounds; None without a fit."""
     n, k, _ = draws.shape
     half = n // 2
     try:
@@ -139,12 +127,8 @@ def bridge(
 
 
 def mean_ratio(values: np.ndarray, log_density: np.ndarray) -> Look:
-    """Log of 1 / mean of g / density, pooled over elements in one dimension.
-
-    Of each element g is made of half of its draws, as frequencies or as a histogram, and compared
-    at the other half. Draws have shape (n, k), as their log density, and are NaN or infinite where
-    a transform could not take them.
-    """
+    """Log of 1 / mean of g / density, pooled over elements of draws (n, k) in one dimension."""
+    # g is made of half of an element's draws, and compared at the other half
     ratios = []
     for draws, height in zip(values.T, log_density.T, strict=True):
         finite = np.isfinite(draws)

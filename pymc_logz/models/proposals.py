@@ -35,11 +35,7 @@ class Proposed(NamedTuple):
 
 
 def proposed(proposal: Any, flat: FlatModel, n: int, rng: np.random.Generator) -> Proposed:
-    """Draws of whatever a user passed as a proposal (see `FORMS`): n, unless they are given.
-
-    A TypeError is raised if it is nothing of the kind, and a ValueError if variables are missing,
-    of another shape, or without a finite log density.
-    """
+    """Draws of whatever a user passed as a proposal, one of `FORMS`: n, unless they are given."""
     shapes = natural_shapes(flat.model)
     values, log_density, log_density_of = _source(proposal, shapes, n, rng)
     if len(log_density) < 2:
@@ -103,10 +99,7 @@ def natural_shapes(model: pm.Model) -> dict[str, tuple[int, ...]]:
 
 
 def log_jacobian(flat: FlatModel, rows: np.ndarray) -> np.ndarray:
-    """Log of the volume that unconstrained rows (n, d) stand for, shape (n,).
-
-    It is what the log prior of rows has more than that of the variables on their natural scale.
-    """
+    """Log of the volume that unconstrained rows (n, d) stand for, shape (n,)."""
     model, kept = flat.model, kept_for(flat.model)
 
     def made() -> Callable[[np.ndarray], list[np.ndarray]]:

@@ -67,10 +67,8 @@ def growing_tail(
 
 
 def _along(points: np.ndarray, densities: Densities) -> tuple[np.ndarray, np.ndarray]:
-    """Log target and log likelihood along lines; NaN on lines whose far end settles that they fall.
-
-    The far end of most lines is an eighth of the evaluations.
-    """
+    """Log target and log likelihood along lines; NaN where far ends settle that they fall."""
+    # the far end of most lines is an eighth of the evaluations
     target = np.full(points.shape[:-1], np.nan)
     ratio = target.copy()
 
@@ -92,11 +90,7 @@ def _along(points: np.ndarray, densities: Densities) -> tuple[np.ndarray, np.nda
 
 
 def _grows(target: np.ndarray, ratio: np.ndarray, rounds: np.ndarray) -> bool:
-    """Whether the mass along one line does not fall, from its start on.
-
-    Log target and log likelihood along it have shape (m,); where the variable rounds, the line may
-    end.
-    """
+    """Whether the mass along a line, by log target (m,), does not fall; it may round at its end."""
     finite = np.isfinite(target)
     n = finite.size if finite.all() else int(np.argmin(finite))
     if n < 5 or (n < finite.size and not rounds[n]):

@@ -62,10 +62,7 @@ def shrunk_correlation(covariance: np.ndarray, n_effective: float) -> np.ndarray
 
 
 def shrunk_covariances(covariance: np.ndarray, n_effective: float) -> np.ndarray:
-    """Covariances with a share ``d / (d + n_effective)`` of their variances alone.
-
-    The rule of `shrunk_correlation`, for many matrices at once whose variances are kept.
-    """
+    """Covariances with a share ``d / (d + n_effective)`` of their variances alone."""
     d = covariance.shape[-1]
     kept = n_effective / (n_effective + d)
     variance = np.maximum(np.diagonal(covariance, axis1=1, axis2=2), LEAST_VARIANCE)
@@ -73,10 +70,7 @@ def shrunk_covariances(covariance: np.ndarray, n_effective: float) -> np.ndarray
 
 
 def shrunk_to_variances(covariance: np.ndarray, n: int) -> np.ndarray:
-    """Covariance with a share ``(d + 1) / n`` of its variances alone: all of them up to d + 1 rows.
-
-    Few draws tell of variances better than of correlations.
-    """
+    """Covariance with a share ``(d + 1) / n`` of its variances, which few rows tell."""
     d = len(covariance)
     share = min(1.0, (d + 1) / n)
     covariance = (1 - share) * covariance + share * np.diag(np.diag(covariance))
@@ -122,10 +116,7 @@ def check_enough(rows: np.ndarray, per_dimension: int = 10) -> None:
 
 
 def fitted_to_few(rows: np.ndarray, df: float) -> Elliptical:
-    """Student-t with the mean of draws and a wider covariance, however few they are.
-
-    ``df`` is above 2.
-    """
+    """Student-t with the mean of draws and a wider covariance, however few; ``df`` is above 2."""
     n, d = rows.shape
     covariance = np.atleast_2d(np.cov(rows.T)) if n > 1 else np.eye(d)
     covariance = shrunk_to_variances(covariance, n)
@@ -137,10 +128,7 @@ def fitted_to_few(rows: np.ndarray, df: float) -> Elliptical:
 def fitted_at_mode(
     value_and_gradient: Callable[[np.ndarray], tuple[float, np.ndarray]], starts: np.ndarray
 ) -> Elliptical:
-    """Student-t at the highest mode found, with the curvature there.
-
-    If none of the starts (n, d) leads to a proper maximum, it is a ModelError.
-    """
+    """Student-t at the highest mode found from starts (n, d), with the curvature there."""
     # takes a third of a second, and most who import this module never get here
     from scipy.optimize import minimize
 
@@ -211,10 +199,7 @@ def fitted_clusters(rows: np.ndarray, n_effective: float, rng: np.random.Generat
 
 
 def best_tails(rows: np.ndarray, k: int, n_effective: float, rng: np.random.Generator) -> Clusters:
-    """Mixture of k components with the degrees of freedom that fit best; see `fitted_clusters`.
-
-    Either with heavy tails, or nearly normal.
-    """
+    """Mixture of k components with heavy tails, or nearly normal ones, whichever fits better."""
     fits = [fit_clusters(rows, k, df, n_effective / len(rows), rng) for df in (5.0, 20.0)]
     return max(fits, key=lambda one: one.log_likelihood)
 
@@ -278,10 +263,8 @@ def fit_clusters(
 
 
 def _first_guess(standard: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Each row with the nearest of k rows that lie far apart; 0 or 1, shape (k, n).
-
-    Arthur & Vassilvitskii (2007), k-means++: the advantages of careful seeding.
-    """
+    """Each row with the nearest of k rows far apart, 0 or 1, shape (k, n): k-means++."""
+    # Arthur & Vassilvitskii (2007), the advantages of careful seeding
     centres = [standard[rng.integers(len(standard))]]
     distance = [((standard - centres[0]) ** 2).sum(axis=1)]
     for _ in range(k - 1):

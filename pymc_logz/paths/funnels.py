@@ -201,10 +201,7 @@ class FunnelTerms(NamedTuple):
     def whitened(
         self, rows: TensorVariable, of_rows: Callable[[TensorVariable], Evaluation]
     ) -> Evaluation:
-        """Evaluation of a path at whitened rows (n, d): densities of those, and their gradients.
-
-        ``of_rows`` evaluates the path at rows of the model.
-        """
+        """Evaluation of a path at whitened rows (n, d), and gradients by these."""
         d = rows.type.shape[1]
         of_parents = rows @ self.parents.T
         bounded = pt.clip(of_parents, -self.reach, self.reach)
@@ -282,10 +279,7 @@ def fitted_funnel(rows: np.ndarray, prior: np.ndarray) -> Funnel | None:
 
 
 def spreads_that_follow(rows: np.ndarray) -> np.ndarray:
-    """Rank correlation of dimension i with the deviation of dimension j, shape (d, d), for i < j.
-
-    Deviations are those from a linear regression on the dimensions before.
-    """
+    """Rank correlation (d, d), i < j, of column i and j's deviation from regressions."""
     n, ranks = len(rows), _standard_ranks(rows)
     # normal scores, as no regression holds out against the tails of a hierarchy
     scores = ndtri(0.5 + ranks / (np.sqrt(12) * (1 + 1 / n)))
@@ -335,12 +329,9 @@ def _fit_child(
     n_rounds: int = 3,
     leading: int = 4,
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Location and log spread of a child as linear functions of its parents.
-
-    The narrow end leaves no room for what is but noise of a location, so none follows a parent
-    that it need not follow. Locations and spreads are fitted in turn; the rows that lead at the
-    narrow end have the same weight, others less.
-    """
+    """Location and log spread of a child as linear functions of its parents, fitted in turn."""
+    # the narrow end leaves no room for noise of a location: none follows a parent that it need not
+    # follow, and the rows that lead at the narrow end have the same weight, others less
     n, m = of_parents.shape
     slope, known = np.zeros(m), np.column_stack([np.ones(n), of_parents])
     for _ in range(n_rounds):

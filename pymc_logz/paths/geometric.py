@@ -150,10 +150,7 @@ def grad_log_density(evaluation: Evaluation, beta: TensorVariable) -> TensorVari
 
 @dataclass(frozen=True, eq=False)
 class AnnealingPath:
-    """Joins a reference that can be sampled to a target, in d unconstrained dimensions.
-
-    Rows are batched, and gradients taken, when the path is first evaluated.
-    """
+    """Joins a reference that can be sampled to a target, in d unconstrained dimensions."""
 
     is_binary: ClassVar[bool] = False
     """Whether rows are made of bits."""
@@ -201,13 +198,7 @@ class AnnealingPath:
         object.__setattr__(self, "values", values_of(self.parameters, self.values))
 
     def evaluate(self, rows: TensorVariable) -> Evaluation:
-        """From a symbolic batch of rows (n, d) to its symbolic `Evaluation`.
-
-        Raises
-        ------
-        ModelError
-            If a gradient is wanted and does not exist.
-        """
+        """From symbolic rows (n, d) to their `Evaluation`; a ModelError without gradient."""
         if self.rebased is None:
             return self._evaluate(rows)
         found = self.rebased(rows, self._evaluate)
@@ -221,10 +212,7 @@ class AnnealingPath:
         return Evaluation(*outputs)
 
     def evaluate_entries(self, rows: TensorVariable) -> list[TensorVariable]:
-        """Rest and pieces of both densities, for rows (n, d) with any values of ``entries``.
-
-        Those of the reference, shape (n,) and (n, K * m), and those of the log ratio.
-        """
+        """Rest (n,) and pieces (n, K * m) of the reference, then of the log ratio."""
         assert self.entries is not None
         outputs = [*self.entries.reference, *self.entries.ratio]
 
@@ -275,10 +263,7 @@ class AnnealingPath:
         )
 
     def made_once[Made](self, key: tuple[Any, ...], make: Callable[[], Made]) -> Made:
-        """What depends on the densities, on how rows are batched, and on what the key names.
-
-        See `pymc_logz.graphs.kept`.
-        """
+        """What depends on the densities, on how rows are batched, and on what the key names."""
         densities = (self.log_reference, self.log_ratio, self.data, *self.parameters)
         settings = (self.rebased, self.how, self.has_gradients, self.columns)
         return self.kept.get((*key, densities, *settings), make)

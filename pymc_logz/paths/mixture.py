@@ -121,10 +121,7 @@ class Mixture:
 
 
 def mixture_path(path: AnnealingPath) -> AnnealingPath:
-    """The path from the prior to a target, opened for mixtures with that prior: see `leaving`.
-
-    Its last parameters are a `MixtureTerms`, whose values are those of the prior alone.
-    """
+    """The path from the prior to a target, open for mixtures in its place: see `leaving`."""
     d = path.n_dims
     terms, rebased = path.kept.get(("mixture", d), lambda: _opening(d))
     return replace(
@@ -136,12 +133,9 @@ def mixture_path(path: AnnealingPath) -> AnnealingPath:
 
 
 def prior_alone(funnel: Funnel, max_padded_dims: int = 64) -> MixtureTerms:
-    """No components; or one that counts for nothing, so that XLA has compiled for one by then.
-
-    Up to so many dimensions the two products of rows with a matrix (d, d) that a component takes
-    cost next to nothing, where XLA's compilation for another number of them takes as long as the
-    whole pilot of a small model.
-    """
+    """No components; or one that counts for nothing, so that XLA has compiled for one by then."""
+    # two products with a matrix (d, d) cost next to nothing in few dimensions, where compiling for
+    # another number of components takes as long as the whole pilot of a small model
     d = len(funnel.centre)
     k = int(d <= max_padded_dims)
     height, one = np.full(k, -np.inf), np.ones(k)

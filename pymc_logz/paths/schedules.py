@@ -6,10 +6,7 @@ from pymc_logz.weights import conditional_ess
 
 
 def linear_betas(n_temperatures: int) -> np.ndarray:
-    """The paper's ladder: ``n_temperatures`` equal steps from 0 to 1, shape (n_temperatures + 1,).
-
-    Sohl-Dickstein & Culpepper (2012), below eq. 12, arXiv 1205.1925.
-    """
+    """The paper's ladder: equal steps from 0 to 1, shape (n_temperatures + 1,); below eq. 12."""
     if n_temperatures < 1:
         raise ValueError(f"betas={n_temperatures} is not allowed: give at least 1 temperature")
     return np.linspace(0.0, 1.0, n_temperatures + 1)
@@ -42,16 +39,9 @@ def next_beta(log_ratio: np.ndarray, beta: float, target: float = 0.5) -> float:
 
 
 def betas_between(betas: np.ndarray, coordinate: np.ndarray) -> np.ndarray:
-    """A smooth rising curve through betas at 0, 1, ..., S, read at coordinates in [0, S].
-
-    Piecewise cubic, with slopes that are harmonic means of those of the neighbouring intervals, so
-    that it rises wherever the betas do.
-
-    References
-    ----------
-    Fritsch & Butland (1984), A method for constructing local monotone piecewise cubic interpolants,
-    doi 10.1137/0905021.
-    """
+    """A smooth rising curve through betas at 0, 1, ..., S, read at coordinates in [0, S]."""
+    # piecewise cubic, slopes harmonic means of neighbouring ones: Fritsch & Butland (1984), doi
+    # 10.1137/0905021
     rise = np.diff(betas)
     if rise.size == 1:
         return betas[0] + rise[0] * coordinate

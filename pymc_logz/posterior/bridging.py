@@ -300,12 +300,7 @@ def bridge(
     rng: np.random.Generator,
     repeated: Repeated = ONCE,
 ) -> Bridged:
-    """Bridge between the second halves of chains and a normal fitted to the first halves.
-
-    ``log_target`` is the log density at the draws, shape (chains, draws); ``method``,
-    ``cross_check`` and ``draws`` are as in `bridge_sampling`, and ``repeated`` says how often, and
-    by whom.
-    """
+    """Bridge between second halves of chains and a normal fitted to the first halves."""
     half = posterior.rows.shape[1] // 2
     fit = posterior.rows[:, :half][~posterior.on_boundary[:, :half]]
     proposal = fitted_normal(fit)
@@ -345,11 +340,7 @@ def rows_of(posterior: PosteriorRows) -> np.ndarray:
 def target_at_draws(
     density: RowDensity, posterior: PosteriorRows, idata: xr.DataTree
 ) -> np.ndarray:
-    """Log density at the draws, shape (chains, draws); NaN on a boundary.
-
-    A ValueError is raised if a draw has density zero, or the sampler's own log density tells of
-    another model.
-    """
+    """Log density at the draws, (chains, draws), NaN on a boundary; raises for another model's."""
     inside = ~posterior.on_boundary
     log_target = np.full(inside.shape, np.nan)
     log_target[inside] = density.log_target(posterior.rows[inside])

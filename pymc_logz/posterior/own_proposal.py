@@ -47,10 +47,7 @@ if TYPE_CHECKING:
 def importance(
     density: RowDensity, proposal: Elliptical, kind: str, n: int, rng: np.random.Generator
 ) -> LogZEstimate:
-    """Smoothed importance sampling by n draws of a normal that was fitted to the posterior's.
-
-    Of kind ``"student"`` it gives way to a wider Student-t; ``"normal"`` takes it as it is.
-    """
+    """Smoothed importance sampling by n draws of a fitted normal, or of a wider ``"student"``."""
     source = proposal.with_heavy_tails() if kind == "student" else proposal
     rows = source(rng, n)
     return importance_log_z(checked(density, rows) - source.log_density_of(rows), smooth=True)
@@ -228,10 +225,7 @@ def _found_lacking(
 
 
 def _log_weight(density: RowDensity, rows: np.ndarray, log_proposal: np.ndarray) -> np.ndarray:
-    """Log weights of rows (n, d) whose density on the natural scale is known, shape (n,).
-
-    Draws outside the support of a variable have no unconstrained value, and no weight.
-    """
+    """Log weights (n,) of rows (n, d) of known natural density; none outside a support."""
     inside = np.all(np.isfinite(rows), axis=1)
     safe = np.where(inside[:, None], rows, 0.0)
     log_target = np.where(inside, checked(density, safe), -np.inf)

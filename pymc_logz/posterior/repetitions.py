@@ -130,12 +130,8 @@ class Repeated:
         n_draws: int,
         rng: np.random.Generator,
     ) -> list[Repetition]:
-        """All repetitions, of so many draws each, or those that an interrupt has left.
-
-        Counts of the density grow by what others do; where it is ``mirrored`` the target is made
-        symmetric. The first repetition moves the generator on, and the i-th does not depend on how
-        many there are.
-        """
+        """All repetitions, of so many draws each, or those that an interrupt has left."""
+        # the first moves the generator on, and the i-th does not depend on how many there are
         others = spawn_generators(generator_at(state_of(rng)), self.n - 1)
         jobs = [Repetition(state_of(one), n_draws) for one in (rng, *others)]
         course = BridgeCourse(density.flat, density.compile_kwargs, proposal, mirrored)
@@ -155,12 +151,7 @@ class Repeated:
         draws: int | None,
         rng: np.random.Generator,
     ) -> Iterator["Repeated"]:
-        """The same, kept in a checkpoint if that is asked for.
-
-        ``method`` and ``draws`` are as in `pymc_logz.bridge_sampling`; the posterior's draws are
-        those that the proposal is fitted to and bridged with, and the generator is that before its
-        use.
-        """
+        """The same, kept in a checkpoint if that is asked for."""
         settings = {"method": "bridge_sampling", "bridge_method": method, "draws": draws}
         of = settings, density.flat, density, rng
         with self.running.kept(*of, posterior_draws=posterior.rows) as running:
@@ -183,11 +174,7 @@ def refuse_repetitions(n: int, running: Running) -> None:
 def bridges(
     at_posterior: tuple[np.ndarray, np.ndarray], made: Sequence[Repetition]
 ) -> list[LogZEstimate]:
-    """Log Z of all draws of the proposal together, and of each repetition alone if there are more.
-
-    ``at_posterior`` are the log densities of the target and of the proposal at the draws of the
-    posterior, shape (chains, draws) each.
-    """
+    """Log Z of all draws of the proposal, then of each repetition alone if there are more."""
     sets = [made, *([one] for one in made)] if len(made) > 1 else [made]
     return [
         bridge_log_z(

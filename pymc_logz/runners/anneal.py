@@ -153,14 +153,7 @@ def anneal(
     rng: np.random.Generator,
     report: Report | None = None,
 ) -> Annealed:
-    """Anneal rows along a frozen plan, from exact draws (n, d) at its first beta.
-
-    ``report`` is called with the number of moves made.
-
-    References
-    ----------
-    Neal (2001); Sohl-Dickstein & Culpepper (2012), eq. 25, arXiv 1205.1925.
-    """
+    """Anneal exact draws (n, d) of the first beta along a plan: Neal (2001); HAIS paper, eq. 25."""
     return arrived(plan, go_on(block, plan, set_out(block, plan, start), rng, report))
 
 
@@ -180,11 +173,8 @@ def go_on(
     report: Report | None = None,
     enough: Callable[[], bool] | None = None,
 ) -> Underway:
-    """Rows after the moves that are left, or after fewer; arguments as of `anneal`.
-
-    They have made a number of moves of whole blocks. ``enough`` is asked after each block whether
-    to leave the rest for another time, which changes no bit of what the rows will come to.
-    """
+    """Rows after the moves that are left, or after whole blocks until there is ``enough``."""
+    # where they stop changes no bit of what they will come to
     n_moves, tally = plan.n_temperatures, underway.tally
     # written in place from here on: there may be very many temperatures
     tally = tally._replace(stage=tally.stage.copy())
@@ -226,10 +216,7 @@ _OF_ROWS = ("position", "log_reference", "log_ratio", "log_weight", "acceptance_
 
 @dataclass(frozen=True)
 class _Count:
-    """Adds what happened to rows to their tally, block by block.
-
-    Weights are compared within a group only: a mean is one over groups, a weight ESS their sum.
-    """
+    """Adds what happened to rows to their tally, by blocks; weights compare within a group only."""
 
     increments: np.ndarray
     """Differences of neighbouring betas, shape (K,)."""
@@ -277,10 +264,7 @@ def merge(first: Annealed, second: Annealed) -> Annealed:
 def stay_at_end(
     block: Block, plan: Plan, start: np.ndarray, n_moves: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Rows (n, d) after so many moves at the plan's last beta, with the settings it has there.
-
-    Moves are rounded up to whole blocks.
-    """
+    """Rows (n, d) after so many moves, in whole blocks, at the plan's last beta."""
     m = block.n_moves
     step_size = np.full(m, plan.step_size[-1])
     scale = np.repeat(plan.end_scale()[None], m, axis=0)

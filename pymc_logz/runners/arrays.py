@@ -20,10 +20,7 @@ def leaves(record: Any) -> list[Any]:
 
 
 def filled[R](record: R, values: Iterable[Any]) -> R:
-    """A record of the same nesting made of other arrays, in the order of `leaves`.
-
-    Of an iterator it takes as many values as it needs, and leaves the rest to whoever comes next.
-    """
+    """A record of the same nesting made of the next arrays, in the order of `leaves`."""
     return _filled(record, iter(values))
 
 
@@ -74,10 +71,7 @@ def joined(states: Sequence[KernelState]) -> KernelState:
 
 
 def noise_of_row(kernel: Kernel, n_dims: int) -> Any:
-    """Noise of one move of one row, whose nesting and shapes are those of all noise.
-
-    A TypeError is raised if the kernel draws something that has no axes for moves and rows.
-    """
+    """Noise of one move of one row, which has the nesting of all noise; refused without axes."""
     noise = kernel.draw_noise(np.random.default_rng(0), 1, 1, n_dims)
     for part in leaves(noise):
         if np.shape(part)[:2] != (1, 1) or part.dtype != np.float64:

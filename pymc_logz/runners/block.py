@@ -98,22 +98,15 @@ class Block(MovesOfRows):
         )
 
     def given(self, data: np.ndarray, n_rows: int) -> "Block":
-        """The same compiled moves for rows in groups of equal size, each with data of its own.
-
-        Data have shape (groups, D); the rows of a group are next to each other, ``n_rows`` in all.
-        """
+        """The same compiled moves for ``n_rows`` rows in equal groups, with data (groups, D)."""
         self.compile()  # which the copy then has
         block = copy.copy(self)
         block.n_groups, block.row_data = _per_row(data, n_rows)
         return block
 
     def limited(self, n_bytes: int | None) -> "Block":
-        """The same moves, of as many rows together as these bytes have room for.
-
-        Counted is all that is computed of a row, as if nothing of it were freed or fused, with the
-        row's own state and noise; not what all rows share, such as data. A ValueError is raised if
-        they have no room for one row.
-        """
+        """The same moves, of as many rows together as these bytes have room for, one at least."""
+        # counted is all that is computed of a row, as if nothing were freed or fused, and its noise
         if n_bytes is None:
             return self
         of_state = 8 * (
@@ -152,21 +145,15 @@ class Block(MovesOfRows):
 
     @staticmethod
     def initial_state(position: np.ndarray) -> KernelState:
-        """State that has not been evaluated yet.
-
-        Its density is zero, so any move accepts its proposal: the first one, of step size 0,
-        evaluates the start.
-        """
+        """State that has not been evaluated yet."""
+        # its density is zero: the first move, of step size 0, evaluates the start, and is accepted
         position = np.ascontiguousarray(position, dtype=float)
         flat = np.full(position.shape[0], -np.inf)
         zeros = np.zeros_like(position)
         return KernelState(position, zeros, Evaluation(flat, flat, zeros, zeros))
 
     def portions(self, position: np.ndarray) -> list[KernelState]:
-        """Rows (n, d) in portions of ``n_rows``, as states that have not been evaluated yet.
-
-        The last portion has what is left. Rows that bring data along stay together.
-        """
+        """Rows (n, d) in portions of ``n_rows``, not evaluated yet; those with data in one."""
         return self._split(self.initial_state(position))
 
     def _split(self, state: KernelState) -> list[KernelState]:
@@ -213,13 +200,7 @@ class Block(MovesOfRows):
     def run(
         self, state: KernelState, moves: Move, rng: np.random.Generator | None
     ) -> tuple[KernelState, Trace]:
-        """Make at most ``n_moves`` moves, rows in portions; the noise is fresh with a generator.
-
-        Returns
-        -------
-        KernelState, Trace
-            Where the rows are, and what happened on the way, over the moves that are made.
-        """
+        """Make at most ``n_moves`` moves, rows in portions; the noise is fresh with a generator."""
         portions = self._split(state)
         sizes = rows_of(portions)
         states, trace = launch_all(self, portions, sizes, moves, rng)
@@ -228,11 +209,7 @@ class Block(MovesOfRows):
     def launch(
         self, state: KernelState, moves: Move, rng: np.random.Generator | None, n_rows: int
     ) -> tuple[KernelState, Callable[[], Trace]]:
-        """As `run`, without waiting where the backend computes in the background, as JAX does.
-
-        The last of ``n_rows`` may be repeated in the state given, as in the one returned, from
-        which moves can be launched; a function waits for the trace.
-        """
+        """As `run` of ``n_rows`` rows, and perhaps copies of the last; a function waits for it."""
         n_asked = len(moves.beta)
         n_computed = self._rows_of_call(n_rows)
         noise = self._noise(rng, n_computed if rng is None else n_rows)

@@ -47,10 +47,7 @@ def run_tasks(
 
 
 def default_cores(cores: int | None, chains: int, executor: Any = None) -> int:
-    """A thread per chain, as long as there are processors, unless the user says otherwise.
-
-    A ValueError is raised if the user says otherwise, and there is an executor that decides.
-    """
+    """A thread per chain, as long as there are processors, unless the user says otherwise."""
     if executor is not None and cores is not None:
         raise ValueError(
             f"cores={cores!r} is read by nothing: it is for threads of this process, and executor "

@@ -55,10 +55,7 @@ class Job(Protocol):
         """A chain as it was kept, to be as long as this one."""
 
     def advance(self, course: Any, enough: Enough | None, report: Any = None) -> tuple[Self, Any]:
-        """The chain further on, and what it leaves behind: None, or a part of its draws.
-
-        The bits of the whole do not depend on where it stops on the way.
-        """
+        """The chain further on, with the same bits wherever it stops, and draws that it leaves."""
 
 
 def is_done(job: Job) -> bool:

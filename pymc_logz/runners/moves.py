@@ -26,11 +26,7 @@ parameters of a box, 20 take half the calls where all walk, and 60 a quarter of 
 
 
 def kernel_for(kernel: Kernel | str | None, *models: "pm.Model") -> Kernel:
-    """The kernel that is given, or the default for models with or without gradients.
-
-    One is given as in `pymc_logz.kernels.as_kernel`. A TypeError is raised if it is neither a name
-    nor a kernel, and a ModelError if log Z of a model is undefined or out of reach.
-    """
+    """The kernel that is given, or the default for models with or without gradients."""
     if kernel is None:
         flat = [flatten_model(model, integers=True) for model in models]
         lacking = next((reason for of_model in flat if (reason := lacks_gradient(of_model))), None)
@@ -55,10 +51,8 @@ def kernel_for(kernel: Kernel | str | None, *models: "pm.Model") -> Kernel:
 
 
 def variables_of_boxes(flat: FlatModel) -> tuple[str, ...]:
-    """Variables that move apart, since black boxes without a gradient depend on them; or none.
-
-    Where few others are left all walk: two kernels evaluate the model four times in a move.
-    """
+    """Variables that move apart, since black boxes without a gradient depend on them; or none."""
+    # where few others are left all walk: two kernels evaluate the model four times in a move
     densities = [flat.log_prior, flat.log_ratio]
     columns = columns_of_boxes(densities, flat.point)
     names = tuple(dict.fromkeys(flat.owners[column] for column in sorted(columns)))
@@ -79,11 +73,9 @@ def beside_boxes(flat: FlatModel, walked: tuple[str, ...]) -> Kernel:
 
 
 def walkers_for(walkers: int | None, model: "pm.Model") -> int:
-    """Walkers of a tempered chain: as asked for, or fewer where each is a call of Python.
-
-    64 cost little more than 8 where they are computed together. An eighth of them makes nearly as
-    many effective draws, and 2.5 times the error of log Z (docs/theory/decisions.md).
-    """
+    """Walkers of a tempered chain: as asked for, or fewer where each is a call of Python."""
+    # 64 cost little more than 8 where they are computed together; an eighth of them makes nearly as
+    # many effective draws, and 2.5 times the error of log Z (docs/theory/decisions.md)
     if walkers is not None:
         return walkers
     flat = flatten_model(model, integers=True)

@@ -102,12 +102,7 @@ class MovesOfRows:
         sample_reference: Callable[[np.random.Generator, int], np.ndarray],
         log_z_reference: float = 0.0,
     ) -> Self:
-        """The same compiled moves on a path whose parameters have other values.
-
-        There is one value for each of the path's parameters; dimensions whose length the parameter
-        leaves open may have another length than before. Draws and log normalising constant are
-        those of the reference at these values.
-        """
+        """The same compiled moves at these values of the path's parameters."""
         path = self.path.along(values, sample_reference, log_z_reference)
         moves = copy.copy(self)  # which has what is compiled
         moves.given_path = moves.path = path
@@ -132,12 +127,7 @@ def in_turn[Trace](
     report: Callable[[int], None] | None,
     enough: Callable[[], bool] | None,
 ) -> Iterator[tuple[slice, Trace]]:
-    """What blocks of moves came to, each waited for while the next one is computed.
-
-    ``launch`` begins those moves, and returns what waits for them: ``n_moves`` of a block, from
-    ``n_made`` on until ``n_total``. ``report`` is called with the moves of a block, and ``enough``
-    asked after each whether to leave the rest for another time.
-    """
+    """What blocks of moves came to, each waited for while the next one is computed."""
     waiting: tuple[slice, Callable[[], Trace]] | None = None
     while n_made < n_total and not (waiting is not None and enough is not None and enough()):
         part = slice(n_made, min(n_made + n_moves, n_total))

@@ -38,11 +38,7 @@ _shown: ContextVar[Shown | None] = ContextVar("shown", default=None)
 
 @contextmanager
 def progress_bar(shown: bool) -> Iterator[Any]:
-    """PyMC's simple progress bar while it is in use; it does nothing where none is wanted.
-
-    Inside a call that shows one it is that one, so that all stages of a call have lines below each
-    other.
-    """
+    """PyMC's progress bar, or that of the call around; does nothing where none is wanted."""
     from pymc.progress_bar import create_simple_progress
 
     around = _shown.get()
@@ -83,10 +79,7 @@ def is_shown() -> bool:
 
 @contextmanager
 def line(doing: str, cheaper: str = "") -> Iterator[None]:
-    """A line of the bar that is shown, for as long as something takes that cannot be counted.
-
-    ``cheaper`` is what would take less time, for a sentence after half a long time; "" for none.
-    """
+    """A line of the bar while something takes that cannot be counted, and what is cheaper."""
     shown, started = _shown.get(), time.monotonic()
     text = "%s is slow on this model. Cheaper: %s."
     watch = threading.Timer(TimeLeft.long / 2, logger.info, (text, doing, cheaper))
@@ -113,10 +106,7 @@ def count_moves(n_moves: int) -> None:
 
 
 def report_beta(progress: Any, description: str = "Pilot") -> Callable[[float], None]:
-    """A new line of the bar, told of each beta that is reached on the way to 1.
-
-    Moves between one beta and the next are shown, too: see `count_moves`.
-    """
+    """A new line of the bar, told of each beta on the way to 1, and of moves by `count_moves`."""
     # it shows once there is something to report: what comes before has lines of its own
     task = progress.add_task(description, completed=0, total=BAR_LENGTH, visible=False)
     reached: list[float] = []
@@ -167,11 +157,7 @@ def report_rounds(progress: Any, description: str) -> Callable[[int], None]:
 def report_count(
     progress: Any, description: str, total: int, cheaper: str = ""
 ) -> Callable[[float], None]:
-    """A new line of the bar, called with how much of the total was done since the last call.
-
-    ``cheaper`` is what would take less time, for a sentence where there is a long time to go; ""
-    for none.
-    """
+    """A new line of the bar, told how much of the total was done; a sentence of what is cheaper."""
     advance = partial(progress.advance, progress.add_task(description, completed=0, total=total))
     if not cheaper:
         return advance

@@ -71,12 +71,8 @@ class Running:
         report: Report | None = None,
         names: Sequence[str] | None = None,
     ) -> list[Outcome | None]:
-        """All chains at their ends; None for those that an interrupt has left without draws.
-
-        ``name`` is that of these chains among all of the run, and ``course`` what they have in
-        common. ``report`` is called with moves or iterations made. Each chain's own name, the same
-        in every call, is given where no one call has all of them.
-        """
+        """All chains at their ends; None for those that an interrupt has left without draws."""
+        # names are those of chains, the same in every call, where no one call has all of them
         if names is None:
             names = [f"{name}.chain-{i}" for i in range(len(jobs))]
         stopped = Event()
@@ -97,12 +93,7 @@ def running_for(
     check_reproducible: bool,
     random_seed: Any,
 ) -> tuple[Running, Any]:
-    """How chains are run, and a seed: that of the checkpoint where none is given.
-
-    Arguments are those of `pymc_logz.sample_hais`. A TypeError is raised if ``executor`` is none,
-    or ``checkpoint`` is no path; a ValueError if ``executor`` forks a process that has loaded JAX,
-    or a number is outside its range.
-    """
+    """How chains are run, by arguments of `pymc_logz.sample_hais`; and a seed, maybe a kept one."""
     check_positive("seconds", one=True, time_limit=time_limit)
     check_flag(check_reproducible=check_reproducible)
     n_bytes = as_bytes(max_memory)
@@ -146,11 +137,7 @@ def anneal_all(
     report: Report | None = None,
     n_before: int = 0,
 ) -> list[Annealed]:
-    """Rows of independent chains at the end of a plan, those of chains that came there.
-
-    They start at rows (n, d) each, with a generator each, which is moved on; ``n_before`` moves are
-    made at the plan's start before the first weight.
-    """
+    """Rows of independent chains at the end of a plan, if there; generators are moved on."""
     k = course.plan.n_temperatures
     jobs = [
         AnnealJob(start, state_of(rng), k, n_before)

@@ -54,11 +54,7 @@ class Tables(NamedTuple):
 def draw_levels(
     log_ratio: TensorVariable, tables: Tables, log_uniform: TensorVariable
 ) -> TensorVariable:
-    """Levels drawn given the position (Gibbs), by inversion, shape (n,).
-
-    Carlson et al. (2016), eq. 7, arXiv 1603.01912: ``q(k | x)`` is proportional to
-    ``exp(beta_k * log_ratio) * prior_k / Z_k`` on the geometric path.
-    """
+    """Levels (n,) drawn given the position, by inversion: Carlson et al. (2016), eq. 7."""
     log_density = pt.switch(pt.eq(tables.betas, 0), 0.0, tables.betas * log_ratio[:, None])
     probability = pt.special.softmax(log_density + tables.log_pseudo_prior, axis=1)
     below = pt.cumsum(probability, axis=1)[:, :-1]
@@ -72,12 +68,9 @@ def swap_levels(
     log_uniform: TensorVariable,
     parity: TensorVariable,
 ) -> TensorVariable:
-    """Levels after swaps between neighbours, each K walkers in a row by themselves, shape (n,).
-
-    Levels k and k + 1 are up for a swap in every other iteration, those of even and of odd k by
-    turns, which takes walkers up and down the ladder faster than swaps at random: Okabe et al.
-    (2001), doi 10.1016/S0009-2614(01)00055-0; Syed et al. (2022), arXiv 1905.02939.
-    """
+    """Levels (n,) after swaps between neighbours, each K walkers in a row by themselves."""
+    # those of even and of odd k by turns, which takes walkers faster than swaps at random: Okabe et
+    # al. (2001), doi 10.1016/S0009-2614(01)00055-0; Syed et al. (2022), arXiv 1905.02939
     k = betas.type.shape[0]
     log_ratio, level, log_uniform = (x.reshape((-1, k)) for x in (log_ratio, level, log_uniform))
     # which walker (second axis) is at which level (third axis)
@@ -94,11 +87,7 @@ def swap_levels(
 
 
 class FreshRows:
-    """Independent draws of a reference, made many at a time and handed out a few at a time.
-
-    ``draw(rng, n)`` makes rows (n, d), ``n_per_batch`` at a time. Those of a mixture are made in
-    the exact shares of its components.
-    """
+    """Independent draws of a reference, made many at a time, and handed out a few at a time."""
 
     def __init__(
         self,
@@ -316,11 +305,9 @@ class TemperBlock(MovesOfRows):
         return FreshRows(self.given_path.sample_reference, rng, min(expected, most))
 
     def renewed(self, walkers: Walkers, tables: Tables, fresh: FreshRows) -> Walkers:
-        """Walkers at the reference at fresh draws of it, which leaves their distribution as it is.
-
-        Moves alone take long from one mode of the reference to another, and into tails that have
-        a few hundredths of it; where all chains have missed them, none of their errors tells.
-        """
+        """Walkers at the reference at fresh draws of it, which leaves all as distributed."""
+        # moves alone take long from one mode of the reference to another, and into tails that have
+        # a few hundredths of it; where all chains have missed them, none of their errors tells
         if self.is_binary:  # a sweep at beta = 0 is a fresh draw of bits
             return walkers
         level = np.asarray(walkers.level)
@@ -344,11 +331,7 @@ class TemperBlock(MovesOfRows):
         rng: np.random.Generator,
         n_moves: int | None = None,
     ) -> tuple[Walkers, Callable[[], Walk]]:
-        """One block of iterations, without waiting where the backend computes in the background.
-
-        At most as many as those of a block, which is the default. Walkers are returned that can be
-        launched from, and a function that waits for what they did.
-        """
+        """One block of iterations, or fewer; a function waits for what walkers did."""
         n_moves = self.n_moves if n_moves is None else n_moves
         arguments, n_state = self._arguments(walkers, tables, rng, n_moves), len(leaves(walkers))
         outputs, n_computed = call_by_rows(

@@ -29,11 +29,7 @@ def walk(
     every: int = 1,
     report: Callable[[int], None] | None = None,
 ) -> tuple[Walkers, Walk]:
-    """Where walkers are after so many iterations with frozen settings, and what they did.
-
-    The last block is made whole. Positions of ``every`` so many iterations are kept, and ``report``
-    is called with the number of iterations made.
-    """
+    """Where walkers are after so many iterations with frozen settings, and what they did."""
     underway = Walking(0, walkers)
     underway, part = walk_on(block, underway, tables, n_iterations, rng, every=every, report=report)
     return underway.walkers, whole_walk([part], n_iterations, every)
@@ -50,12 +46,7 @@ def walk_on(
     report: Callable[[int], None] | None = None,
     enough: Callable[[], bool] | None = None,
 ) -> tuple[Walking, Walk]:
-    """Walkers after the iterations that are left of a walk, or fewer, and what they did.
-
-    Arguments are those of `walk`; they have made a number of iterations of whole blocks. ``enough``
-    is asked after each block whether to leave the rest for another time, which changes no bit of
-    what the walkers will do. See `whole_walk`.
-    """
+    """Walkers after the iterations that are left of a walk, or whole blocks until ``enough``."""
     done, walkers = underway.n_made, underway.walkers
     fresh = block.fresh_rows(n_iterations, rng)
     fresh.left = underway.fresh

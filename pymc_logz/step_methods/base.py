@@ -250,12 +250,9 @@ MAX_ENERGY_ERROR = 1000.0
 
 
 def window_ends(tune: int, first: int = 20, final_share: float = 0.2) -> tuple[int, ...]:
-    """Draws after which the length scales are set anew.
-
-    The first window has as many as a variance needs that says more than the first guess. Each one
-    is twice as long as the one before, so that the last ones forget the way into the bulk of the
-    posterior; the last fifth of the draws is left to the step size.
-    """
+    """Draws after which length scales are set anew: windows double, the last fifth is left."""
+    # the first has as many as a variance needs that says more than the first guess; the last ones
+    # forget the way into the bulk of the posterior
     last = int(tune * (1.0 - final_share))
     ends, end, width = [], 0, first
     while end + width <= last:
@@ -287,13 +284,10 @@ class ScaleState(DataClassState):
 
 
 class ScaleAdaptation(WithSamplingState):
-    """Length scales from the spread of positions and of gradients in a window of draws.
+    """Length scales ``(var(position) / var(gradient))**0.25`` over a window of draws."""
 
-    The scale is the fourth root of var(position) / var(gradient). For a normal posterior that is
-    the geometric mean of the marginal and the conditional standard deviation. Draws that have seen
-    a part of the posterior only underestimate both variances alike, so the ratio comes right long
-    before the spread of the positions does.
-    """
+    # of a normal that is the geometric mean of marginal and conditional deviation; draws of a part
+    # of the posterior shrink both variances alike, so the ratio comes right long before
 
     _state_class = ScaleState
 
@@ -326,13 +320,7 @@ class ScaleAdaptation(WithSamplingState):
 
 
 def aim_of(target_accept: float | None, step_size: float | None, default: float) -> float:
-    """Acceptance rate that a step size is tuned for: the one given, if any.
-
-    Raises
-    ------
-    ValueError
-        If it is out of range, or the step size is given too, so that nothing is tuned.
-    """
+    """Acceptance rate to tune for: the one given, if any; a ValueError where nothing is tuned."""
     if target_accept is None:
         return default
     check_probability(target_accept=target_accept)
@@ -345,10 +333,5 @@ def aim_of(target_accept: float | None, step_size: float | None, default: float)
 
 
 def dual_averaging(step_size: float, target_accept: float) -> DualAverageAdaptation:
-    """Tuning of a step size while a chain runs, by PyMC's dual averaging.
-
-    References
-    ----------
-    Hoffman & Gelman (2014), section 3.2, arXiv 1111.4246, and their settings.
-    """
+    """Tuning of a step size by PyMC: Hoffman & Gelman (2014), section 3.2, arXiv 1111.4246."""
     return DualAverageAdaptation(step_size, target_accept, gamma=0.05, k=0.75, t0=10)

@@ -76,13 +76,7 @@ class Asker:
         self._connection = Client(address, authkey=key)
 
     def ask(self, message: Any) -> Any:
-        """Answer of the source there; what it raised is raised here.
-
-        Raises
-        ------
-        RuntimeError
-            If the other process has ended.
-        """
+        """Answer of the source there; what it raised is raised here, or that it has ended."""
         try:
             self._connection.send(message)
             answer = self._connection.recv()

@@ -90,19 +90,12 @@ class Draws(NamedTuple):
 def refresh_held(
     ensemble: Ensemble, ladder: Ladder, rng: np.random.Generator
 ) -> tuple[Ensemble, bool]:
-    """Ensemble with the held row drawn afresh from all rows, and whether it is another one.
-
-    Given the rows, but not which of them is held, a row is the held one with probability in
-    proportion to its density at beta = 1 over its density as a walker, whatever its level. That
-    ratio is q(beta = 1 | x), up to a constant. So this is a Gibbs step: it leaves the joint
-    distribution of held row and walkers as it is, and that of the held row is the target at every
-    draw. The row that was held becomes a walker, whose level is drawn given its position.
-
-    References
-    ----------
-    Rows as each other's proposals: Tjelmeland (2004), Using all Metropolis-Hastings proposals to
-    estimate mean values, NTNU preprint 4/2004; Andrieu, Lee & Vihola (2018), doi 10.3150/15-BEJ785.
-    """
+    """Ensemble with the held row drawn afresh from all rows, and whether it is another one."""
+    # given the rows, but not which of them is held, a row is the held one with probability in
+    # proportion to its density at beta = 1 over that as a walker, whatever its level: to q(beta = 1
+    # | x). So this is a Gibbs step, and the row that was held becomes a walker, whose level is
+    # drawn given its position: Tjelmeland (2004), NTNU preprint 4/2004; Andrieu, Lee & Vihola
+    # (2018), doi 10.3150/15-BEJ785
     log_ratio = np.where(np.isnan(ensemble.log_ratio), -np.inf, ensemble.log_ratio)
     tilt = np.zeros((log_ratio.size, ladder.n_levels))
     tilt[:, 1:] = ladder.betas[1:] * log_ratio[:, None]
@@ -115,10 +108,7 @@ def refresh_held(
 
 
 class WalkSource(BlockSource):
-    """Walks an ensemble on, a batch of draws at a time.
-
-    New walkers make ``tune`` moves at each level on their way up.
-    """
+    """Walks an ensemble on, a batch of draws at a time; ``tune`` moves a level on the way up."""
 
     def __init__(
         self,

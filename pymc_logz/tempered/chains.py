@@ -170,10 +170,7 @@ class Frozen:
 def course_of(
     frozen: Frozen, settings: TemperedSettings, max_positions: int = 2**24
 ) -> TemperCourse:
-    """What all chains have in common.
-
-    Of the positions of a chain so many numbers are kept, to choose the posterior's draws from.
-    """
+    """What all chains have in common; of a chain's positions at most so many numbers are kept."""
     n_walkers, draws, length = frozen.block.n_walkers, settings.draws, None
     if settings.keep == "sums":
         every = max(1, draws // N_LOOKS)
@@ -184,11 +181,9 @@ def course_of(
 
 
 def walks_of(outcomes: Sequence[Outcome | None], course: TemperCourse) -> list[Walk]:
-    """What walkers did in all chains, as many iterations in each.
-
-    After an interrupt those chains, cut to the shortest of them, that have the most draws together;
-    it is raised again if no chain has enough to tell an error.
-    """
+    """What walkers did in all chains, as many iterations in each."""
+    # after an interrupt those chains, cut to the shortest of them, that have the most draws
+    # together
     there = [one for one in outcomes if one is not None]
     made = [min(one.job.sampling.n_made, course.draws) for one in there]
     n_draws = max(made, key=lambda n: n * sum(length >= n for length in made), default=0)

@@ -30,10 +30,7 @@ OFF = ("rule_error", "coarse_ladder", "disagrees", "degenerate")
 
 
 def check_methods(methods: str | Sequence[str], recommended: str) -> list[str]:
-    """Names of the estimators asked for, the recommended one of the run first if it is among them.
-
-    A ValueError is raised if a name is unknown, or there is none.
-    """
+    """Names of the estimators asked for, the recommended one of the run first if among them."""
     names = (
         list(METHODS) if methods == "all" else [methods] if isinstance(methods, str) else methods
     )
@@ -44,10 +41,7 @@ def check_methods(methods: str | Sequence[str], recommended: str) -> list[str]:
 
 
 def of_levels(tree: xr.DataTree, methods: str | Sequence[str] | None) -> xr.DataTree:
-    """The tree with log Z from its levels: what the run made of them, or these methods do.
-
-    A run of ``pm.sample`` has them in its statistics only, and gets the group ``tempering`` too.
-    """
+    """The tree with log Z from its levels: what the run made of them, or these methods do."""
     levels = tempering_of(tree)
     draws = draws_of_group(levels)
     curve = _recommended(tree)(draws)
@@ -79,14 +73,7 @@ def _recommended(tree: xr.DataTree) -> Callable[[TemperedDraws], LogZCurve]:
 
 
 def tempered_evidence(tree: xr.DataTree, methods: str | Sequence[str]) -> xr.Dataset:
-    """Group ``evidence`` of a tempered run by several methods.
-
-    Along ``estimator``: log Z at beta = 1 with its error and status; ``log_z_curve`` and
-    ``mcse_curve`` at every beta; ``covariance`` of the errors of all methods, which share their
-    draws; ``departs``, whether a method is at odds with the others.
-
-    An `EvidenceWarning` names the methods that depart, if they do not agree.
-    """
+    """Group ``evidence`` of a tempered run by several methods; warns of those that depart."""
     draws = stored_draws(tree)
     stored = tree["evidence"].to_dataset()
     recommended = str(np.asarray(stored[ESTIMATOR])[0])
@@ -133,10 +120,7 @@ def _covariance(curves: Sequence[LogZCurve]) -> np.ndarray:
 
 
 def departing_methods(curves: Sequence[LogZCurve]) -> tuple[tuple[str, ...], list[Doubt]]:
-    """Names of the methods at odds with the others, after a warning that names them.
-
-    The second entry says by how much.
-    """
+    """Names of the methods at odds with the others, after a warning, and by how much."""
     usable = [curve for curve in curves if curve.usable]
     off = [curve for curve in curves if curve.status in OFF and "apart" in curve.details]
     departing = tuple(curve.method for curve in off if curve.usable)

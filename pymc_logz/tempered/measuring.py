@@ -96,13 +96,9 @@ def posterior_datasets(
     settings: TemperedSettings,
     rng: np.random.Generator,
 ) -> dict[str, xr.Dataset]:
-    """Groups ``posterior``, ``sample_stats`` and ``tempered_posterior``; none of a run of sums.
-
-    The posterior's draws are those of all levels, resampled with the probability of beta = 1 given
-    the position as their weight. They are in the order of walkers, and in the order of time within
-    a walker, so that ArviZ sees the autocorrelation that they have. ``named`` makes values by name,
-    shape (..., *shape of the variable), of rows (..., d), and ``labels`` are theirs.
-    """
+    """Groups ``posterior``, ``sample_stats`` and ``tempered_posterior``; none of a run of sums."""
+    # the posterior's draws are of all levels, resampled by the probability of beta = 1 given the
+    # position, in the order of walkers and of time, so that ArviZ sees their autocorrelation
     if found.draws is None:
         return {}
     walks, draws = found.walks, found.draws

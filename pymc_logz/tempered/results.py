@@ -20,22 +20,16 @@ from pymc_logz.trees.layout import dataset_of, with_units
 
 
 def round_trips(level: np.ndarray, n_levels: int) -> np.ndarray:
-    """How often each walker went from one end of the ladder to the other and back, shape (W,).
-
-    ``level`` has shape (W, N).
-    """
+    """How often each walker (W, N) went from one end of the ladder to the other and back, (W,)."""
     top = n_levels - 1
     ends = [row[(row == 0) | (row == top)] for row in level]
     return np.array([np.count_nonzero(np.diff(row)) // 2 for row in ends])
 
 
 def rejection_rates(draws: TemperedDraws) -> np.ndarray:
-    """Probability that a swap between each level and the next is rejected, shape (K - 1,).
-
-    Of independent draws of both levels, taken from all pairs of up to 512 each; NaN where a level
-    has none. The sum over levels is close to the global barrier, which hardly depends on the ladder
-    and tells how far apart its two ends are: Syed et al. (2022), arXiv 1905.02939.
-    """
+    """Probability that a swap between each level and the next is rejected, (K - 1,)."""
+    # the sum over levels is close to the global barrier, which hardly depends on the ladder and
+    # tells how far apart its two ends are: Syed et al. (2022), arXiv 1905.02939
     ratios = [_spread(draws.log_ratio[draws.level == k]) for k in range(draws.n_levels)]
     rates = np.full(draws.n_levels - 1, np.nan)
     for k, (here, above) in enumerate(pairwise(ratios)):
@@ -52,16 +46,9 @@ def _spread(values: np.ndarray, most: int = 512) -> np.ndarray:
 
 
 def level_overlap(draws: TemperedDraws) -> np.ndarray:
-    """Mean probability of each level given the position, over draws at each level, shape (K, K).
-
-    Rows sum to one; the diagonal says how much a level has to itself. As the overlap matrix of
-    MBAR, with the run's own prior and rough log Z in place of visits and log Z; from draws at even
-    distances. NaN in the row of a level without draws.
-
-    References
-    ----------
-    Klimovich, Shirts & Mobley (2015), doi 10.1007/s10822-015-9840-9.
-    """
+    """Mean probability of each level given the position, over draws at each level, shape (K, K)."""
+    # MBAR's overlap matrix (Klimovich, Shirts & Mobley 2015, doi 10.1007/s10822-015-9840-9) with
+    # the run's own prior and rough log Z, from draws at even distances
     every = -(-draws.n_draws // 2**15)
     level, log_ratio, segment = (
         part.ravel()[::every] for part in (draws.level, draws.log_ratio, draws.segment)
@@ -72,13 +59,9 @@ def level_overlap(draws: TemperedDraws) -> np.ndarray:
 
 
 def level_mixing(draws: TemperedDraws) -> tuple[np.ndarray, np.ndarray]:
-    """Effective number of draws and R-hat of the share of each level, both of shape (K,).
-
-    Taken of q(level | x), the probability of the level given the position, with each walker as a
-    chain. At the last level that is the weight by which a draw counts for the target. A share lies
-    between 0 and 1, and its mean is what log Z is made of, so that R-hat needs no ranks, whose
-    sorting took most of the time. NaN for walkers too short to tell.
-    """
+    """Effective number of draws and R-hat over walkers of q(level | x), shape (K,) both."""
+    # at the last level q is a draw's weight for the target; a share lies between 0 and 1, and its
+    # mean is what log Z is made of, so R-hat needs no ranks, whose sorting took most of the time
     # ArviZ takes seconds to import, and few who import this module have chains
     from arviz_stats.base import array_stats
 
@@ -100,13 +83,10 @@ def level_mixing(draws: TemperedDraws) -> tuple[np.ndarray, np.ndarray]:
 
 
 def walker_doubts(rhat: np.ndarray, max_rhat: float = 1.15) -> list[Doubt]:
-    """Whether walkers stay where they are for as long as the run, by R-hat of each level (K,).
-
-    Then hardly any came upon a part of the target that is hard to find, such as a narrow spike, and
-    log Z has the fraction of it that walkers started with; the error cannot tell. Runs off by up to
-    30 of their errors had an R-hat of 1.18 and more, and the slowest that were right 1.10
-    (docs/theory/decisions.md).
-    """
+    """Whether walkers stay where they are for as long as the run, by R-hat of each level (K,)."""
+    # then hardly any came upon what is hard to find, such as a narrow spike, and the error cannot
+    # tell; runs off by up to 30 errors had an R-hat of 1.18 and more, the slowest right ones 1.10
+    # (docs/theory/decisions.md)
     worst = float(np.nanmax(rhat, initial=-np.inf))
     if not worst > max_rhat:
         return []
@@ -141,11 +121,7 @@ def tempering_dataset(
     curve: LogZCurve,
     history: Sequence[Round] = (),
 ) -> xr.Dataset:
-    """Group ``tempering``: levels and log ratios of all draws, and what happened at each level.
-
-    ``walks`` are one for each chain, ``draws`` those of all of them, ``curve`` log Z of the levels,
-    and ``history`` the rounds of the warm-up.
-    """
+    """Group ``tempering``: levels and log ratios of all draws, and what happened at each level."""
     n_draws, n_walkers = walks[0].level.shape
     dims, shape = ("chain", "walker", "draw"), (len(walks), n_walkers, n_draws)
     ess, rhat = level_mixing(draws)
@@ -199,11 +175,7 @@ def _of_levels(
     trips: np.ndarray,
     n_draws: int,
 ) -> xr.Dataset:
-    """Variables, and what there is of each level whatever is kept of the draws.
-
-    ``moves`` are the visits of each level and the sums of their acceptance probabilities, shape
-    (chains, K), and ``trips`` the round trips of each walker, shape (chains, W).
-    """
+    """Variables, and those of each level by visits, acceptance (chains, K), trips (chains, W)."""
     visits, accepted = moves
     with np.errstate(invalid="ignore"):
         rate = accepted / visits
@@ -241,11 +213,7 @@ def tempered_draws_dataset(
     coords: Mapping[str, Any],
     dims: Any,
 ) -> xr.Dataset:
-    """Group ``tempered_posterior``: draws of all levels with their weights for the target.
-
-    ``arrays`` are named values, shape (chains, walkers, draws, ...), ``log_weight`` those of the
-    draws kept, and ``draw`` their index; ``coords`` and ``dims`` are labels of the model.
-    """
+    """Group ``tempered_posterior``: draws of all levels with their weights for the target."""
     with warnings.catch_warnings():
         # more chains than draws are as they should be here
         warnings.filterwarnings("ignore", "Found chain dimension to be longer", UserWarning)

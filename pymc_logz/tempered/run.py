@@ -227,11 +227,9 @@ def place_levels(
 
 
 def without_gaps(reference: Reference) -> Reference:
-    """The reference, or the prior in place of several components that leave gaps between them.
-
-    Walkers get from one component to the other at level 0, where each is drawn afresh; into a gap,
-    or a bent tail, they get by moves alone, and too seldom.
-    """
+    """The reference, or the prior in place of several components that leave gaps between them."""
+    # walkers get from one component to another at level 0, where each is drawn afresh; into a gap,
+    # or a bent tail, they get by moves alone, and too seldom
     if reference.taken != "learned" or reference.mixture is None:
         return reference
     n_parts = len(reference.mixture.components)

@@ -48,11 +48,7 @@ def no_sums(ladder: Ladder, n_walkers: int, n_dims: int) -> WalkSums:
 def added(
     sums: WalkSums, ladder: Ladder, block_length: int, part: Walk, every: int, n_draws: int
 ) -> tuple[WalkSums, Walk | None]:
-    """Sums with a part of a walk, and what is left of it beyond so many draws in all.
-
-    ``block_length`` draws of a walker are summed together; ``part`` has the positions of ``every``
-    so many iterations of the chain, of which ``n_draws`` of each walker are asked for.
-    """
+    """Sums with a part of a walk, and what is left of it beyond so many draws in all."""
     before = sums.levels.n_draws
     n = min(len(part.level), n_draws - before)
     n_rows = (before + n) // every - before // every
@@ -109,11 +105,7 @@ class SummedChains(NamedTuple):
 
 
 def rhat_of_sums(levels: LevelSums) -> np.ndarray:
-    """Split R-hat over walkers of the share of each level, shape (K,).
-
-    As `pymc_logz.tempered.results.level_mixing` has it of draws: the two halves of each walker
-    are whole blocks.
-    """
+    """Split R-hat over walkers of the share of each level, (K,): halves are whole blocks."""
     n_blocks = levels.share.shape[1]
     if n_blocks == 1:
         halves = [slice(None)]

@@ -170,12 +170,8 @@ def climb(
     n_moves: int,
     rng: np.random.Generator,
 ) -> tuple[Walkers, np.ndarray]:
-    """Walkers near equilibrium at levels spread over the ladder, and rough log Z of the levels.
-
-    All walkers climb the ladder together, from draws (n, d) of the reference and with so many moves
-    at each level, and are resampled there, as a sequential Monte Carlo sampler; each stops at a
-    level of its own.
-    """
+    """Walkers near equilibrium at levels spread over the ladder, and rough log Z of the levels."""
+    # all climb together, and are resampled at each level, as a sequential Monte Carlo sampler
     climbing = climb_on(block, ladder, set_off(block, ladder, start, rng), n_moves, rng)
     return at_their_levels(block, climbing, rng), climbing.log_z_hat
 
@@ -197,17 +193,8 @@ def run_rounds(
     update: str = "rts",
     report: Callable[[int], None] | None = None,
 ) -> Rounds:
-    """Short rounds in which ``log_z_hat`` and the step sizes are corrected.
-
-    Each round starts from the last positions at fresh levels, and is twice as long as the one
-    before, the first of ``length`` iterations. Rounds end when the shares that the levels had agree
-    with their prior. Step sizes aim at ``target_accept`` where the kernel has no aim of its own,
-    ``update`` is a key of ``CORRECTIONS``, and ``report`` is called with the iterations made.
-
-    References
-    ----------
-    Carlson et al. (2016), section 2.4, arXiv 1603.01912.
-    """
+    """Rounds, each twice as long, that correct ``log_z_hat`` and step sizes till shares fit."""
+    # Carlson et al. (2016), section 2.4, arXiv 1603.01912
     # swaps need no constants, and have one walker at each level whatever they are
     correct = CORRECTIONS[update if block.exchange == "gibbs" else "rts"]()
     n_iterations, history = 0, []

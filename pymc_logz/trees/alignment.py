@@ -16,10 +16,7 @@ SAMPLES = ("chain", "draw")
 
 
 def with_dims(dataset: xr.Dataset, dims: Sequence[str], what: str) -> xr.Dataset:
-    """The dataset in order of time; a ValueError if it lacks one of these dimensions.
-
-    ``what`` is its name in messages.
-    """
+    """The dataset ``what`` in order of time; a ValueError if it lacks one of these dimensions."""
     missing = [dim for dim in dims if dim not in dataset.dims]
     if missing:
         raise ValueError(
@@ -49,13 +46,7 @@ def aligned(
     samples: Sequence[str] = SAMPLES,
     what: str = "the posterior",
 ) -> xr.Dataset:
-    """Variables of the model as it has them: dimensions and entries in its own order.
-
-    Dimensions that only one of the two knows are taken as they are stored; draws come in order of
-    time. ``names`` are the variables wanted, of those that the dataset has; ``samples`` are
-    dimensions before the variable's own, and ``what`` is the dataset's name in messages. A
-    ValueError is raised if one of ``samples`` is missing, or labels are not those of the model.
-    """
+    """Those of some variables that the dataset has, dimensions and entries as in the model."""
     if samples:
         dataset = with_dims(dataset, samples, what)
     found = {}

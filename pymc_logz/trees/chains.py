@@ -24,12 +24,7 @@ MIN_DRAWS_PER_CHAIN = 16
 def check_chains(
     rows: np.ndarray, on_boundary: np.ndarray, flat: FlatModel, resolution: np.ndarray | float = 0.0
 ) -> list[Doubt]:
-    """What chains say against each other; a warning if draws repeat as resampling does.
-
-    Rows are unconstrained draws, shape (chains, draws, d), and ``on_boundary`` says which are
-    infinite, shape (chains, draws). Up to a standard deviation ``resolution`` of a dimension, shape
-    (d,), all its draws count as equal.
-    """
+    """What chains (chains, draws, d) say against each other; warns of draws that repeat."""
     values = np.where(on_boundary[..., None], np.nan, rows)
     rhat = split_rhat(values)
     rhat[np.nanstd(values, axis=(0, 1)) <= resolution] = np.nan
@@ -71,10 +66,7 @@ def _repeated_share(rows: np.ndarray) -> float:
 
 
 def check_stored_density(tree: xr.DataTree, log_target: np.ndarray) -> None:
-    """A ValueError if the log density that a sampler stored is another than the model's own.
-
-    The latter is ``log_target``, shape (chains, draws); a constant may lie between them.
-    """
+    """A ValueError if the log density that a sampler stored is not this one, but for a constant."""
     stored = _stored_density(tree, log_target.shape)
     if stored is None:
         return
@@ -128,11 +120,7 @@ _is_inside: ContextVar[bool] = ContextVar("is_inside", default=False)
 
 
 def says_result[**P](function: Callable[P, xr.DataTree]) -> Callable[P, xr.DataTree]:
-    """Decorator of what users call: at its end the result is logged.
-
-    Calls inside such a call say nothing: theirs is no result yet. An interrupt that leaves none
-    says so, whatever was going on.
-    """
+    """Decorator of what users call: at its end the result is logged, but for calls inside calls."""
 
     @wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> xr.DataTree:

@@ -15,11 +15,7 @@ from pymc_logz.trees.layout import ESTIMATOR
 
 
 def evidence_of(tree: xr.DataTree, name: str = "tree") -> xr.Dataset:
-    """Recommended entry of a tree's group ``evidence``, scalars only.
-
-    A TypeError is raised if ``tree`` is not a DataTree; a ValueError if it has no group
-    ``evidence``, or one of many data rows, or is of another version.
-    """
+    """Recommended entry of a tree's group ``evidence``, scalars only; raises if there is none."""
     kind_of(tree, name)
     if "evidence" not in tree.children:
         raise ValueError(
@@ -327,10 +323,7 @@ def _warn_of_status(entries: Mapping[str, xr.Dataset]) -> None:
 
 
 def _warn_of_data(trees: Mapping[str, xr.DataTree]) -> list[str]:
-    """Names of models that were given other data than the first, with a warning of each.
-
-    Names of the data may differ.
-    """
+    """Names of models that were given other data than the first, with a warning of each."""
     others = []
     data = {name: _sorted_data(tree) for name, tree in trees.items()}
     first_name, first = next(iter(data.items()))

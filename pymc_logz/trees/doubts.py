@@ -173,9 +173,6 @@ def _limit(other: LogZEstimate) -> float:
 
 
 def _apart(second: LogZEstimate, first: LogZEstimate) -> float:
-    """Nats by which a second opinion is doubted, though that is too few to doubt the first one.
-
-    Four of its own errors, as long as that is three joint errors.
-    """
+    """Nats by which a second opinion is doubted, though that is too few to doubt the first one."""
     joint = float(np.hypot(second.mcse, first.mcse))
     return max(MAX_DISAGREEMENT[0] * second.mcse, 3.0 * joint)

@@ -87,11 +87,7 @@ OWN_GROUPS = {
 
 
 def kind_of(tree: Any, name: str = "tree") -> str:
-    """Kind of a tree of this package or of another sampler, a key of `KINDS`.
-
-    ``name`` is what the caller calls it. A TypeError is raised if it is no DataTree; a ValueError
-    if it is of a newer version of this package, or has lost what its root said.
-    """
+    """Kind of a tree of this package or of another sampler, a key of `KINDS`; raises for others."""
     if not isinstance(tree, xr.DataTree):
         raise TypeError(
             f"{name} is of type {type(tree).__name__}; give an xarray.DataTree such as "
@@ -114,21 +110,14 @@ def material_of(tree: Any, name: str = "tree") -> str:
 
 
 def marked(tree: xr.DataTree, kind: str) -> xr.DataTree:
-    """The same tree, its kind written at the root beside the attributes that it has.
-
-    What is not of this package (`POSTERIOR`, `OTHER`) stays without.
-    """
+    """The same tree, its kind written at the root, unless it is not of this package."""
     if kind not in (POSTERIOR, OTHER):
         tree.attrs = {**tree.attrs, KIND: kind, LAYOUT: LAYOUT_VERSION}
     return tree
 
 
 def check_kind(tree: Any, group: str, kinds: Collection[str]) -> str:
-    """Kind of a user's tree that must be one of several: those with a group, or statistics for it.
-
-    A TypeError is raised if it is no DataTree, and a ValueError if it is of another kind: it says
-    what makes such trees, and what made this one.
-    """
+    """Kind of a user's tree that must be one of several; else it is said what made this one."""
     is_tree = isinstance(tree, xr.DataTree)
     if is_tree and (kind := kind_of(tree)) in kinds:
         return kind
@@ -143,10 +132,7 @@ def check_kind(tree: Any, group: str, kinds: Collection[str]) -> str:
 
 
 def group_of(tree: xr.DataTree, group: str) -> xr.Dataset:
-    """Group that a tree of this kind has, unless it was dropped.
-
-    A ValueError is raised if it was.
-    """
+    """Group that a tree of this kind has; a ValueError if it was dropped."""
     if group not in tree.children:
         raise ValueError(
             f"the tree comes from {KINDS[kind_of(tree)].made_by}, but its group {group!r} was "

@@ -151,11 +151,7 @@ def along(dim: str, dataset: xr.Dataset) -> xr.Dataset:
 
 
 def with_evidence(tree: xr.DataTree, group: xr.Dataset, kind: str | None = None) -> xr.DataTree:
-    """Shallow copy of any tree with this group ``evidence``, as of `evidence_dataset`.
-
-    A tree of nothing but posterior draws becomes one of this kind, and its root says so from now
-    on. One that holds more stays what it is.
-    """
+    """Shallow copy of any tree with this group ``evidence``; mere draws become of this kind."""
     own = kind_of(tree)
     tree = marked(tree.copy(), own if kind is None or KINDS[own].material != ROWS else kind)
     tree["evidence"] = xr.DataTree(group)
@@ -173,11 +169,7 @@ def data_datasets(flat: FlatModel) -> dict[str, xr.Dataset]:
 
 
 def totals_of_rows(log_p: np.ndarray, sum_mcse: float, sum_bias: float) -> dict[str, float]:
-    """Attributes of a group evidence with log p(x) of n rows: their mean and sum, with errors.
-
-    ``sum_mcse`` and ``sum_bias`` are the error of the sum that comes from log Z, and its
-    expectation.
-    """
+    """Attributes of a group evidence with log p(x) of n rows: their mean and sum, with errors."""
     n = log_p.size
     known = n > 1 and np.isfinite(log_p).all()
     return {
@@ -247,10 +239,7 @@ WITH_LEVELS = (TEMPERED, TEMPERED_STEP)
 
 
 def log_weights(tree: xr.DataTree) -> np.ndarray:
-    """Log weights of all independent rows of a run, shape (chains, draws), in nats.
-
-    A ValueError is raised if the tree is of a kind that has none.
-    """
+    """Log weights of all independent rows of a run, shape (chains, draws), in nats."""
     if check_kind(tree, "weighted_posterior", WITH_LOG_WEIGHTS) == HAIS_STEP:
         return proposal_log_weight(tree)
     group = with_dims(group_of(tree, "weighted_posterior"), SAMPLES, "weighted_posterior")
@@ -258,12 +247,8 @@ def log_weights(tree: xr.DataTree) -> np.ndarray:
 
 
 def proposal_log_weight(tree: xr.DataTree) -> np.ndarray:
-    """Log weights of all proposals of a run of `HAIS`, shape (chains, draws), in nats.
-
-    Every proposal is an independent annealed row of the same frozen plan, whether it was accepted
-    or not and whether in warm-up or after, so all that the tree has kept go into log Z. A
-    ValueError is raised if the tree does not come from ``pm.sample(step=HAIS())``.
-    """
+    """Log weights of all proposals of a run of `HAIS`, shape (chains, draws), in nats."""
+    # each is an independent row of one frozen plan, accepted or not, in warm-up or after
     groups = [name for name in ("warmup_sample_stats", "sample_stats") if name in tree.children]
     parts = [
         with_dims(tree[name].to_dataset(), SAMPLES, name)["log_weight"]
@@ -279,12 +264,7 @@ def proposal_log_weight(tree: xr.DataTree) -> np.ndarray:
 
 
 def tempering_of(tree: xr.DataTree) -> xr.Dataset:
-    """Group ``tempering`` of a tempered run: for a step method, from its statistics.
-
-    ``level`` and ``log_ratio`` by chain, walker and draw; ``log_prior`` and ``log_z_hat`` by stage,
-    with coordinate ``beta``. A ValueError is raised if the tree is of a kind that has none, or its
-    chains have ladders of their own.
-    """
+    """Group ``tempering`` of a tempered run: for a step method, from its statistics."""
     if check_kind(tree, "tempering", WITH_LEVELS) == TEMPERED:
         return group_of(tree, "tempering")
     stats = with_dims(group_of(tree, "sample_stats"), SAMPLES, "sample_stats")
@@ -329,10 +309,7 @@ def draws_of_group(group: xr.Dataset) -> TemperedDraws:
 
 
 def weighted_draws(tree: xr.DataTree) -> xr.Dataset | None:
-    """Draws with their ``log_weight`` by chain and draw; None if they are equally weighted.
-
-    Walkers count as chains, since each of them is one.
-    """
+    """Draws with their ``log_weight``, walkers as chains; None if they are equally weighted."""
     name = KINDS[kind_of(tree)].draws
     if name is None or name == "posterior":
         return None

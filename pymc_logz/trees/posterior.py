@@ -25,10 +25,7 @@ WARM_UP_FLAGS = ("tune", "tuning")
 
 
 def posterior_of(tree: xr.DataTree, argument: str) -> xr.Dataset:
-    """Group ``posterior`` of a tree that a user passed.
-
-    A TypeError is raised if it is no DataTree; a ValueError if it has no such group.
-    """
+    """Group ``posterior`` of a tree that a user passed; raises if there is none."""
     kind_of(tree, argument)
     if "posterior" not in tree.children:
         raise ValueError(
@@ -58,23 +55,8 @@ class PosteriorRows:
 def posterior_rows(
     tree: xr.DataTree, flat: FlatModel, resolution: np.ndarray | float = 0.0
 ) -> PosteriorRows:
-    """Unconstrained draws of a tree's group ``posterior``, in the order of their chains.
-
-    Up to a standard deviation ``resolution`` of a dimension, shape (d,), all its draws count as
-    equal, so that chains cannot disagree in it.
-
-    Raises
-    ------
-    ValueError
-        If the posterior is of another model or of other data, is weighted, still has its warm-up,
-        has too few draws, or has draws on the boundary of a variable's support.
-
-    Warns
-    -----
-    EvidenceWarning
-        If there is one chain only, chains disagree, draws diverged, or a few draws lie on a
-        boundary.
-    """
+    """Unconstrained draws of a tree's group ``posterior``; raises if they are not of this model."""
+    # with standard deviations up to the resolution of a dimension chains cannot disagree in it
     posterior = posterior_of(tree, "tree")
     _check_weights(tree, posterior)
     check_data(tree, flat)
@@ -107,12 +89,7 @@ def checked_variables(
     *,
     what: str = "the posterior",
 ) -> xr.Dataset:
-    """Free variables of a posterior as the model has them (`pymc_logz.trees.alignment`).
-
-    A ValueError is raised if one is missing, or has another shape or other labels; a warning names
-    variables that are neither the model's nor ``known``. ``what`` is the posterior's name in
-    messages.
-    """
+    """Free variables of a posterior as the model has them, refused if others."""
     names = sorted(rv.name for rv in model.free_RVs)
     missing = sorted(set(names) - set(map(str, posterior)))
     if missing:
@@ -141,12 +118,7 @@ def checked_variables(
 
 
 def checked_draws(tree: xr.DataTree, model: "pm.Model", argument: str) -> xr.DataTree:
-    """Draws that a user passed as this argument to start from, as the model has them.
-
-    To be called before anything is compiled, so that draws of another model are refused at once. A
-    TypeError is raised if it is no DataTree, and a ValueError if the draws are not of this model,
-    or lie on the boundary of a support.
-    """
+    """Draws that a user passed as this argument, as the model has them; nothing is compiled."""
     what = f"{argument}['posterior']"
     found = checked_variables(posterior_of(tree, argument), model, what=what)
     flat = flatten_model(model)
@@ -175,10 +147,7 @@ def checked_reference(
 
 
 def check_data(tree: xr.DataTree, flat: FlatModel) -> None:
-    """Compare the data that a tree holds with those that the model has now.
-
-    A ValueError is raised if the draws were made with other data.
-    """
+    """A ValueError if the data that a tree holds are not those that the model has now."""
     observed, constant = model_data(flat)
     for group, data in (("observed_data", observed), ("constant_data", constant)):
         if group not in tree.children:
