@@ -147,6 +147,8 @@ class Search:
         with np.errstate(divide="ignore"):
             log_cost = np.log(chance[kept]) + log_target[kept] - highest[kept]
         cost = np.exp(np.minimum(log_cost, LARGE))
+        # a point that costs nothing says nothing, also where no part is left
+        parts, cost = parts[:, cost > 0], cost[cost > 0]
         for _ in range(N_STEPS):
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 blend = (shares[:, None] * parts).sum(axis=0)

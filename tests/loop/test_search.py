@@ -208,6 +208,15 @@ def test_a_useless_part_costs_little() -> None:
         search.draw(rng, 512)
     assert search.effective_share(search.shares()) > 0.85 * before
     assert search.shares_to_keep()[-1] == 0.0
+    # rows lost in the tails of a vague prior: the target is zero there, and so are all other parts
+    d = of.block.path.n_dims
+    lost = Elliptical(np.full(d, 1e40), 1e30 * np.eye(d), 5.0)
+    search.add_parts([Component(lost)])
+    search.add_witnesses(target(of)(lost(rng, 64))._replace(log_target=np.full(64, -5e3)))
+    for _ in range(2):
+        search.draw(rng, 512)
+    assert search.shares()[-1] == pytest.approx(FLOOR / len(search.parts))
+    assert search.effective_share(search.shares()) > 0.85 * before
 
 
 def test_a_pilot_that_found_more_exceeds() -> None:
