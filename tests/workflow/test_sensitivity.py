@@ -127,7 +127,7 @@ def test_a_bound_may_move() -> None:
 
 def test_alternatives_out_of_reach_have_no_number(tree: xr.DataTree, model: pm.Model) -> None:
     """Would catch an extrapolation with a straight face."""
-    with pytest.warns(lz.EvidenceWarning, match="2 of 3 alternatives: The draws hardly reach"):
+    with pytest.warns(lz.EvidenceWarning, match="2 of 3 alternatives: Hardly any draw is in"):
         found = lz.evidence_sensitivity(
             tree, model, {"centre": [0.0, -9.0, 0.5], "width": [1.0, 0.2, 1e-3]}
         )
