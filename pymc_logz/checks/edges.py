@@ -64,7 +64,8 @@ def edge_doubts(
     seen, inner = rows[:, parts.outer], rows[:, parts.inner]
     prior = prepared.prior(rng, block.n_rows)[:, parts.outer]
     n_places = min(N_PLACES, MODES_PER_ROUND // inner.shape[1])
-    for places, log_weight, *_ in explored(parts, seen, inner, prior, n_places, rng):
+    rounds = explored(parts, seen, inner, prior, n_places, rng, climb=False)
+    for places, log_weight, *_ in rounds:
         if np.isfinite(log_weight).sum() < 2:
             return []
         weight = normalise(log_weight)

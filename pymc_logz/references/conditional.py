@@ -191,14 +191,10 @@ def explored_enough(
 class Explored(NamedTuple):
     """What is known of the entries that are not normal, after a round."""
 
-    places: np.ndarray
-    """Settings of them, shape (k, m)."""
-    log_weight: np.ndarray
-    """Log weights that make them draws of the posterior, shape (k,)."""
-    start: np.ndarray
-    """A mode of the normal entries, shape (n,)."""
-    scale: np.ndarray
-    """Their rough standard deviations, shape (n,)."""
+    places: np.ndarray  # Settings of them, shape (k, m).
+    log_weight: np.ndarray  # Log weights that make them draws of the posterior, shape (k,).
+    start: np.ndarray  # A mode of the normal entries, shape (n,).
+    scale: np.ndarray  # Their rough standard deviations, shape (n,).
 
 
 def without_factors(parts: Conditionals, rows: np.ndarray) -> Conditionals:
@@ -268,20 +264,25 @@ def explored(
     prior: np.ndarray,
     n_places: int,
     rng: np.random.Generator,
+    *,
+    climb: bool = True,
 ) -> Iterator[Explored]:
     """All that is known after each round, by adaptive multiple importance sampling.
 
     Rounds of ``n_places`` settings start from entries of rows that are known, ``outer`` (n, m) and
-    ``inner`` (n, d - m), and from draws of the prior (k, m).
+    ``inner`` (n, d - m), and from draws of the prior (k, m); the first also from the peak, if it is
+    to ``climb`` there.
     """
     start, scale = np.median(inner, axis=0), np.maximum(inner.std(axis=0), 1e-300)
     near, known = outer, inner
     first = fitted_clusters(outer, len(outer), rng)
     others = [fitted_to_few(prior[np.all(np.isfinite(prior), axis=1)], 5.0)]
-    # draws of a vague prior, and rows that walked from them, may be nowhere near
-    starts = np.concatenate([outer[:N_STARTS], prior[:N_STARTS]])
-    seen = parts.modes(starts, np.resize(inner[:N_STARTS], (len(starts), inner.shape[1])), scale)
-    if (peak := highest_peak(parts, starts, seen, scale)) is not None:
+    peak = None
+    if climb:  # draws of a vague prior, and rows that walked from them, may be nowhere near
+        starts = np.concatenate([outer[:N_STARTS], prior[:N_STARTS]])
+        begin = np.resize(inner[:N_STARTS], (len(starts), inner.shape[1]))
+        peak = highest_peak(parts, starts, parts.modes(starts, begin, scale))
+    if peak is not None:
         others.append(Elliptical(peak.outer, 2.0 * peak.factor, 5.0))
         start, scale = peak.inner, parts.scale_of(peak.precision)
         near, known = np.vstack([near, peak.outer]), np.vstack([known, start])

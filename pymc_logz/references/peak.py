@@ -26,24 +26,19 @@ FIRST_SCALE = (0.05, 1.0)
 class Peak(NamedTuple):
     """Where the marginal density of the outer entries is highest."""
 
-    outer: np.ndarray
-    """Shape (m,)."""
+    outer: np.ndarray  # Shape (m,).
     factor: np.ndarray
     """Its columns are axes, one standard deviation long; lower triangular, shape (m, m)."""
-    inner: np.ndarray
-    """The mode of the others given those, shape (n,)."""
-    precision: np.ndarray
-    """Minus the second derivatives there, one of `matrices`."""
+    inner: np.ndarray  # The mode of the others given those, shape (n,).
+    precision: np.ndarray  # Minus the second derivatives there, one of `matrices`.
 
 
 class Start(NamedTuple):
     """Where the marginal density of the outer entries is highest, and how it was found."""
 
     parts: Conditionals
-    prior: np.ndarray
-    """Draws of the prior, shape (n, d); the search started among the first."""
-    seen: Modes
-    """Conditional modes there."""
+    prior: np.ndarray  # Draws of the prior, shape (n, d); the search started among the first.
+    seen: Modes  # Conditional modes there.
     peak: Peak
 
 
@@ -57,7 +52,7 @@ def highest_marginal(prepared: Prepared, block: Block, rng: np.random.Generator)
     first = prior[:N_PRIOR]
     parts = parts.with_pattern(first[: N_PRIOR // 2], scale)
     seen = parts.modes(first[:, parts.outer], first[:, parts.inner], scale)
-    peak = highest_peak(parts, first[:, parts.outer], seen, scale)
+    peak = highest_peak(parts, first[:, parts.outer], seen)
     return None if peak is None else Start(parts, prior, seen, peak)
 
 
@@ -70,9 +65,7 @@ def _parts(prepared: Prepared, block: Block) -> Conditionals | None:
     return parts if fits else None
 
 
-def highest_peak(
-    parts: Conditionals, outer: np.ndarray, seen: Modes, scale: np.ndarray
-) -> Peak | None:
+def highest_peak(parts: Conditionals, outer: np.ndarray, seen: Modes) -> Peak | None:
     """Climb to the peak of the marginal density from the best of some settings, by differences.
 
     They may be thousands of standard deviations away, as draws of vague priors are: where the
