@@ -33,6 +33,7 @@ lz.sample_hais(model=model, random_seed=1, progressbar=False, compile_kwargs=kwa
 """
 
 
+@pytest.mark.usefixtures("interrupts")
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 @pytest.mark.parametrize("backend", ["jax", "numpy"])
 def test_ctrl_c_ends_a_call_whose_box_hangs(backend):
@@ -68,6 +69,7 @@ def test_what_hangs_in_a_thread_of_a_chain_is_ended_from_outside():
     never.set()
 
 
+@pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_in_any_thread_reaches_the_one_that_waits():
     """Would catch a wait that only a signal to its own thread ends."""
     calls, never = Calls(1, patience=0.1), threading.Event()
