@@ -48,6 +48,6 @@ def test_the_page_has_how_far_the_mcrbm_is_behind() -> None:
     assert f"({np.mean(kept['experts']['experts, Student-t']):.2f}, exact)" in page
     lost, low, high = measured.lost_by_lengths()
     assert (
-        f"{lost:.1f} nats a patch less likely than log-normal ones ({low:.1f} to {high:.1f})"
+        f"{lost:.1f} nats a test patch less likely than a log-normal one ({low:.1f} to {high:.1f})"
         in page
     )
