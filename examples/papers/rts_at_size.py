@@ -50,7 +50,7 @@ from units import Results
 SIDE, N_CHAINS = 28, paper.N_CHAINS
 SIZES = {"hidden": 500, "updates": 5000, "truth": 10_000, "truth_rows": 200}
 RESULTS = Path(__file__).parent / "results" / "rts_at_size.json"
-CD_SIZES = SIZES | {"updates": 1000, "contrastive": 1.0, "precision": "float32", "truth": 3000}
+CD_SIZES = SIZES | {"updates": 100, "contrastive": 1.0, "precision": "float32", "truth": 4000}
 CD_RESULTS = RESULTS.with_name("rts_at_size_cd.json")
 LEARNED = {"cd": (CD_SIZES, CD_RESULTS), "persistent": (SIZES, RESULTS)}
 """Sizes and numbers of a machine, by how it learned."""

@@ -1,6 +1,5 @@
 """RAISE: log likelihood of data under a Boltzmann machine, by annealing from the data."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,6 +16,7 @@ from pymc_logz.estimators.importance import importance_log_z
 from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.runners.anneal import Annealed, anneal
+from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.kinds import PER_DATUM
@@ -107,7 +107,7 @@ def raise_log_likelihood(
         )
     visible = _visible(model, data)
     check_whole(2, draws=draws)
-    started, rngs = time.perf_counter(), generators_from(random_seed)
+    watch, rngs = Stopwatch(), generators_from(random_seed)
     given = {"draws": draws, "chains": 1, "betas": betas, "kernel": BlockGibbs()}
     settings = HaisSettings.asked(**given, reference="prior")
     ladder = settings.ladder()
@@ -115,7 +115,7 @@ def raise_log_likelihood(
         raise ValueError(f"betas={betas!r} must be an integer or an array: there is no pilot")
     block = energy_block(model, settings, compile_kwargs)
     block.compile()
-    compiled = time.perf_counter()
+    watch.end("compile_time")
     plan = even_plan(ladder, model.n_sites).reverse()
     rows = np.repeat(visible, draws, axis=0)
     odds = model.hidden_bias + rows @ model.weights
@@ -123,11 +123,8 @@ def raise_log_likelihood(
     with progress_bar(progressbar) as progress:
         report = report_count(progress, "Annealing back", plan.n_temperatures)
         run = anneal(block, plan, np.concatenate([rows, hidden], axis=1), rngs.run, report)
-    cost = {
-        "compile_time": compiled - started,
-        "sampling_time": time.perf_counter() - compiled,
-        **block.work.record(0, block.kernel),
-    }
+    watch.end("sampling_time")
+    cost = {**watch.seconds, **block.work.record(0, block.kernel)}
     attrs = RunRecord(block.compiled, block.path.batching, 1.0, cost).attrs(
         n_temperatures=plan.n_temperatures
     )

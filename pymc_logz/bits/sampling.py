@@ -7,7 +7,6 @@ those of the two ends. See Grosse, Maddison & Salakhutdinov (2013), Annealing be
 by averaging moments, section 5; Carlson et al. (2016), section 2.1, arXiv 1603.01912.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -44,6 +43,7 @@ from pymc_logz.references.reference import ASKED_FOR, Reference
 from pymc_logz.runners.anneal import Annealed, anneal
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import finished, run_tasks
+from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import progress_bar, report_beta
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.trees.doubts import doubted, noted, warn_of_doubts
@@ -67,13 +67,13 @@ def run_hais(
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
     """Place temperatures, freeze, run, collect."""
-    started, rngs = time.perf_counter(), generators_from(random_seed)
+    watch, rngs = Stopwatch(), generators_from(random_seed)
     block = settings.within_memory(energy_block(energy, settings, compile_kwargs))
     block.compile()
     rows = None
     if posterior_draws is not None:
         rows = energy_draws(energy, posterior_draws, "posterior_draws")
-    compiled = time.perf_counter()
+    watch.end("compile_time")
     with (
         kept(settings, energy, block, rngs.run, posterior_draws=rows) as settings,
         progress_bar(progressbar) as progress,
@@ -81,19 +81,16 @@ def run_hais(
         make = partial(energy_plan, energy, block, settings, rngs.pilot, progress)
         made = once(settings.running.keeper, "plan", make, None, block, rngs.pilot)
         planned = Planned(block, made["plan"], REFERENCE, made["stages"])
-        tuned, pilot_work = time.perf_counter(), block.work.done
+        watch.end("tuning_time")
+        pilot_work = block.work.done
         planned, forward = run_twice(planned, settings, rngs.run, progress)
         directions = Directions(forward, planned.reference)
         if settings.direction == "both":
             directions.exact_starts = rows is not None
             directions.reverse = run_reverse(planned, settings, forward, rows, rngs.run, progress)
         add_rows(directions, planned, settings, rows, rngs.run, progress)
-    cost = {
-        "compile_time": compiled - started,
-        "tuning_time": tuned - compiled,
-        "sampling_time": time.perf_counter() - tuned,
-        **block.work.record(pilot_work, block.kernel),
-    }
+    watch.end("sampling_time")
+    cost = {**watch.seconds, **block.work.record(pilot_work, block.kernel)}
     return collect_energy(energy, planned, directions, settings, rngs.run, cost)
 
 
@@ -174,7 +171,7 @@ def run_through(
 ) -> xr.DataTree:
     """Place temperatures between the machines, freeze, run, collect."""
     settings.running.refuse("where reference is an energy", "checkpoint", "executor")
-    started, rngs = time.perf_counter(), generators_from(random_seed)
+    watch, rngs = Stopwatch(), generators_from(random_seed)
     machines = [*others, energy]
     for other in others:
         if _layout(other) != _layout(energy):
@@ -190,17 +187,14 @@ def run_through(
             leg, end = _leg(machine, before, settings, rngs.pilot, report, compile_kwargs)
             legs.append(leg)
             before = machine, end
-        tuned = time.perf_counter()
+        watch.end("tuning_time")
         generators = spawn_generators(rngs.run, settings.chains)
         tasks = [partial(_way, legs, settings.draws, rng) for rng in generators]
         ways = finished(run_tasks(tasks, settings.cores))
     planned = legs[-1]
-    cost = {
-        "compile_time": 0.0,
-        "tuning_time": tuned - started,
-        "sampling_time": time.perf_counter() - tuned,
-        **planned.block.work.record(0, planned.block.kernel),
-    }
+    watch.end("sampling_time")
+    work = planned.block.work.record(0, planned.block.kernel)
+    cost = {"compile_time": 0.0, **watch.seconds, **work}
     last, ends = ([way[i] for way in ways] for i in (-2, -1))
     n, directions = sum(leg.plan.n_temperatures for leg in legs), Directions(ends, THROUGH)
     tree = collect_energy(energy, planned, directions, settings, rngs.run, cost, n)

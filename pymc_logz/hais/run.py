@@ -1,7 +1,6 @@
 """One HAIS run: from a prepared model to a frozen plan, weighted rows, and a DataTree."""
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,6 +25,7 @@ from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.runners.anneal import Annealed, Plan, merge
 from pymc_logz.runners.executor import finished, run_tasks
 from pymc_logz.runners.jobs import AnnealCourse
+from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import line, progress_bar, report_beta, report_count
 from pymc_logz.runners.running import Running, anneal_all
 from pymc_logz.seeds import generators_from, spawn_generators
@@ -68,8 +68,7 @@ def run_hais(
     With ``simulate_data`` the data are simulated from the model, and reverse rows start at the draw
     of the prior that they came from.
     """
-    started = time.perf_counter()
-    rngs = generators_from(random_seed)
+    watch, rngs = Stopwatch(), generators_from(random_seed)
     sum_out = False if simulate_data else settings.sum_out
     if sum_out is not False and (exact := exact_tree(model, settings, rngs)) is not None:
         return exact
@@ -82,14 +81,15 @@ def run_hais(
     target_rows = prepared.exact_row
     if posterior_draws is not None:
         target_rows = unconstrain(prepared.flat, posterior_of(posterior_draws, "posterior_draws"))
-    compiled = time.perf_counter()
+    watch.end("compile_time")
     with (
         kept(settings, prepared, block, rngs.run, posterior_draws=target_rows) as settings,
         progress_bar(progressbar) as progress,
     ):
         plan = partial(planned_once, prepared, block, settings, rngs.pilot, report_beta(progress))
         planned = plan("plan", direct=True)
-        tuned, pilot_work = time.perf_counter(), block.work.done
+        watch.end("tuning_time")
+        pilot_work = block.work.done
         # fresh rows from the prior may see what the first ones did not, before a path is taken
         others = partial(plan, "plan-again", direct=True), partial(plan, "plan-path")
         planned, forward = run_twice(planned, settings, rngs.run, progress, others)
@@ -97,16 +97,12 @@ def run_hais(
         if settings.direction == "both":
             add_reverse(directions, planned, settings, target_rows, rngs.run, progress)
         add_rows(directions, planned, settings, target_rows, rngs.run, progress)
-    ended, run_work = time.perf_counter(), block.work.done
+    watch.end("sampling_time")
+    run_work = block.work.done
     with line("Checking the result"):
         doubts = doubts_of_run(prepared, block, planned, directions, rngs.checks)
-    cost = {
-        "compile_time": compiled - started,
-        "tuning_time": tuned - compiled,
-        "sampling_time": ended - tuned,
-        "checking_time": time.perf_counter() - ended,
-        **block.work.record(pilot_work, block.kernel, run_work),
-    }
+    watch.end("checking_time")
+    cost = {**watch.seconds, **block.work.record(pilot_work, block.kernel, run_work)}
     return collect(prepared, planned, directions, settings, rngs.run, cost, doubts)
 
 

@@ -1,6 +1,5 @@
 """One run of many chains: settings, a pilot, a tuning, draws with everything frozen, a DataTree."""
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,6 +26,7 @@ from pymc_logz.pilot.scales import population_correlation, population_scale
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.reference import check_start
 from pymc_logz.runners.block import Block
+from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import line, progress_bar, report_beta, report_count
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.doubts import MAX_DIVERGENT_SHARE
@@ -224,13 +224,13 @@ def run_hmc(
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
     """Prepare, walk to the posterior, tune, draw, collect."""
-    started, rngs = time.perf_counter(), generators_from(random_seed)
+    watch, rngs = Stopwatch(), generators_from(random_seed)
     with progress_bar(progressbar) as progress:
         with line("Compiling the model"):
             prepared = prepare(model, rngs.checks)
             block = block_for(prepared, settings, compile_kwargs)
             block.compile()
-        compiled = time.perf_counter()
+        watch.end("compile_time")
         rows = prepared.prior(rngs.pilot, RunSettings.pilot_rows)
         check_start(prepared, block, rows)
         stages = run_pilot(
@@ -251,16 +251,16 @@ def run_hmc(
         )
         of_chains = f"{settings.chains} chains"
         chains.tune(settings.tune, report_count(progress, f"Tuning {of_chains}", settings.tune))
-        tuned, pilot_work = time.perf_counter(), block.work.done
+        watch.end("tuning_time")
+        pilot_work = block.work.done
         kept = chains.draw(
             settings.draws, report_count(progress, f"Sampling {of_chains}", settings.draws)
         )
+        watch.end("sampling_time")
         found = {
             "step_size": chains.step.now,
             "backend": block.compiled.backend,
-            "compile_time": compiled - started,
-            "tuning_time": tuned - compiled,
-            "sampling_time": time.perf_counter() - tuned,
+            **watch.seconds,
             **block.work.record(pilot_work, block.kernel),
         }
         with line("Collecting the draws"):

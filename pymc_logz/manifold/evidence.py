@@ -1,6 +1,5 @@
 """log Z of a model with exact observations: bridge sampling on the level set of its inputs."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from pymc_logz.manifold.missed_modes import (
 from pymc_logz.manifold.model import ConstrainedModel, make_constrained_model, one_blas_thread
 from pymc_logz.models.context import model_from
 from pymc_logz.models.prior_check import check_priors
+from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import random_generator, spawn_generators
 from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_status
@@ -66,7 +66,7 @@ def manifold_bridge(
     if draws is not None:
         check_whole(2, draws=draws)
     model = model_from(model, "bridge_sampling(idata, model)")
-    start = time.perf_counter()
+    watch = Stopwatch()
     rng = random_generator(random_seed)
     with progress_bar(progressbar) as progress:
         report = report_count(progress, "Bridge", len(STEPS))
@@ -82,7 +82,7 @@ def manifold_bridge(
         report(1)
         with one_blas_thread():
             position = on_level_set(constrained, rows / constrained.scale)
-            compiled = time.perf_counter()
+            watch.end("compile_time")
             report(1)
             atlas = Atlas(constrained)
             bridged = bridge_charts(atlas, position, draws, rng, log_share)
@@ -99,6 +99,7 @@ def manifold_bridge(
     [estimate] = doubted([estimate], [*doubts, *missed])
     if not doubts:
         warn_of_status(estimate)
+    watch.end("sampling_time")
     attrs = {
         **noted([*doubts, *missed]),
         **{name: float(value) for name, value in estimate.details.items()},
@@ -106,8 +107,7 @@ def manifold_bridge(
         "share_reached": bridged.share_reached,
         "backend": constrained.backend.name,
         "backend_reason": constrained.backend.reason,
-        "compile_time": compiled - start,
-        "sampling_time": time.perf_counter() - compiled,
+        **watch.seconds,
     }
     return with_evidence(idata, evidence_dataset([estimate], attrs), MANIFOLD_BRIDGED)
 

@@ -7,6 +7,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.arguments import check_choice
@@ -270,10 +273,21 @@ class AnnealingPath:
 
     def bytes_of_a_row(self) -> int:
         """Bytes of all that is computed of one row: see `pymc_logz.graphs.memory`."""
+        return self.made_once(("bytes of a row",), self._bytes_of_a_row)
+
+    def _bytes_of_a_row(self) -> int:
         outputs = simplify([self.log_reference, self.log_ratio], self.parameters)
         if self.has_gradients:
             outputs += gradients(outputs, self.point, self.columns)
         return bytes_of_a_row(self.point, outputs, self.parameters, self.values, self.data)
+
+    @cached_property
+    def bytes_of_data(self) -> int:
+        """Bytes of all constants and shared variables of the two densities."""
+        every = set(ancestors([self.log_reference, self.log_ratio]))
+        data = [var.data for var in every if isinstance(var, Constant)]
+        data += [var.get_value(borrow=True) for var in every if isinstance(var, SharedVariable)]
+        return sum(getattr(array, "nbytes", 0) for array in data)
 
     @cached_property
     def _batched(self) -> tuple[Any, str]:

@@ -14,7 +14,6 @@ Carlson, Stinson, Pakman & Paninski (2016), section 2.1, arXiv 1603.01912, for t
 Meng (1998), Simulating normalizing constants, doi 10.1214/ss/1028905934.
 """
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -48,6 +47,7 @@ from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.jobs import AnnealCourse
+from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import progress_bar, report_beta
 from pymc_logz.runners.running import Running, anneal_all
 from pymc_logz.seeds import Generators, generators_from, spawn_generators
@@ -85,7 +85,7 @@ def run_between(
     """Anneal to the other model, on to the model, and collect."""
     remedy = "leave it out, or run sample_hais for each of the two with it, and compare_evidence"
     settings.running.refuse(f"where reference is a model: {remedy}", "checkpoint")
-    started, rngs = time.perf_counter(), generators_from(random_seed)
+    watch, rngs = Stopwatch(), generators_from(random_seed)
     prepared, of_other = (prepare(one, rngs.checks, integers=True) for one in (model, other))
     flat = joined_models(prepared.flat, of_other.flat)
     if any(np.exp(one.prior.log_share(rngs.checks)[0]) < 1.0 for one in (prepared, of_other)):
@@ -104,7 +104,8 @@ def run_between(
             report_beta(progress),
         )
         planned, _ = refine(block, settings, stages, rngs.pilot, FROM_MODEL)
-        tuned, pilot_work = time.perf_counter(), block.work.done
+        watch.end("tuning_time")
+        pilot_work = block.work.done
         planned, runs = _go_on_twice(planned, start, flat, settings, rngs.run)
     factor, directions = bayes_factor(start.runs, runs), Directions(runs, FROM_MODEL)
     doubts = [
@@ -112,12 +113,9 @@ def run_between(
         *doubts_of(factor, planned, runs),
         *_modes_of_its_own(prepared, directions, compile_kwargs, rngs.checks),
     ]
-    cost = {
-        "compile_time": 0.0,
-        "tuning_time": tuned - started,
-        "sampling_time": time.perf_counter() - tuned,
-        **block.work.record(pilot_work, block.kernel),
-    }
+    watch.end("sampling_time")
+    work = block.work.record(pilot_work, block.kernel)
+    cost = {"compile_time": 0.0, **watch.seconds, **work}
     tree = collect(prepared, planned, directions, settings, rngs.run, cost, doubts)
     other_log_z = forward_estimate(Directions(start.runs, start.planned.reference))
     [factor], [other_log_z] = doubted([factor], doubts), doubted([other_log_z], start.doubts)

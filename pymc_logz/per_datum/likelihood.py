@@ -1,7 +1,6 @@
 """Log likelihood of each of many data rows, in one run of data rows times particles."""
 
 import os
-import time
 from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import default_cores
 from pymc_logz.runners.moves import kernel_for
+from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import progress_bar, report_beta
 from pymc_logz.runners.running import running_for
 from pymc_logz.seeds import generators_from
@@ -155,7 +155,7 @@ def marginal_log_likelihood(
         tree = lz.marginal_log_likelihood(model, {"x": X_test}, random_seed=1)
         tree["evidence"]["log_z"]  # dims estimator, data_row
     """
-    started = time.perf_counter()
+    watch = Stopwatch()
     model = model_from(model, "marginal_log_likelihood(model, data)")
     given = executor, checkpoint, time_limit, max_memory, check_reproducible
     running, random_seed = running_for(*given, random_seed)
@@ -175,7 +175,7 @@ def marginal_log_likelihood(
     rngs = generators_from(random_seed)
     prepared = prepare(model, rngs.checks, rows=read_data_rows(model, data))
     block, batches = compile_batches(prepared, settings, rngs.pilot, compile_kwargs)
-    compiled = time.perf_counter()
+    watch.end("compile_time")
     with (
         kept(settings, prepared, block, rngs.run, data_rows=prepared.data_rows.values) as settings,
         progress_bar(progressbar) as progress,
@@ -187,14 +187,11 @@ def marginal_log_likelihood(
             return make_plan(block, settings, start, rngs.pilot, report_beta(progress)).plan
 
         plan: Plan = once(settings.running.keeper, "plan", made, prepared, block, rngs.pilot)
-        tuned, pilot_work = time.perf_counter(), block.work.done
+        watch.end("tuning_time")
+        pilot_work = block.work.done
         results = run_batches(block, plan, batches, settings, rngs.run, progress)
-    cost = {
-        "compile_time": compiled - started,
-        "tuning_time": tuned - compiled,
-        "sampling_time": time.perf_counter() - tuned,
-        **block.work.record(pilot_work, block.kernel),
-    }
+    watch.end("sampling_time")
+    cost = {**watch.seconds, **block.work.record(pilot_work, block.kernel)}
     return running.noted(collect(prepared, block, plan, results, settings, cost))
 
 

@@ -68,7 +68,9 @@ class RunSettings:
     def within_memory(self, block: Block) -> Block:
         """Moves that keep to the bound on memory, shared by the chains that run at a time."""
         bound = self.running.max_memory
-        return block if bound is None else block.limited(bound // min(self.cores, self.chains))
+        if bound is not None:
+            block = block.limited(bound // min(self.cores, self.chains))
+        return block.within_caches()
 
     @property
     def reference_asked(self) -> str | xr.DataTree:

@@ -1,7 +1,6 @@
 """log Z of a posterior that already exists: bridge sampling from its draws."""
 
 import os
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,6 +29,7 @@ from pymc_logz.posterior.repetitions import (
     repetition_variables,
     symmetrised,
 )
+from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import line, progress_bar
 from pymc_logz.runners.running import running_for
 from pymc_logz.seeds import generators_from
@@ -214,15 +214,14 @@ def _bridged(
     compile_kwargs: Mapping[str, Any] | None,
 ) -> xr.DataTree:
     """Prepare, map the draws, build the bridge, collect; arguments as of `bridge_sampling`."""
-    start = time.perf_counter()
-    rngs = generators_from(random_seed)
+    watch, rngs = Stopwatch(), generators_from(random_seed)
     with progress_bar(progressbar):
         with line("Compiling the model"):
             prepared = prepare(model, rngs.checks, needs_prior_draws=False, sum_out=True)
             posterior = posterior_rows(idata, prepared.flat)
             log_share, share_error = prepared.prior.log_share(rngs.checks)
             density = RowDensity(prepared.flat, compile_kwargs)
-        compiled = time.perf_counter()
+        watch.end("compile_time")
         with line(f"Density of {posterior.rows[..., 0].size} draws of the posterior"):
             log_target = target_at_draws(density, posterior, idata)
         with (
@@ -244,11 +243,8 @@ def _bridged(
     if not doubts:
         warn_of_status(estimates[0])
     warn_of_nan(density.n_nan)
-    cost = {
-        "compile_time": compiled - start,
-        "sampling_time": time.perf_counter() - compiled,
-        "row_evaluations": density.n_evaluated,
-    }
+    watch.end("sampling_time")
+    cost = {**watch.seconds, "row_evaluations": density.n_evaluated}
     share = float(np.exp(log_share))
     attrs = RunRecord(density.compiled, density.batching, share, cost).attrs(
         bridge_method=method,

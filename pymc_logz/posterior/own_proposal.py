@@ -1,6 +1,5 @@
 """Importance sampling from a proposal that the user has, and its resampled posterior."""
 
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from pymc_logz.models.other_modes import in_company, moved_on
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.models.proposals import Proposed, as_draws, log_jacobian, proposed
 from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.chains import says_result
 from pymc_logz.trees.doubts import (
@@ -160,11 +160,11 @@ def importance_sampling(
     check_whole(2, draws=draws)
     check_flag(smooth=smooth)
     model = model_from(model, "importance_sampling(proposal, model)")
-    started, rngs = time.perf_counter(), generators_from(random_seed)
+    watch, rngs = Stopwatch(), generators_from(random_seed)
     prepared = prepare(model, rngs.checks, needs_prior_draws=False)
     flat = prepared.flat
     density = RowDensity(flat, compile_kwargs)
-    compiled = time.perf_counter()
+    watch.end("compile_time")
     given = proposed(proposal, flat, draws, rngs.run)
     with np.errstate(divide="ignore", invalid="ignore"):
         rows = unconstrain(flat, given.draws)
@@ -177,11 +177,8 @@ def importance_sampling(
     [judged] = doubted([estimate.less(log_share, share_error)], doubts)
     if not found:
         warn_of_status(estimate)
-    cost = {
-        "compile_time": compiled - started,
-        "sampling_time": time.perf_counter() - compiled,
-        "row_evaluations": density.n_evaluated,
-    }
+    watch.end("sampling_time")
+    cost = {**watch.seconds, "row_evaluations": density.n_evaluated}
     share = float(np.exp(log_share))
     attrs = RunRecord(density.compiled, density.batching, share, cost).attrs(**noted(doubts))
     alive = np.all(np.isfinite(rows), axis=1)

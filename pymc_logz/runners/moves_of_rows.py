@@ -2,6 +2,7 @@
 
 import copy
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -14,6 +15,19 @@ from pymc_logz.graphs.compiling import Compiled
 from pymc_logz.graphs.kept import settings_key
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.paths.geometric import AnnealingPath
+
+
+class Stopwatch:
+    """Seconds of the stages of a run, by the attribute that a result has for them."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._began = time.perf_counter()
+
+    def end(self, stage: str) -> None:
+        """Give a stage the time since the last one ended."""
+        now = time.perf_counter()
+        self.seconds[stage], self._began = now - self._began, now
 
 
 class Work:

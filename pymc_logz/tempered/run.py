@@ -25,6 +25,7 @@ from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.executor import finished
 from pymc_logz.runners.jobs import state_of
+from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import line, progress_bar, report_beta, report_count, report_rounds
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walking_block, walks_of
@@ -110,27 +111,26 @@ def run_target(
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
     """Prepare, warm up, freeze, run, collect."""
-    started, rngs = time.perf_counter(), generators_from(random_seed)
+    watch, rngs = Stopwatch(), generators_from(random_seed)
     with progress_bar(progressbar) as progress:
         with line("Compiling the model"):
             target = make(rngs.checks, compile_kwargs)
-        compiled = time.perf_counter()
+        watch.end("compile_time")
         with kept(settings, target.what, target.block, rngs.run) as settings:
             block, plan, reference = target.placed(settings, rngs.pilot, progress)
             how = settings, rngs.pilot, compile_kwargs, progress
             frozen = warm_up(block, plan, *how, target.prepared)
-            tuned, pilot_work = time.perf_counter(), block.work.done
+            watch.end("tuning_time")
+            pilot_work = block.work.done
             chains = run_chains(frozen, settings, rngs.run, progress)
-        ended, run_work = time.perf_counter(), block.work.done
+        watch.end("sampling_time")
+        run_work = block.work.done
         with line("Checking the result"):
             doubts = doubts_of(target, reference, frozen.ladder, chains, rngs.checks)
-        cost = {
-            "compile_time": compiled - started + frozen.compile_time,
-            "tuning_time": tuned - compiled - frozen.compile_time,
-            "sampling_time": ended - tuned,
-            "checking_time": time.perf_counter() - ended,
-            **block.work.record(pilot_work, block.kernel, run_work),
-        }
+        watch.end("checking_time")
+        watch.seconds["compile_time"] += frozen.compile_time
+        watch.seconds["tuning_time"] -= frozen.compile_time
+        cost = {**watch.seconds, **block.work.record(pilot_work, block.kernel, run_work)}
         with line("Estimating log Z of all temperatures"):
             return collect(target, frozen, reference, chains, settings, rngs.run, cost, doubts)
 

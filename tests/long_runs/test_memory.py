@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pymc as pm
 import pytest
 from support.paths_with_exact_draws import N_ROWS, TARGETS, compiled_block
 
 from pymc_logz.graphs.memory import as_bytes
 from pymc_logz.kernels import Hamiltonian
+from pymc_logz.models.flat import flatten_model, model_path
+from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.schedules import linear_betas
 from pymc_logz.runners.anneal import anneal
+from pymc_logz.runners.block import Block
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import spawn_generators
 
@@ -102,3 +106,20 @@ def test_other_bounds_are_refused(given: Any) -> None:
     """Would catch a typing error that means no bound."""
     with pytest.raises(ValueError, match=r"max_memory=.*must be a positive number of bytes"):
         as_bytes(given)
+
+
+def test_a_model_with_much_data_is_computed_fewer_rows_at_a_time() -> None:
+    """Would catch the caches thrashed by long arrays, and portions where rows are short."""
+    blocks = {}
+    for n_data in (50, 50_000):
+        with pm.Model() as model:
+            x = pm.Normal("x", 0, 1)
+            pm.Normal("y", x, 2, observed=np.linspace(-1, 1, n_data))
+        flat = flatten_model(model)
+        blocks[n_data] = Block(model_path(flat, PriorDraws(model)), Hamiltonian())
+    assert blocks[50].within_caches() is blocks[50]
+    block, few = blocks[50_000], blocks[50_000].within_caches()
+    assert few.most_rows is not None
+    assert 2 <= few.most_rows < block.n_rows // 2
+    rows = np.linspace(-2, 2, 3 * few.most_rows + 1)[:, None]
+    np.testing.assert_allclose(few.log_target(rows), block.log_target(rows), rtol=1e-10)
