@@ -54,6 +54,8 @@ def switch_before_function(fgraph: FunctionGraph, node: Apply) -> list[Variable]
     first, second = (branch.owner for branch in branches)
     if first is None or second is None or first is second or first.op != second.op:
         return None
+    if len(first.inputs) != len(second.inputs):  # products and sums of any number
+        return None
     pairs = list(zip(first.inputs, second.inputs, strict=True))
     unequal = [i for i, (one, other) in enumerate(pairs) if not _same(one, other)]
     if not isinstance(first.op, Elemwise) or len(unequal) != 1:

@@ -196,3 +196,17 @@ def test_powers_keep_their_gradients() -> None:
     value = np.array([2.0, -1.0])
     gradient = pytensor.function([x], pt.grad(simple, x), mode="FAST_COMPILE")(value)
     np.testing.assert_allclose(gradient, 4 * value**3 - 3 * value**-4)
+
+
+def test_logits_that_are_products_have_branches_of_unequal_lengths() -> None:
+    """Catches `-(a b)` beside `a b`, a product of three factors beside one of two: item responses."""
+    with pm.Model() as model:
+        ability, slope = pm.Normal("ability", 0, 1, shape=3), pm.Normal("slope", 0, 1, shape=2)
+        y = np.array([[0, 1], [1, 1], [0, 0]])
+        pm.Bernoulli("y", logit_p=slope * (ability[:, None] - 0.3), observed=y)
+    flat = flatten_model(model)
+    [simple] = simplify([flat.log_ratio])
+    point = make_rng(5).normal(size=5)
+    logit = point[3:] * (point[:3, None] - 0.3)
+    value = float(simple.eval({flat.point: point}))
+    np.testing.assert_allclose(value, (y * logit - np.logaddexp(0, logit)).sum(), rtol=1e-12)
