@@ -199,7 +199,7 @@ def test_powers_keep_their_gradients() -> None:
 
 
 def test_logits_that_are_products_have_branches_of_unequal_lengths() -> None:
-    """Catches `-(a b)` beside `a b`, a product of three factors beside one of two: item responses."""
+    """Catches `-(a b)` beside `a b`, of which logits of item responses consist."""
     with pm.Model() as model:
         ability, slope = pm.Normal("ability", 0, 1, shape=3), pm.Normal("slope", 0, 1, shape=2)
         y = np.array([[0, 1], [1, 1], [0, 0]])
