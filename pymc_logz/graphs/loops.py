@@ -25,6 +25,7 @@ from pymc_logz.graphs.compiling import (
     compile_graph,
     function_of,
     in_python,
+    xla_options,
 )
 from pymc_logz.graphs.host_calls import calls_host
 from pymc_logz.graphs.jax_host_calls import raising_as_called
@@ -146,7 +147,7 @@ def _jax_loop(step: Step, n_steps: int, choice: Choice) -> Compiled:
         return [*state, *traces]
 
     # the jitted function keeps nothing between calls, so threads may share it
-    jitted = jax.jit(loop)
+    jitted = jax.jit(loop, compiler_options=xla_options(function.maker.fgraph))
     if not calls_host(step.outputs):
         return Compiled(jitted, backend, choice.reason)
 
