@@ -4,8 +4,8 @@ Carlson, Stinson, Pakman & Paninski (2016, arXiv 1603.01912), figure 3: how far 
 so many Gibbs sweeps of each of 100 chains. The paper's machine has learned MNIST; these learn
 scikit-learn's digits, scaled to 28 by 28 pixels: one by a hundred updates of contrastive
 divergence, and one, in which no chain gets about, by thousands and by persistent chains after them.
-What stands for the truth is a long tempered run, and annealing in both directions, whose two ends are a lower and an upper bound on
-average.
+What stands for the truth is a long tempered run, and annealing in both directions, whose two ends
+are a lower and an upper bound on average.
 
 Each run is one unit of work with a seed of its own, written to a file as soon as it is done: a
 script that is stopped goes on where it was, and more replicates are added by asking for more.
