@@ -1,9 +1,13 @@
 """Exceptions, warnings, interrupts, and the fixed sentence that explains each status."""
 
 import os
+import signal
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
+from typing import Any
 
 PACKAGE = os.path.dirname(__file__) + os.sep
 
@@ -321,6 +325,27 @@ def says_if_interrupted[**P, R](doing: str) -> Callable[[Callable[P, R]], Callab
         return wrapped
 
     return decorate
+
+
+@contextmanager
+def noting_interrupts() -> Iterator[threading.Event]:
+    """Note an interrupt that other code would swallow; it is passed on to that."""
+    noted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield noted  # only the main thread is interrupted
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(*args: Any) -> None:
+        noted.set()
+        if callable(before):
+            before(*args)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 ANCHORS = {

@@ -55,7 +55,7 @@ from pymc_logz.energies.images import bilinear_generative, linear_generative, me
 from pymc_logz.energies.multimodal import gaussian_shells, ridge, two_gaussians, two_gaussians_log_z
 from pymc_logz.energies.one_integral import hierarchical_normal, student_location
 from pymc_logz.energies.regression import linear_regression, radiata_pine, radiata_pine_data
-from pymc_logz.lazy import lazily
+from pymc_logz.wings import lazily
 
 if TYPE_CHECKING:
     from pymc_logz.bits.energies import BernoulliRBM, BinaryEnergy

@@ -8,11 +8,10 @@ from pymc_logz.estimators.agreement import (
     check_agreement,
     joint_covariance,
 )
-from pymc_logz.estimators.bridge import bar_log_z, reverse_log_z
+from pymc_logz.estimators.bridge import bar_log_z, bridge_log_z, reverse_log_z
 from pymc_logz.estimators.curve import LogZCurve
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.importance import importance_log_z, reweighted_log_z
-from pymc_logz.estimators.iterative_bridge import bridge_log_z
 from pymc_logz.estimators.multistate import bar_chain, mbar
 from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.estimators.running import RunningRTS

@@ -134,7 +134,13 @@ def reweighted_log_z(
     """
     log_change = np.asarray(log_change, dtype=float)
     base = np.zeros_like(log_change) if log_weight is None else np.asarray(log_weight, dtype=float)
-    _check(log_change, base)
+    if log_change.ndim != 2 or log_change.shape != base.shape:
+        raise ValueError(
+            f"log_change has shape {log_change.shape} and log_weight {base.shape}; both must be "
+            "(chains, draws)"
+        )
+    check_chains(log_change=log_change)
+    check_log_density(may_be_zero=True, log_change=log_change, log_weight=base)
     base = base - base.max()
     combined = log_change + base
     if not np.any(np.isfinite(combined)):
@@ -153,13 +159,3 @@ def reweighted_log_z(
     if khat > khat_threshold(weight.size) or ess <= DEGENERATE_ESS:
         return LogZEstimate(method, np.nan, np.nan, ess, khat, "too_far")
     return LogZEstimate(method, log_z, mcse, ess, khat, "ok")
-
-
-def _check(log_change: np.ndarray, log_weight: np.ndarray) -> None:
-    if log_change.ndim != 2 or log_change.shape != log_weight.shape:
-        raise ValueError(
-            f"log_change has shape {log_change.shape} and log_weight {log_weight.shape}; both must "
-            "be (chains, draws)"
-        )
-    check_chains(log_change=log_change)
-    check_log_density(may_be_zero=True, log_change=log_change, log_weight=log_weight)

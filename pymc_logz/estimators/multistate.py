@@ -47,9 +47,10 @@ def mbar(draws: TemperedDraws) -> LogZCurve:
         overlap = draws.n_draws * odds.gram / draws.visits[:, None]
         end_sizes = ess_of_sums(odds.share, np.diag(odds.gram))[[0, -1]] * draws.n_draws
     ess = float(min(bridge.min(), end_sizes.min()))
-    status = _mbar_status(float(bridge.min()), odds.converged)
     details = {"overlap": overlap, "bridge": bridge}
-    if status in {"no_overlap", "not_converged"}:
+    status = level_status(float(bridge.min()))
+    if status == "degenerate" or not odds.converged:
+        status = "no_overlap" if status == "degenerate" else "not_converged"
         return empty_curve("mbar", draws, status, weight_ess=ess, details=details)
     contributions = _mbar_contributions(draws, odds)
     log_z = np.where(draws.visits > 0, log_z - log_z[0], np.nan)
@@ -139,13 +140,6 @@ def _bridge(gram: np.ndarray) -> np.ndarray:
     below = np.cumsum(np.cumsum(gram, axis=0), axis=1)
     to_all = below[:-1, -1]
     return 4 * (to_all - np.diag(below)[:-1])
-
-
-def _mbar_status(bridge: float, converged: bool) -> str:
-    status = level_status(bridge)
-    if status == "degenerate":
-        return "no_overlap"
-    return status if converged else "not_converged"
 
 
 def _mbar_contributions(draws: TemperedDraws, odds: LevelOdds) -> np.ndarray:

@@ -9,7 +9,8 @@ import numpy as np
 from pymc_logz.arguments import check_betas, check_whole
 from pymc_logz.estimators.curve import LogZCurve, empty_curve, visit_obstacle
 from pymc_logz.estimators.draws import CHUNK_ELEMENTS, TemperedDraws
-from pymc_logz.estimators.tempering import curve_of_levels, effective_size, rts_bias
+from pymc_logz.estimators.tempering import curve_of_levels, rts_bias
+from pymc_logz.weights import ess_of_sums
 
 
 class LevelSums(NamedTuple):
@@ -181,7 +182,7 @@ class RunningRTS:
         total, squares = (part.sum(axis=(0, 1))[ends] for part in (seen.share, seen.square))
         details = {"level_share": self.level_share, "bias": rts_bias(seen.share)}
         details["autocorrelation_time"] = np.array(np.nan)  # which sums do not tell
-        ess = effective_size(total, squares)
+        ess = float(ess_of_sums(total, squares).min())
         return curve_of_levels("rts", stand_in, seen.share / seen.n_draws, ess, details)
 
     def _seen(self) -> LevelSums:

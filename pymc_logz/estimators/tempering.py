@@ -60,7 +60,8 @@ def solve_odds(
         moved[seen] += step
         moved_share, moved_gram = mean_shares(moved)
         if not _misfit(target, moved_share, seen) < _misfit(target, share, seen):
-            moved[seen] = odds[seen] + _self_consistent_step(target, share, seen)
+            step = np.log(target[seen]) - np.log(np.maximum(share[seen], np.finfo(float).tiny))
+            moved[seen] = odds[seen] + (step - step[0])
             moved_share, moved_gram = mean_shares(moved)
         odds, share, gram = moved, moved_share, moved_gram
     return LevelOdds(odds, share, gram, converged=False)
@@ -76,11 +77,6 @@ def _newton_step(
     except np.linalg.LinAlgError:
         step = np.full(free.size, np.nan)
     return np.append(0.0, step)
-
-
-def _self_consistent_step(target: np.ndarray, share: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    step = np.log(target[seen]) - np.log(np.maximum(share[seen], np.finfo(float).tiny))
-    return step - step[0]
 
 
 def _misfit(target: np.ndarray, share: np.ndarray, seen: np.ndarray) -> float:
@@ -130,7 +126,7 @@ def rts(draws: TemperedDraws) -> LogZCurve:
     sums = draws.block_sums(statistic, n_levels + 2)
     level_sums, squares = sums[..., :n_levels], sums[..., n_levels:].sum(axis=(0, 1))
     total = level_sums.sum(axis=(0, 1))
-    ess = effective_size(total[[0, -1]], squares)
+    ess = float(ess_of_sums(total[[0, -1]], squares).min())
     details = {"level_share": total / draws.n_draws}
     if draws.log_z_hat.shape[0] == 1:
         details["bias"] = rts_bias(level_sums)
@@ -265,11 +261,6 @@ def change_of_log_z(
     return change + 0.5 * (left - size), contributions, float((size / left).min())
 
 
-def effective_size(total: np.ndarray, total_squares: np.ndarray) -> float:
-    """Smallest effective number of draws, ``(sum w)**2 / sum w**2``, of several sets of weights."""
-    return float(ess_of_sums(total, total_squares).min())
-
-
 def level_status(ess: float) -> str:
     """Verdict on the effective number of draws at the level that has fewest."""
     if ess <= DEGENERATE_ESS:
@@ -296,11 +287,13 @@ def curve_of_levels(
     status = level_status(ess)
     if status == "degenerate":
         return empty_curve(method, draws, status, weight_ess=ess)
+    total = sums.sum(axis=(0, 1))
     with np.errstate(divide="ignore"):
-        log_share = np.log(sums.sum(axis=(0, 1)) / draws.n_draws)
+        log_share = np.log(total / draws.n_draws)
     if draws.log_z_hat.shape[0] == 1:
         log_z = _one_segment_log_z(draws, log_share)
-        contributions = _relative(sums)
+        relative = sums / np.where(total > 0, total, np.nan)
+        contributions = relative - relative[..., :1]
     else:
         log_z, odds = _solve_segments(draws, log_share)
         if not odds.converged:
@@ -315,13 +308,6 @@ def _one_segment_log_z(draws: TemperedDraws, log_share: np.ndarray) -> np.ndarra
     """Eq. 12 of Carlson et al. (2016); NaN where the share is 0."""
     log_z = draws.log_z_hat[0] - draws.log_prior + log_share
     return np.where(np.isfinite(log_share), log_z - log_z[0], np.nan)
-
-
-def _relative(sums: np.ndarray) -> np.ndarray:
-    """Sums of levels relative to their totals, less those of the first level."""
-    total = sums.sum(axis=(0, 1))
-    relative = sums / np.where(total > 0, total, np.nan)
-    return relative - relative[..., :1]
 
 
 def _segment_probabilities(draws: TemperedDraws, log_z: np.ndarray) -> np.ndarray:

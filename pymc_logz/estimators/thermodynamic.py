@@ -12,7 +12,8 @@ from pymc_logz.estimators.curve import (
 )
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.stones import bar_of, judged
-from pymc_logz.estimators.tempering import SIMULATED, effective_size, level_status, rts
+from pymc_logz.estimators.tempering import SIMULATED, level_status, rts
+from pymc_logz.weights import ess_of_sums
 
 RULE = estimator(
     returns="""``details`` has ``mean_log_ratio`` of each level, shape (K,). No number where a level
@@ -187,7 +188,7 @@ def ti_rb(draws: TemperedDraws) -> LogZCurve:
     sums = draws.block_sums(statistic, 3 * n_levels)
     q, q_ratio, q_squared = np.split(sums, 3, axis=2)
     total = q.sum(axis=(0, 1))
-    ess = effective_size(total, q_squared.sum(axis=(0, 1)))
+    ess = float(ess_of_sums(total, q_squared.sum(axis=(0, 1))).min())
     status = level_status(ess)
     if status == "degenerate":
         return empty_curve("ti_rb", draws, status, weight_ess=ess)

@@ -38,8 +38,8 @@ from pymc_logz.kernels.one_of import OneOf
 from pymc_logz.kernels.slice import Slice
 from pymc_logz.kernels.tuning import KernelDefaults, leapfrog_step_size, random_walk_step_size
 from pymc_logz.kernels.walks import IntegerWalk, RandomWalk
-from pymc_logz.lazy import lazily
 from pymc_logz.paths.geometric import Evaluation, grad_log_density, log_density
+from pymc_logz.wings import lazily
 
 if TYPE_CHECKING:
     from pymc_logz.bits.paths import BlockGibbs

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import xarray as xr
 
 from pymc_logz.choosing.evidence import evidence
-from pymc_logz.errors import warn
-from pymc_logz.interrupts import noting_interrupts
+from pymc_logz.errors import noting_interrupts, warn
 from pymc_logz.long_runs.checkpoint import Keeper
 from pymc_logz.long_runs.workers import Workers
 from pymc_logz.models.context import is_model

@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pymc.distributions import continuous, discrete, multivariate, timeseries
+from pymc.distributions import continuous, multivariate, timeseries
 from pymc.distributions.transforms import Ordered, _default_transform
 from pymc.logprob.transforms import LogTransform, Transform
 from pytensor.graph.basic import Constant, Variable, equal_computations
 from pytensor.tensor.random import basic
+
+from pymc_logz.models.discrete import SUPPORTS
 
 KNOWN = frozenset(
     {
@@ -56,30 +58,12 @@ KNOWN = frozenset(
 """Classes of continuous random variables; those that hold another distribution, as a walk, are
 known if that is."""
 
-KNOWN_DISCRETE = frozenset(
-    {
-        basic.BernoulliRV,
-        basic.BetaBinomialRV,
-        basic.BinomialRV,
-        basic.CategoricalRV,
-        basic.GeometricRV,
-        basic.HyperGeometricRV,
-        basic.NegBinomialRV,
-        basic.PoissonRV,
-        discrete.DiscreteUniformRV,
-        discrete.DiscreteWeibullRV,
-        basic.MultinomialRV,
-        multivariate.DirichletMultinomialRV,
-    }
-)
-"""Classes of random variables that are discrete; no transform applies to them."""
-
 
 def is_known(model: pm.Model, rv: Any) -> bool:
     """Whether the prior of a free variable needs no check."""
     op = rv.owner.op
-    # a subclass may have a density of its own
-    if type(op) in KNOWN_DISCRETE:
+    # a subclass may have a density of its own; to discrete ones no transform applies
+    if type(op) in SUPPORTS:
         return model.rvs_to_transforms[rv] is None
     if type(op) not in KNOWN and not _is_made_of_known(rv):
         return False

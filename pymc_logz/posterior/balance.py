@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.special import expit, ndtri
 
+from pymc_logz.estimators.bridge import solve_bridge
 from pymc_logz.estimators.draws import effective_draws
-from pymc_logz.estimators.iterative_bridge import solve_bridge
 from pymc_logz.models.context import variable_of
 from pymc_logz.models.density import RowDensity
 from pymc_logz.paths.elliptical import Elliptical

@@ -9,8 +9,8 @@ PACKAGE = "pymc_logz"
 # Folders, and the few modules at the root, from the ground up. A unit imports only units of floors
 # below its own, so there is no cycle between them. Files inside a folder may import each other.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "interrupts", "wings"),
-    ("arguments", "weights", "seeds", "lazy"),
+    ("errors", "wings"),
+    ("arguments", "weights", "seeds"),
     ("estimators", "graphs"),
     ("paths",),
     ("models", "kernels", "energies"),
