@@ -1,4 +1,4 @@
-"""How energies made of bits are sampled: what `pymc_logz.models.context.Runs` asks for.
+"""How energies made of bits are sampled: what `ForeignModel.runs` asks for.
 
 Annealed rows go from independent bits to the energy, or through other machines on the way: from one
 to the next along a geometric path, their log weights added up. Which machines those are changes the

@@ -19,9 +19,6 @@ from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.multistate import bar_chain
 from pymc_logz.weights import log_mean, pareto_khat, weight_status
 
-MAX_RULE_ERROR = 3.0
-"""Nats by which a sum may miss the integral, two of its errors included: it has no number beyond,
-where a step of the ladder holds more than the rule can tell."""
 _BAR: WeakKeyDictionary[TemperedDraws, LogZCurve] = WeakKeyDictionary()
 
 
@@ -53,15 +50,16 @@ def judged(
     What a rule or a tail of weights is off by is no noise, so that contributions do not tell; the
     distance from a method on the same draws that has no such error does. ``exact`` is by a method
     that is right on any ladder on which it has a number, from the same draws. ``verdicts`` are the
-    statuses of a number that is off by more than its error, and of none because it is off by more
-    than `MAX_RULE_ERROR`; ``significant`` counts standard errors of the difference.
+    statuses of a number that is off by more than its error, and of none because it is off by over 3
+    nats, two errors included, so that a step of the ladder holds more than the rule can tell;
+    ``significant`` counts standard errors of the difference.
     """
     if not curve.usable:
         return curve
     off, hopeless = verdicts
     apart = float(curve.log_z[-1] - exact.log_z[-1])
     details = {**curve.details, "apart": apart, "noise": float(curve.mcse[-1])}
-    if not exact.usable or abs(apart) + 2 * curve.mcse[-1] > MAX_RULE_ERROR:
+    if not exact.usable or abs(apart) + 2 * curve.mcse[-1] > 3.0:
         return empty_curve(
             curve.method, draws, hopeless, weight_ess=curve.weight_ess, details=details
         )

@@ -1,7 +1,6 @@
 """Compiles symbolic functions: which backend, why, and how to call the result from threads."""
 
 import logging
-import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from pytensor.link.jax.linker import JAXLinker
 from pymc_logz.graphs.forks import hush_forks_of_chains
 from pymc_logz.graphs.host_calls import calls_host
 from pymc_logz.graphs.jax_host_calls import raising_as_called
+from pymc_logz.graphs.kept import one_at_a_time
 from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.graphs.numpy_linker import numpy_mode, suits_numpy
 from pymc_logz.graphs.row_map import teach_row_maps
@@ -119,29 +119,21 @@ def compile_first(
 ) -> Compiled:
     """What the first maker of one function makes, or on JAX the first whose result runs."""
 
-    def make(choice: Choice) -> Compiled:
-        return _first_that_runs(makers if choice.is_jax else makers[:1], choice, trial_inputs)
+    def first_that_runs(choice: Choice) -> Compiled:
+        failures = []
+        for i, make in enumerate(makers if choice.is_jax else makers[:1]):
+            try:
+                compiled = make(choice)
+                if trial_inputs is not None:
+                    (compiled.dry or compiled.call)(*trial_inputs)
+                    if choice.is_jax:
+                        hush_forks_of_chains()
+                return replace(compiled, is_alternative=i > 0)
+            except Exception as error:  # JAX and PyTensor fail with exceptions of any kind
+                failures.append(error)
+        raise failures[0]
 
-    return choose_backend(make, compile_kwargs, gain="compiles in seconds")
-
-
-def _first_that_runs(
-    makers: Sequence[Maker],
-    choice: Choice,
-    trial_inputs: Sequence[Any] | None,
-) -> Compiled:
-    for i, make in enumerate(makers):
-        try:
-            compiled = make(choice)
-            if trial_inputs is not None:
-                (compiled.dry or compiled.call)(*trial_inputs)
-                if choice.is_jax:
-                    hush_forks_of_chains()
-            return replace(compiled, is_alternative=i > 0)
-        except Exception as error:  # JAX and PyTensor fail with exceptions of any kind
-            if i == 0:
-                failure = error
-    raise failure
+    return choose_backend(first_that_runs, compile_kwargs, gain="compiles in seconds")
 
 
 def function_of(
@@ -171,22 +163,16 @@ def compile_graph(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: 
         if backend == "numpy":
             dry = (lambda *_: None) if has_boxes else None
             return Compiled(jitted, backend, choice.reason, dry=dry)
-        if (options := xla_options(function.maker.fgraph)) is not None:
-            import jax
+        import jax
 
+        if (options := xla_options(function.maker.fgraph)) is not None:
             jitted = jax.jit(partial(jitted), compiler_options=options)
         if not has_boxes:
             return Compiled(jitted, backend, choice.reason)
-        return Compiled(
-            raising_as_called(jitted), backend, choice.reason, dry=partial(traced, jitted)
-        )
-    lock = threading.Lock()
-
-    def call(*values: Any) -> Sequence[Any]:
-        # a PyTensor function writes its inputs into storage of its own: one caller at a time
-        with lock:
-            return [np.array(out) for out in function(*values)]
-
+        # finds out whether JAX can compute it
+        shapes = partial(jax.eval_shape, jitted)
+        return Compiled(raising_as_called(jitted), backend, choice.reason, dry=shapes)
+    call = one_at_a_time(lambda *values: [np.array(out) for out in function(*values)])
     return Compiled(call, backend, choice.reason, dry=(lambda *_: None) if has_boxes else None)
 
 
@@ -204,10 +190,3 @@ def n_operations(graph: Any) -> int:
 def in_python(choice: Choice) -> Choice:
     """The same choice, of a backend that compiles nothing."""
     return choice._replace(mode=numpy_mode(), reason=f"{choice.reason}; {IN_PYTHON}")
-
-
-def traced(function: Callable[..., Any], *values: Any) -> Any:
-    """Shapes of what a function of JAX's computes, which finds out whether it can."""
-    import jax
-
-    return jax.eval_shape(function, *values)

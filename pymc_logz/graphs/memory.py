@@ -30,27 +30,11 @@ def as_bytes(max_memory: Any) -> int | None:
     return int(value)
 
 
-def bytes_of_a_row(
-    point: Any,
-    outputs: Sequence[Any],
-    parameters: Sequence[Any] = (),
-    values: Sequence[np.ndarray] = (),
-    data: Any = None,
-) -> int:
-    """Bytes of all that depends on one row while these outputs of it are computed."""
-    # what all rows share, parameters, is not counted
-    inputs = [point, *parameters] if data is None else [point, data, *parameters]
-    trial = [np.zeros(var.type.shape, var.dtype) for var in inputs[: len(inputs) - len(parameters)]]
-    return bytes_computed(inputs, outputs, [*trial, *values], of=inputs[: len(trial)])
-
-
 def bytes_computed(
-    inputs: Sequence[Any],
-    outputs: Sequence[Any],
-    values: Sequence[Any],
-    of: Sequence[Any] | None = None,
+    inputs: Sequence[Any], outputs: Sequence[Any], values: Sequence[Any], n_own: int | None = None
 ) -> int:
-    """Bytes of all that depends on the first inputs while outputs are computed, nothing freed."""
+    """Bytes of all that depends on the first inputs, or all, while outputs are computed."""
+    # nothing is freed
     linker = VMLinker(allow_gc=False, use_cloop=False, lazy=False, c_thunks=False)
     function = pytensor.function(
         list(inputs), list(outputs), mode=Mode(linker, None), on_unused_input="ignore"
@@ -58,7 +42,7 @@ def bytes_computed(
     with np.errstate(all="ignore"):
         function(*values)
     graph = function.maker.fgraph
-    own = set(graph.inputs[: len(inputs if of is None else of)])
+    own = set(graph.inputs[:n_own])
     total = 0
     for var, cell in function.vm.storage_map.items():
         if isinstance(var, Constant) or not own & set(ancestors([var])):

@@ -4,7 +4,6 @@ PyTensor's own interpreter takes 15 microseconds around each operation, which is
 for a few hundred rows; a plain Python function of the same calls takes one.
 """
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from typing import Any
@@ -26,6 +25,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.utils import import_func_from_string
 
 from pymc_logz.graphs.host_calls import HostCall
+from pymc_logz.graphs.kept import one_at_a_time
 from pymc_logz.graphs.row_map import RowMap
 
 WITHOUT = ("cxx_only", "BlasOpt", "fusion", "inplace", "scan_make_inplace")
@@ -61,13 +61,8 @@ class NumpyLinker(JITLinker):
 
     def jit_compile(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """The function, silent about what overflows, as compiled ones are."""
-        lock = threading.Lock()  # some operations of PyTensor keep in themselves what they compute
-
-        def call(*values: Any) -> Any:
-            with lock, np.errstate(all="ignore"):
-                return fn(*values)
-
-        return call
+        # some operations of PyTensor keep in themselves what they compute
+        return one_at_a_time(np.errstate(all="ignore")(fn))
 
 
 def numpy_mode() -> Mode:
@@ -133,15 +128,11 @@ def _elementwise(op: Elemwise, node: Apply) -> Callable[..., Any] | None:
     function = import_func_from_string(name)
     if n_inputs == n_taken:
         kinds = {var.type.dtype[0] for var in node.inputs}
-        if node.outputs[0].type.dtype == "float64" and kinds & {"i", "u", "b"}:
-            # NumPy would compute some of these in half precision
-            return _in_double(function) if isinstance(function, np.ufunc) else function
-        return function
+        of_integers = node.outputs[0].type.dtype == "float64" and kinds & {"i", "u", "b"}
+        # NumPy would compute some of these in half precision
+        is_half = of_integers and isinstance(function, np.ufunc)
+        return partial(function, dtype=np.float64) if is_half else function
     return (lambda *values: reduce(function, values)) if n_taken == 2 and n_inputs else None
-
-
-def _in_double(function: np.ufunc) -> Callable[..., Any]:
-    return lambda *values: function(*values, dtype=np.float64)
 
 
 def _of_one_type(function: Callable[..., Any], node: Apply) -> Callable[..., Any]:

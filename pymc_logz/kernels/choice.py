@@ -18,9 +18,11 @@ KERNELS: dict[str, Kernel] = {
 }
 """Settings by short name."""
 MEMBERS = {
-    name: callable(member) for name, member in vars(Kernel).items() if not name.startswith("_")
+    name: list(signature(member).parameters)[1:] if callable(member) else None
+    for name, member in vars(Kernel).items()
+    if not name.startswith("_")
 }
-"""What `Kernel` asks for, and whether it is a method."""
+"""What `Kernel` asks for, and the arguments of what is a method."""
 
 
 def as_kernel(kernel: Kernel | str | None) -> Kernel:
@@ -76,7 +78,12 @@ def check_kernel(kernel: Any) -> None:
     if isinstance(kernel, type):
         hint = "; this is a class, so call it to have its settings"
     elif not isinstance(kernel, str):
-        if not (missing := missing_members(kernel)):
+        missing = [
+            name if arguments is None else f"{name}({', '.join(arguments)})"
+            for name, arguments in MEMBERS.items()
+            if _lacks(kernel, name, arguments)
+        ]
+        if not missing:
             return
         hint = f"; as a kernel of your own it lacks {', '.join(missing)}"
     raise TypeError(
@@ -86,32 +93,18 @@ def check_kernel(kernel: Any) -> None:
     )
 
 
-def missing_members(kernel: Any) -> list[str]:
-    """What a kernel needs and this object has not, or not as a method of these arguments."""
-    return [
-        f"{name}{_arguments(name)}" if is_method else name
-        for name, is_method in MEMBERS.items()
-        if not hasattr(kernel, name) or (is_method and not _takes(kernel, name))
-    ]
-
-
-def _arguments(name: str) -> str:
-    """Arguments of one of the methods of `Kernel`, as they are written."""
-    names = [part for part in signature(getattr(Kernel, name)).parameters if part != "self"]
-    return f"({', '.join(names)})"
-
-
-def _takes(kernel: Any, name: str) -> bool:
-    """Whether a member can be called as `Kernel` says."""
+def _lacks(kernel: Any, name: str, arguments: list[str] | None) -> bool:
+    """Whether an object has not this member, or not as a method of these arguments."""
+    if arguments is None or not hasattr(kernel, name):
+        return not hasattr(kernel, name)
     method = getattr(kernel, name)
-    given = [part for part in signature(getattr(Kernel, name)).parameters if part != "self"]
     try:
-        signature(method).bind(*given)
+        signature(method).bind(*arguments)
     except TypeError:
-        return False
+        return True
     except ValueError:  # compiled code may not tell
-        return callable(method)
-    return True
+        return not callable(method)
+    return False
 
 
 def kernel_record(kernel: Kernel) -> dict[str, Any]:

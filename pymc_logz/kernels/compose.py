@@ -89,11 +89,6 @@ class Compose(Led):
         return tuple(part.kernel for part in self.parts)
 
     @property
-    def needs_gradient(self) -> bool:
-        """Whether any kernel does."""
-        return any(part.kernel.needs_gradient for part in self.parts)
-
-    @property
     def columns(self) -> tuple[int, ...] | None:
         """Columns of a row along which a gradient is followed; None where all of them are."""
         if all(part.kernel.needs_gradient or part.is_discrete for part in self.parts):

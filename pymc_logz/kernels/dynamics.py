@@ -45,7 +45,6 @@ def leapfrog_step(
     position: Any,
     momentum: Any,
     here: Any,
-    *,
     kick: Callable[[Any], Any],
     drift: Callable[[Any, Any], tuple[Any, Any]],
     evaluate: Callable[[Any], Any],

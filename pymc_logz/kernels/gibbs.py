@@ -1,6 +1,7 @@
 """Gibbs sampling of integers: each value of an entry is scored, and one of them drawn."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -22,8 +23,22 @@ class GibbsNoise(NamedTuple):
     """Uniforms that choose a value at each visit, shape (n, m)."""
 
 
+class OfIntegers(KernelDefaults):
+    """What kernels that move integers have in common: nothing of them is tuned, nor has a scale."""
+
+    needs_gradient: ClassVar[bool] = False
+    moves_integers: ClassVar[bool] = True
+    step_size: ClassVar[float] = 1.0
+    scale: ClassVar[None] = None
+    dense: ClassVar[bool] = False
+
+    def acceptance_for(self, target_accept: float) -> float:
+        """Acceptance rate to tune for: nothing is tuned."""
+        return 0.0
+
+
 @dataclass(frozen=True)
-class Gibbs(KernelDefaults):
+class Gibbs(OfIntegers):
     """Settings of a kernel that draws integers given all the rest of the row.
 
     A step visits each entry once. All of its values are scored at the beta of the row in one batch,
@@ -57,19 +72,9 @@ class Gibbs(KernelDefaults):
     sites: tuple[Site, ...] = ()
     together: bool | None = None
 
-    needs_gradient: ClassVar[bool] = False
-    moves_integers: ClassVar[bool] = True
-    step_size: ClassVar[float] = 1.0
-    scale: ClassVar[None] = None
-    dense: ClassVar[bool] = False
-
     def evaluations_per_move(self, n_dims: int) -> int:
         """Evaluations of the path: one for each value of each entry, or of one where all are."""
         return (1 if self.together else len(self.sites)) * self._n_values
-
-    def acceptance_for(self, target_accept: float) -> float:
-        """Acceptance rate to tune for: nothing is tuned."""
-        return 0.0
 
     @property
     def _n_values(self) -> int:
@@ -94,12 +99,8 @@ class Gibbs(KernelDefaults):
         if self.together:
             return self._all_at_once(path, state, move, noise)
 
-        def visit(*args: Any) -> list[Any]:
-            which, uniform, position, reference, ratio, beta, step_size = args
-            return self._visit(path, which, uniform, position, reference, ratio, beta, step_size)
-
         values = visits(
-            visit,
+            partial(self._visit, path),
             [in_order(noise.backward, len(self.sites)), noise.value.T],
             [state.position, *state.evaluation[:2]],
             [move.beta, move.step_size],

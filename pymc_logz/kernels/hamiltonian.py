@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -166,29 +165,19 @@ def leapfrog(
     walls: Sequence[Wall] = (),
 ) -> KernelState:
     """Kick, drift, kick, ``n_steps`` times: one evaluation of the path each."""
+
+    def kick(evaluation: Any) -> TensorVariable:
+        # half a step of the whitened momentum
+        return 0.5 * strides(grad_log_density(evaluation, move.beta), move, back=True)
+
+    def drift(position: Any, momentum: Any) -> tuple[TensorVariable, TensorVariable]:
+        if walls:
+            return reflected_drift(walls, position, momentum, move)
+        return position + strides(momentum, move), momentum
+
     for _ in range(n_steps):
-        end = leapfrog_step(
-            *state,
-            kick=partial(_kick, move=move),
-            drift=partial(_drift, move=move, walls=walls),
-            evaluate=path.evaluate,
-        )
-        state = KernelState(*end)
+        state = KernelState(*leapfrog_step(*state, kick, drift, path.evaluate))
     return state
-
-
-def _kick(evaluation: Any, move: Move) -> TensorVariable:
-    """Change of the whitened momentum over half a step: the gradient, scaled back."""
-    return 0.5 * strides(grad_log_density(evaluation, move.beta), move, back=True)
-
-
-def _drift(
-    position: Any, momentum: Any, move: Move, walls: Sequence[Wall]
-) -> tuple[TensorVariable, TensorVariable]:
-    """Position and momentum after a step without force, but perhaps walls."""
-    if walls:
-        return reflected_drift(walls, position, momentum, move)
-    return position + strides(momentum, move), momentum
 
 
 def energy(state: KernelState, beta: Any) -> TensorVariable:

@@ -190,7 +190,8 @@ class Slice(KernelDefaults):
         candidate: TensorVariable,
     ) -> "Found":
         """Step out, then shrink, in one loop: the graph holds a single copy of the model."""
-        start = first_interval(width, place, split, self.n_expand)
+        left, n_left = -width * place, pt.floor((self.n_expand + 1) * split)
+        start = Interval(left, left + width, n_left, self.n_expand - n_left)
         nothing = pt.zeros_like(level)
         none_found = Found(nothing, nothing, nothing, pt.zeros_like(level, dtype="bool"))
         # a turn that expands tries no point
@@ -267,13 +268,6 @@ def directions_of(move: Move) -> TensorVariable:
     if move.scale.ndim == move.step_size.ndim + 1:
         return move.scale[..., None] * pt.eye(move.scale.shape[-1])
     return move.scale.swapaxes(-1, -2)
-
-
-def first_interval(width: Any, place: Any, split: Any, n_expand: int) -> Interval:
-    """Interval of a width around the point, the limit on expansions split uniformly."""
-    left = -width * place
-    n_left = pt.floor((n_expand + 1) * split)
-    return Interval(left, left + width, n_left, n_expand - n_left)
 
 
 def step_out(interval: Interval, inside: TensorVariable, width: Any) -> Interval:

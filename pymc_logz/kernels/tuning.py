@@ -86,35 +86,25 @@ def random_walk_step_size(step_size: float, acceptance_rate: float, target_accep
     return _corrected(step_size, ndtri(0.5 * target_accept) / ndtri(0.5 * rate))
 
 
-def _corrected(step_size: float, factor: float, most: float = 3.0) -> float:
-    """Step size times a factor; an acceptance rate near 0 or 1 says no more than ``most``."""
-    if not np.isfinite(factor):
-        factor = 0.5
-    factor = np.clip(factor, 1 / most, most)
+def _corrected(step_size: float, factor: float) -> float:
+    """Step size times a factor of at most 3: an acceptance rate near 0 or 1 says no more."""
+    factor = np.clip(factor, 1 / 3.0, 3.0) if np.isfinite(factor) else 0.5
     return float(np.clip(step_size * factor, MIN_STEP_SIZE, MAX_STEP_SIZE))
 
 
-def reasonable_step_size(
-    acceptance_rate: Callable[[float], float], guess: float, threshold: float = 0.8
-) -> float:
-    """Step size at which one leapfrog step crosses an acceptance rate, by doubling or halving."""
+def reasonable_step_size(acceptance_rate: Callable[[float], float], guess: float) -> float:
+    """Step size at which one leapfrog step's acceptance crosses 0.8, by doubling or halving."""
     # Hoffman & Gelman (2014), algorithm 4, arXiv 1111.4246
     step_size = guess
-    grow = acceptance_rate(step_size) > threshold
+    grow = acceptance_rate(step_size) > 0.8
     # scales are a user's here, or a guess from one gradient, wrong by orders of magnitude perhaps
     while 1e-8 < step_size < 1e3:
         longer = step_size * (2.0 if grow else 0.5)
-        passes = acceptance_rate(longer) > threshold
-        if passes != grow:
+        if (acceptance_rate(longer) > 0.8) != grow:
             # the last step size that passes
             return step_size if grow else longer
         step_size = longer
     return step_size
-
-
-MAX_DENSE = 64
-"""Dimensions up to which scales are matrices: they cost next to nothing there, and shorten the
-ladder on correlated posteriors (docs/theory/decisions.md)."""
 
 
 class KernelDefaults:
@@ -135,7 +125,13 @@ class KernelDefaults:
 
     def resolved(self, n_dims: int) -> Self:
         """The same settings with ``dense``, if it is one, decided for d dimensions."""
-        return _with_dense_decided(self, n_dims)
+        own: Any = self
+        if "dense" not in {field.name for field in fields(own)}:
+            return self
+        # only the pilot's scales can be matrices; in up to 64 dimensions these cost next to
+        # nothing, and shorten the ladder on correlated posteriors (docs/theory/decisions.md)
+        dense = n_dims <= 64 if own.dense is None else own.dense
+        return replace(own, dense=dense and own.scale is None)
 
     def evaluations_per_move(self, n_dims: int) -> int:
         """One evaluation of the path: that of the proposal."""
@@ -161,15 +157,6 @@ class KernelDefaults:
     def draw_noise(self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Any:
         """Normals for a proposal, log uniforms for the decision."""
         return draw_noise(rng, n_moves, n_rows, n_dims)
-
-
-def _with_dense_decided[K: Any](kernel: K, n_dims: int) -> K:
-    """The kernel with ``dense`` True or False: only the pilot's scales can be matrices."""
-    if "dense" not in {field.name for field in fields(kernel)}:
-        return kernel
-    if kernel.scale is not None:
-        return replace(kernel, dense=False)
-    return replace(kernel, dense=n_dims <= MAX_DENSE if kernel.dense is None else kernel.dense)
 
 
 def check_dense(dense: bool | None, scale: Any) -> None:

@@ -18,7 +18,7 @@ from pymc_logz.kernels.base import (
     metropolis,
     strides,
 )
-from pymc_logz.kernels.gibbs import SiteTable, in_order, visits
+from pymc_logz.kernels.gibbs import OfIntegers, SiteTable, in_order, visits
 from pymc_logz.kernels.tuning import KernelDefaults, check_dense, random_walk_step_size
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation, Site, log_density
 
@@ -112,7 +112,7 @@ class WalkNoise(NamedTuple):
 
 
 @dataclass(frozen=True)
-class IntegerWalk(KernelDefaults):
+class IntegerWalk(OfIntegers):
     """Settings of a Metropolis walk on integers, bounded or not.
 
     A step visits each entry ``n_tries`` times. It proposes to jump up or down by an integer
@@ -143,22 +143,12 @@ class IntegerWalk(KernelDefaults):
     n_tries: int = 4
     sites: tuple[Site, ...] = ()
 
-    needs_gradient: ClassVar[bool] = False
-    moves_integers: ClassVar[bool] = True
-    step_size: ClassVar[float] = 1.0
-    scale: ClassVar[None] = None
-    dense: ClassVar[bool] = False
-
     def __post_init__(self) -> None:
         check_whole(1, MAX_STEPS, n_tries=self.n_tries)
 
     def evaluations_per_move(self, n_dims: int) -> int:
         """Evaluations of the path: one for each proposal."""
         return self._n_visits
-
-    def acceptance_for(self, target_accept: float) -> float:
-        """Acceptance rate to tune for: nothing is tuned."""
-        return 0.0
 
     @property
     def _n_visits(self) -> int:
@@ -218,13 +208,16 @@ class IntegerWalk(KernelDefaults):
                 rate + pt.exp(pt.minimum(log_accept, 0.0)) / self._n_visits,
             ]
 
+        # spread of each entry, shape (d,), or (n, d) where settings are those of each row
+        is_vector = move.scale.ndim == move.step_size.ndim + 1
+        spread_of_all = move.scale if is_vector else pt.sqrt((move.scale**2).sum(axis=-1))
         of_visits = noise[1:] if ties is not None else noise[1:-1]
         noise_of_visits = [part.T for part in of_visits]
         position, reference, ratio, rate = visits(
             visit,
             [in_order(noise.backward, self._n_visits), *noise_of_visits],
             [state.position, *state.evaluation[:2], pt.zeros_like(state.evaluation[0])],
-            [move.beta, move.step_size, spread_of(move)],
+            [move.beta, move.step_size, spread_of_all],
         )
         evaluation = state.evaluation._replace(log_reference=reference, log_ratio=ratio)
         return KernelState(position, state.momentum, evaluation), KernelInfo(rate)
@@ -270,10 +263,3 @@ def _bounds(sites: tuple[Site, ...], n_dims: int) -> tuple[np.ndarray, np.ndarra
         lowest[site.column] = -np.inf if site.lower is None else site.lower
         highest[site.column] = np.inf if site.upper is None else site.upper
     return lowest, highest
-
-
-def spread_of(move: Move) -> TensorVariable:
-    """Spread of each entry, shape (d,), or (n, d) where settings are those of each row."""
-    if move.scale.ndim == move.step_size.ndim + 1:
-        return move.scale
-    return pt.sqrt((move.scale**2).sum(axis=-1))

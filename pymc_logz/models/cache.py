@@ -31,27 +31,16 @@ def kept_for(model: pm.Model) -> "KeptForModel":
     # Kept on the model itself: compiled functions refer to the model's variables, which may refer
     # back to it (a transform or a density can be any function of the user's). In a table beside it
     # they would hold it for ever; here all of it is one cycle, which goes with the model.
-    return vars(model).setdefault(ATTRIBUTE, _Holder()).now(model)
+    with _looking:
+        fingerprint, kept = _fingerprint(model), vars(model).get(ATTRIBUTE)
+        # a model that has travelled has a plain `Kept`; what was kept for an earlier state is let
+        # go, never changed: a run may still use it
+        if not isinstance(kept, KeptForModel) or not kept.is_for(fingerprint):
+            kept = vars(model)[ATTRIBUTE] = KeptForModel(fingerprint)
+        return kept
 
 
-class _Holder:
-    """What a model carries: what is kept for its present state."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: KeptForModel | None = None
-
-    def now(self, model: pm.Model) -> "KeptForModel":
-        with self._lock:
-            fingerprint = _fingerprint(model)
-            # what was kept for an earlier state is let go, never changed: a run may still use it
-            if self._kept is None or not self._kept.is_for(fingerprint):
-                self._kept = KeptForModel(fingerprint)
-            return self._kept
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """A model that travels leaves behind what was compiled for it."""
-        return _Holder, ()
+_looking = threading.Lock()
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """The model that a user means, its labels, and messages for arguments that changed places."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pymc as pm
@@ -15,30 +15,6 @@ from pymc_logz.models.flat import FlatModel, constrain
 
 if TYPE_CHECKING:
     from pymc_logz.paths.geometric import AnnealingPath
-
-
-class Runs(Protocol):
-    """How targets of a kind are sampled; the module of a wing has these functions."""
-
-    KERNELS: tuple[type, ...]
-    """Kernels that a checkpoint of such a run may hold."""
-
-    def checked(
-        self, target: Any, kernel: Any, reference: Any, sum_out: bool | None
-    ) -> tuple[Any, str]:
-        """Kernel and reference to run with, given what was asked for; raises for what cannot be."""
-
-    def between(self, target: Any, reference: Any, direction: str) -> Callable[..., Any] | None:
-        """What runs from other targets to this one; None if ``reference`` is something else."""
-
-    def run_hais(self, target: Any, settings: Any, **options: Any) -> Any:
-        """The tree of an annealed run."""
-
-    def run_tempered(self, target: Any, settings: Any, **options: Any) -> Any:
-        """The tree of a tempered run."""
-
-    def followed(self, target: Any, names: Sequence[str] | None) -> Any:
-        """What a tracker follows, see `pymc_logz.per_datum.followed.FollowedModel`."""
 
 
 class ForeignModel:
@@ -52,8 +28,13 @@ class ForeignModel:
     path: "AnnealingPath"
 
     @property
-    def runs(self) -> Runs:
-        """How it is sampled."""
+    def runs(self) -> Any:
+        """How it is sampled: a module of a wing.
+
+        It has ``KERNELS``, which a checkpoint may hold; ``checked``, to a kernel and a reference
+        from what was asked for; ``between``, to what runs from other targets, if anything;
+        ``run_hais`` and ``run_tempered``, to a tree; and ``followed``, what a tracker follows.
+        """
         raise NotImplementedError
 
 
@@ -65,7 +46,8 @@ def model_from(model: Any, call: str) -> pm.Model:
             raise TypeError(f"model is missing: write {call}, or call it inside `with model:`")
     model = pymc_model_of(model)
     if not isinstance(model, pm.Model):
-        raise TypeError(f"model is of type {_kind(model)}, but must be a pm.Model: write {call}")
+        kind = type(model).__name__
+        raise TypeError(f"model is of type {kind}, but must be a pm.Model: write {call}")
     return model
 
 
@@ -120,10 +102,6 @@ def _meant(given: Iterable[str], known: Collection[str]) -> str:
     return ""
 
 
-def _kind(value: Any) -> str:
-    return type(value).__name__
-
-
 def describe_row(flat: FlatModel, row: np.ndarray) -> str:
     """Parameter values of one row on their natural scale, for messages."""
     values = constrain(flat, row[None])
@@ -148,10 +126,6 @@ def n_data(flat: FlatModel) -> int:
     return sum(np.size(data) for data in model_data(flat)[0].values())
 
 
-NUMBERS = 2**22
-"""Numbers up to which looking at many rows takes no time that a user would notice."""
-
-
 def n_numbers(flat: FlatModel) -> int:
     """About how many numbers go into the density of a row: a measure of what it costs."""
     # all data come in as often as a discrete variable that is summed out has values
@@ -162,7 +136,8 @@ def n_numbers(flat: FlatModel) -> int:
 
 def n_affordable(flat: FlatModel, n_rows: int, most: int) -> int:
     """Rows to look at, in portions of so many: the most, or fewer where one costs too much."""
-    portions = NUMBERS // n_numbers(flat) // n_rows
+    # so many numbers take no time that a user would notice
+    portions = 2**22 // n_numbers(flat) // n_rows
     return n_rows * int(np.clip(portions, 1, max(1, most // n_rows)))
 
 

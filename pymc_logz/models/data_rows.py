@@ -63,7 +63,11 @@ def with_data_inputs(
     kept.bake_in(constants)
     containers = [var for var in data if var not in constants]
     kept.take_in(containers)
-    inputs = [_input_for(container) for container in containers]
+    # nameless: a name such as "1|group" looks like a dtype to PyTensor
+    inputs = [
+        pt.tensor(dtype=container.type.dtype, shape=np.shape(container.get_value(borrow=True)))
+        for container in containers
+    ]
     places = {**dict(zip(containers, inputs, strict=True)), **_constants(constants)}
     replaced = clone_replace(outputs, places, rebuild_strict=False)
     return replaced, DataInputs(tuple(containers), tuple(inputs))
@@ -91,12 +95,6 @@ def starting_point(model: pm.Model) -> dict[str, np.ndarray]:
         return model.initial_point(0)
 
     return kept.get("start", make)
-
-
-def _input_for(container: Any) -> TensorVariable:
-    shape = np.shape(container.get_value(borrow=True))
-    # nameless: a name such as "1|group" looks like a dtype to PyTensor
-    return pt.tensor(dtype=container.type.dtype, shape=shape)
 
 
 def decide_on_shapes(data: Sequence[Variable], outputs: Sequence[Variable]) -> set[Variable]:
@@ -313,7 +311,8 @@ def _labels(model: pm.Model, data: Mapping[str, Any], n_rows: int) -> tuple[str,
     for name, value in labelled.items():
         _check_order(model, name, value)
     dims = {name: str(value.dims[0]) for name, value in labelled.items()}
-    indexes = [value.indexes[value.dims[0]] for value in labelled.values() if _has_index(value)]
+    found = [value.indexes.get(value.dims[0]) for value in labelled.values()]
+    indexes = [index for index in found if index is not None]
     if len(set(dims.values())) > 1 or any(not index.equals(indexes[0]) for index in indexes):
         raise ValueError(
             f"data must have the same leading dimension and coordinate everywhere, but has {dims} "
@@ -351,10 +350,6 @@ def _check_order(model: pm.Model, name: str, value: xr.DataArray) -> None:
                 f"data[{name!r}] has other labels along {dim!r} than the model, or in another "
                 "order; select or reindex them to the model's coords"
             )
-
-
-def _has_index(value: xr.DataArray) -> bool:
-    return value.dims[0] in value.indexes
 
 
 def _plain(labels: np.ndarray) -> np.ndarray:

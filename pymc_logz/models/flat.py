@@ -4,7 +4,7 @@ import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pymc as pm
@@ -21,7 +21,12 @@ from pymc_logz.graphs.host_calls import with_host_calls
 from pymc_logz.graphs.kept import Kept, one_at_a_time
 from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.models.cache import KeptForModel, kept_for
-from pymc_logz.models.data_rows import SymbolicData, starting_point, with_data_inputs
+from pymc_logz.models.data_rows import (
+    DataInputs,
+    SymbolicData,
+    starting_point,
+    with_data_inputs,
+)
 from pymc_logz.models.discrete import joined, row_variable, sites_of, split_row
 from pymc_logz.models.exact import refuse_exact
 from pymc_logz.models.guards import check_entries, check_model, refuse_discrete
@@ -100,15 +105,6 @@ class FlatModel:
         discrete = {site.column for site in self.sites}
         return np.array([j for j in range(self.n_dims) if j not in discrete], dtype=int)
 
-    def named_values(self, row: np.ndarray) -> dict[str, np.ndarray]:
-        """Value variables of one row by name, as ``Model.compile_logp()`` takes them."""
-        ends = np.cumsum([np.prod(shape, dtype=int) for shape in self.shapes])
-        parts = np.split(row, ends[:-1])
-        return {
-            name: part.reshape(shape)
-            for name, part, shape in zip(self.value_names, parts, self.shapes, strict=True)
-        }
-
 
 def flatten_model(
     model: pm.Model,
@@ -125,17 +121,9 @@ def flatten_model(
     stand_ins = {name: np.asarray(value) for name, value in (observed or {}).items()}
     shapes = tuple((name, value.shape) for name, value in stand_ins.items())
     key = ("flat", shapes, None if data is None else data.vector)
-    graph = kept.get(key, lambda: _flat_graph(model, stand_ins, data, kept))
-    values = (*graph.containers(), *stand_ins.values())
-    return replace(graph.flat, observed=observed, values=values)
-
-
-class _FlatGraph(NamedTuple):
-    """A model made flat, and where the values of its inputs come from."""
-
-    flat: FlatModel
-    containers: Callable[[], tuple[np.ndarray, ...]]
-    """What the containers hold whose inputs come first."""
+    flat, containers = kept.get(key, lambda: _flat_graph(model, stand_ins, data, kept))
+    values = (*containers.values(), *stand_ins.values())
+    return replace(flat, observed=observed, values=values)
 
 
 def _flat_graph(
@@ -143,7 +131,8 @@ def _flat_graph(
     stand_ins: Mapping[str, np.ndarray],
     data: SymbolicData | None,
     kept: KeptForModel,
-) -> _FlatGraph:
+) -> tuple[FlatModel, DataInputs]:
+    """A model made flat, and the containers of data whose inputs come first."""
     refuse_exact(model)
     check_model(model, integers=True)
     start = starting_point(model)
@@ -176,7 +165,7 @@ def _flat_graph(
         sites=sites_of(model, start, kept),
         inputs=(*containers.inputs, *given.values()),
     )
-    return _FlatGraph(flat, containers.values)
+    return flat, containers
 
 
 def model_path(
@@ -201,7 +190,13 @@ def model_path(
         return from_prior
     numbers = reference.terms()
     key = ("elliptical", len(numbers.given))
-    terms, log_reference, log_ratio = flat.kept.get(key, lambda: _from_elliptical(flat, numbers))
+
+    def made() -> tuple[EllipticalTerms, Any, Any]:
+        terms = numbers.symbolic()
+        log_reference = log_density_by(terms, flat.point)
+        return terms, log_reference, flat.log_prior + flat.log_ratio - log_reference
+
+    terms, log_reference, log_ratio = flat.kept.get(key, made)
     return replace(
         from_prior,
         log_reference=log_reference,
@@ -215,13 +210,6 @@ def open_path(flat: FlatModel, prior: PriorDraws) -> AnnealingPath:
     """Path from the prior, opened for mixtures in its place where all variables are continuous."""
     path = model_path(flat, prior)
     return path if flat.sites else mixture_path(path)
-
-
-def _from_elliptical(flat: FlatModel, numbers: EllipticalTerms) -> tuple[EllipticalTerms, Any, Any]:
-    """Symbolic terms of a reference like this one, its log density, and log target less that."""
-    terms = numbers.symbolic()
-    log_reference = log_density_by(terms, flat.point)
-    return terms, log_reference, flat.log_prior + flat.log_ratio - log_reference
 
 
 def constrain(flat: FlatModel, rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -238,16 +226,19 @@ def constrainer(
     """Function from rows (n, d) to variables of these names; see `constrain`."""
     if flat.summed is not None:
         summed, of_whole = flat.summed, constrainer(flat.summed.whole, wanted)
-        # the same rows have the same discrete values, whoever asks
-        return lambda rows: of_whole(summed.filled(rows, generator_of(rows)))
+
+        def of_rows(rows: np.ndarray) -> dict[str, np.ndarray]:
+            # the same rows have the same discrete values, whoever asks
+            seed = zlib.crc32(np.ascontiguousarray(rows).tobytes())
+            return of_whole(summed.filled(rows, np.random.default_rng(seed)))
+
+        return of_rows
     kept, names = kept_for(flat.model), tuple(sorted(wanted))
 
     def make() -> Callable[[np.ndarray], dict[str, np.ndarray]]:
         outputs = [var for var in flat.model.unobserved_value_vars if var.name in names]
-        of_rows = function_of_rows(flat.model, outputs)
-        return lambda rows: {
-            var.name: value for var, value in zip(outputs, of_rows(rows), strict=True)
-        }
+        found, values_of = [var.name for var in outputs], function_of_rows(flat.model, outputs)
+        return lambda rows: dict(zip(found, values_of(rows), strict=True))
 
     return kept.get(("constrain", names), make)
 
@@ -275,11 +266,6 @@ def function_of_rows(
         ]
 
     return values_of
-
-
-def generator_of(rows: np.ndarray) -> np.random.Generator:
-    """Generator that is a function of some rows."""
-    return np.random.default_rng(zlib.crc32(np.ascontiguousarray(rows).tobytes()))
 
 
 def cheaply_compiled(inputs: list[Any], outputs: list[Any]) -> Callable[..., list[np.ndarray]]:

@@ -93,7 +93,8 @@ def refuse_discrete(model: pm.Model) -> None:
 
 def _refusal(names: list[str], model: pm.Model) -> str:
     """What to do about discrete free variables: missing data are another matter than a prior."""
-    missing = [name for name in names if name.removesuffix("_unobserved") in _imputed(model)]
+    observed = {rv.name for rv in model.observed_RVs}
+    missing = [name for name in names if f"{name.removesuffix('_unobserved')}_observed" in observed]
     if missing:
         return (
             f"free variables {missing} are discrete: they are missing entries of observed data, "
@@ -106,15 +107,6 @@ def _refusal(names: list[str], model: pm.Model) -> str:
         "variables only; use pymc_logz.sample_hais or sample_tempered, which move them, or sum "
         "them out (pm.Mixture, or pymc_extras.marginalize)"
     )
-
-
-def _imputed(model: pm.Model) -> set[str]:
-    """Names of variables of which some entries are observed and others are missing."""
-    return {
-        rv.name.removesuffix("_observed")
-        for rv in model.observed_RVs
-        if rv.name.endswith("_observed")
-    }
 
 
 def check_entries(shapes: Mapping[str, tuple[int, ...]]) -> None:

@@ -55,17 +55,8 @@ def other_mode(
     # some of the n rows start in its basin, of probability 1 - (1 - s)**n for a fraction s of the
     # prior, and if it has mass enough on the way for their descendants to live
     walked = walk_from_prior(densities, start, rng)
-    return None if walked is None else mode_apart(densities, walked, draws, log_z, rng)
-
-
-def mode_apart(
-    densities: Densities,
-    walked: Walked,
-    draws: np.ndarray,
-    log_z: float,
-    rng: np.random.Generator,
-) -> OtherMode | None:
-    """Mass that draws lack where rows are that came from the prior; see `other_mode`."""
+    if walked is None:
+        return None
     far, nearest = far_rows(walked.rows, draws, rng)
     if len(far) < LEAST_SHARE * len(walked.rows):
         return None
@@ -95,18 +86,13 @@ def in_company(draws: np.ndarray) -> np.ndarray:
 
 
 def walk_from_prior(
-    densities: Densities,
-    start: np.ndarray,
-    rng: np.random.Generator,
-    max_stages: int = 24,
-    n_moves: int = 2,
-    n_at_end: int = 6,
+    densities: Densities, start: np.ndarray, rng: np.random.Generator
 ) -> Walked | None:
     """Rows at the posterior that descend from these of the prior; None if they do not get there."""
     n = len(start)
     rows, (prior, ratio) = start.copy(), _finite(densities, start)
     founder, beta = np.arange(n), 0.0
-    for _ in range(max_stages):
+    for _ in range(24):
         step = _next_step(ratio, 1.0 - beta)
         beta += step
         if not np.isfinite(ratio.max()):
@@ -114,7 +100,7 @@ def walk_from_prior(
         with np.errstate(invalid="ignore"):
             chosen = resampled(np.where(np.isneginf(ratio), -np.inf, step * ratio), rng, n)
         rows, prior, ratio, founder = (x[chosen] for x in (rows, prior, ratio, founder))
-        for _ in range(n_moves if beta < 1.0 else n_at_end):
+        for _ in range(2 if beta < 1.0 else 6):
             rows, prior, ratio = _moved(densities, rows, prior, ratio, beta, rng)
         if beta >= 1.0:
             return Walked(rows, prior + ratio, founder)
@@ -186,9 +172,9 @@ def _moved(
 
 
 def far_rows(
-    rows: np.ndarray, draws: np.ndarray, rng: np.random.Generator, n_near: int = 4
+    rows: np.ndarray, draws: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows are far from all draws, and draws near each of them, shape (f, n_near, d)."""
+    """Which rows are far from all draws, and draws near each of them, shape (f, at most 4, d)."""
     # takes a third of a second, and most who import this module never get here
     from scipy.spatial import KDTree
 
@@ -198,29 +184,24 @@ def far_rows(
     centre, spread = draws.mean(axis=0), np.maximum(draws.std(axis=0), 1e-300)
     tree = KDTree((near - centre) / spread)
     usual = tree.query((held_out - centre) / spread)[0].max()
-    distance, index = tree.query((rows - centre) / spread, k=min(n_near, len(near)))
+    distance, index = tree.query((rows - centre) / spread, k=min(4, len(near)))
     distance, index = distance.reshape(len(rows), -1), index.reshape(len(rows), -1)
     (far,) = np.nonzero(distance[:, 0] > FAR_FACTOR * usual)
     return far, near[index[far]]
 
 
 def are_apart(
-    densities: Densities,
-    rows: np.ndarray,
-    log_target: np.ndarray,
-    nearest: np.ndarray,
-    barrier: float = 3.0,
-    n_points: int = 15,
+    densities: Densities, rows: np.ndarray, log_target: np.ndarray, nearest: np.ndarray
 ) -> np.ndarray:
-    """Which rows (f, d) a barrier in nats parts, on all lines, from draws near them (f, any, d)."""
-    part = np.linspace(0.0, 1.0, n_points + 2)[1:, None]
+    """Which rows (f, d) 3 nats part, on all lines, from draws near them, shape (f, any, d)."""
+    part = np.linspace(0.0, 1.0, 17)[1:, None]
     here = rows[:, None, None]
     points = here + part * (nearest[:, :, None] - here)
     value = np.add(*_finite(densities, points.reshape(-1, here.shape[-1])))
     value = value.reshape(points.shape[:-1])
     ends = np.minimum(log_target[:, None], value[..., -1])
     falls = ends - value[..., :-1].min(axis=2)
-    return np.asarray(falls.min(axis=1) > barrier)
+    return np.asarray(falls.min(axis=1) > 3.0)
 
 
 def _log_mass(

@@ -106,14 +106,11 @@ def prepare(
     """Check a model and everything that is given with it, and make it flat."""
     # sum_out of None: where it can be done, and else kernels are to move discrete variables
     data_input = None if rows is None else symbolic_data(model, rows.names)
-    flat, exact_row = (
-        flatten_model(model, data=data_input, integers=integers or sum_out is not False),
-        None,
-    )
+    flat = flatten_model(model, data=data_input, integers=integers or sum_out is not False)
+    exact_row = columns = None
     if simulate_data:
         exact_row, observed = simulate(flat, rng)
         flat = flatten_model(model, observed, integers=integers)
-    columns = None
     if flat.sites and sum_out is not False:
         flat, columns = without_integers(flat, must=bool(sum_out))
     if columns is None and rows is None and not simulate_data:

@@ -45,14 +45,14 @@ class Bounds(NamedTuple):
     error: float
 
 
-def quadrature(values: np.ndarray, evaluate: Evaluate, most_bins: int = 200) -> Look:
+def quadrature(values: np.ndarray, evaluate: Evaluate) -> Look:
     """Mean log mass of elements in one dimension, integrated between and beyond draws (n, k)."""
     k = values.shape[1]
     nodes, weights = np.polynomial.legendre.leggauss(5)
     # of lower order, from nodes of the first: the difference bounds the error
     outer = 1.0 / (3.0 * nodes[0] ** 2)
     lesser = np.array([outer, 0.0, 2.0 - 2.0 * outer, 0.0, outer])
-    n_bins = int(np.clip(PER_CALL // (5 * k), MIN_BINS, most_bins))
+    n_bins = int(np.clip(PER_CALL // (5 * k), MIN_BINS, 200))
     edges = np.stack([_edges(column[np.isfinite(column)], n_bins) for column in values.T], axis=1)
     half = 0.5 * np.diff(edges, axis=0)
     at = (edges[:-1] + half)[:, None] + half[:, None] * nodes[:, None]

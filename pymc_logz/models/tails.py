@@ -23,8 +23,6 @@ def growing_tail(
     transformed: np.ndarray,
     rng: np.random.Generator,
     continuous: np.ndarray | None = None,
-    max_evaluations: int = 2048,
-    max_lines: int = 8,
 ) -> int | None:
     """Dimension along which the mass of the target does not fall, or None.
 
@@ -37,15 +35,13 @@ def growing_tail(
     dimensions have a transform, and ``continuous`` are those to look at: no line leads through
     discrete values.
     """
-    n_dims = rows.shape[1]
-    per_line = 2 * DISTANCES.size
-    looked_at = np.arange(n_dims) if continuous is None else continuous
+    looked_at = np.arange(rows.shape[1]) if continuous is None else continuous
     if not looked_at.size:
         return None
-    most = max_evaluations // (per_line * looked_at.size)
-    n_lines = int(np.clip(most, 2, min(max_lines, len(rows))))
-    if n_lines * per_line * looked_at.size > max_evaluations:
-        looked_at = rng.permutation(looked_at)[: max_evaluations // (per_line * n_lines)]
+    most = 2048 // (2 * DISTANCES.size)  # of lines, for so many evaluations
+    n_lines = int(np.clip(most // looked_at.size, 2, min(8, len(rows))))
+    if n_lines * looked_at.size > most:
+        looked_at = rng.permutation(looked_at)[: most // n_lines]
     starts = rows[rng.choice(len(rows), n_lines, replace=False)]
     steps = np.concatenate([[0.0], DISTANCES])
     points = np.tile(starts[:, None], (looked_at.size, 2, 1, steps.size, 1))

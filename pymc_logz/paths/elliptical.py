@@ -55,14 +55,6 @@ class Elliptical:
     With finite degrees of freedom its tails are heavier than those of a normal posterior, so that
     weights stay bounded there. A point x has the squared distance ``s = |factor^-1 (x -
     centre)|^2``, and a log density that falls by ``s / 2``, or by ``(df + d) / 2 log(1 + s / df)``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pymc_logz.paths.elliptical import Elliptical
-    >>> normal = Elliptical(np.zeros(2), np.eye(2))
-    >>> round(float(normal.log_density_of(np.zeros((1, 2)))[0]), 3)  # -log(2 pi)
-    -1.838
     """
 
     centre: np.ndarray

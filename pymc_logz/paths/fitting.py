@@ -147,20 +147,13 @@ def fitted_at_mode(
         [(up - down) / (2 * h) for (up, down), h in zip(gradients, step, strict=True)]
     )
     remedy = "the Laplace approximation; use reference='prior' or draws of the posterior"
+    wrong = "the curvature at the mode is singular, which rules out"
     try:
         covariance = np.linalg.inv(0.5 * (hessian + hessian.T)) * INFLATION
+        wrong = "no positive definite covariance comes out of"
+        return Elliptical(mode, np.linalg.cholesky(covariance), STUDENT_DF)
     except np.linalg.LinAlgError as error:
-        raise ModelError(
-            f"the curvature at the mode is singular, which rules out {remedy}"
-        ) from error
-    return Elliptical(mode, _factor(covariance, remedy), STUDENT_DF)
-
-
-def _factor(covariance: np.ndarray, what: str) -> np.ndarray:
-    try:
-        return np.linalg.cholesky(covariance)
-    except np.linalg.LinAlgError as error:
-        raise ModelError(f"no positive definite covariance comes out of {what}") from error
+        raise ModelError(f"{wrong} {remedy}") from error
 
 
 MAX_COMPONENTS = 8
@@ -189,19 +182,15 @@ def fitted_clusters(rows: np.ndarray, n_effective: float, rng: np.random.Generat
     """
     best, highest = None, -np.inf
     for k in range(1, MAX_COMPONENTS + 1):
-        fit = best_tails(rows, k, n_effective, rng)
+        # with heavy tails, or nearly normal ones
+        fits = [fit_clusters(rows, k, df, n_effective / len(rows), rng) for df in (5.0, 20.0)]
+        fit = max(fits, key=lambda one: one.log_likelihood)
         criterion = _criterion(fit, rows.shape, n_effective)
         if criterion <= highest and best is not None:
             return best
         best, highest = fit, criterion
     assert best is not None
     return best
-
-
-def best_tails(rows: np.ndarray, k: int, n_effective: float, rng: np.random.Generator) -> Clusters:
-    """Mixture of k components with heavy tails, or nearly normal ones, whichever fits better."""
-    fits = [fit_clusters(rows, k, df, n_effective / len(rows), rng) for df in (5.0, 20.0)]
-    return max(fits, key=lambda one: one.log_likelihood)
 
 
 def _criterion(fit: Clusters, shape: tuple[int, ...], n_effective: float) -> float:
@@ -217,13 +206,10 @@ def fit_clusters(
     df: float,
     independent: float,
     rng: np.random.Generator,
-    max_iterations: int = 60,
-    tolerance: float = 1e-3,
 ) -> Clusters:
     """Mixture of k Student-t components, by expectation maximisation.
 
-    The fraction ``independent`` of the rows is for the shrinkage of covariances. It has converged
-    when the log likelihood per row gains less than ``tolerance``.
+    The fraction ``independent`` of the rows is for the shrinkage of covariances.
 
     References
     ----------
@@ -235,7 +221,7 @@ def fit_clusters(
     standard = (rows - centre) / spread
     belongs, weight = _first_guess(standard, k, rng), np.ones((k, len(rows)))
     before = -np.inf
-    for _ in range(max_iterations):
+    for _ in range(60):
         components = [
             _fitted(standard, share, by, df, independent)
             for share, by in zip(belongs, weight, strict=True)
@@ -251,7 +237,7 @@ def fit_clusters(
         # rows count less, the further out they are
         weight = (df + standard.shape[1]) / (df + square)
         now = float(total.sum())
-        if now - before < tolerance * len(rows):
+        if now - before < 1e-3 * len(rows):
             break
         before = now
     log_likelihood = now - len(rows) * float(np.log(spread).sum())

@@ -161,18 +161,14 @@ class Funnel:
         if len(self.turn) == 1:
             return np.linalg.solve(whole + self.turn[0], apart.T).T
         back = np.empty_like(apart)
-        solve = partial(solve_triangular, lower=True) if _is_lower(self.turn) else np.linalg.solve
+        is_lower = not any(np.any(np.triu(one, 1)) for one in self.turn)
+        solve = partial(solve_triangular, lower=True) if is_lower else np.linalg.solve
         for i, features in enumerate(self.turning.of(bounded)):  # a matrix for each row
             back[i] = solve(whole + np.tensordot(features, self.turn, 1), apart[i])
         return back
 
     def _exponent(self, follows: np.ndarray) -> Any:
         return np.clip(follows @ self.slope.T, -MAX_EXPONENT, MAX_EXPONENT)
-
-
-def _is_lower(matrices: np.ndarray) -> bool:
-    """Whether nothing is above the diagonal of any of them, shape (T, d, d)."""
-    return not any(np.any(np.triu(one, 1)) for one in matrices)
 
 
 class FunnelTerms(NamedTuple):
@@ -323,20 +319,16 @@ def _with_locations(standard: np.ndarray, drivers: list[int], children: list[int
 
 
 def _fit_child(
-    child: np.ndarray,
-    of_parents: np.ndarray,
-    driving: np.ndarray,
-    n_rounds: int = 3,
-    leading: int = 4,
+    child: np.ndarray, of_parents: np.ndarray, driving: np.ndarray
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Location and log spread of a child as linear functions of its parents, fitted in turn."""
     # the narrow end leaves no room for noise of a location: none follows a parent that it need not
-    # follow, and the rows that lead at the narrow end have the same weight, others less
+    # follow, and the four rows that lead at the narrow end have the same weight, others less
     n, m = of_parents.shape
     slope, known = np.zeros(m), np.column_stack([np.ones(n), of_parents])
-    for _ in range(n_rounds):
+    for _ in range(3):
         weight = np.exp(np.clip(-2 * of_parents @ slope, -MAX_EXPONENT, MAX_EXPONENT))
-        weight = np.minimum(weight, np.sort(weight)[-min(n, leading)])
+        weight = np.minimum(weight, np.sort(weight)[-min(n, 4)])
         location = _location(known, child, weight / weight.mean())
         deviation = np.abs(child - known @ location)
         deviation = np.maximum(deviation, np.finfo(float).tiny)
@@ -346,27 +338,23 @@ def _fit_child(
     return float(location[0]), location[1:], slope
 
 
-def _location(
-    known: np.ndarray, child: np.ndarray, weight: np.ndarray, n_errors: float = 5.0
-) -> np.ndarray:
-    """Coefficients by weighted least squares, those after the first zero within so many errors."""
+def _location(known: np.ndarray, child: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Coefficients by weighted least squares, those after the first zero within five errors."""
     location = _least_squares(known, child, weight)
     if known.shape[1] == 1:
         return location
     inverse = np.linalg.pinv(known.T @ (weight[:, None] * known))
     # errors that hold whatever the weights are
     each = (known * (weight * (child - known @ location))[:, None]) @ inverse
-    clear = np.abs(location) > n_errors * np.sqrt((each**2).sum(axis=0))
+    clear = np.abs(location) > 5.0 * np.sqrt((each**2).sum(axis=0))
     clear[0] = True
     location[:] = 0.0
     location[clear] = _least_squares(known[:, clear], child, weight)
     return location
 
 
-def _least_squares(
-    known: np.ndarray, wanted: np.ndarray, weight: np.ndarray, ridge: float = 1e-9
-) -> np.ndarray:
-    penalty = ridge * len(known) * np.eye(known.shape[1])
+def _least_squares(known: np.ndarray, wanted: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    penalty = 1e-9 * len(known) * np.eye(known.shape[1])
     penalty[0, 0] = 0.0
     normal = known.T @ (weight[:, None] * known) + penalty
     return np.asarray(np.linalg.solve(normal, known.T @ (weight * wanted)))

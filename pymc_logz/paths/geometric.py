@@ -16,7 +16,7 @@ from pymc_logz.arguments import check_choice
 from pymc_logz.graphs.batching import BATCHINGS, batch
 from pymc_logz.graphs.gradients import columns_of_boxes, gradients_of, needs_gradients
 from pymc_logz.graphs.kept import Kept
-from pymc_logz.graphs.memory import bytes_of_a_row
+from pymc_logz.graphs.memory import bytes_computed
 from pymc_logz.graphs.simplify import simplify
 
 WIDE = 128
@@ -217,14 +217,10 @@ class AnnealingPath:
     def evaluate_entries(self, rows: TensorVariable) -> list[TensorVariable]:
         """Rest (n,) and pieces (n, K * m) of the reference, then of the log ratio."""
         assert self.entries is not None
-        outputs = [*self.entries.reference, *self.entries.ratio]
-
-        def made() -> Any:
-            apart = simplify(outputs, self.parameters)
-            return batch(self.point, apart, self.n_dims, self.how, self.data, self.parameters)
-
+        apart = [*self.entries.reference, *self.entries.ratio]
+        made = self.made_once(("entries",), lambda: self._batch(simplify(apart, self.parameters)))
         row_data = () if self.row_data is None else (self.row_data,)
-        found: list[TensorVariable] = self.made_once(("entries",), made)[0](rows, *row_data)
+        found: list[TensorVariable] = made[0](rows, *row_data)
         return found
 
     @property
@@ -273,13 +269,15 @@ class AnnealingPath:
 
     def bytes_of_a_row(self) -> int:
         """Bytes of all that is computed of one row: see `pymc_logz.graphs.memory`."""
-        return self.made_once(("bytes of a row",), self._bytes_of_a_row)
+        own = [self.point] if self.data is None else [self.point, self.data]
+        values = [*(np.zeros(var.type.shape, var.dtype) for var in own), *self.values]
 
-    def _bytes_of_a_row(self) -> int:
-        outputs = simplify([self.log_reference, self.log_ratio], self.parameters)
-        if self.has_gradients:
-            outputs += gradients(outputs, self.point, self.columns)
-        return bytes_of_a_row(self.point, outputs, self.parameters, self.values, self.data)
+        def counted() -> int:
+            # not of parameters, which all rows share
+            inputs = [*own, *self.parameters]
+            return bytes_computed(inputs, self._outputs(), values, n_own=len(own))
+
+        return self.made_once(("bytes of a row",), counted)
 
     @cached_property
     def bytes_of_data(self) -> int:
@@ -291,12 +289,15 @@ class AnnealingPath:
 
     @cached_property
     def _batched(self) -> tuple[Any, str]:
-        return self.made_once(("batched",), self._batch)
+        return self.made_once(("batched",), lambda: self._batch(self._outputs()))
 
-    def _batch(self) -> tuple[Any, str]:
+    def _outputs(self) -> list[TensorVariable]:
         outputs = simplify([self.log_reference, self.log_ratio], self.parameters)
         if self.has_gradients:
             outputs += gradients(outputs, self.point, self.columns)
+        return outputs
+
+    def _batch(self, outputs: list[TensorVariable]) -> tuple[Any, str]:
         return batch(self.point, outputs, self.n_dims, self.how, self.data, self.parameters)
 
 

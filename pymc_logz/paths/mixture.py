@@ -18,9 +18,6 @@ from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.funnels import Funnel, FunnelTerms
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation
 
-LEAST_LOG_DENSITY = -1e10
-"""Log density of a mixture below which differences from another one are rounding: of 1e-6 there."""
-
 
 class MixtureTerms(NamedTuple):
     """A mixture of K Student-t components and the prior as arrays, or as symbolic variables.
@@ -132,12 +129,12 @@ def mixture_path(path: AnnealingPath) -> AnnealingPath:
     )
 
 
-def prior_alone(funnel: Funnel, max_padded_dims: int = 64) -> MixtureTerms:
+def prior_alone(funnel: Funnel) -> MixtureTerms:
     """No components; or one that counts for nothing, so that XLA has compiled for one by then."""
     # two products with a matrix (d, d) cost next to nothing in few dimensions, where compiling for
     # another number of components takes as long as the whole pilot of a small model
     d = len(funnel.centre)
-    k = int(d <= max_padded_dims)
+    k = int(d <= 64)
     height, one = np.full(k, -np.inf), np.ones(k)
     whitening, offset, owner = np.zeros((k * d, d)), np.zeros(k * d), np.ones((k, k * d))
     return MixtureTerms(0.0, 0.0, height, one, whitening, offset, owner, funnel.terms)
@@ -166,20 +163,15 @@ def leaving(path: AnnealingPath, mixture: Mixture | None, funnel: Funnel) -> tup
 def from_mixture(
     terms: MixtureTerms,
     rows: TensorVariable,
-    of_prior: Callable[[TensorVariable], Evaluation],
+    of_rows: Callable[[TensorVariable], Evaluation],
 ) -> Evaluation:
     """Evaluation of the path from a mixture to the target, at rows that are whitened.
 
-    ``of_prior`` goes from rows of the model to their log prior, log target less that, and the
+    ``of_rows`` goes from rows of the model to their log prior, log target less that, and the
     gradients. So does the result, with the mixture in place of the prior, and gradients by the
     whitened rows.
     """
-    return _mixed(terms, rows, terms.funnel.whitened(rows, of_prior))
-
-
-def _mixed(terms: MixtureTerms, rows: TensorVariable, of_prior: Evaluation) -> Evaluation:
-    """Evaluation of the path from a mixture, given that of the path from the prior."""
-    d = rows.type.shape[1]
+    of_prior, d = terms.funnel.whitened(rows, of_rows), rows.type.shape[1]
     white = rows @ terms.whitening.T - terms.offset
     square = (white**2) @ terms.owner.T
     log_prior = of_prior.log_reference - terms.log_mass
@@ -191,8 +183,8 @@ def _mixed(terms: MixtureTerms, rows: TensorVariable, of_prior: Evaluation) -> E
     log_mixture = top + pt.log(pt.exp(parts - top[:, None]).sum(axis=1))
     log_target = log_prior + of_prior.log_ratio
     # a row outside the target's support, rather than a NaN where it is outside the prior's too;
-    # so far out that the difference is rounding, no row of the mixture can be
-    lost = pt.or_(pt.eq(log_target, -np.inf), log_mixture < LEAST_LOG_DENSITY)
+    # so far out that the difference is rounding, of 1e-6 there, no row of the mixture can be
+    lost = pt.or_(pt.eq(log_target, -np.inf), log_mixture < -1e10)
     log_ratio = pt.switch(lost, -np.inf, log_target - log_mixture)
     belongs = pt.exp(parts - log_mixture[:, None])
     pull = belongs[:, 1:] * (terms.df + d) / (terms.df + square)

@@ -178,7 +178,7 @@ def go_on(
     n_moves, tally = plan.n_temperatures, underway.tally
     # written in place from here on: there may be very many temperatures
     tally = tally._replace(stage=tally.stage.copy())
-    count = _Count(np.diff(plan.betas), block.n_groups)
+    increments = np.diff(plan.betas)
     states: Sequence[KernelState] = underway.states
     sizes, done = rows_of(states), underway.n_moves
 
@@ -190,7 +190,7 @@ def go_on(
         return trace
 
     for part, trace in in_turn(launch, done, n_moves, block.n_moves, report, enough):
-        tally = count(tally, part, trace)
+        tally = _counted(tally, part, trace, increments, block.n_groups)
     return Underway(done, tuple(trimmed(states, sizes)), tally)
 
 
@@ -214,33 +214,25 @@ def arrived(plan: Plan, underway: Underway) -> Annealed:
 _OF_ROWS = ("position", "log_reference", "log_ratio", "log_weight", "acceptance_rate", "score")
 
 
-@dataclass(frozen=True)
-class _Count:
-    """Adds what happened to rows to their tally, by blocks; weights compare within a group only."""
-
-    increments: np.ndarray
-    """Differences of neighbouring betas, shape (K,)."""
-    n_groups: int
-
-    def __call__(self, tally: Tally, part: slice, trace: Trace) -> Tally:
-        """The tally after a part of the moves."""
-        is_nan = np.isnan(trace.log_ratio)
-        log_ratio = np.where(is_nan, -np.inf, trace.log_ratio)
-        running = tally.log_weight + np.cumsum(self.increments[part, None] * log_ratio, axis=0)
-        before = np.concatenate([tally.log_weight[None], running[:-1]])
-        log_weight = running[-1]
-        # the very first move only evaluates the start
-        moved = trace.acceptance_rate[1:] if part.start == 0 else trace.acceptance_rate
-        stage = tally.stage
-        stage[0, part.stop - len(moved) : part.stop] = moved.mean(axis=1)
-        groups = (-1, self.n_groups, log_weight.size // self.n_groups)
-        log_ratio, before, running = (
-            values.reshape(groups) for values in (log_ratio, before, running)
-        )
-        stage[1, part] = weighted_mean(log_ratio, before).mean(axis=1)
-        stage[2, part.start + 1 : part.stop + 1] = weight_ess(running).sum(axis=1)
-        acceptance = tally.acceptance + moved.sum(axis=0)
-        return Tally(log_weight, acceptance, stage, tally.n_nan + int(is_nan.sum()))
+def _counted(
+    tally: Tally, part: slice, trace: Trace, increments: np.ndarray, n_groups: int
+) -> Tally:
+    """The tally after a part of the moves; weights compare within a group only."""
+    is_nan = np.isnan(trace.log_ratio)
+    log_ratio = np.where(is_nan, -np.inf, trace.log_ratio)
+    running = tally.log_weight + np.cumsum(increments[part, None] * log_ratio, axis=0)
+    before = np.concatenate([tally.log_weight[None], running[:-1]])
+    log_weight = running[-1]
+    # the very first move only evaluates the start
+    moved = trace.acceptance_rate[1:] if part.start == 0 else trace.acceptance_rate
+    stage = tally.stage
+    stage[0, part.stop - len(moved) : part.stop] = moved.mean(axis=1)
+    groups = (-1, n_groups, log_weight.size // n_groups)
+    log_ratio, before, running = (values.reshape(groups) for values in (log_ratio, before, running))
+    stage[1, part] = weighted_mean(log_ratio, before).mean(axis=1)
+    stage[2, part.start + 1 : part.stop + 1] = weight_ess(running).sum(axis=1)
+    acceptance = tally.acceptance + moved.sum(axis=0)
+    return Tally(log_weight, acceptance, stage, tally.n_nan + int(is_nan.sum()))
 
 
 def merge(first: Annealed, second: Annealed) -> Annealed:

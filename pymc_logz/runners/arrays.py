@@ -1,6 +1,6 @@
 """Records of arrays as the flat lists that compiled functions take, in portions of rows."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,16 +21,14 @@ def leaves(record: Any) -> list[Any]:
 
 def filled[R](record: R, values: Iterable[Any]) -> R:
     """A record of the same nesting made of the next arrays, in the order of `leaves`."""
-    return _filled(record, iter(values))
-
-
-def _filled(record: Any, values: Iterator[Any]) -> Any:
     if record is None:
-        return None
+        return record
+    rest = iter(values)
     if not isinstance(record, tuple | list):
-        return next(values)
-    parts = [_filled(part, values) for part in record]
-    return type(record)(*parts) if hasattr(record, "_fields") else type(record)(parts)
+        return next(rest)
+    kind: Any = type(record)
+    make: Callable[[list[Any]], R] = getattr(kind, "_make", kind)
+    return make([filled(part, rest) for part in record])
 
 
 def mapped[R](function: Callable[[Any], Any], record: R) -> R:

@@ -1,6 +1,5 @@
 """A block: many kernel moves compiled into one loop, with noise drawn by NumPy."""
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -35,9 +34,6 @@ MOVES_PER_BLOCK = 8
 stop soon after its rows have moved away."""
 MAX_NOISE_PER_BLOCK = 2**22
 """Numbers in the largest array of noise, 32 MB."""
-BYTES_TOGETHER = 2**28
-"""Computed of rows at a time: with more, arrays leave the processor's caches, and a row of 10,000
-to a million data takes 2 to 4 times as long."""
 
 
 class Trace(NamedTuple):
@@ -103,9 +99,8 @@ class Block(MovesOfRows):
     def given(self, data: np.ndarray, n_rows: int) -> "Block":
         """The same compiled moves for ``n_rows`` rows in equal groups, with data (groups, D)."""
         self.compile()  # which the copy then has
-        block = copy.copy(self)
-        block.n_groups, block.row_data = _per_row(data, n_rows)
-        return block
+        n_groups, row_data = _per_row(data, n_rows)
+        return self.changed(n_groups=n_groups, row_data=row_data)
 
     def limited(self, n_bytes: int | None) -> "Block":
         """The same moves, of as many rows together as these bytes have room for, one at least."""
@@ -121,21 +116,19 @@ class Block(MovesOfRows):
                 f"max_memory leaves {n_bytes:,} bytes to a chain, but one particle of this model "
                 f"takes up to {of_row:,}: give more, or use fewer cores"
             )
-        block = copy.copy(self)
-        block.most_rows = n_bytes // of_row
-        return block
+        return self.changed(most_rows=n_bytes // of_row)
 
     def within_caches(self) -> "Block":
         """The same moves, of fewer rows together where the model has much data."""
+        # with more at a time arrays leave the processor's caches, and a row of 10,000 to a million
+        # data takes 2 to 4 times as long
+        most = 2**28
         # counting costs a tenth of a second; a row computes some twenty arrays as long as the data
-        if self.row_data or 32 * self.n_rows * self.given_path.bytes_of_data < BYTES_TOGETHER:
+        if self.row_data or 32 * self.n_rows * self.given_path.bytes_of_data < most:
             return self
-        most_rows = max(2, BYTES_TOGETHER // self.given_path.bytes_of_a_row())
-        if most_rows >= rows_together(self.n_rows, self.most_rows):
-            return self
-        block = copy.copy(self)
-        block.most_rows = most_rows
-        return block
+        most_rows = max(2, most // self.given_path.bytes_of_a_row())
+        few_enough = most_rows >= rows_together(self.n_rows, self.most_rows)
+        return self if few_enough else self.changed(most_rows=most_rows)
 
     def _step(self, path: AnnealingPath) -> Step:
         """One move along a path."""

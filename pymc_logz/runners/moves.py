@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pymc.pymc_logz")
 
-MANY_OTHERS = 32
-"""Entries with a gradient from which on they follow it beside black boxes without one: beside two
-parameters of a box, 20 take half the calls where all walk, and 60 a quarter of them where not."""
-
 
 def kernel_for(kernel: Kernel | str | None, *models: "pm.Model") -> Kernel:
     """The kernel that is given, or the default for models with or without gradients."""
@@ -46,30 +42,27 @@ def kernel_for(kernel: Kernel | str | None, *models: "pm.Model") -> Kernel:
                 lacking,
                 "it moves" if len(walked) == 1 else "they move",
             )
-            return beside_boxes(one, walked)
+            n_dims = sum(name in walked for name in one.owners)
+            return Compose({walked: RandomWalk(step_size=2.38 / np.sqrt(n_dims))})
     return as_kernel(kernel)
 
 
 def variables_of_boxes(flat: FlatModel) -> tuple[str, ...]:
     """Variables that move apart, since black boxes without a gradient depend on them; or none."""
-    # where few others are left all walk: two kernels evaluate the model four times in a move
+    # where few others are left all walk: two kernels evaluate the model four times in a move.
+    # Beside two parameters of a box, 20 others take half the calls where all walk, and 60 a quarter
+    # of them where these follow their gradient
     densities = [flat.log_prior, flat.log_ratio]
     columns = columns_of_boxes(densities, flat.point)
     names = tuple(dict.fromkeys(flat.owners[column] for column in sorted(columns)))
     others = tuple(j for j, name in enumerate(flat.owners) if name not in names)
-    if not columns or flat.sites or len(others) < MANY_OTHERS:
+    if not columns or flat.sites or len(others) < 32:
         return ()
     try:
         gradients_of(densities, flat.point, others)
     except (NotImplementedError, NullTypeGradError):
         return ()
     return names
-
-
-def beside_boxes(flat: FlatModel, walked: tuple[str, ...]) -> Kernel:
-    """A random walk of some variables, and the default kernel for the others."""
-    n_dims = sum(name in walked for name in flat.owners)
-    return Compose({walked: RandomWalk(step_size=2.38 / np.sqrt(n_dims))})
 
 
 def walkers_for(walkers: int | None, model: "pm.Model") -> int:

@@ -109,6 +109,12 @@ class MovesOfRows:
         path = self.given_path
         return replace(path, how="row") if self.compiled.is_alternative else path
 
+    def changed(self, **given: Any) -> Self:
+        """The same moves, and all that is compiled of them, with other attributes."""
+        moves = copy.copy(self)
+        vars(moves).update(given)
+        return moves
+
     def along(
         self,
         values: Sequence[Any],
@@ -118,16 +124,12 @@ class MovesOfRows:
     ) -> Self:
         """The same compiled moves at these values of the path's parameters."""
         path = self.path.along(values, sample_reference, log_z_reference)
-        moves = copy.copy(self)  # which has what is compiled
-        moves.given_path = moves.path = path
-        return moves
+        return self.changed(given_path=path, path=path)
 
     def counted(self, work: Work) -> Self:
         """The same moves, whose evaluations are counted elsewhere."""
         self.compile()
-        moves = copy.copy(self)
-        moves.work = work
-        return moves
+        return self.changed(work=work)
 
     def _compile(self) -> Compiled:
         raise NotImplementedError

@@ -1,6 +1,5 @@
 """Tempering: walkers whose inverse temperature moves along with their position, in one loop."""
 
-import copy
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -238,9 +237,7 @@ class TemperBlock(MovesOfRows):
 
     def given(self, data: np.ndarray) -> "TemperBlock":
         """The same compiled iterations where all walkers have other data, shape (D,)."""
-        block = copy.copy(self)
-        block.row_data = [np.tile(data, (self.n_walkers, 1))]
-        return block
+        return self.changed(row_data=[np.tile(data, (self.n_walkers, 1))])
 
     def _arguments(
         self, walkers: Walkers, tables: Tables, rng: np.random.Generator, n_moves: int
@@ -296,13 +293,11 @@ class TemperBlock(MovesOfRows):
         end, _ = self.launch(walkers, self.still_tables(), rng, n_moves=1)
         return Walkers(end.state, walkers.level)
 
-    def fresh_rows(
-        self, n_iterations: int, rng: np.random.Generator, most: int = 2048
-    ) -> FreshRows:
+    def fresh_rows(self, n_iterations: int, rng: np.random.Generator) -> FreshRows:
         """Draws of the reference for walkers that get there in so many iterations, most at once."""
         n_blocks = -(-n_iterations // self.n_moves)
         expected = n_blocks * max(1, self.n_walkers // self.n_levels)
-        return FreshRows(self.given_path.sample_reference, rng, min(expected, most))
+        return FreshRows(self.given_path.sample_reference, rng, min(expected, 2048))
 
     def renewed(self, walkers: Walkers, tables: Tables, fresh: FreshRows) -> Walkers:
         """Walkers at the reference at fresh draws of it, which leaves all as distributed."""

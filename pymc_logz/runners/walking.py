@@ -58,7 +58,10 @@ def walk_on(
         return trace
 
     blocks = in_turn(launch, done, n_iterations, block.n_moves, report, enough)
-    parts = [_thinned(trace, part.start, every) for part, trace in blocks]
+    parts = []
+    for part, trace in blocks:
+        kept = trace.position[-(part.start + 1) % every :: every]
+        parts.append(trace._replace(position=kept.astype(float)))
     return Walking(done, walkers, fresh.left), whole_walk(parts)
 
 
@@ -70,9 +73,3 @@ def whole_walk(parts: Sequence[Walk], n_iterations: int | None = None, every: in
     }
     n_positions = None if n_iterations is None else n_iterations // every
     return Walk(**{**joined, "position": joined["position"][:n_positions]})
-
-
-def _thinned(part: Walk, first: int, every: int) -> Walk:
-    """A part of a walk that begins after ``first`` iterations, with every so many positions."""
-    kept = part.position[-(first + 1) % every :: every]
-    return part._replace(position=kept.astype(float))

@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytest
+from support.flat_rows import named_values
 
 from pymc_logz.errors import ModelError
 from pymc_logz.manifold.generator import make_generator
@@ -71,7 +72,7 @@ def test_some_variables_may_stay_as_they_are():
     assert not exact_observations(model)
     constrained = make_constrained_model(form, compile_kwargs={"mode": "FAST_COMPILE"})
     start = constrained.scale * find_start(constrained, np.random.default_rng(1))
-    start = constrained.generator.flat.named_values(start)
+    start = named_values(constrained.generator.flat, start)
     np.testing.assert_allclose(start["level"] + 0.5 * start["y_noise"], DATA, atol=1e-8)
 
 

@@ -5,6 +5,7 @@ import pymc as pm
 import pytest
 from support import pymc_models as models
 from support.checks import make_rng
+from support.flat_rows import named_values
 
 from pymc_logz.models.density import ROWS_PER_CALL, RowDensity
 from pymc_logz.models.flat import flatten_model
@@ -22,7 +23,7 @@ def test_rows_have_the_models_density(name: str, batching: str) -> None:
     log_prior, log_ratio = density(rows)
     logp = model.compile_logp(mode="FAST_COMPILE")
     for i in (0, 7, ROWS_PER_CALL - 1, ROWS_PER_CALL, ROWS_PER_CALL + 4):
-        expected = float(logp(flat.named_values(rows[i])))
+        expected = float(logp(named_values(flat, rows[i])))
         assert log_prior[i] + log_ratio[i] == pytest.approx(expected, rel=1e-6)
 
 
@@ -41,4 +42,4 @@ def test_a_row_without_density_leaves_the_others_theirs(batching: str) -> None:
     assert np.isfinite(together).tolist() == [True, False, False, True]
     logp = model.compile_logp(vars=model.observed_RVs, mode="FAST_COMPILE")
     for i in (0, 3):
-        assert together[i] == pytest.approx(float(logp(flat.named_values(rows[i]))))
+        assert together[i] == pytest.approx(float(logp(named_values(flat, rows[i]))))

@@ -9,6 +9,7 @@ import pytensor
 import pytest
 from arviz_base import dict_to_dataset
 from scipy import stats
+from support.flat_rows import named_values
 
 import pymc_logz as lz
 from pymc_logz.graphs.gradients import gradients_of
@@ -120,7 +121,7 @@ def test_rows_hold_whole_numbers_among_others() -> None:
     np.testing.assert_allclose(unconstrain(flat, dataset), row, atol=1e-12)
     point = {
         var.name: np.asarray(value, dtype=var.dtype)
-        for var, value in zip(model.value_vars, flat.named_values(row[0]).values(), strict=True)
+        for var, value in zip(model.value_vars, named_values(flat, row[0]).values(), strict=True)
     }
     expected = model.compile_logp(mode=FAST)(point)
     densities = pytensor.function([flat.point], [flat.log_prior, flat.log_ratio], mode=FAST)

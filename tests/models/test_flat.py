@@ -12,6 +12,7 @@ import pytensor
 import pytest
 from scipy import stats
 from support import pymc_models as models
+from support.flat_rows import named_values
 
 import pymc_logz as lz
 from pymc_logz.errors import ImproperPriorError
@@ -75,7 +76,7 @@ def test_prior_plus_ratio_is_the_log_density_of_pymc(case: Case) -> None:
     rng = np.random.default_rng(3)
     for row in np.concatenate([case.rows[:4], 0.7 * rng.standard_normal((4, flat.n_dims))]):
         # both sides differ in the order of sums only
-        assert ours(row) == pytest.approx(theirs(flat.named_values(row)), rel=1e-10, abs=1e-10)
+        assert ours(row) == pytest.approx(theirs(named_values(flat, row)), rel=1e-10, abs=1e-10)
 
 
 def test_log_ratio_alone_is_that_of_the_data(case: Case) -> None:
@@ -85,7 +86,7 @@ def test_log_ratio_alone_is_that_of_the_data(case: Case) -> None:
     data_terms = [*flat.model.observed_RVs, *flat.model.potentials]
     theirs = flat.model.compile_logp(vars=data_terms, mode=FAST)
     for row in case.rows[:3]:
-        assert ours(row) == pytest.approx(theirs(flat.named_values(row)), rel=1e-10, abs=1e-10)
+        assert ours(row) == pytest.approx(theirs(named_values(flat, row)), rel=1e-10, abs=1e-10)
 
 
 def test_rows_are_draws_of_pymcs_prior(case: Case) -> None:
@@ -287,7 +288,7 @@ def test_constrain_gives_natural_values_in_model_order(case: Case) -> None:
         mode=FAST,
     )
     for i in (0, 1, 17):
-        expected = evaluated(case.flat.named_values(case.rows[i]))
+        expected = evaluated(named_values(case.flat, case.rows[i]))
         for (name, values), value in zip(case.values.items(), expected, strict=True):
             assert values.shape[0] == N_DRAWS
             np.testing.assert_allclose(values[i], value, rtol=1e-10, err_msg=name)
@@ -314,7 +315,7 @@ def test_described_row_is_on_the_natural_scale() -> None:
 def test_named_values_split_a_row() -> None:
     """Would catch a split at the wrong places: a matrix is followed by a vector of length one."""
     flat = case_of("matrix").flat
-    named = flat.named_values(np.arange(7.0))
+    named = named_values(flat, np.arange(7.0))
     np.testing.assert_array_equal(named["weight"], np.arange(6.0).reshape(2, 3))
     np.testing.assert_array_equal(named["scale_log__"], [6.0])
     assert flat.n_dims == 7

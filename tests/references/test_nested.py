@@ -9,6 +9,7 @@ import pytest
 from scipy import optimize, stats
 from scipy.special import logsumexp
 from support.checks import make_rng
+from support.flat_rows import named_values
 
 import pymc_logz as lz
 from pymc_logz.hais.settings import HaisSettings
@@ -148,7 +149,7 @@ def test_modes_and_curvatures_are_those_of_an_optimiser() -> None:
 
     def value(x: np.ndarray, given: np.ndarray) -> float:
         row = parts.rows(given[None], x[None])[0]
-        return float(-log_p(prepared.flat.named_values(row)))
+        return float(-log_p(named_values(prepared.flat, row)))
 
     for given, mode, precision, log_marginal in zip(outer, *found, strict=True):
         best = optimize.minimize(value, np.zeros(41), (given,), method="BFGS", tol=1e-6)
