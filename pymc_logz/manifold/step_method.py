@@ -29,7 +29,6 @@ from pymc_logz.step_methods.base import (
     aim_of,
     checked_scale,
     declared,
-    dual_averaging,
 )
 from pymc_logz.step_methods.sources import Source
 
@@ -290,9 +289,6 @@ class ConstrainedHMC(WholeModelStep):
         self.waiting: tuple[rattle.TransitionRecord, ...] = ()
         self.n_failures = 0
         self._set_step_size(0.25 if self.step_size is None else self.step_size)
-
-    def _set_step_size(self, step_size: float) -> None:
-        self.step_adapt = dual_averaging(step_size, self.target_accept)
 
     def _next(self, point: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """The end of a trajectory, or the point where it began."""

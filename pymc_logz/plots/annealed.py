@@ -7,18 +7,20 @@ import xarray as xr
 from arviz_plots import PlotCollection
 
 from pymc_logz.estimators import importance_log_z
-from pymc_logz.plots.panels import BLUE, GREY, RED, beta_axis, color, interval, make_panels
+from pymc_logz.plots.panels import BLUE, GREY, RED, beta_axis, color, label, make_panels
+from pymc_logz.trees.comparison import interval
 from pymc_logz.trees.doubts import DOUBTS
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, PER_DATUM, check_kind, group_of
 from pymc_logz.trees.layout import ESTIMATOR, log_weights
 from pymc_logz.weights import log_mean, normalise, weight_ess
 
-TITLES = (
-    ("Mean log ratio × dβ/dx, x = β^¼", "nats"),
-    ("Acceptance rate", "fraction of moves"),
-    ("Step size", "scales of the pilot"),
-    ("Weight ESS", "fraction of particles"),
-)
+PANELS = {
+    "mean_log_ratio": ("Mean log ratio × dβ/dx, x = β^¼", "nats"),
+    "acceptance_rate": ("Acceptance rate", "fraction of moves"),
+    "step_size": ("Step size", "scales of the pilot"),
+    "weight_ess": ("Weight ESS", "fraction of particles"),
+}
+"""Of a path, with the title and the unit of each."""
 
 
 def plot_path(
@@ -84,10 +86,9 @@ def plot_path(
         _draw_coverage(drawing, panels[1], log_weight)
         _draw_checks(drawing, panels[2], idata["evidence"].to_dataset())
         return collection
-    names = ["mean_log_ratio", "acceptance_rate", "step_size", "weight_ess"]
-    drawing, collection, panels = make_panels(names, 5.2, backend, figsize)
+    drawing, collection, panels = make_panels(list(PANELS), 5.2, backend, figsize)
     place = stages["beta"].to_numpy() ** 0.25
-    for name, panel in zip(names, panels, strict=True):
+    for (name, (title, unit)), panel in zip(PANELS.items(), panels, strict=True):
         lines = np.atleast_2d(stages[name].to_numpy())
         if name == "weight_ess":
             lines = lines / lines[:, :1]
@@ -96,14 +97,12 @@ def plot_path(
         for k, line in enumerate(lines):
             drawing.line(*_means(place, line), panel, color=color(k), alpha=0.8)
         beta_axis(drawing, panel)
-    drawing.ylim((0.0, 1.02), panels[1])
+        label(drawing, panel, title, y=unit)
+    for panel in panels[1::2]:
+        drawing.ylim((0.0, 1.02), panel)
     largest = np.nanmax(stages["step_size"].to_numpy(), initial=0.0)
     if np.isfinite(largest) and largest > 0:
         drawing.ylim((0.0, 1.08 * largest), panels[2])
-    drawing.ylim((0.0, 1.02), panels[3])
-    for (title, unit), panel in zip(TITLES, panels, strict=True):
-        drawing.title(title, panel)
-        drawing.ylabel(unit, panel)
     return collection
 
 
@@ -130,10 +129,9 @@ def _draw_coverage(drawing: Any, panel: Any, log_weight: np.ndarray) -> None:
         ends = np.array([chain - 0.35, chain + 0.35])
         drawing.fill_between_y(ends, np.zeros(2), np.full(2, height), panel, color=BLUE, alpha=0.7)
     drawing.xticks(chains, [str(chain) for chain in chains], panel)
-    drawing.xlabel("chain", panel)
     drawing.ylim((0.0, 1.02), panel)
-    drawing.ylabel("weight ESS, fraction of particles", panel)
-    drawing.title("Coverage by the reference (1: all)", panel)
+    shown = "weight ESS, fraction of particles"
+    label(drawing, panel, "Coverage by the reference (1: all)", "chain", shown)
 
 
 def _draw_checks(drawing: Any, panel: Any, evidence: xr.Dataset) -> None:
@@ -155,8 +153,9 @@ def _draw_checks(drawing: Any, panel: Any, evidence: xr.Dataset) -> None:
     labels = [f"{name}: {one}" for name, one in zip(names, status, strict=True)]
     drawing.yticks(heights, labels, panel)
     drawing.ylim((0.4, len(names) + 0.6), panel)
-    drawing.xlabel(f"log Z minus {log_z[centre]:.2f} (nats), {ci_prob:.0%} intervals", panel)
-    drawing.title("Doubts, see attrs" if DOUBTS in evidence.attrs else "Checks: no doubt", panel)
+    title = "Doubts, see attrs" if DOUBTS in evidence.attrs else "Checks: no doubt"
+    shown = f"log Z minus {log_z[centre]:.2f} (nats), {ci_prob:.0%} intervals"
+    label(drawing, panel, title, shown)
 
 
 def plot_weights(
@@ -217,9 +216,8 @@ def plot_weights(
     count = np.arange(share.size) / log_weight.size
     drawing.line(count, share, right, color=BLUE, width=2)
     drawing.line(np.array([0.0, 1.0]), np.array([0.0, 1.0]), right, color=GREY, alpha=0.7)
-    drawing.xlabel("fraction of the particles, largest weights first", right)
-    drawing.ylabel("fraction of Z", right)
-    drawing.title("What the largest weights make up", right)
+    shown = "fraction of the particles, largest weights first"
+    label(drawing, right, "What the largest weights make up", shown, "fraction of Z")
     return collection
 
 
@@ -237,7 +235,5 @@ def _draw_histogram(drawing: Any, panel: Any, log_weight: np.ndarray) -> None:
     counts, edges = np.histogram(shown - log_z, bins=min(bins.size - 1, 60))
     drawing.hist(counts, edges[:-1], edges[1:], panel, color=BLUE, alpha=0.7)
     drawing.vline(0.0, panel, color=GREY)
-    drawing.xlabel("log weight - log Z (nats)", panel)
-    drawing.ylabel("particles", panel)
-    n, ess = log_weight.size, estimate.weight_ess
-    drawing.title(f"weight ESS {ess:.0f} of {n}, k-hat {estimate.khat:.2f}", panel)
+    title = f"weight ESS {estimate.weight_ess:.0f} of {log_weight.size}, k-hat {estimate.khat:.2f}"
+    label(drawing, panel, title, "log weight - log Z (nats)", "particles")

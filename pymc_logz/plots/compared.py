@@ -8,8 +8,8 @@ import pandas as pd
 import xarray as xr
 from arviz_plots import PlotCollection
 
-from pymc_logz.plots.panels import BLUE, GREY, color, dashed, interval, make_panels
-from pymc_logz.trees.comparison import compare_evidence, evidence_of
+from pymc_logz.plots.panels import BLUE, GREY, color, dashed, label, make_panels
+from pymc_logz.trees.comparison import compare_evidence, evidence_of, interval
 from pymc_logz.trees.kinds import HAIS_BOTH, check_kind, group_of
 from pymc_logz.trees.layout import ESTIMATOR
 
@@ -103,13 +103,13 @@ def _draw_bayes_factors(
     for k, (x, y) in enumerate(zip(centre, heights, strict=True)):
         # in the half of the panel where there is room for it
         align = "left" if x < (low + high) / 2 else "right"
-        label = "best" if k == 0 else f"{x:.2f} ± {error[k]:.2f}"
+        number = "best" if k == 0 else f"{x:.2f} ± {error[k]:.2f}"
         if np.isfinite(x):
             text = {"horizontal_align": align, "vertical_align": "bottom"}
             aside = 0.15 * margin if align == "left" else -0.15 * margin
-            drawing.text(x + aside, y + 0.12, label, target, **text)
-    drawing.xlabel("log Bayes factor against the best model (nats)", target)
-    drawing.title(f"Difference of log Z ± error; bar: {ci_prob:.0%}", target)
+            drawing.text(x + aside, y + 0.12, number, target, **text)
+    title = f"Difference of log Z ± error; bar: {ci_prob:.0%}"
+    label(drawing, target, title, "log Bayes factor against the best model (nats)")
 
 
 def _draw_probabilities(
@@ -119,17 +119,11 @@ def _draw_probabilities(
     for k, (p, y) in enumerate(zip(probability, heights, strict=True)):
         ends = np.array([0.0, 0.0 if np.isnan(p) else p])
         drawing.fill_between_y(ends, np.full(2, y - 0.1), np.full(2, y + 0.1), target, color=BLUE)
-        drawing.text(
-            0.01,
-            y + 0.14,
-            _in_words(p, float(np.delete(probability, k).sum())),
-            target,
-            horizontal_align="left",
-            vertical_align="bottom",
-        )
+        words = _in_words(p, float(np.delete(probability, k).sum()))
+        text = {"horizontal_align": "left", "vertical_align": "bottom"}
+        drawing.text(0.01, y + 0.14, words, target, **text)
     drawing.xlim((0.0, 1.02), target)
-    drawing.xlabel("posterior model probability", target)
-    drawing.title("Probability", target)
+    label(drawing, target, "Probability", "posterior model probability")
 
 
 def _in_words(probability: float, of_others: float) -> str:
@@ -202,7 +196,7 @@ def plot_sandwich(
     methods = {"hais": "forward", "hais_reverse": "reverse", "bar": "both (BAR)"}
     labels: list[tuple[float, float, str, str]] = []
     shown: list[np.ndarray] = []
-    for k, (method, label) in enumerate(methods.items()):
+    for k, (method, name) in enumerate(methods.items()):
         entries = [group.sel({ESTIMATOR: method}) for group in groups]
         centre = np.array([float(entry["log_z"]) for entry in entries])
         error = width * np.array([float(entry["mcse"]) for entry in entries])
@@ -213,31 +207,22 @@ def plot_sandwich(
             drawing.line(np.array([x, x]), np.array([y - half, y + half]), panel, color=color(k))
         last = np.isfinite(centre).nonzero()[0]
         if last.size:
-            labels.append((centre[last[-1]], shift[last[-1]] + 0.03, label, color(k)))
+            labels.append((centre[last[-1]], shift[last[-1]] + 0.03, name, color(k)))
         shown += [centre - error, centre + error]
     height = float(np.ptp([y for part in shown for y in part if np.isfinite(y)] or [0.0]))
     of_label = 0.07 * height
-    for place, (_, x, label, paint) in zip(
-        _apart([label[0] for label in sorted(labels)], of_label), sorted(labels), strict=True
-    ):
+    lowest = -np.inf
+    for y, x, name, paint in sorted(labels):  # moved up where too close to the one below
+        lowest = max(y, lowest + of_label)
         text = {"horizontal_align": "left", "vertical_align": "top", "color": paint}
-        drawing.text(x, place + 0.5 * of_label, f" {label}", panel, **text)
+        drawing.text(x, lowest + 0.5 * of_label, f" {name}", panel, **text)
     if log_z is not None:
         drawing.hline(log_z, panel, color=GREY, linestyle=dashed(drawing))
     drawing.xticks(places, [f"{10**place:.0f}" for place in places], panel)
     drawing.xlim((places.min() - 0.15, places.max() + 0.45), panel)
-    drawing.xlabel("number of temperatures", panel)
-    drawing.ylabel("log Z (nats)", panel)
-    drawing.title(f"Both directions, {ci_prob:.0%} intervals", panel)
+    title = f"Both directions, {ci_prob:.0%} intervals"
+    label(drawing, panel, title, "number of temperatures", "log Z (nats)")
     return collection
-
-
-def _apart(places: list[float], least: float) -> list[float]:
-    """Places that rise, moved up where they are too close to the one below."""
-    moved: list[float] = []
-    for place in places:
-        moved.append(max(place, moved[-1] + least) if moved else place)
-    return moved
 
 
 def plot_sensitivity(
@@ -325,15 +310,12 @@ def plot_sensitivity(
     drawing.line(place, centre, panel, color=BLUE, width=2)
     drawing.hline(0.0, panel, color=GREY)
     present = float(np.asarray(group.attrs[f"present_{name}"]).ravel()[0])
-    drawing.vline(
-        np.log10(present) if on_log else present, panel, color=GREY, linestyle=dashed(drawing)
-    )
+    present = np.log10(present) if on_log else present
+    drawing.vline(present, panel, color=GREY, linestyle=dashed(drawing))
     if on_log and place.size:
         ticks = np.arange(np.ceil(place.min() - 1e-9), np.floor(place.max() + 1e-9) + 1)
         drawing.xticks(ticks, [f"{10.0**tick:g}" for tick in ticks], panel)
-    drawing.xlabel(name, panel)
-    drawing.ylabel("log Bayes factor (nats)", panel)
-    drawing.title(f"{title}, {ci_prob:.0%} band", panel)
+    label(drawing, panel, f"{title}, {ci_prob:.0%} band", name, "log Bayes factor (nats)")
     return collection
 
 

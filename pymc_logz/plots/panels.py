@@ -8,9 +8,8 @@ import numpy as np
 import xarray as xr
 from arviz_base import rcParams
 from arviz_plots import PlotCollection
-from scipy.special import ndtri
 
-from pymc_logz.arguments import check_choice, check_probability
+from pymc_logz.arguments import check_choice
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 """Told apart by readers who do not see red or green: Okabe & Ito (2008), Color universal design."""
@@ -80,9 +79,9 @@ def make_panels(
     return drawing, collection, list(collection.viz["plot"].to_numpy())
 
 
-def level_ticks(n_levels: int) -> tuple[np.ndarray, list[str]]:
+def level_ticks(n_levels: int, most: int = 8) -> tuple[np.ndarray, list[str]]:
     """Places and labels of an axis of levels, which are integers."""
-    ticks = np.arange(0, n_levels, -(-n_levels // 8))
+    ticks = np.arange(0, n_levels, -(-n_levels // most))
     return ticks, [str(tick) for tick in ticks]
 
 
@@ -104,8 +103,10 @@ def dashed(drawing: Any) -> str:
     return str(drawing.get_default_aes("linestyle", 2)[-1])
 
 
-def interval(ci_prob: float | None) -> tuple[float, float]:
-    """Probability of an interval, ArviZ's where none is given, and half its width in errors."""
-    ci_prob = rcParams["stats.ci_prob"] if ci_prob is None else ci_prob
-    check_probability(ci_prob=ci_prob)
-    return ci_prob, float(ndtri(0.5 + 0.5 * ci_prob))
+def label(
+    drawing: Any, panel: Any, title: str | None, x: str | None = None, y: str | None = None
+) -> None:
+    """Title of a panel and what its axes show."""
+    for write, text in ((drawing.title, title), (drawing.xlabel, x), (drawing.ylabel, y)):
+        if text is not None:
+            write(text, panel)

@@ -16,13 +16,14 @@ from pymc_logz.plots.panels import (
     RED,
     beta_axis,
     color,
-    interval,
+    label,
     level_axis,
     level_ticks,
     make_panels,
 )
 from pymc_logz.tempered.evidence import check_methods
 from pymc_logz.tempered.results import rejection_rates, round_trips
+from pymc_logz.trees.comparison import interval
 from pymc_logz.trees.layout import ESTIMATOR, draws_of_group, stored_draws, tempering_of
 
 
@@ -81,8 +82,8 @@ def plot_tempering(
     drawing.scatter(np.arange(rate.size), rate, panels[3], color=BLUE)
     drawing.ylim((0.0, 1.0), panels[3])
     level_axis(drawing, panels[3], draws.n_levels)
-    drawing.ylabel("fraction of swaps", panels[3])
-    drawing.title(f"Rejected swaps, sum {np.nansum(rate):.1f}", panels[3])
+    title = f"Rejected swaps, sum {np.nansum(rate):.1f}"
+    label(drawing, panels[3], title, y="fraction of swaps")
     return collection
 
 
@@ -94,9 +95,7 @@ def _draw_levels(
         trace = draws.level[walker, :n_iterations]
         drawing.line(np.arange(trace.size), trace, panel, color=color(k), alpha=0.8)
     drawing.yticks(*level_ticks(draws.n_levels), panel)
-    drawing.xlabel("iteration", panel)
-    drawing.ylabel("level", panel)
-    drawing.title("Level of some walkers", panel)
+    label(drawing, panel, "Level of some walkers", "iteration", "level")
 
 
 def _draw_occupancy(drawing: Any, panel: Any, group: xr.Dataset) -> None:
@@ -112,8 +111,7 @@ def _draw_occupancy(drawing: Any, panel: Any, group: xr.Dataset) -> None:
     drawing.line(place, prior, panel, color=GREY, linestyle=dotted, width=2)
     drawing.ylim((0.0, 1.3 * max(prior.max(), np.max(shares))), panel)
     level_axis(drawing, panel, draws.n_levels)
-    drawing.ylabel("fraction of draws", panel)
-    drawing.title("Time at each level, prior dotted", panel)
+    label(drawing, panel, "Time at each level, prior dotted", y="fraction of draws")
 
 
 def _draw_round_trips(drawing: Any, panel: Any, draws: TemperedDraws) -> None:
@@ -124,9 +122,8 @@ def _draw_round_trips(drawing: Any, panel: Any, draws: TemperedDraws) -> None:
     drawing.hist(counts, edges[:-1], edges[1:], panel, color=BLUE, alpha=0.7)
     ticks = np.arange(trips.min(), trips.max() + 1, -(-int(np.ptp(trips) + 1) // 8))
     drawing.xticks(ticks, [str(tick) for tick in ticks], panel)
-    drawing.xlabel("round trips of a walker", panel)
-    drawing.ylabel("walkers", panel)
-    drawing.title(f"{trips.sum()} round trips of {trips.size} walkers", panel)
+    title = f"{trips.sum()} round trips of {trips.size} walkers"
+    label(drawing, panel, title, "round trips of a walker", "walkers")
 
 
 def plot_overlap(
@@ -186,7 +183,7 @@ def plot_overlap(
     next_level = np.diag(matrix, 1)
     worst = int(np.argmin(next_level))
     title = f"Overlap, least {next_level[worst]:.2f} from level {worst} to {worst + 1}"
-    drawing.title(title, panel)
+    label(drawing, panel, title, "could have come from level", "draws at level")
     return collection
 
 
@@ -201,14 +198,11 @@ def _draw_cells(drawing: Any, panel: Any, matrix: np.ndarray, most_labels: int =
             text = {"horizontal_align": "center", "vertical_align": middle}
             text["color"] = "white" if strength[j, k] > 0.6 else "black"
             drawing.text(int(k), int(n - 1 - j), f"{matrix[j, k]:.2f}", panel, **text)
-    ticks = np.arange(0, n, -(-n // most_labels))
-    labels = [str(tick) for tick in ticks]
+    ticks, labels = level_ticks(n, most_labels)
     drawing.xticks(ticks, labels, panel)
     drawing.yticks(n - 1 - ticks, labels, panel)
     drawing.xlim((-0.5, n - 0.5), panel)
     drawing.ylim((-0.5, n - 0.5), panel)
-    drawing.xlabel("could have come from level", panel)
-    drawing.ylabel("draws at level", panel)
 
 
 def _paint(drawing: Any, panel: Any, strength: np.ndarray) -> None:
@@ -346,8 +340,8 @@ def _draw_integrand(drawing: Any, panel: Any, draws: TemperedDraws) -> None:
         if beta > 0 and here.size:
             drawing.scatter(beta**0.25, 4 * beta**0.75 * here.mean(), panel, color=BLUE)
     log_z = float(np.trapezoid(curve, place))
-    drawing.ylabel("mean log ratio × dβ/dx, x = β^¼ (nats)", panel)
-    drawing.title(f"Area: log Z = {log_z:.2f}", panel)
+    shown = "mean log ratio × dβ/dx, x = β^¼ (nats)"
+    label(drawing, panel, f"Area: log Z = {log_z:.2f}", y=shown)
 
 
 def _draw_curves(drawing: Any, panel: Any, betas: np.ndarray, lines: Sequence[LogZCurve]) -> None:
@@ -356,8 +350,8 @@ def _draw_curves(drawing: Any, panel: Any, betas: np.ndarray, lines: Sequence[Lo
         known = np.isfinite(line.log_z)
         style = {"color": GREY, "alpha": 0.5} if k else {"color": BLUE, "width": 2}
         drawing.line(betas[known] ** 0.25, line.log_z[known], panel, **style)
-    drawing.ylabel("log Z (nats)", panel)
-    drawing.title(f"log Z along the path, {lines[0].method} in blue", panel)
+    title = f"log Z along the path, {lines[0].method} in blue"
+    label(drawing, panel, title, y="log Z (nats)")
 
 
 def _draw_differences(drawing: Any, panel: Any, lines: Sequence[LogZCurve]) -> None:
@@ -376,13 +370,8 @@ def _draw_differences(drawing: Any, panel: Any, lines: Sequence[LogZCurve]) -> N
         colour = BLUE if line.status == "ok" else RED
         centre = line.log_z[-1] - first.log_z[-1] if first.usable else line.log_z[-1]
         half = factor * line.mcse[-1]
-        drawing.line(
-            np.clip([centre - half, centre + half], -limit, limit),
-            np.full(2, height),
-            panel,
-            color=colour,
-            alpha=0.7,
-        )
+        ends = np.clip([centre - half, centre + half], -limit, limit)
+        drawing.line(ends, np.full(2, height), panel, color=colour, alpha=0.7)
         if not abs(centre) > limit:
             drawing.scatter(centre, height, panel, color=colour)
     if first.usable:
@@ -390,5 +379,5 @@ def _draw_differences(drawing: Any, panel: Any, lines: Sequence[LogZCurve]) -> N
     labels = [line.method if line.usable else f"{line.method} (none)" for line in lines]
     drawing.yticks(heights, labels, panel)
     drawing.ylim((0.4, len(lines) + 0.6), panel)
-    drawing.xlabel(f"log Z minus that of {first.method} (nats)", panel)
-    drawing.title(f"Estimators, {ci_prob:.0%} intervals", panel)
+    title = f"Estimators, {ci_prob:.0%} intervals"
+    label(drawing, panel, title, f"log Z minus that of {first.method} (nats)")

@@ -16,7 +16,7 @@ from rich.progress import TextColumn
 from rich.table import Column
 
 from pymc_logz.arguments import check_compile_kwargs, check_positive, check_probability
-from pymc_logz.errors import DiscreteVariableError, ModelError
+from pymc_logz.errors import DiscreteVariableError
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.context import check_no_model
 from pymc_logz.models.flat import FlatModel
@@ -44,14 +44,6 @@ def continuous_vars(vars: Any, model: pm.Model) -> list[Any]:
     return [var for var in model.value_vars if var in chosen]
 
 
-def number_of_entries(shapes: Mapping[str, tuple[int, ...]]) -> int:
-    """Entries of the variables to move, of which there has to be one."""
-    n_dims = sum(int(np.prod(shape)) for shape in shapes.values())
-    if not n_dims:
-        raise ModelError(f"vars have no entries to move: their shapes are {dict(shapes)}")
-    return n_dims
-
-
 def checked_scale(scale: float | Sequence[float], n_dims: int) -> np.ndarray:
     """Length scales of all dimensions, shape (d,)."""
     values = np.asarray(scale, dtype=float)
@@ -64,30 +56,14 @@ def checked_scale(scale: float | Sequence[float], n_dims: int) -> np.ndarray:
     return np.broadcast_to(values, n_dims).copy()
 
 
-def check_whole_model(vars: Any, model: pm.Model) -> None:
-    """Raise unless ``vars`` is None or all free variables of the model."""
-    if vars is None:
-        return
-    missing = set(model.value_vars) - set(get_value_vars_from_user_vars(vars, model))
-    if missing:
-        names = sorted(rv.name for rv, value in model.rvs_to_values.items() if value in missing)
-        raise ValueError(
-            f"vars leaves out {names}, but this step moves the whole model; omit vars, or use "
-            "PartialMomentumHMC for some of the variables"
-        )
-
-
 def values_of_row(
-    row: np.ndarray,
-    names: Sequence[str],
-    shapes: Sequence[tuple[int, ...]],
-    point: Mapping[str, np.ndarray],
+    row: np.ndarray, shapes: Mapping[str, tuple[int, ...]], point: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Value variables of one flat row of the whole model, of the types that ``point`` has."""
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+    """Value variables of these shapes from one flat row, of the types that ``point`` has."""
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
     return {
         name: part.reshape(shape).astype(point[name].dtype)
-        for name, part, shape in zip(names, np.split(row, ends[:-1]), shapes, strict=True)
+        for (name, shape), part in zip(shapes.items(), np.split(row, ends[:-1]), strict=True)
     }
 
 
@@ -113,6 +89,7 @@ class ChosenStep(BlockedStep):
     """That of ``__init__``, where PyMC's ``__new__`` shows none."""
     failing: ClassVar[str | None] = None
     """Statistic that counts failures, which turn the bar red."""
+    target_accept: float
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """PyMC's, after a look at what may have been put in another one's place."""
@@ -147,6 +124,11 @@ class ChosenStep(BlockedStep):
 
         return (update,)
 
+    def _set_step_size(self, step_size: float) -> None:
+        """Tune anew from here, by PyMC: Hoffman & Gelman (2014), section 3.2, arXiv 1111.4246."""
+        aim = self.target_accept
+        self.step_adapt = DualAverageAdaptation(step_size, aim, gamma=0.05, k=0.75, t0=10)
+
 
 class WholeModelStep(ChosenStep):
     """A step method that moves all free variables of a model, and that nothing else may move.
@@ -161,8 +143,15 @@ class WholeModelStep(ChosenStep):
     tune: bool
 
     def _take(self, vars: Any, model: pm.Model, rng: Any) -> None:
-        """All variables of the model, and a generator."""
-        check_whole_model(vars, model)
+        """All variables of the model, and a generator; a ValueError if ``vars`` are only some."""
+        chosen = model.value_vars if vars is None else get_value_vars_from_user_vars(vars, model)
+        missing = set(model.value_vars) - set(chosen)
+        if missing:
+            names = sorted(rv.name for rv, value in model.rvs_to_values.items() if value in missing)
+            raise ValueError(
+                f"vars leaves out {names}, but this step moves the whole model; omit vars, or use "
+                "PartialMomentumHMC for some of the variables"
+            )
         self.vars, self.rng = model.value_vars, random_generator(rng)
 
     def _reset(self, tune: bool) -> None:
@@ -193,11 +182,11 @@ class WholeModelStep(ChosenStep):
     def _values(self, point: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Value variables of the last draw, of the types that ``point`` has."""
         row = self._row()
-        return {} if row is None else values_of_row(row, self._names, self._shapes, point)
+        return {} if row is None else values_of_row(row, self._shapes, point)
 
     def _label(self, flat: FlatModel) -> None:
         """Names and shapes of the value variables that a row of the model is made of."""
-        self._names, self._shapes = flat.value_names, flat.shapes
+        self._shapes = dict(zip(flat.value_names, flat.shapes, strict=True))
 
 
 @dataclass_state
@@ -330,8 +319,3 @@ def aim_of(target_accept: float | None, step_size: float | None, default: float)
             f"step_size={step_size!r} is given: leave out one of the two"
         )
     return target_accept
-
-
-def dual_averaging(step_size: float, target_accept: float) -> DualAverageAdaptation:
-    """Tuning of a step size by PyMC: Hoffman & Gelman (2014), section 3.2, arXiv 1111.4246."""
-    return DualAverageAdaptation(step_size, target_accept, gamma=0.05, k=0.75, t0=10)

@@ -13,6 +13,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc.step_methods.step_sizes import StepSizeState
 
 from pymc_logz.arguments import check_below_one, check_positive, check_whole
+from pymc_logz.errors import ModelError
 from pymc_logz.graphs.gradients import needs_gradients
 from pymc_logz.kernels.dynamics import check_refreshment, leapfrog_step, refreshed, share_replaced
 from pymc_logz.kernels.tuning import reasonable_step_size
@@ -27,9 +28,7 @@ from pymc_logz.step_methods.base import (
     checked_scale,
     continuous_vars,
     declared,
-    dual_averaging,
     gradient_scale,
-    number_of_entries,
     values_of_row,
     window_ends,
 )
@@ -201,7 +200,9 @@ class PartialMomentumHMC(ChosenStep):
         if initial_point is None:
             initial_point = model.initial_point(0)
         self._shapes = {var.name: np.shape(initial_point[var.name]) for var in self.vars}
-        n_dims = number_of_entries(self._shapes)
+        n_dims = sum(int(np.prod(shape)) for shape in self._shapes.values())
+        if not n_dims:
+            raise ModelError(f"vars have no entries to move: their shapes are {self._shapes}")
         self.scale = None if scale is None else checked_scale(scale, n_dims)
         check_whole(1, n_steps=n_steps)
         check_refreshment(refreshment, half_life, HALF_LIFE)
@@ -232,9 +233,6 @@ class PartialMomentumHMC(ChosenStep):
         self._cached: PhasePoint | None = None
         self._others: list[np.ndarray] = []
 
-    def _set_step_size(self, step_size: float) -> None:
-        self.step_adapt = dual_averaging(step_size, self.target_accept)
-
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
         """Forget the chain before; called by ``pm.sample`` at the start of each chain."""
         super().setup_chain(rng, tune, draws)
@@ -260,7 +258,7 @@ class PartialMomentumHMC(ChosenStep):
         self.n_draws += 1
         bar = float(self.step_adapt.current(tune=False))
         stats |= {"step_size": step_size, "step_size_bar": bar, "tune": was_tuning}
-        moved = values_of_row(end.position, list(self._shapes), list(self._shapes.values()), point)
+        moved = values_of_row(end.position, self._shapes, point)
         return {**point, **moved}, [stats]
 
     def _transition(self, start: PhasePoint, step_size: float) -> tuple[PhasePoint, dict[str, Any]]:
@@ -347,20 +345,17 @@ class PartialMomentumHMC(ChosenStep):
                 "check the initial point with model.debug()"
             )
         start = PhasePoint(position.astype(float), self.momentum, log_density, gradient)
-        return self._first(start) if self.n_draws == 0 else start
+        if self.n_draws == 0:  # momentum, scales and step size to begin a chain with
+            self.scale_adapt.scale = gradient_scale(start.gradient)
+            start = start._replace(momentum=self.rng.standard_normal(self._n_dims))
+            self._find_step_size(start)
+        return start
 
     def _is_cached(
         self, cached: PhasePoint, position: np.ndarray, others: list[np.ndarray]
     ) -> bool:
         same = np.array_equal(position, cached.position.astype(position.dtype))
         return same and all(map(np.array_equal, others, self._others))
-
-    def _first(self, start: PhasePoint) -> PhasePoint:
-        """Momentum, scales and step size to begin a chain with."""
-        self.scale_adapt.scale = gradient_scale(start.gradient)
-        start = start._replace(momentum=self.rng.standard_normal(self._n_dims))
-        self._find_step_size(start)
-        return start
 
     def _find_step_size(self, start: PhasePoint) -> None:
         if self.step_size is not None:

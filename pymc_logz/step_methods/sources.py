@@ -1,6 +1,11 @@
 """Where step methods get their draws from: compiled work, in whatever process PyMC runs a chain."""
 
+import contextlib
 import os
+import threading
+import weakref
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client, Connection, Listener
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +18,87 @@ from pymc_logz.models.preparation import with_entries
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
-from pymc_logz.step_methods.server import Asker, Server
+
+
+class Server:
+    """Answers for a source to other processes of this machine, each in a thread of its own.
+
+    It ends with the source, or with the process. The source has ``answer(message)``, a function of
+    the message alone, and ``for_one()``, the same for one asker with a memory of its own.
+    """
+
+    def __init__(self, source: Any) -> None:
+        # the secret by which processes know each other, as long as a digest of SHA-256
+        self.key, self._pid = os.urandom(32), os.getpid()
+        self._listener = Listener(authkey=self.key)
+        self.address = self._listener.address
+        self._open = True
+        # neither a thread nor a finaliser may keep the source, which keeps what is compiled
+        self._source = weakref.ref(source)
+        threading.Thread(target=self._listen, daemon=True).start()
+        weakref.finalize(source, self.close)
+
+    def close(self) -> None:
+        """Answer no more; a copy of the server in a forked process does nothing."""
+        if self._open and os.getpid() == self._pid:
+            self._open = False
+            with contextlib.suppress(OSError):
+                Client(self.address, authkey=self.key).close()  # wakes the thread that listens
+
+    def _listen(self) -> None:
+        with self._listener:
+            while True:
+                try:
+                    connection = self._listener.accept()
+                except (ConnectionError, EOFError, AuthenticationError):
+                    continue  # whoever it was has gone, or has no key
+                source = self._source()
+                if source is None or not self._open:
+                    return
+                arguments = connection, source.for_one()
+                del source
+                threading.Thread(target=_answer_all, args=arguments, daemon=True).start()
+                del arguments
+
+
+def _answer_all(connection: Connection, source: Any) -> None:
+    """Answer one process until it goes."""
+    with connection:
+        while True:
+            try:
+                message = connection.recv()
+            except (OSError, EOFError):
+                return
+            try:
+                answer: Any = source.answer(message)
+            except Exception as error:
+                answer = error
+            try:
+                connection.send(answer)
+            except OSError:
+                return
+
+
+class Asker:
+    """One process's way to a server."""
+
+    def __init__(self, address: Any, key: bytes) -> None:
+        self.pid = os.getpid()
+        self._connection = Client(address, authkey=key)
+
+    def ask(self, message: Any) -> Any:
+        """Answer of the source there; what it raised is raised here, or that it has ended."""
+        try:
+            self._connection.send(message)
+            answer = self._connection.recv()
+        except (OSError, EOFError) as error:
+            raise RuntimeError(
+                "the process that computes for this chain has ended; sample again, with cores=1 if "
+                "that happens again"
+            ) from error
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
 
 class Source:
@@ -52,18 +137,13 @@ class Source:
         """Answer, computed here or in the process that can."""
         if os.getpid() != self._pid and self._way is not None:
             if self._asker is None or self._asker.pid != os.getpid():
-                self._asker = self._reached(self._way)
+                try:
+                    self._asker = Asker(*self._way)
+                except OSError:  # a pickle has outlived who compiled
+                    self._way = self._asker = None
             if self._asker is not None:
                 return self._asker.ask(message)
         return self.answer(message)
-
-    def _reached(self, way: tuple[Any, bytes]) -> Asker | None:
-        """The way to the process that has compiled; None if a pickle outlived it."""
-        try:
-            return Asker(*way)
-        except OSError:
-            self._way = None
-            return None
 
     def answer(self, message: Any) -> Any:
         """Answer, computed here."""
@@ -118,9 +198,8 @@ class BlockSource(Source):
         """A batch, computed here."""
         carried, seed = message
         # SFC64 as in the runners: a fifth faster with normals
-        return self.batch(
-            carried, np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed)))
-        )
+        rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed)))
+        return self.batch(carried, rng)
 
     def batch(self, carried: Any, rng: np.random.Generator) -> tuple[Any, Any]:
         """What the next batch goes on with, and a batch."""

@@ -12,10 +12,9 @@ import xarray as xr
 from pymc_logz.errors import warn
 from pymc_logz.models.context import variable_of
 from pymc_logz.models.flat import FlatModel
-from pymc_logz.trees.alignment import SAMPLES, in_time
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, TEMPERED, kind_of
-from pymc_logz.trees.layout import ESTIMATOR
+from pymc_logz.trees.layout import ESTIMATOR, SAMPLES, in_time
 
 MIN_DRAWS_PER_CHAIN = 16
 """By judgement: fewer say nothing of the autocorrelation of a chain."""
@@ -37,8 +36,10 @@ def check_chains(
             f"{variable_of(flat, worst)!r} on the unconstrained scale)"
         )
         doubts.append(Doubt("chains_disagree", reason))
-    repeated = _repeated_share(rows.reshape(-1, rows.shape[-1]))
+    every = rows.reshape(-1, rows.shape[-1])
     # a chain that rejects repeats its neighbours only, which do not count
+    apart = every[np.append(True, np.any(every[1:] != every[:-1], axis=1))]
+    repeated = 1.0 - len(np.unique(apart, axis=0)) / len(apart)
     if repeated > 0.05:
         warn(
             f"{repeated:.0%} of the draws repeat an earlier one that is not their neighbour, as "
@@ -56,13 +57,6 @@ def split_rhat(rows: np.ndarray) -> np.ndarray:
     between = np.nanmean(parts, axis=1).var(axis=0, ddof=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.sqrt((half - 1) / half + between / within)
-
-
-def _repeated_share(rows: np.ndarray) -> float:
-    """Share of rows equal to another one that is not next to it."""
-    moved = np.append(True, np.any(rows[1:] != rows[:-1], axis=1))
-    stretches = rows[moved]
-    return 1.0 - len(np.unique(stretches, axis=0)) / len(stretches)
 
 
 def check_stored_density(tree: xr.DataTree, log_target: np.ndarray) -> None:

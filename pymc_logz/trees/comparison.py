@@ -133,7 +133,9 @@ def compare_evidence(
     table["probability"] = probability
     table.insert(0, "rank", np.arange(len(table)))
     _warn_of_status(entries)
-    _warn_of_table(table)
+    for name, row in table.iloc[1:].iterrows():
+        apart = abs(row["log_bayes_factor"]), row["log_bayes_factor_mcse"]
+        _warn_if_close(str(table.index[0]), str(name), *apart)
     others = table.loc[_warn_of_data(trees), "status"] + ", other data"
     table.loc[others.index, "status"] = others.str.removeprefix("ok, ")
     columns = ["rank", "log_z", "mcse", "log_bayes_factor", "log_bayes_factor_mcse", "probability"]
@@ -245,19 +247,14 @@ def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, ci_prob: float | None = None
         a, b = (lz.energies.radiata_pine(name).model for name in ("density", "adjusted"))
         lz.bayes_factor(lz.sample_hais(model=a), lz.sample_hais(model=b))
     """
-    if ci_prob is None:
-        from arviz_base import rcParams  # when first used, see trees.layout.dataset_of
-
-        ci_prob = rcParams["stats.ci_prob"]
-    check_probability(ci_prob=ci_prob)
+    ci_prob, errors = interval(ci_prob)
     first, second = evidence_of(a, "a"), evidence_of(b, "b")
     difference = float(first["log_z"] - second["log_z"])
     mcse = float(np.hypot(first["mcse"], second["mcse"]))
-    half_width = mcse * ndtri(0.5 + 0.5 * ci_prob)
+    half_width = errors * mcse
     _warn_of_data({"a": a, "b": b})
     _warn_of_status({"a": first, "b": second})
-    if abs(difference) <= mcse:
-        warn(_too_close("a", "b", difference, mcse))
+    _warn_if_close("a", "b", difference, mcse)
     dataset = xr.Dataset(
         {
             "log_bayes_factor": difference,
@@ -275,6 +272,16 @@ def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, ci_prob: float | None = None
     for name in ("log_bayes_factor", "mcse", "interval"):
         dataset[name].attrs["units"] = "nats"
     return dataset
+
+
+def interval(ci_prob: float | None) -> tuple[float, float]:
+    """Probability of an interval, ArviZ's where none is given, and half its width in errors."""
+    if ci_prob is None:
+        from arviz_base import rcParams  # when first used, see trees.layout.dataset_of
+
+        ci_prob = rcParams["stats.ci_prob"]
+    check_probability(ci_prob=ci_prob)
+    return ci_prob, float(ndtri(0.5 + 0.5 * ci_prob))
 
 
 def _check_prior_odds(
@@ -296,22 +303,13 @@ def _check_prior_odds(
     return odds
 
 
-def _warn_of_table(table: pd.DataFrame) -> None:
-    best = table.index[0]
-    for name, row in table.iloc[1:].iterrows():
-        if abs(row["log_bayes_factor"]) <= row["log_bayes_factor_mcse"]:
-            message = _too_close(
-                str(best), str(name), abs(row["log_bayes_factor"]), row["log_bayes_factor_mcse"]
-            )
-            warn(message)
-
-
-def _too_close(a: str, b: str, difference: float, mcse: float) -> str:
-    return (
-        f"the log Bayes factor of {a!r} against {b!r} is {difference:.3g}, no larger than its "
-        f"error {mcse:.3g}: the order of the two is not known. Run both with more draws or "
-        "temperatures"
-    )
+def _warn_if_close(a: str, b: str, difference: float, mcse: float) -> None:
+    if abs(difference) <= mcse:
+        warn(
+            f"the log Bayes factor of {a!r} against {b!r} is {difference:.3g}, no larger than its "
+            f"error {mcse:.3g}: the order of the two is not known. Run both with more draws or "
+            "temperatures"
+        )
 
 
 def _warn_of_status(entries: Mapping[str, xr.Dataset]) -> None:

@@ -156,12 +156,14 @@ def second_opinions(
     others = doubted(others, [doubt for doubt in doubts if doubt.status != "disagrees"])
     if not first.usable:
         return others
-    return [
-        replace(one, status="disagrees")
-        if one.status == "ok" and abs(one.log_z - first.log_z) > _apart(one, first)
-        else one
-        for one in others
-    ]
+    judged = []
+    for one in others:
+        # nats by which it is doubted, though they are too few to doubt the first one
+        joint = float(np.hypot(one.mcse, first.mcse))
+        limit = max(MAX_DISAGREEMENT[0] * one.mcse, 3.0 * joint)
+        apart = one.status == "ok" and abs(one.log_z - first.log_z) > limit
+        judged.append(replace(one, status="disagrees") if apart else one)
+    return judged
 
 
 def _limit(other: LogZEstimate) -> float:
@@ -170,9 +172,3 @@ def _limit(other: LogZEstimate) -> float:
     if lacks or not other.usable or other.khat > MAX_KHAT or other.weight_ess < LOW_ESS:
         return np.inf
     return MAX_DISAGREEMENT[int(other.khat > 0.5)] ** 2
-
-
-def _apart(second: LogZEstimate, first: LogZEstimate) -> float:
-    """Nats by which a second opinion is doubted, though that is too few to doubt the first one."""
-    joint = float(np.hypot(second.mcse, first.mcse))
-    return max(MAX_DISAGREEMENT[0] * second.mcse, 3.0 * joint)

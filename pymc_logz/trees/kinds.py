@@ -93,7 +93,13 @@ def kind_of(tree: Any, name: str = "tree") -> str:
             f"{name} is of type {type(tree).__name__}; give an xarray.DataTree such as "
             "pymc_logz.sample_hais returns"
         )
-    _check_layout(tree, name)
+    layout = int(tree.attrs.get(LAYOUT, LAYOUT_VERSION))
+    if layout > LAYOUT_VERSION:
+        raise ValueError(
+            f"{name} has layout {layout} (tree.attrs[{LAYOUT!r}]), but this version of pymc_logz "
+            f"knows layouts up to {LAYOUT_VERSION}: install the version that made it, or a newer "
+            "one"
+        )
     if KIND not in tree.attrs:
         return _kind_of_unmarked(tree, name)
     kind = str(tree.attrs[KIND])
@@ -139,16 +145,6 @@ def group_of(tree: xr.DataTree, group: str) -> xr.Dataset:
             "dropped, or not stored; keep it, or run again"
         )
     return tree[group].to_dataset()
-
-
-def _check_layout(tree: xr.DataTree, name: str) -> None:
-    layout = int(tree.attrs.get(LAYOUT, LAYOUT_VERSION))
-    if layout > LAYOUT_VERSION:
-        raise ValueError(
-            f"{name} has layout {layout} (tree.attrs[{LAYOUT!r}]), but this version of pymc_logz "
-            f"knows layouts up to {LAYOUT_VERSION}: install the version that made it, or a newer "
-            "one"
-        )
 
 
 def _check_one_run(tree: xr.DataTree, kind: str, name: str) -> None:

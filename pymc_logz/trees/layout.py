@@ -98,7 +98,6 @@ from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.graphs.compiling import Compiled
 from pymc_logz.models.context import model_data, model_labels
 from pymc_logz.models.flat import FlatModel
-from pymc_logz.trees.alignment import SAMPLES, with_dims
 from pymc_logz.trees.kinds import (
     HAIS,
     HAIS_BOTH,
@@ -113,6 +112,7 @@ from pymc_logz.trees.kinds import (
     marked,
 )
 
+SAMPLES = ("chain", "draw")
 ESTIMATOR = "estimator"
 """Dimension of `LogZEstimate.method`: not ``method``, which is an argument of xarray's ``sel``."""
 LIBRARIES = ("pymc-logz", "pymc", "pytensor", "arviz", "numpy")
@@ -234,13 +234,32 @@ def with_units(dataset: xr.Dataset) -> xr.Dataset:
     return dataset
 
 
-WITH_LOG_WEIGHTS = (HAIS, HAIS_BOTH, HAIS_STEP)
-WITH_LEVELS = (TEMPERED, TEMPERED_STEP)
+def with_dims(dataset: xr.Dataset, dims: Sequence[str], what: str) -> xr.Dataset:
+    """The dataset ``what`` in order of time; a ValueError if it lacks one of these dimensions."""
+    missing = [dim for dim in dims if dim not in dataset.dims]
+    if missing:
+        raise ValueError(
+            f"{what} has no dimension {missing} (it has {sorted(map(str, dataset.sizes))}): the "
+            "error needs the order of the draws in each chain. Pass the tree as it was returned, "
+            "not stacked or averaged; to select, keep the dimension by a list, such as "
+            "tree.isel(chain=[0])"
+        )
+    return in_time(dataset)
+
+
+def in_time(dataset: xr.Dataset) -> xr.Dataset:
+    """The dataset with chains and draws in the order of their labels, where these are distinct."""
+    for dim in SAMPLES:
+        if dim in dataset.indexes:
+            index = dataset.indexes[dim]
+            if index.is_unique and not index.is_monotonic_increasing:
+                dataset = dataset.sortby(dim)
+    return dataset
 
 
 def log_weights(tree: xr.DataTree) -> np.ndarray:
     """Log weights of all independent rows of a run, shape (chains, draws), in nats."""
-    if check_kind(tree, "weighted_posterior", WITH_LOG_WEIGHTS) == HAIS_STEP:
+    if check_kind(tree, "weighted_posterior", (HAIS, HAIS_BOTH, HAIS_STEP)) == HAIS_STEP:
         return proposal_log_weight(tree)
     group = with_dims(group_of(tree, "weighted_posterior"), SAMPLES, "weighted_posterior")
     return group["log_weight"].transpose(*SAMPLES).to_numpy()
@@ -265,7 +284,7 @@ def proposal_log_weight(tree: xr.DataTree) -> np.ndarray:
 
 def tempering_of(tree: xr.DataTree) -> xr.Dataset:
     """Group ``tempering`` of a tempered run: for a step method, from its statistics."""
-    if check_kind(tree, "tempering", WITH_LEVELS) == TEMPERED:
+    if check_kind(tree, "tempering", (TEMPERED, TEMPERED_STEP)) == TEMPERED:
         return group_of(tree, "tempering")
     stats = with_dims(group_of(tree, "sample_stats"), SAMPLES, "sample_stats")
     stats = stats.transpose(*SAMPLES, ...)

@@ -14,8 +14,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from pymc_logz.step_methods.server import Asker
-from pymc_logz.step_methods.sources import Source
+from pymc_logz.step_methods.sources import Asker, Source
 
 pytestmark = [
     # threads of JAX, alive since some test before, make fork warn

@@ -12,9 +12,8 @@ from support.checks import make_rng
 
 import pymc_logz as lz
 from pymc_logz.kernels import Hamiltonian
-from pymc_logz.trees.alignment import aligned
 from pymc_logz.trees.layout import log_weights, stored_draws, tempering_of
-from pymc_logz.trees.posterior import checked_draws, checked_reference
+from pymc_logz.trees.posterior import aligned, checked_draws, checked_reference
 
 Y = 3.0 * make_rng("table of data").normal(size=(3, 3))
 SCALE = np.array([[0.1, 1.0, 10.0], [0.3, 3.0, 30.0], [0.05, 0.5, 5.0]])
