@@ -4,7 +4,7 @@ Of these nothing need be drawn: their own parameters, whatever they are, and PyM
 leave the mass at one. Each entry passes the check of `pymc_logz.models.prior_check` in the tests.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -52,6 +52,7 @@ KNOWN = frozenset(
         continuous.WaldRV,
         continuous.WeibullBetaRV,
         multivariate.MvStudentTRV,
+        multivariate.StickBreakingWeightsRV,
         multivariate.ZeroSumNormalRV,
     }
 )
@@ -113,7 +114,7 @@ def _same(one: Any, other: Any) -> bool:
 def exact_transforms(model: pm.Model) -> dict[Any, Any]:
     """Transforms of all free variables, some of which draw rather than transform a draw."""
     return {
-        rv: _Drawing(transform, DRAWN[type(rv.owner.op)])
+        rv: _Drawing(transform, rv.owner.op.ndims_params, DRAWN[type(rv.owner.op)])
         if type(rv.owner.op) in DRAWN and is_known(model, rv) and _may_round(rv)
         else transform
         for rv, transform in model.rvs_to_transforms.items()
@@ -122,6 +123,8 @@ def exact_transforms(model: pm.Model) -> dict[Any, Any]:
 
 def _may_round(rv: Any) -> bool:
     """Whether draws may round, as they do not where all shapes are constants that are not small."""
+    if isinstance(rv.owner.op, multivariate.StickBreakingWeightsRV):
+        return True  # the last weight is a product of many
     # of a Beta with shapes of at least a half, fewer than 1 in 1e7 draws round; of others, none
     n_shapes = 2 if isinstance(rv.owner.op, basic.BetaRV) else 1
     shapes = rv.owner.inputs[2 : 2 + n_shapes]
@@ -133,16 +136,17 @@ class _Drawing:
     """A transform whose way forward is a draw from the variable's own parameters."""
 
     transform: Any
+    n_dims: Sequence[int]
+    """Dimensions of each parameter of one draw."""
     draw: Callable[..., Any]
 
     def forward(self, value: Any, rng: Any, size: Any, *parameters: Any) -> Any:
         """A draw in the unconstrained space, of the shape that ``value`` has there."""
         sizes = _sizes(size)
-        n_event = value.type.ndim if sizes is None else value.type.ndim - len(sizes)
         if sizes is not None:
             parameters = tuple(
-                pt.broadcast_to(part, (*sizes, *(part.shape[-1:] if n_event else ())))
-                for part in parameters
+                pt.broadcast_to(part, (*sizes, *(part.shape[-n:] if n else ())))
+                for part, n in zip(parameters, self.n_dims, strict=True)
             )
         elif len(parameters) > 1:
             parameters = tuple(pt.broadcast_arrays(*parameters))
@@ -165,16 +169,25 @@ def _log_gamma(shape: Any) -> Any:
     return pt.log(pm.Gamma.dist(shape + 1.0, 1.0)) - pm.Exponential.dist(shape)
 
 
-def _log_simplex(shape: Any) -> Any:
-    logs = _log_gamma(shape)
+def _simplex(logs: Any) -> Any:
+    """Unconstrained simplex of which all logarithms are known up to a constant."""
     return logs[..., :-1] - logs.mean(axis=-1, keepdims=True)
+
+
+def _broken_stick(concentration: Any, n_sticks: Any) -> Any:
+    rate = pt.repeat(concentration[..., None], pt.max(n_sticks), axis=-1)
+    log_rest = -pm.Exponential.dist(rate)  # of a Beta(1, concentration), one minus it
+    log_left = pt.cumsum(log_rest, axis=-1)
+    log_weights = log_left - log_rest + pt.log1mexp(log_rest)
+    return _simplex(pt.concatenate([log_weights, log_left[..., -1:]], axis=-1))
 
 
 DRAWN: dict[type, Callable[..., Any]] = {
     basic.BetaRV: lambda one, other: _log_gamma(one) - _log_gamma(other),
     basic.GammaRV: lambda shape, scale: _log_gamma(shape) + pt.log(scale),
     basic.InvGammaRV: lambda shape, scale: pt.log(scale) - _log_gamma(shape),
-    basic.DirichletRV: _log_simplex,
+    basic.DirichletRV: lambda shape: _simplex(_log_gamma(shape)),
+    multivariate.StickBreakingWeightsRV: _broken_stick,
     continuous.WeibullBetaRV: lambda alpha, beta: (
         pt.log(beta) + pt.log(alpha * pm.Exponential.dist(alpha)) / alpha
     ),

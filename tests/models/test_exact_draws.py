@@ -46,6 +46,8 @@ DRAWN: dict[str, Callable[[], Any]] = {
     "InverseGamma with a tail": lambda: pm.InverseGamma("x", 0.4, 3.0),
     "InverseGamma above the largest": lambda: pm.InverseGamma("x", 0.001, 3.0),
     "LogNormal": lambda: pm.LogNormal("x", 1.0, 0.5),
+    "one stick": lambda: pm.StickBreakingWeights("x", 2.0, 1),
+    "one stick at one end": lambda: pm.StickBreakingWeights("x", 0.05, 1),
     "Weibull": lambda: pm.Weibull("x", 1.5, 2.0),
     "Weibull at both ends": lambda: pm.Weibull("x", 0.01, 2.0),
 }
@@ -76,6 +78,9 @@ SHAPED: dict[str, Callable[[Any], Any]] = {
     "vector of parameters": lambda s: pm.Gamma("x", np.array([2.0, 3.0]), s),
     "simplex": lambda s: pm.Dirichlet("x", np.array([2.0, 3.0, 4.0]) * s),
     "simplices": lambda s: pm.Dirichlet("x", np.array([2.0, 3.0, 4.0]) * s, shape=(2, 3)),
+    "sticks": lambda s: pm.StickBreakingWeights("x", 3.0 * s, 2),
+    "rows of sticks": lambda s: pm.StickBreakingWeights("x", 3.0 * s, 2, shape=(2, 3)),
+    "sticks of vectors": lambda s: pm.StickBreakingWeights("x", np.array([2.0, 3.0]) * s, 2),
 }
 
 

@@ -42,6 +42,7 @@ PRIORS: dict[str, Callable[[], Any]] = {
     "Rice": lambda: pm.Rice("x", 1, 2),
     "SkewNormal": lambda: pm.SkewNormal("x", mu=1, sigma=2, alpha=3),
     "SkewStudentT": lambda: pm.SkewStudentT("x", a=3, b=2, mu=1, sigma=2),
+    "StickBreakingWeights": lambda: pm.StickBreakingWeights("x", 2.0, 3),
     "StudentT": lambda: pm.StudentT("x", nu=3, mu=1, sigma=2),
     "Triangular": lambda: pm.Triangular("x", lower=-1, c=0, upper=3),
     "TruncatedNormal": lambda: pm.TruncatedNormal("x", 1, 2, lower=0, upper=2),
