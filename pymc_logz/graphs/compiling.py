@@ -172,7 +172,12 @@ def compile_graph(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: 
         # finds out whether JAX can compute it
         shapes = partial(jax.eval_shape, jitted)
         return Compiled(raising_as_called(jitted), backend, choice.reason, dry=shapes)
-    call = one_at_a_time(lambda *values: [np.array(out) for out in function(*values)])
+
+    def copied(*values: Any) -> list[np.ndarray]:
+        # NUMBA compiles anew, for half a minute, for parts of arrays that are not contiguous
+        return [np.array(out) for out in function(*(np.asarray(v, order="C") for v in values))]
+
+    call = one_at_a_time(copied)
     return Compiled(call, backend, choice.reason, dry=(lambda *_: None) if has_boxes else None)
 
 
