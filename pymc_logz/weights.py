@@ -79,7 +79,8 @@ def conditional_ess(log_increment: np.ndarray) -> float:
 def pareto_khat(log_weight: np.ndarray) -> float:
     """Pareto shape of the upper tail of ``exp(log_weight)``; NaN where there is none to fit."""
     # nor is a shape given beyond the threshold where it can do no harm: see _is_short
-    counted = log_weight[_counted(log_weight)]
+    # a weight that is zero beside the largest one does not count, -inf or not
+    counted = log_weight[relative(log_weight) > 0]
     # of a largest weight of 1.5, where the mean is one, the shape says nothing: of 1,000 rows less
     # than 0.002 of the sum is above, and with a shape of 0.8 less than 0.01 is unseen
     if counted.size < MIN_ROWS_FOR_KHAT or counted.max() - log_mean(counted) < np.log(1.5):
@@ -102,17 +103,12 @@ def _is_short(log_weight: np.ndarray) -> bool:
 
 def smoothed(log_weight: np.ndarray) -> np.ndarray:
     """Log weights with a Pareto-smoothed upper tail, on their own scale; `pareto_khat` is known."""
-    counted = np.flatnonzero(_counted(log_weight))
+    counted = np.flatnonzero(relative(log_weight) > 0)
     rows, tail, _ = _smoothed_tail(log_weight[counted])
     result = log_weight.copy()
     # the body is never touched: no constant is taken from it that a far value could swallow
     result[counted[rows]] = tail
     return result
-
-
-def _counted(log_weight: np.ndarray) -> np.ndarray:
-    """Which weights are not zero beside the largest one, -inf or not."""
-    return relative(log_weight) > 0
 
 
 def _smoothed_tail(log_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:

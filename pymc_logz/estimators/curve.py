@@ -145,8 +145,7 @@ def empty_curve(
     details: Mapping[str, float | np.ndarray] | None = None,
 ) -> LogZCurve:
     """Curve without numbers: only the reference is known."""
-    unknown = np.full(draws.n_levels, np.nan)
-    log_z, mcse = unknown.copy(), unknown.copy()
+    log_z, mcse = np.full((2, draws.n_levels), np.nan)
     log_z[0], mcse[0] = draws.log_z_reference, 0.0
     contributions = np.full((draws.level.shape[0], 1, draws.n_levels), np.nan)
     return LogZCurve(

@@ -11,7 +11,7 @@ from pymc_logz.estimators.curve import (
     visit_status,
 )
 from pymc_logz.estimators.draws import TemperedDraws
-from pymc_logz.estimators.stones import bar_of, judged
+from pymc_logz.estimators.multistate import bar_of, judged
 from pymc_logz.estimators.tempering import SIMULATED, level_status, rts
 from pymc_logz.weights import ess_of_sums
 

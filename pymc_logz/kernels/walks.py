@@ -244,9 +244,7 @@ class _Ties(NamedTuple):
 def _ties(sites: tuple[Site, ...], n_dims: int) -> _Ties:
     """For each of m entries the others that it shares a sum with."""
     others = [
-        [two.column for two in sites if two.tied == one.tied and two is not one]
-        if one.tied is not None
-        else []
+        [two.column for two in sites if two.tied == one.tied is not None and two is not one]
         for one in sites
     ]
     column = np.zeros((len(sites), max(map(len, others))), dtype=int)

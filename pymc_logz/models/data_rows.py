@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 import xarray as xr
 from pytensor.compile.sharedvalue import SharedVariable
@@ -22,7 +21,7 @@ from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import ModelError
-from pymc_logz.graphs.modes import compile_kwargs_for
+from pymc_logz.graphs.modes import cheaply_compiled
 from pymc_logz.models.cache import KeptForModel, is_data, kept_for
 
 ANY_VALUES = (
@@ -161,10 +160,9 @@ def own_data(model: pm.Model, name: str) -> np.ndarray:
         return np.asarray(place.data)
     if isinstance(place, SharedVariable):
         return np.asarray(place.get_value())
-    kwargs = compile_kwargs_for("FAST_COMPILE", {})
-    key = ("own data", name)
     # a function of containers, which it reads anew whenever it is called
-    return np.asarray(kept_for(model).get(key, lambda: pytensor.function([], place, **kwargs))())
+    read = kept_for(model).get(("own data", name), lambda: cheaply_compiled([], place))
+    return np.asarray(read())
 
 
 @dataclass(frozen=True)

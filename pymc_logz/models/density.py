@@ -100,29 +100,27 @@ def _graph(
     return ([*rows, *flat.inputs], evaluate(*rows)), how
 
 
-def lacks_gradient(flat: FlatModel) -> str | None:
-    """Why there is no gradient of a model's log density; None if there is one."""
-    return flat.kept.get(("lacks gradient",), lambda: _found_lacking(flat))
+def lacks_gradient(flat: FlatModel, columns: tuple[int, ...] | None = None) -> str | None:
+    """Why there is no gradient of a model's log density, or by these entries; None if there is."""
 
+    def found() -> str | None:
+        try:
+            gradients_of([flat.log_prior, flat.log_ratio], flat.point, columns)
+        except (NotImplementedError, NullTypeGradError) as error:
+            return str(error)[:200]
+        return None
 
-def _found_lacking(flat: FlatModel) -> str | None:
-    try:
-        gradients_of([flat.log_prior, flat.log_ratio], flat.point)
-    except (NotImplementedError, NullTypeGradError) as error:
-        return str(error)[:200]
-    return None
+    return flat.kept.get(("lacks gradient", columns), found)
 
 
 logger = logging.getLogger("pymc.pymc_logz")
 
 
 class PosteriorDraws(NamedTuple):
-    """What a default ``pm.sample`` found."""
+    """Unconstrained draws (n, d) of ``pm.sample``, and evaluations by its statistics."""
 
     rows: np.ndarray
-    """Unconstrained draws of all chains, shape (n, d)."""
     n_gradients: int
-    """Evaluations that it made, as far as its statistics tell."""
 
 
 def draw_posterior(

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 import xarray as xr
 from pymc.pytensorf import replace_vars_in_graphs, rewrite_pregrad
@@ -18,8 +17,8 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.graphs.host_calls import with_host_calls
-from pymc_logz.graphs.kept import Kept, one_at_a_time
-from pymc_logz.graphs.modes import compile_kwargs_for
+from pymc_logz.graphs.kept import Kept
+from pymc_logz.graphs.modes import cheaply_compiled
 from pymc_logz.models.cache import KeptForModel, kept_for
 from pymc_logz.models.data_rows import (
     DataInputs,
@@ -56,7 +55,7 @@ class Summed(Protocol):
 
 @dataclass(frozen=True)
 class FlatModel:
-    """A PyMC model seen as two log densities of a flat row of unconstrained values."""
+    """A PyMC model as two log densities of a flat row; what has no word here is as of its path."""
 
     model: pm.Model
     value_names: tuple[str, ...]
@@ -64,7 +63,6 @@ class FlatModel:
     shapes: tuple[tuple[int, ...], ...]
     """Shape of each value variable."""
     point: TensorVariable
-    """Symbolic row, shape (d,)."""
     log_prior: TensorVariable
     """Log prior of the row, Jacobians of the transforms included."""
     log_ratio: TensorVariable
@@ -72,17 +70,13 @@ class FlatModel:
     observed: Mapping[str, np.ndarray] | None = None
     """Data that stand in for the model's own, by name of the observed variable."""
     data: TensorVariable | None = None
-    """Symbolic data that differ from row to row, shape (D,), if there are any."""
     sites: tuple[Site, ...] = ()
-    """Discrete entries of a row."""
     entries: Entries | None = None
-    """Those of them that are independent given all the rest, if any are known to be."""
     inputs: tuple[TensorVariable, ...] = ()
     """Symbolic data that all rows share: inputs of whatever is compiled from the densities."""
     values: tuple[np.ndarray, ...] = ()
     """What they were when the model was made flat."""
     kept: Kept = field(default_factory=Kept)
-    """What was compiled from these densities."""
     summed: Summed | None = None
     """Discrete variables that were summed out, and are no part of a row, if so."""
 
@@ -168,9 +162,7 @@ def _flat_graph(
     return flat, containers
 
 
-def model_path(
-    flat: FlatModel, reference: PriorDraws | Elliptical, batching: str = "auto"
-) -> AnnealingPath:
+def model_path(flat: FlatModel, reference: PriorDraws | Elliptical) -> AnnealingPath:
     """Path from a normalised reference to prior times likelihood times potentials."""
     from_prior = AnnealingPath(
         flat.point,
@@ -178,7 +170,6 @@ def model_path(
         flat.log_ratio,
         n_dims=flat.n_dims,
         sample_reference=reference,
-        how=batching,
         data=flat.data,
         parameters=flat.inputs,
         values=flat.values,
@@ -266,12 +257,6 @@ def function_of_rows(
         ]
 
     return values_of
-
-
-def cheaply_compiled(inputs: list[Any], outputs: list[Any]) -> Callable[..., list[np.ndarray]]:
-    """Function that compiles in no time, for what is called once or twice."""
-    kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
-    return one_at_a_time(pytensor.function(inputs, outputs, **kwargs))
 
 
 def unconstrain(flat: FlatModel, posterior: xr.Dataset) -> np.ndarray:

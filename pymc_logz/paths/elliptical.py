@@ -16,16 +16,12 @@ INFLATION = 1.2
 
 
 class EllipticalTerms(NamedTuple):
-    """An `Elliptical` as arrays, or as symbolic variables."""
+    """An `Elliptical` as arrays, or symbolic: its factor's inverse; the df of a normal is None."""
 
     centre: Any
-    """Shape (d,)."""
     whitening: Any
-    """Inverse of the factor, shape (d, d)."""
     log_constant: Any
-    """Log density at the centre; a scalar."""
     df: Any = None
-    """Degrees of freedom, a scalar; None of a normal."""
 
     @property
     def given(self) -> tuple[Any, ...]:

@@ -20,11 +20,8 @@ def noise_share(standard: np.ndarray, correlation: np.ndarray) -> float:
 
     The estimated variance of the correlations over the sum of their squares, if draws are
     independent. ``standard`` are standardised draws (n, d). 0 keeps the correlations, 1 drops them.
-
-    References
-    ----------
-    Schaefer & Strimmer (2005), doi 10.2202/1544-6115.1175, target D; Ledoit & Wolf (2004).
     """
+    # Schaefer & Strimmer (2005), doi 10.2202/1544-6115.1175, target D; Ledoit & Wolf (2004)
     n, d = standard.shape
     if d == 1:
         return 0.0
@@ -175,11 +172,8 @@ def fitted_clusters(rows: np.ndarray, n_effective: float, rng: np.random.Generat
 
     Components are added as long as the criterion gains. The rows (n, d) are worth ``n_effective``
     independent ones.
-
-    References
-    ----------
-    Schwarz (1978), Estimating the dimension of a model, doi 10.1214/aos/1176344136.
     """
+    # Schwarz (1978), Estimating the dimension of a model, doi 10.1214/aos/1176344136
     best, highest = None, -np.inf
     for k in range(1, MAX_COMPONENTS + 1):
         # with heavy tails, or nearly normal ones
@@ -207,15 +201,9 @@ def fit_clusters(
     independent: float,
     rng: np.random.Generator,
 ) -> Clusters:
-    """Mixture of k Student-t components, by expectation maximisation.
-
-    The fraction ``independent`` of the rows is for the shrinkage of covariances.
-
-    References
-    ----------
-    Peel & McLachlan (2000), Robust mixture modelling using the t distribution, section 4,
-    doi 10.1023/A:1008981510081.
-    """
+    """Mixture of k Student-t components; a fraction of rows is ``independent``, for shrinkage."""
+    # expectation maximisation: Peel & McLachlan (2000), Robust mixture modelling using the t
+    # distribution, section 4, doi 10.1023/A:1008981510081
     centre, spread = np.median(rows, axis=0), rows.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)
     standard = (rows - centre) / spread

@@ -240,13 +240,10 @@ def fitted_funnel(rows: np.ndarray, prior: np.ndarray) -> Funnel | None:
     which is one of all of them. Those with the most to say are parents first, and no parent is a
     child. How a child follows is read from the prior: rows of the target seldom reach that end.
     Rows of the target are some hundred at least.
-
-    References
-    ----------
-    Papaspiliopoulos, Roberts & Skoeld (2007), A general framework for the parametrization of
-    hierarchical models, doi 10.1214/088342307000000014; Betancourt & Girolami (2015), Hamiltonian
-    Monte Carlo for hierarchical models, arXiv 1312.0906.
     """
+    # Papaspiliopoulos, Roberts & Skoeld (2007), A general framework for the parametrization of
+    # hierarchical models, doi 10.1214/088342307000000014; Betancourt & Girolami (2015), Hamiltonian
+    # Monte Carlo for hierarchical models, arXiv 1312.0906
     in_target, in_prior = (np.abs(spreads_that_follow(part)) for part in (rows, prior))
     drivers, children = _family(in_target, in_prior)
     if not drivers:

@@ -48,28 +48,20 @@ def progress_bar(shown: bool) -> Iterator[Any]:
     progress = create_simple_progress(shown)
     with progress:
         token = _shown.set(Shown(progress) if shown else None)
-        try:
-            with _above(shown):
-                yield progress
-        finally:
-            _shown.reset(token)
-
-
-@contextmanager
-def _above(shown: bool) -> Iterator[None]:
-    """What is logged appears above the bar, which draws itself over what it knows nothing of."""
-    handlers = [
-        one
-        for one in logging.getLogger("pymc").handlers
-        if shown and isinstance(one, logging.StreamHandler) and one.stream is sys.__stderr__
-    ]
-    for one in handlers:
-        one.setStream(sys.stderr)
-    try:
-        yield
-    finally:
+        # what is logged appears above the bar, which draws itself over what it knows nothing of
+        handlers = [
+            one
+            for one in logging.getLogger("pymc").handlers
+            if shown and isinstance(one, logging.StreamHandler) and one.stream is sys.__stderr__
+        ]
         for one in handlers:
-            one.setStream(sys.__stderr__)
+            one.setStream(sys.stderr)
+        try:
+            yield progress
+        finally:
+            for one in handlers:
+                one.setStream(sys.__stderr__)
+            _shown.reset(token)
 
 
 def is_shown() -> bool:
