@@ -105,7 +105,12 @@ def _row_evaluator(
     flat = [out.reshape((1,)) if out.ndim == 0 else out for out in outputs]
     widths = [1 if out.ndim == 0 else out.type.shape[0] or n_dims for out in outputs]
     joined = pt.specify_shape(pt.concatenate(flat).astype(pytensor.config.floatX), (sum(widths),))
-    row_map = RowMap(*_as_one_input(inputs, joined, n_dims), parameters)
+    point, *data = inputs
+    if data:  # behind the point, as one vector
+        both = pt.tensor("row", dtype=point.dtype, shape=(n_dims + data[0].type.shape[0],))
+        parts = {point: both[:n_dims], data[0]: both[n_dims:].astype(data[0].dtype)}
+        point, [joined] = both, clone_replace([joined], parts, rebuild_strict=False)
+    row_map = RowMap(point, joined, parameters)
     ends = np.cumsum(widths)
 
     def evaluate(*batches: TensorVariable) -> list[TensorVariable]:
@@ -117,15 +122,3 @@ def _row_evaluator(
         ]
 
     return evaluate
-
-
-def _as_one_input(
-    inputs: list[TensorVariable], output: TensorVariable, n_dims: int
-) -> tuple[TensorVariable, TensorVariable]:
-    """The point with its data behind it as one vector, and the output as a function of that."""
-    if len(inputs) == 1:
-        return inputs[0], output
-    point, data = inputs
-    both = pt.tensor("row", dtype=point.dtype, shape=(n_dims + data.type.shape[0],))
-    parts = {point: both[:n_dims], data: both[n_dims:].astype(data.dtype)}
-    return both, clone_replace([output], parts, rebuild_strict=False)[0]

@@ -92,26 +92,17 @@ def _call_of(op: Op, node: Apply, **_: Any) -> Callable[..., Any]:
             dtype = np.dtype(node.outputs[0].type.dtype)
             return lambda *values: np.asarray(function(*values), dtype)
     if isinstance(op, IfElse):
-        return lambda condition, *values: (
-            found[0]
-            if len(found := values[: op.n_outs] if condition else values[op.n_outs :]) == 1
-            else found
+        return lambda condition, *values: _one_or_all(
+            values[: op.n_outs] if condition else values[op.n_outs :]
         )
     if isinstance(op, Blockwise) and isinstance(op.core_op, HostCall):
-        return _of_rows(op, node)
+        box, core = op.core_op, op._create_dummy_core_node(node.inputs)
+        return lambda *values: _one_or_all(box.called_for_rows(core, *values))
     return _performed(op, node)
 
 
-def _of_rows(op: Blockwise, node: Apply) -> Callable[..., Any]:
-    """A black box for all rows of a batch."""
-    box: Any = op.core_op
-    core = op._create_dummy_core_node(node.inputs)
-
-    def call(*values: Any) -> Any:
-        found = box.called_for_rows(core, *values)
-        return found[0] if len(found) == 1 else found
-
-    return call
+def _one_or_all(found: Any) -> Any:
+    return found[0] if len(found) == 1 else found
 
 
 def _elementwise(op: Elemwise, node: Apply) -> Callable[..., Any] | None:

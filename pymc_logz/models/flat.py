@@ -288,21 +288,21 @@ def unconstrained(model: pm.Model, posterior: xr.Dataset) -> list[np.ndarray]:
         array = posterior[rv.name].transpose("chain", "draw", ...).to_numpy()
         values.append(array.reshape(-1, *array.shape[2:]).astype(rv.dtype))
     kept = kept_for(model)
-    return kept.get("unconstrain", lambda: _unconstrainer(model, kept))(*values)
 
+    def make() -> Callable[..., list[np.ndarray]]:
+        inputs, outputs = [], []
+        for rv in model.free_RVs:
+            given, transform = rv.type(name=f"{rv.name}_given"), model.rvs_to_transforms[rv]
+            inputs.append(given)
+            if transform is not None:
+                given = transform.forward(given, *rv.owner.inputs)
+            outputs.append(given)
+        outputs = replace_vars_in_graphs(outputs, dict(zip(model.free_RVs, inputs, strict=True)))
+        outputs, data = with_data_inputs(outputs, kept)
+        # nameless: a name such as "1|group" looks like a dtype to PyTensor
+        batches = [pt.tensor(dtype=one.dtype, shape=(None, *one.type.shape)) for one in inputs]
+        batched = vectorize_graph(outputs, dict(zip(inputs, batches, strict=True)))
+        function = cheaply_compiled([*batches, *data.inputs], batched)
+        return lambda *values: function(*values, *data.values())
 
-def _unconstrainer(model: pm.Model, kept: KeptForModel) -> Callable[..., list[np.ndarray]]:
-    """Function from draws of all free variables, one array each, to their unconstrained values."""
-    inputs, outputs = [], []
-    for rv in model.free_RVs:
-        given = rv.type(name=f"{rv.name}_given")
-        transform = model.rvs_to_transforms[rv]
-        inputs.append(given)
-        outputs.append(given if transform is None else transform.forward(given, *rv.owner.inputs))
-    outputs = replace_vars_in_graphs(outputs, dict(zip(model.free_RVs, inputs, strict=True)))
-    outputs, data = with_data_inputs(outputs, kept)
-    # nameless: a name such as "1|group" looks like a dtype to PyTensor
-    batches = [pt.tensor(dtype=given.dtype, shape=(None, *given.type.shape)) for given in inputs]
-    batched = vectorize_graph(outputs, dict(zip(inputs, batches, strict=True)))
-    function = cheaply_compiled([*batches, *data.inputs], batched)
-    return lambda *values: function(*values, *data.values())
+    return kept.get("unconstrain", make)(*values)

@@ -101,10 +101,6 @@ class Elliptical:
             return self.log_constant - 0.5 * square
         return self.log_constant - 0.5 * (self.df + self.centre.size) * np.log1p(square / self.df)
 
-    def log_density(self, point: TensorVariable) -> TensorVariable:
-        """Log density of a symbolic row of length d."""
-        return log_density_by(self.terms(), point)
-
     def terms(self) -> "EllipticalTerms":
         """Arrays that a compiled path takes."""
         whitening = np.linalg.inv(self.factor)

@@ -213,7 +213,10 @@ class Block(MovesOfRows):
     ) -> tuple[KernelState, Callable[[], Trace]]:
         """As `run` of ``n_rows`` rows, and perhaps copies of the last; a function waits for it."""
         n_asked = len(moves.beta)
-        n_computed = self._rows_of_call(n_rows)
+        # JAX would compile anew for fewer rows than usual
+        is_padded = self.compiled.backend == "jax" and not self.row_data
+        usual = rows_together(self.n_rows, self.most_rows) if is_padded else 0
+        n_computed = max(n_rows, usual)
         noise = self._noise(rng, n_computed if rng is None else n_rows)
         if rng is not None and n_computed > n_rows:
             noise = mapped(lambda part: lengthened(part, n_computed, axis=1), noise)
@@ -247,11 +250,6 @@ class Block(MovesOfRows):
             known = self._noise(np.random.default_rng(0), n_rows)
             self.at_rest = n_rows, known
         return mapped(lambda part: part[:, :n_rows], known)
-
-    def _rows_of_call(self, n_rows: int) -> int:
-        """Rows to compute: JAX would compile anew for fewer than usual."""
-        usual = self.compiled.backend == "jax" and not self.row_data
-        return max(n_rows, rows_together(self.n_rows, self.most_rows)) if usual else n_rows
 
 
 def launch_all(
