@@ -106,13 +106,7 @@ def bar_chain(draws: TemperedDraws) -> LogZCurve:
     contributions = np.cumsum(_bar_contributions(draws, increments), axis=2)
     log_z = np.append(0.0, np.cumsum(increments))
     return make_curve(
-        "bar_chain",
-        draws,
-        log_z,
-        contributions,
-        status=status,
-        weight_ess=ess,
-        details=details,
+        "bar_chain", draws, log_z, contributions, status=status, weight_ess=ess, details=details
     )
 
 
@@ -195,15 +189,6 @@ def bar_of(draws: TemperedDraws) -> LogZCurve:
     if draws not in _BAR:
         _BAR[draws] = bar_chain(draws)
     return _BAR[draws]
-
-
-def not_below(contributions: np.ndarray, best: LogZCurve) -> np.ndarray:
-    """Contributions (W, B, K) scaled up to the errors of the method of least variance."""
-    # from draws of two neighbours Bennett's ratio has the least error: a smaller one of a method
-    # that uses those of one side is too small, its weights have a tail that was not seen
-    own = np.sqrt(long_run_variance(contributions)[0])
-    ratio = np.divide(best.mcse, own, out=np.ones_like(own), where=own > 0)
-    return contributions * np.maximum(ratio, 1.0)
 
 
 def judged(
@@ -311,11 +296,17 @@ def _stones(method: str, draws: TemperedDraws, step: np.ndarray, sign: int) -> L
     # neighbours whose draws do not meet say nothing from one side alone
     if not best.usable and status != "degenerate":
         return empty_curve(method, draws, best.status, weight_ess=ess, khat=khat, details=details)
+    if best.usable:
+        # from draws of two neighbours Bennett's ratio has the least error: a smaller one of a
+        # method that uses those of one side is too small, its weights have a tail that was not seen
+        own = np.sqrt(long_run_variance(contributions)[0])
+        ratio = np.divide(best.mcse, own, out=np.ones_like(own), where=own > 0)
+        contributions = contributions * np.maximum(ratio, 1.0)
     curve = make_curve(
         method,
         draws,
         log_z,
-        not_below(contributions, best) if best.usable else contributions,
+        contributions,
         status=status,
         weight_ess=ess,
         khat=khat,

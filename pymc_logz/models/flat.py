@@ -96,8 +96,7 @@ class FlatModel:
     @property
     def continuous(self) -> np.ndarray:
         """Columns of a row that are not discrete."""
-        discrete = {site.column for site in self.sites}
-        return np.array([j for j in range(self.n_dims) if j not in discrete], dtype=int)
+        return np.delete(np.arange(self.n_dims), [site.column for site in self.sites])
 
 
 def flatten_model(

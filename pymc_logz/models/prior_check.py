@@ -141,11 +141,6 @@ def check_priors(model: pm.Model, rng: np.random.Generator) -> str | None:
     return reason
 
 
-def check_prior_mass(model: pm.Model, rng: np.random.Generator) -> list[PriorMass]:
-    """Log prior mass of each free variable, known or not; refuses as `check_priors` does."""
-    return _checked_masses(_compiled(model, tuple(model.free_RVs)), rng)
-
-
 def _checked_masses(functions: "_Functions", rng: np.random.Generator) -> list[PriorMass]:
     for draws in (functions.joint, functions.draw):
         draws.seed(rng)

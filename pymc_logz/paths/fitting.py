@@ -58,12 +58,11 @@ def shrunk_correlation(covariance: np.ndarray, n_effective: float) -> np.ndarray
     return (1 - share) * covariance / np.outer(sd, sd) + share * np.eye(d)
 
 
-def shrunk_covariances(covariance: np.ndarray, n_effective: float) -> np.ndarray:
-    """Covariances with a share ``d / (d + n_effective)`` of their variances alone."""
-    d = covariance.shape[-1]
-    kept = n_effective / (n_effective + d)
-    variance = np.maximum(np.diagonal(covariance, axis1=1, axis2=2), LEAST_VARIANCE)
-    return kept * covariance + (1 - kept) * variance[:, :, None] * np.eye(d)
+def shrunk_covariance(covariance: np.ndarray, n_effective: float) -> np.ndarray:
+    """Covariance with a share ``d / (d + n_effective)`` of its variances alone."""
+    kept = n_effective / (n_effective + len(covariance))
+    variance = np.maximum(np.diag(covariance), LEAST_VARIANCE)
+    return kept * covariance + (1 - kept) * np.diag(variance)
 
 
 def shrunk_to_variances(covariance: np.ndarray, n: int) -> np.ndarray:
@@ -259,7 +258,7 @@ def _fitted(
     apart = standard - mean
     n_rows = max(float(share.sum()), 1e-300)
     covariance = (counted[:, None] * apart).T @ apart / n_rows
-    covariance = shrunk_covariances(covariance[None], max(n_rows * independent, 1.0))[0]
+    covariance = shrunk_covariance(covariance, max(n_rows * independent, 1.0))
     # copies of one row have no spread
     covariance += 1e-6**2 * np.eye(len(mean))
     return Elliptical(mean, np.linalg.cholesky(covariance), df)

@@ -17,7 +17,7 @@ from pytensor.tensor.variable import TensorVariable
 from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 
-from pymc_logz.paths.fitting import shrunk_covariances
+from pymc_logz.paths.fitting import shrunk_covariance
 from pymc_logz.paths.geometric import Evaluation
 
 CLEAR, FAINT = 0.25, 0.1
@@ -276,7 +276,7 @@ def spreads_that_follow(rows: np.ndarray) -> np.ndarray:
     n, ranks = len(rows), _standard_ranks(rows)
     # normal scores, as no regression holds out against the tails of a hierarchy
     scores = ndtri(0.5 + ranks / (np.sqrt(12) * (1 + 1 / n)))
-    covariance = shrunk_covariances((scores.T @ scores / n)[None], n)[0]
+    covariance = shrunk_covariance(scores.T @ scores / n, n)
     deviation = np.abs(solve_triangular(np.linalg.cholesky(covariance), scores.T, lower=True).T)
     return np.triu(ranks.T @ _standard_ranks(deviation) / n, k=1)
 

@@ -61,11 +61,8 @@ def trimmed(states: Sequence[KernelState], sizes: Sequence[int]) -> list[KernelS
 
 def joined(states: Sequence[KernelState]) -> KernelState:
     """Portions of rows as one, in NumPy arrays."""
-    parts = (leaves(state) for state in states)
-    columns = (
-        np.concatenate([np.asarray(part) for part in same]) for same in zip(*parts, strict=True)
-    )
-    return filled(states[0], columns)
+    columns = zip(*map(leaves, states), strict=True)
+    return filled(states[0], (np.concatenate(list(map(np.asarray, same))) for same in columns))
 
 
 def noise_of_row(kernel: Kernel, n_dims: int) -> Any:

@@ -17,10 +17,6 @@ BAR_LENGTH = 1000
 """Resolution of a bar that follows beta."""
 BRIDGE = "lz.evidence(idata, model) with draws of pm.sample, which needs no pilot"
 """What is cheaper where a pilot, or what follows it, is slow."""
-OF_SLOW_PILOT = (
-    "The pilot, which looks for modes, step sizes and temperatures, is slow on this model. "
-    f"Cheaper: {BRIDGE}."
-)
 
 logger = logging.getLogger("pymc.pymc_logz")
 
@@ -126,7 +122,11 @@ def report_beta(progress: Any, description: str = "Pilot") -> Callable[[float], 
         progress.update(task, refresh=False, description=where(), visible=True)
         if not is_slow and time.monotonic() - started > TimeLeft.long / 2:
             is_slow = True
-            logger.info("%s", OF_SLOW_PILOT)
+            logger.info(
+                "The pilot, which looks for modes, step sizes and temperatures, is slow on this "
+                "model. Cheaper: %s.",
+                BRIDGE,
+            )
 
     if shown is not None:
         shown.moved = moved

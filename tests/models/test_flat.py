@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 from support import pymc_models as models
 from support.flat_rows import named_values
+from support.prior_masses import check_prior_mass
 
 import pymc_logz as lz
 from pymc_logz.errors import ImproperPriorError
@@ -20,7 +21,6 @@ from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.models.context import describe_row
 from pymc_logz.models.flat import FlatModel, constrain, flatten_model
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.models.prior_check import check_prior_mass
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
