@@ -112,6 +112,24 @@ def check_log_density(*, may_be_zero: bool, **given: np.ndarray) -> None:
             )
 
 
+def as_bytes(max_memory: Any) -> int | None:
+    """A bound on memory as a number of bytes, from such a number or from text like ``"2 GB"``."""
+    if max_memory is None:
+        return None
+    units = {"KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
+    text = str(max_memory).strip().upper()
+    unit = next((unit for unit in units if text.endswith(unit)), "")
+    try:
+        value = float(text.removesuffix(unit)) * units.get(unit, 1)
+    except ValueError:
+        value = np.nan
+    if isinstance(max_memory, bool) or not (np.isfinite(value) and value >= 1):
+        raise ValueError(
+            f"max_memory={max_memory!r} must be a positive number of bytes, or text such as '2 GB'"
+        )
+    return int(value)
+
+
 def check_betas(betas: Any, remedy: str = "") -> np.ndarray:
     """The ladder as an array that rises strictly from 0 to 1; ``remedy`` says what else may be."""
     betas = np.asarray(betas, dtype=float)

@@ -141,7 +141,7 @@ class EvidenceWarning(UserWarning):
     """
 
 
-STATUS_SENTENCES = {
+WITH_NUMBER = {
     "ok": "The error estimate can be trusted.",
     "few_rows": (
         "There are fewer than 20 particles, so the error is one from a handful of numbers and may "
@@ -157,24 +157,6 @@ STATUS_SENTENCES = {
         "may be too small; use more temperatures (betas=<int>), more steps at each "
         "(kernel=Hamiltonian(n_steps=<int>)) or another reference (reference=). More particles "
         "help little."
-    ),
-    "degenerate": (
-        "A handful of particles carries all the weight, so there is no log Z to report; "
-        "use many more temperatures (betas=<int>) or another reference (reference=), or check "
-        "that the model can explain its data."
-    ),
-    "no_support": (
-        "Every particle ended with weight zero: none reached the support of the likelihood; use "
-        "more particles (draws=<int>), start from posterior draws (reference=), or check the "
-        "potentials and the observed data."
-    ),
-    "no_overlap": (
-        "The forward and the reverse particles have no weights in common, so there is no bridge "
-        "between them; use more temperatures (betas=<int>) or other starts (posterior_draws=)."
-    ),
-    "poor_overlap": (
-        "Posterior draws and proposal draws hardly overlap, so there is no log Z to report; use "
-        "method='warp3', more draws, or pymc_logz.sample_hais, which needs no proposal."
     ),
     "low_overlap": (
         "Few draws lie where posterior and proposal overlap, so the error is a rough guess; use "
@@ -221,14 +203,6 @@ STATUS_SENTENCES = {
         "and most of the stated error is that distance; use rts, mbar or bar_chain, or "
         "more temperatures (betas=<int>)."
     ),
-    "coarse_ladder": (
-        "The temperatures are too far apart for this rule of integration, so there is no log Z to "
-        "report; use rts, mbar or bar_chain, or many more temperatures (betas=<int>)."
-    ),
-    "too_far": (
-        "Hardly any draw is in the posterior under this alternative, so there is no log Z to "
-        "report; sample the model with that alternative in place."
-    ),
     "approximate_starts": (
         "The reverse particles started at resampled ends of the forward ones, moved on at beta = "
         "1: the upper end is only as good as those starts. Pass posterior_draws= for independent "
@@ -248,7 +222,6 @@ STATUS_SENTENCES = {
         "noise, which may be far from that of the exact data; use smaller ones until nothing "
         "changes, or pymc_logz.bridge_sampling of draws of ConstrainedHMC, which has none."
     ),
-    "not_run": "The run was interrupted before it came to this data row.",
     "lagging_rows": (
         "The particles did not keep up with the path: at its end they are too narrow or too wide "
         "for the posterior, so log Z is too low by more than its error; use more temperatures "
@@ -264,14 +237,44 @@ STATUS_SENTENCES = {
         "c, log Z is off by log c; make sure that its log density and its draws are of one "
         "normalised distribution."
     ),
+    "short_run": (
+        "The run is short beside its autocorrelation, so the error is a rough guess; use more "
+        "draws or more chains."
+    ),
+}
+"""What each value of ``status`` that comes with a number means, and what to do about it."""
+WITHOUT_NUMBER = {
+    "degenerate": (
+        "A handful of particles carries all the weight, so there is no log Z to report; "
+        "use many more temperatures (betas=<int>) or another reference (reference=), or check "
+        "that the model can explain its data."
+    ),
+    "no_support": (
+        "Every particle ended with weight zero: none reached the support of the likelihood; use "
+        "more particles (draws=<int>), start from posterior draws (reference=), or check the "
+        "potentials and the observed data."
+    ),
+    "no_overlap": (
+        "The forward and the reverse particles have no weights in common, so there is no bridge "
+        "between them; use more temperatures (betas=<int>) or other starts (posterior_draws=)."
+    ),
+    "poor_overlap": (
+        "Posterior draws and proposal draws hardly overlap, so there is no log Z to report; use "
+        "method='warp3', more draws, or pymc_logz.sample_hais, which needs no proposal."
+    ),
+    "coarse_ladder": (
+        "The temperatures are too far apart for this rule of integration, so there is no log Z to "
+        "report; use rts, mbar or bar_chain, or many more temperatures (betas=<int>)."
+    ),
+    "too_far": (
+        "Hardly any draw is in the posterior under this alternative, so there is no log Z to "
+        "report; sample the model with that alternative in place."
+    ),
+    "not_run": "The run was interrupted before it came to this data row.",
     "infinite_weight": (
         "A particle has infinite weight: the likelihood or a potential is unbounded, so log Z is "
         "infinite or undefined; bound it, for instance by a prior that keeps a scale away from "
         "zero."
-    ),
-    "short_run": (
-        "The run is short beside its autocorrelation, so the error is a rough guess; use more "
-        "draws or more chains."
     ),
     "unvisited_level": (
         "A temperature that the method needs was hardly ever visited, so there is no log Z to "
@@ -287,24 +290,9 @@ STATUS_SENTENCES = {
         "to report; use more temperatures (betas=<int>) or another method."
     ),
 }
-"""What each value of ``status`` means, and what to do about it."""
-
-WITHOUT_NUMBER = {
-    "degenerate",
-    "no_support",
-    "no_overlap",
-    "poor_overlap",
-    "coarse_ladder",
-    "too_far",
-    "not_run",
-    "infinite_weight",
-    "unvisited_level",
-    "partial_support",
-    "not_converged",
-}
-"""Statuses under which ``log_z`` is NaN."""
-USABLE_STATUSES = frozenset(STATUS_SENTENCES) - WITHOUT_NUMBER
-"""Statuses that come with a number."""
+"""The same of those under which ``log_z`` is NaN."""
+STATUS_SENTENCES = WITH_NUMBER | WITHOUT_NUMBER
+USABLE_STATUSES = frozenset(WITH_NUMBER)
 
 
 def says_if_interrupted[**P, R](doing: str) -> Callable[[Callable[P, R]], Callable[P, R]]:

@@ -78,8 +78,8 @@ def conditional_ess(log_increment: np.ndarray) -> float:
 
 def pareto_khat(log_weight: np.ndarray) -> float:
     """Pareto shape of the upper tail of ``exp(log_weight)``; NaN where there is none to fit."""
-    # nor is a shape given beyond the threshold where it can do no harm: see _is_short
-    counted = log_weight[_counted(log_weight)]
+    # a weight that is zero beside the largest one does not count, -inf or not
+    counted = log_weight[relative(log_weight) > 0]
     # of a largest weight of 1.5, where the mean is one, the shape says nothing: of 1,000 rows less
     # than 0.002 of the sum is above, and with a shape of 0.8 less than 0.01 is unseen
     if counted.size < MIN_ROWS_FOR_KHAT or counted.max() - log_mean(counted) < np.log(1.5):
@@ -88,31 +88,25 @@ def pareto_khat(log_weight: np.ndarray) -> float:
         khat = float(_smoothed_tail(counted)[2])
     except ValueError:  # a tail of equal values
         return np.nan
-    return np.nan if khat > khat_threshold(counted.size) and _is_short(counted) else khat
-
-
-def _is_short(log_weight: np.ndarray) -> bool:
-    """Whether what a tail of any shape up to one has not shown yet is less than the error."""
-    # with a shape of one, nine times as many rows again add log(10) of the largest weight beyond it
-    n = log_weight.size
-    error = np.sqrt((n / weight_ess(log_weight) - 1) / n)
-    unseen = np.log(10) * np.exp(log_weight.max() - log_mean(log_weight)) / n
-    return bool(unseen < min(error, 0.01))
+    n = counted.size
+    if not khat > khat_threshold(n):
+        return khat
+    # nor is a shape given beyond the threshold where what a tail of any shape up to one has not
+    # shown yet is less than the error, and does no harm: with a shape of one, nine times as many
+    # rows again add log(10) of the largest weight beyond it
+    error = np.sqrt((n / weight_ess(counted) - 1) / n)
+    unseen = np.log(10) * np.exp(counted.max() - log_mean(counted)) / n
+    return np.nan if unseen < min(error, 0.01) else khat
 
 
 def smoothed(log_weight: np.ndarray) -> np.ndarray:
     """Log weights with a Pareto-smoothed upper tail, on their own scale; `pareto_khat` is known."""
-    counted = np.flatnonzero(_counted(log_weight))
+    counted = np.flatnonzero(relative(log_weight) > 0)
     rows, tail, _ = _smoothed_tail(log_weight[counted])
     result = log_weight.copy()
     # the body is never touched: no constant is taken from it that a far value could swallow
     result[counted[rows]] = tail
     return result
-
-
-def _counted(log_weight: np.ndarray) -> np.ndarray:
-    """Which weights are not zero beside the largest one, -inf or not."""
-    return relative(log_weight) > 0
 
 
 def _smoothed_tail(log_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:

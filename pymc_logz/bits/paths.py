@@ -121,7 +121,7 @@ def path_between(
     before, base, _, constant_before = first.values
     couplings, bias, _, constant = second.values
     values = (couplings, bias, base, constant, before, constant_before)
-    moved = _between_template(first.sizes).along(values, sample_reference, 0.0)
+    moved = _between_template(first.sizes).along(values, sample_reference)
     assert isinstance(moved, BinaryPath)
     return moved
 
@@ -162,7 +162,7 @@ def with_values(path: BinaryPath, values: Sequence[Any]) -> BinaryPath:
     def draw(rng: np.random.Generator, n: int) -> np.ndarray:
         return (rng.random((n, base.size)) < expit(base)).astype(float)
 
-    moved = path.along(values, draw, 0.0)
+    moved = path.along(values, draw)
     assert isinstance(moved, BinaryPath)
     return moved
 

@@ -42,9 +42,9 @@ from pymc_logz.loop.stored_plans import kept, once
 from pymc_logz.references.reference import ASKED_FOR, Reference
 from pymc_logz.runners.anneal import Annealed, anneal
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.executor import finished, run_tasks
 from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import progress_bar, report_beta
+from pymc_logz.runners.running import finished, run_tasks
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.trees.doubts import doubted, noted, warn_of_doubts
 from pymc_logz.trees.layout import RunRecord, evidence_dataset, make_tree

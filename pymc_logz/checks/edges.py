@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_logz.models.normal_parts import is_centred_hierarchy
+from pymc_logz.models.known_priors import is_centred_hierarchy
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.references.conditional import explored, without_factors
 from pymc_logz.references.conditional_modes import Conditionals

@@ -6,20 +6,20 @@ import numpy as np
 from scipy.special import gammainc
 
 from pymc_logz.checks.symmetry import symmetry_doubts
-from pymc_logz.models.context import n_data
-from pymc_logz.models.flat import FlatModel
-from pymc_logz.models.other_modes import (
+from pymc_logz.models.beyond_draws import (
     MAX_DIMS,
     N_LOOKED_AT,
     N_ROWS,
+    Densities,
     are_apart,
     far_rows,
     in_company,
     other_mode,
 )
+from pymc_logz.models.context import n_data
+from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.models.tails import Densities
 from pymc_logz.references.search import Policy
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import log_mean, weight_ess
@@ -176,7 +176,7 @@ def walk_doubts(
 ) -> list[Doubt]:
     """Whether rows that walk from draws of the prior end in a mode that draws lack.
 
-    Parameters are those of `pymc_logz.models.other_modes.other_mode`, but that ``prior`` draws the
+    Parameters are those of `pymc_logz.models.beyond_draws.other_mode`, but that ``prior`` draws the
     rows it starts from, and draws may repeat.
     """
     distinct = np.unique(draws, axis=0)

@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_logz.checks.edges import Look, edge_doubts
 from pymc_logz.loop.planning import block_for
-from pymc_logz.models.normal_parts import normal_columns
+from pymc_logz.models.known_priors import normal_columns
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.trees.doubts import Doubt

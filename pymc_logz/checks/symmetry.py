@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_logz.models.beyond_draws import Densities
 from pymc_logz.models.flat import FlatModel
-from pymc_logz.models.tails import Densities
 from pymc_logz.pilot.exchanges import N_COMPARED, are_the_same, exchangeable
 from pymc_logz.trees.doubts import Doubt
 

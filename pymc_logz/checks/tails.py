@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from pymc_logz.models.beyond_draws import Densities, growing_tail
 from pymc_logz.models.context import variable_of
 from pymc_logz.models.flat import FlatModel
-from pymc_logz.models.tails import Densities, growing_tail
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import pareto_khat
 

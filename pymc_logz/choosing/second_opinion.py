@@ -17,7 +17,7 @@ from pymc_logz.models.density import RowDensity, n_gradients_of
 from pymc_logz.models.discrete import discrete_names
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
-from pymc_logz.models.normal_parts import normal_columns
+from pymc_logz.models.known_priors import normal_columns
 from pymc_logz.models.preparation import NotSummed, summed_out
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.fitting import fitted_normal

@@ -34,10 +34,11 @@ from pymc_logz.discrete.elimination import NUMERIC, SYMBOLIC, Ops, drawn_back, e
 from pymc_logz.discrete.independence import NONE, data_that_decide
 from pymc_logz.discrete.plan import SumPlan, independent_plan, numbered, sum_plan
 from pymc_logz.graphs.kept import Kept
+from pymc_logz.graphs.modes import cheaply_compiled
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_rows import DataInputs, starting_point, with_data_inputs
 from pymc_logz.models.discrete import is_discrete, row_variable, split_row
-from pymc_logz.models.flat import FlatModel, cheaply_compiled
+from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import NotSummed
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.geometric import Entries

@@ -17,7 +17,6 @@ from pymc_logz.estimators.curve import (
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.result import documented
 
-OF_DRAWS = ("level", "log_ratio", "segment")
 EQUAL = 1e-9
 """Of one and the difference of two estimates: what less than that is rounding."""
 
@@ -204,27 +203,20 @@ def bootstrap_log_z(
     >>> log_z.shape
     (20, 2, 5)
     """
-    stretches = _stretches(draws)
-    n_stretches = stretches.level.shape[0]
-    log_z = np.empty((n_resamples, len(methods), draws.n_levels))
-    for i in range(n_resamples):
-        chosen = rng.integers(n_stretches, size=(n_stretches,))
-        resample = replace(
-            stretches, **{name: getattr(stretches, name)[chosen] for name in OF_DRAWS}
-        )
-        log_z[i] = [method(resample).log_z for method in methods.values()]
-    return log_z
-
-
-def _stretches(draws: TemperedDraws) -> TemperedDraws:
-    """The same draws as about 64 shorter walkers, if they are fewer."""
+    # the same draws as about 64 shorter walkers, if they are fewer
     per_walker = batches_of_walker(*draws.level.shape)
     length = draws.level.shape[1] // per_walker
     pieces = {
         name: getattr(draws, name)[:, : length * per_walker].reshape(-1, length)
-        for name in OF_DRAWS
+        for name in ("level", "log_ratio", "segment")
     }
-    return replace(draws, **pieces)
+    n_stretches = pieces["level"].shape[0]
+    log_z = np.empty((n_resamples, len(methods), draws.n_levels))
+    for i in range(n_resamples):
+        chosen = rng.integers(n_stretches, size=(n_stretches,))
+        resample = replace(draws, **{name: piece[chosen] for name, piece in pieces.items()})
+        log_z[i] = [method(resample).log_z for method in methods.values()]
+    return log_z
 
 
 def _pairs(difference: np.ndarray, contributions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -132,15 +132,8 @@ def bar_log_z(
     status = "ok" if ess >= DEGENERATE_ESS else "low_weight_ess"
     if min(forward.size, reverse.size) < MIN_ROWS_FOR_KHAT:
         status = "few_rows"
-    return LogZEstimate(
-        method=method,
-        log_z=log_z_reference + log_z,
-        mcse=float(np.sqrt(variance)),
-        weight_ess=float(ess),
-        khat=np.nan,
-        status=status,
-        details=details,
-    )
+    log_z, mcse = log_z_reference + log_z, float(np.sqrt(variance))
+    return LogZEstimate(method, log_z, mcse, float(ess), np.nan, status, details)
 
 
 def above_upper_end(forward: np.ndarray, reverse: np.ndarray, log_z: float) -> tuple[float, float]:

@@ -145,8 +145,7 @@ def empty_curve(
     details: Mapping[str, float | np.ndarray] | None = None,
 ) -> LogZCurve:
     """Curve without numbers: only the reference is known."""
-    unknown = np.full(draws.n_levels, np.nan)
-    log_z, mcse = unknown.copy(), unknown.copy()
+    log_z, mcse = np.full((2, draws.n_levels), np.nan)
     log_z[0], mcse[0] = draws.log_z_reference, 0.0
     contributions = np.full((draws.level.shape[0], 1, draws.n_levels), np.nan)
     return LogZCurve(
@@ -239,17 +238,12 @@ def long_run_variance(contributions: np.ndarray) -> tuple[np.ndarray, np.ndarray
     total = np.maximum(total, squares / np.log10(max(n_walkers * n, 10)))
     window = np.clip(2 * kept.sum(axis=0), 1, n)
     lost = (n * (2 * window - 1) - window * (window - 1)) / (n_walkers * n**2)
-    variance = np.maximum(total / (1 - np.minimum(lost, 0.5)), _between_walkers(contributions))
+    variance = total / (1 - np.minimum(lost, 0.5))
+    if n_walkers >= 16:  # of fewer there are too few differences to go by
+        apart = (contributions.sum(axis=1) ** 2).sum(axis=0)
+        variance = np.maximum(variance, n_walkers / (n_walkers - 1) * apart)
     ratio = np.divide(squares, variance, out=np.ones_like(squares), where=variance > 0)
     return variance, n_walkers * n * np.minimum(ratio, 1.0)
-
-
-def _between_walkers(contributions: np.ndarray) -> np.ndarray:
-    """Variance of the sum as it shows between walkers, shape (P,); 0 for fewer than 16."""
-    n_walkers = len(contributions)
-    if n_walkers < 16:  # too few differences to go by
-        return np.zeros(contributions.shape[2])
-    return n_walkers / (n_walkers - 1) * (contributions.sum(axis=1) ** 2).sum(axis=0)
 
 
 def _lagged_sums(values: np.ndarray) -> np.ndarray:

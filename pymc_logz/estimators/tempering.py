@@ -35,25 +35,22 @@ def solve_odds(
     target: np.ndarray,
     mean_shares: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
     start: np.ndarray,
-    *,
-    tolerance: float = 1e-6,
-    max_iterations: int = 200,
 ) -> LevelOdds:
     """Log odds a of K levels such that ``mean_i softmax_k(a_k + offset_ik) = target_k``.
 
     The minimum of a convex function, by Newton steps; where one does not bring the shares nearer to
     the target, by a self-consistent step, which always does. ``target`` sums to 1, its first entry
     positive; ``mean_shares`` maps a (K,) to the means of the shares (K,) and of their products (K,
-    K). The first entry of ``start`` stays fixed. What is left of the error is the square of
-    ``tolerance``, the largest last step.
+    K). The first entry of ``start`` stays fixed. What is left of the error is the square of the
+    last step, of at most 1e-6.
     """
     seen = np.flatnonzero(target > 0)
     odds = np.full(target.size, -np.inf)
     odds[seen] = start[seen]
     share, gram = mean_shares(odds)
-    for _ in range(max_iterations):
+    for _ in range(200):
         step = _newton_step(target, share, gram, seen)
-        if np.all(np.abs(step) < tolerance):
+        if np.all(np.abs(step) < 1e-6):
             odds[seen] += step
             return LevelOdds(odds, share, gram, converged=True)
         moved = odds.copy()
@@ -239,11 +236,8 @@ def change_of_log_z(
     for which each draw counts with its probability of that level. ``log_ratio`` of the same draws
     in the new target has shape (W, N); the ``log_z_hat`` of the run only has to be rough. Returned
     are the change (K,), what each walker adds to its error (W, K), and the fraction of the
-    effective draws that is left at the level with the smallest.
-
-    References
-    ----------
-    Zwanzig (1954), doi 10.1063/1.1740409.
+    effective draws that is left at the level with the smallest. Zwanzig (1954), doi
+    10.1063/1.1740409.
     """
     segment = draws.segment.ravel()
     old, new = draws.log_tilt(draws.log_ratio.ravel()), draws.log_tilt(log_ratio.ravel())
@@ -310,11 +304,6 @@ def _one_segment_log_z(draws: TemperedDraws, log_share: np.ndarray) -> np.ndarra
     return np.where(np.isfinite(log_share), log_z - log_z[0], np.nan)
 
 
-def _segment_probabilities(draws: TemperedDraws, log_z: np.ndarray) -> np.ndarray:
-    """Probabilities of the levels in each segment, were log Z true, (S, K): eq. 8 of the source."""
-    return shares(draws.log_prior - draws.log_z_hat + log_z)
-
-
 def _solve_segments(draws: TemperedDraws, log_share: np.ndarray) -> tuple[np.ndarray, LevelOdds]:
     """Log Z that maximises the likelihood of all segments, and how it was found."""
     # the derivative by log Z_k of eq. 14, summed over segments s of T_s draws, is sum_s T_s (c_sk -
@@ -322,7 +311,8 @@ def _solve_segments(draws: TemperedDraws, log_share: np.ndarray) -> tuple[np.nda
     size = np.bincount(draws.segment.ravel(), minlength=draws.log_z_hat.shape[0]) / draws.n_draws
 
     def mean_shares(log_z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        expected = _segment_probabilities(draws, log_z)
+        # probabilities of the levels in each segment, were log Z true, (S, K): eq. 8 of the source
+        expected = shares(draws.log_prior - draws.log_z_hat + log_z)
         return size @ expected, (expected * size[:, None]).T @ expected
 
     odds = solve_odds(np.exp(log_share), mean_shares, draws.log_z_hat[-1])
@@ -333,7 +323,7 @@ def _solve_segments(draws: TemperedDraws, log_share: np.ndarray) -> tuple[np.nda
 def _segment_contributions(draws: TemperedDraws, sums: np.ndarray, odds: LevelOdds) -> np.ndarray:
     """Contributions (W, B, K): the score of each block times the inverse information."""
     n_segments = draws.log_z_hat.shape[0]
-    expected = _segment_probabilities(draws, odds.log_odds)
+    expected = shares(draws.log_prior - draws.log_z_hat + odds.log_odds)
     sizes = draws.block_sums(lambda _, segment: np.eye(n_segments)[segment], n_segments)
     free = np.flatnonzero(np.isfinite(odds.log_odds))[1:]
     information = draws.n_draws * (np.diag(odds.share) - odds.gram)[np.ix_(free, free)]

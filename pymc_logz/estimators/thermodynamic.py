@@ -11,7 +11,7 @@ from pymc_logz.estimators.curve import (
     visit_status,
 )
 from pymc_logz.estimators.draws import TemperedDraws
-from pymc_logz.estimators.stones import bar_of, judged
+from pymc_logz.estimators.multistate import bar_of, judged
 from pymc_logz.estimators.tempering import SIMULATED, level_status, rts
 from pymc_logz.weights import ess_of_sums
 
@@ -118,7 +118,14 @@ def ti_simpson(draws: TemperedDraws) -> LogZCurve:
     >>> print(ti_simpson(draws).estimate)  # true: -log(2) = -0.693
     log Z = -0.692 ± 0.013 (ti_simpson, ok)
     """
-    return _integral("ti_simpson", draws, _simpson(draws.betas))
+    if draws.n_levels < 3:
+        return _integral("ti_simpson", draws, _trapezoid(draws.betas))
+    # takes long to import, and few who import this module get here
+    from scipy.integrate import cumulative_simpson
+
+    each = np.eye(draws.n_levels)
+    of_each_mean = cumulative_simpson(each, x=draws.betas, axis=1, initial=0.0)
+    return _integral("ti_simpson", draws, np.asarray(of_each_mean).T)
 
 
 @estimator(SIMULATED, every_level=True, full_support=True)
@@ -232,16 +239,6 @@ def _riemann(betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _trapezoid(betas: np.ndarray) -> np.ndarray:
     left, right = _riemann(betas)
     return (left + right) / 2
-
-
-def _simpson(betas: np.ndarray) -> np.ndarray:
-    if betas.size < 3:
-        return _trapezoid(betas)
-    # takes long to import, and few who import this module get here
-    from scipy.integrate import cumulative_simpson
-
-    of_each_mean = cumulative_simpson(np.eye(betas.size), x=betas, axis=1, initial=0.0)
-    return np.asarray(of_each_mean).T
 
 
 def _integral(

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.graph.op import Op
 from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import applys_between
@@ -68,7 +67,7 @@ def vectorizes_well(
 ) -> bool:
     """Whether the vectorised graph is free of loops over the batch."""
     # what loops over one point's matrices loops over the batch too
-    if any(map(_loops, _ops_between(inputs, outputs))):
+    if _loops(inputs, outputs):
         return False
     widths = (n_dims, *(var.type.shape[0] for var in inputs[1:]))
     batches = [
@@ -77,7 +76,7 @@ def vectorizes_well(
     ]
     try:
         vectorized = vectorize_graph(outputs, dict(zip(inputs, batches, strict=True)))
-        if not any(map(_loops, _ops_between(batches, vectorized))):
+        if not _loops(batches, vectorized):
             return True
         # rewriting removes more Blockwise operations that have a batched form of their own
         vectorized = rewrite_graph(
@@ -85,18 +84,15 @@ def vectorizes_well(
         )
     except (NotImplementedError, ValueError):
         return False
-    return not any(map(_loops, _ops_between(batches, vectorized)))
+    return not _loops(batches, vectorized)
 
 
-def _ops_between(inputs: list[TensorVariable], outputs: list[TensorVariable]) -> list[Op]:
-    return [node.op for node in applys_between(inputs, outputs)]
-
-
-def _loops(op: Op) -> bool:
-    if isinstance(op, Scan):
-        return True
+def _loops(inputs: list[TensorVariable], outputs: list[TensorVariable]) -> bool:
+    ops = [node.op for node in applys_between(inputs, outputs)]
+    cores = [op.core_op for op in ops if isinstance(op, Blockwise)]
     # a black box is called for one row after the other whichever way
-    return isinstance(op, Blockwise) and not isinstance(op.core_op, (*REWRITTEN, HostCall))
+    looping = not all(isinstance(core, (*REWRITTEN, HostCall)) for core in cores)
+    return looping or any(isinstance(op, Scan) for op in ops)
 
 
 def _row_evaluator(
@@ -109,7 +105,12 @@ def _row_evaluator(
     flat = [out.reshape((1,)) if out.ndim == 0 else out for out in outputs]
     widths = [1 if out.ndim == 0 else out.type.shape[0] or n_dims for out in outputs]
     joined = pt.specify_shape(pt.concatenate(flat).astype(pytensor.config.floatX), (sum(widths),))
-    row_map = RowMap(*_as_one_input(inputs, joined, n_dims), parameters)
+    point, *data = inputs
+    if data:  # behind the point, as one vector
+        both = pt.tensor("row", dtype=point.dtype, shape=(n_dims + data[0].type.shape[0],))
+        parts = {point: both[:n_dims], data[0]: both[n_dims:].astype(data[0].dtype)}
+        point, [joined] = both, clone_replace([joined], parts, rebuild_strict=False)
+    row_map = RowMap(point, joined, parameters)
     ends = np.cumsum(widths)
 
     def evaluate(*batches: TensorVariable) -> list[TensorVariable]:
@@ -121,15 +122,3 @@ def _row_evaluator(
         ]
 
     return evaluate
-
-
-def _as_one_input(
-    inputs: list[TensorVariable], output: TensorVariable, n_dims: int
-) -> tuple[TensorVariable, TensorVariable]:
-    """The point with its data behind it as one vector, and the output as a function of that."""
-    if len(inputs) == 1:
-        return inputs[0], output
-    point, data = inputs
-    both = pt.tensor("row", dtype=point.dtype, shape=(n_dims + data.type.shape[0],))
-    parts = {point: both[:n_dims], data: both[n_dims:].astype(data.dtype)}
-    return both, clone_replace([output], parts, rebuild_strict=False)[0]

@@ -10,17 +10,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor
-from pytensor.compile.mode import get_mode
-from pytensor.graph.basic import Variable
+from pytensor.compile.mode import Mode, get_mode
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.traversal import ancestors
 from pytensor.link.jax.linker import JAXLinker
+from pytensor.link.vm import VMLinker
 
-from pymc_logz.graphs.forks import hush_forks_of_chains
 from pymc_logz.graphs.host_calls import calls_host
 from pymc_logz.graphs.jax_host_calls import raising_as_called
 from pymc_logz.graphs.kept import one_at_a_time
 from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.graphs.numpy_linker import numpy_mode, suits_numpy
 from pymc_logz.graphs.row_map import teach_row_maps
+from pymc_logz.graphs.threads import hush_forks_of_chains
 
 Graph = Callable[[], tuple[Sequence[Variable], Sequence[Variable]]]
 """Makes the inputs and outputs of a function."""
@@ -28,12 +30,6 @@ Graph = Callable[[], tuple[Sequence[Variable], Sequence[Variable]]]
 MOST_FUSED = 900
 """Operations that XLA is left to fuse: of more it computes some again and again, so that a solver
 written out in 40 steps compiles for minutes; of fewer the time is 1.5 times as long unfused."""
-
-IN_PYTHON = (
-    "NumPy computes it as it is, which takes less time than compiling; "
-    "compile_kwargs={'mode': 'NUMBA'} compiles, for long runs"
-)
-"""Why a small model, or one that calls Python, is not compiled by NUMBA, which takes a minute."""
 
 logger = logging.getLogger("pymc.pymc_logz")
 
@@ -193,5 +189,30 @@ def n_operations(graph: Any) -> int:
 
 
 def in_python(choice: Choice) -> Choice:
-    """The same choice, of a backend that compiles nothing."""
-    return choice._replace(mode=numpy_mode(), reason=f"{choice.reason}; {IN_PYTHON}")
+    """The same choice for a small model, or one that calls Python: NUMBA would take a minute."""
+    why = (
+        "NumPy computes it as it is, which takes less time than compiling; "
+        "compile_kwargs={'mode': 'NUMBA'} compiles, for long runs"
+    )
+    return choice._replace(mode=numpy_mode(), reason=f"{choice.reason}; {why}")
+
+
+def bytes_computed(
+    inputs: Sequence[Any], outputs: Sequence[Any], values: Sequence[Any], n_own: int | None = None
+) -> int:
+    """Bytes of all that depends on the first inputs, or all, while outputs are computed."""
+    # nothing is freed
+    linker = VMLinker(allow_gc=False, use_cloop=False, lazy=False, c_thunks=False)
+    function = pytensor.function(
+        list(inputs), list(outputs), mode=Mode(linker, None), on_unused_input="ignore"
+    )
+    with np.errstate(all="ignore"):
+        function(*values)
+    graph = function.maker.fgraph
+    own = set(graph.inputs[:n_own])
+    total = 0
+    for var, cell in function.vm.storage_map.items():
+        if isinstance(var, Constant) or not own & set(ancestors([var])):
+            continue
+        total += getattr(cell[0], "nbytes", 8) if cell else 8
+    return int(total)

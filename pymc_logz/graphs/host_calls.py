@@ -7,12 +7,11 @@ every backend can call: JAX by one callback for all rows of a batch, the others 
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
-import pytensor
 from pytensor.compile.ops import FromFunctionOp
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import HasMultipleInnerGraph, Op, _NoPythonOp
@@ -20,7 +19,7 @@ from pytensor.graph.replace import _vectorize_node
 from pytensor.graph.traversal import graph_inputs, io_toposort
 from pytensor.tensor.type import TensorType
 
-from pymc_logz.graphs.modes import compile_kwargs_for
+from pymc_logz.graphs.modes import cheaply_compiled
 from pymc_logz.graphs.threads import AT_ONCE, ONE_AT_A_TIME, n_processors
 
 KNOWN_PACKAGES = frozenset({"pytensor", "pymc", "pymc_extras", "pymc_logz"})
@@ -222,7 +221,6 @@ class HostCall(Op):
     def _called_for_each(
         self, node: Apply, rows: Sequence[Sequence[Any]]
     ) -> list[list[np.ndarray]]:
-        """Outputs for each of several rows."""
         calls = AT_ONCE if is_thread_safe(self.op) else ONE_AT_A_TIME
         what = f"{self.op}, an Op of the model,"
         return calls.each(what, lambda row: self._called(node, row), rows)
@@ -276,7 +274,8 @@ def with_host_calls(
     for node in nodes:
         given = [made.get(var, var) for var in node.inputs]
         if is_foreign(node):
-            wanted = _has_open_shape(node.outputs) or has_gradient(node.op)
+            is_open = any(None in var.type.shape for var in node.outputs)
+            wanted = is_open or has_gradient(node.op)
             examples = _examples(node, values) if wanted else None
             new = Apply(HostCall(node.op, examples), given, [v.type() for v in node.outputs])
         elif given != node.inputs:
@@ -285,10 +284,6 @@ def with_host_calls(
             continue
         made.update(zip(node.outputs, new.outputs, strict=True))
     return [made.get(var, var) for var in outputs]
-
-
-def _has_open_shape(variables: Iterable[Variable]) -> bool:
-    return any(None in var.type.shape for var in variables)
 
 
 def _examples(node: Apply, values: Mapping[Variable, Any]) -> list[np.ndarray] | None:
@@ -301,9 +296,8 @@ def _examples(node: Apply, values: Mapping[Variable, Any]) -> list[np.ndarray] |
     ]
     if missing:
         return None
-    kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
     try:
-        found = pytensor.function(stops, node.inputs, **kwargs)(*values.values())
+        found = cheaply_compiled(stops, node.inputs)(*values.values())
     except Exception:  # of the Ops before it, which tell of it when a run calls them
         return None
     return list(map(np.asarray, found))

@@ -21,6 +21,7 @@ from pymc_logz.graphs.compiling import (
     Choice,
     Compiled,
     Maker,
+    bytes_computed,
     compile_first,
     compile_graph,
     function_of,
@@ -29,7 +30,6 @@ from pymc_logz.graphs.compiling import (
 )
 from pymc_logz.graphs.host_calls import calls_host
 from pymc_logz.graphs.jax_host_calls import raising_as_called
-from pymc_logz.graphs.memory import bytes_computed
 from pymc_logz.graphs.numpy_linker import runs_python, suits_numpy
 
 
@@ -87,22 +87,16 @@ def _compile(step: Step, n_steps: int, trial_inputs: Sequence[Any], choice: Choi
     if has_boxes and runs_python(choice.mode):
         return _numpy_loop(step, in_python(choice) if choice.mode is None else choice)
     if choice.mode is None and suits_numpy(step.outputs):
-        values = _first_step(step, trial_inputs)
+        n_state, n_before = len(step.state), len(step.state) + len(step.sequences)
+        first = [np.asarray(part[0]) for part in trial_inputs[n_state:n_before]]
+        values = [*trial_inputs[:n_state], *first, *trial_inputs[n_before:]]
         # of larger steps a call of many takes longer than NUMBA takes to compile
         if bytes_computed(step.inputs, step.outputs, values) <= 2**24:
             return _numpy_loop(step, in_python(choice))
     return compile_graph(_scan(step, n_steps), choice)
 
 
-def _first_step(step: Step, trial_inputs: Sequence[Any]) -> list[Any]:
-    """Inputs of one step, from those of a loop."""
-    n_state, n_before = len(step.state), len(step.state) + len(step.sequences)
-    now = [np.asarray(part[0]) for part in trial_inputs[n_state:n_before]]
-    return [*trial_inputs[:n_state], *now, *trial_inputs[n_before:]]
-
-
 def _numpy_loop(step: Step, choice: Choice) -> Compiled:
-    """A Python loop over the step."""
     one_step = compile_graph((step.inputs, step.outputs), choice)
     n_state = len(step.state)
     n_before = n_state + len(step.sequences)

@@ -1,9 +1,12 @@
 """Modes of ``pytensor.function`` as models need them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import pytensor
 from pytensor.compile.mode import Mode, get_mode, optdb
+
+from pymc_logz.graphs.kept import one_at_a_time
 
 
 def parameter_checks() -> tuple[str, ...]:
@@ -24,3 +27,9 @@ def compile_kwargs_for(mode: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     mode = get_mode(mode)
     optimizer = mode.provided_optimizer.including(*parameter_checks()).excluding(*SLOW)
     return {**kwargs, "mode": Mode(linker=mode.linker, optimizer=optimizer)}
+
+
+def cheaply_compiled(inputs: Any, outputs: Any) -> Callable[..., Any]:
+    """Function that compiles in no time, for what is called once or twice."""
+    kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
+    return one_at_a_time(pytensor.function(inputs, outputs, **kwargs))

@@ -77,43 +77,32 @@ def runs_python(mode: Any) -> bool:
 
 def suits_numpy(outputs: Sequence[Variable]) -> bool:
     """Whether NumPy computes graphs without a Python loop over rows, entries or times."""
-    nodes = io_toposort(list(graph_inputs(outputs)), outputs)
-    return not any(_loops_in_python(node) for node in nodes)
-
-
-def _loops_in_python(node: Apply) -> bool:
-    if isinstance(node.op, Elemwise):
-        return _elementwise(node.op, node) is None
-    return isinstance(node.op, RowMap | HasInnerGraph)
+    return not any(
+        _elementwise(node.op, node) is None
+        if isinstance(node.op, Elemwise)
+        else isinstance(node.op, RowMap | HasInnerGraph)
+        for node in io_toposort(list(graph_inputs(outputs)), outputs)
+    )
 
 
 def _call_of(op: Op, node: Apply, **_: Any) -> Callable[..., Any]:
-    """A function that computes a node."""
     if isinstance(op, Elemwise):
         function = _elementwise(op, node)
         if function is not None:
-            return _of_one_type(function, node)
+            dtype = np.dtype(node.outputs[0].type.dtype)
+            return lambda *values: np.asarray(function(*values), dtype)
     if isinstance(op, IfElse):
-        return lambda condition, *values: (
-            found[0]
-            if len(found := values[: op.n_outs] if condition else values[op.n_outs :]) == 1
-            else found
+        return lambda condition, *values: _one_or_all(
+            values[: op.n_outs] if condition else values[op.n_outs :]
         )
     if isinstance(op, Blockwise) and isinstance(op.core_op, HostCall):
-        return _of_rows(op, node)
+        box, core = op.core_op, op._create_dummy_core_node(node.inputs)
+        return lambda *values: _one_or_all(box.called_for_rows(core, *values))
     return _performed(op, node)
 
 
-def _of_rows(op: Blockwise, node: Apply) -> Callable[..., Any]:
-    """A black box for all rows of a batch."""
-    box: Any = op.core_op
-    core = op._create_dummy_core_node(node.inputs)
-
-    def call(*values: Any) -> Any:
-        found = box.called_for_rows(core, *values)
-        return found[0] if len(found) == 1 else found
-
-    return call
+def _one_or_all(found: Any) -> Any:
+    return found[0] if len(found) == 1 else found
 
 
 def _elementwise(op: Elemwise, node: Apply) -> Callable[..., Any] | None:
@@ -133,13 +122,6 @@ def _elementwise(op: Elemwise, node: Apply) -> Callable[..., Any] | None:
         is_half = of_integers and isinstance(function, np.ufunc)
         return partial(function, dtype=np.float64) if is_half else function
     return (lambda *values: reduce(function, values)) if n_taken == 2 and n_inputs else None
-
-
-def _of_one_type(function: Callable[..., Any], node: Apply) -> Callable[..., Any]:
-    """The function with an array of the node's type as its result."""
-    dtype = np.dtype(node.outputs[0].type.dtype)
-    as_array = np.asarray
-    return lambda *values: as_array(function(*values), dtype)
 
 
 def _performed(op: Op, node: Apply) -> Callable[..., Any]:

@@ -144,17 +144,14 @@ def impossible_data_after_sum(data: Sequence[Variable]) -> Any:
         condition, masks, values = masked.inputs
         is_mask = isinstance(masks, Constant) and np.all(masks.data == -np.inf)
         needed = {var for var in graph_inputs([condition]) if not isinstance(var, Constant)}
-        if not is_mask or not needed <= set(data) or _widens(condition, values):
+        # where one value stands for all entries of a condition, their sum is more
+        shapes = zip(condition.type.shape, values.type.shape, strict=True)
+        widens = any(one != 1 and two == 1 for one, two in shapes)
+        if not is_mask or not needed <= set(data) or widens:
             return None
         return [pt.switch(pt.any(pt.neq(condition, 0)), -np.inf, node.op(values))]
 
     return impossible_data
-
-
-def _widens(condition: Variable, values: Variable) -> bool:
-    """Whether a condition has entries where one value stands for all of them: their sum is more."""
-    shapes = zip(condition.type.shape, values.type.shape, strict=True)
-    return any(one != 1 and two == 1 for one, two in shapes)
 
 
 FIRST = (switch_before_function, sigmoid_is_a_probability)

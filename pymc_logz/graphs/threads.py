@@ -1,12 +1,14 @@
-"""Processors of this process, and threads that an interrupt (Ctrl-C) need not wait for."""
+"""Processors of this process, threads that an interrupt need not wait for, and PyMC's forks."""
 
 import logging
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Executor, Future, wait
 from contextvars import copy_context
+from functools import cache
 from queue import SimpleQueue
 from typing import Any
 
@@ -151,3 +153,41 @@ AT_ONCE = Calls(n_processors())
 FOR_MAIN = Calls(1, float("inf"))
 """Of compiled code, which ends when the calls that it makes do: the main thread hears of an
 interrupt only where it runs Python itself. Left behind it would crash Python's exit."""
+
+
+@cache
+def hush_forks_of_chains() -> None:
+    """From now on PyMC's chains are forked without JAX's warning; to be called once JAX has run."""
+    # it warns at each fork that a deadlock is likely, which is so where the forked process calls
+    # JAX. PyMC starts no such process by fork, unless it is told to, of which it warns itself; and
+    # step methods of this package that need JAX ask the process that has compiled, or refuse. So
+    # for chains of `pm.sample` it is a false alarm, and is heard as before at any other fork
+    if not hasattr(os, "register_at_fork"):
+        return
+    hushed: list[warnings.catch_warnings[None]] = []
+
+    def before() -> None:
+        if _starts_a_chain():
+            hushed.append(warnings.catch_warnings())
+            hushed[-1].__enter__()
+            warnings.filterwarnings(
+                "ignore", message=r"os\.fork\(\) was called", category=RuntimeWarning
+            )
+
+    def after() -> None:
+        if hushed:
+            hushed.pop().__exit__(None, None, None)
+
+    # hooks run in the reverse order of their registration: before that of JAX, which was first
+    os.register_at_fork(before=before, after_in_parent=after, after_in_child=after)
+
+
+def _starts_a_chain() -> bool:
+    """Whether PyMC is starting a process for a chain just now."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        is_parallel = frame.f_globals.get("__name__") == "pymc.sampling.parallel"
+        if is_parallel and "step_method" in frame.f_locals:
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False

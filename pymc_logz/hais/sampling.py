@@ -13,10 +13,9 @@ from pymc_logz.hais.run import run_hais
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import ForeignModel, check_no_model, model_from, written_as
-from pymc_logz.runners.executor import default_cores
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.progress import progress_bar
-from pymc_logz.runners.running import running_for
+from pymc_logz.runners.running import default_cores, running_for
 from pymc_logz.trees.chains import says_result
 from pymc_logz.trees.posterior import checked_draws, checked_reference
 

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from pymc_logz.kernels.base import Kernel, KernelInfo, KernelState, Move
-from pymc_logz.kernels.dynamics import walls_of
 from pymc_logz.kernels.gibbs import Gibbs
-from pymc_logz.kernels.hamiltonian import Hamiltonian
-from pymc_logz.kernels.one_of import Led, OneOf, moves_integers, width, with_own_settings
+from pymc_logz.kernels.hamiltonian import Hamiltonian, walls_of
+from pymc_logz.kernels.one_of import Led, OneOf, moves_integers, with_own_settings
 from pymc_logz.kernels.walks import IntegerWalk
 from pymc_logz.paths.geometric import AnnealingPath, Site
 
@@ -148,14 +147,13 @@ class Compose(Led):
         kernel, per_row = part.kernel, move.step_size.ndim
         if kernel is not self.leader:
             move = with_own_settings(kernel, move)
-        here = np.zeros(width(move))
+        here = np.zeros(move.scale.type.shape[-1])
         here[list(part.columns)] = 1.0
         is_vector = move.scale.ndim == per_row + 1
         return move._replace(scale=move.scale * (here if is_vector else here[:, None]))
 
 
 def _as_part(pair: Any) -> Part:
-    """A part from itself, or from names and a kernel."""
     if isinstance(pair, Part):
         return pair
     names, kernel = pair
@@ -279,17 +277,13 @@ def _default_parts(
     for site in sites:
         scored = site.is_narrow and site.tied is None
         by_count.setdefault((site.n_values or 0) if scored else 0, []).append(site)
-    groups: list[tuple[Any, tuple[Site, ...]]] = []
-    if at_once:
-        groups.append((Gibbs(at_once, together=True), at_once))
+    kernels: list[Any] = [Gibbs(at_once, together=True)] if at_once else []
     for n_values, group in sorted(by_count.items(), reverse=True):
-        if n_values == 1:
-            continue
-        own = tuple(group)
-        groups.append((Gibbs(own) if n_values else IntegerWalk(sites=own), own))
+        if n_values != 1:
+            kernels.append(Gibbs(tuple(group)) if n_values else IntegerWalk(sites=tuple(group)))
     parts = []
-    for kernel, moved in groups:
-        columns = tuple(site.column for site in moved)
+    for kernel in kernels:
+        columns = tuple(site.column for site in kernel.sites)
         names = tuple(dict.fromkeys(owners[column] for column in columns))
         parts.append(Part(names, kernel, columns))
     return parts

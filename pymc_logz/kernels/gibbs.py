@@ -150,7 +150,6 @@ class Gibbs(OfIntegers):
         beta: TensorVariable,
         step_size: TensorVariable,
     ) -> list[Any]:
-        """Draw one entry of each row."""
         table, k = SiteTable.of(self.sites, path.n_dims), self._n_values
         here, lower, upper = (part[which] for part in table)
         values = pt.minimum(lower[:, None] + np.arange(k), upper[:, None])

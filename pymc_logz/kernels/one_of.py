@@ -9,7 +9,7 @@ import pytensor.tensor as pt
 
 from pymc_logz.kernels.base import Kernel, KernelInfo, KernelState, Move, choose
 from pymc_logz.kernels.choice import check_kernel
-from pymc_logz.kernels.dynamics import walls_of
+from pymc_logz.kernels.hamiltonian import walls_of
 from pymc_logz.paths.geometric import AnnealingPath
 
 
@@ -82,11 +82,6 @@ def two_shares(kernel: Kernel) -> np.ndarray:
     return kernel.refreshment_for(np.array([0.1, 1.0]))
 
 
-def width(move: Move) -> int:
-    """Static d of a move's scale."""
-    return int(move.scale.type.shape[-1])
-
-
 def with_own_settings(kernel: Kernel, move: Move) -> Move:
     """A move with what a kernel that does not lead has set; scales that are zero stay so."""
     if kernel.step_size is not None:
@@ -95,7 +90,7 @@ def with_own_settings(kernel: Kernel, move: Move) -> Move:
     if kernel.scale is not None:
         is_vector = move.scale.ndim == move.step_size.ndim + 1
         moves_here = move.scale if is_vector else pt.abs(move.scale).sum(axis=-1)
-        scale = np.ones(width(move)) * np.asarray(kernel.scale)
+        scale = np.ones(move.scale.type.shape[-1]) * np.asarray(kernel.scale)
         move = move._replace(scale=pt.switch(pt.neq(moves_here, 0.0), scale, 0.0))
     shares = two_shares(kernel)
     if shares[0] == shares[1] > 0:

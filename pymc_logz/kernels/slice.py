@@ -147,7 +147,11 @@ class Slice(KernelDefaults):
 
         The acceptance rate is the fraction of directions in which a point was found.
         """
-        directions = directions_of(move)
+        # the rows of a matrix (d, d), or of one for each point
+        if move.scale.ndim == move.step_size.ndim + 1:
+            directions = move.scale[..., None] * pt.eye(move.scale.shape[-1])
+        else:
+            directions = move.scale.swapaxes(-1, -2)
         visits = np.arange(path.n_dims)[:, None]
         order = pt.switch(noise.backward < 0.5, visits, path.n_dims - 1 - visits)
         log_level, place, split = (part.T for part in noise[1:4])
@@ -227,47 +231,29 @@ class Slice(KernelDefaults):
 
 
 class Line(NamedTuple):
-    """A line through each of n points, along which a slice is searched."""
+    """A line through each of n points (n, d), along which a slice at beta is searched."""
 
     position: TensorVariable
-    """Shape (n, d)."""
     direction: TensorVariable
-    """Shape (n, d)."""
     beta: TensorVariable
-    """Inverse temperature of the density."""
 
 
 class Interval(NamedTuple):
-    """Parts of n lines, as offsets from their points, and how often each end may move out."""
+    """Ends of parts of n lines, as offsets from points, and how often each may move out; (n,)."""
 
     left: TensorVariable
-    """At most 0, shape (n,)."""
     right: TensorVariable
-    """At least 0, shape (n,)."""
     n_left: TensorVariable
-    """Expansions allowed on the left, shape (n,)."""
     n_right: TensorVariable
-    """Expansions allowed on the right, shape (n,)."""
 
 
 class Found(NamedTuple):
-    """Points of n slices; all zeros for a line on which none was found."""
+    """Points of n slices, by offsets from those of lines (n,); zeros where none was found."""
 
     offset: TensorVariable
-    """From the line's point, shape (n,)."""
     log_reference: TensorVariable
-    """Shape (n,)."""
     log_ratio: TensorVariable
-    """Shape (n,)."""
     found: TensorVariable
-    """Whether there is a point, shape (n,)."""
-
-
-def directions_of(move: Move) -> TensorVariable:
-    """Directions of a slice step as the rows of a matrix (d, d), or of one for each point."""
-    if move.scale.ndim == move.step_size.ndim + 1:
-        return move.scale[..., None] * pt.eye(move.scale.shape[-1])
-    return move.scale.swapaxes(-1, -2)
 
 
 def step_out(interval: Interval, inside: TensorVariable, width: Any) -> Interval:

@@ -1,5 +1,6 @@
 """Random walks: of real numbers, and of integers that have too many values to score each."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -179,10 +180,10 @@ class IntegerWalk(OfIntegers):
         path = path.without_gradients()
         table = SiteTable.of(self.sites, path.n_dims)
         lowest, highest = _bounds(self.sites, path.n_dims)
-        ties = _ties(self.sites, path.n_dims) if self._has_ties else None
+        partner_of = _partners(self.sites, path.n_dims) if self._has_ties else None
 
         def visit(*args: Any) -> list[Any]:
-            which, length, side, log_uniform, *partner = args[: 4 + (ties is not None)]
+            which, length, side, log_uniform, *partner = args[: 4 + self._has_ties]
             position, reference, ratio, rate, beta, step_size, spread = args[-7:]
             here = table.here[which % len(self.sites)]
             own_spread = pt.switch(here, spread, 0.0).sum(axis=1)
@@ -190,8 +191,8 @@ class IntegerWalk(OfIntegers):
             jump = pt.floor((1.0 + 4.0 * own_spread) ** length)
             jump = pt.switch(step_size > 0, pt.switch(side < 0.5, -jump, jump), 0.0)
             along = pt.cast(here, "float64")
-            if ties is not None:
-                along = along - ties.partner(which % len(self.sites), partner[0])
+            if partner_of is not None:
+                along = along - partner_of(which % len(self.sites), partner[0])
             proposed = position + along * jump[:, None]
             inside = pt.and_(proposed >= lowest, proposed <= highest).all(axis=1)
             # a value that is none may be an index that is none
@@ -211,7 +212,7 @@ class IntegerWalk(OfIntegers):
         # spread of each entry, shape (d,), or (n, d) where settings are those of each row
         is_vector = move.scale.ndim == move.step_size.ndim + 1
         spread_of_all = move.scale if is_vector else pt.sqrt((move.scale**2).sum(axis=-1))
-        of_visits = noise[1:] if ties is not None else noise[1:-1]
+        of_visits = noise[1:] if self._has_ties else noise[1:-1]
         noise_of_visits = [part.T for part in of_visits]
         position, reference, ratio, rate = visits(
             visit,
@@ -223,37 +224,26 @@ class IntegerWalk(OfIntegers):
         return KernelState(position, state.momentum, evaluation), KernelInfo(rate)
 
 
-class _Ties(NamedTuple):
-    """Other entries of the sums that entries belong to."""
-
-    n_others: Any
-    """How many there are, shape (m,)."""
-    column: Any
-    """Where they are, shape (m, the most of them)."""
-    n_dims: int
-
-    def partner(self, which: TensorVariable, uniform: TensorVariable) -> TensorVariable:
-        """One in the column of the entry that gives way to the one visited, shape (n, d)."""
-        n_others = self.n_others[which]
-        chosen = pt.cast(pt.floor(uniform * n_others), "int64")
-        column = self.column[which, chosen]
-        there = pt.eq(np.arange(self.n_dims), column[:, None])
-        return pt.switch((n_others > 0)[:, None], pt.cast(there, "float64"), 0.0)
-
-
-def _ties(sites: tuple[Site, ...], n_dims: int) -> _Ties:
-    """For each of m entries the others that it shares a sum with."""
+def _partners(
+    sites: tuple[Site, ...], n_dims: int
+) -> Callable[[TensorVariable, TensorVariable], TensorVariable]:
+    """From entries visited and uniforms to ones (n, d) where another of the same sum gives way."""
     others = [
-        [two.column for two in sites if two.tied == one.tied and two is not one]
-        if one.tied is not None
-        else []
+        [two.column for two in sites if two.tied == one.tied is not None and two is not one]
         for one in sites
     ]
-    column = np.zeros((len(sites), max(map(len, others))), dtype=int)
-    for row, columns in zip(column, others, strict=True):
-        row[: len(columns)] = columns
-    n_others = np.array([len(columns) for columns in others])
-    return _Ties(pt.constant(n_others), pt.constant(column), n_dims)
+    columns = np.zeros((len(sites), max(map(len, others))), dtype=int)
+    for row, own in zip(columns, others, strict=True):
+        row[: len(own)] = own
+    counts, columns_of = pt.constant(np.array(list(map(len, others)))), pt.constant(columns)
+
+    def partner(which: TensorVariable, uniform: TensorVariable) -> TensorVariable:
+        n_others = counts[which]
+        chosen = pt.cast(pt.floor(uniform * n_others), "int64")
+        there = pt.eq(np.arange(n_dims), columns_of[which, chosen][:, None])
+        return pt.switch((n_others > 0)[:, None], pt.cast(there, "float64"), 0.0)
+
+    return partner
 
 
 def _bounds(sites: tuple[Site, ...], n_dims: int) -> tuple[np.ndarray, np.ndarray]:

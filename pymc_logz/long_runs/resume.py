@@ -17,8 +17,7 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.long_runs.checkpoint import begun_with, header_of
 from pymc_logz.long_runs.identity import REQUEST, SEED
 from pymc_logz.models.context import ForeignModel, model_from
-from pymc_logz.runners.executor import default_cores
-from pymc_logz.runners.running import running_for
+from pymc_logz.runners.running import default_cores, running_for
 from pymc_logz.tempered.run import run_tempered
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, TEMPERED, TEMPERED_SUMS, kind_of

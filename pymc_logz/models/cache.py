@@ -99,20 +99,19 @@ def _fingerprint(model: pm.Model) -> Fingerprint:
     roots = [*random, *values, *model.potentials, *model.deterministics, *model.data_vars]
     # PyMC replaces generators in place when it compiles draws
     graph = tuple(var for var in ancestors(roots) if not isinstance(var.type, RandomType))
+    # data are inputs, so of them their shape
+    brought_in = (
+        shape_of(var) if is_data(var) else contents_of(var)
+        for var in graph
+        if is_data(var) or isinstance(var, Constant)
+    )
     config = pytensor.config
     settings = (config.floatX, config.mode, config.linker, config.optimizer)
     return Fingerprint(
         roots=(*roots, *(model.rvs_to_transforms[rv] for rv in random)),
         graph=graph,
-        contents=(tuple(map(len, lists)), settings, *map(_brought_in, graph)),
+        contents=(tuple(map(len, lists)), settings, *brought_in),
     )
-
-
-def _brought_in(var: Variable) -> Hashable:
-    """What a variable brings into a graph of its own: data are inputs, so of them their shape."""
-    if is_data(var):
-        return shape_of(var)
-    return contents_of(var) if isinstance(var, Constant) else None
 
 
 def is_data(var: Variable) -> bool:

@@ -1,6 +1,6 @@
 """The model that a user means, its labels, and messages for arguments that changed places."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
@@ -77,7 +77,11 @@ def written_as[**P, R](call: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             try:
                 given = parameters.bind(*args, **kwargs).arguments
             except TypeError as error:
-                meant = _meant(kwargs, parameters.parameters) or f": write {call}"
+                known, meant = parameters.parameters, f": write {call}"
+                for name in kwargs:
+                    if name not in known and (close := get_close_matches(name, known, 1)):
+                        meant = f" (did you mean {close[0]!r}?)"
+                        break
                 raise TypeError(f"{call.partition('(')[0]}() {error}{meant}") from None
             check_compile_kwargs(given.get("compile_kwargs"))
             return function(*args, **kwargs)
@@ -92,14 +96,6 @@ def check_no_model(call: str, **given: Any) -> None:
     for name, value in given.items():
         if isinstance(value, pm.Model):
             raise TypeError(f"{name} is a pm.Model: write {call}")
-
-
-def _meant(given: Iterable[str], known: Collection[str]) -> str:
-    """A question about the first name that is not known, if one that is known is close to it."""
-    for name in given:
-        if name not in known and (close := get_close_matches(name, known, 1)):
-            return f" (did you mean {close[0]!r}?)"
-    return ""
 
 
 def describe_row(flat: FlatModel, row: np.ndarray) -> str:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 import xarray as xr
 from pytensor.compile.sharedvalue import SharedVariable
@@ -22,7 +21,7 @@ from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import ModelError
-from pymc_logz.graphs.modes import compile_kwargs_for
+from pymc_logz.graphs.modes import cheaply_compiled
 from pymc_logz.models.cache import KeptForModel, is_data, kept_for
 
 ANY_VALUES = (
@@ -161,10 +160,9 @@ def own_data(model: pm.Model, name: str) -> np.ndarray:
         return np.asarray(place.data)
     if isinstance(place, SharedVariable):
         return np.asarray(place.get_value())
-    kwargs = compile_kwargs_for("FAST_COMPILE", {})
-    key = ("own data", name)
     # a function of containers, which it reads anew whenever it is called
-    return np.asarray(kept_for(model).get(key, lambda: pytensor.function([], place, **kwargs))())
+    read = kept_for(model).get(("own data", name), lambda: cheaply_compiled([], place))
+    return np.asarray(read())
 
 
 @dataclass(frozen=True)
@@ -180,19 +178,17 @@ class SymbolicData:
 def symbolic_data(model: pm.Model, names: Iterable[str]) -> SymbolicData:
     """Data of these names, containers or observed variables, as an input of the model's shape."""
     names = tuple(names)
-    return kept_for(model).get(("symbolic data", names), lambda: _symbolic_data(model, names))
 
+    def make() -> SymbolicData:
+        places = {name: data_variable(model, name) for name in names}
+        shapes = [own_data(model, name).shape for name in places]
+        ends = np.cumsum([0, *(np.prod(shape, dtype=int) for shape in shapes)]).tolist()
+        vector, parts = pt.tensor("data", dtype="float64", shape=(ends[-1],)), {}
+        for i, (place, shape) in enumerate(zip(places.values(), shapes, strict=True)):
+            parts[place] = vector[ends[i] : ends[i + 1]].reshape(shape).astype(place.dtype)
+        return SymbolicData(vector, parts)
 
-def _symbolic_data(model: pm.Model, names: tuple[str, ...]) -> SymbolicData:
-    places = {name: data_variable(model, name) for name in names}
-    shapes = {name: own_data(model, name).shape for name in places}
-    sizes = [int(np.prod(shape)) for shape in shapes.values()]
-    vector = pt.tensor("data", dtype="float64", shape=(sum(sizes),))
-    parts, end = {}, 0
-    for size, (name, place) in zip(sizes, places.items(), strict=True):
-        part = vector[end : end + size].reshape(shapes[name]).astype(place.dtype)
-        parts[place], end = part, end + size
-    return SymbolicData(vector, parts)
+    return kept_for(model).get(("symbolic data", names), make)
 
 
 def read_data_rows(model: pm.Model, data: Mapping[str, Any]) -> DataRows:

@@ -70,59 +70,49 @@ def _compiled_rows(
 ) -> tuple[Compiled, str]:
     """The densities of rows as a function, and how the rows are batched."""
     outputs = simplify([flat.log_prior, flat.log_ratio], flat.inputs)
-    graph, how = _graph(flat, outputs, batching)
-    can_turn = batching == "auto" and how == "vector"
-    own = [np.zeros((ROWS_PER_CALL, width)) for width in _widths(flat)]
+    # of what each row brings: its values, and its data if it has any
+    widths = [flat.n_dims, *([] if flat.data is None else [flat.data.type.shape[0]])]
+
+    def graph(batching: str) -> tuple[tuple[list[Variable], list[Variable]], str]:
+        # a fixed number of rows, so that backends compile one shape only
+        rows = [
+            pt.matrix(name, dtype="float64", shape=(ROWS_PER_CALL, width))
+            for name, width in zip(("rows", "data"), widths, strict=False)
+        ]
+        evaluate, how = batch(flat.point, outputs, flat.n_dims, batching, flat.data, flat.inputs)
+        return ([*rows, *flat.inputs], evaluate(*rows)), how
+
+    made, how = graph(batching)
     compiled = compile_function(
-        *graph,
+        *made,
         compile_kwargs,
-        [*own, *flat.values],
-        (lambda: _graph(flat, outputs, "row")[0]) if can_turn else None,
+        [*(np.zeros((ROWS_PER_CALL, width)) for width in widths), *flat.values],
+        (lambda: graph("row")[0]) if batching == "auto" and how == "vector" else None,
     )
     return compiled, "row" if compiled.is_alternative else how
 
 
-def _widths(flat: FlatModel) -> list[int]:
-    """Lengths of what each row brings: its values, and its data if it has any."""
-    return [flat.n_dims, *([] if flat.data is None else [flat.data.type.shape[0]])]
+def lacks_gradient(flat: FlatModel, columns: tuple[int, ...] | None = None) -> str | None:
+    """Why there is no gradient of a model's log density, or by these entries; None if there is."""
 
+    def found() -> str | None:
+        try:
+            gradients_of([flat.log_prior, flat.log_ratio], flat.point, columns)
+        except (NotImplementedError, NullTypeGradError) as error:
+            return str(error)[:200]
+        return None
 
-def _graph(
-    flat: FlatModel, outputs: list[Any], batching: str
-) -> tuple[tuple[list[Variable], list[Variable]], str]:
-    """Inputs and outputs of a call, and how its rows are batched."""
-    # a fixed number of rows, so that backends compile one shape only
-    rows = [
-        pt.matrix(name, dtype="float64", shape=(ROWS_PER_CALL, width))
-        for name, width in zip(("rows", "data"), _widths(flat), strict=False)
-    ]
-    evaluate, how = batch(flat.point, outputs, flat.n_dims, batching, flat.data, flat.inputs)
-    return ([*rows, *flat.inputs], evaluate(*rows)), how
-
-
-def lacks_gradient(flat: FlatModel) -> str | None:
-    """Why there is no gradient of a model's log density; None if there is one."""
-    return flat.kept.get(("lacks gradient",), lambda: _found_lacking(flat))
-
-
-def _found_lacking(flat: FlatModel) -> str | None:
-    try:
-        gradients_of([flat.log_prior, flat.log_ratio], flat.point)
-    except (NotImplementedError, NullTypeGradError) as error:
-        return str(error)[:200]
-    return None
+    return flat.kept.get(("lacks gradient", columns), found)
 
 
 logger = logging.getLogger("pymc.pymc_logz")
 
 
 class PosteriorDraws(NamedTuple):
-    """What a default ``pm.sample`` found."""
+    """Unconstrained draws (n, d) of ``pm.sample``, and evaluations by its statistics."""
 
     rows: np.ndarray
-    """Unconstrained draws of all chains, shape (n, d)."""
     n_gradients: int
-    """Evaluations that it made, as far as its statistics tell."""
 
 
 def draw_posterior(

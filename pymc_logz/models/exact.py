@@ -135,7 +135,10 @@ def ExactObservation(  # a model component, named as PyMC names them
     model = pm.modelcontext(model)
     output = pt.as_tensor(output)
     observed = _checked_observed(name, output, observed)
-    constraint = ExactlyEqual(_noise_names(noise))(output, observed)
+    noise = [] if noise is None else noise
+    parts = [noise] if isinstance(noise, str) or not isinstance(noise, Sequence) else noise
+    names = tuple(part if isinstance(part, str) else str(part.name) for part in parts)
+    constraint = ExactlyEqual(names)(output, observed)
     pm.Potential(name, constraint, model=model, dims=dims)
     return constraint
 
@@ -160,14 +163,6 @@ def _checked_observed(name: str, output: Variable, observed: Any) -> Variable:
             f"{output.type.shape}; they must be equal"
         )
     return observed.astype(output.dtype)
-
-
-def _noise_names(noise: Any) -> tuple[str, ...]:
-    if noise is None:
-        return ()
-    if isinstance(noise, str) or not isinstance(noise, Sequence):
-        noise = [noise]
-    return tuple(part if isinstance(part, str) else str(part.name) for part in noise)
 
 
 def exact_observations(model: pm.Model) -> list[Variable]:

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 import xarray as xr
 from pymc.pytensorf import replace_vars_in_graphs, rewrite_pregrad
@@ -18,8 +17,8 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.graphs.host_calls import with_host_calls
-from pymc_logz.graphs.kept import Kept, one_at_a_time
-from pymc_logz.graphs.modes import compile_kwargs_for
+from pymc_logz.graphs.kept import Kept
+from pymc_logz.graphs.modes import cheaply_compiled
 from pymc_logz.models.cache import KeptForModel, kept_for
 from pymc_logz.models.data_rows import (
     DataInputs,
@@ -56,7 +55,7 @@ class Summed(Protocol):
 
 @dataclass(frozen=True)
 class FlatModel:
-    """A PyMC model seen as two log densities of a flat row of unconstrained values."""
+    """A PyMC model as two log densities of a flat row; what has no word here is as of its path."""
 
     model: pm.Model
     value_names: tuple[str, ...]
@@ -64,7 +63,6 @@ class FlatModel:
     shapes: tuple[tuple[int, ...], ...]
     """Shape of each value variable."""
     point: TensorVariable
-    """Symbolic row, shape (d,)."""
     log_prior: TensorVariable
     """Log prior of the row, Jacobians of the transforms included."""
     log_ratio: TensorVariable
@@ -72,17 +70,13 @@ class FlatModel:
     observed: Mapping[str, np.ndarray] | None = None
     """Data that stand in for the model's own, by name of the observed variable."""
     data: TensorVariable | None = None
-    """Symbolic data that differ from row to row, shape (D,), if there are any."""
     sites: tuple[Site, ...] = ()
-    """Discrete entries of a row."""
     entries: Entries | None = None
-    """Those of them that are independent given all the rest, if any are known to be."""
     inputs: tuple[TensorVariable, ...] = ()
     """Symbolic data that all rows share: inputs of whatever is compiled from the densities."""
     values: tuple[np.ndarray, ...] = ()
     """What they were when the model was made flat."""
     kept: Kept = field(default_factory=Kept)
-    """What was compiled from these densities."""
     summed: Summed | None = None
     """Discrete variables that were summed out, and are no part of a row, if so."""
 
@@ -102,8 +96,7 @@ class FlatModel:
     @property
     def continuous(self) -> np.ndarray:
         """Columns of a row that are not discrete."""
-        discrete = {site.column for site in self.sites}
-        return np.array([j for j in range(self.n_dims) if j not in discrete], dtype=int)
+        return np.delete(np.arange(self.n_dims), [site.column for site in self.sites])
 
 
 def flatten_model(
@@ -168,9 +161,7 @@ def _flat_graph(
     return flat, containers
 
 
-def model_path(
-    flat: FlatModel, reference: PriorDraws | Elliptical, batching: str = "auto"
-) -> AnnealingPath:
+def model_path(flat: FlatModel, reference: PriorDraws | Elliptical) -> AnnealingPath:
     """Path from a normalised reference to prior times likelihood times potentials."""
     from_prior = AnnealingPath(
         flat.point,
@@ -178,7 +169,6 @@ def model_path(
         flat.log_ratio,
         n_dims=flat.n_dims,
         sample_reference=reference,
-        how=batching,
         data=flat.data,
         parameters=flat.inputs,
         values=flat.values,
@@ -268,12 +258,6 @@ def function_of_rows(
     return values_of
 
 
-def cheaply_compiled(inputs: list[Any], outputs: list[Any]) -> Callable[..., list[np.ndarray]]:
-    """Function that compiles in no time, for what is called once or twice."""
-    kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
-    return one_at_a_time(pytensor.function(inputs, outputs, **kwargs))
-
-
 def unconstrain(flat: FlatModel, posterior: xr.Dataset) -> np.ndarray:
     """Unconstrained rows (chains * draws, d) of draws, refused if of another model."""
     if flat.summed is not None:
@@ -303,21 +287,21 @@ def unconstrained(model: pm.Model, posterior: xr.Dataset) -> list[np.ndarray]:
         array = posterior[rv.name].transpose("chain", "draw", ...).to_numpy()
         values.append(array.reshape(-1, *array.shape[2:]).astype(rv.dtype))
     kept = kept_for(model)
-    return kept.get("unconstrain", lambda: _unconstrainer(model, kept))(*values)
 
+    def make() -> Callable[..., list[np.ndarray]]:
+        inputs, outputs = [], []
+        for rv in model.free_RVs:
+            given, transform = rv.type(name=f"{rv.name}_given"), model.rvs_to_transforms[rv]
+            inputs.append(given)
+            if transform is not None:
+                given = transform.forward(given, *rv.owner.inputs)
+            outputs.append(given)
+        outputs = replace_vars_in_graphs(outputs, dict(zip(model.free_RVs, inputs, strict=True)))
+        outputs, data = with_data_inputs(outputs, kept)
+        # nameless: a name such as "1|group" looks like a dtype to PyTensor
+        batches = [pt.tensor(dtype=one.dtype, shape=(None, *one.type.shape)) for one in inputs]
+        batched = vectorize_graph(outputs, dict(zip(inputs, batches, strict=True)))
+        function = cheaply_compiled([*batches, *data.inputs], batched)
+        return lambda *values: function(*values, *data.values())
 
-def _unconstrainer(model: pm.Model, kept: KeptForModel) -> Callable[..., list[np.ndarray]]:
-    """Function from draws of all free variables, one array each, to their unconstrained values."""
-    inputs, outputs = [], []
-    for rv in model.free_RVs:
-        given = rv.type(name=f"{rv.name}_given")
-        transform = model.rvs_to_transforms[rv]
-        inputs.append(given)
-        outputs.append(given if transform is None else transform.forward(given, *rv.owner.inputs))
-    outputs = replace_vars_in_graphs(outputs, dict(zip(model.free_RVs, inputs, strict=True)))
-    outputs, data = with_data_inputs(outputs, kept)
-    # nameless: a name such as "1|group" looks like a dtype to PyTensor
-    batches = [pt.tensor(dtype=given.dtype, shape=(None, *given.type.shape)) for given in inputs]
-    batched = vectorize_graph(outputs, dict(zip(inputs, batches, strict=True)))
-    function = cheaply_compiled([*batches, *data.inputs], batched)
-    return lambda *values: function(*values, *data.values())
+    return kept.get("unconstrain", make)(*values)

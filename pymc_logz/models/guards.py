@@ -25,7 +25,6 @@ _warned_of_potentials: "weakref.WeakSet[pm.Model]" = weakref.WeakSet()
 def check_model(model: pm.Model, *, integers: bool = False) -> None:
     """Raise a `ModelError` if log Z of the model is undefined or cannot be computed."""
     _check_variables(model)
-    _refuse_tied(model)
     if not integers:
         refuse_discrete(model)
     for rv in model.free_RVs:
@@ -63,9 +62,6 @@ def _check_variables(model: pm.Model) -> None:
             f"free variables {labelled} are pm.dims variables, which are not supported yet; "
             "declare them with pm.Normal(..., dims=...) and the like"
         )
-
-
-def _refuse_tied(model: pm.Model) -> None:
     tied = [
         rv.name
         for rv in model.free_RVs
@@ -87,26 +83,22 @@ def _refuse_tied(model: pm.Model) -> None:
 
 def refuse_discrete(model: pm.Model) -> None:
     """Raise a `DiscreteVariableError` if a free variable is discrete."""
-    if discrete := discrete_names(model):
-        raise DiscreteVariableError(_refusal(discrete, model))
-
-
-def _refusal(names: list[str], model: pm.Model) -> str:
-    """What to do about discrete free variables: missing data are another matter than a prior."""
-    observed = {rv.name for rv in model.observed_RVs}
+    names, observed = discrete_names(model), {rv.name for rv in model.observed_RVs}
+    # missing data are another matter than a prior
     missing = [name for name in names if f"{name.removesuffix('_unobserved')}_observed" in observed]
     if missing:
-        return (
+        raise DiscreteVariableError(
             f"free variables {missing} are discrete: they are missing entries of observed data, "
             "which PyMC imputes; use pymc_logz.sample_hais or sample_tempered, which move them, or "
             "leave these entries out of the data, which changes nothing in log Z where the entries "
             "of the data are independent given the other variables"
         )
-    return (
-        f"free variables {names} are discrete, but this method needs a density of continuous "
-        "variables only; use pymc_logz.sample_hais or sample_tempered, which move them, or sum "
-        "them out (pm.Mixture, or pymc_extras.marginalize)"
-    )
+    if names:
+        raise DiscreteVariableError(
+            f"free variables {names} are discrete, but this method needs a density of continuous "
+            "variables only; use pymc_logz.sample_hais or sample_tempered, which move them, or sum "
+            "them out (pm.Mixture, or pymc_extras.marginalize)"
+        )
 
 
 def check_entries(shapes: Mapping[str, tuple[int, ...]]) -> None:

@@ -1,16 +1,15 @@
 """A model that was checked, made flat, and may be summed: what every method starts with."""
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
 
 from pymc_logz.errors import DiscreteVariableError, ModelError, says_if_interrupted
-from pymc_logz.graphs.kept import one_at_a_time
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_rows import DataRows, symbolic_data
 from pymc_logz.models.flat import FlatModel, flatten_model
@@ -148,23 +147,16 @@ def simulate(flat: FlatModel, rng: np.random.Generator) -> tuple[np.ndarray, dic
         names = [potential.name for potential in model.potentials]
         raise ModelError(f"data cannot be simulated from a model with potentials ({names})")
     observed = [rv.name for rv in model.observed_RVs]
-    draw = kept_for(model).get("simulation", lambda: _joint_draws(model))
+    sampler, lock = kept_for(model).get(
+        "simulation", lambda: (Sampler([], prior_values(model, *model.observed_RVs)), Lock())
+    )
     n_tries = 1000
     for _ in range(n_tries):
-        values = draw(rng)
+        with lock:
+            sampler.seed(rng)
+            values = sampler()
         n_free = len(model.free_RVs)
         row = np.concatenate([np.ravel(value) for value in values[:n_free]], dtype=float)[None]
         if np.all(np.isfinite(row)):
             return row, dict(zip(observed, values[n_free:], strict=True))
     raise ModelError(f"none of {n_tries} prior draws fits the transforms of this model")
-
-
-def _joint_draws(model: pm.Model) -> Callable[[np.random.Generator], list[np.ndarray]]:
-    """From a generator to one draw of all variables, the free ones first, unconstrained."""
-    sampler = Sampler([], prior_values(model, *model.observed_RVs))
-
-    def draw(rng: np.random.Generator) -> list[np.ndarray]:
-        sampler.seed(rng)
-        return sampler()
-
-    return one_at_a_time(draw)

@@ -52,7 +52,10 @@ class PriorDraws:
     ) -> None:
         self.model, self.columns = model, columns
         self._draws = self._compiled()
-        self._unbounded = _unbounded(model)
+        pairs = zip(model.free_RVs, starting_point(model).values(), strict=True)
+        each = [np.full(value.size, model.rvs_to_transforms[rv] is None) for rv, value in pairs]
+        # which columns of a row are of variables that no transform bounds
+        self._unbounded = np.concatenate([*each, np.empty(0, dtype=bool)])
         self.n_drawn = 0
         self.n_outside = 0
         self.n_rounded = 0
@@ -173,13 +176,6 @@ class PriorDraws:
             "Z would lack their part; use a prior with less mass there, or write the variable as a "
             "function of one on an unbounded scale"
         )
-
-
-def _unbounded(model: pm.Model) -> np.ndarray:
-    """Which columns of a row are of variables that no transform bounds."""
-    pairs = zip(model.free_RVs, starting_point(model).values(), strict=True)
-    each = [np.full(value.size, model.rvs_to_transforms[rv] is None) for rv, value in pairs]
-    return np.concatenate(each) if each else np.empty(0, dtype=bool)
 
 
 class Sampler:

@@ -59,16 +59,6 @@ class PriorMass:
     bounds: Bounds | None = None
 
     @property
-    def log_mass(self) -> tuple[float, ...]:
-        """What each look says."""
-        return tuple(look.log_mass for look in self.looks)
-
-    @property
-    def mcse(self) -> tuple[float, ...]:
-        """The standard error of each."""
-        return tuple(look.mcse for look in self.looks)
-
-    @property
     def conclusive(self) -> bool:
         """Whether the first look is sharp enough to say something."""
         return _is_sharp(self.looks[0])
@@ -151,11 +141,6 @@ def check_priors(model: pm.Model, rng: np.random.Generator) -> str | None:
     return reason
 
 
-def check_prior_mass(model: pm.Model, rng: np.random.Generator) -> list[PriorMass]:
-    """Log prior mass of each free variable, known or not; refuses as `check_priors` does."""
-    return _checked_masses(_compiled(model, tuple(model.free_RVs)), rng)
-
-
 def _checked_masses(functions: "_Functions", rng: np.random.Generator) -> list[PriorMass]:
     for draws in (functions.joint, functions.draw):
         draws.seed(rng)
@@ -170,8 +155,8 @@ def _checked_masses(functions: "_Functions", rng: np.random.Generator) -> list[P
     for mass in masses:
         if mass.name in suspects and mass.verdict == "off":
             raise ImproperPriorError(
-                f"the prior of {mass.name!r} integrates to exp({mass.log_mass[0]:.2f}) in the "
-                f"unconstrained space instead of exp({mass.log_share:.2f}): {CAUSE}"
+                f"the prior of {mass.name!r} integrates to exp({mass.looks[0].log_mass:.2f}) in "
+                f"the unconstrained space instead of exp({mass.log_share:.2f}): {CAUSE}"
             )
     if off and _is_sum_off(masses):
         total = sum(mass.total[0] for mass in masses)
@@ -317,7 +302,6 @@ def _bridged(
     evaluate: Callable[[np.ndarray], np.ndarray],
     rng: np.random.Generator,
 ) -> tuple[list[Look], Bounds | None]:
-    """The bridge of some of the elements."""
     n = int(finite[:, chosen].sum(axis=0).min())
     if n < 100:
         return [UNKNOWN], None

@@ -80,7 +80,6 @@ def as_draws(values: Mapping[str, np.ndarray]) -> xr.Dataset:
 def _source(
     proposal: Any, shapes: Mapping[str, tuple[int, ...]], n: int, rng: np.random.Generator
 ) -> Source:
-    """Draws of one of the `FORMS`."""
     if isinstance(proposal, pm.Model):
         return _of_model(proposal, list(shapes), n, rng)
     if isinstance(proposal, tuple) and len(proposal) == 2:

@@ -16,16 +16,12 @@ INFLATION = 1.2
 
 
 class EllipticalTerms(NamedTuple):
-    """An `Elliptical` as arrays, or as symbolic variables."""
+    """An `Elliptical` as arrays, or symbolic: its factor's inverse; the df of a normal is None."""
 
     centre: Any
-    """Shape (d,)."""
     whitening: Any
-    """Inverse of the factor, shape (d, d)."""
     log_constant: Any
-    """Log density at the centre; a scalar."""
     df: Any = None
-    """Degrees of freedom, a scalar; None of a normal."""
 
     @property
     def given(self) -> tuple[Any, ...]:
@@ -104,10 +100,6 @@ class Elliptical:
         if np.isinf(self.df):
             return self.log_constant - 0.5 * square
         return self.log_constant - 0.5 * (self.df + self.centre.size) * np.log1p(square / self.df)
-
-    def log_density(self, point: TensorVariable) -> TensorVariable:
-        """Log density of a symbolic row of length d."""
-        return log_density_by(self.terms(), point)
 
     def terms(self) -> "EllipticalTerms":
         """Arrays that a compiled path takes."""

@@ -20,11 +20,8 @@ def noise_share(standard: np.ndarray, correlation: np.ndarray) -> float:
 
     The estimated variance of the correlations over the sum of their squares, if draws are
     independent. ``standard`` are standardised draws (n, d). 0 keeps the correlations, 1 drops them.
-
-    References
-    ----------
-    Schaefer & Strimmer (2005), doi 10.2202/1544-6115.1175, target D; Ledoit & Wolf (2004).
     """
+    # Schaefer & Strimmer (2005), doi 10.2202/1544-6115.1175, target D; Ledoit & Wolf (2004)
     n, d = standard.shape
     if d == 1:
         return 0.0
@@ -61,12 +58,11 @@ def shrunk_correlation(covariance: np.ndarray, n_effective: float) -> np.ndarray
     return (1 - share) * covariance / np.outer(sd, sd) + share * np.eye(d)
 
 
-def shrunk_covariances(covariance: np.ndarray, n_effective: float) -> np.ndarray:
-    """Covariances with a share ``d / (d + n_effective)`` of their variances alone."""
-    d = covariance.shape[-1]
-    kept = n_effective / (n_effective + d)
-    variance = np.maximum(np.diagonal(covariance, axis1=1, axis2=2), LEAST_VARIANCE)
-    return kept * covariance + (1 - kept) * variance[:, :, None] * np.eye(d)
+def shrunk_covariance(covariance: np.ndarray, n_effective: float) -> np.ndarray:
+    """Covariance with a share ``d / (d + n_effective)`` of its variances alone."""
+    kept = n_effective / (n_effective + len(covariance))
+    variance = np.maximum(np.diag(covariance), LEAST_VARIANCE)
+    return kept * covariance + (1 - kept) * np.diag(variance)
 
 
 def shrunk_to_variances(covariance: np.ndarray, n: int) -> np.ndarray:
@@ -175,11 +171,8 @@ def fitted_clusters(rows: np.ndarray, n_effective: float, rng: np.random.Generat
 
     Components are added as long as the criterion gains. The rows (n, d) are worth ``n_effective``
     independent ones.
-
-    References
-    ----------
-    Schwarz (1978), Estimating the dimension of a model, doi 10.1214/aos/1176344136.
     """
+    # Schwarz (1978), Estimating the dimension of a model, doi 10.1214/aos/1176344136
     best, highest = None, -np.inf
     for k in range(1, MAX_COMPONENTS + 1):
         # with heavy tails, or nearly normal ones
@@ -207,15 +200,9 @@ def fit_clusters(
     independent: float,
     rng: np.random.Generator,
 ) -> Clusters:
-    """Mixture of k Student-t components, by expectation maximisation.
-
-    The fraction ``independent`` of the rows is for the shrinkage of covariances.
-
-    References
-    ----------
-    Peel & McLachlan (2000), Robust mixture modelling using the t distribution, section 4,
-    doi 10.1023/A:1008981510081.
-    """
+    """Mixture of k Student-t components; a fraction of rows is ``independent``, for shrinkage."""
+    # expectation maximisation: Peel & McLachlan (2000), Robust mixture modelling using the t
+    # distribution, section 4, doi 10.1023/A:1008981510081
     centre, spread = np.median(rows, axis=0), rows.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)
     standard = (rows - centre) / spread
@@ -271,7 +258,7 @@ def _fitted(
     apart = standard - mean
     n_rows = max(float(share.sum()), 1e-300)
     covariance = (counted[:, None] * apart).T @ apart / n_rows
-    covariance = shrunk_covariances(covariance[None], max(n_rows * independent, 1.0))[0]
+    covariance = shrunk_covariance(covariance, max(n_rows * independent, 1.0))
     # copies of one row have no spread
     covariance += 1e-6**2 * np.eye(len(mean))
     return Elliptical(mean, np.linalg.cholesky(covariance), df)

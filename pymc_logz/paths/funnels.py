@@ -17,7 +17,7 @@ from pytensor.tensor.variable import TensorVariable
 from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 
-from pymc_logz.paths.fitting import shrunk_covariances
+from pymc_logz.paths.fitting import shrunk_covariance
 from pymc_logz.paths.geometric import Evaluation
 
 CLEAR, FAINT = 0.25, 0.1
@@ -240,13 +240,10 @@ def fitted_funnel(rows: np.ndarray, prior: np.ndarray) -> Funnel | None:
     which is one of all of them. Those with the most to say are parents first, and no parent is a
     child. How a child follows is read from the prior: rows of the target seldom reach that end.
     Rows of the target are some hundred at least.
-
-    References
-    ----------
-    Papaspiliopoulos, Roberts & Skoeld (2007), A general framework for the parametrization of
-    hierarchical models, doi 10.1214/088342307000000014; Betancourt & Girolami (2015), Hamiltonian
-    Monte Carlo for hierarchical models, arXiv 1312.0906.
     """
+    # Papaspiliopoulos, Roberts & Skoeld (2007), A general framework for the parametrization of
+    # hierarchical models, doi 10.1214/088342307000000014; Betancourt & Girolami (2015), Hamiltonian
+    # Monte Carlo for hierarchical models, arXiv 1312.0906
     in_target, in_prior = (np.abs(spreads_that_follow(part)) for part in (rows, prior))
     drivers, children = _family(in_target, in_prior)
     if not drivers:
@@ -279,7 +276,7 @@ def spreads_that_follow(rows: np.ndarray) -> np.ndarray:
     n, ranks = len(rows), _standard_ranks(rows)
     # normal scores, as no regression holds out against the tails of a hierarchy
     scores = ndtri(0.5 + ranks / (np.sqrt(12) * (1 + 1 / n)))
-    covariance = shrunk_covariances((scores.T @ scores / n)[None], n)[0]
+    covariance = shrunk_covariance(scores.T @ scores / n, n)
     deviation = np.abs(solve_triangular(np.linalg.cholesky(covariance), scores.T, lower=True).T)
     return np.triu(ranks.T @ _standard_ranks(deviation) / n, k=1)
 

@@ -14,9 +14,9 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.arguments import check_choice
 from pymc_logz.graphs.batching import BATCHINGS, batch
+from pymc_logz.graphs.compiling import bytes_computed
 from pymc_logz.graphs.gradients import columns_of_boxes, gradients_of, needs_gradients
 from pymc_logz.graphs.kept import Kept
-from pymc_logz.graphs.memory import bytes_computed
 from pymc_logz.graphs.simplify import simplify
 
 WIDE = 128
@@ -168,8 +168,6 @@ class AnnealingPath:
     """d, the length of a row."""
     sample_reference: Callable[[np.random.Generator, int], np.ndarray]
     """``(rng, n)`` to n exact draws of the reference, shape (n, d)."""
-    log_z_reference: float = 0.0
-    """Known log normalising constant of the reference, in nats."""
     how: str = "auto"
     """How rows are to be batched: ``"vector"``, ``"row"`` or ``"auto"``."""
     has_gradients: bool = True
@@ -251,15 +249,9 @@ class AnnealingPath:
         self,
         values: Sequence[Any],
         sample_reference: Callable[[np.random.Generator, int], np.ndarray],
-        log_z_reference: float,
     ) -> "AnnealingPath":
         """The same path at other values of its parameters, which are another reference's."""
-        return replace(
-            self,
-            values=tuple(values),
-            sample_reference=sample_reference,
-            log_z_reference=log_z_reference,
-        )
+        return replace(self, values=tuple(values), sample_reference=sample_reference)
 
     def made_once[Made](self, key: tuple[Any, ...], make: Callable[[], Made]) -> Made:
         """What depends on the densities, on how rows are batched, and on what the key names."""
@@ -268,7 +260,7 @@ class AnnealingPath:
         return self.kept.get((*key, densities, *settings), make)
 
     def bytes_of_a_row(self) -> int:
-        """Bytes of all that is computed of one row: see `pymc_logz.graphs.memory`."""
+        """Bytes of all that is computed of one row: an upper bound, before anything is fused."""
         own = [self.point] if self.data is None else [self.point, self.data]
         values = [*(np.zeros(var.type.shape, var.dtype) for var in own), *self.values]
 

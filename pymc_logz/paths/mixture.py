@@ -120,7 +120,20 @@ class Mixture:
 def mixture_path(path: AnnealingPath) -> AnnealingPath:
     """The path from the prior to a target, open for mixtures in its place: see `leaving`."""
     d = path.n_dims
-    terms, rebased = path.kept.get(("mixture", d), lambda: _opening(d))
+
+    def made() -> tuple[MixtureTerms, Callable[..., Evaluation]]:
+        of_components = ((), (), (None,), (None,), (None, d), (None,), (None, None))
+        shapes = (*of_components, *FunnelTerms.symbolic_shapes(d))
+        names = (*MixtureTerms._fields[:-1], *FunnelTerms._fields)
+        parts = [
+            pt.tensor(name, dtype="float64", shape=shape)
+            for name, shape in zip(names, shapes, strict=True)
+        ]
+        n = len(of_components)
+        terms = MixtureTerms._make([*parts[:n], FunnelTerms(*parts[n:])])
+        return terms, partial(from_mixture, terms)
+
+    terms, rebased = path.kept.get(("mixture", d), made)
     return replace(
         path,
         parameters=(*path.parameters, *terms.flat),
@@ -138,20 +151,6 @@ def prior_alone(funnel: Funnel) -> MixtureTerms:
     height, one = np.full(k, -np.inf), np.ones(k)
     whitening, offset, owner = np.zeros((k * d, d)), np.zeros(k * d), np.ones((k, k * d))
     return MixtureTerms(0.0, 0.0, height, one, whitening, offset, owner, funnel.terms)
-
-
-def _opening(d: int) -> tuple[MixtureTerms, Callable[..., Evaluation]]:
-    """Symbolic mixtures in d dimensions, and what they make of a path from the prior."""
-    of_components = ((), (), (None,), (None,), (None, d), (None,), (None, None))
-    shapes = (*of_components, *FunnelTerms.symbolic_shapes(d))
-    names = (*MixtureTerms._fields[:-1], *FunnelTerms._fields)
-    made = [
-        pt.tensor(name, dtype="float64", shape=shape)
-        for name, shape in zip(names, shapes, strict=True)
-    ]
-    n = len(of_components)
-    terms = MixtureTerms._make([*made[:n], FunnelTerms(*made[n:])])
-    return terms, partial(from_mixture, terms)
 
 
 def leaving(path: AnnealingPath, mixture: Mixture | None, funnel: Funnel) -> tuple[Any, ...]:

@@ -25,11 +25,10 @@ from pymc_logz.per_datum.batches import BatchResult, PerDatumSettings, run_batch
 from pymc_logz.references.reference import check_start
 from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.executor import default_cores
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import progress_bar, report_beta
-from pymc_logz.runners.running import running_for
+from pymc_logz.runners.running import default_cores, running_for
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.kinds import PER_DATUM
 from pymc_logz.trees.layout import RunRecord, evidence_of_rows, make_tree, totals_of_rows

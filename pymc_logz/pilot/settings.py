@@ -10,8 +10,7 @@ import xarray as xr
 from pymc_logz.arguments import check_betas, check_choice, check_probability, check_whole
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.choice import check_kernel, kernel_record
-from pymc_logz.kernels.dynamics import Wall, walls_of
-from pymc_logz.kernels.hamiltonian import Hamiltonian
+from pymc_logz.kernels.hamiltonian import Hamiltonian, Wall, walls_of
 from pymc_logz.pilot.ladder import Aim
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.running import Running

@@ -11,10 +11,10 @@ from pymc_logz.checks.missed_modes import mode_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import ModelError
 from pymc_logz.estimators import LogZEstimate, importance_log_z
+from pymc_logz.models.beyond_draws import in_company, moved_on
 from pymc_logz.models.context import model_from, model_labels, written_as
 from pymc_logz.models.density import ROWS_PER_CALL, RowDensity
 from pymc_logz.models.flat import constrain, unconstrain
-from pymc_logz.models.other_modes import in_company, moved_on
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.models.proposals import Proposed, as_draws, log_jacobian, proposed
 from pymc_logz.paths.elliptical import Elliptical

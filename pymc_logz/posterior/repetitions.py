@@ -14,10 +14,9 @@ from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.posterior.own_proposal import checked
-from pymc_logz.runners.executor import finished
 from pymc_logz.runners.jobs import generator_at, state_of
 from pymc_logz.runners.moves_of_rows import Work
-from pymc_logz.runners.running import Running
+from pymc_logz.runners.running import Running, finished
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.trees.posterior import PosteriorRows
 

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import gammaln, logsumexp
 
-from pymc_logz.models.normal_parts import factors_matrices, normal_columns
+from pymc_logz.models.known_priors import factors_matrices, normal_columns
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import Clusters, fitted_clusters, fitted_to_few

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from pymc_logz.models.flat import FlatModel
-from pymc_logz.models.normal_parts import normal_columns
+from pymc_logz.models.known_priors import normal_columns
 from pymc_logz.references.matrices import Bands, Matrices, Whole
 from pymc_logz.runners.block import Block
 

@@ -9,7 +9,7 @@ import numpy as np
 from pymc_logz.errors import ImproperPriorError, ModelError, says_if_interrupted, warn
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.graphs.kept import settings_key
-from pymc_logz.kernels.dynamics import outside, walls_of
+from pymc_logz.kernels.hamiltonian import outside, walls_of
 from pymc_logz.models.context import describe_row
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import FARTHEST

@@ -99,41 +99,38 @@ def _plan(betas: np.ndarray, step_size: np.ndarray, scale: np.ndarray, *dense: A
 
 
 class Annealed(NamedTuple):
-    """n rows after annealing over K temperatures."""
+    """End points of n rows (n, d) after annealing over K temperatures, and what is known of them.
+
+    What has no other shape below is one number for each row, or for each of the K + 1 betas.
+    """
 
     position: np.ndarray
-    """End points, shape (n, d)."""
     log_reference: np.ndarray
-    """Log reference density of the end points, shape (n,)."""
     log_ratio: np.ndarray
-    """Log ratio of the end points, shape (n,)."""
     log_weight: np.ndarray
-    """Shape (n,); -inf for rows that left the support, NaN log ratios counted as such."""
+    """-inf for rows that left the support, NaN log ratios counted as such."""
     acceptance_rate: np.ndarray
-    """Mean acceptance probability of each row, shape (n,)."""
+    """Mean acceptance probability of each row."""
     n_nan: int
     """How many log ratios were NaN and were read as -inf."""
     stage_acceptance_rate: np.ndarray
-    """Mean over rows at each beta, shape (K + 1,); NaN at the two ends, where nothing moves."""
+    """Mean over rows at each beta; NaN at the two ends, where nothing moves."""
     stage_mean_log_ratio: np.ndarray
-    """Weighted mean log ratio at each beta, shape (K + 1,); NaN at the last one."""
+    """Weighted mean at each beta; NaN at the last one."""
     stage_weight_ess: np.ndarray
-    """Effective number of rows after the weight of each beta, shape (K + 1,)."""
+    """Effective number of rows after the weight of each beta."""
     score: np.ndarray
     """Gradient of the log target at the end points, shape (n, d); zeros without gradients."""
 
 
 class Tally(NamedTuple):
-    """Weights and statistics of n rows that have made some of the moves of a plan."""
+    """Weights (n,) and sums of acceptance probabilities (n,) of rows, some moves of a plan made."""
 
     log_weight: np.ndarray
-    """Shape (n,)."""
     acceptance: np.ndarray
-    """Sum of acceptance probabilities, shape (n,)."""
     stage: np.ndarray
     """Acceptance rate, mean log ratio and weight ESS at each beta, shape (3, K + 1)."""
     n_nan: int = 0
-    """How many log ratios were NaN."""
 
 
 class Underway(NamedTuple):

@@ -61,11 +61,8 @@ def trimmed(states: Sequence[KernelState], sizes: Sequence[int]) -> list[KernelS
 
 def joined(states: Sequence[KernelState]) -> KernelState:
     """Portions of rows as one, in NumPy arrays."""
-    parts = (leaves(state) for state in states)
-    columns = (
-        np.concatenate([np.asarray(part) for part in same]) for same in zip(*parts, strict=True)
-    )
-    return filled(states[0], columns)
+    columns = zip(*map(leaves, states), strict=True)
+    return filled(states[0], (np.concatenate(list(map(np.asarray, same))) for same in columns))
 
 
 def noise_of_row(kernel: Kernel, n_dims: int) -> Any:
@@ -130,7 +127,13 @@ def call_by_rows(
     columns: list[list[np.ndarray]] = []
     for first in range(0, n_rows, most_rows):
         part = slice(first, min(first + most_rows, n_rows))
-        given = [_portion(array, axis, part, most_rows) for array, axis in arguments]
+        # the last row again until there are so many
+        given = [
+            array
+            if axis is None
+            else lengthened(np.asarray(array)[(slice(None),) * axis + (part,)], most_rows, axis)
+            for array, axis in arguments
+        ]
         n = part.stop - part.start
         # copied, so that nothing of the padding stays
         columns.append(
@@ -144,14 +147,6 @@ def call_by_rows(
         for i, parts in enumerate(zip(*columns, strict=True))
     ]
     return outputs, len(columns) * most_rows
-
-
-def _portion(array: Any, axis: int | None, part: slice, length: int) -> Any:
-    """Some rows of an array, the last of them again until there are so many."""
-    if axis is None:
-        return array
-    chosen = np.asarray(array)[(slice(None),) * axis + (part,)]
-    return lengthened(chosen, length, axis)
 
 
 def along_rows(record: Any, axis: int | None) -> list[tuple[Any, int | None]]:

@@ -37,12 +37,10 @@ MAX_NOISE_PER_BLOCK = 2**22
 
 
 class Trace(NamedTuple):
-    """What happened to n rows over m moves."""
+    """Log ratio after each of m moves of n rows, and probability to accept it, shape (m, n)."""
 
     log_ratio: np.ndarray
-    """Log ratio after each move, shape (m, n)."""
     acceptance_rate: np.ndarray
-    """Acceptance probability of each move, shape (m, n)."""
 
 
 @dataclass(eq=False)
@@ -131,7 +129,6 @@ class Block(MovesOfRows):
         return self if few_enough else self.changed(most_rows=most_rows)
 
     def _step(self, path: AnnealingPath) -> Step:
-        """One move along a path."""
         state = symbolic_state(path.n_dims)
         move = Move(
             beta=pt.dscalar("beta"),
@@ -165,7 +162,6 @@ class Block(MovesOfRows):
         return self._split(self.initial_state(position))
 
     def _split(self, state: KernelState) -> list[KernelState]:
-        """A state in portions of rows."""
         n = len(state.position)
         if self.row_data or n <= self.n_rows:
             return [state]
@@ -184,9 +180,7 @@ class Block(MovesOfRows):
 
     def log_target(self, position: np.ndarray) -> np.ndarray:
         """Log target of rows (n, d), with -inf for NaN, shape (n,)."""
-        with np.errstate(invalid="ignore"):
-            value = np.add(*self.densities(position))
-        return np.where(np.isnan(value), -np.inf, value)
+        return self.target_and_gradient(position)[0]
 
     def densities(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log reference and log ratio of rows (n, d) as they are, shape (n,) each."""
@@ -219,7 +213,10 @@ class Block(MovesOfRows):
     ) -> tuple[KernelState, Callable[[], Trace]]:
         """As `run` of ``n_rows`` rows, and perhaps copies of the last; a function waits for it."""
         n_asked = len(moves.beta)
-        n_computed = self._rows_of_call(n_rows)
+        # JAX would compile anew for fewer rows than usual
+        is_padded = self.compiled.backend == "jax" and not self.row_data
+        usual = rows_together(self.n_rows, self.most_rows) if is_padded else 0
+        n_computed = max(n_rows, usual)
         noise = self._noise(rng, n_computed if rng is None else n_rows)
         if rng is not None and n_computed > n_rows:
             noise = mapped(lambda part: lengthened(part, n_computed, axis=1), noise)
@@ -253,11 +250,6 @@ class Block(MovesOfRows):
             known = self._noise(np.random.default_rng(0), n_rows)
             self.at_rest = n_rows, known
         return mapped(lambda part: part[:, :n_rows], known)
-
-    def _rows_of_call(self, n_rows: int) -> int:
-        """Rows to compute: JAX would compile anew for fewer than usual."""
-        usual = self.compiled.backend == "jax" and not self.row_data
-        return max(n_rows, rows_together(self.n_rows, self.most_rows)) if usual else n_rows
 
 
 def launch_all(

@@ -5,31 +5,19 @@ import numpy as np
 from pymc_logz.runners.block import Block
 
 
-def climbed(
-    block: Block,
-    start: np.ndarray,
-    scale: np.ndarray,
-    *,
-    n_steps: int = 40,
-    longest: float = 0.25,
-    lengths: tuple[float, float, float] = (0.5, 2.0, 0.25),
-    small_gain: float = 0.02,
-    most_small: int = 4,
-) -> tuple[np.ndarray, np.ndarray]:
+def climbed(block: Block, start: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows (n, d) after steps uphill, each of a length of its own, and their log target (n,).
 
     ``scale`` are standard deviations of the target as far as they are known, and no entry goes
-    further in a step than ``longest`` of those of where rows start. ``lengths`` are the first
-    length of a step, in units of what would lead to the mode of a normal, and factors after one
-    that went up and one that did not. A row stays after ``most_small`` steps in a row that gained
-    fewer than ``small_gain`` nats.
+    further in a step than a quarter of those of where rows start. A row stays after four small
+    gains in a row.
     """
-    first, longer, shorter = lengths
-    rows, length = start.copy(), np.full(len(start), first)
-    farthest = longest * np.maximum(start.std(axis=0), scale)
+    # lengths are in units of what would lead to the mode of a normal
+    rows, length = start.copy(), np.full(len(start), 0.5)
+    farthest = 0.25 * np.maximum(start.std(axis=0), scale)
     value, slope = _at(block, rows)
     n_small, (going,) = np.zeros(len(start), dtype=int), np.nonzero(np.isfinite(value))
-    for _ in range(n_steps):
+    for _ in range(40):
         if not going.size:
             break
         step = length[going, None] * slope[going] * scale**2
@@ -38,13 +26,13 @@ def climbed(
         new_value, new_slope = _at(block, tried)
         gain = new_value - value[going]
         better = gain > 0
-        n_small[going] = np.where(gain > small_gain, 0, n_small[going] + better)
+        n_small[going] = np.where(gain > 0.02, 0, n_small[going] + better)
         risen = going[better]
         rows[risen], value[risen], slope[risen] = (
             part[better] for part in (tried, new_value, new_slope)
         )
-        length[going] *= np.where(better, longer, shorter)
-        going = going[(n_small[going] < most_small) & (length[going] > 1e-8)]
+        length[going] *= np.where(better, 2.0, 0.25)
+        going = going[(n_small[going] < 4) & (length[going] > 1e-8)]
     return rows, value
 
 

@@ -4,9 +4,8 @@ import logging
 from typing import TYPE_CHECKING
 
 import numpy as np
-from pytensor.gradient import NullTypeGradError
 
-from pymc_logz.graphs.gradients import columns_of_boxes, gradients_of
+from pymc_logz.graphs.gradients import columns_of_boxes
 from pymc_logz.graphs.host_calls import calls_host
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.choice import as_kernel
@@ -52,17 +51,11 @@ def variables_of_boxes(flat: FlatModel) -> tuple[str, ...]:
     # where few others are left all walk: two kernels evaluate the model four times in a move.
     # Beside two parameters of a box, 20 others take half the calls where all walk, and 60 a quarter
     # of them where these follow their gradient
-    densities = [flat.log_prior, flat.log_ratio]
-    columns = columns_of_boxes(densities, flat.point)
+    columns = columns_of_boxes([flat.log_prior, flat.log_ratio], flat.point)
     names = tuple(dict.fromkeys(flat.owners[column] for column in sorted(columns)))
     others = tuple(j for j, name in enumerate(flat.owners) if name not in names)
-    if not columns or flat.sites or len(others) < 32:
-        return ()
-    try:
-        gradients_of(densities, flat.point, others)
-    except (NotImplementedError, NullTypeGradError):
-        return ()
-    return names
+    few = not columns or flat.sites or len(others) < 32
+    return () if few or lacks_gradient(flat, others) is not None else names
 
 
 def walkers_for(walkers: int | None, model: "pm.Model") -> int:

@@ -120,10 +120,9 @@ class MovesOfRows:
         values: Sequence[Any],
         *,
         sample_reference: Callable[[np.random.Generator, int], np.ndarray],
-        log_z_reference: float = 0.0,
     ) -> Self:
         """The same compiled moves at these values of the path's parameters."""
-        path = self.path.along(values, sample_reference, log_z_reference)
+        path = self.path.along(values, sample_reference)
         return self.changed(given_path=path, path=path)
 
     def counted(self, work: Work) -> Self:

@@ -17,10 +17,6 @@ BAR_LENGTH = 1000
 """Resolution of a bar that follows beta."""
 BRIDGE = "lz.evidence(idata, model) with draws of pm.sample, which needs no pilot"
 """What is cheaper where a pilot, or what follows it, is slow."""
-OF_SLOW_PILOT = (
-    "The pilot, which looks for modes, step sizes and temperatures, is slow on this model. "
-    f"Cheaper: {BRIDGE}."
-)
 
 logger = logging.getLogger("pymc.pymc_logz")
 
@@ -48,28 +44,20 @@ def progress_bar(shown: bool) -> Iterator[Any]:
     progress = create_simple_progress(shown)
     with progress:
         token = _shown.set(Shown(progress) if shown else None)
-        try:
-            with _above(shown):
-                yield progress
-        finally:
-            _shown.reset(token)
-
-
-@contextmanager
-def _above(shown: bool) -> Iterator[None]:
-    """What is logged appears above the bar, which draws itself over what it knows nothing of."""
-    handlers = [
-        one
-        for one in logging.getLogger("pymc").handlers
-        if shown and isinstance(one, logging.StreamHandler) and one.stream is sys.__stderr__
-    ]
-    for one in handlers:
-        one.setStream(sys.stderr)
-    try:
-        yield
-    finally:
+        # what is logged appears above the bar, which draws itself over what it knows nothing of
+        handlers = [
+            one
+            for one in logging.getLogger("pymc").handlers
+            if shown and isinstance(one, logging.StreamHandler) and one.stream is sys.__stderr__
+        ]
         for one in handlers:
-            one.setStream(sys.__stderr__)
+            one.setStream(sys.stderr)
+        try:
+            yield progress
+        finally:
+            for one in handlers:
+                one.setStream(sys.__stderr__)
+            _shown.reset(token)
 
 
 def is_shown() -> bool:
@@ -134,7 +122,11 @@ def report_beta(progress: Any, description: str = "Pilot") -> Callable[[float], 
         progress.update(task, refresh=False, description=where(), visible=True)
         if not is_slow and time.monotonic() - started > TimeLeft.long / 2:
             is_slow = True
-            logger.info("%s", OF_SLOW_PILOT)
+            logger.info(
+                "The pilot, which looks for modes, step sizes and temperatures, is slow on this "
+                "model. Cheaper: %s.",
+                BRIDGE,
+            )
 
     if shown is not None:
         shown.moved = moved

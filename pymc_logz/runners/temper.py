@@ -27,18 +27,14 @@ from pymc_logz.runners.moves_of_rows import MovesOfRows
 
 
 class Tables(NamedTuple):
-    """What a walker does at each of K levels."""
+    """What a walker does at each of K levels: arrays (K,), and scales as of `Move`."""
 
     betas: Any
-    """Inverse temperatures, shape (K,)."""
     step_size: Any
-    """Shape (K,)."""
     scale: Any
-    """Shape (K, d), or (K, d, d) where scales are dense."""
     refreshment: Any
-    """Share of the momentum variance replaced before a move, shape (K,)."""
     log_pseudo_prior: Any
-    """Log of the level's prior over its estimated constant, shape (K,); swaps do without it."""
+    """Log of the level's prior over its estimated constant; swaps do without it."""
 
     def moves(self, level: Any) -> Move:
         """What walkers at these levels (n,) do, each its own."""
@@ -110,34 +106,27 @@ EXCHANGES = ("gibbs", "swap")
 
 
 class Walkers(NamedTuple):
-    """Where n walkers are."""
+    """Where n walkers are, and at which levels of the ladder, shape (n,)."""
 
     state: KernelState
-    """Positions, whitened momenta, and what the path is worth there."""
     level: Any
-    """Index into the ladder, shape (n,)."""
 
 
 class IterationNoise(NamedTuple):
-    """The randomness of m iterations."""
+    """The randomness of m iterations: the kernel's, and what decides on levels, shape (m, n)."""
 
     move: Any
-    """What the kernel draws."""
     log_uniform: Any
-    """Logarithms of uniforms that decide on levels, shape (m, n)."""
 
 
 class Walk(NamedTuple):
-    """What n walkers did over T iterations."""
+    """What n walkers did over T iterations: at each move, or after it, shape (T, n)."""
 
     level: np.ndarray
-    """Level of each move, shape (T, n)."""
     log_ratio: np.ndarray
-    """Log ratio after each move, shape (T, n); NaN counts as -inf."""
+    """NaN counts as -inf."""
     log_reference: np.ndarray
-    """Log density of the reference after each move, shape (T, n)."""
     acceptance_rate: np.ndarray
-    """Acceptance probability of each move, shape (T, n)."""
     position: np.ndarray
     """Where walkers were after every s-th move, shape (T // s, n, d)."""
     n_nan: np.ndarray
@@ -206,7 +195,6 @@ class TemperBlock(MovesOfRows):
         return compile_loop(self._step(), self.n_moves, self.compile_kwargs, trial)
 
     def _step(self) -> Step:
-        """One iteration."""
         d, k = self.given_path.n_dims, self.n_levels
         walkers = Walkers(symbolic_state(d), pt.vector("level", dtype="int64", shape=(None,)))
         tables = Tables(
@@ -243,8 +231,11 @@ class TemperBlock(MovesOfRows):
         self, walkers: Walkers, tables: Tables, rng: np.random.Generator, n_moves: int
     ) -> list[tuple[Any, int | None]]:
         """All that the compiled iterations are called with, and the axis of its rows."""
+        shape = (n_moves, self.n_walkers)
+        drawn = self.kernel.draw_noise(rng, *shape, self.given_path.n_dims)
         noise = mapped(
-            lambda part: lengthened(part, self.n_moves, axis=0), self._draw_noise(rng, n_moves)
+            lambda part: lengthened(part, self.n_moves, axis=0),
+            IterationNoise(drawn, draw_log_uniform(rng, shape)),
         )
         parity = np.arange(self.n_moves) % 2
         return [
@@ -267,12 +258,6 @@ class TemperBlock(MovesOfRows):
         if self.exchange == "gibbs":
             return draw_levels(log_ratio, tables, log_uniform)
         return swap_levels(log_ratio, level, tables.betas, log_uniform, parity)
-
-    def _draw_noise(self, rng: np.random.Generator, n_moves: int) -> IterationNoise:
-        """Noise of the kernel, then that of the exchange."""
-        shape = (n_moves, self.n_walkers)
-        noise = self.kernel.draw_noise(rng, *shape, self.given_path.n_dims)
-        return IterationNoise(noise, draw_log_uniform(rng, shape))
 
     def still_tables(self) -> Tables:
         """Tables by which walkers stay where they are."""

@@ -15,7 +15,12 @@ from pymc.step_methods.step_sizes import StepSizeState
 from pymc_logz.arguments import check_below_one, check_positive, check_whole
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.gradients import needs_gradients
-from pymc_logz.kernels.dynamics import check_refreshment, leapfrog_step, refreshed, share_replaced
+from pymc_logz.kernels.hamiltonian import (
+    check_refreshment,
+    leapfrog_step,
+    refreshed,
+    share_replaced,
+)
 from pymc_logz.kernels.tuning import reasonable_step_size
 from pymc_logz.seeds import random_generator
 from pymc_logz.step_methods.base import (

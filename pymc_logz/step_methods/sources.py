@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 import pymc as pm
 
-from pymc_logz.graphs.forks import hush_forks_of_chains
+from pymc_logz.graphs.threads import hush_forks_of_chains
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.flat import flatten_model, open_path
 from pymc_logz.models.preparation import with_entries

@@ -13,9 +13,8 @@ from pymc_logz.estimators.draws import MIN_CHAIN, length_of_blocks
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.arrays import mapped
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.executor import finished
 from pymc_logz.runners.jobs import Course, Enough, generator_at, state_of
-from pymc_logz.runners.running import Outcome
+from pymc_logz.runners.running import Outcome, finished
 from pymc_logz.runners.temper import TemperBlock, Walk
 from pymc_logz.runners.walking import Walking, walk_on, whole_walk
 from pymc_logz.tempered.settings import TemperedSettings

@@ -10,9 +10,8 @@ import xarray as xr
 
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import ForeignModel, check_no_model, model_from, written_as
-from pymc_logz.runners.executor import default_cores
 from pymc_logz.runners.moves import kernel_for, walkers_for
-from pymc_logz.runners.running import running_for
+from pymc_logz.runners.running import default_cores, running_for
 from pymc_logz.tempered.run import run_tempered
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.trees.chains import says_result

@@ -8,7 +8,7 @@ from support.checks import make_rng
 from pymc_logz.checks.edges import LOOKS, Look, edge_doubts
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.planning import block_for
-from pymc_logz.models.normal_parts import is_centred_hierarchy
+from pymc_logz.models.known_priors import is_centred_hierarchy
 from pymc_logz.models.preparation import prepare
 
 N_EFFECTS = 9

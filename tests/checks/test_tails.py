@@ -9,7 +9,7 @@ from support.checks import make_rng
 
 import pymc_logz as lz
 from pymc_logz.checks.tails import _pole_doubts
-from pymc_logz.models.tails import growing_tail
+from pymc_logz.models.beyond_draws import growing_tail
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:the model has potentials"),

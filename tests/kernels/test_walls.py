@@ -13,7 +13,8 @@ from support.checks import assert_detects, make_rng
 from support.kernel_contracts import check_invariant, constant_moves, evaluated_state
 
 import pymc_logz as lz
-from pymc_logz.kernels import Hamiltonian, dynamics
+from pymc_logz.kernels import Hamiltonian
+from pymc_logz.kernels import hamiltonian as dynamics
 from pymc_logz.kernels.base import column, strides
 from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.runners.block import Block

@@ -12,7 +12,7 @@ import pymc as pm
 import pytest
 from support.paths_with_exact_draws import N_ROWS, TARGETS, compiled_block
 
-from pymc_logz.graphs.memory import as_bytes
+from pymc_logz.arguments import as_bytes
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.models.flat import flatten_model, model_path
 from pymc_logz.models.prior import PriorDraws

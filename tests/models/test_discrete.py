@@ -10,12 +10,12 @@ import pytest
 from arviz_base import dict_to_dataset
 from scipy import stats
 from support.flat_rows import named_values
+from support.prior_masses import check_prior_mass
 
 import pymc_logz as lz
 from pymc_logz.graphs.gradients import gradients_of
 from pymc_logz.models.flat import constrain, flatten_model, unconstrain
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.models.prior_check import check_prior_mass
 from pymc_logz.paths.geometric import Site
 
 FAST = "FAST_COMPILE"

@@ -9,10 +9,11 @@ import pytest
 from scipy.special import betaln
 from scipy.stats import beta, kstest
 from support.compilations import counted_compilations
+from support.prior_masses import check_prior_mass
 
 from pymc_logz.errors import ImproperPriorError
 from pymc_logz.models.known_priors import KNOWN, is_known
-from pymc_logz.models.prior_check import check_prior_mass, check_priors
+from pymc_logz.models.prior_check import check_priors
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 COVARIANCE = np.array([[2.0, 0.5], [0.5, 1.0]])

@@ -7,9 +7,10 @@ import numpy as np
 import pymc as pm
 import pytest
 from support.checks import make_rng
+from support.prior_masses import check_prior_mass
 
 from pymc_logz.errors import EvidenceWarning, ImproperPriorError
-from pymc_logz.models.prior_check import PriorMass, check_prior_mass, check_priors
+from pymc_logz.models.prior_check import PriorMass, check_priors
 from pymc_logz.models.prior_looks import Bounds, Look
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")

@@ -68,15 +68,13 @@ def evaluator(mode: str, how: str, dead: bool) -> Any:
     rows = pt.tensor("rows", dtype="float64", shape=(None, D))
     trial = [
         np.zeros((3, D)),
-        *path.along(leaving(path, mixture(2), Funnel.none(D)), draw_prior, 0.0).values,
+        *path.along(leaving(path, mixture(2), Funnel.none(D)), draw_prior).values,
     ]
     inputs = [rows, *path.parameters]
     call = compile_function(inputs, list(path.evaluate(rows)), {"mode": mode}, trial).call
 
     def evaluated(rows: np.ndarray, start: Mixture | None) -> Evaluation:
-        along = (
-            path if start is None else path.along(leaving(path, start, Funnel.none(D)), start, 0.0)
-        )
+        along = path if start is None else path.along(leaving(path, start, Funnel.none(D)), start)
         return Evaluation(*(np.asarray(out) for out in call(rows, *along.values)))
 
     return evaluated

@@ -8,7 +8,7 @@ from pymc_logz.paths.fitting import (
     LEAST_VARIANCE,
     noise_share,
     shrunk_correlation,
-    shrunk_covariances,
+    shrunk_covariance,
     shrunk_to_variances,
     worth_its_cost,
 )
@@ -20,7 +20,7 @@ def test_two_rules_by_the_number_of_rows_are_one() -> None:
     """Would catch a share upside down: at n rows of d dimensions it is d / (d + n)."""
     assert shrunk_correlation(COVARIANCE, 6.0)[0, 1] == pytest.approx(0.9 * 6 / 8)
     np.testing.assert_array_equal(np.diag(shrunk_correlation(COVARIANCE, 6.0)), 1.0)
-    [covariance] = shrunk_covariances(COVARIANCE[None], 6.0)
+    covariance = shrunk_covariance(COVARIANCE, 6.0)
     sd = np.array([2.0, 1.0])
     np.testing.assert_allclose(covariance / np.outer(sd, sd), shrunk_correlation(COVARIANCE, 6.0))
     np.testing.assert_allclose(np.diag(covariance), [4.0, 1.0])
@@ -28,7 +28,7 @@ def test_two_rules_by_the_number_of_rows_are_one() -> None:
 
 def test_variances_have_a_floor() -> None:
     """Would catch a singular map where rows have collapsed to a point."""
-    [covariance] = shrunk_covariances(np.zeros((1, 2, 2)), 2.0)
+    covariance = shrunk_covariance(np.zeros((2, 2)), 2.0)
     np.testing.assert_allclose(covariance, 0.5 * LEAST_VARIANCE * np.eye(2))
 
 

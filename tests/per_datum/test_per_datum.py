@@ -1,5 +1,6 @@
 """Data rows times particles in one run: groups of rows, both ways of batching, batches."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -49,7 +50,7 @@ def annealed(kernel: Any, batching: str, **compile_kwargs: Any) -> tuple[Block, 
     """A short run of all people with 3 particles each, batched in one of the ways."""
     model = survey()
     flat = flatten_model(model, data=symbolic_data(model, PEOPLE))
-    path = model_path(flat, PriorDraws(model), batching)
+    path = replace(model_path(flat, PriorDraws(model)), how=batching)
     kernel = kernel.resolved(flat.n_dims)
     block = Block(path, kernel, 36, {"mode": "JAX", **compile_kwargs}, data=STACKED)
     assert block.path.batching == batching

@@ -14,7 +14,7 @@ from support.flat_rows import named_values
 import pymc_logz as lz
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.planning import block_for
-from pymc_logz.models.normal_parts import factors_matrices, normal_columns
+from pymc_logz.models.known_priors import factors_matrices, normal_columns
 from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.funnels import Features
 from pymc_logz.references import nested, nested_map

@@ -124,9 +124,8 @@ def test_parameters_do_what_constants_do(
     wanted = [chain(Block(constant(v, batching), KERNEL, N_ROWS, {"mode": mode})) for v in others]
     monkeypatch.setattr(pytensor, "function", None)
     for values, there in zip(others, wanted, strict=True):
-        moved = block.along(values, sample_reference=draw_start, log_z_reference=0.5)
+        moved = block.along(values, sample_reference=draw_start)
         assert moved.compiled is block.compiled
-        assert moved.path.log_z_reference == 0.5
         assert moved.path.batching == batching
         check_same(chain(moved), there)
     # the block that it came from is as it was
@@ -150,7 +149,7 @@ def test_values_must_fit_their_parameters() -> None:
     """Catches values that a compiled function, which trusts its inputs, would misread."""
     path = parametric("vector")
     with pytest.raises(ValueError, match="must be 5, one for each"):
-        path.along(path.values[:3], draw_start, 0.0)
+        path.along(path.values[:3], draw_start)
     wrong = (*path.values[:2], np.zeros((2, 5)), *path.values[3:])
     with pytest.raises(ValueError, match=r"value of shape \(2, 5\).*centre"):
-        path.along(wrong, draw_start, 0.0)
+        path.along(wrong, draw_start)

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 from support.checks import make_rng
 
-from pymc_logz.models.other_modes import (
+from pymc_logz.models.beyond_draws import (
     N_ROWS,
     OtherMode,
     in_company,

@@ -16,7 +16,7 @@ from support.paths_with_exact_draws import N_ROWS, TARGETS, compiled_block
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.paths.schedules import linear_betas
 from pymc_logz.runners.anneal import anneal
-from pymc_logz.runners.executor import run_tasks
+from pymc_logz.runners.running import run_tasks
 from pymc_logz.seeds import spawn_generators
 
 Task = Callable[[], object]
