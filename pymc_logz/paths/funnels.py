@@ -132,9 +132,8 @@ class Funnel:
         follows = self.features.of(bounded)
         wide = whitened * np.exp(self._exponent(follows))
         if self.turn is not None and self.turning is not None:
-            parts = (wide @ self.turn.reshape(-1, wide.shape[1]).T).reshape(
-                len(wide), -1, wide.shape[1]
-            )
+            n, d = wide.shape
+            parts = (wide @ self.turn.reshape(-1, d).T).reshape(n, len(self.turn), d)
             wide = wide + (self.turning.of(bounded)[:, None] @ parts)[:, 0]
         return np.asarray(self.centre + wide + follows @ self.lean.T)
 

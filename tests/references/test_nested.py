@@ -262,6 +262,15 @@ def test_other_conditional_modes_are_seen() -> None:
     assert made(two_modes(), 1) is None
 
 
+def test_nothing_to_suspect_is_no_error() -> None:
+    """Catches a map that is asked for no rows, where all climbs end at the peak: a ValueError."""
+    with pm.Model() as model:
+        spread = pm.LogNormal("spread", 0, 0.3)
+        x = pm.Normal("x", 0, 1, shape=18)
+        pm.Normal("y", spread * x, 1, observed=np.linspace(-1, 1, 18))
+    assert made(model, 1) is not None
+
+
 def test_few_dimensions_and_many_others_are_left_alone() -> None:
     """Catches a fit where nothing says that it holds."""
     with pm.Model() as model:
