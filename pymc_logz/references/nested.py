@@ -188,11 +188,10 @@ def _other_modes(
     found = parts.modes(outer, seen[:, parts.inner], scale)
     middle = whitened[suspects]
     middle[:, parts.inner] = 0.0
-    if not far.all():
-        usual = parts.modes(outer[~far], funnel.restored(middle[~far])[:, parts.inner], scale)
-        near = Modes(*(part[~far] for part in found))
-        if np.any(_are_apart(parts, near, usual)):
-            return None
+    usual = parts.modes(outer[~far], funnel.restored(middle[~far])[:, parts.inner], scale)
+    near = Modes(*(part[~far] for part in found))
+    if np.any(_are_apart(parts, near, usual)):
+        return None
     return outer[far], found.log_marginal[far]
 
 
