@@ -20,9 +20,8 @@ from pymc_logz.models.context import n_data
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.references.search import Policy
 from pymc_logz.trees.doubts import Doubt
-from pymc_logz.weights import log_mean, weight_ess
+from pymc_logz.weights import ALPHA, log_mean, weight_ess
 
 MAX_DATA = 5000
 """Data up to which 10,000 evaluations of the density are nothing beside the posterior's own: 20,000
@@ -111,7 +110,7 @@ def hit_doubts(
         chance = gammainc(n_hits, n_hits * n_beyond / len(draws) / np.exp(mass))
         least = min(HIT_MASS, max(least_mass, MUCH_MORE * n_beyond / len(distinct)))
         least = max(least, MORE * n_beyond / len(draws))
-        if mass > np.log(least) and chance < Policy.alpha:
+        if mass > np.log(least) and chance < ALPHA:
             what = f"{above.size} of {len(rows)} draws of the prior have a higher likelihood than"
             return [_hit(f"{what} all particles of the run but {n_beyond - 1}", mass)]
     return _far_hits(densities, rows, distinct, (log_prior, likelihood), log_z - log_share, rng)

@@ -15,8 +15,9 @@ from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel, fitted_funnel
 from pymc_logz.pilot.checks import exceeds, islands_log_z
 from pymc_logz.pilot.exchanges import reordered
-from pymc_logz.pilot.population import Stages
+from pymc_logz.pilot.population import ROWS_TO_CORRELATE, Stages
 from pymc_logz.pilot.settings import RunSettings
+from pymc_logz.references.blend import AT_ONCE, N_ROWS
 from pymc_logz.references.reference import (
     ASKED_FOR,
     MAX_SHARE_ERROR,
@@ -26,14 +27,8 @@ from pymc_logz.references.reference import (
     look_at_prior,
     reference_of_draws,
 )
-from pymc_logz.references.search import ROWS_PER_DIMENSION, Policy
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.posterior import posterior_of
-
-N_LOOK = 1024
-"""Rows of the prior that are carried to the posterior, at most."""
-TARGET_ROWS = (512, 4096)
-"""Fewest and most rows of a pilot to fit to."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +40,14 @@ class Look:
     """What they moved by."""
     funnel: Funnel | None
     """Coordinates that they moved in; None are the model's own."""
+
+    def whitened(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of the model (n, d), as they moved."""
+        return rows if self.funnel is None else self.funnel.whitened(rows)
+
+    def restored(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of the model (n, d), from as they moved."""
+        return rows if self.funnel is None else self.funnel.restored(rows)
 
     @property
     def scale(self) -> np.ndarray:
@@ -98,9 +101,11 @@ def look_around(
     The narrow end of a funnel is where rows that move in it as it is do not get; ``even`` false
     leaves them there.
     """
-    start = prepared.prior(rng, n_affordable(prepared.flat, block.n_rows, N_LOOK))
-    n_rows, shapes = n_target_rows(prepared.n_dims), prepared.flat.shapes
-    plain = Look(walk(block, settings, start, rng, report, n_rows), block, None)
+    start = prepared.prior(rng, n_affordable(prepared.flat, block.n_rows, AT_ONCE))
+    n_rows = int(np.clip(ROWS_TO_CORRELATE * prepared.n_dims, *N_ROWS))
+    shapes = prepared.flat.shapes
+    stages = walk(block, settings, start, rng, report, n_target_rows=n_rows)
+    plain = Look(stages, block, None)
     found = plain.stages.rows
     assert found is not None
     funnel = fitted_funnel(found.position, look_at_prior(prepared, rng)) if even else None
@@ -109,16 +114,11 @@ def look_around(
     walked = Reference("prior", "", funnel=funnel).start(block)
     start = walked.path.sample_reference(rng, len(start))
     # coordinates that make the way longer are not those of the funnel
-    limit = len(plain.stages.betas)
+    limits = {"n_target_rows": n_rows, "max_stages": len(plain.stages.betas)}
     try:
-        whitened = Look(walk(walked, settings, start, rng, report, n_rows, limit), walked, funnel)
+        whitened = Look(walk(walked, settings, start, rng, report, **limits), walked, funnel)
     except PilotError:
         return plain.reordered(shapes, rng)
     # a funnel that few rows show may not be one
-    lacks = exceeds(plain.stages, *islands_log_z(whitened.stages), Policy.alpha)
+    lacks = exceeds(plain.stages, *islands_log_z(whitened.stages))
     return (plain if lacks else whitened).reordered(shapes, rng)
-
-
-def n_target_rows(n_dims: int) -> int:
-    """Rows that a fit in d dimensions is made of."""
-    return int(np.clip(ROWS_PER_DIMENSION * n_dims, *TARGET_ROWS))

@@ -21,7 +21,6 @@ from pymc_logz.estimators import importance_log_z
 from pymc_logz.kernels.compose import for_variables
 from pymc_logz.loop.frozen import (
     Planned,
-    from_stages,
     make_plan,
     n_followed,
     plan_of_one_step,
@@ -30,11 +29,11 @@ from pymc_logz.loop.frozen import (
 )
 from pymc_logz.loop.looking import Look, given_reference, look_around
 from pymc_logz.loop.widening import LEAST, N_TRIED, OF_MODE, add_draws, add_modes, searched
-from pymc_logz.models.flat import FlatModel, model_path, open_path
+from pymc_logz.models.flat import model_path, open_path
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.mixture import Mixture
-from pymc_logz.pilot.checks import exceeds, stuck_stages, warn_of_stuck
+from pymc_logz.pilot.checks import exceeds, warn_of_stuck
 from pymc_logz.pilot.ladder import MAX_GROWTH, first_ladder, settled
 from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.settings import RunSettings
@@ -48,28 +47,25 @@ from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import BRIDGE, line
 from pymc_logz.weights import log_mean
 
-N_TRIALS = 3
-"""Blends that are tried, each with the modes that the one before lacked."""
-MOST_TRIES = 32
-"""Rows that each row of a run is chosen from, at most."""
-FINE = 0.025
-"""Error of log Z, in nats, that is aimed at where that is cheap."""
-SLACK = 1.25
-"""Factor by which rows that were looked at may flatter."""
-FEW_DIMENSIONS = 8
-"""Dimensions up to which ``pm.sample`` is never asked: there it costs more than the path from the
-prior, whose rows lose no mode."""
-LONG = 2**18
-"""Moves of all rows of a run beyond which it is asked: about as many as it makes itself where a
-posterior is difficult."""
-
 
 def block_for(
     prepared: Prepared, settings: RunSettings, compile_kwargs: Mapping[str, Any] | None
 ) -> Block:
-    """Moves of a model, compiled once for the prior and for whatever is learned."""
+    """Moves of a model, compiled once for the prior and for whatever is learned.
+
+    Raises
+    ------
+    ValueError
+        If a reference is asked for that has no whole numbers, and the model has.
+    """
     flat = prepared.flat
-    check_reference_of(flat, settings)
+    if flat.sites and settings.reference is not None and not settings.asks_for("prior"):
+        names = sorted({flat.owners[site.column] for site in flat.sites})
+        what = repr(settings.reference) if isinstance(settings.reference, str) else "a DataTree"
+        raise ValueError(
+            f"reference={what} is a fit by continuous densities, but {names} are discrete: leave "
+            "reference out, and the path starts at the prior"
+        )
     # what may yet become a mixture costs a cheap model half as much again
     start = model_path if settings.asks_for("prior") else open_path
     path = start(flat, prepared.prior)
@@ -77,18 +73,6 @@ def block_for(
     asked = settings.kernel_for(path.n_dims)
     kernel = for_variables(asked, flat.owners, flat.sites, independent)
     return Block(path, kernel.resolved(path.n_dims), settings.pilot_rows, compile_kwargs)
-
-
-def check_reference_of(flat: FlatModel, settings: RunSettings) -> None:
-    """Raise a ValueError if a reference is asked for that has no whole numbers."""
-    asked = settings.reference
-    if flat.sites and asked is not None and not settings.asks_for("prior"):
-        names = sorted({flat.owners[site.column] for site in flat.sites})
-        what = repr(asked) if isinstance(asked, str) else "a DataTree"
-        raise ValueError(
-            f"reference={what} is a fit by continuous densities, but {names} are discrete: leave "
-            "reference out, and the path starts at the prior"
-        )
 
 
 @says_if_interrupted("the pilot was choosing temperatures and step sizes")
@@ -131,38 +115,55 @@ def plan_searched(
     report: Any,
     *,
     direct: bool,
+    few: int = 8,
+    long: int = 2**18,
 ) -> Planned:
-    """Rows of the blend where their weights are even; else a path, or what draws of NUTS add."""
+    """Rows of the blend where their weights are even; else a path, or what draws of NUTS add.
+
+    ``pm.sample`` is asked where a run would make more than so many moves, about as many as it makes
+    itself where a posterior is difficult. In a few dimensions it costs more than the path from the
+    prior, whose rows lose no mode.
+    """
     prepared = search.target.prepared
-    if direct and (found := plan_without_path(search, look, settings, rng)) is not None:
-        return found
-    may_ask = prepared.n_dims > FEW_DIMENSIONS and prepared.exact_row is None
-    may_ask = may_ask and settings.asks_for("learned")
-    planned = plan_path(search, look, settings, rng, report, LONG if may_ask else np.inf)
-    if not may_ask or settings.aim.n_rows * planned.plan.n_temperatures <= LONG:
+    may_ask = prepared.n_dims > few and prepared.exact_row is None
+    limit = long if may_ask and settings.asks_for("learned") else np.inf
+
+    def short() -> Planned | None:
+        if direct and (found := plan_without_path(search, look, settings, rng)) is not None:
+            return found
+        planned = plan_path(search, look, settings, rng, report, limit)
+        return planned if settings.aim.n_rows * planned.plan.n_temperatures <= limit else None
+
+    if (planned := short()) is not None:
         return planned
     with line("Fitting a reference to draws of pm.sample"):
         is_drawn = add_draws(search, rng)
-    if is_drawn:
-        if direct and (found := plan_without_path(search, look, settings, rng)) is not None:
-            return found
-        shorter = plan_path(search, look, settings, rng, report, LONG)
-        if settings.aim.n_rows * shorter.plan.n_temperatures <= LONG:
-            return shorter
-    return plan_path(search, look, settings, rng, report)
+    planned = short() if is_drawn else None
+    return planned or plan_path(search, look, settings, rng, report)
 
 
 def plan_without_path(
-    search: Search, look: Look | None, settings: RunSettings, rng: np.random.Generator
+    search: Search,
+    look: Look | None,
+    settings: RunSettings,
+    rng: np.random.Generator,
+    *,
+    n_trials: int = 3,
+    most_tries: int = 32,
+    fine: float = 0.025,
+    slack: float = 1.25,
 ) -> Planned | None:
     """Rows of the blend that need no path; None where their weights are too uneven.
 
-    Without a look no rows of its own say what the blend lacks.
+    So many blends are tried, each with the modes that the one before lacked. Rows are chosen from
+    as many as give the error that is aimed at, or a ``fine`` one where that is cheap, and from
+    ``most_tries`` at most; those that were looked at may flatter by the factor ``slack``. Without a
+    look no rows of its own say what the blend lacks.
     """
     aim, target = settings.mcse_without_path, search.target
     if aim is None:
         return None
-    for _ in range(N_TRIALS):
+    for _ in range(n_trials):
         shares = search.shares_to_keep()
         blend = search.blend(shares)
         rows = blend.weighted(target, rng, N_TRIED)
@@ -171,20 +172,20 @@ def plan_without_path(
             break
     if trial.status != "ok":
         return None
-    if look and exceeds(look.stages, trial.log_z, trial.mcse, search.policy.alpha):
+    if look and exceeds(look.stages, trial.log_z, trial.mcse):
         return None
     even = min(search.effective_share(shares), trial.weight_ess / N_TRIED)
     n_rows = settings.draws * settings.chains
     n_wanted = [
-        max(1, int(np.ceil((1 / even - 1) / (n_rows * (mcse / SLACK) ** 2))))
-        for mcse in (FINE, aim)
+        max(1, int(np.ceil((1 / even - 1) / (n_rows * (mcse / slack) ** 2))))
+        for mcse in (fine, aim)
     ]
-    if min(n_wanted) > MOST_TRIES:
+    if min(n_wanted) > most_tries:
         return None
-    tries = min(max(n_wanted), MOST_TRIES)
+    tries = min(max(n_wanted), most_tries)
     reason = f"{blend.in_words()}: weights have an effective share of {even:.2g}"
     reason += f"; each particle is one of {tries}" if tries > 1 else ""
-    is_mode = all(part.in_words() in (OF_MODE, Prior().in_words()) for part in blend.parts)
+    is_mode = all(part.what in (OF_MODE, Prior.what) for part in blend.parts)
     taken = "laplace" if is_mode and settings.asks_for("laplace") else "learned"
     known = search.witnesses.position if look else search.known(rng)[0]
     plan = plan_of_one_step(target.block, known)
@@ -209,8 +210,7 @@ def plan_path(
 
     Where a run would make more moves than a limit, no longer ladder is tried.
     """
-    block, alpha = search.target.block, search.policy.alpha
-    reference = components_of(search)
+    block, reference = search.target.block, components_of(search)
     if reference.mixture is not None:
         moved = reference.start(block)
         rows = reference.whitened(search.witnesses.position)
@@ -223,16 +223,17 @@ def plan_path(
         if trial is None:
             return planned
         found = importance_log_z(trial.log_weight, method="hais")
-        if not exceeds(look.stages, log_mean(trial.log_weight), found.mcse, alpha):
-            warn_of_stuck(stuck_stages(look.stages))
+        if not exceeds(look.stages, log_mean(trial.log_weight), found.mcse):
+            warn_of_stuck(look.stages)
             return planned
         reason = "a path from components found less than particles that walked from the prior"
         reference = Reference("prior", reason, funnel=look.funnel)
-    moved = reference.start(block)
-    if settings.aim.n_rows * MAX_GROWTH * first_ladder(look.stages) > limit:
+    moved, longer = reference.start(block), MAX_GROWTH * first_ladder(look.stages)
+    if settings.aim.n_rows * longer > limit:
         # hardly any posterior is content with the first ladder that is tried from the prior
-        return Planned(moved, look.stages.plan(MAX_GROWTH * first_ladder(look.stages)), reference)
-    return from_stages(moved, settings, look.stages, rng, reference)
+        return Planned(moved, look.stages.plan(longer), reference)
+    warn_of_stuck(look.stages)
+    return refine(moved, settings, look.stages, rng, reference)[0]
 
 
 def components_of(search: Search) -> Reference:
@@ -265,7 +266,7 @@ def learned(
     components = tuple(part.density for part in parts if isinstance(part, Component))
     own = shares[kept]
     mixture = Mixture(components, own, 1 - float(own.sum()), draw, log_mass)
-    is_mode = all(part.in_words() == OF_MODE for part in parts)
+    is_mode = all(part.what == OF_MODE for part in parts)
     shape = " in the coordinates of a funnel" if funnel else ""
     reason = (
         f"{components_in_words(len(components))}{shape} explain the particles that walked from the "

@@ -7,16 +7,24 @@ from itertools import islice
 import numpy as np
 
 from pymc_logz.loop.frozen import Planned
-from pymc_logz.loop.looking import N_LOOK, Look
+from pymc_logz.loop.lacking_modes import lacking_modes, modes_of_heavy
+from pymc_logz.loop.looking import Look
 from pymc_logz.models.density import draw_posterior, lacks_gradient
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel, fitted_funnel
 from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.blend import Component, Part, Prior, Target, target_of
+from pymc_logz.references.blend import (
+    AT_ONCE,
+    N_ROWS,
+    Component,
+    Part,
+    Prior,
+    Target,
+    target_of,
+)
 from pymc_logz.references.conditional import conditional_normal, may_be_in_funnel
 from pymc_logz.references.directions import independent_directions
-from pymc_logz.references.lacking_modes import lacking_modes, modes_of_heavy
 from pymc_logz.references.reference import at_mode, look_at_prior
 from pymc_logz.references.search import Search, fitted_components
 from pymc_logz.runners.anneal import Annealed, merge
@@ -26,18 +34,8 @@ from pymc_logz.runners.progress import is_shown
 LEAST = 0.01
 """Effective share of rows of components below which rows are annealed from the prior: the ends of
 their path would be further apart than the prior's as a rule."""
-N_TRIED = 512
+N_TRIED = N_ROWS[0]
 """Rows of a blend in each round."""
-N_ROUNDS = 8
-"""Rounds in which a blend is widened, at most."""
-EVEN = 0.5
-"""Effective share of the rows from which on weights are even: nothing more is proposed."""
-UNEVEN = 0.1
-"""The same up to which more than one thing is proposed at a time."""
-GAIN = 1.2
-"""Factor in the effective share by which components fitted anew have to raise it, to go on."""
-LOOK_WORTH = 0.5
-"""Share of a further look at a population, one block of moves later, that is new."""
 OF_MODE = "a Student-t with the curvature at the mode"
 
 Way = Callable[[Target, np.ndarray, np.random.Generator], Part | None]
@@ -62,16 +60,16 @@ def searched(
     target = target_of(prepared, block)
     search, rows = Search(target), look.stages.rows
     assert rows is not None
-    known = rows.position if look.funnel is None else look.funnel.restored(rows.position)
+    known = look.restored(rows.position)
     proposers = iter(() if alone else proposed(search, rng))
     parts = tried.blend.parts if tried is not None and tried.blend is not None else ()
     search.add_parts([Prior(), *(part for part in parts if not isinstance(part, Prior))])
     search.add_parts(first_components(search, look, known, settings, rng))
-    search.add_witnesses(target(known[rng.permutation(len(known))[:N_LOOK]]))
+    search.add_witnesses(target(known[rng.permutation(len(known))[:AT_ONCE]]))
     search.draw(rng, N_TRIED)
     if settings.asks_for("laplace") and search.effective_share(search.shares()) > LEAST:
         return search
-    search.add_parts(lacking_modes(search, look.walked, look.funnel, look.scale, rng))
+    search.add_parts(lacking_modes(search, look, rng))
     search.draw(rng, N_TRIED)
     if tried is not None and tried.ran:
         add_modes(search, look, reduce(merge, tried.ran), rng)
@@ -83,11 +81,24 @@ def searched(
 
 
 def widen(
-    search: Search, proposers: Iterator[Part], funnel: Funnel | None, rng: np.random.Generator
+    search: Search,
+    proposers: Iterator[Part],
+    funnel: Funnel | None,
+    rng: np.random.Generator,
+    *,
+    n_rounds: int = 8,
+    uneven: float = 0.1,
+    even_enough: float = 0.5,
+    gain: float = 1.2,
 ) -> None:
-    """Rounds of fresh rows, after each of which what they do not explain becomes a part."""
+    """Rounds of fresh rows, after each of which what they do not explain becomes a part.
+
+    There are ``n_rounds`` at most, and fewer if the effective share of the rows is ``even_enough``.
+    Where it is ``uneven`` more than one thing is proposed at a time. Components are fitted anew as
+    long as that raises it by the factor ``gain``.
+    """
     refitted_at, fewest = 0.0, len(search.witnesses.position) + 1
-    for _ in range(N_ROUNDS):
+    for _ in range(n_rounds):
         search.draw(rng, N_TRIED)
         shares = search.shares()
         even = search.effective_share(shares)
@@ -95,12 +106,12 @@ def widen(
         if 0 < len(left) < fewest:
             fewest = len(left)
             more += fitted_components(left, len(left), funnel, rng)
-        if even > EVEN and not more:
+        if even > even_enough and not more:
             return
-        if even > GAIN * refitted_at:
+        if even > gain * refitted_at:
             refitted_at = even
             more += search.refitted(funnel, rng)
-        if even < UNEVEN or not more:
+        if even < uneven or not more:
             more += islice(proposers, 1)
         if not more:
             return
@@ -125,12 +136,15 @@ def first_components(
     return fitted_components(known, n_effective(look.stages), look.funnel, rng)
 
 
-def n_effective(stages: Stages) -> float:
-    """Independent rows that the rows of a pilot are worth."""
+def n_effective(stages: Stages, new: float = 0.5) -> float:
+    """Independent rows that the rows of a pilot are worth.
+
+    Half of what is seen in a further look, one block of moves later, is ``new``.
+    """
     assert stages.rows is not None
     assert stages.end is not None
     n_looks = len(stages.rows.position) / len(stages.end)
-    return len(stages.end) * (1 + LOOK_WORTH * (n_looks - 1))
+    return len(stages.end) * (1 + new * (n_looks - 1))
 
 
 def proposed(search: Search, rng: np.random.Generator) -> Iterator[Part]:
@@ -154,7 +168,7 @@ def add_draws(search: Search, rng: np.random.Generator) -> bool:
     # few rows of a pilot that did not get far look like a funnel where there is none
     funnel = fitted_funnel(rows, look_at_prior(target.prepared, rng))
     search.add_parts([*fitted_components(rows, len(rows), funnel, rng)])
-    search.add_witnesses(target(rows[rng.permutation(len(rows))[:N_LOOK]]))
+    search.add_witnesses(target(rows[rng.permutation(len(rows))[:AT_ONCE]]))
     search.draw(rng, N_TRIED)
     widen(search, proposed(search, rng), funnel, rng)
     return True
@@ -162,7 +176,7 @@ def add_draws(search: Search, rng: np.random.Generator) -> bool:
 
 def add_modes(search: Search, look: Look, tried: Annealed, rng: np.random.Generator) -> bool:
     """Modes that heavy rows of a blend climb to; whether there are any."""
-    more = modes_of_heavy(search, look.walked, look.funnel, look.scale, tried)
+    more = modes_of_heavy(search, look, tried)
     search.add_parts(more)
     search.draw(rng, N_TRIED)
     return bool(more)

@@ -6,7 +6,7 @@ that is run with fresh rows is a refinement of that list, or starts from a fit t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import gcd
 from typing import Any, NamedTuple
 
@@ -22,25 +22,12 @@ from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import count_moves
 from pymc_logz.weights import log_mean, normalise, systematic_resample
 
-MAX_STAGES = 500
-FIRST_STEP_SIZE = 0.5
 MOVES_BETWEEN_LOOKS = 3
 """Moves after which a population is looked at: more are often more than it needs."""
-MAX_EXTRA_LOOKS = 16
-ACCEPT_TOLERANCE = 0.1
-"""How far below its aim an acceptance rate may stay; above it, rows only move less than they could,
-which their correlation tells."""
-DECORRELATED = 0.5
-"""Correlation of the rows with where they were after resampling, up to which they move on: the
-posterior's fit is no better for rows that moved four times as long (docs/theory/decisions.md)."""
-PATIENCE, SLOW = 3, 0.9
-"""Blocks of moves after which rows whose correlation falls by less than to this factor, twice in a
-row, are left to themselves."""
 ROWS_TO_CORRELATE = 8
 """Rows for each dimension from which on moves follow correlations: those of fewer rows, of which
-many are copies, lead the rows that they were taken from astray, by 5 nats in 50 dimensions."""
-ISLANDS = 4
-"""Parts of the population that are resampled apart: as many independent looks at the path."""
+many are copies, lead the rows that they were taken from astray, by 5 nats in 50 dimensions. And
+effective rows, for each dimension, that components are fitted to."""
 
 
 class TargetRows(NamedTuple):
@@ -183,14 +170,16 @@ def run_pilot(
     tune: int,
     report: Callable[[float], None] | None = None,
     n_target_rows: int = 0,
-    max_stages: int = MAX_STAGES,
+    max_stages: int = 500,
+    islands: int = 4,
+    first_step_size: float = 0.5,
 ) -> Stages:
     """Walk a resampled population from the reference to the target.
 
     It starts at draws of the reference, shape (n, d), and makes at most ``tune`` moves at each
     stage: rows move on when they are no longer where they were. At beta = 1 ``n_target_rows`` rows
     are kept, from as many blocks of moves as it takes. ``report`` is called with each beta that is
-    reached.
+    reached. The rows are resampled in ``islands``, as many independent looks at the path.
 
     Raises
     ------
@@ -198,11 +187,11 @@ def run_pilot(
         If beta = 1 is out of reach.
     """
     kernel = block.kernel
-    n_parts = gcd(ISLANDS, len(start)) if block.n_groups == 1 else block.n_groups
+    n_parts = gcd(islands, len(start)) if block.n_groups == 1 else block.n_groups
     population = Population(
         state=block.initial_state(start),
         log_ratio=np.empty(0),
-        step_size=kernel.step_size or FIRST_STEP_SIZE,
+        step_size=kernel.step_size or first_step_size,
         scale=np.ones(start.shape[1]) * (1.0 if kernel.scale is None else kernel.scale),
         correlation=None,
         n_groups=block.n_groups,
@@ -232,7 +221,17 @@ def run_pilot(
             report(beta)
     rows = target_rows(block, population, rng, target_accept, n_target_rows)
     stages[-1] = _record(beta, population)
-    return replace(_stack(stages, population), rows=rows)
+    betas, step_size, scale, correlation, acceptance_rate = zip(*stages, strict=True)
+    return Stages(
+        np.array(betas),
+        np.array(step_size),
+        np.stack(scale),
+        None if population.correlation is None else np.stack(correlation),
+        np.array(acceptance_rate),
+        end=np.asarray(population.state.position),
+        log_z=population.log_z,
+        rows=rows,
+    )
 
 
 def target_rows(
@@ -254,29 +253,9 @@ def target_rows(
     return seen
 
 
-def _record(beta: float, population: Population) -> dict[str, Any]:
-    """One stage."""
-    return {
-        "betas": beta,
-        "step_size": population.step_size,
-        "scale": population.scale,
-        "correlation": population.correlation,
-        "acceptance_rate": population.acceptance_rate,
-    }
-
-
-def _stack(records: list[dict[str, Any]], population: Population) -> Stages:
-    columns: dict[str, Any] = {name: [record[name] for record in records] for name in records[0]}
-    is_dense = columns["correlation"][0] is not None
-    correlation = np.stack(columns.pop("correlation")) if is_dense else None
-    columns.pop("correlation", None)
-    stacked: dict[str, Any] = {name: np.stack(values) for name, values in columns.items()}
-    return Stages(
-        **stacked,
-        correlation=correlation,
-        end=np.asarray(population.state.position),
-        log_z=population.log_z,
-    )
+def _record(beta: float, one: Population) -> tuple[Any, ...]:
+    """One stage, in the order of `Stages`."""
+    return beta, one.step_size, one.scale, one.correlation, one.acceptance_rate
 
 
 def resample(population: Population, weight: np.ndarray, rng: np.random.Generator) -> None:
@@ -299,32 +278,40 @@ def settle(
     rng: np.random.Generator,
     target_accept: float,
     tune: int,
+    *,
+    short: float = 0.1,
+    max_extra_looks: int = 16,
 ) -> None:
     """Move the population at one beta, correcting its step size after each block.
 
     It moves until its rows are no longer where they were, for ``tune`` moves at most; for longer
-    than that only if the step size is still much too long. Draws of the reference need no moves
-    but to find a step size.
+    than that only if the step size is still much too long: its acceptance rate falls ``short`` of
+    the aim. Above it, rows only move less than they could, which their correlation tells. Draws of
+    the reference need no moves but to find a step size.
     """
     n_looks, aim = -(-tune // MOVES_BETWEEN_LOOKS), block.kernel.acceptance_for(target_accept)
     start, is_reference = np.asarray(population.state.position), population.log_ratio.size == 0
     correlation = [1.0]
-    for i in range(n_looks + MAX_EXTRA_LOOKS):
+    for i in range(n_looks + max_extra_looks):
         move(block, population, beta, rng, target_accept)
         correlation.append(correlation_with(start, population))
         # nothing may have moved yet: see `move`
-        good = population.acceptance_rate >= aim - ACCEPT_TOLERANCE
+        good = population.acceptance_rate >= aim - short
         if not good and block.kernel.step_size is None:
             continue
         if is_reference or i + 1 >= n_looks or _forgot(correlation):
             break
 
 
-def _forgot(correlation: list[float]) -> bool:
-    """Whether rows forgot where they were, or all of it that they will: not which mode it was."""
+def _forgot(correlation: list[float], enough: float = 0.5, slow: float = 0.9) -> bool:
+    """Whether rows forgot where they were, or all of it that they will: not which mode it was.
+
+    A fit is no better for rows that moved four times as long as it takes for a correlation that is
+    ``enough`` (docs/theory/decisions.md). It stays where it is if it hardly fell, twice in a row.
+    """
     now = correlation[-1]
-    stays = len(correlation) > PATIENCE and now > SLOW * correlation[-2] > SLOW**2 * correlation[-3]
-    return now <= DECORRELATED or stays
+    stays = len(correlation) > 3 and now > slow * correlation[-2] > slow**2 * correlation[-3]
+    return now <= enough or stays
 
 
 def move(

@@ -85,7 +85,8 @@ class ConditionalNormal:
         square = factors.square(rows[:, self.inner] - mode)
         return np.asarray(self._of_outer(outer) + self._of_inner(square, factors.log_det()))
 
-    def in_words(self) -> str:
+    @property
+    def what(self) -> str:
         """What it is, for a reason."""
         n_inner, n_outer = self.inner.size, self.outer.size
         return f"{n_inner} of {n_inner + n_outer} values drawn as normal given the others"

@@ -48,7 +48,8 @@ class IndependentDirections:
         parts = log_student_t(standard, self.df) - np.log(self.scale)
         return np.asarray(parts.sum(axis=1) + np.linalg.slogdet(self.directions)[1])
 
-    def in_words(self) -> str:
+    @property
+    def what(self) -> str:
         """What it is, for a reason."""
         return (
             f"{len(self.df)} independent directions with "

@@ -81,7 +81,7 @@ def target() -> Target:
 def fitted() -> ConditionalNormal:
     found = conditional_normal(target(), exact_rows(1000), make_rng("fit"))
     assert found is not None
-    assert found.in_words() == "4 of 8 values drawn as normal given the others"
+    assert found.what == "4 of 8 values drawn as normal given the others"
     return found
 
 
