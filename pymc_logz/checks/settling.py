@@ -12,12 +12,8 @@ from pymc_logz.weights import relative
 
 LIMIT = 4.0
 """Errors by which a mean may be off."""
-CONVICTS = 3.0
-"""Errors by which rows that were stretched, since such a mean is off, may give a larger Z."""
 STRETCH = 1.1
 """Factor by which rows are stretched, or its inverse, before they are accused."""
-ROWS_PER_DIMENSION = 4
-"""Effective rows that a direction is chosen by, in each half, per dimension."""
 
 
 class _Ends(NamedTuple):
@@ -61,7 +57,7 @@ class _Direction(NamedTuple):
         return rows + (factor - 1) * moved, len(self.across) * np.log(factor)
 
 
-def lagging(block: Block, runs: list[Annealed]) -> list[Doubt]:
+def lagging(block: Block, runs: list[Annealed], convicts: float = 3.0) -> list[Doubt]:
     """What the ends of annealed rows say against their weights.
 
     Weights of rows that cannot follow the path, because steps are too small for its widest
@@ -76,8 +72,8 @@ def lagging(block: Block, runs: list[Annealed]) -> list[Doubt]:
 
         E[ |T'| f(T(x)) / f(x) ] <= 1
 
-    so that a larger mean convicts them. Gradients were computed by the last move, and nothing else
-    is as a rule.
+    so that a mean that is larger by so many errors convicts them. Gradients were computed by the
+    last move, and nothing else is as a rule.
 
     Runs went from the reference to the target, as they moved, by ``block``.
     """
@@ -95,7 +91,7 @@ def lagging(block: Block, runs: list[Annealed]) -> list[Doubt]:
             continue
         factor = STRETCH if mean > 0 else 1 / STRETCH
         gain, error = _gain(block, seen, direction, factor)
-        if gain > CONVICTS * error:
+        if gain > convicts * error:
             return [_doubt(factor, gain, error)]
     return []
 
@@ -139,14 +135,14 @@ def _ends(runs: list[Annealed], columns: np.ndarray) -> _Ends | None:
     return _Ends(*own, reference + ratio, weight, position)
 
 
-def _looks(ends: _Ends) -> Iterator[tuple[np.ndarray, _Direction]]:
-    """Rows, and directions that do not depend on them."""
+def _looks(ends: _Ends, per_dimension: int = 4) -> Iterator[tuple[np.ndarray, _Direction]]:
+    """Rows, and directions that do not depend on them, but on enough effective rows of others."""
     n, d = ends.position.shape
     yield np.arange(n), _everywhere(ends)
     halves = np.split(np.arange(n), [n // 2])
     for fitted, seen in (halves, halves[::-1]):
         part = ends.part(fitted)
-        if 1 / (part.weight**2).sum() > ROWS_PER_DIMENSION * d > ROWS_PER_DIMENSION:
+        if 1 / (part.weight**2).sum() > per_dimension * d > per_dimension:
             yield seen, _least_explored(part)
 
 

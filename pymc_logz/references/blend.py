@@ -21,6 +21,8 @@ or are fitted to. Of a basin with a hundredth of the prior 512 miss one time in 
 thousandth one in sixty."""
 AT_ONCE = 1024
 """Rows that are drawn and evaluated at a time."""
+N_STARTS = 8
+"""Rows from which a mode or a peak is looked for, or which curvature is looked at."""
 
 
 class Evaluated(NamedTuple):

@@ -9,25 +9,10 @@ from scipy import sparse
 
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.known_priors import normal_columns
+from pymc_logz.references.blend import N_ROWS
 from pymc_logz.references.matrices import Bands, Matrices, Whole
 from pymc_logz.runners.block import Block
-
-MAX_STEPS = 12
-LENGTHS = np.array([1.0, 0.4, 0.1, 0.02])
-"""Parts of a step of Newton's method that are tried together."""
-DIFFERENCE = 1e-5
-"""Step of the differences of gradients, in units of a conditional standard deviation."""
-SETTLED = 0.02
-"""Nats that a further step promises, below which a mode is found."""
-CLOSE = 0.2
-"""The same, below which the curvature at the last point is that at the mode."""
-QUADRATIC = 1e-3
-"""Relative error of a step's promise, below which the curvature is taken to be the same all along
-it."""
-CLIMB_STEPS, LONGEST = 24, 1.0
-"""Steps of rows that climb, and their length in outer entries, in standard deviations."""
-ROWS_PER_LOOK = 4096
-"""Rows whose gradients are held at once."""
+from pymc_logz.weights import TOLERANCE
 
 
 class Modes(NamedTuple):
@@ -92,18 +77,29 @@ class Conditionals:
             return np.empty(0), np.empty_like(rows)
         return self.block.target_and_gradient(rows)
 
-    def modes(self, outer: np.ndarray, start: np.ndarray, scale: np.ndarray) -> Modes:
+    def modes(
+        self,
+        outer: np.ndarray,
+        start: np.ndarray,
+        scale: np.ndarray,
+        max_steps: int = 12,
+        close: float = 0.2,
+        same: float = 1e-3,
+    ) -> Modes:
         """Climb to the mode of the inner entries for each of K settings of the outer ones.
 
         Settings are (K, m), starts (K, n), and rough standard deviations of the inner entries (n,).
+        A mode is found where a further step promises less than the tolerance; the curvature at the
+        last point is that at the mode where the last step promised so much to be ``close``, or gave
+        what it promised up to a relative error within which the curvature is the ``same`` all along
+        it.
         """
-        k, n = start.shape
-        matrices = self.matrices
+        (k, n), matrices = start.shape, self.matrices
         inner, precision = start.copy(), np.tile(matrices.of_diagonal(np.ones(n)), (k, 1, 1))
         value, slope = self._inner_at(outer, inner)
         scales, found = np.tile(scale, (k, 1)), np.zeros(k, dtype=bool)
         moving = np.flatnonzero(np.isfinite(value))
-        for _ in range(MAX_STEPS):
+        for _ in range(max_steps):
             if not moving.size:
                 break
             curved = self._curvature(outer[moving], inner[moving], slope[moving], scales[moving])
@@ -118,13 +114,13 @@ class Conditionals:
             factors = matrices.factors(curved)
             step = factors.solved(slope[moving])
             promise = np.sum(step * slope[moving], axis=1)
-            t, new_value, new_slope = self._along(outer[moving], inner[moving], step, LENGTHS[:1])
+            t, new_value, new_slope = self._along(outer[moving], inner[moving], step, 1.0)
             gain = new_value - value[moving]
             with np.errstate(divide="ignore", invalid="ignore"):
-                bent = ~(np.abs(gain / (0.5 * promise) - 1) < QUADRATIC)
+                bent = ~(np.abs(gain / (0.5 * promise) - 1) < same)
             if np.any(bent):
                 there = outer[moving[bent]], inner[moving[bent]], step[bent]
-                t[bent], new_value[bent], new_slope[bent] = self._along(*there, LENGTHS)
+                t[bent], new_value[bent], new_slope[bent] = self._along(*there, 1.0, 0.4, 0.1, 0.02)
                 gain = new_value - value[moving]
             better = gain > 0
             risen = moving[better]
@@ -132,33 +128,37 @@ class Conditionals:
             value[risen], slope[risen] = new_value[better], new_slope[better]
             left = 0.5 * np.sum(factors.solved(slope[moving]) * slope[moving], axis=1)
             with np.errstate(divide="ignore", invalid="ignore"):
-                kept = np.abs(gain / (t * (1 - t / 2) * promise) - 1) < QUADRATIC
-            done = (left < SETTLED) & (kept | (promise < CLOSE))
+                kept = np.abs(gain / (t * (1 - t / 2) * promise) - 1) < same
+            done = (left < TOLERANCE) & (kept | (promise < close))
             found[moving[done]] = True
-            moving = moving[~done & (better | (promise < CLOSE))]
+            moving = moving[~done & (better | (promise < close))]
         log_det = matrices.factors(precision).log_det()
         log_marginal = value - 0.5 * log_det + 0.5 * n * np.log(2 * np.pi)
         log_marginal = np.where(found & np.isfinite(log_marginal), log_marginal, -np.inf)
         return Modes(inner, precision, log_marginal)
 
     def climbed(
-        self, start: np.ndarray, outer_scale: np.ndarray, precision: np.ndarray
+        self,
+        start: np.ndarray,
+        outer_scale: np.ndarray,
+        precision: np.ndarray,
+        n_steps: int = 24,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Whole rows after steps uphill, and their log target.
 
         Steps from ``start`` (K, d) are guided by standard deviations of the outer entries (m,) and
-        the curvature of the inner ones, one of `matrices`.
+        the curvature of the inner ones, one of `matrices`. None is longer than one of the first, so
+        that it jumps over whatever is there.
         """
         rows, length = start.copy(), np.ones(len(start))
         value, slope = self.at(rows)
         factors = self.matrices.factors(precision[None])
-        for _ in range(CLIMB_STEPS):
+        for _ in range(n_steps):
             step = np.zeros_like(rows)
             step[:, self.outer] = slope[:, self.outer] * outer_scale**2
             step[:, self.inner] = factors.solved(slope[:, self.inner])
-            # none is so long that it jumps over whatever is there
             far = np.max(np.abs(step[:, self.outer]) / outer_scale, axis=1, initial=0.0)
-            tried = rows + (length / np.maximum(far / LONGEST, 1.0))[:, None] * step
+            tried = rows + (length / np.maximum(far, 1.0))[:, None] * step
             new_value, new_slope = self.at(tried)
             better = (new_value > value) & np.isfinite(new_slope).all(axis=1)
             rows[better], value[better] = tried[better], new_value[better]
@@ -182,10 +182,10 @@ class Conditionals:
         return value, slope[:, self.inner]
 
     def _along(
-        self, outer: np.ndarray, inner: np.ndarray, step: np.ndarray, lengths: np.ndarray
+        self, outer: np.ndarray, inner: np.ndarray, step: np.ndarray, *parts: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The best of several lengths of a step: its length, and value and gradient there."""
-        k, n = inner.shape
+        """The best of several parts of a step: its length, and value and gradient there."""
+        (k, n), lengths = inner.shape, np.array(parts)
         tried = inner[:, None] + lengths[:, None] * step[:, None]
         value, slope = self._inner_at(np.repeat(outer, lengths.size, axis=0), tried.reshape(-1, n))
         slope = slope.reshape(k, lengths.size, n)
@@ -196,7 +196,12 @@ class Conditionals:
         return lengths[best], value[each, best], slope[each, best]
 
     def _curvature(
-        self, outer: np.ndarray, inner: np.ndarray, slope: np.ndarray, scale: np.ndarray
+        self,
+        outer: np.ndarray,
+        inner: np.ndarray,
+        slope: np.ndarray,
+        scale: np.ndarray,
+        difference: float = 1e-5,
     ) -> np.ndarray:
         """Minus the second derivatives, as `matrices` stores them, from differences.
 
@@ -205,10 +210,10 @@ class Conditionals:
         """
         n, found, groups = inner.shape[1], list[np.ndarray](), self.matrices.groups
         together = np.eye(groups.max(initial=-1) + 1)[groups].T
-        size = max(1, ROWS_PER_LOOK // len(together))
+        size = max(1, N_ROWS[1] // len(together))
         for first in range(0, len(inner), size):
             part = slice(first, first + size)
-            step = DIFFERENCE * scale[part]
+            step = difference * scale[part]
             moved = inner[part, None] + step[:, None] * together
             repeated = np.repeat(outer[part], len(together), axis=0)
             there = self._inner_at(repeated, moved.reshape(-1, n))[1]

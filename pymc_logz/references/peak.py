@@ -4,23 +4,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_logz.models.beyond_draws import MAX_DIMS
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.references.conditional_modes import SETTLED, Conditionals, Modes
+from pymc_logz.references.blend import N_STARTS
+from pymc_logz.references.conditional_modes import Conditionals, Modes
 from pymc_logz.runners.block import Block
+from pymc_logz.weights import TOLERANCE
 
-MANY_DIMENSIONS = 16
-"""Dimensions from which on it is looked for: in fewer the prior's rows are as good a guide."""
 MAX_OTHERS = 6
 """Entries that are not normal, at most: products of them grow with the square."""
-N_PRIOR = 8
-"""Draws of the prior among which the search starts, and which the fit is held against; half of them
-are where second derivatives are looked at for zeros."""
-N_CLIMBS, N_FAR = 128, 4
-"""Draws of the prior from which rows climb, and ends far from the fit that it is held against."""
-MAX_SEARCH, GROWTH = 40, 3.0
-"""Steps of the search at most, and factor by which their scale grows or shrinks at a time."""
 FIRST_SCALE = (0.05, 1.0)
-"""Bounds of the first guess at a standard deviation of an outer entry."""
+"""Bounds of the first guess at a standard deviation."""
 
 
 class Peak(NamedTuple):
@@ -42,63 +36,68 @@ class Start(NamedTuple):
     peak: Peak
 
 
-def highest_marginal(prepared: Prepared, block: Block, rng: np.random.Generator) -> Start | None:
-    """The peak of a latent Gaussian model; None where there are few normal entries, or no peak."""
-    parts = _parts(prepared, block)
-    if parts is None:
+def highest_marginal(
+    prepared: Prepared, block: Block, rng: np.random.Generator, n_climbs: int = 128
+) -> Start | None:
+    """The peak of a latent Gaussian model; None where there are few normal entries, or no peak.
+
+    In few dimensions the prior's rows are as good a guide. The search starts at the first draws of
+    the prior, which the fit is held against; so many more are there for rows to climb from.
+    """
+    if prepared.n_dims <= MAX_DIMS:
         return None
-    prior = prepared.prior(rng, N_PRIOR + N_CLIMBS)
+    parts = Conditionals.of_normal_entries(prepared.flat, block)
+    if parts is None or not parts.inner.size or parts.outer.size > MAX_OTHERS:
+        return None
+    prior = prepared.prior(rng, N_STARTS + n_climbs)
     scale = np.clip(prior[:, parts.inner].std(axis=0), *FIRST_SCALE)
-    first = prior[:N_PRIOR]
-    parts = parts.with_pattern(first[: N_PRIOR // 2], scale)
+    first = prior[:N_STARTS]
+    parts = parts.with_pattern(first[: N_STARTS // 2], scale)
     seen = parts.modes(first[:, parts.outer], first[:, parts.inner], scale)
     peak = highest_peak(parts, first[:, parts.outer], seen)
     return None if peak is None else Start(parts, prior, seen, peak)
 
 
-def _parts(prepared: Prepared, block: Block) -> Conditionals | None:
-    """Normal entries and the others, if there are many of the one and few of the other kind."""
-    if prepared.n_dims <= MANY_DIMENSIONS:
-        return None
-    parts = Conditionals.of_normal_entries(prepared.flat, block)
-    fits = parts is not None and parts.inner.size and parts.outer.size <= MAX_OTHERS
-    return parts if fits else None
-
-
-def highest_peak(parts: Conditionals, outer: np.ndarray, seen: Modes) -> Peak | None:
+def highest_peak(
+    parts: Conditionals,
+    outer: np.ndarray,
+    seen: Modes,
+    max_search: int = 40,
+    factor: float = 3.0,
+) -> Peak | None:
     """Climb to the peak of the marginal density from the best of some settings, by differences.
 
     They may be thousands of standard deviations away, as draws of vague priors are: where the
-    density is no hill along an axis, steps grow.
+    density is no hill along an axis, steps grow, by this ``factor`` at a time.
     """
     best = int(np.argmax(seen.log_marginal))
     if not np.isfinite(seen.log_marginal[best]):
         return None
-    m, top, growth = len(parts.outer), -np.inf, GROWTH
+    m, top, growth = len(parts.outer), -np.inf, factor
     centre, inner, precision = outer[best], seen.inner[best], seen.precision[best]
     spread, axes = np.clip(outer.std(axis=0), *FIRST_SCALE), np.eye(m)
     before = centre, inner, precision
-    for _ in range(MAX_SEARCH if m else 0):
+    for _ in range(max_search if m else 0):
         points = centre + np.concatenate([np.zeros((1, m)), spread * axes, -spread * axes])
         found = parts.modes(points, np.tile(inner, (len(points), 1)), parts.scale_of(precision))
         value = found.log_marginal
-        # a mode is found to `SETTLED` nats
-        if is_higher := value[0] > top - SETTLED:
+        # a mode is found to within the tolerance
+        if is_higher := value[0] > top - TOLERANCE:
             top, inner, precision = value[0], found.inner[0], found.precision[0]
             before = centre, inner, precision
         if not is_higher or not np.all(np.isfinite(value)):
             centre, inner, precision = before
-            spread, growth = spread / GROWTH, 1.0
+            spread, growth = spread / factor, 1.0
             continue
         up, down = value[1 : m + 1], value[m + 1 :]
         slope, curvature = (up - down) / 2, 2 * value[0] - up - down
         convex = curvature <= 0
         step = np.where(convex, np.sign(slope) * np.inf, slope / np.where(convex, 1.0, curvature))
         wide = np.where(convex, np.inf, spread / np.sqrt(np.where(convex, 1.0, curvature)))
-        wide = np.clip(wide, spread / GROWTH, growth * spread)
+        wide = np.clip(wide, spread / factor, growth * spread)
         step = np.clip(step, -2.0, 2.0) * spread
-        small = np.all((np.abs(step) < 0.3 * wide) & (spread < GROWTH * wide))
-        centre, spread, growth = centre + step, wide, GROWTH
+        small = np.all((np.abs(step) < 0.3 * wide) & (spread < factor * wide))
+        centre, spread, growth = centre + step, wide, factor
         if small:
             break
     else:

@@ -41,7 +41,7 @@ WINGS = (
     "workflow",
 )
 # Figures of today: they may fall, and then the number here falls with them.
-CEILINGS = {"lines": 40204, "modules": 206, "lines of the core": 27184, "named numbers": 197}
+CEILINGS = {"lines": 40180, "modules": 206, "lines of the core": 27160, "named numbers": 126}
 
 
 def package_files() -> dict[str, Path]:
