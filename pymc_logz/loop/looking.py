@@ -17,7 +17,7 @@ from pymc_logz.pilot.checks import exceeds, islands_log_z
 from pymc_logz.pilot.exchanges import reordered
 from pymc_logz.pilot.population import ROWS_TO_CORRELATE, Stages
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.blend import AT_ONCE, N_ROWS
+from pymc_logz.references.blend import AT_ONCE, N_ROWS, Moving
 from pymc_logz.references.reference import (
     ASKED_FOR,
     MAX_SHARE_ERROR,
@@ -32,7 +32,7 @@ from pymc_logz.trees.posterior import posterior_of
 
 
 @dataclass(frozen=True)
-class Look:
+class Look(Moving):
     """Rows of the prior that walked to the posterior."""
 
     stages: Stages
@@ -40,14 +40,6 @@ class Look:
     """What they moved by."""
     funnel: Funnel | None
     """Coordinates that they moved in; None are the model's own."""
-
-    def whitened(self, rows: np.ndarray) -> np.ndarray:
-        """Rows of the model (n, d), as they moved."""
-        return rows if self.funnel is None else self.funnel.whitened(rows)
-
-    def restored(self, rows: np.ndarray) -> np.ndarray:
-        """Rows of the model (n, d), from as they moved."""
-        return rows if self.funnel is None else self.funnel.restored(rows)
 
     @property
     def scale(self) -> np.ndarray:

@@ -37,7 +37,7 @@ from pymc_logz.pilot.checks import exceeds, warn_of_stuck
 from pymc_logz.pilot.ladder import MAX_GROWTH, first_ladder, settled
 from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.blend import Component, Prior, target_of
+from pymc_logz.references.blend import Component, Prior, Target
 from pymc_logz.references.conditional import has_conditional_normals
 from pymc_logz.references.nested import conditional_at_peak, nested_laplace
 from pymc_logz.references.peak import highest_marginal
@@ -261,7 +261,7 @@ def learned(
     """Components of a search as a reference."""
     prepared = search.target.prepared
     log_mass, error = prepared.prior.log_share()
-    draw = prepared.prior if funnel is None else whitened_draws(prepared.prior, funnel)
+    draw = whitened_draws(prepared.prior, funnel)
     parts = [search.parts[k] for k in kept]
     components = tuple(part.density for part in parts if isinstance(part, Component))
     own = shares[kept]
@@ -291,7 +291,7 @@ def plan_nested(
         if start is None:
             return None
         if direct and (part := conditional_at_peak(start, rng)) is not None:
-            search = Search(target_of(prepared, block))
+            search = Search(Target(prepared, block))
             search.add_parts([Prior(), part])
             search.draw(rng, N_TRIED)
             search.draw(rng, N_TRIED)

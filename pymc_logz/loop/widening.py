@@ -9,7 +9,7 @@ import numpy as np
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.lacking_modes import lacking_modes, modes_of_heavy
 from pymc_logz.loop.looking import Look
-from pymc_logz.models.density import draw_posterior, lacks_gradient
+from pymc_logz.models.density import draw_posterior
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel, fitted_funnel
 from pymc_logz.pilot.population import Stages
@@ -17,15 +17,16 @@ from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import (
     AT_ONCE,
     N_ROWS,
+    N_STARTS,
     Component,
     Part,
     Prior,
     Target,
-    target_of,
 )
 from pymc_logz.references.conditional import conditional_normal, may_be_in_funnel
 from pymc_logz.references.directions import independent_directions
-from pymc_logz.references.reference import at_mode, look_at_prior
+from pymc_logz.references.modes import followed
+from pymc_logz.references.reference import look_at_prior
 from pymc_logz.references.search import Search, fitted_components
 from pymc_logz.runners.anneal import Annealed, merge
 from pymc_logz.runners.block import Block
@@ -57,7 +58,7 @@ def searched(
     What was ``tried`` before, and did not hold, has parts that are of use, as is what they lacked.
     With ``alone`` nothing but components in the coordinates of the look is proposed.
     """
-    target = target_of(prepared, block)
+    target = Target(prepared, block)
     search, rows = Search(target), look.stages.rows
     assert rows is not None
     known = look.restored(rows.position)
@@ -127,12 +128,12 @@ def first_components(
     rng: np.random.Generator,
 ) -> list[Component]:
     """Components that are fitted to rows of the look, or have the curvature at the mode."""
-    target = search.target
+    block = search.target.block
     # without a gradient a mode is not looked for, and what is fitted to the rows is taken
-    if settings.asks_for("laplace") and lacks_gradient(target.prepared.flat) is None:
-        start = target.prepared.prior(rng, target.block.n_rows)
-        mode = at_mode(target.prepared, start, target.block.compile_kwargs)
-        return [Component(mode, None, OF_MODE)]
+    if settings.asks_for("laplace") and block.follows_whole_gradient:
+        best = np.argsort(-block.log_target(known))[:N_STARTS]
+        if modes := followed(block, known[best], known.std(axis=0)):
+            return [Component(modes[0].component, None, OF_MODE)]
     return fitted_components(known, n_effective(look.stages), look.funnel, rng)
 
 

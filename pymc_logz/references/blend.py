@@ -40,6 +40,24 @@ class Evaluated(NamedTuple):
     """How many log targets were NaN."""
 
 
+class Moving:
+    """Rows that move in the coordinates of a funnel, or in the model's own."""
+
+    funnel: Funnel | None
+
+    def whitened(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of the model (n, d), as they move."""
+        return rows if self.funnel is None else self.funnel.whitened(rows)
+
+    def restored(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of the model (n, d), from as they move."""
+        return rows if self.funnel is None else self.funnel.restored(rows)
+
+    def log_volume(self, rows: np.ndarray) -> np.ndarray:
+        """What a log density of moving rows (n, d) has more than one of the model's, shape (n,)."""
+        return np.zeros(len(rows)) if self.funnel is None else self.funnel.log_volume(rows)
+
+
 @dataclass(frozen=True, eq=False)
 class Target:
     """The posterior of a model, without its constant."""
@@ -47,8 +65,11 @@ class Target:
     prepared: Prepared
     block: Block
     """On the path from the prior, where the model is evaluated and evaluations are counted."""
-    log_prior_mass: float
-    """Log of the integral of the prior: below 0 where a transform cuts part of it off."""
+
+    @property
+    def log_prior_mass(self) -> float:
+        """Log of the integral of the prior: below 0 where a transform cuts part of it off."""
+        return self.prepared.prior.log_share()[0]
 
     def __call__(self, rows: np.ndarray) -> Evaluated:
         """Rows (n, d) with their densities."""
@@ -61,12 +82,6 @@ class Target:
         return Evaluated(
             rows, log_prior, np.where(is_nan, -np.inf, log_target), score, int(is_nan.sum())
         )
-
-
-def target_of(prepared: Prepared, block: Block) -> Target:
-    """The posterior of a model; ``block`` moves on the path from its prior."""
-    log_mass, _ = prepared.prior.log_share()
-    return Target(prepared, block, log_mass)
 
 
 class Part(Protocol):
@@ -102,7 +117,7 @@ class Prior:
 
 
 @dataclass(frozen=True)
-class Component:
+class Component(Moving):
     """A Student-t in the coordinates of a funnel, or in the model's own."""
 
     density: Elliptical
@@ -111,15 +126,12 @@ class Component:
 
     def draw(self, target: Target, rng: np.random.Generator, n: int) -> np.ndarray:
         """Rows (n, d)."""
-        rows = self.density(rng, n)
-        return rows if self.funnel is None else self.funnel.restored(rows)
+        return self.restored(self.density(rng, n))
 
     def log_density_of(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
         """Log density of rows (n, d), shape (n,)."""
-        if self.funnel is None:
-            return self.density.log_density_of(rows)
-        moving = self.funnel.whitened(rows)
-        return self.density.log_density_of(moving) - self.funnel.log_volume(moving)
+        moving = self.whitened(rows)
+        return self.density.log_density_of(moving) - self.log_volume(moving)
 
 
 @dataclass(frozen=True)

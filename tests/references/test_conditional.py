@@ -15,7 +15,7 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.paths.fitting import Clusters
-from pymc_logz.references.blend import Blend, Target, target_of
+from pymc_logz.references.blend import Blend, Target
 from pymc_logz.references.conditional import (
     ConditionalNormal,
     conditional_normal,
@@ -74,7 +74,7 @@ def ready() -> tuple[Prepared, Block]:
 
 
 def target() -> Target:
-    return target_of(*ready())
+    return Target(*ready())
 
 
 @cache
