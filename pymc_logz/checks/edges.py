@@ -37,9 +37,6 @@ def edge_doubts(
     rows: np.ndarray,
     rng: np.random.Generator,
     looks: Sequence[Look] = LOOKS,
-    *,
-    errors: float = 3.0,
-    sure: float = 2.0,
 ) -> list[Doubt]:
     """Whether the density goes on beyond the outermost rows, where hardly any row got to.
 
@@ -50,8 +47,8 @@ def edge_doubts(
     confounded with no other.
 
     Rows (n, d) are draws of the posterior as the run has it. There has to be more beyond an edge by
-    so many ``errors`` of Laplace's method; the first of ``looks`` also tells whether further rounds
-    are needed: the first is often enough to be ``sure`` that there is less.
+    3 errors of Laplace's method. The first of ``looks`` also tells whether further rounds are
+    needed: not if there is less by 2 errors, as is often seen in the first.
     """
     parts = _parts(prepared, block, rows)
     if parts is None:
@@ -67,12 +64,12 @@ def edge_doubts(
         weight = normalise(log_weight)
         share, error = shares_beyond(places, weight, _edges(seen, looks[0]))
         n_effective, most = 1 / (weight**2).sum(), looks[0].edge + looks[0].more
-        if n_effective >= looks[0].n_places and np.all(share + sure * error < most):
+        if n_effective >= looks[0].n_places and np.all(share + 2.0 * error < most):
             return []
     for look in looks:
         edges = _edges(seen, look)
         share, error = shares_beyond(places, weight, edges)
-        over = np.where(share - look.edge > np.maximum(look.more, errors * error), share, 0.0)
+        over = np.where(share - look.edge > np.maximum(look.more, 3.0 * error), share, 0.0)
         worst = int(np.argmax(over))
         if not over[worst] or n_effective < look.n_places:
             continue

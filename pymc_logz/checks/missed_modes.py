@@ -1,6 +1,6 @@
 """What rows that walk from the prior say against draws of a posterior."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from scipy.special import gammainc
@@ -61,11 +61,6 @@ def hit_doubts(
     rng: np.random.Generator,
     more: Callable[[], np.ndarray] | None = None,
     least_mass: float = LEAST_HIT,
-    *,
-    strays: Sequence[int] = (1, 16, 64),
-    few_are_enough: int = 8,
-    noisy: float = 3.0,
-    much: float = 15.0,
 ) -> list[Doubt]:
     """Whether draws of the prior (n, d) hit a mode that no draw of the posterior is in.
 
@@ -75,10 +70,10 @@ def hit_doubts(
     than chance brings there (their number is a Poisson variable), they have hit what the others
     lack. Where the likelihood is no higher, draws count that are far from nearly all of the
     posterior, and parted from them by a barrier. ``log_share`` is of the prior that transforms
-    allow. One hit alone tells nothing, but that it is worth ``more`` draws, which are then judged
-    in place of the first ones, unless those are enough. ``least_mass`` is that of a mode above all
-    draws, in units of Z, if it is so ``much`` more than is expected. Of the draws of the posterior
-    some ``strays`` may have come there, whose number is ``noisy``.
+    allow. A few hits tell nothing, but that it is worth ``more`` draws, which are then judged in
+    place of the first ones. ``least_mass`` is that of a mode above all draws, in units of Z, if it
+    is 15 times what is expected. Some draws of the posterior may have strayed there: above 16 or 64
+    of them it is 3 times at least, since their number is noisy.
     """
     distinct, which = np.unique(draws, axis=0, return_inverse=True)
     if len(distinct) < FEW_DRAWS:
@@ -91,9 +86,9 @@ def hit_doubts(
     if not likelihood.max() < np.inf:
         return []
     ordered = np.sort(of_draws[~np.isnan(of_draws)])[::-1]
-    if more is not None and 0 < np.sum(likelihood > ordered[0]) < few_are_enough:
+    if more is not None and 0 < np.sum(likelihood > ordered[0]) < 8:
         return hit_doubts(densities, more(), draws, log_z, log_share, rng, None, least_mass)
-    for n_beyond in strays:
+    for n_beyond in (1, 16, 64):
         above = likelihood[likelihood > ordered[min(n_beyond, ordered.size) - 1]]
         if not above.size:
             continue
@@ -103,8 +98,8 @@ def hit_doubts(
         if n_hits < min(n_beyond, FEW_HITS):
             continue
         chance = gammainc(n_hits, n_hits * n_beyond / len(draws) / np.exp(mass))
-        least = min(HIT_MASS, max(least_mass, much * n_beyond / len(distinct)))
-        least = max(least, noisy * n_beyond / len(draws))
+        least = min(HIT_MASS, max(least_mass, 15.0 * n_beyond / len(distinct)))
+        least = max(least, 3.0 * n_beyond / len(draws))
         if mass > np.log(least) and chance < ALPHA:
             what = f"{above.size} of {len(rows)} draws of the prior have a higher likelihood than"
             return [_hit(f"{what} all particles of the run but {n_beyond - 1}", mass)]

@@ -18,8 +18,6 @@ def neck_doubts(
     rows: np.ndarray,
     rng: np.random.Generator,
     compile_kwargs: Mapping[str, Any] | None,
-    *,
-    n_draws: int = 2048,
 ) -> list[Doubt]:
     """Whether the posterior goes on beyond its draws, where normal variables narrow.
 
@@ -32,7 +30,7 @@ def neck_doubts(
     if not is_funnel(rows, normal_columns(prepared.flat)):
         return []
     block = block_for(prepared, RunSettings(reference="prior"), compile_kwargs)
-    chosen = rows[rng.permutation(len(rows))[:n_draws]]
+    chosen = rows[rng.permutation(len(rows))[:2048]]
     # draws are many, unlike rows with weights, and a bridge has nothing else to tell
     found = edge_doubts(prepared, block, chosen, rng, [Look(edge=0.02, more=0.05)])
     return [Doubt("uncovered", one.reason) for one in found]

@@ -34,25 +34,19 @@ class Symmetry(NamedTuple):
 
 
 def symmetry_doubts(
-    flat: FlatModel,
-    densities: Densities,
-    draws: np.ndarray,
-    *,
-    least_draws: int = 100,
-    few: float = 0.02,
-    max_tried: int = 64,
+    flat: FlatModel, densities: Densities, draws: np.ndarray, few: float = 0.02
 ) -> list[Doubt]:
     """Whether draws lack one side of a symmetry of the density.
 
-    A ``few`` of them are on one side where half are expected.
+    A ``few`` of a hundred and more are on one side where half are expected.
     """
-    if len(draws) < least_draws or flat.sites:
+    if len(draws) < 100 or flat.sites:
         return []
     one_sided = [
         one
         for one in _symmetries(flat)
         if min(share := float(np.mean(draws @ one.side > 0)), 1 - share) <= few
-    ][:max_tried]
+    ][:64]
     if not one_sided:
         return []
     rows = draws[np.linspace(0, len(draws) - 1, N_COMPARED).astype(int)]

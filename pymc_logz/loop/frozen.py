@@ -103,7 +103,8 @@ def refine(
         return Planned(block, stages.plan_for(ladder), reference), None
     n_rows = n_followed(block) if target_rows is None else block.n_rows
     draw_start = partial(block.path.sample_reference, rng, n_rows)
-    aim = replace(settings.aim_for(block), limit=limit)
+    aim = settings.aim.with_integers(block.cost_of_move) if block.path.sites else settings.aim
+    aim = replace(aim, limit=limit)
     plan, trial = choose_plan(block, stages, draw_start, rng, aim, target_rows)
     return Planned(block, plan, reference, stages), trial
 

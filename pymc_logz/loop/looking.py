@@ -1,6 +1,6 @@
 """The look: rows of the prior that walk to the posterior, or what is given in their place."""
 
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,16 +42,15 @@ class Look(Moving):
     """Coordinates that they moved in; None are the model's own."""
 
     @property
-    def scale(self) -> np.ndarray:
-        """Standard deviations of the rows in these coordinates, shape (d,)."""
+    def position(self) -> np.ndarray:
+        """Where rows are at the end, in these coordinates, shape (n, d)."""
         assert self.stages.rows is not None
-        return self.stages.rows.position.std(axis=0)
+        return self.stages.rows.position
 
-    def reordered(self, shapes: Sequence[tuple[int, ...]], rng: np.random.Generator) -> "Look":
-        """The same with rows in all orders of entries that may be exchanged."""
-        assert self.stages.rows is not None
-        rows = reordered(self.walked, shapes, self.stages.rows, rng)
-        return replace(self, stages=replace(self.stages, rows=rows))
+    @property
+    def scale(self) -> np.ndarray:
+        """Their standard deviations, shape (d,)."""
+        return self.position.std(axis=0)
 
 
 def given_reference(
@@ -91,26 +90,21 @@ def look_around(
     """Rows of the prior that walk to the posterior, once more where they are in a funnel.
 
     The narrow end of a funnel is where rows that move in it as it is do not get; ``even`` false
-    leaves them there.
+    leaves them there. Rows are in all orders of entries that may be exchanged.
     """
     start = prepared.prior(rng, n_affordable(prepared.flat, block.n_rows, AT_ONCE))
     n_rows = int(np.clip(ROWS_TO_CORRELATE * prepared.n_dims, *N_ROWS))
-    shapes = prepared.flat.shapes
-    stages = walk(block, settings, start, rng, report, n_target_rows=n_rows)
-    plain = Look(stages, block, None)
-    found = plain.stages.rows
-    assert found is not None
-    funnel = fitted_funnel(found.position, look_at_prior(prepared, rng)) if even else None
-    if funnel is None:
-        return plain.reordered(shapes, rng)
-    walked = Reference("prior", "", funnel=funnel).start(block)
-    start = walked.path.sample_reference(rng, len(start))
-    # coordinates that make the way longer are not those of the funnel
-    limits = {"n_target_rows": n_rows, "max_stages": len(plain.stages.betas)}
-    try:
-        whitened = Look(walk(walked, settings, start, rng, report, **limits), walked, funnel)
-    except PilotError:
-        return plain.reordered(shapes, rng)
-    # a funnel that few rows show may not be one
-    lacks = exceeds(plain.stages, *islands_log_z(whitened.stages))
-    return (plain if lacks else whitened).reordered(shapes, rng)
+    found = Look(walk(block, settings, start, rng, report, n_target_rows=n_rows), block, None)
+    if even and (funnel := fitted_funnel(found.position, look_at_prior(prepared, rng))) is not None:
+        moved = Reference("prior", "", funnel=funnel).start(block)
+        start = moved.path.sample_reference(rng, len(start))
+        # coordinates that make the way longer are not those of the funnel
+        limits = {"n_target_rows": n_rows, "max_stages": len(found.stages.betas)}
+        with suppress(PilotError):
+            whitened = Look(walk(moved, settings, start, rng, report, **limits), moved, funnel)
+            # a funnel that few rows show may not be one
+            if not exceeds(found.stages, *islands_log_z(whitened.stages)):
+                found = whitened
+    assert found.stages.rows is not None
+    rows = reordered(found.walked, prepared.flat.shapes, found.stages.rows, rng)
+    return replace(found, stages=replace(found.stages, rows=rows))

@@ -10,9 +10,7 @@ from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.lacking_modes import lacking_modes, modes_of_heavy
 from pymc_logz.loop.looking import Look
 from pymc_logz.models.density import draw_posterior
-from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel, fitted_funnel
-from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import (
     AT_ONCE,
@@ -44,8 +42,7 @@ Way = Callable[[Target, np.ndarray, np.random.Generator], Part | None]
 
 
 def searched(
-    prepared: Prepared,
-    block: Block,
+    target: Target,
     look: Look,
     settings: RunSettings,
     rng: np.random.Generator,
@@ -58,14 +55,11 @@ def searched(
     What was ``tried`` before, and did not hold, has parts that are of use, as is what they lacked.
     With ``alone`` nothing but components in the coordinates of the look is proposed.
     """
-    target = Target(prepared, block)
-    search, rows = Search(target), look.stages.rows
-    assert rows is not None
-    known = look.restored(rows.position)
+    search, known = Search(target), look.restored(look.position)
     proposers = iter(() if alone else proposed(search, rng))
     parts = tried.blend.parts if tried is not None and tried.blend is not None else ()
     search.add_parts([Prior(), *(part for part in parts if not isinstance(part, Prior))])
-    search.add_parts(first_components(search, look, known, settings, rng))
+    search.add_parts(first_components(target.block, look, known, settings, rng))
     search.add_witnesses(target(known[rng.permutation(len(known))[:AT_ONCE]]))
     search.draw(rng, N_TRIED)
     if settings.asks_for("laplace") and search.effective_share(search.shares()) > LEAST:
@@ -82,24 +76,16 @@ def searched(
 
 
 def widen(
-    search: Search,
-    proposers: Iterator[Part],
-    funnel: Funnel | None,
-    rng: np.random.Generator,
-    *,
-    n_rounds: int = 8,
-    uneven: float = 0.1,
-    even_enough: float = 0.5,
-    gain: float = 1.2,
+    search: Search, proposers: Iterator[Part], funnel: Funnel | None, rng: np.random.Generator
 ) -> None:
     """Rounds of fresh rows, after each of which what they do not explain becomes a part.
 
-    There are ``n_rounds`` at most, and fewer if the effective share of the rows is ``even_enough``.
-    Where it is ``uneven`` more than one thing is proposed at a time. Components are fitted anew as
-    long as that raises it by the factor ``gain``.
+    There are eight at most, and fewer if the effective share of the rows is a half. Where it is a
+    tenth more than one thing is proposed at a time. Components are fitted anew as long as that
+    raises it by a fifth.
     """
     refitted_at, fewest = 0.0, len(search.witnesses.position) + 1
-    for _ in range(n_rounds):
+    for _ in range(8):
         search.draw(rng, N_TRIED)
         shares = search.shares()
         even = search.effective_share(shares)
@@ -107,12 +93,12 @@ def widen(
         if 0 < len(left) < fewest:
             fewest = len(left)
             more += fitted_components(left, len(left), funnel, rng)
-        if even > even_enough and not more:
+        if even > 0.5 and not more:
             return
-        if even > gain * refitted_at:
+        if even > 1.2 * refitted_at:
             refitted_at = even
-            more += search.refitted(funnel, rng)
-        if even < uneven or not more:
+            more += fitted_components(*search.known(rng), funnel, rng)
+        if even < 0.1 or not more:
             more += islice(proposers, 1)
         if not more:
             return
@@ -121,31 +107,18 @@ def widen(
 
 
 def first_components(
-    search: Search,
-    look: Look,
-    known: np.ndarray,
-    settings: RunSettings,
-    rng: np.random.Generator,
+    block: Block, look: Look, known: np.ndarray, settings: RunSettings, rng: np.random.Generator
 ) -> list[Component]:
     """Components that are fitted to rows of the look, or have the curvature at the mode."""
-    block = search.target.block
     # without a gradient a mode is not looked for, and what is fitted to the rows is taken
     if settings.asks_for("laplace") and block.follows_whole_gradient:
         best = np.argsort(-block.log_target(known))[:N_STARTS]
         if modes := followed(block, known[best], known.std(axis=0)):
             return [Component(modes[0].component, None, OF_MODE)]
-    return fitted_components(known, n_effective(look.stages), look.funnel, rng)
-
-
-def n_effective(stages: Stages, new: float = 0.5) -> float:
-    """Independent rows that the rows of a pilot are worth.
-
-    Half of what is seen in a further look, one block of moves later, is ``new``.
-    """
-    assert stages.rows is not None
-    assert stages.end is not None
-    n_looks = len(stages.rows.position) / len(stages.end)
-    return len(stages.end) * (1 + new * (n_looks - 1))
+    # of a further look at a population, one block of moves later, a half is new
+    assert look.stages.end is not None
+    n_first = len(look.stages.end)
+    return fitted_components(known, (n_first + len(known)) / 2, look.funnel, rng)
 
 
 def proposed(search: Search, rng: np.random.Generator) -> Iterator[Part]:

@@ -55,8 +55,6 @@ def choose_plan(
     rng: np.random.Generator,
     aim: Aim,
     target_rows: np.ndarray | None = None,
-    *,
-    n_back: int = 256,
     most: int = 2**14,
 ) -> tuple[Plan, Annealed]:
     """Plan whose log weights have the variance aimed at, and the trial rows that it was read from.
@@ -68,12 +66,12 @@ def choose_plan(
 
     Trial rows start at draws of the reference, from ``draw_start``. With ``target_rows`` of the
     target, shape (m, d), which are annealed back, it starts with one temperature: they see the
-    parts of the target that a few rows from the reference do not find. ``n_back`` of them are, so
-    that a mode that none is in is worth 0.01 nats. There are ``most`` temperatures at most.
+    parts of the target that a few rows from the reference do not find. A mode that none of the
+    first 256 is in is worth 0.01 nats. There are ``most`` temperatures at most.
     """
     n_temperatures = first_ladder(stages) if target_rows is None else 1
     if target_rows is not None:
-        target_rows = rng.permutation(target_rows)[:n_back]
+        target_rows = rng.permutation(target_rows)[:256]
     before = np.inf
     while True:
         trial = anneal(block, stages.plan(n_temperatures), draw_start(), rng)

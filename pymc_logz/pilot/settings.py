@@ -96,10 +96,6 @@ class RunSettings:
         """Error of log Z up to which rows may be weighted without a path; None: they may not."""
         return None
 
-    def aim_for(self, block: Block) -> Aim:
-        """The same for these moves."""
-        return self.aim.with_integers(block.cost_of_move) if block.path.sites else self.aim
-
     @classmethod
     def asked(cls, **arguments: Any) -> Self:
         """Settings from the arguments of a call, where None stands for those of `OPTIONAL`.

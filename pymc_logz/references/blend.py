@@ -144,10 +144,6 @@ class Blend:
     tries: int = 1
     """Rows that each one is chosen from, in proportion to their weights."""
 
-    def densities(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
-        """Log density of rows (n, d) by each part, shape (K, n)."""
-        return densities(self.parts, target, rows, log_prior)
-
     def draw(self, target: Target, rng: np.random.Generator, n: int) -> np.ndarray:
         """Rows (n, d) in the shares of the parts, to within one row, in random order."""
         level = (rng.permutation(n) + rng.random(n)) / max(n, 1)
@@ -181,7 +177,7 @@ class Blend:
 
     def _portion(self, target: Target, rng: np.random.Generator, n: int) -> Annealed:
         seen = target(self.draw(target, rng, n * self.tries))
-        log_q = log_blend(self.densities(target, seen.position, seen.log_prior), self.shares)
+        log_q = log_blend(densities(self.parts, target, seen.position, seen.log_prior), self.shares)
         with np.errstate(invalid="ignore"):  # where no part has a density there is no target
             each = np.where(np.isneginf(seen.log_target), -np.inf, seen.log_target - log_q)
         each = each.reshape(n, self.tries)

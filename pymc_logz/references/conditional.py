@@ -191,12 +191,7 @@ class Explored(NamedTuple):
 
 
 def without_factors(
-    parts: Conditionals,
-    rows: np.ndarray,
-    *,
-    n_settings: int = 12,
-    least: float = 0.25,
-    most: float = 0.6,
+    parts: Conditionals, rows: np.ndarray, least: float = 0.25, most: float = 0.6
 ) -> Conditionals:
     """The same with entries among the others that change the curvature of the rest.
 
@@ -206,7 +201,7 @@ def without_factors(
     entry is taken that most of these changes are of, or for: ``most`` of their squares may be left
     without it, since where the likelihood is not normal no entry is to blame.
     """
-    square = _changes(parts, rows[np.linspace(0, len(rows) - 1, n_settings).astype(int)], rows)
+    square = _changes(parts, rows[np.linspace(0, len(rows) - 1, 12).astype(int)], rows)
     if square is None:
         return parts
     each = np.arange(len(square))
@@ -267,8 +262,6 @@ def explored(
     rng: np.random.Generator,
     *,
     climb: bool = True,
-    n_rounds: int = 3,
-    n_starts: int = 16,
 ) -> Iterator[Explored]:
     """All that is known after each round, by adaptive multiple importance sampling.
 
@@ -282,8 +275,8 @@ def explored(
     others = [fitted_to_few(prior[np.all(np.isfinite(prior), axis=1)], 5.0)]
     peak = None
     if climb:  # draws of a vague prior, and rows that walked from them, may be nowhere near
-        starts = np.concatenate([outer[:n_starts], prior[:n_starts]])
-        begin = np.resize(inner[:n_starts], (len(starts), inner.shape[1]))
+        starts = np.concatenate([outer[:16], prior[:16]])
+        begin = np.resize(inner[:16], (len(starts), inner.shape[1]))
         peak = highest_peak(parts, starts, parts.modes(starts, begin, scale))
     if peak is not None:
         others.append(Elliptical(peak.outer, 2.0 * peak.factor, 5.0))
@@ -297,7 +290,7 @@ def explored(
         )
     ]
     places, log_marginal = np.empty((0, outer.shape[1])), np.empty(0)
-    for _ in range(n_rounds):
+    for _ in range(3):
         new = drawn(fits[-1], rng, n_places)
         spread = np.maximum(near.std(axis=0), 1e-300)
         nearest = [int(np.argmin((((near - one) / spread) ** 2).sum(axis=1))) for one in new]

@@ -77,29 +77,20 @@ class Conditionals:
             return np.empty(0), np.empty_like(rows)
         return self.block.target_and_gradient(rows)
 
-    def modes(
-        self,
-        outer: np.ndarray,
-        start: np.ndarray,
-        scale: np.ndarray,
-        max_steps: int = 12,
-        close: float = 0.2,
-        same: float = 1e-3,
-    ) -> Modes:
+    def modes(self, outer: np.ndarray, start: np.ndarray, scale: np.ndarray) -> Modes:
         """Climb to the mode of the inner entries for each of K settings of the outer ones.
 
         Settings are (K, m), starts (K, n), and rough standard deviations of the inner entries (n,).
-        A mode is found where a further step promises less than the tolerance; the curvature at the
-        last point is that at the mode where the last step promised so much to be ``close``, or gave
-        what it promised up to a relative error within which the curvature is the ``same`` all along
-        it.
+        A mode is found where a further step promises less than the tolerance, and the curvature is
+        known there: the last step was short, or gave what it promised.
         """
+        close, same = 0.2, 1e-3  # nats that are promised, and relative error of a promise
         (k, n), matrices = start.shape, self.matrices
         inner, precision = start.copy(), np.tile(matrices.of_diagonal(np.ones(n)), (k, 1, 1))
         value, slope = self._inner_at(outer, inner)
         scales, found = np.tile(scale, (k, 1)), np.zeros(k, dtype=bool)
         moving = np.flatnonzero(np.isfinite(value))
-        for _ in range(max_steps):
+        for _ in range(12):
             if not moving.size:
                 break
             curved = self._curvature(outer[moving], inner[moving], slope[moving], scales[moving])
@@ -138,11 +129,7 @@ class Conditionals:
         return Modes(inner, precision, log_marginal)
 
     def climbed(
-        self,
-        start: np.ndarray,
-        outer_scale: np.ndarray,
-        precision: np.ndarray,
-        n_steps: int = 24,
+        self, start: np.ndarray, outer_scale: np.ndarray, precision: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Whole rows after steps uphill, and their log target.
 
@@ -153,7 +140,7 @@ class Conditionals:
         rows, length = start.copy(), np.ones(len(start))
         value, slope = self.at(rows)
         factors = self.matrices.factors(precision[None])
-        for _ in range(n_steps):
+        for _ in range(24):
             step = np.zeros_like(rows)
             step[:, self.outer] = slope[:, self.outer] * outer_scale**2
             step[:, self.inner] = factors.solved(slope[:, self.inner])
@@ -196,12 +183,7 @@ class Conditionals:
         return lengths[best], value[each, best], slope[each, best]
 
     def _curvature(
-        self,
-        outer: np.ndarray,
-        inner: np.ndarray,
-        slope: np.ndarray,
-        scale: np.ndarray,
-        difference: float = 1e-5,
+        self, outer: np.ndarray, inner: np.ndarray, slope: np.ndarray, scale: np.ndarray
     ) -> np.ndarray:
         """Minus the second derivatives, as `matrices` stores them, from differences.
 
@@ -213,7 +195,7 @@ class Conditionals:
         size = max(1, N_ROWS[1] // len(together))
         for first in range(0, len(inner), size):
             part = slice(first, first + size)
-            step = difference * scale[part]
+            step = 1e-5 * scale[part]
             moved = inner[part, None] + step[:, None] * together
             repeated = np.repeat(outer[part], len(together), axis=0)
             there = self._inner_at(repeated, moved.reshape(-1, n))[1]

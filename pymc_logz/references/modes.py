@@ -79,7 +79,7 @@ def _same(one: Mode, other: Mode) -> bool:
     return any(a.square_distance(b.centre[None])[0] < 0.1 * d for a, b in pairs)
 
 
-def followed(block: Block, rows: np.ndarray, scale: np.ndarray, most_steps: int = 12) -> list[Mode]:
+def followed(block: Block, rows: np.ndarray, scale: np.ndarray) -> list[Mode]:
     """Modes that Newton's method finds from rows (k, d), the highest first.
 
     It has ended where a step promises a negligible number of nats.
@@ -88,7 +88,7 @@ def followed(block: Block, rows: np.ndarray, scale: np.ndarray, most_steps: int 
     rows, d = rows.copy(), rows.shape[1]
     going = np.arange(len(rows))
     value, precision = np.full(len(rows), -np.inf), np.tile(np.eye(d), (len(rows), 1, 1))
-    for _ in range(most_steps):
+    for _ in range(12):
         if not going.size:
             break
         value[going], slope, precision[going] = _curvature(block, rows[going], scale)
@@ -121,43 +121,32 @@ def _mode(row: np.ndarray, value: float, precision: np.ndarray) -> Mode | None:
     return Mode(Elliptical(row, factor).with_heavy_tails(), float(log_mass), precision)
 
 
-def _joined(
-    block: Block,
-    mode: Elliptical,
-    rows: np.ndarray,
-    height: np.ndarray,
-    barrier: float = 1.0,
-    n_points: int = 12,
-) -> np.ndarray:
-    """Which rows (n, d) of these log targets belong to a mode: no barrier lies between.
-
-    That is by how many nats the density falls at some points of the line between them.
-    """
+def _joined(block: Block, mode: Elliptical, rows: np.ndarray, height: np.ndarray) -> np.ndarray:
+    """Which rows (n, d) of these log targets belong to a mode: no barrier of a nat lies between."""
     d = rows.shape[1]
     joined = mode.square_distance(rows) < d + 4 * np.sqrt(2 * d)
     (apart,) = np.nonzero(~joined)
     if apart.size:
-        part = np.arange(1, n_points + 1)[:, None] / (n_points + 1)
+        part = np.arange(1, 13)[:, None] / 13
         points = rows[apart, None] + part * (mode.centre - rows[apart, None])
-        value = block.log_target(points.reshape(-1, d)).reshape(apart.size, n_points)
-        joined[apart] = value.min(axis=1) > height[apart] - barrier
+        value = block.log_target(points.reshape(-1, d)).reshape(apart.size, 12)
+        joined[apart] = value.min(axis=1) > height[apart] - 1.0
     return joined
 
 
 def _curvature(
-    block: Block, rows: np.ndarray, scale: np.ndarray, flat: float = 1e-8
+    block: Block, rows: np.ndarray, scale: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Log targets of rows (k, d), gradients, and minus the second derivatives, made positive.
 
-    The first are -inf where the others are not finite. No direction is ``flat``, in units of the
-    largest curvature.
+    The first are -inf where the others are not finite.
     """
     values, slopes, second = second_derivatives(block, rows, scale)
     whole = np.isfinite(second).all(axis=(1, 2)) & np.isfinite(values)
     second = np.where(whole[:, None, None], second, 0.0)
     curvature, axes = np.linalg.eigh(-second * scale * scale[:, None])
     curvature = np.abs(curvature)
-    least = np.maximum(flat * curvature.max(axis=1, keepdims=True), 1e-12)
+    least = np.maximum(1e-8 * curvature.max(axis=1, keepdims=True), 1e-12)
     axes = axes / scale[:, None]
     precision = (axes * np.maximum(curvature, least)[:, None]) @ axes.transpose(0, 2, 1)
     return np.where(whole, values, -np.inf), np.where(whole[:, None], slopes, 0.0), precision

@@ -59,11 +59,7 @@ def highest_marginal(
 
 
 def highest_peak(
-    parts: Conditionals,
-    outer: np.ndarray,
-    seen: Modes,
-    max_search: int = 40,
-    factor: float = 3.0,
+    parts: Conditionals, outer: np.ndarray, seen: Modes, factor: float = 3.0
 ) -> Peak | None:
     """Climb to the peak of the marginal density from the best of some settings, by differences.
 
@@ -77,7 +73,7 @@ def highest_peak(
     centre, inner, precision = outer[best], seen.inner[best], seen.precision[best]
     spread, axes = np.clip(outer.std(axis=0), *FIRST_SCALE), np.eye(m)
     before = centre, inner, precision
-    for _ in range(max_search if m else 0):
+    for _ in range(40 if m else 0):
         points = centre + np.concatenate([np.zeros((1, m)), spread * axes, -spread * axes])
         found = parts.modes(points, np.tile(inner, (len(points), 1)), parts.scale_of(precision))
         value = found.log_marginal

@@ -209,17 +209,6 @@ class Search:
         few = left.mean() <= TOLERANCE if left.size else True
         return self.witnesses.position[left & (not few)]
 
-    def refitted(self, funnel: Funnel | None, rng: np.random.Generator) -> list[Component]:
-        """Components fitted to all rows that were drawn, by their weights.
-
-        References
-        ----------
-        Cornuet, Marin, Mira & Robert (2012), Adaptive multiple importance sampling, arXiv
-        0907.1254.
-        """
-        rows, ess = self.known(rng)
-        return fitted_components(rows, ess, funnel, rng)
-
     def known(self, rng: np.random.Generator) -> tuple[np.ndarray, float]:
         """Rows of the posterior, as far as it is known, shape (N, d), and how many they are worth.
 
@@ -227,8 +216,9 @@ class Search:
 
         References
         ----------
-        Koblents & Miguez (2015), A population Monte Carlo scheme with transformed weights,
-        doi 10.1007/s11222-013-9440-2.
+        Cornuet, Marin, Mira & Robert (2012), Adaptive multiple importance sampling, arXiv
+        0907.1254; Koblents & Miguez (2015), A population Monte Carlo scheme with transformed
+        weights, doi 10.1007/s11222-013-9440-2.
         """
         log_weight, d = self.log_weight, self.pool.position.shape[1]
         log_weight = np.where(np.isfinite(log_weight), log_weight, -np.inf)
