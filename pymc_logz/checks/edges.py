@@ -8,8 +8,7 @@ import numpy as np
 from pymc_logz.models.known_priors import is_centred_hierarchy
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.references.conditional import explored, without_factors
-from pymc_logz.references.conditional_modes import Conditionals
-from pymc_logz.references.peak import MAX_OTHERS
+from pymc_logz.references.conditional_modes import MAX_OTHERS, Conditionals
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import normalise, shares_beyond

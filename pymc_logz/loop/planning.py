@@ -39,8 +39,8 @@ from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Component, Prior, Target
 from pymc_logz.references.conditional import has_conditional_normals
+from pymc_logz.references.conditional_modes import highest_marginal
 from pymc_logz.references.nested import conditional_at_peak, nested_laplace
-from pymc_logz.references.peak import highest_marginal
 from pymc_logz.references.reference import Reference, components_in_words, whitened_draws
 from pymc_logz.references.search import Search
 from pymc_logz.runners.block import Block

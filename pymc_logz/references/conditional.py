@@ -21,10 +21,9 @@ from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import Clusters, fitted_clusters, fitted_to_few
 from pymc_logz.references.blend import Target
-from pymc_logz.references.conditional_modes import Conditionals
+from pymc_logz.references.conditional_modes import Conditionals, highest_peak
 from pymc_logz.references.matrices import Factors
 from pymc_logz.references.modes import MAX_DIMS
-from pymc_logz.references.peak import highest_peak
 from pymc_logz.references.reference import widened
 from pymc_logz.weights import log_mean, resampled, weight_ess
 

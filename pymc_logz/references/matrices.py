@@ -16,10 +16,6 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 FLAT = 1e-6
 """Least curvature of a direction, in units of the largest: where there is none, a step is long."""
-ROUNDING = 1e-13
-"""Least curvature, in units of the largest, that rounding leaves."""
-NARROW = 1 / 8
-"""Share of the columns up to which bands are taken: their factors cost a sixtieth at most."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +105,7 @@ class Whole:
             np.linalg.cholesky(found[whole])
         except np.linalg.LinAlgError:
             values = np.linalg.eigvalsh(found[whole])
-            whole[whole] = values[:, 0] > ROUNDING * values[:, -1]
+            whole[whole] = values[:, 0] > 1e-13 * values[:, -1]
         return np.asarray(whole)
 
     def factors(self, found: np.ndarray) -> WholeFactors:
@@ -203,12 +199,15 @@ class Bands:
     pattern: sparse.csr_array
 
     @classmethod
-    def of(cls, pattern: sparse.csr_array) -> Self | None:
-        """The fewest bands and whole rows that a pattern goes into; None if they are too many."""
+    def of(cls, pattern: sparse.csr_array, most: float = 1 / 8) -> Self | None:
+        """The fewest bands and whole rows that a pattern goes into; None if they are too many.
+
+        Factors of ``most`` of the columns cost a sixtieth of those of whole matrices.
+        """
         n, degree = pattern.shape[0], np.diff(pattern.indptr)
         best: Self | None = None
         by_degree = np.argsort(degree, kind="stable")
-        for n_below in (0, *2 ** np.arange(int(np.log2(max(NARROW * n, 1))) + 1)):
+        for n_below in (0, *2 ** np.arange(int(np.log2(max(most * n, 1))) + 1)):
             kept, below = np.split(by_degree, [n - n_below])
             inner = pattern[np.sort(kept)][:, np.sort(kept)].tocsr()
             order = np.sort(kept)[reverse_cuthill_mckee(inner, symmetric_mode=True)]
@@ -221,7 +220,7 @@ class Bands:
             if best is None or n_bands + n_below < best.n_bands + best.n_below:
                 best = cls(np.concatenate([order, below]), n_bands, int(n_below), pattern)
         assert best is not None
-        return best if best.n_bands + best.n_below <= NARROW * n else None
+        return best if best.n_bands + best.n_below <= most * n else None
 
     @cached_property
     def groups(self) -> np.ndarray:

@@ -27,11 +27,10 @@ from pymc_logz.references.conditional import (
     log_density_by,
     with_tails,
 )
-from pymc_logz.references.conditional_modes import Conditionals, Modes
+from pymc_logz.references.conditional_modes import Conditionals, Modes, Peak, Start
 from pymc_logz.references.matrices import Bands
 from pymc_logz.references.modes import furthest
 from pymc_logz.references.nested_map import fitted_map
-from pymc_logz.references.peak import Peak, Start
 from pymc_logz.references.reference import MAX_SHARE_ERROR, PRIOR_SHARE, Reference, whitened_draws
 from pymc_logz.runners.block import Block
 from pymc_logz.weights import NEGLIGIBLE, log_mean, resampled, weight_ess
@@ -128,21 +127,18 @@ def _beyond_reach(parts: Conditionals, peak: Peak, funnel: Funnel) -> float:
     Between two places the density is taken to be exponential. It is all of it where a place has no
     conditional mode, unless that is the last one.
     """
-    m, n = len(parts.outer), len(parts.inner)
-    if not m:
+    if not (m := len(parts.outer)):
         return 0.0
     places = np.concatenate([[0.0], funnel.reach * np.array(PLACES)])
     axes = np.concatenate([np.eye(m), -np.eye(m)])
-    whitened = np.zeros((len(axes) * len(places), m + n))
-    whitened[:, parts.outer] = (axes[:, None] * places[:, None]).reshape(-1, m)
-    outer = (whitened[:, parts.outer] @ peak.factor.T) + peak.outer
-    start = funnel.restored(whitened)[:, parts.inner]
+    outer = (axes[:, None] * places[:, None]).reshape(-1, m)
+    start = funnel.restored(_of_outer(parts, outer))[:, parts.inner]
+    outer = outer @ peak.factor.T + peak.outer
     found = parts.modes(outer, start, parts.scale_of(peak.precision))
     log_p = found.log_marginal.reshape(len(axes), len(places))
     if not np.isfinite(log_p[:, :-1]).all():
         return 1.0
-    log_p = log_p[:, 1:] - log_p[:, :1]
-    log_p = np.clip(log_p, -60.0, None)
+    log_p = np.clip(log_p[:, 1:] - log_p[:, :1], -60.0, None)
     fall = log_p[:, :-1] - log_p[:, 1:]
     width = np.diff(places[1:])
     mean = np.where(np.abs(fall) > 1e-6, -np.expm1(-fall) / np.where(fall == 0, 1.0, fall), 1.0)
@@ -168,9 +164,8 @@ def _other_modes(
     seen, scale = ends[suspects], parts.scale_of(peak.precision)
     outer, far = seen[:, parts.outer], beyond[suspects]
     found = parts.modes(outer, seen[:, parts.inner], scale)
-    middle = whitened[suspects]
-    middle[:, parts.inner] = 0.0
-    usual = parts.modes(outer[~far], funnel.restored(middle[~far])[:, parts.inner], scale)
+    middle = funnel.restored(_of_outer(parts, whitened[suspects][~far][:, parts.outer]))
+    usual = parts.modes(outer[~far], middle[:, parts.inner], scale)
     near = Modes(*(part[~far] for part in found))
     if np.any(_are_apart(parts, near, usual)):
         return None
@@ -189,8 +184,7 @@ def _outer_draws(parts: Conditionals, funnel: Funnel, rng: np.random.Generator) 
     m, n = len(parts.outer), len(parts.inner)
     proposal = Elliptical(np.zeros(m), 1.4 * np.eye(m), 5.0)
     rows = proposal(rng, AT_ONCE if m else 1)
-    whitened = np.zeros((len(rows), m + n))
-    whitened[:, parts.outer] = rows
+    whitened = _of_outer(parts, rows)
     value, _ = parts.at(funnel.restored(whitened))
     log_weight = value + funnel.log_volume(whitened) + 0.5 * n * np.log(2 * np.pi)
     log_weight -= proposal.log_density_of(rows)
@@ -199,18 +193,6 @@ def _outer_draws(parts: Conditionals, funnel: Funnel, rng: np.random.Generator) 
     if weight_ess(log_weight) < PER_ENTRY * m:
         return None
     return _Marginal(rows[resampled(log_weight, rng)], log_mean(log_weight))
-
-
-def _moved(parts: Conditionals, peak: Peak, funnel: Funnel, rows: np.ndarray) -> Peak:
-    """The middle of draws of the outer entries, with a Cholesky factor of their covariance."""
-    m = len(parts.outer)
-    middle = np.zeros((1, m + len(parts.inner)))
-    middle[0, parts.outer] = rows.mean(axis=0)
-    [row] = funnel.restored(middle)
-    if not m:
-        return peak
-    factor = np.linalg.cholesky(peak.factor @ np.atleast_2d(np.cov(rows.T)) @ peak.factor.T)
-    return Peak(row[parts.outer], factor, row[parts.inner], peak.precision)
 
 
 def _followed(
@@ -222,9 +204,18 @@ def _followed(
         marginal = None if funnel is None else _outer_draws(parts, funnel, rng)
         if funnel is None or marginal is None:
             return None
-        found = peak, funnel, marginal
-        peak = _moved(parts, peak, funnel, marginal.rows)
+        found, rows = (peak, funnel, marginal), marginal.rows
+        if len(parts.outer):
+            [row] = funnel.restored(_of_outer(parts, rows.mean(axis=0)[None]))
+            covariance = peak.factor @ np.atleast_2d(np.cov(rows.T)) @ peak.factor.T
+            factor = np.linalg.cholesky(covariance)
+            peak = Peak(row[parts.outer], factor, row[parts.inner], peak.precision)
     return found
+
+
+def _of_outer(parts: Conditionals, outer: np.ndarray) -> np.ndarray:
+    """Rows in units of the map, of these outer entries, at the conditional modes."""
+    return parts.rows(outer, np.zeros((len(outer), len(parts.inner))))
 
 
 def _is_missed(there: np.ndarray, own: np.ndarray, log_z: float) -> bool:

@@ -7,8 +7,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from pymc_logz.paths.funnels import Features, Funnel
-from pymc_logz.references.conditional_modes import Conditionals
-from pymc_logz.references.peak import Peak
+from pymc_logz.references.conditional_modes import Conditionals, Peak
 
 
 def fitted_map(
