@@ -12,7 +12,7 @@ import numpy as np
 
 from pymc_logz.models.beyond_draws import Densities
 from pymc_logz.models.flat import FlatModel
-from pymc_logz.pilot.exchanges import N_COMPARED, are_the_same, exchangeable
+from pymc_logz.pilot.exchanges import N_COMPARED, are_the_same, columns_of, exchangeable
 from pymc_logz.trees.doubts import Doubt
 
 
@@ -38,7 +38,7 @@ def symmetry_doubts(
 ) -> list[Doubt]:
     """Whether draws lack one side of a symmetry of the density.
 
-    A ``few`` of a hundred and more are on one side where half are expected.
+    Of a hundred draws and more a ``few`` at most are on one side, where half are expected.
     """
     if len(draws) < 100 or flat.sites:
         return []
@@ -67,12 +67,8 @@ def symmetry_doubts(
 
 def _symmetries(flat: FlatModel) -> Iterator[Symmetry]:
     """Reflections of entries and of variables, and exchanges of neighbours."""
-    d = flat.n_dims
-    identity, ends = np.arange(d), np.cumsum([int(np.prod(shape)) for shape in flat.shapes])
-    columns = [
-        np.arange(end - int(np.prod(s)), end) for s, end in zip(flat.shapes, ends, strict=True)
-    ]
-    for name, own in zip(flat.value_names, columns, strict=True):
+    d, identity = flat.n_dims, np.arange(flat.n_dims)
+    for name, own in zip(flat.value_names, columns_of(flat.shapes), strict=True):
         yield _reflected(f"a change of the sign of {name}", own, d)
         if own.size > 1:
             for j in own:

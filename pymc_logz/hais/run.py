@@ -244,7 +244,6 @@ def run_reverse(
     target_rows: np.ndarray | None,
     rng: np.random.Generator,
     progress: Any,
-    name: str = "reverse",
 ) -> list[Annealed]:
     """Anneal from the target back to the reference, in as many chains as ran forward.
 
@@ -283,14 +282,13 @@ def add_rows(
     for draws in settings.more:
         generators = spawn_generators(rng, settings.chains)
         report = report_chains(progress, "More particles", planned.plan, settings)
-        name = f"more-{draws}"
-        more = run_chains(planned, generators, draws, settings.how, report, name)
+        more = run_chains(planned, generators, draws, settings.how, report, f"more-{draws}")
         if len(more) < len(directions.forward):
             return
         directions.forward = list(map(merge, directions.forward, more))
         if directions.reverse is None:
             continue
-        back = run_reverse(planned, settings, more, target_rows, rng, progress, f"{name}-reverse")
+        back = run_reverse(planned, settings, more, target_rows, rng, progress)
         if len(back) == len(directions.reverse):
             directions.reverse = list(map(merge, directions.reverse, back))
 

@@ -4,7 +4,6 @@ import numpy as np
 
 from pymc_logz.loop.looking import Look
 from pymc_logz.models.context import n_affordable, n_numbers
-from pymc_logz.models.flat import FlatModel
 from pymc_logz.references.blend import N_ROWS, Component
 from pymc_logz.references.modes import MAX_DIMS, modes_of
 from pymc_logz.references.search import HEAVY, Search
@@ -21,20 +20,14 @@ def lacking_modes(search: Search, look: Look, rng: np.random.Generator) -> list[
     """
     if not _can_climb(look):
         return []
-    n_rows = n_climbing(search.target.prepared.flat, look.walked.n_rows)
+    # fewer rows where one costs more
+    flat = search.target.prepared.flat
+    least = n_affordable(flat, look.walked.n_rows, N_ROWS[0])
+    n_rows = int(np.clip(2**17 // n_numbers(flat), least, N_ROWS[1]))
     start = look.walked.path.sample_reference(rng, n_rows)
     ends, height = climbed(look.walked, start, look.scale)
     log_weight = search.log_weight_at(search.target(look.restored(ends)), search.shares())
     return _at_modes(search, look, ends, height, log_weight > np.log(HEAVY))
-
-
-def n_climbing(flat: FlatModel, n_rows: int, cheap: int = 2**17) -> int:
-    """Rows of the prior that climb, fewer where one costs more; ``n_rows`` are moved at once.
-
-    So many numbers in all of them are ``cheap``.
-    """
-    least = n_affordable(flat, n_rows, N_ROWS[0])
-    return int(np.clip(cheap // n_numbers(flat), least, N_ROWS[1]))
 
 
 def modes_of_heavy(search: Search, look: Look, tried: Annealed, most: int = 64) -> list[Component]:

@@ -45,7 +45,7 @@ class Look(Moving):
     def position(self) -> np.ndarray:
         """Where rows are at the end, in these coordinates, shape (n, d)."""
         assert self.stages.rows is not None
-        return self.stages.rows.position
+        return self.stages.rows
 
     @property
     def scale(self) -> np.ndarray:
@@ -105,6 +105,5 @@ def look_around(
             # a funnel that few rows show may not be one
             if not exceeds(found.stages, *islands_log_z(whitened.stages)):
                 found = whitened
-    assert found.stages.rows is not None
-    rows = reordered(found.walked, prepared.flat.shapes, found.stages.rows, rng)
+    rows = reordered(found.walked, prepared.flat.shapes, found.position, rng)
     return replace(found, stages=replace(found.stages, rows=rows))

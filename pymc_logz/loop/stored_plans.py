@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,14 +50,17 @@ def planned_once(
 
     Arguments but the ``name`` of the record are those of `plan_run`.
     """
-
-    def plan() -> Planned:
-        return plan_run(prepared, block, settings, rng, report, tried, direct=direct)
-
+    plan = partial(plan_run, prepared, block, settings, rng, report, tried, direct=direct)
     keeper = settings.running.keeper
     if keeper is None:
         return plan()
-    made = once(keeper, name, lambda: _written(plan()), prepared, block, rng)
+
+    def record() -> dict[str, Any]:
+        made = plan()
+        found = {name: getattr(made, name) for name in ("plan", "stages", "blend")}
+        return {**found, "reference": made.reference.without_draws()}
+
+    made = once(keeper, name, record, prepared, block, rng)
     reference = made["reference"].with_draws(prepared.prior)
     planned = Planned(reference.start(block), made["plan"], reference, made["stages"])
     if made["blend"] is None:
@@ -81,10 +85,3 @@ def once(
         return make()
     counts: Any = None if prepared is None else prepared.prior
     return keeper.remember(name, make, rng, work=block.work, prior=counts)
-
-
-def _written(planned: Planned) -> dict[str, Any]:
-    """A plan as a record."""
-    reference = planned.reference.without_draws()
-    made = {"plan": planned.plan, "stages": planned.stages, "reference": reference}
-    return {**made, "blend": planned.blend}

@@ -10,6 +10,7 @@ from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.lacking_modes import lacking_modes, modes_of_heavy
 from pymc_logz.loop.looking import Look
 from pymc_logz.models.density import draw_posterior
+from pymc_logz.models.known_priors import normal_columns
 from pymc_logz.paths.funnels import Funnel, fitted_funnel
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import (
@@ -21,9 +22,9 @@ from pymc_logz.references.blend import (
     Prior,
     Target,
 )
-from pymc_logz.references.conditional import conditional_normal, may_be_in_funnel
+from pymc_logz.references.conditional import conditional_normal, has_conditional_normals
 from pymc_logz.references.directions import independent_directions
-from pymc_logz.references.modes import followed
+from pymc_logz.references.modes import MAX_DIMS, followed
 from pymc_logz.references.reference import look_at_prior
 from pymc_logz.references.search import Search, fitted_components
 from pymc_logz.runners.anneal import Annealed, merge
@@ -80,7 +81,7 @@ def widen(
 ) -> None:
     """Rounds of fresh rows, after each of which what they do not explain becomes a part.
 
-    There are eight at most, and fewer if the effective share of the rows is a half. Where it is a
+    There are eight at most, and fewer once the effective share of the rows is above a half. Below a
     tenth more than one thing is proposed at a time. Components are fitted anew as long as that
     raises it by a fifth.
     """
@@ -112,7 +113,9 @@ def first_components(
     """Components that are fitted to rows of the look, or have the curvature at the mode."""
     # without a gradient a mode is not looked for, and what is fitted to the rows is taken
     if settings.asks_for("laplace") and block.follows_whole_gradient:
-        best = np.argsort(-block.log_target(known))[:N_STARTS]
+        # in many dimensions each takes a large matrix
+        n_starts = N_STARTS if known.shape[1] <= MAX_DIMS else 1
+        best = np.argsort(-block.log_target(known))[:n_starts]
         if modes := followed(block, known[best], known.std(axis=0)):
             return [Component(modes[0].component, None, OF_MODE)]
     # of a further look at a population, one block of moves later, a half is new
@@ -124,8 +127,9 @@ def first_components(
 def proposed(search: Search, rng: np.random.Generator) -> Iterator[Part]:
     """Further densities, each made when it is asked for, of what is known by then."""
     ways: list[Way] = [independent_directions, conditional_normal]
-    if may_be_in_funnel(search.target.prepared):
-        ways.reverse()
+    prepared = search.target.prepared
+    if has_conditional_normals(prepared) and normal_columns(prepared.flat).size < prepared.n_dims:
+        ways.reverse()  # others, as spreads are, may decide how narrow normal ones are
     for make in ways:
         part = make(search.target, search.known(rng)[0], rng)
         if part is not None:

@@ -9,7 +9,7 @@ from pymc_logz.weights import ALPHA, log_mean, relative
 
 
 def stuck_stages(stages: Stages, least: float = 0.1) -> np.ndarray:
-    """Inverse temperatures at which the rows hardly moved: fewer moves than that were accepted."""
+    """Inverse temperatures at which the rows hardly moved: a smaller share was accepted."""
     return stages.betas[stages.acceptance_rate < least]
 
 

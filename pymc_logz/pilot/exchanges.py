@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from pymc_logz.pilot.population import TargetRows
 from pymc_logz.runners.block import Block
 
 N_COMPARED = 4
@@ -17,23 +16,28 @@ N_COMPARED = 4
 
 
 def reordered(
-    block: Block, shapes: Sequence[tuple[int, ...]], rows: TargetRows, rng: np.random.Generator
-) -> TargetRows:
-    """Rows whose entries are in a random order, where both densities are the same in any order.
+    block: Block, shapes: Sequence[tuple[int, ...]], rows: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Rows (n, d) whose entries are in random order, where densities are the same in any order.
 
     Entries along the first axis of ``shapes``, those of the variables of a row in their order, are
     exchanged: of all variables that have as many, or of one alone. ``block`` moved the rows.
     """
-    position, gradient = rows.position.copy(), rows.gradient.copy()
+    position = rows.copy()
     candidates = [[columns for _, columns in those] for those in exchangeable(shapes)]
     for exchanged in _that_change_nothing(block, position, candidates):
         k = len(exchanged[0])
         orders = rng.permuted(np.tile(np.arange(k), (len(position), 1)), axis=1)
         for columns in exchanged:
-            for table in (position, gradient):
-                taken = np.take_along_axis(table[:, columns], orders[:, :, None], axis=1)
-                table[:, columns] = taken
-    return rows._replace(position=position, gradient=gradient)
+            taken = np.take_along_axis(position[:, columns], orders[:, :, None], axis=1)
+            position[:, columns] = taken
+    return position
+
+
+def columns_of(shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    """Columns of a row that variables of these shapes take, one after the other."""
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+    return np.split(np.arange(ends[-1] if len(ends) else 0), ends[:-1])
 
 
 def exchangeable(shapes: Sequence[tuple[int, ...]]) -> Iterator[list[tuple[int, np.ndarray]]]:
@@ -41,12 +45,10 @@ def exchangeable(shapes: Sequence[tuple[int, ...]]) -> Iterator[list[tuple[int, 
 
     Each is its place among the variables, and its columns of a row, shape (k, entries).
     """
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
     by_length: dict[int, list[tuple[int, np.ndarray]]] = {}
-    for place, (shape, end) in enumerate(zip(shapes, ends, strict=True)):
+    for place, (shape, columns) in enumerate(zip(shapes, columns_of(shapes), strict=True)):
         if shape and shape[0] > 1:
-            columns = np.arange(end - int(np.prod(shape)), end).reshape(shape[0], -1)
-            by_length.setdefault(shape[0], []).append((place, columns))
+            by_length.setdefault(shape[0], []).append((place, columns.reshape(shape[0], -1)))
     for variables in by_length.values():
         yield variables
         if len(variables) > 1:

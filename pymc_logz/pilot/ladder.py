@@ -66,8 +66,8 @@ def choose_plan(
 
     Trial rows start at draws of the reference, from ``draw_start``. With ``target_rows`` of the
     target, shape (m, d), which are annealed back, it starts with one temperature: they see the
-    parts of the target that a few rows from the reference do not find. A mode that none of the
-    first 256 is in is worth 0.01 nats. There are ``most`` temperatures at most.
+    parts of the target that a few rows from the reference do not find. A mode that none of
+    256 of them is in is worth 0.01 nats. There are ``most`` temperatures at most.
     """
     n_temperatures = first_ladder(stages) if target_rows is None else 1
     if target_rows is not None:
@@ -100,7 +100,7 @@ def first_ladder(stages: Stages, cuts: int = 16) -> int:
 
 
 def settled(stages: Stages, n: int = 8) -> Stages:
-    """So many stages of a path that starts near its end: the settings found there, all along."""
+    """Stages of a path in n parts that starts near its end: the settings found there, all along."""
     ones, correlation = np.ones(n + 1), stages.correlation
     return Stages(
         np.linspace(0.0, 1.0, n + 1),

@@ -8,7 +8,7 @@ that is run with fresh rows is a refinement of that list, or starts from a fit t
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import gcd
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,26 +28,6 @@ ROWS_TO_CORRELATE = 8
 """Rows for each dimension from which on moves follow correlations: those of fewer rows, of which
 many are copies, lead the rows that they were taken from astray, by 5 nats in 50 dimensions. And
 effective rows, for each dimension, that components are fitted to."""
-
-
-class TargetRows(NamedTuple):
-    """Rows of a pilot at beta = 1, and what the path is worth there."""
-
-    position: np.ndarray
-    """Shape (n, d)."""
-    log_reference: np.ndarray
-    """Shape (n,)."""
-    log_ratio: np.ndarray
-    """Shape (n,)."""
-    gradient: np.ndarray
-    """Of both together, shape (n, d); zeros where the kernel needs none."""
-
-    @classmethod
-    def of(cls, state: KernelState) -> "TargetRows":
-        """Rows that have been evaluated."""
-        log_reference, log_ratio, *slopes = (np.asarray(part) for part in state.evaluation)
-        with np.errstate(invalid="ignore"):
-            return cls(np.asarray(state.position), log_reference, log_ratio, np.add(*slopes))
 
 
 @dataclass(frozen=True)
@@ -70,8 +50,9 @@ class Stages:
     """The population at beta = 1, shape (n, d)."""
     log_z: np.ndarray | None = None
     """Log Z less that of the reference, as each island has it, shape (islands,)."""
-    rows: TargetRows | None = None
-    """Rows of the population at beta = 1, seen one block of moves after the other, if asked for."""
+    rows: np.ndarray | None = None
+    """Rows of the population at beta = 1, seen one block of moves after the other, if asked for;
+    shape (at least so many, d)."""
 
     def shares(self) -> np.ndarray:
         """Share of the temperatures between neighbouring stages, shape (S,)."""
@@ -296,19 +277,18 @@ class _Mover:
                 block.kernel, population.step_size, population.acceptance_rate, self.target_accept
             )
 
-    def target_rows(self, n: int) -> TargetRows | None:
+    def target_rows(self, n: int) -> np.ndarray | None:
         """At least n rows at beta = 1, where the population moves on between one look and the next.
 
         Moves follow the correlations of all rows that were seen, of which nothing is estimated.
         """
         if not n:
             return None
-        seen = TargetRows.of(self.population.state)
-        while len(seen.position) < n:
-            self.population.correlate(self.block.kernel, seen.position)
+        seen = np.asarray(self.population.state.position)
+        while len(seen) < n:
+            self.population.correlate(self.block.kernel, seen)
             self.move(1.0)
-            more = TargetRows.of(self.population.state)
-            seen = TargetRows(*map(np.concatenate, zip(seen, more, strict=True)))
+            seen = np.concatenate([seen, np.asarray(self.population.state.position)])
         return seen
 
 

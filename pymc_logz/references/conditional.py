@@ -122,13 +122,6 @@ def has_conditional_normals(prepared: Prepared, cheap: int = 16) -> bool:
     return n_inner <= cheap or not factors_matrices(prepared.flat.model)
 
 
-def may_be_in_funnel(prepared: Prepared) -> bool:
-    """Whether some entries are normal, and others, as spreads are, decide how narrow they are."""
-    return (
-        has_conditional_normals(prepared) and normal_columns(prepared.flat).size < prepared.n_dims
-    )
-
-
 def conditional_normal(
     target: Target, rows: np.ndarray, rng: np.random.Generator
 ) -> ConditionalNormal | None:

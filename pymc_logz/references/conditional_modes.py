@@ -49,14 +49,6 @@ class Conditionals:
     pattern: sparse.csr_array | None = None
     """Which second derivatives by inner entries are not zero, shape (n, n); None may be any."""
 
-    def with_pattern(self, rows: np.ndarray, scale: np.ndarray) -> Self:
-        """The same, which takes second derivatives that are zero at all of some rows as such.
-
-        Rows are (K, d), and rough standard deviations of the inner entries (n,).
-        """
-        seen = self.curvature(rows, scale)
-        return replace(self, pattern=sparse.csr_array(np.any(seen, axis=0).astype(int)))
-
     @cached_property
     def matrices(self) -> Matrices:
         """How second derivatives by inner entries are stored."""
@@ -144,8 +136,8 @@ class Conditionals:
         """Whole rows after steps uphill, and their log target.
 
         Steps from ``start`` (K, d) are guided by standard deviations of the outer entries (m,) and
-        the curvature of the inner ones, one of `matrices`. None is longer than one of the first, so
-        that it jumps over whatever is there.
+        the curvature of the inner ones, one of `matrices`. None is longer than one of the first,
+        lest it jump over whatever is there.
         """
         rows, length = start.copy(), np.ones(len(start))
         value, slope = self.at(rows)
@@ -252,7 +244,9 @@ def highest_marginal(
     prior = prepared.prior(rng, N_STARTS + n_climbs)
     scale = np.clip(prior[:, parts.inner].std(axis=0), *FIRST_SCALE)
     first = prior[:N_STARTS]
-    parts = parts.with_pattern(first[: N_STARTS // 2], scale)
+    # second derivatives that are zero at all of some rows are taken as such
+    is_there = np.any(parts.curvature(first[: N_STARTS // 2], scale), axis=0)
+    parts = replace(parts, pattern=sparse.csr_array(is_there.astype(int)))
     seen = parts.modes(first[:, parts.outer], first[:, parts.inner], scale)
     peak = highest_peak(parts, first[:, parts.outer], seen)
     return None if peak is None else Start(parts, prior, seen, peak)

@@ -202,7 +202,7 @@ class Bands:
     def of(cls, pattern: sparse.csr_array, most: float = 1 / 8) -> Self | None:
         """The fewest bands and whole rows that a pattern goes into; None if they are too many.
 
-        Factors of ``most`` of the columns cost a sixtieth of those of whole matrices.
+        ``most`` is their share of the columns: factors cost a sixtieth of a whole matrix's then.
         """
         n, degree = pattern.shape[0], np.diff(pattern.indptr)
         best: Self | None = None
@@ -256,11 +256,9 @@ class Bands:
 
     def diagonal(self, found: np.ndarray) -> np.ndarray:
         """Shape (K, n)."""
-        n = self.order.size
-        n_most, diagonal = n - self.n_below, np.empty((len(found), n))
-        diagonal[:, self.order[:n_most]] = found[:, 0, :n_most]
-        each = np.arange(self.n_below)
-        diagonal[:, self.order[n_most:]] = found[:, self.n_bands + each, n_most + each]
+        row, column, is_one = self._places
+        own, diagonal = (row == column) & is_one, np.zeros((len(found), self.order.size))
+        diagonal[:, row[own]] = found[:, own]
         return diagonal
 
     def positive(self, found: np.ndarray) -> np.ndarray:

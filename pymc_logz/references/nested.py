@@ -7,7 +7,6 @@ It takes a few thousand gradients, where draws take as many for each hundred tha
 """
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -97,11 +96,10 @@ def nested_laplace(
     found = _followed(parts, peak, rng)
     if found is None:
         return None
-    centre, funnel, marginal = found
+    centre, funnel, rows, log_z = found
     if _beyond_reach(parts, centre, funnel) > NEGLIGIBLE:
         return None
     # there may be no outer entries
-    rows = marginal.rows
     fit = with_tails(fitted_clusters(rows, len(rows), rng)) if rows.shape[1] else None
     others = _other_modes(parts, centre, funnel, prior[N_STARTS:])
     if others is None:
@@ -111,7 +109,7 @@ def nested_laplace(
         log_marginal = np.concatenate([seen.log_marginal, others[1]])
         apart = np.linalg.solve(centre.factor, (outer - centre.outer).T).T
         there = log_marginal + np.linalg.slogdet(centre.factor)[1]
-        if _is_missed(there, marginal.log_z + log_density_by(fit, apart), marginal.log_z):
+        if _is_missed(there, log_z + log_density_by(fit, apart), log_z):
             return None
     fit = _with_inner(parts, fit)
     draw = whitened_draws(prepared.prior, funnel)
@@ -172,15 +170,10 @@ def _other_modes(
     return outer[far], found.log_marginal[far]
 
 
-class _Marginal(NamedTuple):
-    """Draws (n, m) of the outer entries, in units of the map, and their log Z."""
-
-    rows: np.ndarray
-    log_z: float
-
-
-def _outer_draws(parts: Conditionals, funnel: Funnel, rng: np.random.Generator) -> _Marginal | None:
-    """Weighted draws of the outer entries, the inner ones integrated out by Laplace's method."""
+def _outer_draws(
+    parts: Conditionals, funnel: Funnel, rng: np.random.Generator
+) -> tuple[np.ndarray, float] | None:
+    """Draws (n, m) of the outer entries, in units of the map, and log Z, by Laplace's method."""
     m, n = len(parts.outer), len(parts.inner)
     proposal = Elliptical(np.zeros(m), 1.4 * np.eye(m), 5.0)
     rows = proposal(rng, AT_ONCE if m else 1)
@@ -192,19 +185,19 @@ def _outer_draws(parts: Conditionals, funnel: Funnel, rng: np.random.Generator) 
     log_weight[np.any(np.abs(rows) > funnel.reach, axis=1)] = -np.inf
     if weight_ess(log_weight) < PER_ENTRY * m:
         return None
-    return _Marginal(rows[resampled(log_weight, rng)], log_mean(log_weight))
+    return rows[resampled(log_weight, rng)], log_mean(log_weight)
 
 
 def _followed(
     parts: Conditionals, peak: Peak, rng: np.random.Generator
-) -> tuple[Peak, Funnel, _Marginal] | None:
+) -> tuple[Peak, Funnel, np.ndarray, float] | None:
     """The map, what it is centred at, and draws of the outer entries by it."""
     for _ in range(2):  # the second map is about the middle of what the first has found
         funnel = fitted_map(parts, peak)
-        marginal = None if funnel is None else _outer_draws(parts, funnel, rng)
-        if funnel is None or marginal is None:
+        if funnel is None or (drawn := _outer_draws(parts, funnel, rng)) is None:
             return None
-        found, rows = (peak, funnel, marginal), marginal.rows
+        rows, log_z = drawn
+        found = peak, funnel, rows, log_z
         if len(parts.outer):
             [row] = funnel.restored(_of_outer(parts, rows.mean(axis=0)[None]))
             covariance = peak.factor @ np.atleast_2d(np.cov(rows.T)) @ peak.factor.T

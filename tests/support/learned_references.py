@@ -8,11 +8,10 @@ import numpy as np
 from pymc_logz import energies
 from pymc_logz.energies import Energy
 from pymc_logz.hais.settings import HaisSettings
-from pymc_logz.kernels.base import Move
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.pilot.population import Stages, TargetRows
+from pymc_logz.pilot.population import Stages
 from pymc_logz.runners.block import Block
 from support.checks import make_rng
 from support.pymc_models import exact_draws
@@ -39,17 +38,6 @@ class Known:
         draws = exact_draws(self.energy, make_rng(self.energy.name, label), n)
         return unconstrain(self.prepared.flat, draws["posterior"].to_dataset())
 
-    def target_rows(self, rows: np.ndarray) -> TargetRows:
-        """Rows, and what the path from the prior is worth there."""
-        parts = [self._evaluated(part) for part in np.split(rows, len(rows) // N_ROWS)]
-        return TargetRows(*(np.concatenate(part) for part in zip(*parts, strict=True)))
-
-    def _evaluated(self, rows: np.ndarray) -> TargetRows:
-        block = self.block
-        scale, zeros = np.ones((1, *block.scale_shape)), np.zeros(1)
-        still = Move(zeros, zeros, scale, zeros)
-        return TargetRows.of(block.run(block.initial_state(rows), still, make_rng("still"))[0])
-
     def stages(self, rows: np.ndarray, step_size: float = 0.8) -> Stages:
         """A pilot that ended at these rows, shape (n, d)."""
         ones, d = np.ones(2), rows.shape[1]
@@ -62,7 +50,7 @@ class Known:
             0.8 * ones,
             end=rows[:N_ROWS],
             log_z=np.full(4, self.energy.log_z),
-            rows=self.target_rows(rows),
+            rows=rows,
         )
 
 
