@@ -29,7 +29,15 @@ from pymc_logz.loop.frozen import (
     walk,
 )
 from pymc_logz.loop.looking import Look, given_reference, look_around
-from pymc_logz.loop.widening import LEAST, N_TRIED, OF_MODE, add_draws, add_modes, searched
+from pymc_logz.loop.widening import (
+    LEAST,
+    N_TRIED,
+    OF_MODE,
+    add_draws,
+    add_lacking,
+    add_modes,
+    searched,
+)
 from pymc_logz.models.flat import FlatModel, model_path, open_path
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel
@@ -40,10 +48,11 @@ from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Component, Prior, target_of
 from pymc_logz.references.conditional import has_conditional_normals
+from pymc_logz.references.lacking_modes import N_CLIMB
 from pymc_logz.references.nested import conditional_at_peak, nested_laplace
 from pymc_logz.references.peak import highest_marginal
 from pymc_logz.references.reference import Reference, components_in_words, whitened_draws
-from pymc_logz.references.search import Search
+from pymc_logz.references.search import HEAVY, Search
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import BRIDGE, line
 from pymc_logz.weights import log_mean
@@ -167,8 +176,17 @@ def plan_without_path(
         blend = search.blend(shares)
         rows = blend.weighted(target, rng, N_TRIED)
         trial = importance_log_z(rows.log_weight, method="hais")
-        if trial.status == "ok" or look is None or not add_modes(search, look, rows, rng):
+        if look is None:
             break
+        if trial.status == "ok":
+            # rows of the blend do not tell what none of them is near
+            limits = {"heavy": HEAVY * N_TRIED / trial.weight_ess, "most": N_CLIMB[0]}
+            if not add_lacking(search, look, rng, shares, **limits):
+                break
+        elif not add_modes(search, look, rows, rng):
+            return None
+    else:
+        return None
     if trial.status != "ok":
         return None
     if look and exceeds(look.stages, trial.log_z, trial.mcse, search.policy.alpha):

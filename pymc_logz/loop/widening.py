@@ -71,8 +71,7 @@ def searched(
     search.draw(rng, N_TRIED)
     if settings.asks_for("laplace") and search.effective_share(search.shares()) > LEAST:
         return search
-    search.add_parts(lacking_modes(search, look.walked, look.funnel, look.scale, rng))
-    search.draw(rng, N_TRIED)
+    add_lacking(search, look, rng, search.shares())
     if tried is not None and tried.ran:
         add_modes(search, look, reduce(merge, tried.ran), rng)
     # what is fitted to rows says nothing of where they did not get, the narrow end of a funnel or
@@ -162,7 +161,17 @@ def add_draws(search: Search, rng: np.random.Generator) -> bool:
 
 def add_modes(search: Search, look: Look, tried: Annealed, rng: np.random.Generator) -> bool:
     """Modes that heavy rows of a blend climb to; whether there are any."""
-    more = modes_of_heavy(search, look.walked, look.funnel, look.scale, tried)
+    more = modes_of_heavy(search, look.walked, look.funnel, look.scale, tried, rng)
+    search.add_parts(more)
+    search.draw(rng, N_TRIED)
+    return bool(more)
+
+
+def add_lacking(
+    search: Search, look: Look, rng: np.random.Generator, shares: np.ndarray, **limits: float
+) -> bool:
+    """Modes that rows of the prior climb to, and parts in these shares lack; whether any do."""
+    more = lacking_modes(search, look.walked, look.funnel, look.scale, rng, shares, **limits)
     search.add_parts(more)
     search.draw(rng, N_TRIED)
     return bool(more)

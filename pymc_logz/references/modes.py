@@ -13,8 +13,8 @@ from pymc_logz.runners.block import Block
 
 MAX_DIMS = 64
 """Dimensions up to which curvatures are dense matrices."""
-TOGETHER, N_ROUNDS = 8, 3
-"""Rows that are followed to their modes together, and how often, if rows are left."""
+TOGETHER, MOST_MODES = 8, 128
+"""Rows that are followed to their modes together, and modes from which no more are looked for."""
 N_POLISH, SETTLED = 12, 1e-2
 """Steps of Newton's method at most, and nats that a step promises where one has ended."""
 LENGTHS = 0.5 ** np.arange(6)
@@ -51,9 +51,7 @@ def modes_of(block: Block, rows: np.ndarray, height: np.ndarray, scale: np.ndarr
     they are known, shape (d,).
     """
     left, found = np.arange(len(rows)), list[Mode]()
-    for _ in range(N_ROUNDS):
-        if not left.size:
-            break
+    while left.size and len(found) < MOST_MODES:
         chosen = left[_apart(rows[left], height[left], scale)]
         left = np.setdiff1d(left, chosen)
         for mode in _followed(block, rows[chosen], scale):
