@@ -57,8 +57,8 @@ from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import BRIDGE, line
 from pymc_logz.weights import log_mean
 
-N_TRIALS = 3
-"""Blends that are tried, each with the modes that the one before lacked."""
+N_TRIALS = 6
+"""Blends that are tried at most, each with the modes that the one before lacked."""
 MOST_TRIES = 32
 """Rows that each row of a run is chosen from, at most."""
 FINE = 0.025
@@ -176,18 +176,16 @@ def plan_without_path(
         blend = search.blend(shares)
         rows = blend.weighted(target, rng, N_TRIED)
         trial = importance_log_z(rows.log_weight, method="hais")
-        if look is None:
-            break
         if trial.status == "ok":
             # rows of the blend do not tell what none of them is near
-            limits = {"heavy": HEAVY * N_TRIED / trial.weight_ess, "most": N_CLIMB[0]}
-            if not add_lacking(search, look, rng, shares, **limits):
+            heavy = HEAVY * N_TRIED / trial.weight_ess
+            if look is None or not add_lacking(search, look, rng, shares, heavy, N_CLIMB[0]):
                 break
-        elif not add_modes(search, look, rows, rng):
+            continue
+        hopeless = search.effective_share(shares) < LEAST
+        if look is None or hopeless or not add_modes(search, look, rows, rng):
             return None
     else:
-        return None
-    if trial.status != "ok":
         return None
     if look and exceeds(look.stages, trial.log_z, trial.mcse, search.policy.alpha):
         return None

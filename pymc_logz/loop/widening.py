@@ -16,9 +16,9 @@ from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Component, Part, Prior, Target, target_of
 from pymc_logz.references.conditional import conditional_normal, may_be_in_funnel
 from pymc_logz.references.directions import independent_directions
-from pymc_logz.references.lacking_modes import lacking_modes, modes_of_heavy
+from pymc_logz.references.lacking_modes import N_CLIMB, lacking_modes, modes_of_heavy
 from pymc_logz.references.reference import at_mode, look_at_prior
-from pymc_logz.references.search import Search, fitted_components
+from pymc_logz.references.search import HEAVY, Search, fitted_components
 from pymc_logz.runners.anneal import Annealed, merge
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import is_shown
@@ -168,10 +168,16 @@ def add_modes(search: Search, look: Look, tried: Annealed, rng: np.random.Genera
 
 
 def add_lacking(
-    search: Search, look: Look, rng: np.random.Generator, shares: np.ndarray, **limits: float
+    search: Search,
+    look: Look,
+    rng: np.random.Generator,
+    shares: np.ndarray,
+    heavy: float = HEAVY,
+    most: int = N_CLIMB[1],
 ) -> bool:
     """Modes that rows of the prior climb to, and parts in these shares lack; whether any do."""
-    more = lacking_modes(search, look.walked, look.funnel, look.scale, rng, shares, **limits)
+    walked, funnel = look.walked, look.funnel
+    more = lacking_modes(search, walked, funnel, look.scale, rng, shares, heavy, most)
     search.add_parts(more)
     search.draw(rng, N_TRIED)
     return bool(more)

@@ -13,7 +13,7 @@ from pymc_logz.runners.block import Block
 
 MAX_DIMS = 64
 """Dimensions up to which curvatures are dense matrices."""
-TOGETHER, MOST_MODES = 8, 128
+TOGETHER, MOST_MODES = 8, 64
 """Rows that are followed to their modes together, and modes from which no more are looked for."""
 N_POLISH, SETTLED = 12, 1e-2
 """Steps of Newton's method at most, and nats that a step promises where one has ended."""

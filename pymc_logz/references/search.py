@@ -6,6 +6,7 @@ Rows that walked from the prior to the posterior are witnesses: nothing is estim
 where they have a large weight the parts have too little density.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -84,16 +85,14 @@ class Search:
     def draw(self, rng: np.random.Generator, n: int) -> None:
         """About n more rows, in the shares of the parts."""
         counts = np.round(n * self.shares()).astype(int)
-        for part, count in zip(self.parts, counts, strict=True):
-            if count:
-                self._add(part.draw(self.target, rng, int(count)))
+        pairs = zip(self.parts, counts, strict=True)
+        rows = [part.draw(self.target, rng, int(count)) for part, count in pairs if count]
+        if rows:
+            seen = self.target(np.concatenate(rows))
+            found = densities(self.parts, self.target, seen.position, seen.log_prior)
+            self.pool = _joined(self.pool, seen)
+            self._of_pool = np.concatenate([self._of_pool, found], axis=1)
         self._drawn = self._drawn + counts
-
-    def _add(self, rows: np.ndarray) -> None:
-        seen = self.target(rows)
-        self.pool = _joined(self.pool, seen)
-        found = densities(self.parts, self.target, rows, seen.log_prior)
-        self._of_pool = np.concatenate([self._of_pool, found], axis=1)
 
     @property
     def log_weight(self) -> np.ndarray:
@@ -120,15 +119,17 @@ class Search:
         The fewest parts, those with the largest shares first, whose weights are about as even.
         """
         k = len(self.parts)
-        best = self._best(np.full(k, 1 / k))
-        used = np.array([isinstance(part, Prior) for part in self.parts])
+        order = np.argsort(-self._best(np.full(k, 1 / k)))
+        is_prior = np.array([isinstance(part, Prior) for part in self.parts])
         enough = WITH_FEWER * self.effective_share(self.shares())
-        for part in np.argsort(-best):
-            used[part] = True
-            shares = self.shares(used)
-            if self.effective_share(shares) >= enough:
-                break
-        return shares
+
+        def with_first(n: int) -> np.ndarray:
+            return self.shares(is_prior | np.isin(np.arange(k), order[:n]))
+
+        def is_enough(n: int) -> bool:
+            return self.effective_share(with_first(n)) >= enough
+
+        return with_first(1 + bisect_left(range(1, k), True, key=is_enough))
 
     def _best(self, start: np.ndarray) -> np.ndarray:
         """Shares of the least second moment, from a start that is zero for parts not to be used.
