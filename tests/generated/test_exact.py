@@ -62,6 +62,11 @@ SMALL = [
     "heavy_effects",
     "double_wells",
     "shells",
+    "rings",
+    "waves",
+    "larger_of_two",
+    "growth",
+    "ratio",
     "banana",
 ]
 """Families that have members with one or two dimensions."""
