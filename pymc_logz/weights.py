@@ -7,6 +7,12 @@ take and return arrays, and are the only ones of their kind in the package.
 import numpy as np
 from scipy.special import logsumexp
 
+TOLERANCE = 0.02
+"""Share of Z, about as many nats, that may be missing: statuses and searches follow from it."""
+NEGLIGIBLE = TOLERANCE / 2
+"""Share that nobody has to look for: half of that."""
+ALPHA = 1e-3
+"""Probability that one of the tests of a call accuses a right number."""
 MIN_ROWS_FOR_KHAT = 20
 """Fewest finite weights that a tail is fitted to: the tail is then four of them. Of fewer rows the
 error says little: of two it is below a third of what it should be in one run of four."""

@@ -50,7 +50,7 @@ def hmc() -> xr.DataTree:
 
 STAGES: list[tuple[Callable[[], Any], str, str]] = [
     (annealed, "models.preparation.flatten_model", "the model was being prepared"),
-    (lambda: annealed(reference="laplace"), "loop.widening.at_mode", "the pilot was choosing"),
+    (lambda: annealed(reference="laplace"), "loop.widening.followed", "the pilot was choosing"),
     (annealed, "runners.block.compile_loop", "the model was being compiled"),
     (annealed, "loop.frozen.run_pilot", "the pilot was choosing"),
     (tempered, "runners.temper.compile_loop", "the model was being compiled"),

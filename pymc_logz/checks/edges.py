@@ -8,32 +8,22 @@ import numpy as np
 from pymc_logz.models.known_priors import is_centred_hierarchy
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.references.conditional import explored, without_factors
-from pymc_logz.references.conditional_modes import Conditionals
+from pymc_logz.references.conditional_modes import MAX_OTHERS, Conditionals
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import normalise, shares_beyond
 
-MAX_OUTER = 6
-"""Entries that are not normal, at most."""
-MAX_INNER = 2**8
-"""Dimensions of the modes of those that are."""
-MODES_PER_ROUND, N_PLACES = 2**13, 192
-"""Conditional modes times their dimensions in a round, at most, each of which takes a few
-gradients; and settings of the others, of which the first round is often enough."""
-ERRORS, SURE = 3.0, 2.0
-"""Errors by which Laplace's method may have more beyond an edge, and within which there is so
-little that further rounds are needless."""
-
 
 class Look(NamedTuple):
-    """What counts as stopping short."""
+    """What counts as stopping short.
+
+    By Laplace's method the share of the posterior beyond an edge, where ``edge`` of the rows are,
+    is larger by ``more``, as ``n_places`` settings of weight tell it.
+    """
 
     edge: float
-    """Share of the rows beyond an edge."""
     more: float
-    """Share of the posterior by which Laplace's method may have more there."""
     n_places: int = 10
-    """Settings of weight, from which on they tell a share."""
 
 
 LOOKS = Look(edge=0.05, more=0.1), Look(edge=0.01, more=0.06, n_places=30)
@@ -55,15 +45,17 @@ def edge_doubts(
     of the others alone, also where no row is. One entry that scales nothing is not looked at: it is
     confounded with no other.
 
-    Rows (n, d) are draws of the posterior as the run has it; the first of ``looks`` also tells
-    whether further rounds are needed.
+    Rows (n, d) are draws of the posterior as the run has it. There has to be more beyond an edge by
+    3 errors of Laplace's method. The first of ``looks`` also tells whether further rounds are
+    needed: not if there is less by 2 errors, as is often seen in the first.
     """
     parts = _parts(prepared, block, rows)
     if parts is None:
         return []
     seen, inner = rows[:, parts.outer], rows[:, parts.inner]
     prior = prepared.prior(rng, block.n_rows)[:, parts.outer]
-    n_places = min(N_PLACES, MODES_PER_ROUND // inner.shape[1])
+    # each of the modes takes a few gradients for each of its dimensions
+    n_places = min(192, 2**13 // inner.shape[1])
     rounds = explored(parts, seen, inner, prior, n_places, rng, climb=False)
     for places, log_weight, *_ in rounds:
         if np.isfinite(log_weight).sum() < 2:
@@ -71,12 +63,12 @@ def edge_doubts(
         weight = normalise(log_weight)
         share, error = shares_beyond(places, weight, _edges(seen, looks[0]))
         n_effective, most = 1 / (weight**2).sum(), looks[0].edge + looks[0].more
-        if n_effective >= looks[0].n_places and np.all(share + SURE * error < most):
+        if n_effective >= looks[0].n_places and np.all(share + 2.0 * error < most):
             return []
     for look in looks:
         edges = _edges(seen, look)
         share, error = shares_beyond(places, weight, edges)
-        over = np.where(share - look.edge > np.maximum(look.more, ERRORS * error), share, 0.0)
+        over = np.where(share - look.edge > np.maximum(look.more, 3.0 * error), share, 0.0)
         worst = int(np.argmax(over))
         if not over[worst] or n_effective < look.n_places:
             continue
@@ -96,14 +88,16 @@ def _edges(seen: np.ndarray, look: Look) -> np.ndarray:
     return np.quantile(seen, [look.edge, 1 - look.edge], axis=0)
 
 
-def _parts(prepared: Prepared, block: Block, rows: np.ndarray) -> Conditionals | None:
+def _parts(
+    prepared: Prepared, block: Block, rows: np.ndarray, max_inner: int = 2**8
+) -> Conditionals | None:
     """Normal entries and the others, if there are some of the one and few of the other kind.
 
     One other entry is taken if the spread of a normal one depends on it.
     """
     parts = Conditionals.of_normal_entries(prepared.flat, block)
-    if parts is None or not 0 < parts.inner.size <= MAX_INNER:
+    if parts is None or not 0 < parts.inner.size <= max_inner:
         return None
     parts = without_factors(parts, rows)
     some = parts.outer.size > 1 or is_centred_hierarchy(prepared.flat)
-    return parts if some and parts.outer.size <= MAX_OUTER else None
+    return parts if some and parts.outer.size <= MAX_OTHERS else None

@@ -20,28 +20,16 @@ from pymc_logz.models.context import n_data
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.references.search import Policy
 from pymc_logz.trees.doubts import Doubt
-from pymc_logz.weights import log_mean, weight_ess
-
-MAX_DATA = 5000
-"""Data up to which 10,000 evaluations of the density are nothing beside the posterior's own: 20,000
-data take 5 to 10 seconds."""
+from pymc_logz.weights import ALPHA, log_mean, weight_ess
 
 FEW_DRAWS = 32
 """Draws of which there must be more, lest a mode be no further from them than they are apart."""
 HIT_MASS, FEW_HITS = 0.25, 2
-"""The same for draws of the prior, of which those in a posterior's tails have up to a tenth, and
-how many of them there have to be: one may be at the end of a ridge that is curved."""
-FEW_ARE_ENOUGH = 8
-"""Draws of the prior likelier than all rows from which on no more are asked for."""
-STRAYS = (1, 16, 64)
-"""Rows that may have come to a mode of which they are but a small part."""
-MORE = 3.0
-"""Times as much as is expected above that many rows, which are noisy too."""
-LEAST_HIT, MUCH_MORE = 0.1, 15.0
-"""Less than `HIT_MASS` counts too, if it is so many times what is expected of draws that are right.
-"""
+"""Mass of a mode, in units of Z, by draws of the prior, of which those in a posterior's tails have
+up to a tenth, and how many of them there have to be: one may be at the end of a curved ridge."""
+LEAST_HIT = 0.1
+"""Less counts too, if it is far more than is expected of draws that are right."""
 
 
 def mode_doubts(
@@ -82,9 +70,10 @@ def hit_doubts(
     than chance brings there (their number is a Poisson variable), they have hit what the others
     lack. Where the likelihood is no higher, draws count that are far from nearly all of the
     posterior, and parted from them by a barrier. ``log_share`` is of the prior that transforms
-    allow. One hit alone tells nothing, but that it is worth ``more`` draws, which are then judged
-    in place of the first ones. ``least_mass`` is that of a mode above all draws, in units of Z, if
-    it is far more than is expected.
+    allow. A few hits tell nothing, but that it is worth ``more`` draws, which are then judged in
+    place of the first ones. ``least_mass`` is that of a mode above all draws, in units of Z, if it
+    is 15 times what is expected. Some draws of the posterior may have strayed there: above 16 or 64
+    of them it is 3 times at least, since their number is noisy.
     """
     distinct, which = np.unique(draws, axis=0, return_inverse=True)
     if len(distinct) < FEW_DRAWS:
@@ -97,9 +86,9 @@ def hit_doubts(
     if not likelihood.max() < np.inf:
         return []
     ordered = np.sort(of_draws[~np.isnan(of_draws)])[::-1]
-    if more is not None and 0 < np.sum(likelihood > ordered[0]) < FEW_ARE_ENOUGH:
+    if more is not None and 0 < np.sum(likelihood > ordered[0]) < 8:
         return hit_doubts(densities, more(), draws, log_z, log_share, rng, None, least_mass)
-    for n_beyond in STRAYS:
+    for n_beyond in (1, 16, 64):
         above = likelihood[likelihood > ordered[min(n_beyond, ordered.size) - 1]]
         if not above.size:
             continue
@@ -109,9 +98,9 @@ def hit_doubts(
         if n_hits < min(n_beyond, FEW_HITS):
             continue
         chance = gammainc(n_hits, n_hits * n_beyond / len(draws) / np.exp(mass))
-        least = min(HIT_MASS, max(least_mass, MUCH_MORE * n_beyond / len(distinct)))
-        least = max(least, MORE * n_beyond / len(draws))
-        if mass > np.log(least) and chance < Policy.alpha:
+        least = min(HIT_MASS, max(least_mass, 15.0 * n_beyond / len(distinct)))
+        least = max(least, 3.0 * n_beyond / len(draws))
+        if mass > np.log(least) and chance < ALPHA:
             what = f"{above.size} of {len(rows)} draws of the prior have a higher likelihood than"
             return [_hit(f"{what} all particles of the run but {n_beyond - 1}", mass)]
     return _far_hits(densities, rows, distinct, (log_prior, likelihood), log_z - log_share, rng)
@@ -157,9 +146,12 @@ def _hit(what: str, log_factor: float) -> Doubt:
     return Doubt("missed_mode", f"{what}, {about}")
 
 
-def is_large(flat: FlatModel) -> bool:
-    """Whether there are so many data that looking for modes is dear."""
-    return n_data(flat) > MAX_DATA
+def is_large(flat: FlatModel, max_data: int = 5000) -> bool:
+    """Whether there are so many data that looking for modes is dear.
+
+    With 20,000 it takes 5 to 10 seconds; with fewer it is nothing beside the posterior itself.
+    """
+    return n_data(flat) > max_data
 
 
 def may_walk(flat: FlatModel, prior: PriorDraws) -> bool:

@@ -12,56 +12,46 @@ from pymc_logz.weights import relative
 
 LIMIT = 4.0
 """Errors by which a mean may be off."""
-CONVICTS = 3.0
-"""Errors by which rows that were stretched, since such a mean is off, may give a larger Z."""
 STRETCH = 1.1
 """Factor by which rows are stretched, or its inverse, before they are accused."""
-ROWS_PER_DIMENSION = 4
-"""Effective rows that a direction is chosen by, in each half, per dimension."""
 
 
 class _Ends(NamedTuple):
     """Rows at the end of the path that have a weight and a gradient."""
 
-    position: np.ndarray
-    """Shape (n, d)."""
-    score: np.ndarray
-    """Shape (n, d)."""
-    log_target: np.ndarray
-    """Shape (n,)."""
-    weight: np.ndarray
-    """Sum to one, shape (n,)."""
-    whole: np.ndarray
-    """Rows with their whole numbers, shape (n, D): ``position`` is the rest of them."""
+    position: np.ndarray  # Shape (n, d).
+    score: np.ndarray  # Shape (n, d).
+    log_target: np.ndarray  # Shape (n,).
+    weight: np.ndarray  # Sum to one, shape (n,).
+    whole: np.ndarray  # Rows with their whole numbers, shape (n, D).
 
     def part(self, chosen: np.ndarray) -> "_Ends":
         """Some of the rows, weighted among themselves."""
         some = _Ends(*(column[chosen] for column in self))
         return some._replace(weight=some.weight / some.weight.sum())
 
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Weighted mean and standard deviation, shape (d,) each."""
+        centre = self.weight @ self.position
+        spread = np.sqrt(self.weight @ (self.position - centre) ** 2)
+        return centre, np.where(spread > 0, spread, 1.0)
+
+    def mean(self, values: np.ndarray) -> tuple[float, float]:
+        """Weighted mean and its error; without an error it says nothing."""
+        mean = float(self.weight @ values)
+        error = float(np.sqrt((self.weight**2) @ (values - mean) ** 2))
+        return mean, error if error > 0 else np.inf
+
 
 class _Direction(NamedTuple):
-    """A line through the mean along which rows are looked at; all of space if it has no ends."""
+    """A line through the mean along which rows are looked at; or all of space."""
 
-    centre: np.ndarray
-    """Shape (d,)."""
-    along: np.ndarray
-    """Shape (d, m)."""
-    across: np.ndarray
-    """Inverse of ``along``, shape (m, d)."""
-
-    def virial(self, ends: _Ends) -> np.ndarray:
-        """What has the mean zero over draws of the target, shape (n,)."""
-        coordinate = (ends.position - self.centre) @ self.across.T
-        return np.mean(1 + coordinate * (ends.score @ self.along), axis=1)
-
-    def stretched(self, rows: np.ndarray, factor: float) -> tuple[np.ndarray, float]:
-        """Rows stretched along it, and the log of the factor in their volume."""
-        moved = ((rows - self.centre) @ self.across.T) @ self.along.T
-        return rows + (factor - 1) * moved, len(self.across) * np.log(factor)
+    centre: np.ndarray  # Shape (d,).
+    along: np.ndarray  # Shape (d, m).
+    across: np.ndarray  # Inverse of ``along``, shape (m, d).
 
 
-def lagging(block: Block, runs: list[Annealed]) -> list[Doubt]:
+def lagging(block: Block, runs: list[Annealed], convicts: float = 3.0) -> list[Doubt]:
     """What the ends of annealed rows say against their weights.
 
     Weights of rows that cannot follow the path, because steps are too small for its widest
@@ -76,52 +66,38 @@ def lagging(block: Block, runs: list[Annealed]) -> list[Doubt]:
 
         E[ |T'| f(T(x)) / f(x) ] <= 1
 
-    so that a larger mean convicts them. Gradients were computed by the last move, and nothing else
-    is as a rule.
+    so that a mean that is larger by so many errors convicts them. Gradients were computed by the
+    last move, and nothing else is as a rule. Rows that follow no gradient are stretched both ways.
 
     Runs went from the reference to the target, as they moved, by ``block``.
     """
     if block.path.is_binary:  # bits cannot be stretched
         return []
-    ends = _ends(runs, _continuous(block))
+    # nor can whole numbers
+    columns = np.setdiff1d(np.arange(block.path.n_dims), [one.column for one in block.path.sites])
+    ends = _ends(runs, columns)
     if ends is None:
         return []
-    if not block.follows_whole_gradient:
-        return _without_gradients(block, ends)
-    for chosen, direction in _looks(ends):
-        seen = ends.part(chosen)
-        mean, error = _mean(direction.virial(seen), seen.weight)
-        if not abs(mean) > LIMIT * error:
-            continue
-        factor = STRETCH if mean > 0 else 1 / STRETCH
-        gain, error = _gain(block, seen, direction, factor)
-        if gain > CONVICTS * error:
-            return [_doubt(factor, gain, error)]
+    for chosen, direction in _looks(ends, block.follows_whole_gradient):
+        seen, factors, limit = ends.part(chosen), [STRETCH, 1 / STRETCH], LIMIT
+        if block.follows_whole_gradient:
+            coordinate = (seen.position - direction.centre) @ direction.across.T
+            virial = np.mean(1 + coordinate * (seen.score @ direction.along), axis=1)
+            mean, error = seen.mean(virial)
+            if not abs(mean) > LIMIT * error:
+                continue
+            factors, limit = factors[:1] if mean > 0 else factors[1:], convicts
+        for factor in factors:
+            gain, error = _gain(block, seen, columns, direction, factor)
+            if gain > limit * error:
+                how = "too narrow" if factor > 1 else "too wide"
+                reason = (
+                    f"the weighted particles are {how} for the density where they end: stretched "
+                    f"by {factor:.2g} they give a Z that is larger by {gain:.1%}, "
+                    f"{gain / error:.3g} errors"
+                )
+                return [Doubt("lagging_rows", reason)]
     return []
-
-
-def _without_gradients(block: Block, ends: _Ends) -> list[Doubt]:
-    """The same for rows that follow no gradient: stretched in all directions, both ways."""
-    direction = _everywhere(ends)
-    for factor in (STRETCH, 1 / STRETCH):
-        gain, error = _gain(block, ends, direction, factor)
-        if gain > LIMIT * error:
-            return [_doubt(factor, gain, error)]
-    return []
-
-
-def _doubt(factor: float, gain: float, error: float) -> Doubt:
-    how = "too narrow" if factor > 1 else "too wide"
-    reason = (
-        f"the weighted particles are {how} for the density where they end: stretched by "
-        f"{factor:.2g} they give a Z that is larger by {gain:.1%}, {gain / error:.3g} errors"
-    )
-    return Doubt("lagging_rows", reason)
-
-
-def _continuous(block: Block) -> np.ndarray:
-    """Columns of a row that may be stretched: no whole numbers."""
-    return np.setdiff1d(np.arange(block.path.n_dims), [site.column for site in block.path.sites])
 
 
 def _ends(runs: list[Annealed], columns: np.ndarray) -> _Ends | None:
@@ -135,30 +111,26 @@ def _ends(runs: list[Annealed], columns: np.ndarray) -> _Ends | None:
     if not kept.any() or not columns.size or not np.all(np.isfinite(score)):
         return None
     weight = weight[kept] / weight[kept].sum()
-    own = position[:, columns], score[:, columns]
-    return _Ends(*own, reference + ratio, weight, position)
+    return _Ends(position[:, columns], score[:, columns], reference + ratio, weight, position)
 
 
-def _looks(ends: _Ends) -> Iterator[tuple[np.ndarray, _Direction]]:
-    """Rows, and directions that do not depend on them."""
+def _looks(
+    ends: _Ends, has_gradients: bool, per_dimension: int = 4
+) -> Iterator[tuple[np.ndarray, _Direction]]:
+    """Rows, and directions that do not depend on them, but on enough effective rows of others."""
     n, d = ends.position.shape
-    yield np.arange(n), _everywhere(ends)
+    centre, spread = ends.moments()
+    yield np.arange(n), _Direction(centre, np.diag(spread), np.diag(1 / spread))
     halves = np.split(np.arange(n), [n // 2])
-    for fitted, seen in (halves, halves[::-1]):
+    for fitted, seen in (halves, halves[::-1]) if has_gradients else ():
         part = ends.part(fitted)
-        if 1 / (part.weight**2).sum() > ROWS_PER_DIMENSION * d > ROWS_PER_DIMENSION:
+        if 1 / (part.weight**2).sum() > per_dimension * d > per_dimension:
             yield seen, _least_explored(part)
-
-
-def _everywhere(ends: _Ends) -> _Direction:
-    """All directions together."""
-    centre, spread = _moments(ends)
-    return _Direction(centre, np.diag(spread), np.diag(1 / spread))
 
 
 def _least_explored(ends: _Ends) -> _Direction:
     """Direction in which rows are narrowest beside the curvature of the density."""
-    centre, spread = _moments(ends)
+    centre, spread = ends.moments()
     whitened, score = (ends.position - centre) / spread, ends.score * spread
     values, vectors = np.linalg.eigh(whitened.T @ (ends.weight[:, None] * whitened))
     root = np.sqrt(np.maximum(values, 1e-12))
@@ -169,25 +141,14 @@ def _least_explored(ends: _Ends) -> _Direction:
     return _Direction(centre, along[:, None], across[None])
 
 
-def _moments(ends: _Ends) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted mean and standard deviation, shape (d,) each."""
-    centre = ends.weight @ ends.position
-    spread = np.sqrt(ends.weight @ (ends.position - centre) ** 2)
-    return centre, np.where(spread > 0, spread, 1.0)
-
-
-def _mean(values: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-    """Weighted mean and its error; without an error it says nothing."""
-    mean = float(weight @ values)
-    error = float(np.sqrt((weight**2) @ (values - mean) ** 2))
-    return mean, error if error > 0 else np.inf
-
-
-def _gain(block: Block, ends: _Ends, direction: _Direction, factor: float) -> tuple[float, float]:
+def _gain(
+    block: Block, ends: _Ends, columns: np.ndarray, direction: _Direction, factor: float
+) -> tuple[float, float]:
     """How much larger Z is by rows that are stretched, relative to Z, and its error."""
-    stretched, log_volume = direction.stretched(ends.position, factor)
+    centre, along, across = direction
     rows = ends.whole.copy()
-    rows[:, _continuous(block)] = stretched
+    rows[:, columns] += (factor - 1) * ((ends.position - centre) @ across.T) @ along.T
+    log_volume = len(across) * np.log(factor)
     ratio = np.exp(np.minimum(block.log_target(rows) - ends.log_target + log_volume, 700.0))
-    mean, error = _mean(ratio, ends.weight)
+    mean, error = ends.mean(ratio)
     return mean - 1, error

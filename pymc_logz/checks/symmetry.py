@@ -15,11 +15,6 @@ from pymc_logz.models.flat import FlatModel
 from pymc_logz.pilot.exchanges import N_COMPARED, are_the_same, exchangeable
 from pymc_logz.trees.doubts import Doubt
 
-MAX_TRIED = 64
-"""Symmetries that are tried, at most."""
-LEAST_DRAWS, FEW = 100, 0.02
-"""Draws that tell a side, and share of them on one up to which it is missing: half is expected."""
-
 
 class Symmetry(NamedTuple):
     """A map of rows that is its own inverse."""
@@ -38,15 +33,20 @@ class Symmetry(NamedTuple):
         return rows[:, self.source] * self.sign
 
 
-def symmetry_doubts(flat: FlatModel, densities: Densities, draws: np.ndarray) -> list[Doubt]:
-    """Whether draws lack one side of a symmetry of the density."""
-    if len(draws) < LEAST_DRAWS or flat.sites:
+def symmetry_doubts(
+    flat: FlatModel, densities: Densities, draws: np.ndarray, few: float = 0.02
+) -> list[Doubt]:
+    """Whether draws lack one side of a symmetry of the density.
+
+    A ``few`` of a hundred and more are on one side where half are expected.
+    """
+    if len(draws) < 100 or flat.sites:
         return []
     one_sided = [
         one
         for one in _symmetries(flat)
-        if min(share := float(np.mean(draws @ one.side > 0)), 1 - share) <= FEW
-    ][:MAX_TRIED]
+        if min(share := float(np.mean(draws @ one.side > 0)), 1 - share) <= few
+    ][:64]
     if not one_sided:
         return []
     rows = draws[np.linspace(0, len(draws) - 1, N_COMPARED).astype(int)]

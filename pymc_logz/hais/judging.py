@@ -13,17 +13,14 @@ from pymc_logz.hais.directions import Directions, doubts_of_ends, forward_estima
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.checks import exceeds, islands_log_z
+from pymc_logz.references.blend import AT_ONCE
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import resampled
 
-N_LOOKED_AT = 1024
-"""Rows of the posterior from which its tails are looked at."""
 N_PRIOR = {1: 4096, 2: 4096, 3: 1024, 4: 1024, 5: 1024}
 """Draws of the prior that may hit a mode, by the dimensions in which they have a chance."""
-N_MORE = 8192
-"""The same where one of them has, and may have by chance."""
 
 
 def doubts_of(estimate: LogZEstimate, planned: Planned, runs: list[Annealed]) -> list[Doubt]:
@@ -65,7 +62,7 @@ def doubts_of_run(
     runs = [of_model(run, directions.reference) for run in directions.forward]
     position = np.concatenate([run.position for run in runs])
     log_weight = np.concatenate([run.log_weight for run in runs])
-    rows = position[resampled(log_weight, rng, N_LOOKED_AT)]
+    rows = position[resampled(log_weight, rng, AT_ONCE)]
     doubts = [
         *ends,
         *tail_doubts(prepared.flat, block.densities, rows, rng),
@@ -79,10 +76,9 @@ def doubts_of_run(
         prior = prepared.prior(rng, N_PRIOR[prepared.n_dims])
         log_share = np.log(prepared.prior.finite_share)
         # weights that have been judged already need no more, and may lack a little above all rows
-        sound = estimate.status == "ok"
-        more, least = (
-            (partial(prepared.prior, rng, N_MORE), LEAST_HIT) if sound else (None, HIT_MASS)
-        )
+        more, least = None, HIT_MASS
+        if estimate.status == "ok":
+            more, least = partial(prepared.prior, rng, 8192), LEAST_HIT
         doubts += hit_doubts(
             block.densities, prior, position[drawn], estimate.log_z, log_share, rng, more, least
         )

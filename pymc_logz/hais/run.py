@@ -22,6 +22,7 @@ from pymc_logz.loop.stored_plans import kept, planned_once
 from pymc_logz.models.context import model_labels
 from pymc_logz.models.flat import constrain, unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.pilot.ladder import MAX_GROWTH
 from pymc_logz.runners.anneal import Annealed, Plan, merge
 from pymc_logz.runners.jobs import AnnealCourse
 from pymc_logz.runners.moves_of_rows import Stopwatch
@@ -39,17 +40,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pymc.pymc_logz")
 
 ONE_TEMPERATURE = "plain importance sampling: one temperature, so nothing is annealed"
-MCSE_OF_NESTED = 0.03
-"""Error, in nats, up to which a run from nested Laplace approximations is good enough: their tails
-are those of normal laws, so that few temperatures leave weights whose errors are too small."""
-SECOND_TRY = 4
-"""Factor in the temperatures of a run whose first try was not good enough, at most."""
-SURPLUS = 1.2
-"""Of temperatures, where nothing but the size of the error was not good enough."""
 MOST_MOVES = 2**24
 """Moves of all rows together beyond which no second try is made: minutes for most models."""
-MAX_GROWTH = 64
-"""Largest factor by which ``target_mcse`` lets a run grow."""
 
 
 def run_hais(
@@ -138,8 +130,9 @@ def run_twice(
     runs = run_until(planned, settings, rng, progress)
     estimate = forward_estimate(Directions(runs, planned.reference))
     sound = estimate.status == "ok" and not doubts_of(estimate, planned, runs)
-    is_nested = planned.reference.taken == "nested_laplace"
-    most = MCSE_OF_NESTED if is_nested else DEFAULT_MCSE[1]
+    # tails of nested approximations are those of normal laws, so that few temperatures leave
+    # weights whose errors are too small
+    most = 0.03 if planned.reference.taken == "nested_laplace" else DEFAULT_MCSE[1]
     good = sound and estimate.mcse <= max(most, settings.target_mcse or 0.0)
     whole = len(runs) == settings.chains
     tried = planned.blend is not None and not sound
@@ -147,7 +140,7 @@ def run_twice(
         ran = replace(planned, ran=tuple(runs))
         logger.info("A blend that was tried gave status %r: another plan.", estimate.status)
         return run_twice(others[0](ran), settings, rng, progress, others[1:])
-    longer = planned.longer(_growth(estimate.mcse / most) if sound else SECOND_TRY)
+    longer = planned.longer(_growth(estimate.mcse / most) if sound else MAX_GROWTH)
     n_moves = settings.draws * settings.chains * longer.plan.n_temperatures
     asked = settings.target_mcse is not None or not whole
     if good or asked or longer is planned or n_moves > MOST_MOVES:
@@ -163,16 +156,20 @@ def run_twice(
     return longer, run_until(longer, settings, rng, progress)
 
 
-def _growth(excess: float) -> int:
+def _growth(excess: float, surplus: float = 1.2) -> int:
     """Factor in the temperatures of a sound run with so many times the error that is wanted.
 
     The variance falls as one over their number.
     """
-    return int(np.clip(np.ceil(SURPLUS * excess**2), 2, SECOND_TRY))
+    return int(np.clip(np.ceil(surplus * excess**2), 2, MAX_GROWTH))
 
 
 def run_until(
-    planned: Planned, settings: HaisSettings, rng: np.random.Generator, progress: Any
+    planned: Planned,
+    settings: HaisSettings,
+    rng: np.random.Generator,
+    progress: Any,
+    max_growth: int = 64,
 ) -> list[Annealed]:
     """Chains that grow until the error of log Z is met, or until that is out of reach."""
     plan = planned.plan
@@ -195,7 +192,7 @@ def run_until(
         wanted = n_now * (estimate.mcse / target_mcse) ** 2
         if estimate.mcse <= target_mcse:
             return runs
-        if not np.isfinite(wanted) or n_now >= MAX_GROWTH * draws:
+        if not np.isfinite(wanted) or n_now >= max_growth * draws:
             warn(
                 f"target_mcse={target_mcse} is out of reach: {n_now} particles per chain gave an "
                 f"error of {estimate.mcse:.3g} with status {estimate.status!r}. Use more "

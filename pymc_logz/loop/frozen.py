@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from pymc_logz.paths.fitting import RIDGE
-from pymc_logz.pilot.checks import stuck_stages, warn_of_stuck
+from pymc_logz.pilot.checks import warn_of_stuck
 from pymc_logz.pilot.ladder import choose_plan
-from pymc_logz.pilot.population import MAX_STAGES, Stages, run_pilot
+from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Blend, Target
 from pymc_logz.references.reference import ASKED_FOR, Reference
@@ -40,8 +40,7 @@ class Planned:
     def longer(self, factor: int) -> "Planned":
         """The same with so many times the temperatures, or rows to choose one from."""
         if self.blend is not None:
-            more = replace(self.blend, tries=factor * self.blend.tries)
-            return replace(self, blend=more)
+            return replace(self, blend=replace(self.blend, tries=factor * self.blend.tries))
         if self.stages is None:
             return self
         return replace(self, plan=self.stages.plan(factor * self.plan.n_temperatures))
@@ -69,7 +68,8 @@ def make_plan(
     if ladder is not None and (plan := fixed_plan(block, ladder)) is not None:
         return Planned(block, plan, reference)
     stages = walk(block, settings, start, rng, report)
-    return from_stages(block, settings, stages, rng, reference)
+    warn_of_stuck(stages)
+    return refine(block, settings, stages, rng, reference)[0]
 
 
 def walk(
@@ -78,32 +78,11 @@ def walk(
     start: np.ndarray,
     rng: np.random.Generator,
     report: Any = None,
-    n_target_rows: int = 0,
-    max_stages: int = MAX_STAGES,
+    **options: int,
 ) -> Stages:
-    """The pilot; see `run_pilot`."""
-    return run_pilot(
-        block,
-        start,
-        rng,
-        target_accept=settings.target_accept,
-        tune=settings.tune,
-        report=report,
-        n_target_rows=n_target_rows,
-        max_stages=max_stages,
-    )
-
-
-def from_stages(
-    block: Block,
-    settings: RunSettings,
-    stages: Stages,
-    rng: np.random.Generator,
-    reference: Reference,
-) -> Planned:
-    """Plan along the path that the pilot walked."""
-    warn_of_stuck(stuck_stages(stages))
-    return refine(block, settings, stages, rng, reference)[0]
+    """The pilot of these settings; options are those of `run_pilot`."""
+    own: dict[str, Any] = {"target_accept": settings.target_accept, "tune": settings.tune}
+    return run_pilot(block, start, rng, report=report, **own, **options)
 
 
 def refine(
@@ -124,7 +103,8 @@ def refine(
         return Planned(block, stages.plan_for(ladder), reference), None
     n_rows = n_followed(block) if target_rows is None else block.n_rows
     draw_start = partial(block.path.sample_reference, rng, n_rows)
-    aim = replace(settings.aim_for(block), limit=limit)
+    aim = settings.aim.with_integers(block.cost_of_move) if block.path.sites else settings.aim
+    aim = replace(aim, limit=limit)
     plan, trial = choose_plan(block, stages, draw_start, rng, aim, target_rows)
     return Planned(block, plan, reference, stages), trial
 

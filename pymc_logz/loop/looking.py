@@ -1,6 +1,6 @@
 """The look: rows of the prior that walk to the posterior, or what is given in their place."""
 
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,8 +15,9 @@ from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel, fitted_funnel
 from pymc_logz.pilot.checks import exceeds, islands_log_z
 from pymc_logz.pilot.exchanges import reordered
-from pymc_logz.pilot.population import Stages
+from pymc_logz.pilot.population import ROWS_TO_CORRELATE, Stages
 from pymc_logz.pilot.settings import RunSettings
+from pymc_logz.references.blend import AT_ONCE, N_ROWS, Moving
 from pymc_logz.references.reference import (
     ASKED_FOR,
     MAX_SHARE_ERROR,
@@ -26,18 +27,12 @@ from pymc_logz.references.reference import (
     look_at_prior,
     reference_of_draws,
 )
-from pymc_logz.references.search import ROWS_PER_DIMENSION, Policy
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.posterior import posterior_of
 
-N_LOOK = 1024
-"""Rows of the prior that are carried to the posterior, at most."""
-TARGET_ROWS = (512, 4096)
-"""Fewest and most rows of a pilot to fit to."""
-
 
 @dataclass(frozen=True)
-class Look:
+class Look(Moving):
     """Rows of the prior that walked to the posterior."""
 
     stages: Stages
@@ -47,16 +42,15 @@ class Look:
     """Coordinates that they moved in; None are the model's own."""
 
     @property
-    def scale(self) -> np.ndarray:
-        """Standard deviations of the rows in these coordinates, shape (d,)."""
+    def position(self) -> np.ndarray:
+        """Where rows are at the end, in these coordinates, shape (n, d)."""
         assert self.stages.rows is not None
-        return self.stages.rows.position.std(axis=0)
+        return self.stages.rows.position
 
-    def reordered(self, shapes: Sequence[tuple[int, ...]], rng: np.random.Generator) -> "Look":
-        """The same with rows in all orders of entries that may be exchanged."""
-        assert self.stages.rows is not None
-        rows = reordered(self.walked, shapes, self.stages.rows, rng)
-        return replace(self, stages=replace(self.stages, rows=rows))
+    @property
+    def scale(self) -> np.ndarray:
+        """Their standard deviations, shape (d,)."""
+        return self.position.std(axis=0)
 
 
 def given_reference(
@@ -96,29 +90,21 @@ def look_around(
     """Rows of the prior that walk to the posterior, once more where they are in a funnel.
 
     The narrow end of a funnel is where rows that move in it as it is do not get; ``even`` false
-    leaves them there.
+    leaves them there. Rows are in all orders of entries that may be exchanged.
     """
-    start = prepared.prior(rng, n_affordable(prepared.flat, block.n_rows, N_LOOK))
-    n_rows, shapes = n_target_rows(prepared.n_dims), prepared.flat.shapes
-    plain = Look(walk(block, settings, start, rng, report, n_rows), block, None)
-    found = plain.stages.rows
-    assert found is not None
-    funnel = fitted_funnel(found.position, look_at_prior(prepared, rng)) if even else None
-    if funnel is None:
-        return plain.reordered(shapes, rng)
-    walked = Reference("prior", "", funnel=funnel).start(block)
-    start = walked.path.sample_reference(rng, len(start))
-    # coordinates that make the way longer are not those of the funnel
-    limit = len(plain.stages.betas)
-    try:
-        whitened = Look(walk(walked, settings, start, rng, report, n_rows, limit), walked, funnel)
-    except PilotError:
-        return plain.reordered(shapes, rng)
-    # a funnel that few rows show may not be one
-    lacks = exceeds(plain.stages, *islands_log_z(whitened.stages), Policy.alpha)
-    return (plain if lacks else whitened).reordered(shapes, rng)
-
-
-def n_target_rows(n_dims: int) -> int:
-    """Rows that a fit in d dimensions is made of."""
-    return int(np.clip(ROWS_PER_DIMENSION * n_dims, *TARGET_ROWS))
+    start = prepared.prior(rng, n_affordable(prepared.flat, block.n_rows, AT_ONCE))
+    n_rows = int(np.clip(ROWS_TO_CORRELATE * prepared.n_dims, *N_ROWS))
+    found = Look(walk(block, settings, start, rng, report, n_target_rows=n_rows), block, None)
+    if even and (funnel := fitted_funnel(found.position, look_at_prior(prepared, rng))) is not None:
+        moved = Reference("prior", "", funnel=funnel).start(block)
+        start = moved.path.sample_reference(rng, len(start))
+        # coordinates that make the way longer are not those of the funnel
+        limits = {"n_target_rows": n_rows, "max_stages": len(found.stages.betas)}
+        with suppress(PilotError):
+            whitened = Look(walk(moved, settings, start, rng, report, **limits), moved, funnel)
+            # a funnel that few rows show may not be one
+            if not exceeds(found.stages, *islands_log_z(whitened.stages)):
+                found = whitened
+    assert found.stages.rows is not None
+    rows = reordered(found.walked, prepared.flat.shapes, found.stages.rows, rng)
+    return replace(found, stages=replace(found.stages, rows=rows))

@@ -11,7 +11,7 @@ components that explain the most.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from pymc_logz.estimators import importance_log_z
 from pymc_logz.kernels.compose import for_variables
 from pymc_logz.loop.frozen import (
     Planned,
-    from_stages,
     make_plan,
     n_followed,
     plan_of_one_step,
@@ -38,47 +37,43 @@ from pymc_logz.loop.widening import (
     add_modes,
     searched,
 )
-from pymc_logz.models.flat import FlatModel, model_path, open_path
+from pymc_logz.models.flat import model_path, open_path
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.mixture import Mixture
-from pymc_logz.pilot.checks import exceeds, stuck_stages, warn_of_stuck
+from pymc_logz.pilot.checks import exceeds, warn_of_stuck
 from pymc_logz.pilot.ladder import MAX_GROWTH, first_ladder, settled
 from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.blend import Component, Prior, target_of
+from pymc_logz.references.blend import Component, Prior, Target
 from pymc_logz.references.conditional import has_conditional_normals
-from pymc_logz.references.lacking_modes import N_CLIMB
+from pymc_logz.references.conditional_modes import highest_marginal
 from pymc_logz.references.nested import conditional_at_peak, nested_laplace
-from pymc_logz.references.peak import highest_marginal
 from pymc_logz.references.reference import Reference, components_in_words, whitened_draws
 from pymc_logz.references.search import HEAVY, Search
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import BRIDGE, line
 from pymc_logz.weights import log_mean
 
-N_TRIALS = 6
-"""Blends that are tried at most, each with the modes that the one before lacked."""
-MOST_TRIES = 32
-"""Rows that each row of a run is chosen from, at most."""
-FINE = 0.025
-"""Error of log Z, in nats, that is aimed at where that is cheap."""
-SLACK = 1.25
-"""Factor by which rows that were looked at may flatter."""
-FEW_DIMENSIONS = 8
-"""Dimensions up to which ``pm.sample`` is never asked: there it costs more than the path from the
-prior, whose rows lose no mode."""
-LONG = 2**18
-"""Moves of all rows of a run beyond which it is asked: about as many as it makes itself where a
-posterior is difficult."""
-
 
 def block_for(
     prepared: Prepared, settings: RunSettings, compile_kwargs: Mapping[str, Any] | None
 ) -> Block:
-    """Moves of a model, compiled once for the prior and for whatever is learned."""
+    """Moves of a model, compiled once for the prior and for whatever is learned.
+
+    Raises
+    ------
+    ValueError
+        If a reference is asked for that has no whole numbers, and the model has.
+    """
     flat = prepared.flat
-    check_reference_of(flat, settings)
+    if flat.sites and settings.reference is not None and not settings.asks_for("prior"):
+        names = sorted({flat.owners[site.column] for site in flat.sites})
+        what = repr(settings.reference) if isinstance(settings.reference, str) else "a DataTree"
+        raise ValueError(
+            f"reference={what} is a fit by continuous densities, but {names} are discrete: leave "
+            "reference out, and the path starts at the prior"
+        )
     # what may yet become a mixture costs a cheap model half as much again
     start = model_path if settings.asks_for("prior") else open_path
     path = start(flat, prepared.prior)
@@ -86,18 +81,6 @@ def block_for(
     asked = settings.kernel_for(path.n_dims)
     kernel = for_variables(asked, flat.owners, flat.sites, independent)
     return Block(path, kernel.resolved(path.n_dims), settings.pilot_rows, compile_kwargs)
-
-
-def check_reference_of(flat: FlatModel, settings: RunSettings) -> None:
-    """Raise a ValueError if a reference is asked for that has no whole numbers."""
-    asked = settings.reference
-    if flat.sites and asked is not None and not settings.asks_for("prior"):
-        names = sorted({flat.owners[site.column] for site in flat.sites})
-        what = repr(asked) if isinstance(asked, str) else "a DataTree"
-        raise ValueError(
-            f"reference={what} is a fit by continuous densities, but {names} are discrete: leave "
-            "reference out, and the path starts at the prior"
-        )
 
 
 @says_if_interrupted("the pilot was choosing temperatures and step sizes")
@@ -122,133 +105,159 @@ def plan_run(
         moved = given.start(block)
         start = moved.path.sample_reference(rng, n_followed(block))
         return make_plan(moved, settings, start, rng, report, given)
-    if settings.asks_for("learned") and not has_conditional_normals(prepared):
-        nested = plan_nested(prepared, block, settings, rng, report, direct=direct)
-        if nested is not None:
-            return nested
+    planner = Planner(Target(prepared, block), settings, rng, report, direct)
+    may_be_nested = settings.asks_for("learned") and not has_conditional_normals(prepared)
+    if may_be_nested and (nested := planner.nested()) is not None:
+        return nested
     look = look_around(prepared, block, settings, rng, report)
     with line("Fitting a reference, looking for modes", BRIDGE):
-        search = searched(prepared, block, look, settings, rng, tried)
-    return plan_searched(search, look, settings, rng, report, direct=direct)
+        search = searched(planner.target, look, settings, rng, tried)
+    return planner.searched(search, look)
 
 
-def plan_searched(
-    search: Search,
-    look: Look,
-    settings: RunSettings,
-    rng: np.random.Generator,
-    report: Any,
-    *,
-    direct: bool,
-) -> Planned:
-    """Rows of the blend where their weights are even; else a path, or what draws of NUTS add."""
-    prepared = search.target.prepared
-    if direct and (found := plan_without_path(search, look, settings, rng)) is not None:
-        return found
-    may_ask = prepared.n_dims > FEW_DIMENSIONS and prepared.exact_row is None
-    may_ask = may_ask and settings.asks_for("learned")
-    planned = plan_path(search, look, settings, rng, report, LONG if may_ask else np.inf)
-    if not may_ask or settings.aim.n_rows * planned.plan.n_temperatures <= LONG:
-        return planned
-    with line("Fitting a reference to draws of pm.sample"):
-        is_drawn = add_draws(search, rng)
-    if is_drawn:
-        if direct and (found := plan_without_path(search, look, settings, rng)) is not None:
-            return found
-        shorter = plan_path(search, look, settings, rng, report, LONG)
-        if settings.aim.n_rows * shorter.plan.n_temperatures <= LONG:
-            return shorter
-    return plan_path(search, look, settings, rng, report)
+@dataclass(frozen=True)
+class Planner:
+    """Plans of one call whose reference is to be learned."""
 
+    target: Target
+    settings: RunSettings
+    rng: np.random.Generator
+    report: Any = None
+    direct: bool = False
 
-def plan_without_path(
-    search: Search, look: Look | None, settings: RunSettings, rng: np.random.Generator
-) -> Planned | None:
-    """Rows of the blend that need no path; None where their weights are too uneven.
+    def searched(self, search: Search, look: Look, few: int = 8, long: int = 2**18) -> Planned:
+        """Rows of the blend where their weights are even; else a path, or what draws of NUTS add.
 
-    Without a look no rows of its own say what the blend lacks.
-    """
-    aim, target = settings.mcse_without_path, search.target
-    if aim is None:
-        return None
-    for _ in range(N_TRIALS):
-        shares = search.shares_to_keep()
-        blend = search.blend(shares)
-        rows = blend.weighted(target, rng, N_TRIED)
-        trial = importance_log_z(rows.log_weight, method="hais")
-        if trial.status == "ok":
-            # rows of the blend do not tell what none of them is near
-            heavy = HEAVY * N_TRIED / trial.weight_ess
-            if look is None or not add_lacking(search, look, rng, shares, heavy, N_CLIMB[0]):
-                break
-            continue
-        hopeless = search.effective_share(shares) < LEAST
-        if look is None or hopeless or not add_modes(search, look, rows, rng):
+        ``pm.sample`` is asked where a run would make more than so many moves, about as many as it
+        makes itself where a posterior is difficult. In a few dimensions it costs more than the path
+        from the prior, whose rows lose no mode.
+        """
+        prepared = self.target.prepared
+        may_ask = prepared.n_dims > few and prepared.exact_row is None
+        limit = long if may_ask and self.settings.asks_for("learned") else np.inf
+        if (planned := self.short(search, look, limit)) is not None:
+            return planned
+        with line("Fitting a reference to draws of pm.sample"):
+            is_drawn = add_draws(search, self.rng)
+        planned = self.short(search, look, limit) if is_drawn else None
+        return planned or self.path(search, look)
+
+    def short(self, search: Search, look: Look, limit: float) -> Planned | None:
+        """Rows of the blend, or a path; None if a run along it would make more moves than that."""
+        if (planned := self.without_path(search, look)) is not None:
+            return planned
+        planned = self.path(search, look, limit)
+        n_moves = self.settings.aim.n_rows * planned.plan.n_temperatures
+        return planned if n_moves <= limit else None
+
+    def without_path(
+        self,
+        search: Search,
+        look: Look | None,
+        most_tries: int = 32,
+        fine: float = 0.025,
+        slack: float = 1.25,
+    ) -> Planned | None:
+        """Rows of the blend that need no path; None where their weights are too uneven.
+
+        Up to six blends are tried, each with the modes that the one before lacked: heavy rows climb
+        to some, and fresh rows of the prior to those that no row of the blend is near. Rows are
+        chosen from as many as give the error that is aimed at, or a ``fine`` one where that is
+        cheap, and from ``most_tries`` at most; those that were looked at may flatter by the factor
+        ``slack``. Without a look no rows of its own say what the blend lacks.
+        """
+        aim, target, settings = self.settings.mcse_without_path, self.target, self.settings
+        if aim is None or not self.direct:
             return None
-    else:
-        return None
-    if look and exceeds(look.stages, trial.log_z, trial.mcse, search.policy.alpha):
-        return None
-    even = min(search.effective_share(shares), trial.weight_ess / N_TRIED)
-    n_rows = settings.draws * settings.chains
-    n_wanted = [
-        max(1, int(np.ceil((1 / even - 1) / (n_rows * (mcse / SLACK) ** 2))))
-        for mcse in (FINE, aim)
-    ]
-    if min(n_wanted) > MOST_TRIES:
-        return None
-    tries = min(max(n_wanted), MOST_TRIES)
-    reason = f"{blend.in_words()}: weights have an effective share of {even:.2g}"
-    reason += f"; each particle is one of {tries}" if tries > 1 else ""
-    is_mode = all(part.in_words() in (OF_MODE, Prior().in_words()) for part in blend.parts)
-    taken = "laplace" if is_mode and settings.asks_for("laplace") else "learned"
-    known = search.witnesses.position if look else search.known(rng)[0]
-    plan = plan_of_one_step(target.block, known)
-    return Planned(
-        target.block,
-        plan,
-        Reference(taken, reason),
-        target=target,
-        blend=replace(blend, tries=tries),
-    )
-
-
-def plan_path(
-    search: Search,
-    look: Look,
-    settings: RunSettings,
-    rng: np.random.Generator,
-    report: Any = None,
-    limit: float = np.inf,
-) -> Planned:
-    """A path from the components that explain the most in coordinates of their own; or the prior.
-
-    Where a run would make more moves than a limit, no longer ladder is tried.
-    """
-    block, alpha = search.target.block, search.policy.alpha
-    reference = components_of(search)
-    if reference.mixture is not None:
-        moved = reference.start(block)
-        rows = reference.whitened(search.witnesses.position)
-        if reference.funnel is look.funnel:
-            stages = settled(look.stages)
+        for _ in range(6):
+            shares = search.shares_to_keep()
+            blend = search.blend(shares)
+            rows = blend.weighted(target, self.rng, N_TRIED)
+            trial = importance_log_z(rows.log_weight, method="hais")
+            if trial.status == "ok":
+                heavy = HEAVY * N_TRIED / trial.weight_ess
+                if not look or not add_lacking(search, look, self.rng, shares, heavy, N_TRIED):
+                    break
+                continue
+            if not look or search.effective_share(shares) < LEAST:
+                return None
+            if not add_modes(search, look, rows, self.rng):
+                return None
         else:
-            start = moved.path.sample_reference(rng, n_followed(block))
-            stages = walk(moved, settings, start, rng, report)
-        planned, trial = refine(moved, settings, stages, rng, reference, rows, limit)
-        if trial is None:
-            return planned
-        found = importance_log_z(trial.log_weight, method="hais")
-        if not exceeds(look.stages, log_mean(trial.log_weight), found.mcse, alpha):
-            warn_of_stuck(stuck_stages(look.stages))
-            return planned
-        reason = "a path from components found less than particles that walked from the prior"
-        reference = Reference("prior", reason, funnel=look.funnel)
-    moved = reference.start(block)
-    if settings.aim.n_rows * MAX_GROWTH * first_ladder(look.stages) > limit:
-        # hardly any posterior is content with the first ladder that is tried from the prior
-        return Planned(moved, look.stages.plan(MAX_GROWTH * first_ladder(look.stages)), reference)
-    return from_stages(moved, settings, look.stages, rng, reference)
+            return None
+        if look and exceeds(look.stages, trial.log_z, trial.mcse):
+            return None
+        even = min(search.effective_share(shares), trial.weight_ess / N_TRIED)
+        n_rows = settings.draws * settings.chains
+        n_wanted = [
+            max(1, int(np.ceil((1 / even - 1) / (n_rows * (mcse / slack) ** 2))))
+            for mcse in (fine, aim)
+        ]
+        if min(n_wanted) > most_tries:
+            return None
+        tries = min(max(n_wanted), most_tries)
+        reason = f"{blend.in_words()}: weights have an effective share of {even:.2g}"
+        reason += f"; each particle is one of {tries}" if tries > 1 else ""
+        is_mode = all(part.what in (OF_MODE, Prior.what) for part in blend.parts)
+        taken = "laplace" if is_mode and settings.asks_for("laplace") else "learned"
+        known = search.witnesses.position if look else search.known(self.rng)[0]
+        plan, blend = plan_of_one_step(target.block, known), replace(blend, tries=tries)
+        return Planned(target.block, plan, Reference(taken, reason), target=target, blend=blend)
+
+    def path(self, search: Search, look: Look, limit: float = np.inf) -> Planned:
+        """A path from the components that explain the most in their coordinates; or the prior.
+
+        Where a run would make more moves than a limit, no longer ladder is tried.
+        """
+        block, settings, rng = self.target.block, self.settings, self.rng
+        reference = components_of(search)
+        if reference.mixture is not None:
+            moved = reference.start(block)
+            rows = reference.whitened(search.witnesses.position)
+            if reference.funnel is look.funnel:
+                stages = settled(look.stages)
+            else:
+                start = moved.path.sample_reference(rng, n_followed(block))
+                stages = walk(moved, settings, start, rng, self.report)
+            planned, trial = refine(moved, settings, stages, rng, reference, rows, limit)
+            if trial is None:
+                return planned
+            found = importance_log_z(trial.log_weight, method="hais")
+            if not exceeds(look.stages, log_mean(trial.log_weight), found.mcse):
+                warn_of_stuck(look.stages)
+                return planned
+            reason = "a path from components found less than particles that walked from the prior"
+            reference = Reference("prior", reason, funnel=look.funnel)
+        moved, longer = reference.start(block), MAX_GROWTH * first_ladder(look.stages)
+        if settings.aim.n_rows * longer > limit:
+            # hardly any posterior is content with the first ladder that is tried from the prior
+            return Planned(moved, look.stages.plan(longer), reference)
+        warn_of_stuck(look.stages)
+        return refine(moved, settings, look.stages, rng, reference)[0]
+
+    def nested(self) -> Planned | None:
+        """Plan from nested Laplace approximations; None where the model has none that hold."""
+        (prepared, block), rng = (self.target.prepared, self.target.block), self.rng
+        with line("Fitting nested Laplace approximations", BRIDGE):
+            start = highest_marginal(prepared, block, rng)
+            if start is None:
+                return None
+            if self.direct and (part := conditional_at_peak(start, rng)) is not None:
+                search = Search(self.target)
+                search.add_parts([Prior(), part])
+                search.draw(rng, N_TRIED)
+                search.draw(rng, N_TRIED)
+                if (planned := self.without_path(search, None)) is not None:
+                    return planned
+            found = nested_laplace(prepared, block, start, rng)
+        if found is None:
+            return None
+        reference, ends = found
+        moved = reference.start(block)
+        rows = moved.path.sample_reference(rng, block.n_rows)
+        stages = walk(moved, self.settings, rows, rng, self.report)
+        ends = stages.end if ends is None else ends
+        return refine(moved, self.settings, stages, rng, reference, ends)[0]
 
 
 def components_of(search: Search) -> Reference:
@@ -265,60 +274,27 @@ def components_of(search: Search) -> Reference:
         if even <= most:
             continue
         most = even
-        kept = [k for k, mine in enumerate(own) if mine and shares[k]]
-        best = learned(search, kept, shares, funnel, even)
+        chosen = shares * np.array(own)
+        best = learned(search, chosen, funnel, even)
     return best
 
 
-def learned(
-    search: Search, kept: list[int], shares: np.ndarray, funnel: Funnel | None, even: float
-) -> Reference:
-    """Components of a search as a reference."""
-    prepared = search.target.prepared
-    log_mass, error = prepared.prior.log_share()
-    draw = prepared.prior if funnel is None else whitened_draws(prepared.prior, funnel)
-    parts = [search.parts[k] for k in kept]
-    components = tuple(part.density for part in parts if isinstance(part, Component))
-    own = shares[kept]
+def learned(search: Search, shares: np.ndarray, funnel: Funnel | None, even: float) -> Reference:
+    """Components of a search, in these shares, as a reference."""
+    prior = search.target.prepared.prior
+    log_mass, error = prior.log_share()
+    pairs = zip(search.parts, shares, strict=True)
+    parts = [part for part, share in pairs if isinstance(part, Component) and share]
+    components, own = tuple(part.density for part in parts), shares[shares > 0]
+    draw = whitened_draws(prior, funnel)
     mixture = Mixture(components, own, 1 - float(own.sum()), draw, log_mass)
-    is_mode = all(part.in_words() == OF_MODE for part in parts)
+    taken = "laplace" if all(part.what == OF_MODE for part in parts) else "learned"
     shape = " in the coordinates of a funnel" if funnel else ""
     reason = (
         f"{components_in_words(len(components))}{shape} explain the particles that walked from the "
         f"prior with an effective share of {even:.2g}"
     )
-    taken = "laplace" if is_mode else "learned"
     return Reference(taken, reason, mixture, error, funnel, covered=even)
-
-
-def plan_nested(
-    prepared: Prepared,
-    block: Block,
-    settings: RunSettings,
-    rng: np.random.Generator,
-    report: Any = None,
-    *,
-    direct: bool,
-) -> Planned | None:
-    """Plan from nested Laplace approximations; None where the model has none that hold."""
-    with line("Fitting nested Laplace approximations", BRIDGE):
-        start = highest_marginal(prepared, block, rng)
-        if start is None:
-            return None
-        if direct and (part := conditional_at_peak(start, rng)) is not None:
-            search = Search(target_of(prepared, block))
-            search.add_parts([Prior(), part])
-            search.draw(rng, N_TRIED)
-            search.draw(rng, N_TRIED)
-            if (planned := plan_without_path(search, None, settings, rng)) is not None:
-                return planned
-        found = nested_laplace(prepared, block, start, rng)
-    if found is None:
-        return None
-    reference, ends = found
-    moved = reference.start(block)
-    stages = walk(moved, settings, moved.path.sample_reference(rng, block.n_rows), rng, report)
-    return refine(moved, settings, stages, rng, reference, stages.end if ends is None else ends)[0]
 
 
 def look(
@@ -333,5 +309,5 @@ def look(
     if given is not None:
         return None, replace(given, funnel=None)
     seen = look_around(prepared, block, settings, rng, report, even=False)
-    search = searched(prepared, block, seen, settings, rng, alone=True)
+    search = searched(Target(prepared, block), seen, settings, rng, alone=True)
     return seen.stages, components_of(search)

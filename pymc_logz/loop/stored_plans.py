@@ -11,7 +11,7 @@ from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import plan_run
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.blend import target_of
+from pymc_logz.references.blend import Target
 from pymc_logz.runners.block import Block
 
 
@@ -61,7 +61,7 @@ def planned_once(
     planned = Planned(reference.start(block), made["plan"], reference, made["stages"])
     if made["blend"] is None:
         return planned
-    return replace(planned, blend=made["blend"], target=target_of(prepared, block))
+    return replace(planned, blend=made["blend"], target=Target(prepared, block))
 
 
 def once(

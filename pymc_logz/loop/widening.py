@@ -7,17 +7,24 @@ from itertools import islice
 import numpy as np
 
 from pymc_logz.loop.frozen import Planned
-from pymc_logz.loop.looking import N_LOOK, Look
-from pymc_logz.models.density import draw_posterior, lacks_gradient
-from pymc_logz.models.preparation import Prepared
+from pymc_logz.loop.lacking_modes import lacking_modes, modes_of_heavy
+from pymc_logz.loop.looking import Look
+from pymc_logz.models.density import draw_posterior
 from pymc_logz.paths.funnels import Funnel, fitted_funnel
-from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.blend import Component, Part, Prior, Target, target_of
+from pymc_logz.references.blend import (
+    AT_ONCE,
+    N_ROWS,
+    N_STARTS,
+    Component,
+    Part,
+    Prior,
+    Target,
+)
 from pymc_logz.references.conditional import conditional_normal, may_be_in_funnel
 from pymc_logz.references.directions import independent_directions
-from pymc_logz.references.lacking_modes import N_CLIMB, lacking_modes, modes_of_heavy
-from pymc_logz.references.reference import at_mode, look_at_prior
+from pymc_logz.references.modes import followed
+from pymc_logz.references.reference import look_at_prior
 from pymc_logz.references.search import HEAVY, Search, fitted_components
 from pymc_logz.runners.anneal import Annealed, merge
 from pymc_logz.runners.block import Block
@@ -26,18 +33,8 @@ from pymc_logz.runners.progress import is_shown
 LEAST = 0.01
 """Effective share of rows of components below which rows are annealed from the prior: the ends of
 their path would be further apart than the prior's as a rule."""
-N_TRIED = 512
+N_TRIED = N_ROWS[0]
 """Rows of a blend in each round."""
-N_ROUNDS = 8
-"""Rounds in which a blend is widened, at most."""
-EVEN = 0.5
-"""Effective share of the rows from which on weights are even: nothing more is proposed."""
-UNEVEN = 0.1
-"""The same up to which more than one thing is proposed at a time."""
-GAIN = 1.2
-"""Factor in the effective share by which components fitted anew have to raise it, to go on."""
-LOOK_WORTH = 0.5
-"""Share of a further look at a population, one block of moves later, that is new."""
 OF_MODE = "a Student-t with the curvature at the mode"
 
 Way = Callable[[Target, np.ndarray, np.random.Generator], Part | None]
@@ -45,8 +42,7 @@ Way = Callable[[Target, np.ndarray, np.random.Generator], Part | None]
 
 
 def searched(
-    prepared: Prepared,
-    block: Block,
+    target: Target,
     look: Look,
     settings: RunSettings,
     rng: np.random.Generator,
@@ -59,15 +55,12 @@ def searched(
     What was ``tried`` before, and did not hold, has parts that are of use, as is what they lacked.
     With ``alone`` nothing but components in the coordinates of the look is proposed.
     """
-    target = target_of(prepared, block)
-    search, rows = Search(target), look.stages.rows
-    assert rows is not None
-    known = rows.position if look.funnel is None else look.funnel.restored(rows.position)
+    search, known = Search(target), look.restored(look.position)
     proposers = iter(() if alone else proposed(search, rng))
     parts = tried.blend.parts if tried is not None and tried.blend is not None else ()
     search.add_parts([Prior(), *(part for part in parts if not isinstance(part, Prior))])
-    search.add_parts(first_components(search, look, known, settings, rng))
-    search.add_witnesses(target(known[rng.permutation(len(known))[:N_LOOK]]))
+    search.add_parts(first_components(target.block, look, known, settings, rng))
+    search.add_witnesses(target(known[rng.permutation(len(known))[:AT_ONCE]]))
     search.draw(rng, N_TRIED)
     if settings.asks_for("laplace") and search.effective_share(search.shares()) > LEAST:
         return search
@@ -84,9 +77,14 @@ def searched(
 def widen(
     search: Search, proposers: Iterator[Part], funnel: Funnel | None, rng: np.random.Generator
 ) -> None:
-    """Rounds of fresh rows, after each of which what they do not explain becomes a part."""
+    """Rounds of fresh rows, after each of which what they do not explain becomes a part.
+
+    There are eight at most, and fewer if the effective share of the rows is a half. Where it is a
+    tenth more than one thing is proposed at a time. Components are fitted anew as long as that
+    raises it by a fifth.
+    """
     refitted_at, fewest = 0.0, len(search.witnesses.position) + 1
-    for _ in range(N_ROUNDS):
+    for _ in range(8):
         search.draw(rng, N_TRIED)
         shares = search.shares()
         even = search.effective_share(shares)
@@ -94,12 +92,12 @@ def widen(
         if 0 < len(left) < fewest:
             fewest = len(left)
             more += fitted_components(left, len(left), funnel, rng)
-        if even > EVEN and not more:
+        if even > 0.5 and not more:
             return
-        if even > GAIN * refitted_at:
+        if even > 1.2 * refitted_at:
             refitted_at = even
-            more += search.refitted(funnel, rng)
-        if even < UNEVEN or not more:
+            more += fitted_components(*search.known(rng), funnel, rng)
+        if even < 0.1 or not more:
             more += islice(proposers, 1)
         if not more:
             return
@@ -108,28 +106,18 @@ def widen(
 
 
 def first_components(
-    search: Search,
-    look: Look,
-    known: np.ndarray,
-    settings: RunSettings,
-    rng: np.random.Generator,
+    block: Block, look: Look, known: np.ndarray, settings: RunSettings, rng: np.random.Generator
 ) -> list[Component]:
     """Components that are fitted to rows of the look, or have the curvature at the mode."""
-    target = search.target
     # without a gradient a mode is not looked for, and what is fitted to the rows is taken
-    if settings.asks_for("laplace") and lacks_gradient(target.prepared.flat) is None:
-        start = target.prepared.prior(rng, target.block.n_rows)
-        mode = at_mode(target.prepared, start, target.block.compile_kwargs)
-        return [Component(mode, None, OF_MODE)]
-    return fitted_components(known, n_effective(look.stages), look.funnel, rng)
-
-
-def n_effective(stages: Stages) -> float:
-    """Independent rows that the rows of a pilot are worth."""
-    assert stages.rows is not None
-    assert stages.end is not None
-    n_looks = len(stages.rows.position) / len(stages.end)
-    return len(stages.end) * (1 + LOOK_WORTH * (n_looks - 1))
+    if settings.asks_for("laplace") and block.follows_whole_gradient:
+        best = np.argsort(-block.log_target(known))[:N_STARTS]
+        if modes := followed(block, known[best], known.std(axis=0)):
+            return [Component(modes[0].component, None, OF_MODE)]
+    # of a further look at a population, one block of moves later, a half is new
+    assert look.stages.end is not None
+    n_first = len(look.stages.end)
+    return fitted_components(known, (n_first + len(known)) / 2, look.funnel, rng)
 
 
 def proposed(search: Search, rng: np.random.Generator) -> Iterator[Part]:
@@ -153,7 +141,7 @@ def add_draws(search: Search, rng: np.random.Generator) -> bool:
     # few rows of a pilot that did not get far look like a funnel where there is none
     funnel = fitted_funnel(rows, look_at_prior(target.prepared, rng))
     search.add_parts([*fitted_components(rows, len(rows), funnel, rng)])
-    search.add_witnesses(target(rows[rng.permutation(len(rows))[:N_LOOK]]))
+    search.add_witnesses(target(rows[rng.permutation(len(rows))[:AT_ONCE]]))
     search.draw(rng, N_TRIED)
     widen(search, proposed(search, rng), funnel, rng)
     return True
@@ -161,7 +149,7 @@ def add_draws(search: Search, rng: np.random.Generator) -> bool:
 
 def add_modes(search: Search, look: Look, tried: Annealed, rng: np.random.Generator) -> bool:
     """Modes that heavy rows of a blend climb to; whether there are any."""
-    more = modes_of_heavy(search, look.walked, look.funnel, look.scale, tried, rng)
+    more = modes_of_heavy(search, look, tried, rng)
     search.add_parts(more)
     search.draw(rng, N_TRIED)
     return bool(more)
@@ -173,11 +161,10 @@ def add_lacking(
     rng: np.random.Generator,
     shares: np.ndarray,
     heavy: float = HEAVY,
-    most: int = N_CLIMB[1],
+    most: int = N_ROWS[1],
 ) -> bool:
     """Modes that rows of the prior climb to, and parts in these shares lack; whether any do."""
-    walked, funnel = look.walked, look.funnel
-    more = lacking_modes(search, walked, funnel, look.scale, rng, shares, heavy, most)
+    more = lacking_modes(search, look, rng, shares, heavy, most)
     search.add_parts(more)
     search.draw(rng, N_TRIED)
     return bool(more)

@@ -1,13 +1,12 @@
 """Normals, Student-t distributions and mixtures of them, fitted to draws or to a mode."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
 from pymc_logz.errors import ModelError
-from pymc_logz.paths.elliptical import INFLATION, STUDENT_DF, Elliptical
+from pymc_logz.paths.elliptical import INFLATION, Elliptical
 
 LEAST_VARIANCE = 1e-6
 """Floor of a variance, in units of the scale that rows were whitened by."""
@@ -119,37 +118,6 @@ def fitted_to_few(rows: np.ndarray, df: float) -> Elliptical:
     # the covariance of a Student-t is its scale matrix times df / (df - 2)
     factor = np.linalg.cholesky(covariance * INFLATION * (df - 2.0) / df)
     return Elliptical(rows.mean(axis=0), factor, df)
-
-
-def fitted_at_mode(
-    value_and_gradient: Callable[[np.ndarray], tuple[float, np.ndarray]], starts: np.ndarray
-) -> Elliptical:
-    """Student-t at the highest mode found from starts (n, d), with the curvature there."""
-    # takes a third of a second, and most who import this module never get here
-    from scipy.optimize import minimize
-
-    def descent(row: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = value_and_gradient(row)
-        if not np.isfinite(value):
-            return 1e300, np.zeros_like(row)  # where a line search must turn back
-        return -value, -np.where(np.isfinite(gradient), gradient, 0.0)
-
-    climbs = [minimize(descent, start, jac=True, method="L-BFGS-B") for start in starts]
-    mode = min(climbs, key=lambda climb: climb.fun).x
-    # the cube root of rounding, about, in units of the mode
-    step = 1e-4 * np.maximum(np.abs(mode), 1.0)
-    gradients = [(descent(mode + shift)[1], descent(mode - shift)[1]) for shift in np.diag(step)]
-    hessian = np.array(
-        [(up - down) / (2 * h) for (up, down), h in zip(gradients, step, strict=True)]
-    )
-    remedy = "the Laplace approximation; use reference='prior' or draws of the posterior"
-    wrong = "the curvature at the mode is singular, which rules out"
-    try:
-        covariance = np.linalg.inv(0.5 * (hessian + hessian.T)) * INFLATION
-        wrong = "no positive definite covariance comes out of"
-        return Elliptical(mode, np.linalg.cholesky(covariance), STUDENT_DF)
-    except np.linalg.LinAlgError as error:
-        raise ModelError(f"{wrong} {remedy}") from error
 
 
 MAX_COMPONENTS = 8

@@ -14,8 +14,6 @@ from pymc_logz.runners.block import Block
 
 N_COMPARED = 4
 """Rows at which densities are compared: any one of them tells as a rule."""
-ROUNDING = 1e-9
-"""Largest difference, beside one and the density itself, that is rounding."""
 
 
 def reordered(
@@ -55,10 +53,13 @@ def exchangeable(shapes: Sequence[tuple[int, ...]]) -> Iterator[list[tuple[int, 
             yield from ([one] for one in variables)
 
 
-def are_the_same(values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Whether densities differ by rounding only; NaN, as of infinite ones, is no agreement."""
+def are_the_same(values: np.ndarray, others: np.ndarray, rounding: float = 1e-9) -> np.ndarray:
+    """Whether densities differ by rounding only; NaN, as of infinite ones, is no agreement.
+
+    That is beside one and the density itself.
+    """
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.abs(others - values) <= ROUNDING * (1 + np.abs(values)))
+        return np.asarray(np.abs(others - values) <= rounding * (1 + np.abs(values)))
 
 
 def _that_change_nothing(

@@ -8,28 +8,10 @@ import numpy as np
 from pymc_logz.pilot.population import Stages
 from pymc_logz.runners.anneal import Annealed, Plan, anneal
 from pymc_logz.runners.block import Block
-from pymc_logz.weights import log_mean, weight_ess
+from pymc_logz.weights import NEGLIGIBLE, log_mean, weight_ess
 
-MAX_TEMPERATURES = 2**14
-FIRST_CUTS = 16
-SHORTEST = 1
-"""Temperatures of the first ladder that is tried where rows of the target can be annealed back."""
-ROWS_BACK = 256
-"""Most of them that are: a mode that a fit misses is worth 0.01 nats if none of them is in it."""
 MAX_GROWTH = 4
-CHEAP = 2**13
-"""Moves of all rows of a run up to which the smaller of two errors is aimed at: about as many as
-default posterior sampling makes on a model of few parameters."""
-MCSE_WITH_INTEGERS, CHEAP_WITH_INTEGERS = 0.016, 2**26
-"""Smaller error where whole numbers move, and evaluations of the model up to which it is aimed at:
-half a minute at most for a hundred data. Rows lag behind in them, and a ladder for the larger error
-leaves skewed weights, whose error is too small: with two change points 41 runs covered 87%."""
-NEGLIGIBLE = 0.01
-"""Share of the target's rows that may be missed: that much of the posterior is worth 0.01 nats."""
-KNOTS = 8
-"""Parts of a ladder from a learned reference that its temperatures are shared out among."""
-WORTHWHILE = 1.1
-"""Factor in the variance that moving the temperatures must promise, lest it follow noise."""
+"""Factor by which a ladder is made longer at a time, at most."""
 
 
 @dataclass(frozen=True)
@@ -42,17 +24,23 @@ class Aim:
     """Where it is not."""
     n_rows: int = 0
     """Rows that the run will have."""
-    n_moves: int = CHEAP
-    """Moves of all rows up to which it is cheap."""
+    n_moves: int = 2**13
+    """Moves of all rows up to which it is cheap: about as many as default posterior sampling makes
+    on a model of few parameters."""
     limit: float = np.inf
     """The same, beyond which no longer ladder is tried: there may be a better reference."""
 
-    def with_integers(self, cost_of_move: int) -> "Aim":
-        """The same where whole numbers move, unless one error is asked for whatever it takes."""
+    def with_integers(self, cost_of_move: int, mcse: float = 0.016, most: int = 2**26) -> "Aim":
+        """The same where whole numbers move, unless one error is asked for whatever it takes.
+
+        Rows lag behind in them, and a ladder for a larger error than ``mcse`` leaves skewed
+        weights, whose error is too small: with two change points 41 runs covered 87%. It takes
+        ``most`` evaluations of the model: half a minute for a hundred data.
+        """
         if self.variance == self.most:
             return self
-        variance = min(self.variance, float(np.log1p(self.n_rows * MCSE_WITH_INTEGERS**2)))
-        return replace(self, variance=variance, n_moves=CHEAP_WITH_INTEGERS // cost_of_move)
+        variance = min(self.variance, float(np.log1p(self.n_rows * mcse**2)))
+        return replace(self, variance=variance, n_moves=most // cost_of_move)
 
     def growth(self, n_temperatures: int, variance: float) -> float:
         """Factor in a number of temperatures that had this variance."""
@@ -67,6 +55,7 @@ def choose_plan(
     rng: np.random.Generator,
     aim: Aim,
     target_rows: np.ndarray | None = None,
+    most: int = 2**14,
 ) -> tuple[Plan, Annealed]:
     """Plan whose log weights have the variance aimed at, and the trial rows that it was read from.
 
@@ -76,12 +65,13 @@ def choose_plan(
     most.
 
     Trial rows start at draws of the reference, from ``draw_start``. With ``target_rows`` of the
-    target, shape (m, d), which are annealed back, the ladder may be as short as its stages: they
-    see the parts of the target that a few rows from the reference do not find.
+    target, shape (m, d), which are annealed back, it starts with one temperature: they see the
+    parts of the target that a few rows from the reference do not find. A mode that none of the
+    first 256 is in is worth 0.01 nats. There are ``most`` temperatures at most.
     """
-    n_temperatures = first_ladder(stages) if target_rows is None else SHORTEST
+    n_temperatures = first_ladder(stages) if target_rows is None else 1
     if target_rows is not None:
-        target_rows = rng.permutation(target_rows)[:ROWS_BACK]
+        target_rows = rng.permutation(target_rows)[:256]
     before = np.inf
     while True:
         trial = anneal(block, stages.plan(n_temperatures), draw_start(), rng)
@@ -90,34 +80,33 @@ def choose_plan(
             back = anneal_back(block, stages.plan(n_temperatures), target_rows, rng)
             variance = max(variance, variance_seen_from_target(-back))
         growth = aim.growth(n_temperatures, variance)
-        if growth <= 1 or 0.8 * before < variance < 1 or n_temperatures >= MAX_TEMPERATURES:
+        if growth <= 1 or 0.8 * before < variance < 1 or n_temperatures >= most:
             return stages.plan(n_temperatures), trial
         if block.n_groups == 1 and variance < MAX_GROWTH:
             stages, gain = placed(stages, trial)
             growth /= gain
         if growth <= MAX_GROWTH:
-            n_temperatures = int(min(n_temperatures * growth, MAX_TEMPERATURES)) + 1
+            n_temperatures = int(min(n_temperatures * growth, most)) + 1
             return stages.plan(n_temperatures), trial
         if MAX_GROWTH * n_temperatures * aim.n_rows > aim.limit:
             return stages.plan(MAX_GROWTH * n_temperatures), trial
         before = variance
-        n_temperatures = int(min(n_temperatures * MAX_GROWTH, MAX_TEMPERATURES))
+        n_temperatures = int(min(n_temperatures * MAX_GROWTH, most))
 
 
-def first_ladder(stages: Stages) -> int:
+def first_ladder(stages: Stages, cuts: int = 16) -> int:
     """Temperatures of the first ladder that is tried along a pilot's stages."""
-    return FIRST_CUTS * (stages.betas.size - 1)
+    return cuts * (stages.betas.size - 1)
 
 
-def settled(stages: Stages) -> Stages:
-    """Stages of a path that starts near its end: the settings found there, all along."""
-    ones = np.ones(KNOTS + 1)
-    correlation = stages.correlation
+def settled(stages: Stages, n: int = 8) -> Stages:
+    """So many stages of a path that starts near its end: the settings found there, all along."""
+    ones, correlation = np.ones(n + 1), stages.correlation
     return Stages(
-        np.linspace(0.0, 1.0, KNOTS + 1),
+        np.linspace(0.0, 1.0, n + 1),
         stages.step_size[-1] * ones,
         np.outer(ones, stages.scale[-1]),
-        None if correlation is None else np.tile(correlation[-1], (KNOTS + 1, 1, 1)),
+        None if correlation is None else np.tile(correlation[-1], (n + 1, 1, 1)),
         stages.acceptance_rate[-1] * ones,
     )
 
@@ -162,8 +151,10 @@ def variance_seen_from_target(log_weight: np.ndarray) -> float:
     return max(log_mean(capped) + log_mean(-finite), 0.0)
 
 
-def placed(stages: Stages, trial: Annealed) -> tuple[Stages, float]:
+def placed(stages: Stages, trial: Annealed, least: float = 1.1) -> tuple[Stages, float]:
     """Stages with temperatures shared out anew, and the factor by which the variance shall fall.
+
+    If that is ``least``, lest they follow noise.
 
     With n_i of K temperatures between two stages the variance of the log weight is the sum of
     c_i / n_i, which is least for n_i proportional to the root of c_i. The costs c_i are read from
@@ -182,7 +173,7 @@ def placed(stages: Stages, trial: Annealed) -> tuple[Stages, float]:
     variance = np.maximum(variance, 0.05 * variance.mean())
     best = np.sqrt(variance * stages.shares())
     gain = float(variance.sum() / best.sum() ** 2) if variance.sum() > 0 else 1.0
-    return (replace(stages, share=best), gain) if gain > WORTHWHILE else (stages, 1.0)
+    return (replace(stages, share=best), gain) if gain > least else (stages, 1.0)
 
 
 def variance_of_most(groups: list[np.ndarray]) -> float:

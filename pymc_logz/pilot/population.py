@@ -6,7 +6,7 @@ that is run with fresh rows is a refinement of that list, or starts from a fit t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import gcd
 from typing import Any, NamedTuple
 
@@ -22,25 +22,12 @@ from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import count_moves
 from pymc_logz.weights import log_mean, normalise, systematic_resample
 
-MAX_STAGES = 500
-FIRST_STEP_SIZE = 0.5
 MOVES_BETWEEN_LOOKS = 3
 """Moves after which a population is looked at: more are often more than it needs."""
-MAX_EXTRA_LOOKS = 16
-ACCEPT_TOLERANCE = 0.1
-"""How far below its aim an acceptance rate may stay; above it, rows only move less than they could,
-which their correlation tells."""
-DECORRELATED = 0.5
-"""Correlation of the rows with where they were after resampling, up to which they move on: the
-posterior's fit is no better for rows that moved four times as long (docs/theory/decisions.md)."""
-PATIENCE, SLOW = 3, 0.9
-"""Blocks of moves after which rows whose correlation falls by less than to this factor, twice in a
-row, are left to themselves."""
 ROWS_TO_CORRELATE = 8
 """Rows for each dimension from which on moves follow correlations: those of fewer rows, of which
-many are copies, lead the rows that they were taken from astray, by 5 nats in 50 dimensions."""
-ISLANDS = 4
-"""Parts of the population that are resampled apart: as many independent looks at the path."""
+many are copies, lead the rows that they were taken from astray, by 5 nats in 50 dimensions. And
+effective rows, for each dimension, that components are fitted to."""
 
 
 class TargetRows(NamedTuple):
@@ -167,11 +154,9 @@ class Population:
         few = n < ROWS_TO_CORRELATE * d
         self.correlation = np.eye(d) if few else population_correlation(position, weight)
 
-    def full_scale(self) -> np.ndarray:
-        """Scale as a move takes it, shape (d,) or (d, d)."""
-        if self.correlation is None:
-            return self.scale
-        return self.scale[:, None] * self.correlation
+    def stage(self, beta: float) -> tuple[Any, ...]:
+        """What is kept of it, in the order of `Stages`."""
+        return beta, self.step_size, self.scale, self.correlation, self.acceptance_rate
 
 
 def run_pilot(
@@ -183,14 +168,15 @@ def run_pilot(
     tune: int,
     report: Callable[[float], None] | None = None,
     n_target_rows: int = 0,
-    max_stages: int = MAX_STAGES,
+    max_stages: int = 500,
+    islands: int = 4,
 ) -> Stages:
     """Walk a resampled population from the reference to the target.
 
     It starts at draws of the reference, shape (n, d), and makes at most ``tune`` moves at each
     stage: rows move on when they are no longer where they were. At beta = 1 ``n_target_rows`` rows
     are kept, from as many blocks of moves as it takes. ``report`` is called with each beta that is
-    reached.
+    reached. The rows are resampled in ``islands``, as many independent looks at the path.
 
     Raises
     ------
@@ -198,11 +184,11 @@ def run_pilot(
         If beta = 1 is out of reach.
     """
     kernel = block.kernel
-    n_parts = gcd(ISLANDS, len(start)) if block.n_groups == 1 else block.n_groups
+    n_parts = gcd(islands, len(start)) if block.n_groups == 1 else block.n_groups
     population = Population(
         state=block.initial_state(start),
         log_ratio=np.empty(0),
-        step_size=kernel.step_size or FIRST_STEP_SIZE,
+        step_size=kernel.step_size or 0.5,
         scale=np.ones(start.shape[1]) * (1.0 if kernel.scale is None else kernel.scale),
         correlation=None,
         n_groups=block.n_groups,
@@ -210,9 +196,9 @@ def run_pilot(
         log_z=np.zeros(n_parts),
     )
     population.measure(kernel, np.full(len(start), 1.0 / len(start)))
-    beta = 0.0
-    settle(block, population, beta, rng, target_accept, tune)
-    stages = [_record(beta, population)]
+    beta, mover = 0.0, _Mover(block, population, rng, target_accept)
+    mover.settle(beta, tune)
+    stages = [population.stage(beta)]
     while beta < 1.0:
         beta_before, beta = beta, next_beta(population.log_ratio.reshape(n_parts, -1), beta)
         if beta <= beta_before or len(stages) > max_stages:
@@ -226,132 +212,115 @@ def run_pilot(
         weight = population.weight(beta - beta_before)
         population.measure(kernel, weight)
         resample(population, weight, rng)
-        settle(block, population, beta, rng, target_accept, tune)
-        stages.append(_record(beta, population))
+        mover.settle(beta, tune)
+        stages.append(population.stage(beta))
         if report is not None:
             report(beta)
-    rows = target_rows(block, population, rng, target_accept, n_target_rows)
-    stages[-1] = _record(beta, population)
-    return replace(_stack(stages, population), rows=rows)
-
-
-def target_rows(
-    block: Block, population: Population, rng: np.random.Generator, target_accept: float, n: int
-) -> TargetRows | None:
-    """At least n rows of a population at beta = 1, which moves on between one look and the next.
-
-    Its moves follow the correlations of all rows that were seen, of which nothing is estimated.
-    """
-    if not n:
-        return None
-    seen = TargetRows.of(population.state)
-    while len(seen.position) < n:
-        population.correlate(block.kernel, seen.position)
-        move(block, population, 1.0, rng, target_accept)
-        seen = TargetRows(
-            *map(np.concatenate, zip(seen, TargetRows.of(population.state), strict=True))
-        )
-    return seen
-
-
-def _record(beta: float, population: Population) -> dict[str, Any]:
-    """One stage."""
-    return {
-        "betas": beta,
-        "step_size": population.step_size,
-        "scale": population.scale,
-        "correlation": population.correlation,
-        "acceptance_rate": population.acceptance_rate,
-    }
-
-
-def _stack(records: list[dict[str, Any]], population: Population) -> Stages:
-    columns: dict[str, Any] = {name: [record[name] for record in records] for name in records[0]}
-    is_dense = columns["correlation"][0] is not None
-    correlation = np.stack(columns.pop("correlation")) if is_dense else None
-    columns.pop("correlation", None)
-    stacked: dict[str, Any] = {name: np.stack(values) for name, values in columns.items()}
+    rows = mover.target_rows(n_target_rows)
+    stages[-1] = population.stage(beta)
+    betas, step_size, scale, correlation, acceptance_rate = zip(*stages, strict=True)
     return Stages(
-        **stacked,
-        correlation=correlation,
+        np.array(betas),
+        np.array(step_size),
+        np.stack(scale),
+        None if population.correlation is None else np.stack(correlation),
+        np.array(acceptance_rate),
         end=np.asarray(population.state.position),
         log_z=population.log_z,
+        rows=rows,
     )
 
 
 def resample(population: Population, weight: np.ndarray, rng: np.random.Generator) -> None:
     """Replace the rows by rows of their part, drawn in proportion to their weight."""
+    parts = np.split(weight, population.n_parts)
     n = weight.size // population.n_parts
     chosen = np.concatenate(
-        [
-            i * n + systematic_resample(share, n, rng)
-            for i, share in enumerate(np.split(weight, population.n_parts))
-        ]
+        [i * n + systematic_resample(part, n, rng) for i, part in enumerate(parts)]
     )
     population.state = take_rows(population.state, chosen)
     population.log_ratio = population.log_ratio[chosen]
 
 
-def settle(
-    block: Block,
-    population: Population,
-    beta: float,
-    rng: np.random.Generator,
-    target_accept: float,
-    tune: int,
-) -> None:
-    """Move the population at one beta, correcting its step size after each block.
+@dataclass(frozen=True)
+class _Mover:
+    """Moves a population, and corrects its step size."""
 
-    It moves until its rows are no longer where they were, for ``tune`` moves at most; for longer
-    than that only if the step size is still much too long. Draws of the reference need no moves
-    but to find a step size.
+    block: Block
+    population: Population
+    rng: np.random.Generator
+    target_accept: float
+
+    def settle(self, beta: float, tune: int) -> None:
+        """Move the population at one beta, correcting its step size after each block.
+
+        It moves until its rows are no longer where they were, for ``tune`` moves at most; for
+        longer than that only if the step size is still much too long: its acceptance rate is a
+        tenth below the aim. Above it, rows only move less than they could, which their correlation
+        tells. Draws of the reference need no moves but to find a step size.
+        """
+        population, kernel = self.population, self.block.kernel
+        n_looks, aim = -(-tune // MOVES_BETWEEN_LOOKS), kernel.acceptance_for(self.target_accept)
+        start, is_reference = np.asarray(population.state.position), population.log_ratio.size == 0
+        correlation = [1.0]
+        for i in range(n_looks + 16):
+            self.move(beta)
+            correlation.append(correlation_with(start, population))
+            # nothing may have moved yet: see `move`
+            good = population.acceptance_rate >= aim - 0.1
+            if not good and kernel.step_size is None:
+                continue
+            if is_reference or i + 1 >= n_looks or _forgot(correlation):
+                break
+
+    def move(self, beta: float) -> None:
+        """A few moves of the population, and a correction of its step size."""
+        block, population = self.block, self.population
+        n_moves, scale = min(MOVES_BETWEEN_LOOKS, block.n_moves), population.scale
+        if population.correlation is not None:
+            scale = scale[:, None] * population.correlation
+        scale = np.tile(scale, (n_moves, *[1] * len(block.scale_shape)))
+        step_size = np.full(n_moves, population.step_size)
+        refreshment = block.kernel.refreshment_for(step_size)
+        if population.log_ratio.size == 0:  # not evaluated yet: see Block.initial_state
+            step_size[0], refreshment[0] = 0.0, 1.0
+        moves = Move(np.full(n_moves, beta), step_size, scale, refreshment)
+        population.state, trace = block.run(population.state, moves, self.rng)
+        count_moves(n_moves)
+        last = trace.log_ratio[-1]
+        population.log_ratio = np.where(np.isnan(last), -np.inf, last)
+        moved = trace.acceptance_rate[step_size > 0]
+        if len(moved):
+            population.acceptance_rate = float(moved.mean())
+            population.step_size = corrected_step_size(
+                block.kernel, population.step_size, population.acceptance_rate, self.target_accept
+            )
+
+    def target_rows(self, n: int) -> TargetRows | None:
+        """At least n rows at beta = 1, where the population moves on between one look and the next.
+
+        Moves follow the correlations of all rows that were seen, of which nothing is estimated.
+        """
+        if not n:
+            return None
+        seen = TargetRows.of(self.population.state)
+        while len(seen.position) < n:
+            self.population.correlate(self.block.kernel, seen.position)
+            self.move(1.0)
+            more = TargetRows.of(self.population.state)
+            seen = TargetRows(*map(np.concatenate, zip(seen, more, strict=True)))
+        return seen
+
+
+def _forgot(correlation: list[float], enough: float = 0.5, slow: float = 0.9) -> bool:
+    """Whether rows forgot where they were, or all of it that they will: not which mode it was.
+
+    A fit is no better for rows that moved four times as long as it takes for a correlation that is
+    ``enough`` (docs/theory/decisions.md). It stays where it is if it hardly fell, twice in a row.
     """
-    n_looks, aim = -(-tune // MOVES_BETWEEN_LOOKS), block.kernel.acceptance_for(target_accept)
-    start, is_reference = np.asarray(population.state.position), population.log_ratio.size == 0
-    correlation = [1.0]
-    for i in range(n_looks + MAX_EXTRA_LOOKS):
-        move(block, population, beta, rng, target_accept)
-        correlation.append(correlation_with(start, population))
-        # nothing may have moved yet: see `move`
-        good = population.acceptance_rate >= aim - ACCEPT_TOLERANCE
-        if not good and block.kernel.step_size is None:
-            continue
-        if is_reference or i + 1 >= n_looks or _forgot(correlation):
-            break
-
-
-def _forgot(correlation: list[float]) -> bool:
-    """Whether rows forgot where they were, or all of it that they will: not which mode it was."""
     now = correlation[-1]
-    stays = len(correlation) > PATIENCE and now > SLOW * correlation[-2] > SLOW**2 * correlation[-3]
-    return now <= DECORRELATED or stays
-
-
-def move(
-    block: Block,
-    population: Population,
-    beta: float,
-    rng: np.random.Generator,
-    target_accept: float,
-) -> None:
-    """A few moves of the population, and a correction of its step size."""
-    n_moves = min(MOVES_BETWEEN_LOOKS, block.n_moves)
-    scale = np.tile(population.full_scale(), (n_moves, *[1] * len(block.scale_shape)))
-    step_size = np.full(n_moves, population.step_size)
-    refreshment = block.kernel.refreshment_for(step_size)
-    if population.log_ratio.size == 0:  # not evaluated yet: see Block.initial_state
-        step_size[0], refreshment[0] = 0.0, 1.0
-    moves = Move(np.full(n_moves, beta), step_size, scale, refreshment)
-    population.state, trace = block.run(population.state, moves, rng)
-    count_moves(n_moves)
-    last = trace.log_ratio[-1]
-    population.log_ratio = np.where(np.isnan(last), -np.inf, last)
-    moved = trace.acceptance_rate[step_size > 0]
-    if len(moved):
-        population.acceptance_rate = float(moved.mean())
-        population.step_size = corrected_step_size(
-            block.kernel, population.step_size, population.acceptance_rate, target_accept
-        )
+    stays = len(correlation) > 3 and now > slow * correlation[-2] > slow**2 * correlation[-3]
+    return now <= enough or stays
 
 
 def correlation_with(before: np.ndarray, population: Population) -> float:

@@ -13,14 +13,7 @@ def population_scale(position: np.ndarray, weight: np.ndarray, fallback: np.ndar
     collapsed to a point. Quantiles rather than moments, so that a heavy tail does not stretch the
     scale.
     """
-    order, cumulative = _weighted_ranks(position, weight)
-    ordered = np.take_along_axis(position, order, axis=0)
-    width = np.array(
-        [
-            np.diff(np.interp([0.1587, 0.8413], cumulative[:, j], ordered[:, j]))[0]
-            for j in range(position.shape[1])
-        ]
-    )
+    width = _quantile(position, weight, 0.8413) - _quantile(position, weight, 0.1587)
     return np.where((width > 0) & np.isfinite(width), 0.5 * width, fallback)
 
 
@@ -33,13 +26,16 @@ def centred(position: np.ndarray, weight: np.ndarray, n_groups: int) -> np.ndarr
     if n_groups == 1:
         return position
     parts = zip(np.split(position, n_groups), np.split(weight, n_groups), strict=True)
-    return np.concatenate([rows - _weighted_median(rows, share) for rows, share in parts])
+    return np.concatenate(
+        [rows - _quantile(rows, share / share.sum(), 0.5) for rows, share in parts]
+    )
 
 
-def _weighted_median(position: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    order, cumulative = _weighted_ranks(position, weight / weight.sum())
+def _quantile(position: np.ndarray, weight: np.ndarray, level: float) -> np.ndarray:
+    """Weighted quantile of each column of rows (n, d), shape (d,)."""
+    order, cumulative = _weighted_ranks(position, weight)
     ordered = np.take_along_axis(position, order, axis=0)
-    return np.array([np.interp(0.5, *pair) for pair in zip(cumulative.T, ordered.T, strict=True)])
+    return np.array([np.interp(level, *pair) for pair in zip(cumulative.T, ordered.T, strict=True)])
 
 
 def population_correlation(position: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -17,8 +17,6 @@ from pymc_logz.runners.running import Running
 
 REFERENCES = ("learned", "laplace", "prior")
 """What a path may start from, beside draws of the posterior."""
-TARGET_VARIANCE = 0.1
-"""Variance of the log weight where no error is aimed at: weight ESS of about 90%."""
 
 
 @dataclass(frozen=True)
@@ -90,17 +88,13 @@ class RunSettings:
 
     @property
     def aim(self) -> Aim:
-        """Variance of the log weights that a ladder is made for."""
-        return Aim(TARGET_VARIANCE, TARGET_VARIANCE)
+        """Variance of the log weights that a ladder is made for: a weight ESS of about 90%."""
+        return Aim(0.1, 0.1)
 
     @property
     def mcse_without_path(self) -> float | None:
         """Error of log Z up to which rows may be weighted without a path; None: they may not."""
         return None
-
-    def aim_for(self, block: Block) -> Aim:
-        """The same for these moves."""
-        return self.aim.with_integers(block.cost_of_move) if block.path.sites else self.aim
 
     @classmethod
     def asked(cls, **arguments: Any) -> Self:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import logsumexp
@@ -15,8 +15,14 @@ from pymc_logz.runners.anneal import Annealed, merge
 from pymc_logz.runners.block import Block
 from pymc_logz.weights import weight_ess
 
-PORTION = 1024
+N_ROWS = (512, 4096)
+"""Rows from which something is learned: of each round, or fewest and most of those that walk, climb
+or are fitted to. Of a basin with a hundredth of the prior 512 miss one time in 170, 4,096 a
+thousandth one in sixty."""
+AT_ONCE = 1024
 """Rows that are drawn and evaluated at a time."""
+N_STARTS = 8
+"""Rows from which a mode or a peak is looked for, or which curvature is looked at."""
 
 
 class Evaluated(NamedTuple):
@@ -34,6 +40,24 @@ class Evaluated(NamedTuple):
     """How many log targets were NaN."""
 
 
+class Moving:
+    """Rows that move in the coordinates of a funnel, or in the model's own."""
+
+    funnel: Funnel | None
+
+    def whitened(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of the model (n, d), as they move."""
+        return rows if self.funnel is None else self.funnel.whitened(rows)
+
+    def restored(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of the model (n, d), from as they move."""
+        return rows if self.funnel is None else self.funnel.restored(rows)
+
+    def log_volume(self, rows: np.ndarray) -> np.ndarray:
+        """What a log density of moving rows (n, d) has more than one of the model's, shape (n,)."""
+        return np.zeros(len(rows)) if self.funnel is None else self.funnel.log_volume(rows)
+
+
 @dataclass(frozen=True, eq=False)
 class Target:
     """The posterior of a model, without its constant."""
@@ -41,8 +65,11 @@ class Target:
     prepared: Prepared
     block: Block
     """On the path from the prior, where the model is evaluated and evaluations are counted."""
-    log_prior_mass: float
-    """Log of the integral of the prior: below 0 where a transform cuts part of it off."""
+
+    @property
+    def log_prior_mass(self) -> float:
+        """Log of the integral of the prior: below 0 where a transform cuts part of it off."""
+        return self.prepared.prior.log_share()[0]
 
     def __call__(self, rows: np.ndarray) -> Evaluated:
         """Rows (n, d) with their densities."""
@@ -57,12 +84,6 @@ class Target:
         )
 
 
-def target_of(prepared: Prepared, block: Block) -> Target:
-    """The posterior of a model; ``block`` moves on the path from its prior."""
-    log_mass, _ = prepared.prior.log_share()
-    return Target(prepared, block, log_mass)
-
-
 class Part(Protocol):
     """A normalised density of rows of a model: plain data, drawn from and evaluated anywhere."""
 
@@ -74,7 +95,8 @@ class Part(Protocol):
         """Log density of rows (n, d) whose log prior (n,) is known, shape (n,)."""
         ...
 
-    def in_words(self) -> str:
+    @property
+    def what(self) -> str:
         """What it is, for a reason."""
         ...
 
@@ -82,6 +104,8 @@ class Part(Protocol):
 @dataclass(frozen=True)
 class Prior:
     """The model's own prior."""
+
+    what: ClassVar = "the prior"
 
     def draw(self, target: Target, rng: np.random.Generator, n: int) -> np.ndarray:
         """Rows (n, d)."""
@@ -91,13 +115,9 @@ class Prior:
         """Log density of rows (n, d), shape (n,)."""
         return log_prior
 
-    def in_words(self) -> str:
-        """What it is, for a reason."""
-        return "the prior"
-
 
 @dataclass(frozen=True)
-class Component:
+class Component(Moving):
     """A Student-t in the coordinates of a funnel, or in the model's own."""
 
     density: Elliptical
@@ -106,19 +126,12 @@ class Component:
 
     def draw(self, target: Target, rng: np.random.Generator, n: int) -> np.ndarray:
         """Rows (n, d)."""
-        rows = self.density(rng, n)
-        return rows if self.funnel is None else self.funnel.restored(rows)
+        return self.restored(self.density(rng, n))
 
     def log_density_of(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
         """Log density of rows (n, d), shape (n,)."""
-        if self.funnel is None:
-            return self.density.log_density_of(rows)
-        moving = self.funnel.whitened(rows)
-        return self.density.log_density_of(moving) - self.funnel.log_volume(moving)
-
-    def in_words(self) -> str:
-        """What it is, for a reason."""
-        return self.what
+        moving = self.whitened(rows)
+        return self.density.log_density_of(moving) - self.log_volume(moving)
 
 
 @dataclass(frozen=True)
@@ -130,10 +143,6 @@ class Blend:
     """Shape (K,)."""
     tries: int = 1
     """Rows that each one is chosen from, in proportion to their weights."""
-
-    def densities(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
-        """Log density of rows (n, d) by each part, shape (K, n)."""
-        return densities(self.parts, target, rows, log_prior)
 
     def draw(self, target: Target, rng: np.random.Generator, n: int) -> np.ndarray:
         """Rows (n, d) in the shares of the parts, to within one row, in random order."""
@@ -157,7 +166,7 @@ class Blend:
         rows, drawn by their weights, and has their mean weight: which leaves means over weighted
         rows as they are, for any function of a row, 1 among them.
         """
-        size = max(1, PORTION // self.tries)
+        size = max(1, AT_ONCE // self.tries)
         sizes = [min(size, n - first) for first in range(0, n, size)]
         parts = []
         for k in sizes:
@@ -168,7 +177,7 @@ class Blend:
 
     def _portion(self, target: Target, rng: np.random.Generator, n: int) -> Annealed:
         seen = target(self.draw(target, rng, n * self.tries))
-        log_q = log_blend(self.densities(target, seen.position, seen.log_prior), self.shares)
+        log_q = log_blend(densities(self.parts, target, seen.position, seen.log_prior), self.shares)
         with np.errstate(invalid="ignore"):  # where no part has a density there is no target
             each = np.where(np.isneginf(seen.log_target), -np.inf, seen.log_target - log_q)
         each = each.reshape(n, self.tries)
@@ -192,7 +201,7 @@ class Blend:
         """What it is, for a reason."""
         shares: dict[str, float] = {}
         for part, share in zip(self.parts, self.shares, strict=True):
-            shares[part.in_words()] = shares.get(part.in_words(), 0.0) + float(share)
+            shares[part.what] = shares.get(part.what, 0.0) + float(share)
         ordered = sorted(shares.items(), key=lambda one: -one[1])
         return ", ".join(f"{share:.0%} {what}" for what, share in ordered)
 

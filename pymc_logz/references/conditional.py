@@ -21,36 +21,20 @@ from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import Clusters, fitted_clusters, fitted_to_few
 from pymc_logz.references.blend import Target
-from pymc_logz.references.conditional_modes import Conditionals
+from pymc_logz.references.conditional_modes import Conditionals, highest_peak
 from pymc_logz.references.matrices import Factors
-from pymc_logz.references.peak import highest_peak
+from pymc_logz.references.modes import MAX_DIMS
 from pymc_logz.references.reference import widened
 from pymc_logz.weights import log_mean, resampled, weight_ess
 
-MAX_INNER, MAX_OUTER = 64, 16
-"""Normal entries, and others, at most: each row takes more gradients than there are of the first,
-and weights of too many others tell nothing."""
-CHEAP = 16
-"""Normal entries up to which gradients may cost the cube of the dimensions."""
-INNER_INFLATION, INNER_DF = 1.02, 20.0
-"""Factor in a conditional covariance, and degrees of freedom, two for each entry if that is more:
-tails that bound the weights, and cost nothing where all directions together are nearly normal."""
-N_ROUNDS, MODES_PER_ROUND, N_PLACES = 3, 2**14, (64, 512)
-"""Rounds in which the others are explored, conditional modes times their dimensions in each, and
-fewest and most of them."""
-WIDE = (1.0, 2.0)
-"""Factors in the widths of components of the others, lest their tails be too light."""
-WIDE_SHARE = 0.15
+MAX_OUTER = 16
+"""Entries that are not normal, at most: weights of too many of them tell nothing."""
+INNER_INFLATION = 1.02
+"""Factor in a conditional covariance that is nearly right."""
+N_PLACES = (64, 512)
+"""Settings of the others in a round, fewest and most."""
 PER_ENTRY = 10
 """Effective settings of the others for each of them that a fit takes."""
-FACTOR, MOST = 0.25, 0.6
-"""Relative change of the curvature of all entries together from which on they are not normal, and
-share of its square, at most, that may be left without the entry that is taken: where the likelihood
-is not normal no entry is to blame."""
-N_STARTS = 16
-"""Rows that are known, and draws of the prior, the best of which climbs to the peak."""
-N_SETTINGS = 12
-"""Rows at which this is looked at."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +58,8 @@ class ConditionalNormal:
         """Rows (n, d)."""
         outer = np.empty((n, 0)) if self.fit is None else drawn(self.fit, rng, n)
         mode, factors = self._conditional(target, outer)
-        noise = rng.standard_normal(mode.shape)
-        noise *= np.sqrt(self._df / rng.chisquare(self._df, size=(n, 1)))
+        noise, df = rng.standard_normal(mode.shape), inner_df(len(self.start))
+        noise *= np.sqrt(df / rng.chisquare(df, size=(n, 1)))
         return self._parts(target).rows(outer, mode + factors.drawn(noise))
 
     def log_density_of(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
@@ -85,21 +69,18 @@ class ConditionalNormal:
         square = factors.square(rows[:, self.inner] - mode)
         return np.asarray(self._of_outer(outer) + self._of_inner(square, factors.log_det()))
 
-    def in_words(self) -> str:
+    @property
+    def what(self) -> str:
         """What it is, for a reason."""
         n_inner, n_outer = self.inner.size, self.outer.size
         return f"{n_inner} of {n_inner + n_outer} values drawn as normal given the others"
-
-    @property
-    def _df(self) -> float:
-        return max(INNER_DF, 2.0 * len(self.start))
 
     def _of_outer(self, outer: np.ndarray) -> np.ndarray:
         return np.zeros(len(outer)) if self.fit is None else log_density_by(self.fit, outer)
 
     def _of_inner(self, square: np.ndarray, log_det: np.ndarray) -> np.ndarray:
         """Log density, by square distances from the modes and determinants of precisions, (n,)."""
-        k, df = len(self.start), self._df
+        k, df = len(self.start), inner_df(len(self.start))
         constant = gammaln(0.5 * (df + k)) - gammaln(0.5 * df) - 0.5 * k * np.log(df * np.pi)
         return np.asarray(constant + 0.5 * log_det - 0.5 * (df + k) * np.log1p(square / df))
 
@@ -121,13 +102,24 @@ class ConditionalNormal:
         return mode, parts.matrices.factors(precision / INNER_INFLATION)
 
 
-def has_conditional_normals(prepared: Prepared) -> bool:
-    """Whether a model has normal entries, and of these and of others no more than are drawn."""
+def inner_df(d: int) -> float:
+    """Degrees of freedom of d entries that are nearly normal together.
+
+    Tails that bound the weights, and cost nothing.
+    """
+    return max(20.0, 2.0 * d)
+
+
+def has_conditional_normals(prepared: Prepared, cheap: int = 16) -> bool:
+    """Whether a model has normal entries, and of these and of others no more than are drawn.
+
+    Each row takes several times as many gradients as there are normal entries. Up to so many
+    ``cheap`` ones these may cost the cube of the dimensions.
+    """
     n_inner = normal_columns(prepared.flat).size
-    if not 0 < n_inner <= MAX_INNER or prepared.n_dims - n_inner > MAX_OUTER:
+    if not 0 < n_inner <= MAX_DIMS or prepared.n_dims - n_inner > MAX_OUTER:
         return False
-    # each row takes several times as many gradients as there are normal entries
-    return n_inner <= CHEAP or not factors_matrices(prepared.flat.model)
+    return n_inner <= cheap or not factors_matrices(prepared.flat.model)
 
 
 def may_be_in_funnel(prepared: Prepared) -> bool:
@@ -160,7 +152,7 @@ def conditional_normal(
         start, scale = np.median(inner, axis=0), np.maximum(inner.std(axis=0), 1e-300)
         return ConditionalNormal(parts.inner, parts.outer, None, start, scale)
     prior = prepared.prior(rng, block.n_rows)
-    n_places = int(np.clip(MODES_PER_ROUND // inner.shape[1], *N_PLACES))
+    n_places = int(np.clip(2**14 // inner.shape[1], *N_PLACES))
     found = explored_enough(parts, outer, inner, prior[:, parts.outer], n_places, rng)
     return None if found is None else found[0]
 
@@ -197,15 +189,18 @@ class Explored(NamedTuple):
     scale: np.ndarray  # Their rough standard deviations, shape (n,).
 
 
-def without_factors(parts: Conditionals, rows: np.ndarray) -> Conditionals:
+def without_factors(
+    parts: Conditionals, rows: np.ndarray, least: float = 0.25, most: float = 0.6
+) -> Conditionals:
     """The same with entries among the others that change the curvature of the rest.
 
     A slope times a covariate that is itself unknown is normal given neither: each is, given the
     other one. Each entry is moved by a standard deviation, at the conditional modes of some rows,
-    and the curvature of the others changes, or does not. The entry is taken that most of these
-    changes are of, or for.
+    and the curvature of the others changes, or does not. If it does, by the fraction ``least``, the
+    entry is taken that most of these changes are of, or for: ``most`` of their squares may be left
+    without it, since where the likelihood is not normal no entry is to blame.
     """
-    square = _changes(parts, rows[np.linspace(0, len(rows) - 1, N_SETTINGS).astype(int)], rows)
+    square = _changes(parts, rows[np.linspace(0, len(rows) - 1, 12).astype(int)], rows)
     if square is None:
         return parts
     each = np.arange(len(square))
@@ -214,7 +209,7 @@ def without_factors(parts: Conditionals, rows: np.ndarray) -> Conditionals:
         total = square.sum()
         without = total - np.array([_touching(square, int(j)) for j in each])
         best = int(np.argmin(without))
-        if not total > FACTOR**2 or without[best] > MOST * total:
+        if not total > least**2 or without[best] > most * total:
             break
         taken.append(best)
         square[best], square[:, best], square[:, :, best] = 0.0, 0.0, 0.0
@@ -271,7 +266,7 @@ def explored(
 
     Rounds of ``n_places`` settings start from entries of rows that are known, ``outer`` (n, m) and
     ``inner`` (n, d - m), and from draws of the prior (k, m); the first also from the peak, if it is
-    to ``climb`` there.
+    to ``climb`` there from the best of some of these.
     """
     start, scale = np.median(inner, axis=0), np.maximum(inner.std(axis=0), 1e-300)
     near, known = outer, inner
@@ -279,8 +274,8 @@ def explored(
     others = [fitted_to_few(prior[np.all(np.isfinite(prior), axis=1)], 5.0)]
     peak = None
     if climb:  # draws of a vague prior, and rows that walked from them, may be nowhere near
-        starts = np.concatenate([outer[:N_STARTS], prior[:N_STARTS]])
-        begin = np.resize(inner[:N_STARTS], (len(starts), inner.shape[1]))
+        starts = np.concatenate([outer[:16], prior[:16]])
+        begin = np.resize(inner[:16], (len(starts), inner.shape[1]))
         peak = highest_peak(parts, starts, parts.modes(starts, begin, scale))
     if peak is not None:
         others.append(Elliptical(peak.outer, 2.0 * peak.factor, 5.0))
@@ -294,7 +289,7 @@ def explored(
         )
     ]
     places, log_marginal = np.empty((0, outer.shape[1])), np.empty(0)
-    for _ in range(N_ROUNDS):
+    for _ in range(3):
         new = drawn(fits[-1], rng, n_places)
         spread = np.maximum(near.std(axis=0), 1e-300)
         nearest = [int(np.argmin((((near - one) / spread) ** 2).sum(axis=1))) for one in new]
@@ -314,10 +309,10 @@ def explored(
         fits.append(with_tails(fitted_clusters(chosen, ess, rng)))
 
 
-def with_tails(fit: Clusters) -> Clusters:
-    """Each component twice, once wider."""
-    both = list(product(widened(fit).components, WIDE))
-    shares = np.outer(fit.shares, [1 - WIDE_SHARE, WIDE_SHARE]).ravel()
+def with_tails(fit: Clusters, width: float = 2.0, share: float = 0.15) -> Clusters:
+    """Each component twice, once of another ``width``, lest tails be too light."""
+    both = list(product(widened(fit).components, (1.0, width)))
+    shares = np.outer(fit.shares, [1 - share, share]).ravel()
     return Clusters(tuple(one.wider(w**2) for one, w in both), shares, fit.log_likelihood)
 
 

@@ -1,4 +1,7 @@
-"""Modes, and curvatures there, of some entries of a row given the others: Newton's method."""
+"""Modes, and curvatures there, of some entries of a row given the others: Newton's method.
+
+And the peak of the density of the others, these integrated out.
+"""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -7,27 +10,19 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
+from pymc_logz.models.beyond_draws import MAX_DIMS
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.known_priors import normal_columns
+from pymc_logz.models.preparation import Prepared
+from pymc_logz.references.blend import N_ROWS, N_STARTS
 from pymc_logz.references.matrices import Bands, Matrices, Whole
 from pymc_logz.runners.block import Block
+from pymc_logz.weights import TOLERANCE
 
-MAX_STEPS = 12
-LENGTHS = np.array([1.0, 0.4, 0.1, 0.02])
-"""Parts of a step of Newton's method that are tried together."""
-DIFFERENCE = 1e-5
-"""Step of the differences of gradients, in units of a conditional standard deviation."""
-SETTLED = 0.02
-"""Nats that a further step promises, below which a mode is found."""
-CLOSE = 0.2
-"""The same, below which the curvature at the last point is that at the mode."""
-QUADRATIC = 1e-3
-"""Relative error of a step's promise, below which the curvature is taken to be the same all along
-it."""
-CLIMB_STEPS, LONGEST = 24, 1.0
-"""Steps of rows that climb, and their length in outer entries, in standard deviations."""
-ROWS_PER_LOOK = 4096
-"""Rows whose gradients are held at once."""
+MAX_OTHERS = 6
+"""Entries that are not normal, at most: products of them grow with the square."""
+FIRST_SCALE = (0.05, 1.0)
+"""Bounds of the first guess at a standard deviation."""
 
 
 class Modes(NamedTuple):
@@ -96,14 +91,16 @@ class Conditionals:
         """Climb to the mode of the inner entries for each of K settings of the outer ones.
 
         Settings are (K, m), starts (K, n), and rough standard deviations of the inner entries (n,).
+        A mode is found where a further step promises less than the tolerance, and the curvature is
+        known there: the last step was short, or gave what it promised.
         """
-        k, n = start.shape
-        matrices = self.matrices
+        close, same = 0.2, 1e-3  # nats that are promised, and relative error of a promise
+        (k, n), matrices = start.shape, self.matrices
         inner, precision = start.copy(), np.tile(matrices.of_diagonal(np.ones(n)), (k, 1, 1))
         value, slope = self._inner_at(outer, inner)
         scales, found = np.tile(scale, (k, 1)), np.zeros(k, dtype=bool)
         moving = np.flatnonzero(np.isfinite(value))
-        for _ in range(MAX_STEPS):
+        for _ in range(12):
             if not moving.size:
                 break
             curved = self._curvature(outer[moving], inner[moving], slope[moving], scales[moving])
@@ -118,13 +115,13 @@ class Conditionals:
             factors = matrices.factors(curved)
             step = factors.solved(slope[moving])
             promise = np.sum(step * slope[moving], axis=1)
-            t, new_value, new_slope = self._along(outer[moving], inner[moving], step, LENGTHS[:1])
+            t, new_value, new_slope = self._along(outer[moving], inner[moving], step, 1.0)
             gain = new_value - value[moving]
             with np.errstate(divide="ignore", invalid="ignore"):
-                bent = ~(np.abs(gain / (0.5 * promise) - 1) < QUADRATIC)
+                bent = ~(np.abs(gain / (0.5 * promise) - 1) < same)
             if np.any(bent):
                 there = outer[moving[bent]], inner[moving[bent]], step[bent]
-                t[bent], new_value[bent], new_slope[bent] = self._along(*there, LENGTHS)
+                t[bent], new_value[bent], new_slope[bent] = self._along(*there, 1.0, 0.4, 0.1, 0.02)
                 gain = new_value - value[moving]
             better = gain > 0
             risen = moving[better]
@@ -132,10 +129,10 @@ class Conditionals:
             value[risen], slope[risen] = new_value[better], new_slope[better]
             left = 0.5 * np.sum(factors.solved(slope[moving]) * slope[moving], axis=1)
             with np.errstate(divide="ignore", invalid="ignore"):
-                kept = np.abs(gain / (t * (1 - t / 2) * promise) - 1) < QUADRATIC
-            done = (left < SETTLED) & (kept | (promise < CLOSE))
+                kept = np.abs(gain / (t * (1 - t / 2) * promise) - 1) < same
+            done = (left < TOLERANCE) & (kept | (promise < close))
             found[moving[done]] = True
-            moving = moving[~done & (better | (promise < CLOSE))]
+            moving = moving[~done & (better | (promise < close))]
         log_det = matrices.factors(precision).log_det()
         log_marginal = value - 0.5 * log_det + 0.5 * n * np.log(2 * np.pi)
         log_marginal = np.where(found & np.isfinite(log_marginal), log_marginal, -np.inf)
@@ -147,18 +144,18 @@ class Conditionals:
         """Whole rows after steps uphill, and their log target.
 
         Steps from ``start`` (K, d) are guided by standard deviations of the outer entries (m,) and
-        the curvature of the inner ones, one of `matrices`.
+        the curvature of the inner ones, one of `matrices`. None is longer than one of the first, so
+        that it jumps over whatever is there.
         """
         rows, length = start.copy(), np.ones(len(start))
         value, slope = self.at(rows)
         factors = self.matrices.factors(precision[None])
-        for _ in range(CLIMB_STEPS):
+        for _ in range(24):
             step = np.zeros_like(rows)
             step[:, self.outer] = slope[:, self.outer] * outer_scale**2
             step[:, self.inner] = factors.solved(slope[:, self.inner])
-            # none is so long that it jumps over whatever is there
             far = np.max(np.abs(step[:, self.outer]) / outer_scale, axis=1, initial=0.0)
-            tried = rows + (length / np.maximum(far / LONGEST, 1.0))[:, None] * step
+            tried = rows + (length / np.maximum(far, 1.0))[:, None] * step
             new_value, new_slope = self.at(tried)
             better = (new_value > value) & np.isfinite(new_slope).all(axis=1)
             rows[better], value[better] = tried[better], new_value[better]
@@ -182,10 +179,10 @@ class Conditionals:
         return value, slope[:, self.inner]
 
     def _along(
-        self, outer: np.ndarray, inner: np.ndarray, step: np.ndarray, lengths: np.ndarray
+        self, outer: np.ndarray, inner: np.ndarray, step: np.ndarray, *parts: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The best of several lengths of a step: its length, and value and gradient there."""
-        k, n = inner.shape
+        """The best of several parts of a step: its length, and value and gradient there."""
+        (k, n), lengths = inner.shape, np.array(parts)
         tried = inner[:, None] + lengths[:, None] * step[:, None]
         value, slope = self._inner_at(np.repeat(outer, lengths.size, axis=0), tried.reshape(-1, n))
         slope = slope.reshape(k, lengths.size, n)
@@ -205,10 +202,10 @@ class Conditionals:
         """
         n, found, groups = inner.shape[1], list[np.ndarray](), self.matrices.groups
         together = np.eye(groups.max(initial=-1) + 1)[groups].T
-        size = max(1, ROWS_PER_LOOK // len(together))
+        size = max(1, N_ROWS[1] // len(together))
         for first in range(0, len(inner), size):
             part = slice(first, first + size)
-            step = DIFFERENCE * scale[part]
+            step = 1e-5 * scale[part]
             moved = inner[part, None] + step[:, None] * together
             repeated = np.repeat(outer[part], len(together), axis=0)
             there = self._inner_at(repeated, moved.reshape(-1, n))[1]
@@ -218,3 +215,91 @@ class Conditionals:
         good = np.isfinite(whole).all(axis=(1, 2)) & self.matrices.diagonal(whole).all(axis=1)
         whole[~good] = np.nan
         return whole
+
+
+class Peak(NamedTuple):
+    """Where the marginal density of the outer entries is highest."""
+
+    outer: np.ndarray  # Shape (m,).
+    factor: np.ndarray
+    """Its columns are axes, one standard deviation long; lower triangular, shape (m, m)."""
+    inner: np.ndarray  # The mode of the others given those, shape (n,).
+    precision: np.ndarray  # Minus the second derivatives there, one of `matrices`.
+
+
+class Start(NamedTuple):
+    """Where the marginal density of the outer entries is highest, and how it was found."""
+
+    parts: Conditionals
+    prior: np.ndarray  # Draws of the prior, shape (n, d); the search started among the first.
+    seen: Modes  # Conditional modes there.
+    peak: Peak
+
+
+def highest_marginal(
+    prepared: Prepared, block: Block, rng: np.random.Generator, n_climbs: int = 128
+) -> Start | None:
+    """The peak of a latent Gaussian model; None where there are few normal entries, or no peak.
+
+    In few dimensions the prior's rows are as good a guide. The search starts at the first draws of
+    the prior, which the fit is held against; so many more are there for rows to climb from.
+    """
+    if prepared.n_dims <= MAX_DIMS:
+        return None
+    parts = Conditionals.of_normal_entries(prepared.flat, block)
+    if parts is None or not parts.inner.size or parts.outer.size > MAX_OTHERS:
+        return None
+    prior = prepared.prior(rng, N_STARTS + n_climbs)
+    scale = np.clip(prior[:, parts.inner].std(axis=0), *FIRST_SCALE)
+    first = prior[:N_STARTS]
+    parts = parts.with_pattern(first[: N_STARTS // 2], scale)
+    seen = parts.modes(first[:, parts.outer], first[:, parts.inner], scale)
+    peak = highest_peak(parts, first[:, parts.outer], seen)
+    return None if peak is None else Start(parts, prior, seen, peak)
+
+
+def highest_peak(
+    parts: Conditionals, outer: np.ndarray, seen: Modes, factor: float = 3.0
+) -> Peak | None:
+    """Climb to the peak of the marginal density from the best of some settings, by differences.
+
+    They may be thousands of standard deviations away, as draws of vague priors are: where the
+    density is no hill along an axis, steps grow, by this ``factor`` at a time.
+    """
+    best = int(np.argmax(seen.log_marginal))
+    if not np.isfinite(seen.log_marginal[best]):
+        return None
+    m, top, growth = len(parts.outer), -np.inf, factor
+    centre, inner, precision = outer[best], seen.inner[best], seen.precision[best]
+    spread, axes = np.clip(outer.std(axis=0), *FIRST_SCALE), np.eye(m)
+    before = centre, inner, precision
+    for _ in range(40 if m else 0):
+        points = centre + np.concatenate([np.zeros((1, m)), spread * axes, -spread * axes])
+        found = parts.modes(points, np.tile(inner, (len(points), 1)), parts.scale_of(precision))
+        value = found.log_marginal
+        # a mode is found to within the tolerance
+        if is_higher := value[0] > top - TOLERANCE:
+            top, inner, precision = value[0], found.inner[0], found.precision[0]
+            before = centre, inner, precision
+        if not is_higher or not np.all(np.isfinite(value)):
+            centre, inner, precision = before
+            spread, growth = spread / factor, 1.0
+            continue
+        up, down = value[1 : m + 1], value[m + 1 :]
+        slope, curvature = (up - down) / 2, 2 * value[0] - up - down
+        convex = curvature <= 0
+        step = np.where(convex, np.sign(slope) * np.inf, slope / np.where(convex, 1.0, curvature))
+        wide = np.where(convex, np.inf, spread / np.sqrt(np.where(convex, 1.0, curvature)))
+        wide = np.clip(wide, spread / factor, growth * spread)
+        step = np.clip(step, -2.0, 2.0) * spread
+        small = np.all((np.abs(step) < 0.3 * wide) & (spread < factor * wide))
+        centre, spread, growth = centre + step, wide, factor
+        if small:
+            break
+    else:
+        if m:
+            return None
+    at = parts.modes(centre[None], inner[None], parts.scale_of(precision))
+    if not np.isfinite(at.log_marginal[0]):
+        return None
+    return Peak(centre, np.diag(spread), at.inner[0], at.precision[0])

@@ -12,16 +12,11 @@ import numpy as np
 from scipy.special import gammaln
 
 from pymc_logz.pilot.scales import population_scale
-from pymc_logz.references.blend import Target
-from pymc_logz.references.modes import MAX_DIMS, most_likely_mode, second_derivatives
+from pymc_logz.references.blend import N_STARTS, Target
+from pymc_logz.references.modes import MAX_DIMS, followed, second_derivatives
 
-N_POINTS = 8
-"""Rows whose second derivatives are added up, in shares that leave no two directions alike."""
 STEPS = np.sinh(np.linspace(-10.6, 10.6, 241))
 """Distances along a direction, in units of its width at the mode: up to 20,000."""
-DEGREES = np.array([1.0, 1.3, 1.6, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 30.0])
-WIDTHS = np.geomspace(0.4, 2.5, 15)
-"""Degrees of freedom, and widths in units of half of the central 68%, to choose from."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +43,8 @@ class IndependentDirections:
         parts = log_student_t(standard, self.df) - np.log(self.scale)
         return np.asarray(parts.sum(axis=1) + np.linalg.slogdet(self.directions)[1])
 
-    def in_words(self) -> str:
+    @property
+    def what(self) -> str:
         """What it is, for a reason."""
         return (
             f"{len(self.df)} independent directions with "
@@ -75,26 +71,27 @@ def independent_directions(
     if not block.follows_whole_gradient or block.path.sites or not 1 < d <= MAX_DIMS:
         return None
     scale = population_scale(rows, np.full(len(rows), 1 / len(rows)), np.ones(d))
-    chosen = rows[rng.permutation(len(rows))[:N_POINTS]]
-    mode = most_likely_mode(block, chosen, scale)
-    if mode is None:
+    chosen = rows[rng.permutation(len(rows))[:N_STARTS]]
+    modes = followed(block, chosen, scale)
+    try:
+        factor = np.linalg.cholesky(modes[0].precision) if modes else None
+    except np.linalg.LinAlgError:
+        factor = None
+    if factor is None:
         return None
     _, _, second = second_derivatives(block, chosen, scale)
-    try:
-        factor = np.linalg.cholesky(mode.precision)
-    except np.linalg.LinAlgError:
-        return None
     inverse = np.linalg.inv(factor)
     parts = inverse @ second @ inverse.T
     size = np.sqrt((parts**2).sum(axis=(1, 2)))
     if not np.all(np.isfinite(size)) or not np.all(size > 0):
         return None
+    # in shares that leave no two directions alike
     shares = rng.standard_normal(len(parts)) / size
     _, axes = np.linalg.eigh(np.tensordot(shares, parts, 1))
     directions = (factor @ axes).T
-    lines = mode.row + STEPS[:, None, None] * np.linalg.inv(directions).T
+    lines = modes[0].row + STEPS[:, None, None] * np.linalg.inv(directions).T
     height = block.log_target(lines.reshape(-1, d)).reshape(STEPS.size, d).T
-    return _fitted(directions, directions @ mode.row, height)
+    return _fitted(directions, directions @ modes[0].row, height)
 
 
 def _fitted(
@@ -115,7 +112,10 @@ def _fitted(
     width = 0.5 * (high - low)
     if not np.all(np.isfinite(width)) or not np.all(width > 0):
         return None
-    df, factor = (part.ravel() for part in np.meshgrid(DEGREES, WIDTHS, indexing="ij"))
+    # degrees of freedom, and widths in units of half of the central 68%, to choose from
+    degrees = [1.0, 1.3, 1.6, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 30.0]
+    grid = np.meshgrid(degrees, np.geomspace(0.4, 2.5, 15), indexing="ij")
+    df, factor = (part.ravel() for part in grid)
     scales = width[:, None] * factor
     standard = (STEPS - centre[:, None])[:, None] / scales[..., None]
     log_q = log_student_t(standard, df[:, None]) - np.log(scales)[..., None]

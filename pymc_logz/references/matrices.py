@@ -4,9 +4,10 @@ Each kind stores K of them in one array, and makes factors of it. Bands are what
 have, groups too, and what all of them share, such as a level, is a whole row.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -15,10 +16,6 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 FLAT = 1e-6
 """Least curvature of a direction, in units of the largest: where there is none, a step is long."""
-ROUNDING = 1e-13
-"""Least curvature, in units of the largest, that rounding leaves."""
-NARROW = 1 / 8
-"""Share of the columns up to which bands are taken: their factors cost a sixtieth at most."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,7 @@ class Whole:
             np.linalg.cholesky(found[whole])
         except np.linalg.LinAlgError:
             values = np.linalg.eigvalsh(found[whole])
-            whole[whole] = values[:, 0] > ROUNDING * values[:, -1]
+            whole[whole] = values[:, 0] > 1e-13 * values[:, -1]
         return np.asarray(whole)
 
     def factors(self, found: np.ndarray) -> WholeFactors:
@@ -120,56 +117,75 @@ class Whole:
         return found
 
 
+class _Triangle(NamedTuple):
+    """A Cholesky factor ``[[L, 0], [W, S]]``."""
+
+    bands: np.ndarray  # Of L.
+    below: np.ndarray  # W.
+    corner: np.ndarray  # S.
+
+    def lower(self, b: np.ndarray) -> np.ndarray:
+        """Solutions of it for vectors (n, r)."""
+        n = self.bands.shape[1]
+        first, _ = lapack.dtbtrs(self.bands, b[:n], uplo="L")
+        if not len(self.corner):
+            return np.asarray(first)
+        last = np.linalg.solve(self.corner, b[n:] - self.below @ first)
+        return np.concatenate([first, last])
+
+    def upper(self, b: np.ndarray) -> np.ndarray:
+        """Solutions of its transpose for vectors (n, r)."""
+        n = self.bands.shape[1]
+        last = np.linalg.solve(self.corner.T, b[n:]) if len(self.corner) else b[n:]
+        first, _ = lapack.dtbtrs(self.bands, b[:n] - self.below.T @ last, uplo="L", trans="T")
+        return np.concatenate([first, last])
+
+    def square(self, one: np.ndarray) -> float:
+        """Square length of a vector (n,) times its transpose."""
+        n = self.bands.shape[1]
+        first = self.below.T @ one[n:]
+        for shift, band in enumerate(self.bands):
+            first[: n - shift] += band[: n - shift] * one[shift:n]
+        return float((first**2).sum() + ((self.corner.T @ one[n:]) ** 2).sum())
+
+    def log_det(self) -> float:
+        """Log determinant of the matrix that it is a factor of."""
+        return float(2 * (np.log(self.bands[0]).sum() + np.log(np.diag(self.corner)).sum()))
+
+
 @dataclass(frozen=True)
 class BandFactors:
-    """Of matrices that `Bands` stores: a triangle each, or None of one that is not positive."""
+    """Of matrices that `Bands` stores; NaN comes of one that is not positive."""
 
     order: np.ndarray
-    triangles: list[tuple[np.ndarray, np.ndarray, np.ndarray] | None]
-    """Bands, and what is below them: W and S in ``[[L, 0], [W, S]]``."""
+    triangles: list[_Triangle | None]
 
     def solved(self, x: np.ndarray) -> np.ndarray:
-        """Solutions (K, n); NaN for a matrix that is not positive."""
-        return self._each(x, lambda triangle, b: _upper(triangle, _lower(triangle, b)))
+        """Solutions (K, n)."""
+        return self._each(x, lambda triangle, b: triangle.upper(triangle.lower(b)))
 
     def drawn(self, noise: np.ndarray) -> np.ndarray:
         """Vectors (K, n) whose precision these are, from standard normal ones."""
-        return self._each(noise, _upper)
+        return self._each(noise, _Triangle.upper)
 
-    def _each(self, x: np.ndarray, solve: Any) -> np.ndarray:
-        found = np.full(x.shape, np.nan)
-        if len(self.triangles) == 1:
-            if self.triangles[0] is not None:
-                found[:, self.order] = solve(self.triangles[0], x[:, self.order].T).T
-            return found
-        for row, triangle, one in zip(found, self.triangles, x[:, self.order], strict=True):
-            if triangle is not None:
-                row[self.order] = solve(triangle, one[:, None])[:, 0]
+    def _each(
+        self, x: np.ndarray, solve: Callable[[_Triangle, np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        found, n_each = np.full(x.shape, np.nan), len(x) // len(self.triangles)
+        for k, one in enumerate(self.triangles):
+            if one is not None:
+                rows = slice(k * n_each, (k + 1) * n_each)
+                found[rows, self.order] = solve(one, x[rows, self.order].T).T
         return found
 
     def square(self, x: np.ndarray) -> np.ndarray:
         """Square lengths (K,) of vectors in units of these precisions."""
-        found = np.full(len(x), np.nan)
-        for k, (triangle, one) in enumerate(zip(self.triangles, x[:, self.order], strict=True)):
-            if triangle is not None:
-                bands, below, corner = triangle
-                n = bands.shape[1]
-                first = below.T @ one[n:]
-                for shift, band in enumerate(bands):
-                    first[: n - shift] += band[: n - shift] * one[shift:n]
-                found[k] = (first**2).sum() + ((corner.T @ one[n:]) ** 2).sum()
-        return found
+        pairs = zip(self.triangles, x[:, self.order], strict=True)
+        return np.array([np.nan if one is None else one.square(row) for one, row in pairs])
 
     def log_det(self) -> np.ndarray:
-        """Log determinants (K,); NaN of one that is not positive."""
-        return np.array(
-            [
-                np.nan
-                if triangle is None
-                else 2 * (np.log(triangle[0][0]).sum() + np.log(np.diag(triangle[2])).sum())
-                for triangle in self.triangles
-            ]
-        )
+        """Log determinants (K,)."""
+        return np.array([np.nan if one is None else one.log_det() for one in self.triangles])
 
 
 @dataclass(frozen=True)
@@ -183,12 +199,15 @@ class Bands:
     pattern: sparse.csr_array
 
     @classmethod
-    def of(cls, pattern: sparse.csr_array) -> Self | None:
-        """The fewest bands and whole rows that a pattern goes into; None if they are too many."""
+    def of(cls, pattern: sparse.csr_array, most: float = 1 / 8) -> Self | None:
+        """The fewest bands and whole rows that a pattern goes into; None if they are too many.
+
+        Factors of ``most`` of the columns cost a sixtieth of those of whole matrices.
+        """
         n, degree = pattern.shape[0], np.diff(pattern.indptr)
         best: Self | None = None
         by_degree = np.argsort(degree, kind="stable")
-        for n_below in (0, *2 ** np.arange(int(np.log2(max(NARROW * n, 1))) + 1)):
+        for n_below in (0, *2 ** np.arange(int(np.log2(max(most * n, 1))) + 1)):
             kept, below = np.split(by_degree, [n - n_below])
             inner = pattern[np.sort(kept)][:, np.sort(kept)].tocsr()
             order = np.sort(kept)[reverse_cuthill_mckee(inner, symmetric_mode=True)]
@@ -201,7 +220,7 @@ class Bands:
             if best is None or n_bands + n_below < best.n_bands + best.n_below:
                 best = cls(np.concatenate([order, below]), n_bands, int(n_below), pattern)
         assert best is not None
-        return best if best.n_bands + best.n_below <= NARROW * n else None
+        return best if best.n_bands + best.n_below <= most * n else None
 
     @cached_property
     def groups(self) -> np.ndarray:
@@ -263,7 +282,7 @@ class Bands:
         """Of these matrices."""
         return BandFactors(self.order, [self._triangle(one) for one in found])
 
-    def _triangle(self, one: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    def _triangle(self, one: np.ndarray) -> _Triangle | None:
         n_most = self.order.size - self.n_below
         if not np.isfinite(one).all():
             return None
@@ -273,10 +292,10 @@ class Bands:
         below = one[self.n_bands :, :n_most]
         corner = one[self.n_bands :, n_most:]
         if not self.n_below:
-            return bands, below, corner
+            return _Triangle(bands, below, corner)
         turned, _ = lapack.dtbtrs(bands, below.T, uplo="L")
         try:
-            return bands, turned.T, np.linalg.cholesky(corner - turned.T @ turned)
+            return _Triangle(bands, turned.T, np.linalg.cholesky(corner - turned.T @ turned))
         except np.linalg.LinAlgError:
             return None
 
@@ -292,25 +311,6 @@ class Bands:
 
 type Matrices = Whole | Bands
 type Factors = WholeFactors | BandFactors
-
-
-def _lower(triangle: tuple[np.ndarray, np.ndarray, np.ndarray], b: np.ndarray) -> np.ndarray:
-    """Solutions of a lower triangle for vectors (n, r)."""
-    bands, below, corner = triangle
-    n = bands.shape[1]
-    first, _ = lapack.dtbtrs(bands, b[:n], uplo="L")
-    if not len(corner):
-        return np.asarray(first)
-    return np.concatenate([first, np.linalg.solve(corner, b[n:] - below @ first)])
-
-
-def _upper(triangle: tuple[np.ndarray, np.ndarray, np.ndarray], b: np.ndarray) -> np.ndarray:
-    """Solutions of its transpose for vectors (n, r)."""
-    bands, below, corner = triangle
-    n = bands.shape[1]
-    last = np.linalg.solve(corner.T, b[n:]) if len(corner) else b[n:]
-    first, _ = lapack.dtbtrs(bands, b[:n] - below.T @ last, uplo="L", trans="T")
-    return np.concatenate([first, last])
 
 
 def groups_apart(pattern: sparse.csr_array) -> np.ndarray:

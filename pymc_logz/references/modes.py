@@ -8,24 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_logz.paths.elliptical import INFLATION, STUDENT_DF, Elliptical
+from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.references.blend import N_STARTS
 from pymc_logz.runners.block import Block
+from pymc_logz.weights import NEGLIGIBLE
 
 MAX_DIMS = 64
 """Dimensions up to which curvatures are dense matrices."""
-TOGETHER, MOST_MODES = 8, 64
-"""Rows that are followed to their modes together, and modes from which no more are looked for."""
-N_POLISH, SETTLED = 12, 1e-2
-"""Steps of Newton's method at most, and nats that a step promises where one has ended."""
-LENGTHS = 0.5 ** np.arange(6)
-"""Parts of a step that are tried together."""
-RELATIVE_STEP = 1e-4
-"""Step of the differences of gradients, in units of the scale of the rows."""
-FLAT = 1e-8
-"""Least curvature of a direction, in units of the largest."""
-BARRIER, N_POINTS = 1.0, 12
-"""Nats by which the density falls on the line between two rows in different modes, and points that
-are looked at on it."""
 
 
 class Mode(NamedTuple):
@@ -44,17 +33,20 @@ class Mode(NamedTuple):
         return self.component.centre
 
 
-def modes_of(block: Block, rows: np.ndarray, height: np.ndarray, scale: np.ndarray) -> list[Mode]:
+def modes_of(
+    block: Block, rows: np.ndarray, height: np.ndarray, scale: np.ndarray, most: int = 64
+) -> list[Mode]:
     """Modes that rows (n, d) are near, or on the way to, each once.
 
     They climbed to these heights (n,); ``scale`` are standard deviations of the target as far as
-    they are known, shape (d,).
+    they are known, shape (d,). A few are followed to their modes, then others that are left, until
+    there are ``most`` modes or more.
     """
     left, found = np.arange(len(rows)), list[Mode]()
-    while left.size and len(found) < MOST_MODES:
-        chosen = left[_apart(rows[left], height[left], scale)]
+    while left.size and len(found) < most:
+        chosen = left[furthest(rows[left], height[left], scale=scale)]
         left = np.setdiff1d(left, chosen)
-        for mode in _followed(block, rows[chosen], scale):
+        for mode in followed(block, rows[chosen], scale):
             if any(_same(mode, one) for one in found):
                 continue
             found.append(mode)
@@ -62,15 +54,20 @@ def modes_of(block: Block, rows: np.ndarray, height: np.ndarray, scale: np.ndarr
     return found
 
 
-def _apart(rows: np.ndarray, height: np.ndarray, scale: np.ndarray) -> list[int]:
-    """A few of the rows: the highest, and those that are furthest from the ones before."""
-    chosen = [int(np.argmax(height))]
-    nearest = np.full(len(rows), np.inf)
-    while len(chosen) < min(TOGETHER, len(rows)):
-        apart = np.linalg.norm((rows - rows[chosen[-1]]) / scale, axis=1)
+def furthest(
+    rows: np.ndarray, height: np.ndarray, n: int = N_STARTS, scale: np.ndarray | None = None
+) -> list[int]:
+    """A few of some rows (k, d): the highest, and those that are furthest from the ones before.
+
+    In units of a scale (d,), of their standard deviations without one.
+    """
+    chosen, nearest = list[int](), np.full(len(rows), np.inf)
+    while len(chosen) < min(n, len(rows)):
+        chosen.append(int(np.argmax(nearest if chosen else height)))
+        unit = np.maximum(rows.std(axis=0), 1e-300) if scale is None else scale
+        apart = np.linalg.norm((rows - rows[chosen[-1]]) / unit, axis=1)
         nearest = np.minimum(nearest, apart)
         nearest[chosen] = -np.inf
-        chosen.append(int(np.argmax(nearest)))
     return chosen
 
 
@@ -81,23 +78,27 @@ def _same(one: Mode, other: Mode) -> bool:
     return any(a.square_distance(b.centre[None])[0] < 0.1 * d for a, b in pairs)
 
 
-def _followed(block: Block, rows: np.ndarray, scale: np.ndarray) -> list[Mode]:
-    """Modes that Newton's method finds from rows (k, d)."""
+def followed(block: Block, rows: np.ndarray, scale: np.ndarray) -> list[Mode]:
+    """Modes that Newton's method finds from rows (k, d), the highest first.
+
+    It has ended where a step promises a negligible number of nats.
+    """
+    lengths = 0.5 ** np.arange(6)
     rows, d = rows.copy(), rows.shape[1]
     going = np.arange(len(rows))
     value, precision = np.full(len(rows), -np.inf), np.tile(np.eye(d), (len(rows), 1, 1))
-    for _ in range(N_POLISH):
+    for _ in range(12):
         if not going.size:
             break
         value[going], slope, precision[going] = _curvature(block, rows[going], scale)
         alive = np.isfinite(value[going])
         step = np.zeros_like(slope)
         step[alive] = np.linalg.solve(precision[going[alive]], slope[alive][..., None])[..., 0]
-        promising = (slope * step).sum(axis=1) > SETTLED
+        promising = (slope * step).sum(axis=1) > NEGLIGIBLE
         going, step = going[promising], step[promising]
         if not going.size:
             break
-        tried = rows[going, None] + LENGTHS[:, None] * step[:, None]
+        tried = rows[going, None] + lengths[:, None] * step[:, None]
         heights = block.log_target(tried.reshape(-1, d)).reshape(going.size, -1)
         best = np.argmax(heights, axis=1)
         each = np.arange(going.size)
@@ -116,21 +117,19 @@ def _mode(row: np.ndarray, value: float, precision: np.ndarray) -> Mode | None:
     except np.linalg.LinAlgError:
         return None
     log_mass = value + np.log(np.diag(factor)).sum() + 0.5 * len(row) * np.log(2 * np.pi)
-    return Mode(
-        Elliptical(row, factor * np.sqrt(INFLATION), STUDENT_DF), float(log_mass), precision
-    )
+    return Mode(Elliptical(row, factor).with_heavy_tails(), float(log_mass), precision)
 
 
 def _joined(block: Block, mode: Elliptical, rows: np.ndarray, height: np.ndarray) -> np.ndarray:
-    """Which rows (n, d) of these log targets belong to a mode: no barrier lies between."""
+    """Which rows (n, d) of these log targets belong to a mode: no barrier of a nat lies between."""
     d = rows.shape[1]
     joined = mode.square_distance(rows) < d + 4 * np.sqrt(2 * d)
     (apart,) = np.nonzero(~joined)
     if apart.size:
-        part = np.arange(1, N_POINTS + 1)[:, None] / (N_POINTS + 1)
+        part = np.arange(1, 13)[:, None] / 13
         points = rows[apart, None] + part * (mode.centre - rows[apart, None])
-        value = block.log_target(points.reshape(-1, d)).reshape(apart.size, N_POINTS)
-        joined[apart] = value.min(axis=1) > height[apart] - BARRIER
+        value = block.log_target(points.reshape(-1, d)).reshape(apart.size, 12)
+        joined[apart] = value.min(axis=1) > height[apart] - 1.0
     return joined
 
 
@@ -146,30 +145,24 @@ def _curvature(
     second = np.where(whole[:, None, None], second, 0.0)
     curvature, axes = np.linalg.eigh(-second * scale * scale[:, None])
     curvature = np.abs(curvature)
-    least = np.maximum(FLAT * curvature.max(axis=1, keepdims=True), 1e-12)
+    least = np.maximum(1e-8 * curvature.max(axis=1, keepdims=True), 1e-12)
     axes = axes / scale[:, None]
     precision = (axes * np.maximum(curvature, least)[:, None]) @ axes.transpose(0, 2, 1)
     return np.where(whole, values, -np.inf), np.where(whole[:, None], slopes, 0.0), precision
 
 
 def second_derivatives(
-    block: Block, rows: np.ndarray, scale: np.ndarray
+    block: Block, rows: np.ndarray, scale: np.ndarray, relative_step: float = 1e-4
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Log targets of rows (k, d), gradients (k, d), and second derivatives (k, d, d).
 
     The last are differences of gradients, at steps in units of a scale (d,).
     """
     k, d = rows.shape
-    step = RELATIVE_STEP * scale
+    step = relative_step * scale
     moves = np.concatenate([np.zeros((1, d)), np.diag(step), -np.diag(step)])
     values, slopes = block.target_and_gradient((rows[:, None] + moves).reshape(-1, d))
     values, slopes = values.reshape(k, -1), slopes.reshape(k, -1, d)
     with np.errstate(invalid="ignore"):
         second = (slopes[:, 1 : d + 1] - slopes[:, d + 1 :]) / (2 * step[:, None])
     return values[:, 0], slopes[:, 0], 0.5 * (second + second.transpose(0, 2, 1))
-
-
-def most_likely_mode(block: Block, rows: np.ndarray, scale: np.ndarray) -> Mode | None:
-    """The highest mode that Newton's method finds from rows (k, d); None if there is none."""
-    found = _followed(block, rows, scale)
-    return found[0] if found else None

@@ -16,50 +16,29 @@ from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import Clusters, fitted_clusters
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.mixture import Mixture
+from pymc_logz.references.blend import AT_ONCE, N_ROWS, N_STARTS
 from pymc_logz.references.conditional import (
-    INNER_DF,
     INNER_INFLATION,
     N_PLACES,
     PER_ENTRY,
     ConditionalNormal,
     explored_enough,
+    inner_df,
     log_density_by,
     with_tails,
 )
-from pymc_logz.references.conditional_modes import Conditionals, Modes
+from pymc_logz.references.conditional_modes import Conditionals, Modes, Peak, Start
 from pymc_logz.references.matrices import Bands
+from pymc_logz.references.modes import furthest
 from pymc_logz.references.nested_map import fitted_map
-from pymc_logz.references.peak import N_FAR, N_PRIOR, Peak, Start
 from pymc_logz.references.reference import MAX_SHARE_ERROR, PRIOR_SHARE, Reference, whitened_draws
 from pymc_logz.runners.block import Block
-from pymc_logz.weights import log_mean, resampled, weight_ess
+from pymc_logz.weights import NEGLIGIBLE, log_mean, resampled, weight_ess
 
 PLACES = (0.9, 1.25, 1.8, 3.0)
 """Where the marginal density is looked at beyond the map, in units of its reach."""
-MIN_LOG_P = -60.0
-LOST = 0.01
-"""Share of it that may be there."""
-OTHER_MODE = 10.0
-"""Nats below the highest conditional mode down to which another one counts."""
 APART = 3.0
 """Standard deviations between two conditional modes that are not the same."""
-ABOVE = 3.0
-"""Nats by which a draw of the prior may be more likely than the fit says, relative to its peak."""
-LIKELY = 5.0
-"""Nats below the peak down to which that matters."""
-N_OUTER = 1024
-"""Values of the outer entries to fit their density to."""
-OUTER_WIDTH, OUTER_DF = 1.4, 5.0
-"""Of the Student-t that they are drawn from."""
-N_TRIAL = 512
-COVERED = 0.05
-"""Weight ESS of draws, as a share, below which the reference is refused, unless what they lack is
-the sum of small differences: see `_adds_up`."""
-MANY_INNER, EACH = 100, 0.1
-"""Inner entries from which on such sums are taken, since little else gets there, and variance of
-the log weights for each of them up to which the differences are small."""
-LONE = 4.5
-"""Standard deviations of the log weights by which the largest may be above the median."""
 
 
 def conditional_at_peak(start: Start, rng: np.random.Generator) -> ConditionalNormal | None:
@@ -119,14 +98,16 @@ def nested_laplace(
     if found is None:
         return None
     centre, funnel, marginal = found
-    if _beyond_reach(parts, centre, funnel) > LOST:
+    if _beyond_reach(parts, centre, funnel) > NEGLIGIBLE:
         return None
-    fit = _fitted(marginal.rows, rng)
-    others = _other_modes(parts, centre, funnel, prior[N_PRIOR:])
+    # there may be no outer entries
+    rows = marginal.rows
+    fit = with_tails(fitted_clusters(rows, len(rows), rng)) if rows.shape[1] else None
+    others = _other_modes(parts, centre, funnel, prior[N_STARTS:])
     if others is None:
         return None
     if fit is not None:
-        outer = np.concatenate([prior[:N_PRIOR, parts.outer], others[0]])
+        outer = np.concatenate([prior[:N_STARTS, parts.outer], others[0]])
         log_marginal = np.concatenate([seen.log_marginal, others[1]])
         apart = np.linalg.solve(centre.factor, (outer - centre.outer).T).T
         there = log_marginal + np.linalg.slogdet(centre.factor)[1]
@@ -146,21 +127,18 @@ def _beyond_reach(parts: Conditionals, peak: Peak, funnel: Funnel) -> float:
     Between two places the density is taken to be exponential. It is all of it where a place has no
     conditional mode, unless that is the last one.
     """
-    m, n = len(parts.outer), len(parts.inner)
-    if not m:
+    if not (m := len(parts.outer)):
         return 0.0
     places = np.concatenate([[0.0], funnel.reach * np.array(PLACES)])
     axes = np.concatenate([np.eye(m), -np.eye(m)])
-    whitened = np.zeros((len(axes) * len(places), m + n))
-    whitened[:, parts.outer] = (axes[:, None] * places[:, None]).reshape(-1, m)
-    outer = (whitened[:, parts.outer] @ peak.factor.T) + peak.outer
-    start = funnel.restored(whitened)[:, parts.inner]
+    outer = (axes[:, None] * places[:, None]).reshape(-1, m)
+    start = funnel.restored(_of_outer(parts, outer))[:, parts.inner]
+    outer = outer @ peak.factor.T + peak.outer
     found = parts.modes(outer, start, parts.scale_of(peak.precision))
     log_p = found.log_marginal.reshape(len(axes), len(places))
     if not np.isfinite(log_p[:, :-1]).all():
         return 1.0
-    log_p = log_p[:, 1:] - log_p[:, :1]
-    log_p = np.clip(log_p, MIN_LOG_P, None)
+    log_p = np.clip(log_p[:, 1:] - log_p[:, :1], -60.0, None)
     fall = log_p[:, :-1] - log_p[:, 1:]
     width = np.diff(places[1:])
     mean = np.where(np.abs(fall) > 1e-6, -np.expm1(-fall) / np.where(fall == 0, 1.0, fall), 1.0)
@@ -168,11 +146,12 @@ def _beyond_reach(parts: Conditionals, peak: Peak, funnel: Funnel) -> float:
 
 
 def _other_modes(
-    parts: Conditionals, peak: Peak, funnel: Funnel, starts: np.ndarray
+    parts: Conditionals, peak: Peak, funnel: Funnel, starts: np.ndarray, n_far: int = 4
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Outer entries, and their log marginal density, where rows from the prior end that climb.
 
-    None where one of them ends in another conditional mode of the inner entries.
+    A few of those are looked at that end far from the fit. None where one of them ends in another
+    conditional mode of the inner entries.
     """
     spread = np.sqrt(np.sum(peak.factor**2, axis=1))
     ends, value = parts.climbed(starts, spread, peak.precision)
@@ -180,49 +159,32 @@ def _other_modes(
     whitened = funnel.whitened(ends)
     beyond = np.any(np.abs(whitened[:, parts.outer]) > funnel.reach, axis=1)
     apart = ~beyond & (np.linalg.norm(whitened[:, parts.inner], axis=1) > APART)
-    suspects = np.concatenate(
-        [most_apart(np.flatnonzero(kind), ends, value) for kind in (apart, beyond)]
-    )
+    kinds = [np.flatnonzero(kind) for kind in (apart, beyond)]
+    suspects = np.concatenate([one[furthest(ends[one], value[one], n_far)] for one in kinds])
     seen, scale = ends[suspects], parts.scale_of(peak.precision)
     outer, far = seen[:, parts.outer], beyond[suspects]
     found = parts.modes(outer, seen[:, parts.inner], scale)
-    middle = whitened[suspects]
-    middle[:, parts.inner] = 0.0
-    usual = parts.modes(outer[~far], funnel.restored(middle[~far])[:, parts.inner], scale)
+    middle = funnel.restored(_of_outer(parts, whitened[suspects][~far][:, parts.outer]))
+    usual = parts.modes(outer[~far], middle[:, parts.inner], scale)
     near = Modes(*(part[~far] for part in found))
     if np.any(_are_apart(parts, near, usual)):
         return None
     return outer[far], found.log_marginal[far]
 
 
-def most_apart(chosen: np.ndarray, rows: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """A few of some rows: the highest, and those that are furthest from the ones before."""
-    if len(chosen) <= N_FAR:
-        return chosen
-    scaled = rows[chosen] / np.maximum(rows[chosen].std(axis=0), 1e-300)
-    kept = [int(np.argmax(value[chosen]))]
-    while len(kept) < N_FAR:
-        distance = np.linalg.norm(scaled[:, None] - scaled[kept], axis=2).min(axis=1)
-        kept.append(int(np.argmax(distance)))
-    return chosen[kept]
-
-
 class _Marginal(NamedTuple):
-    """Draws of the outer entries, in units of the map."""
+    """Draws (n, m) of the outer entries, in units of the map, and their log Z."""
 
     rows: np.ndarray
-    """Shape (n, m)."""
     log_z: float
-    """Log of the integral of their density."""
 
 
 def _outer_draws(parts: Conditionals, funnel: Funnel, rng: np.random.Generator) -> _Marginal | None:
     """Weighted draws of the outer entries, the inner ones integrated out by Laplace's method."""
     m, n = len(parts.outer), len(parts.inner)
-    proposal = Elliptical(np.zeros(m), OUTER_WIDTH * np.eye(m), OUTER_DF)
-    rows = proposal(rng, N_OUTER if m else 1)
-    whitened = np.zeros((len(rows), m + n))
-    whitened[:, parts.outer] = rows
+    proposal = Elliptical(np.zeros(m), 1.4 * np.eye(m), 5.0)
+    rows = proposal(rng, AT_ONCE if m else 1)
+    whitened = _of_outer(parts, rows)
     value, _ = parts.at(funnel.restored(whitened))
     log_weight = value + funnel.log_volume(whitened) + 0.5 * n * np.log(2 * np.pi)
     log_weight -= proposal.log_density_of(rows)
@@ -231,18 +193,6 @@ def _outer_draws(parts: Conditionals, funnel: Funnel, rng: np.random.Generator) 
     if weight_ess(log_weight) < PER_ENTRY * m:
         return None
     return _Marginal(rows[resampled(log_weight, rng)], log_mean(log_weight))
-
-
-def _moved(parts: Conditionals, peak: Peak, funnel: Funnel, rows: np.ndarray) -> Peak:
-    """The middle of draws of the outer entries, with a Cholesky factor of their covariance."""
-    m = len(parts.outer)
-    middle = np.zeros((1, m + len(parts.inner)))
-    middle[0, parts.outer] = rows.mean(axis=0)
-    [row] = funnel.restored(middle)
-    if not m:
-        return peak
-    factor = np.linalg.cholesky(peak.factor @ np.atleast_2d(np.cov(rows.T)) @ peak.factor.T)
-    return Peak(row[parts.outer], factor, row[parts.inner], peak.precision)
 
 
 def _followed(
@@ -254,29 +204,34 @@ def _followed(
         marginal = None if funnel is None else _outer_draws(parts, funnel, rng)
         if funnel is None or marginal is None:
             return None
-        found = peak, funnel, marginal
-        peak = _moved(parts, peak, funnel, marginal.rows)
+        found, rows = (peak, funnel, marginal), marginal.rows
+        if len(parts.outer):
+            [row] = funnel.restored(_of_outer(parts, rows.mean(axis=0)[None]))
+            covariance = peak.factor @ np.atleast_2d(np.cov(rows.T)) @ peak.factor.T
+            factor = np.linalg.cholesky(covariance)
+            peak = Peak(row[parts.outer], factor, row[parts.inner], peak.precision)
     return found
 
 
-def _fitted(rows: np.ndarray, rng: np.random.Generator) -> Clusters | None:
-    """Components fitted to draws of the outer entries (n, m), if there are any such entries."""
-    return with_tails(fitted_clusters(rows, len(rows), rng)) if rows.shape[1] else None
+def _of_outer(parts: Conditionals, outer: np.ndarray) -> np.ndarray:
+    """Rows in units of the map, of these outer entries, at the conditional modes."""
+    return parts.rows(outer, np.zeros((len(outer), len(parts.inner))))
 
 
 def _is_missed(there: np.ndarray, own: np.ndarray, log_z: float) -> bool:
     """Whether some settings of the outer entries are much more likely than a fit says.
 
-    Their log marginal density, and by the fit, in units of the peak's axes.
+    Their log marginal density, and by the fit, in units of the peak's axes. They may be more likely
+    by 3 nats, and by more where they are 5 nats below the peak.
     """
-    return bool(np.any((there > own + ABOVE) & (there > log_z - LIKELY)))
+    return bool(np.any((there > own + 3.0) & (there > log_z - 5.0)))
 
 
 def _are_apart(parts: Conditionals, found: Modes, usual: Modes) -> np.ndarray:
     """Which conditional modes are not the usual ones of these settings, and count."""
     distance = np.sqrt(parts.matrices.factors(usual.precision).square(found.inner - usual.inner))
     with np.errstate(invalid="ignore"):
-        return (distance > APART) & (found.log_marginal > usual.log_marginal - OTHER_MODE)
+        return (distance > APART) & (found.log_marginal > usual.log_marginal - 10.0)
 
 
 def _with_inner(parts: Conditionals, fit: Clusters | None) -> Clusters:
@@ -286,7 +241,7 @@ def _with_inner(parts: Conditionals, fit: Clusters | None) -> Clusters:
     ones has heavier tails by components that are wider there.
     """
     d = len(parts.inner) + len(parts.outer)
-    df = max(INNER_DF, 2.0 * d)
+    df = inner_df(d)
     of_inner = np.sqrt(INNER_INFLATION) * np.eye(d)
     if fit is None:
         return Clusters((Elliptical(np.zeros(d), of_inner, df),), np.ones(1), np.nan)
@@ -300,22 +255,23 @@ def _with_inner(parts: Conditionals, fit: Clusters | None) -> Clusters:
 
 
 def _tried(
-    reference: Reference, block: Block, n_inner: int, rng: np.random.Generator
+    reference: Reference, block: Block, n_inner: int, rng: np.random.Generator, least: float = 0.05
 ) -> tuple[Reference, np.ndarray | None] | None:
     """The reference if its draws have even weights, and resampled draws as they move.
 
-    There are none of these where weights are uneven in a way that a path takes care of.
+    Their weight ESS, as a share, is ``least``. There are no draws where weights are uneven in a way
+    that a path takes care of.
     """
     moved = reference.start(block)
-    rows = moved.path.sample_reference(rng, N_TRIAL)
+    rows = moved.path.sample_reference(rng, N_ROWS[0])
     log_weight = moved.evaluate(rows)
     log_weight = np.where(np.isnan(log_weight), -np.inf, log_weight)
     if not np.any(np.isfinite(log_weight)):
         return None
     # one row far out among so few says less than it weighs
-    capped = np.minimum(log_weight, log_mean(log_weight) + 0.5 * np.log(N_TRIAL))
-    share = float(weight_ess(capped)) / N_TRIAL
-    even = share >= COVERED
+    capped = np.minimum(log_weight, log_mean(log_weight) + 0.5 * np.log(N_ROWS[0]))
+    share = float(weight_ess(capped)) / N_ROWS[0]
+    even = share >= least
     if not even and not _adds_up(log_weight, n_inner):
         return None
     reason = (
@@ -325,15 +281,16 @@ def _tried(
     return replace(reference, reason=reason), rows[resampled(log_weight, rng)] if even else None
 
 
-def _adds_up(log_weight: np.ndarray, n_inner: int) -> bool:
+def _adds_up(log_weight: np.ndarray, n_inner: int, many: int = 100, each: float = 0.1) -> bool:
     """Whether log weights are as uneven as sums of many small differences, nearly normal, are.
 
-    Hundreds of entries of which each is nearly normal given the few others have such weights, and
-    temperatures in proportion to their variance even them out. What the reference misses, such as a
-    tail, has a few weights far above the rest.
+    ``many`` entries, of which each is nearly normal given the few others and adds a variance of up
+    to ``each``, have such weights, and temperatures in proportion to their variance even them out.
+    What the reference misses, such as a tail, has a few weights far above the rest: by more than
+    4.5 standard deviations.
     """
     low, middle, high = np.quantile(log_weight, [0.1587, 0.5, 0.8413])
-    if n_inner < MANY_INNER or not np.isfinite(low):
+    if n_inner < many or not np.isfinite(low):
         return False
     spread = (high - low) / 2
-    return bool(spread**2 <= EACH * n_inner and log_weight.max() <= middle + LONE * spread)
+    return bool(spread**2 <= each * n_inner and log_weight.max() <= middle + 4.5 * spread)

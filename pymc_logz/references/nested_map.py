@@ -1,24 +1,23 @@
 """A map by which entries that are nearly normal given a few others become standard normal."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from pymc_logz.paths.funnels import Features, Funnel
-from pymc_logz.references.conditional_modes import Conditionals
-from pymc_logz.references.peak import Peak
-
-STAR, CORNER = (1.3, 3.0), 2.0
-"""Where modes are computed, in standard deviations along one axis, and two."""
-MAX_NUMBERS = 2**24
-"""Numbers in the map, at most: each evaluation takes as many products."""
-REACH = 4.0
-"""Standard deviations of an outer entry up to which the map follows it."""
+from pymc_logz.references.conditional_modes import Conditionals, Peak
 
 
-def fitted_map(parts: Conditionals, peak: Peak) -> Funnel | None:
-    """Locations and spreads of the inner entries as quadratic functions of the outer ones."""
+def fitted_map(
+    parts: Conditionals, peak: Peak, reach: float = 4.0, max_numbers: int = 2**24
+) -> Funnel | None:
+    """Locations and spreads of the inner entries as cubic functions of the outer ones.
+
+    The map follows these up to ``reach`` standard deviations. It is None if it would have more than
+    ``max_numbers``: each evaluation takes as many products.
+    """
     m = len(parts.outer)
     design = _design(m)
     outer = peak.outer + design @ peak.factor.T
@@ -27,7 +26,7 @@ def fitted_map(parts: Conditionals, peak: Peak) -> Funnel | None:
     )
     whole = np.isfinite(found.log_marginal)
     features = Features.cubic(m)
-    if (len(features.one) + 1) * found.inner.shape[1] ** 2 > MAX_NUMBERS:
+    if (len(features.one) + 1) * found.inner.shape[1] ** 2 > max_numbers:
         return None
     known = np.column_stack([np.ones(len(design)), features.of(design)])[whole]
     if not whole[0] or len(known) < known.shape[1]:
@@ -40,7 +39,8 @@ def fitted_map(parts: Conditionals, peak: Peak) -> Funnel | None:
         solve @ part.reshape(len(known), -1)
         for part in (found.inner[whole], np.log(widths), factors / widths[:, None])
     )
-    return _put_together(parts, peak, features, location, width, turn)
+    funnel = _put_together(parts, peak, features, location, width, turn)
+    return replace(funnel, reach=reach)
 
 
 def _factor_of_inverse(precision: np.ndarray) -> np.ndarray:
@@ -77,14 +77,14 @@ def _put_together(
     )
     volume = float(np.linalg.slogdet(peak.factor)[1] + width[0].sum())
     parents = np.eye(d)[outer]
-    return Funnel(centre, parents, features, lean, slope, turning, whole, volume, REACH)
+    return Funnel(centre, parents, features, lean, slope, turning, whole, volume)
 
 
 def _design(m: int) -> np.ndarray:
     """Settings of m outer entries in standard deviations, the centre first, shape (A, m)."""
-    star = [sign * length * row for row in np.eye(m) for length in STAR for sign in (1, -1)]
+    star = [sign * length * row for row in np.eye(m) for length in (1.3, 3.0) for sign in (1, -1)]
     corners = [
-        CORNER * (a * np.eye(m)[i] + b * np.eye(m)[j])
+        2.0 * (a * np.eye(m)[i] + b * np.eye(m)[j])
         for i, j in combinations(range(m), 2)
         for a, b in ((1, 1), (-1, -1), (1, -1), (-1, 1))
     ]

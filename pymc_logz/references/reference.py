@@ -1,50 +1,35 @@
 """What a path starts from: the prior, or a mixture fitted to rows or to the curvature at a mode."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from pymc_logz.errors import ImproperPriorError, ModelError, says_if_interrupted, warn
-from pymc_logz.graphs.compiling import compile_function
-from pymc_logz.graphs.kept import settings_key
 from pymc_logz.kernels.hamiltonian import outside, walls_of
 from pymc_logz.models.context import describe_row
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import FARTHEST
-from pymc_logz.paths.elliptical import INFLATION, Elliptical
-from pymc_logz.paths.fitting import Clusters, check_enough, fitted_at_mode, fitted_clusters
+from pymc_logz.paths.elliptical import INFLATION
+from pymc_logz.paths.fitting import Clusters, check_enough, fitted_clusters
 from pymc_logz.paths.funnels import Funnel
-from pymc_logz.paths.geometric import gradients
 from pymc_logz.paths.mixture import Mixture, leaving
+from pymc_logz.references.blend import Moving
 from pymc_logz.runners.block import Block
+from pymc_logz.weights import NEGLIGIBLE
 
-N_CLIMBS = 3
-"""Prior draws from which a mode is looked for, those of the highest density."""
 PRIOR_SHARE = 0.02
 """Share of the prior in a reference: it bounds the weights and costs next to nothing
 (docs/theory/decisions.md)."""
-PRIOR_SHARE_OF_SEVERAL = 0.1
-"""The same beside several components, which have too little density in places between them: with
-0.02 intervals of 95% covered 86% and 91% on two curved posteriors (docs/theory/coverage.md)."""
-PRIOR_SHARE_OF_FUNNELS = 0.15
-"""The same where rows move in a funnel's coordinates: its narrow end, to which few rows of a pilot
-get, is the prior's own."""
-SEVERAL_ERROR = 1.15
-"""Factor in the error of weights from several components: a run sees some of the rows that such
-places bring, and has too low a log Z beside too small an error if it sees none."""
 ERROR_FACTOR, REFERENCE_MCSE = "error_factor", "reference_mcse"
 """Attributes of a result: what its error has beside that of its weights."""
-MAX_SHARE_ERROR = 0.01
-"""Error, in nats, of the constant of a restricted prior up to which it may be part of a reference:
-half of the error of log Z that runs aim at."""
-PRIOR_ROWS = 2**11
-"""Draws of the prior that are looked at for funnels."""
+MAX_SHARE_ERROR = NEGLIGIBLE
+"""Error, in nats, of the constant of a restricted prior up to which it may be part of a reference.
+"""
 
 
 @dataclass(frozen=True)
-class Reference:
+class Reference(Moving):
     """What a path starts from, and why."""
 
     taken: str
@@ -74,18 +59,6 @@ class Reference:
         assert self.mixture is not None
         return replace(self.mixture, prior_share=0.0)(rng, n)
 
-    def whitened(self, rows: np.ndarray) -> np.ndarray:
-        """Rows of the model (n, d), as they move."""
-        return rows if self.funnel is None else self.funnel.whitened(rows)
-
-    def restored(self, rows: np.ndarray) -> np.ndarray:
-        """Rows of the model (n, d), from as they move."""
-        return rows if self.funnel is None else self.funnel.restored(rows)
-
-    def log_volume(self, rows: np.ndarray) -> np.ndarray:
-        """What a log density of moving rows (n, d) has more than one of the model's, shape (n,)."""
-        return np.zeros(len(rows)) if self.funnel is None else self.funnel.log_volume(rows)
-
     def without_draws(self) -> "Reference":
         """The same for another process, where draws of the prior are compiled anew."""
         mixture = self.mixture and replace(self.mixture, sample_prior=None)
@@ -93,14 +66,18 @@ class Reference:
 
     def with_draws(self, draw: Callable[[np.random.Generator, int], np.ndarray]) -> "Reference":
         """The same with these draws of the prior."""
-        whitened = draw if self.funnel is None else whitened_draws(draw, self.funnel)
-        return replace(self, mixture=self.mixture and replace(self.mixture, sample_prior=whitened))
+        draw = whitened_draws(draw, self.funnel)
+        return replace(self, mixture=self.mixture and replace(self.mixture, sample_prior=draw))
 
     @property
     def error_factor(self) -> float:
-        """Factor in the error of weights of rows that start from it."""
+        """Factor in the error of weights of rows that start from it.
+
+        There is too little density in places between several components. A run sees some of the
+        rows that these bring, and has too low a log Z beside too small an error if it sees none.
+        """
         several = self.mixture is not None and len(self.mixture.components) > 1
-        return SEVERAL_ERROR if several else 1.0
+        return 1.15 if several else 1.0
 
     def record_of_errors(self) -> dict[str, float]:
         """For the attributes of a result that is made of weights: what their error lacks."""
@@ -116,20 +93,10 @@ OF_INTEGERS = Reference("prior", "a fit has no whole numbers, and some variables
 
 
 def whitened_draws(
-    draw: Callable[[np.random.Generator, int], np.ndarray], funnel: Funnel
+    draw: Callable[[np.random.Generator, int], np.ndarray], funnel: Funnel | None
 ) -> Callable[[np.random.Generator, int], np.ndarray]:
-    """Draws that are whitened."""
-    return lambda rng, n: funnel.whitened(draw(rng, n))
-
-
-def with_prior(
-    prepared: Prepared, fit: Clusters, log_mass: float, funnel: Funnel | None = None
-) -> Mixture:
-    """Mixture of a fit's components and the prior, which integrates to a mass."""
-    draw = prepared.prior if funnel is None else whitened_draws(prepared.prior, funnel)
-    share = PRIOR_SHARE if len(fit.components) == 1 else PRIOR_SHARE_OF_SEVERAL
-    share = share if funnel is None else PRIOR_SHARE_OF_FUNNELS
-    return Mixture(fit.components, fit.shares * (1 - share), share, draw, log_mass)
+    """Draws that are whitened, if there is a funnel."""
+    return draw if funnel is None else lambda rng, n: funnel.whitened(draw(rng, n))
 
 
 def widened(fit: Clusters) -> Clusters:
@@ -138,11 +105,19 @@ def widened(fit: Clusters) -> Clusters:
 
 
 def reference_of_draws(
-    prepared: Prepared, rows: np.ndarray, rng: np.random.Generator, funnel: Funnel | None = None
+    prepared: Prepared,
+    rows: np.ndarray,
+    rng: np.random.Generator,
+    funnel: Funnel | None = None,
+    of_several: float = 0.1,
+    of_funnel: float = 0.15,
 ) -> Reference:
     """Reference fitted to draws that a user has.
 
-    Unconstrained draws (n, d) are whitened by ``funnel``, if there is one.
+    Unconstrained draws (n, d) are whitened by ``funnel``, if there is one. The prior has a larger
+    share beside several components, since there is too little density between them: with 0.02
+    intervals of 95% covered 86% and 91% on two curved posteriors (docs/theory/coverage.md). And it
+    has one in a funnel's coordinates, whose narrow end, to which few draws get, is its own.
 
     Raises
     ------
@@ -156,55 +131,24 @@ def reference_of_draws(
             f"a transform restricts the prior of this model, whose constant is known to "
             f"{error:.2g} nats only unless the path starts there: use reference='prior'"
         )
-    mixture, what = fitted_to_draws(prepared, rows, log_mass, rng, funnel)
-    reason = f"it was asked for: {what}"
-    return Reference("draws", reason, mixture, error, funnel)
-
-
-def fitted_to_draws(
-    prepared: Prepared,
-    rows: np.ndarray,
-    log_mass: float,
-    rng: np.random.Generator,
-    funnel: Funnel | None,
-) -> tuple[Mixture, str]:
-    """Mixture fitted to unconstrained draws (n, d) of the posterior, and what it is in words."""
     moving = rows if funnel is None else funnel.whitened(rows)
     fit = widened(fitted_clusters(moving, len(moving), rng))
+    share = PRIOR_SHARE if len(fit.components) == 1 else of_several
+    share = share if funnel is None else of_funnel
+    draw = whitened_draws(prepared.prior, funnel)
+    mixture = Mixture(fit.components, fit.shares * (1 - share), share, draw, log_mass)
     what = f"{components_in_words(len(fit.components))} fitted to {len(rows)} draws"
-    return with_prior(prepared, fit, log_mass, funnel), what
+    return Reference("draws", f"it was asked for: {what}", mixture, error, funnel)
 
 
-def look_at_prior(prepared: Prepared, rng: np.random.Generator) -> np.ndarray:
+def look_at_prior(prepared: Prepared, rng: np.random.Generator, n: int = 2**11) -> np.ndarray:
     """Draws that tell how spreads follow each other in the prior, shape (m, d)."""
-    return prepared.prior(rng, PRIOR_ROWS if prepared.prior.vectorized else PRIOR_ROWS // 8)
+    return prepared.prior(rng, n if prepared.prior.vectorized else n // 8)
 
 
 def components_in_words(n: int) -> str:
     """How many there are of what kind, for a reason."""
     return f"{n} Student-t component{'s' * (n > 1)}"
-
-
-def at_mode(
-    prepared: Prepared, starts: np.ndarray, compile_kwargs: Mapping[str, Any] | None
-) -> Elliptical:
-    """Student-t with the curvature at the highest mode that is found from prior draws (n, d)."""
-    flat = prepared.flat
-    target = flat.log_prior + flat.log_ratio
-    outputs = [target, *gradients([target], flat.point)]
-    inputs = [flat.point, *flat.inputs]
-    compiled = flat.kept.get(
-        ("value and gradient", settings_key(compile_kwargs)),
-        lambda: compile_function(inputs, outputs, compile_kwargs, [starts[0], *flat.values]),
-    )
-
-    def value_and_gradient(row: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = compiled.call(row, *flat.values)
-        return float(value), np.asarray(gradient, dtype=float)
-
-    values = np.array([value_and_gradient(row)[0] for row in starts])
-    best = np.argsort(np.where(np.isnan(values), -np.inf, values))[-N_CLIMBS:]
-    return fitted_at_mode(value_and_gradient, starts[best])
 
 
 @says_if_interrupted("draws of the reference were being looked at")

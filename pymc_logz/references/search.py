@@ -8,12 +8,13 @@ where they have a large weight the parts have too little density.
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from pymc_logz.paths.fitting import fitted_clusters, fitted_to_few
 from pymc_logz.paths.funnels import Funnel
+from pymc_logz.pilot.population import ROWS_TO_CORRELATE
 from pymc_logz.references.blend import (
     Blend,
     Component,
@@ -25,42 +26,22 @@ from pymc_logz.references.blend import (
     log_blend,
 )
 from pymc_logz.references.reference import widened
-from pymc_logz.weights import log_mean, relative, resampled, weight_ess
+from pymc_logz.weights import TOLERANCE, log_mean, relative, resampled, weight_ess
 
 HEAVY = 3.0
 """Weight of a row, where the mean is one, from which on parts have too little density there."""
 FLOOR = 0.1
 """Share of the rows that is dealt out over all parts evenly, whatever their weights say: the
 variance is a ninth larger at most, and no part is lost because few rows of it were seen."""
-ROWS_PER_DIMENSION = 8
-"""Effective rows that components are fitted to, for each dimension, at least."""
-WITH_FEWER = 0.95
-"""Factor in the effective share that may be lost where parts, whose evaluation costs, are left out.
-"""
-LARGE = 600.0
-"""Largest log of a ratio: sums of its exponentials are finite."""
-N_STEPS = 60
-"""Steps of the iteration for the best shares, which is monotone."""
-
-
-@dataclass(frozen=True)
-class Policy:
-    """What a user may want to decide, in place of thresholds."""
-
-    tolerance: float = 0.02
-    """Share of Z, about as many nats, that may be missing."""
-    alpha: float = 1e-3
-    """Probability that a right number is accused."""
 
 
 class Search:
     """What is known of a posterior, and what its rows are to be drawn from."""
 
-    def __init__(self, target: Target, policy: Policy | None = None) -> None:
-        self.target, self.policy = target, policy or Policy()
-        self.parts: list[Part] = []
-        d = target.prepared.n_dims
-        self.pool, self.witnesses = _nothing(d), _nothing(d)
+    def __init__(self, target: Target) -> None:
+        self.target, self.parts = target, list[Part]()
+        nothing = np.empty((0, target.prepared.n_dims))
+        self.pool = self.witnesses = Evaluated(nothing, np.empty(0), np.empty(0), nothing)
         self._of_pool, self._of_witnesses = np.empty((0, 0)), np.empty((0, 0))
         self._drawn = np.empty(0)
 
@@ -69,9 +50,16 @@ class Search:
         if not parts:
             return
         self.parts += parts
-        self._of_pool = _more_parts(self._of_pool, parts, self.target, self.pool)
-        self._of_witnesses = _more_parts(self._of_witnesses, parts, self.target, self.witnesses)
+        self._of_pool = self._more(self._of_pool, parts, self.pool)
+        self._of_witnesses = self._more(self._of_witnesses, parts, self.witnesses)
         self._drawn = np.append(self._drawn, np.zeros(len(parts)))
+
+    def _more(self, known: np.ndarray, parts: Sequence[Part], rows: Evaluated) -> np.ndarray:
+        """Log densities of rows by more parts, below those that are known (K, n)."""
+        if not len(rows.position):
+            return np.empty((len(known) + len(parts), 0))
+        found = densities(parts, self.target, rows.position, rows.log_prior)
+        return np.concatenate([known, found])
 
     def add_witnesses(self, rows: Evaluated) -> None:
         """Rows of the posterior, as far as it is known, which came from elsewhere."""
@@ -86,11 +74,11 @@ class Search:
         """About n more rows, in the shares of the parts."""
         counts = np.round(n * self.shares()).astype(int)
         pairs = zip(self.parts, counts, strict=True)
-        rows = [part.draw(self.target, rng, int(count)) for part, count in pairs if count]
-        if rows:
-            seen = self.target(np.concatenate(rows))
-            found = densities(self.parts, self.target, seen.position, seen.log_prior)
-            self.pool = _joined(self.pool, seen)
+        drawn = [part.draw(self.target, rng, int(count)) for part, count in pairs if count]
+        if drawn:
+            rows = self.target(np.concatenate(drawn))
+            self.pool = _joined(self.pool, rows)
+            found = densities(self.parts, self.target, rows.position, rows.log_prior)
             self._of_pool = np.concatenate([self._of_pool, found], axis=1)
         self._drawn = self._drawn + counts
 
@@ -113,15 +101,16 @@ class Search:
         even = used / used.sum()
         return FLOOR * even + (1 - FLOOR) * self._best(even)
 
-    def shares_to_keep(self) -> np.ndarray:
+    def shares_to_keep(self, with_fewer: float = 0.95) -> np.ndarray:
         """The same, with none for parts that bring nothing; the prior always has its floor.
 
-        The fewest parts, those with the largest shares first, whose weights are about as even.
+        The fewest parts, those with the largest shares first, whose weights are about as even:
+        evaluating a part costs as much as ``with_fewer`` times the effective share is worth.
         """
         k = len(self.parts)
         order = np.argsort(-self._best(np.full(k, 1 / k)))
         is_prior = np.array([isinstance(part, Prior) for part in self.parts])
-        enough = WITH_FEWER * self.effective_share(self.shares())
+        enough = with_fewer * self.effective_share(self.shares())
 
         def with_first(n: int) -> np.ndarray:
             return self.shares(is_prior | np.isin(np.arange(k), order[:n]))
@@ -131,8 +120,10 @@ class Search:
 
         return with_first(1 + bisect_left(range(1, k), True, key=is_enough))
 
-    def _best(self, start: np.ndarray) -> np.ndarray:
+    def _best(self, start: np.ndarray, n_steps: int = 60, large: float = 600.0) -> np.ndarray:
         """Shares of the least second moment, from a start that is zero for parts not to be used.
+
+        The iteration is monotone. Logs of ratios are no larger than what has finite sums.
 
         References
         ----------
@@ -147,13 +138,13 @@ class Search:
         parts = np.exp(log_parts[:, kept] - highest[kept])
         with np.errstate(divide="ignore"):
             log_cost = np.log(chance[kept]) + log_target[kept] - highest[kept]
-        cost = np.exp(np.minimum(log_cost, LARGE))
+        cost = np.exp(np.minimum(log_cost, large))
         # a point that costs nothing says nothing, also where no part is left
         parts, cost = parts[:, cost > 0], cost[cost > 0]
-        for _ in range(N_STEPS):
+        for _ in range(n_steps):
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 blend = (shares[:, None] * parts).sum(axis=0)
-                slope = (parts * np.minimum(cost / blend**2, np.exp(LARGE))).sum(axis=1)
+                slope = (parts * np.minimum(cost / blend**2, np.exp(large))).sum(axis=1)
             shares = shares * np.sqrt(np.nan_to_num(slope))
             if not shares.sum() > 0:
                 return start
@@ -193,7 +184,7 @@ class Search:
         own = log_mean(np.where(np.isnan(both), -np.inf, both)) - log_z
         heavy = self.log_weight_of_witnesses(shares)
         if heavy.size:
-            heavy = np.minimum(heavy, np.quantile(heavy, 1 - self.policy.tolerance))
+            heavy = np.minimum(heavy, np.quantile(heavy, 1 - TOLERANCE))
             own = max(own, log_mean(heavy))
         return float(np.exp(min(-own, 0.0)))
 
@@ -218,19 +209,8 @@ class Search:
         log_prior = log_blend(self._of_witnesses[of_prior], shares[of_prior])
         log_q = log_blend(self._of_witnesses, shares)
         left = (log_weight > np.log(HEAVY)) & (log_prior - log_q > np.log(0.5))
-        few = left.mean() <= self.policy.tolerance if left.size else True
+        few = left.mean() <= TOLERANCE if left.size else True
         return self.witnesses.position[left & (not few)]
-
-    def refitted(self, funnel: Funnel | None, rng: np.random.Generator) -> list[Component]:
-        """Components fitted to all rows that were drawn, by their weights.
-
-        References
-        ----------
-        Cornuet, Marin, Mira & Robert (2012), Adaptive multiple importance sampling, arXiv
-        0907.1254.
-        """
-        rows, ess = self.known(rng)
-        return fitted_components(rows, ess, funnel, rng)
 
     def known(self, rng: np.random.Generator) -> tuple[np.ndarray, float]:
         """Rows of the posterior, as far as it is known, shape (N, d), and how many they are worth.
@@ -239,12 +219,13 @@ class Search:
 
         References
         ----------
-        Koblents & Miguez (2015), A population Monte Carlo scheme with transformed weights,
-        doi 10.1007/s11222-013-9440-2.
+        Cornuet, Marin, Mira & Robert (2012), Adaptive multiple importance sampling, arXiv
+        0907.1254; Koblents & Miguez (2015), A population Monte Carlo scheme with transformed
+        weights, doi 10.1007/s11222-013-9440-2.
         """
         log_weight, d = self.log_weight, self.pool.position.shape[1]
         log_weight = np.where(np.isfinite(log_weight), log_weight, -np.inf)
-        enough = min(ROWS_PER_DIMENSION * d, np.isfinite(log_weight).sum() / 2)
+        enough = min(ROWS_TO_CORRELATE * d, np.isfinite(log_weight).sum() / 2)
         power = 1.0
         while weight_ess(power * log_weight) < enough and power > 1e-3:
             power *= 0.8
@@ -269,25 +250,6 @@ def fitted_components(
     return [Component(one, funnel) for one in fit.components]
 
 
-def _nothing(d: int) -> Evaluated:
-    return Evaluated(np.empty((0, d)), np.empty(0), np.empty(0), np.empty((0, d)))
-
-
 def _joined(one: Evaluated, other: Evaluated) -> Evaluated:
-    return Evaluated(
-        np.concatenate([one.position, other.position]),
-        np.concatenate([one.log_prior, other.log_prior]),
-        np.concatenate([one.log_target, other.log_target]),
-        np.concatenate([one.score, other.score]),
-        one.n_nan + other.n_nan,
-    )
-
-
-def _more_parts(
-    known: np.ndarray, parts: Sequence[Part], target: Target, rows: Evaluated
-) -> np.ndarray:
-    """Log densities of rows by more parts, below those that are known (K, n)."""
-    n = len(rows.position)
-    if not n:
-        return np.empty((len(known) + len(parts), 0))
-    return np.concatenate([known, densities(parts, target, rows.position, rows.log_prior)])
+    columns: Any = map(np.concatenate, zip(one[:4], other[:4], strict=True))
+    return Evaluated(*columns)

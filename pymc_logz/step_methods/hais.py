@@ -9,10 +9,9 @@ import pymc as pm
 import xarray as xr
 
 from pymc_logz.arguments import check_whole
-from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.hais.settings import VARIANCES, HaisSettings
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.loop.planning import plan_run
-from pymc_logz.pilot.settings import TARGET_VARIANCE
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Plan, anneal
 from pymc_logz.runners.block import Block
@@ -176,7 +175,7 @@ class HAIS(BatchedStep):
             tune=pilot_tune,
             target_accept=target_accept,
             reference=checked_reference(reference, model),
-            target_variance=TARGET_VARIANCE,
+            target_variance=VARIANCES[0],
         )
         prepared, block, rngs = self._prepare(model, settings, random_seed, compile_kwargs)
         planned = plan_run(prepared, block, settings, rngs.pilot)

@@ -19,7 +19,7 @@ from pymc_logz.loop.stored_plans import kept, once
 from pymc_logz.models.context import model_labels
 from pymc_logz.models.flat import constrain
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.pilot.checks import exceeds, islands_log_z, stuck_stages, warn_of_stuck
+from pymc_logz.pilot.checks import exceeds, islands_log_z, warn_of_stuck
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
@@ -221,7 +221,7 @@ def place_levels(
             reference = Reference("prior", reason)
             moved, stages = block, pilot
     assert stages is not None
-    warn_of_stuck(stuck_stages(stages))
+    warn_of_stuck(stages)
     plan = settings.plan_on(stages) if ladder is None else stages.plan_for(ladder)
     return moved, plan, reference
 

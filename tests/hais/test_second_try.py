@@ -11,7 +11,7 @@ from support.pilot_runs import find_stages
 from pymc_logz.hais import run as hais
 from pymc_logz.hais.settings import VARIANCES, HaisSettings
 from pymc_logz.loop.frozen import Planned
-from pymc_logz.pilot.ladder import CHEAP, Aim
+from pymc_logz.pilot.ladder import MAX_GROWTH, Aim
 from pymc_logz.references.blend import Blend, Prior
 from pymc_logz.references.reference import ASKED_FOR, Reference
 from pymc_logz.trees.doubts import Doubt
@@ -69,14 +69,14 @@ def test_normal_tails_are_not_left_to_few_temperatures(monkeypatch: pytest.Monke
 
 def test_a_poor_run_is_made_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a poor number handed over without a try, and tries without end."""
-    assert tried(monkeypatch, [POOR, GOOD]) == [16, 16 * hais.SECOND_TRY]
-    assert tried(monkeypatch, [POOR, POOR]) == [16, 16 * hais.SECOND_TRY]
-    assert tried(monkeypatch, [GOOD, GOOD], doubts=LAG) == [16, 16 * hais.SECOND_TRY]
+    assert tried(monkeypatch, [POOR, GOOD]) == [16, 16 * MAX_GROWTH]
+    assert tried(monkeypatch, [POOR, POOR]) == [16, 16 * MAX_GROWTH]
+    assert tried(monkeypatch, [GOOD, GOOD], doubts=LAG) == [16, 16 * MAX_GROWTH]
 
 
 def test_a_second_try_keeps_within_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a second run that takes hours."""
-    moves = 2 * N * 16 * hais.SECOND_TRY
+    moves = 2 * N * 16 * MAX_GROWTH
     monkeypatch.setattr(hais, "MOST_MOVES", moves)
     assert len(tried(monkeypatch, [POOR, GOOD])) == 2
     monkeypatch.setattr(hais, "MOST_MOVES", moves - 1)
@@ -105,12 +105,12 @@ def test_errors_aimed_at_become_variances() -> None:
 def test_the_finer_aim_is_for_cheap_runs() -> None:
     """Catches dear runs made dearer for an error that no reading of a Bayes factor needs."""
     aim = Aim(0.1, 1.0, n_rows=N)
-    assert aim.growth(CHEAP // N // 4, 0.4) == pytest.approx(4.0)
-    dear = 4 * CHEAP // N
+    assert aim.growth(Aim.n_moves // N // 4, 0.4) == pytest.approx(4.0)
+    dear = 4 * Aim.n_moves // N
     assert aim.growth(dear, 0.4) == pytest.approx(0.4)
     assert aim.growth(dear, 5.0) == pytest.approx(5.0)
     # cheap as far as it goes
-    assert aim.growth(CHEAP // N // 2, 0.4) == pytest.approx(2.0)
+    assert aim.growth(Aim.n_moves // N // 2, 0.4) == pytest.approx(2.0)
 
 
 def test_rows_without_a_path_that_are_not_good_are_planned_anew(

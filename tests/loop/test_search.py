@@ -18,7 +18,7 @@ from pymc_logz.loop.planning import components_of
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.pilot.checks import exceeds, islands_log_z
 from pymc_logz.pilot.ladder import anneal_back, settled
-from pymc_logz.references.blend import Blend, Component, Prior, Target, target_of
+from pymc_logz.references.blend import Blend, Component, Prior, Target
 from pymc_logz.references.reference import Reference
 from pymc_logz.references.search import FLOOR, Search, fitted_components
 from pymc_logz.runners.anneal import Annealed, Plan, anneal
@@ -32,7 +32,7 @@ N_FRESH = 24 * N_ROWS
 
 
 def target(of: Known) -> Target:
-    return target_of(of.prepared, of.block)
+    return Target(of.prepared, of.block)
 
 
 def searched(of: Known, n_drawn: int = 512) -> Search:

@@ -8,7 +8,6 @@ from pymc_logz import ModelError
 from pymc_logz.paths.elliptical import INFLATION, Elliptical
 from pymc_logz.paths.fitting import (
     check_enough,
-    fitted_at_mode,
     fitted_normal,
     fitted_to_few,
     noise_share,
@@ -80,29 +79,3 @@ def test_too_few_draws_for_a_reference_are_refused() -> None:
     rows[3, 1] = np.inf
     with pytest.raises(ValueError, match="holds 30 draws, 1 of them not finite"):
         check_enough(rows)
-
-
-def test_a_normal_is_found_from_its_mode() -> None:
-    """Would catch a gradient of the wrong sign, or a Hessian taken for its inverse."""
-    precision = np.linalg.inv(COVARIANCE)
-
-    def value_and_gradient(row: np.ndarray) -> tuple[float, np.ndarray]:
-        pull = precision @ (CENTRE - row)
-        return float(0.5 * (row - CENTRE) @ pull), pull
-
-    law = fitted_at_mode(value_and_gradient, np.array([CENTRE + 1.0, np.zeros(3)]))
-    np.testing.assert_allclose(law.centre, CENTRE, atol=1e-3)
-    np.testing.assert_allclose(covariance_of(law), INFLATION * COVARIANCE, rtol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("curvature", "message"), [(0.0, "singular"), (-1.0, "no positive definite covariance")]
-)
-def test_what_has_no_mode_is_refused(curvature: float, message: str) -> None:
-    """Would catch a fit at a saddle, or on a plain, where there is no maximum."""
-
-    def value_and_gradient(row: np.ndarray) -> tuple[float, np.ndarray]:
-        return float(-0.5 * curvature * row @ row), -curvature * row
-
-    with pytest.raises(ModelError, match=message):
-        fitted_at_mode(value_and_gradient, np.zeros((1, 2)))

@@ -8,7 +8,7 @@ from support.checks import make_rng
 from support.pilot_runs import N, find_stages, narrow_block
 
 from pymc_logz.kernels import Hamiltonian
-from pymc_logz.pilot.ladder import FIRST_CUTS, Aim, choose_plan, log_weight_variance, placed
+from pymc_logz.pilot.ladder import Aim, choose_plan, first_ladder, log_weight_variance, placed
 from pymc_logz.pilot.population import Stages
 from pymc_logz.runners.anneal import Annealed, anneal
 
@@ -44,7 +44,7 @@ def test_plan_has_the_target_variance(target_variance: float) -> None:
     variance = anneal(block, plan, draw(), rng).log_weight.var()
     # a sample variance of 256 rows is good to a tenth; trial and run both vary, so allow a factor
     assert variance < 2 * target_variance
-    shortest = plan.n_temperatures == FIRST_CUTS * (stages.betas.size - 1)
+    shortest = plan.n_temperatures == first_ladder(stages)
     assert shortest or variance > target_variance / 2
 
 
@@ -61,7 +61,7 @@ def test_a_ladder_beyond_the_limit_is_not_tried() -> None:
         )
         return block.work.done - before, plan.n_temperatures
 
-    first = FIRST_CUTS * (stages.betas.size - 1)
+    first = first_ladder(stages)
     evaluations, n_temperatures = cost(1000 * first)
     assert evaluations <= N * first
     assert n_temperatures == 4 * first

@@ -15,7 +15,7 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.paths.fitting import Clusters
-from pymc_logz.references.blend import Blend, Target, target_of
+from pymc_logz.references.blend import Blend, Target
 from pymc_logz.references.conditional import (
     ConditionalNormal,
     conditional_normal,
@@ -74,14 +74,14 @@ def ready() -> tuple[Prepared, Block]:
 
 
 def target() -> Target:
-    return target_of(*ready())
+    return Target(*ready())
 
 
 @cache
 def fitted() -> ConditionalNormal:
     found = conditional_normal(target(), exact_rows(1000), make_rng("fit"))
     assert found is not None
-    assert found.in_words() == "4 of 8 values drawn as normal given the others"
+    assert found.what == "4 of 8 values drawn as normal given the others"
     return found
 
 

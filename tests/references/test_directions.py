@@ -10,7 +10,7 @@ from pymc_logz.estimators import importance_log_z
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import prepare
-from pymc_logz.references.blend import Target, target_of
+from pymc_logz.references.blend import Target
 from pymc_logz.references.directions import IndependentDirections, independent_directions
 
 FILTERS = lz.energies.random_filters(5, 6) * np.geomspace(1, 8, 6)[:, None]
@@ -20,7 +20,7 @@ ENERGY = lz.energies.student_t_experts(FILTERS, EXPONENTS)
 
 def target_for(model: pm.Model, rng: np.random.Generator) -> Target:
     prepared = prepare(model, rng)
-    return target_of(prepared, block_for(prepared, HaisSettings(), None))
+    return Target(prepared, block_for(prepared, HaisSettings(), None))
 
 
 def log_density(one: IndependentDirections, rows: np.ndarray) -> np.ndarray:

@@ -19,8 +19,7 @@ from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.funnels import Features
 from pymc_logz.references import nested, nested_map
 from pymc_logz.references.conditional import has_conditional_normals
-from pymc_logz.references.conditional_modes import Conditionals
-from pymc_logz.references.peak import highest_marginal
+from pymc_logz.references.conditional_modes import Conditionals, highest_marginal
 from pymc_logz.runners.block import Block
 
 N = 20

@@ -1,0 +1,107 @@
+"""Components at modes that a search lacks: where rows of the prior climb to by gradients."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pymc_logz.loop.looking import Look
+from pymc_logz.models.context import n_affordable, n_numbers
+from pymc_logz.models.flat import FlatModel
+from pymc_logz.references.blend import N_ROWS, Component
+from pymc_logz.references.modes import MAX_DIMS, Mode, modes_of
+from pymc_logz.references.search import HEAVY, Search
+from pymc_logz.runners.anneal import Annealed
+from pymc_logz.runners.climb import climbed
+from pymc_logz.weights import NEGLIGIBLE, TOLERANCE, relative
+
+
+def lacking_modes(
+    search: Search,
+    look: Look,
+    rng: np.random.Generator,
+    shares: np.ndarray,
+    heavy: float = HEAVY,
+    most: int = N_ROWS[1],
+) -> list[Component]:
+    """Components with the curvature at modes where parts in these shares have too little density.
+
+    Rows that climb are never resampled: whichever basin holds a row of the prior is found, however
+    little of the posterior is there half way. At most ``most`` climb; weights above ``heavy`` are
+    too large.
+    """
+    if not _can_climb(look):
+        return []
+    n_rows = min(n_climbing(search.target.prepared.flat, look.walked.n_rows), most)
+    start = look.walked.path.sample_reference(rng, n_rows)
+    ends, height = climbed(look.walked, start, look.scale)
+    log_weight = search.log_weight_at(search.target(look.restored(ends)), shares)
+    chosen = np.isfinite(height) & (log_weight > np.log(heavy))
+    modes = modes_of(look.walked, ends[chosen], height[chosen], look.scale)
+    return _lacking(search, look, modes, rng, shares, heavy)
+
+
+def n_climbing(flat: FlatModel, n_rows: int, cheap: int = 2**17) -> int:
+    """Rows of the prior that climb, fewer where one costs more; ``n_rows`` are moved at once.
+
+    So many numbers in all of them are ``cheap``.
+    """
+    least = n_affordable(flat, n_rows, N_ROWS[0])
+    return int(np.clip(cheap // n_numbers(flat), least, N_ROWS[1]))
+
+
+def modes_of_heavy(
+    search: Search, look: Look, tried: Annealed, rng: np.random.Generator, most: int = 64
+) -> list[Component]:
+    """Components with the curvature at modes that heavy rows of a blend climb to.
+
+    Few rows of a region say that it is there, and not how wide it is. At most ``most`` of the rows
+    that were ``tried`` climb.
+    """
+    if not _can_climb(look):
+        return []
+    weight = relative(tried.log_weight)
+    order = np.argsort(-weight)[:most]
+    rows = tried.position[order[weight[order] > HEAVY * weight.mean()]]
+    if not len(rows):
+        return []
+    ends, height = climbed(look.walked, look.whitened(rows), look.scale)
+    found = np.isfinite(height)
+    modes = modes_of(look.walked, ends[found], height[found], look.scale)
+    return _lacking(search, look, modes, rng, search.shares())
+
+
+def _can_climb(look: Look) -> bool:
+    """Whether there are gradients, and matrices of second derivatives are small."""
+    return look.walked.follows_whole_gradient and look.walked.path.n_dims <= MAX_DIMS
+
+
+def _lacking(
+    search: Search,
+    look: Look,
+    modes: Sequence[Mode],
+    rng: np.random.Generator,
+    shares: np.ndarray,
+    heavy: float = HEAVY,
+    n: int = 64,
+) -> list[Component]:
+    """Components at those modes where parts in these shares lack mass; none if that may be missing.
+
+    Mass is counted in rows that would have weights above ``heavy``, by n draws of each component.
+    """
+    what = "modes that particles climbed to"
+    parts = [Component(one.component, look.funnel, what) for one in modes]
+    if not parts:
+        return []
+    rows = [part.draw(search.target, rng, n) for part in parts]
+    seen = search.target(np.concatenate(rows))
+    own = [
+        part.log_density_of(search.target, *both)
+        for part, *both in zip(parts, rows, np.split(seen.log_prior, len(parts)), strict=True)
+    ]
+    with np.errstate(invalid="ignore", over="ignore"):
+        mass = np.exp(seen.log_target - np.concatenate(own) - search.log_z)
+    mass[~(search.log_weight_at(seen, shares) > np.log(heavy))] = 0.0
+    lacks = mass.reshape(-1, n).mean(axis=1)
+    if lacks.sum() <= TOLERANCE:
+        return []
+    return [part for part, one in zip(parts, lacks, strict=True) if one > NEGLIGIBLE / 5]
