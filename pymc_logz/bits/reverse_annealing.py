@@ -11,7 +11,7 @@ from scipy.special import expit
 from pymc_logz.arguments import check_whole
 from pymc_logz.bits.energies import BernoulliRBM
 from pymc_logz.bits.paths import BlockGibbs
-from pymc_logz.bits.runs import energy_block, even_plan
+from pymc_logz.bits.sampling import energy_block, even_plan
 from pymc_logz.estimators.importance import importance_log_z
 from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
