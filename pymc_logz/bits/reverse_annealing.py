@@ -58,12 +58,8 @@ def raise_log_likelihood(
     betas
         An integer K is a schedule of K equal steps; an increasing array from 0 to 1 is taken as
         it is.
-    random_seed
-        Seed or `numpy.random.Generator`.
-    progressbar
-        Whether to show progress.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``.
+    random_seed, progressbar, compile_kwargs
+        As in `sample_hais`.
 
     Returns
     -------

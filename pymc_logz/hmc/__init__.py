@@ -71,13 +71,8 @@ def sample_hmc(
     jitter
         The step size of a move varies by up to this fraction of its value, in [0, 1), the same for
         all chains: trajectories of one length may end where they began.
-    random_seed
-        Anything that ``pm.sample`` takes.
-    progressbar
-        Whether to show PyMC's progress bar.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``; by default JAX is used if it is installed and
-        the model converts.
+    random_seed, progressbar, compile_kwargs
+        As in `sample_hais`.
 
     Returns
     -------

@@ -157,7 +157,7 @@ class ConstrainedModel(CompiledAgain):
         def draw(n: int) -> np.ndarray:
             return self.compiled.prior(rng, n) / self.scale
 
-        return find_point(self.search, draw, self.generator.labels, usable=usable)
+        return find_point(self.search, draw, self.generator.labels, usable)
 
     def structure_holds(self, position: np.ndarray) -> bool:
         """Whether no entry of the Jacobian is left out at a position."""
@@ -225,11 +225,11 @@ def _spread(rows: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(width) & (width > 0), width, 1.0)
 
 
-def _structure_at(compiled: CompiledGenerator, rows: np.ndarray, n: int = 4) -> Structure | None:
-    """Structure that the first n finite Jacobians have in common; one is enough if analytic."""
+def _structure_at(compiled: CompiledGenerator, rows: np.ndarray) -> Structure | None:
+    """Structure that the first four finite Jacobians have in common; one is enough if analytic."""
     generator = compiled.generator
-    jacobians = [np.asarray(compiled.jacobian(row)) for row in rows[: 8 * n]]
-    finite = [value for value in jacobians if np.all(np.isfinite(value))][:n]
+    jacobians = [np.asarray(compiled.jacobian(row)) for row in rows[:32]]
+    finite = [value for value in jacobians if np.all(np.isfinite(value))][:4]
     if not finite:
         return None
     analytic = is_analytic([generator.flat.point], [generator.residual])

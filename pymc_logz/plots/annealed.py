@@ -42,10 +42,8 @@ def plot_path(
     ----------
     idata
         DataTree of `sample_hais` or `marginal_log_likelihood`.
-    backend
-        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
-    figsize
-        Size of the figure in inches.
+    backend, figsize
+        As in `plot_evidence`.
 
     Returns
     -------
@@ -171,10 +169,8 @@ def plot_weights(
     ----------
     idata
         DataTree of `sample_hais`, or of ``pm.sample`` with step `HAIS`.
-    backend
-        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
-    figsize
-        Size of the figure in inches.
+    backend, figsize
+        As in `plot_evidence`.
 
     Returns
     -------

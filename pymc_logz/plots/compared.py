@@ -152,10 +152,8 @@ def plot_sandwich(
         Exact value to mark, if it is known.
     ci_prob
         Probability of the interval around each estimate; None takes ArviZ's ``stats.ci_prob``.
-    backend
-        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
-    figsize
-        Size of the figure in inches.
+    backend, figsize
+        As in `plot_evidence`.
 
     Returns
     -------
@@ -250,10 +248,8 @@ def plot_sensitivity(
         Which of the changed parameters is drawn; None takes the only one.
     ci_prob
         Probability of the band around the curve; None takes ArviZ's ``stats.ci_prob``.
-    backend
-        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
-    figsize
-        Size of the figure in inches.
+    backend, figsize
+        As in `plot_evidence`.
 
     Returns
     -------

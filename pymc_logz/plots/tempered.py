@@ -40,10 +40,8 @@ def plot_tempering(
     ----------
     idata
         DataTree of `sample_tempered`, or of ``pm.sample`` with step `SimulatedTempering`.
-    backend
-        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
-    figsize
-        Size of the figure in inches.
+    backend, figsize
+        As in `plot_evidence`.
 
     Returns
     -------
@@ -140,10 +138,8 @@ def plot_overlap(
     ----------
     idata
         DataTree of `sample_tempered`, or of ``pm.sample`` with step `SimulatedTempering`.
-    backend
-        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
-    figsize
-        Size of the figure in inches.
+    backend, figsize
+        As in `plot_evidence`.
 
     Returns
     -------
@@ -257,10 +253,8 @@ def plot_thermo(
         `evidence` has been called with these methods, its numbers are drawn.
     methods
         ``"all"``, or names of estimators as in `evidence`.
-    backend
-        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
-    figsize
-        Size of the figure in inches.
+    backend, figsize
+        As in `plot_evidence`.
 
     Returns
     -------
