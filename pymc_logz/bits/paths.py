@@ -12,7 +12,7 @@ sites of a block are independent at every beta, with log odds that are linear in
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pytensor.tensor as pt
@@ -162,13 +162,6 @@ def _joined(parts: Parts) -> TensorVariable:
     return pt.concatenate(list(parts), axis=1)
 
 
-class Uniforms(NamedTuple):
-    """The randomness of sweeps, drawn by the runner."""
-
-    uniform: Any
-    """One for each site, shape (n, d) in a step, (m, n, d) for m steps."""
-
-
 @dataclass(frozen=True)
 class BlockGibbs(KernelDefaults):
     """Settings of a sweep that draws block after block of sites given all others, the last first.
@@ -196,14 +189,12 @@ class BlockGibbs(KernelDefaults):
     scale: ClassVar[float] = 1.0
     dense: ClassVar[bool] = False
 
-    def draw_noise(
-        self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int
-    ) -> Uniforms:
+    def draw_noise(self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Any:
         """A uniform for each site."""
-        return Uniforms(rng.random((n_moves, n_rows, n_dims)))
+        return rng.random((n_moves, n_rows, n_dims))
 
     def step(
-        self, path: AnnealingPath, state: KernelState, move: Move, noise: Uniforms
+        self, path: AnnealingPath, state: KernelState, move: Move, noise: Any
     ) -> tuple[KernelState, KernelInfo]:
         """Draw each block given the others; leaves the density at ``move.beta`` invariant."""
         if not isinstance(path, BinaryPath):
@@ -212,7 +203,7 @@ class BlockGibbs(KernelDefaults):
                 "pymc_logz.energies.bernoulli_rbm(...); for a PyMC model use another kernel"
             )
         beta, moves = column(move.beta), column(move.step_size) > 0
-        parts, uniforms = path.parts(state.position), path.parts(noise.uniform)
+        parts, uniforms = path.parts(state.position), path.parts(noise)
         for k in reversed(range(len(parts))):
             at_reference, by_beta = path.log_odds(k, parts)
             drawn = uniforms[k] < pt.sigmoid(at_reference + beta * by_beta)

@@ -262,17 +262,8 @@ def mean_covariance_rbm(
     >>> round(float(nothing.log_z - np.log(2 * np.pi) - 2 * np.log(2)), 12)
     0.0
     """
-    c, p, bc, w, bm, bv = (
-        np.asarray(given, dtype=float)
-        for given in (
-            covariance_filters,
-            pooling,
-            covariance_bias,
-            mean_filters,
-            mean_bias,
-            visible_bias,
-        )
-    )
+    given = (covariance_filters, pooling, covariance_bias, mean_filters, mean_bias, visible_bias)
+    c, p, bc, w, bm, bv = (np.asarray(one, dtype=float) for one in given)
     m = bv.size
     fits = (
         c.shape == (len(p), m) and p.shape == (len(c), bc.size) and w.shape == (bm.size, m)

@@ -133,10 +133,10 @@ class Workers:
         if self._now is not self._given:
             self._now.shutdown(wait=False, cancel_futures=True)
 
-    def _replace_lost(self, error: BaseException, most: int = 3) -> None:
+    def _replace_lost(self, error: BaseException) -> None:
         """See to it that there are workers again."""
         self.n_losses += 1
-        if self.n_losses > most:
+        if self.n_losses > 3:
             raise WorkersLostError(
                 f"workers were lost {self.n_losses} times, the last time with {error!r}: the model "
                 "itself seems to end the processes that evaluate it (memory, or a library that "
