@@ -13,7 +13,7 @@ from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.posterior.own_proposal import checked
+from pymc_logz.posterior.own_proposal import bounded
 from pymc_logz.runners.jobs import generator_at, state_of
 from pymc_logz.runners.moves_of_rows import Work
 from pymc_logz.runners.running import Running, finished
@@ -91,7 +91,7 @@ class Repetition:
         rng, density = generator_at(self.rng), copy.copy(course.density)
         density.n_nan = density.n_evaluated = 0
         rows = course.proposal(rng, self.n_total)
-        log_target = bridged = checked(density, rows)
+        log_target = bridged = bounded(density.log_target(rows))
         if course.mirrored:
             bridged = symmetrised(density, log_target, course.proposal.mirrored(rows))
         course.work.add(density.n_evaluated)
@@ -111,7 +111,7 @@ class Repetition:
 
 def symmetrised(density: RowDensity, log_target: np.ndarray, mirrored: np.ndarray) -> np.ndarray:
     """Log of the mean of the target's density at rows and at their mirror images, shape (n,)."""
-    return np.logaddexp(log_target, checked(density, mirrored)) - np.log(2.0)
+    return np.logaddexp(log_target, bounded(density.log_target(mirrored))) - np.log(2.0)
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,17 @@ def split_rhat(rows: np.ndarray) -> np.ndarray:
         return np.sqrt((half - 1) / half + between / within)
 
 
+def check_possible(log_target: np.ndarray) -> None:
+    """A ValueError if draws have log densities that are not finite, as those of another model."""
+    impossible = np.count_nonzero(~np.isfinite(log_target))
+    if impossible:
+        raise ValueError(
+            f"the model's log density is not finite at {impossible} of {log_target.size} draws of "
+            "its posterior, so they are draws of another model or of other data; or the density "
+            "overflows there, and single precision is not enough"
+        )
+
+
 def check_stored_density(tree: xr.DataTree, log_target: np.ndarray) -> None:
     """A ValueError if the log density that a sampler stored is not this one, but for a constant."""
     stored = _stored_density(tree, log_target.shape)
