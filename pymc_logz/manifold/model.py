@@ -25,6 +25,7 @@ from pymc_logz.manifold.rattle import (
 )
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.prior import PriorDraws
+from pymc_logz.runners.arrays import filled, leaves
 
 MAX_TRANSITIONS = 16
 """In one call, since a call of a function of JAX costs as much as several steps."""
@@ -195,10 +196,11 @@ class ConstrainedModel(CompiledAgain):
     def _chain(self) -> Callable:
         system, moves = self.system, self.moves
 
-        def transition(state: ManifoldState, row: Any) -> tuple[ManifoldState, Any]:
-            state, info = moves.transition(system, state, TransitionInput.unpacked(row))
-            record = TransitionRecord(state.position, state.log_density, info)
-            return state, record.packed(system.arrays.xp)
+        def transition(
+            state: ManifoldState, given: TransitionInput
+        ) -> tuple[ManifoldState, TransitionRecord]:
+            state, info = moves.transition(system, state, given)
+            return state, TransitionRecord(state.position, state.log_density, info)
 
         return self.backend.compile_chain(transition)
 
@@ -207,10 +209,11 @@ class ConstrainedModel(CompiledAgain):
     ) -> tuple[ManifoldState, list[TransitionRecord]]:
         """State after some transitions, at most `MAX_TRANSITIONS`, and a record of each."""
         # one shape, so that it is compiled once
-        rows = np.zeros((MAX_TRANSITIONS, self.scale.size + len(TransitionInput._fields) - 1))
-        rows[: len(given)] = [one.packed() for one in given]
-        state, records = self._chain(state, rows, len(given))
-        return state, [TransitionRecord.unpacked(row) for row in np.asarray(records)[: len(given)]]
+        padded = [*given, *[given[-1]] * (MAX_TRANSITIONS - len(given))]
+        stacked = TransitionInput(*map(np.stack, zip(*padded, strict=True)))
+        state, records = self._chain(state, stacked, len(given))
+        parts = list(map(np.asarray, leaves(records)))
+        return state, [filled(records, (part[i] for part in parts)) for i in range(len(given))]
 
     def position_of(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
         """Inputs in units of their scales, shape (d,), of value variables by name."""
