@@ -159,8 +159,13 @@ def bilinear_generative(
         )
     if not noise > 0:
         raise ValueError(f"noise={noise} must be positive")
-    if centred:
-        _check_centred(first, second)
+    square = first.shape[0] == first.shape[1] == np.linalg.matrix_rank(first)
+    if centred and (not square or np.any(second < 0) or not np.all(second.any(axis=1))):
+        raise ValueError(
+            f"first, of shape {first.shape}, must be square with an inverse, and second, with "
+            f"smallest entry {second.min()}, must not be negative nor have rows of zeros, where "
+            "centred=True"
+        )
     with pm.Model() as model:
         psi = pm.Data("second", second)
         c = None if centred else pm.Laplace("c", *float64(0, 1), shape=first.shape[1])
@@ -177,16 +182,6 @@ def bilinear_generative(
         mean = pm.Data("bases", bases) @ a
         pm.Normal("image", mean, *float64(noise), observed=pm.Data("x", x))
     return Energy("bilinear_generative", model, np.nan, None, SOURCE)
-
-
-def _check_centred(first: np.ndarray, second: np.ndarray) -> None:
-    square = first.shape[0] == first.shape[1] == np.linalg.matrix_rank(first)
-    if not square or np.any(second < 0) or not np.all(second.any(axis=1)):
-        raise ValueError(
-            f"first, of shape {first.shape}, must be square with an inverse, and second, with "
-            f"smallest entry {second.min()}, must not be negative nor have rows of zeros, where "
-            "centred=True"
-        )
 
 
 def _b(unmixing: Any, log_det: Any, wide: Any, size: Any) -> Any:

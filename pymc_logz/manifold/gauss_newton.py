@@ -1,6 +1,6 @@
 """Points of a level set, found from random inputs by a damped Gauss-Newton search."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
@@ -208,7 +208,9 @@ def find_point(
     best: Found | None = None
     n_finite, deficient = 0, False
     with np.errstate(all="ignore"):
-        for start in _finite_starts(search, draw):
+        drawn = (start for _ in range(MAX_STARTS // 128) for start in draw(128))
+        finite = (one for one in drawn if np.all(np.isfinite(np.asarray(search.constraint(one)))))
+        for start in islice(finite, 100):
             n_finite += 1
             found = search.run(start)
             if found.converged and search.has_full_rank(found):
@@ -219,13 +221,6 @@ def find_point(
             if best is None or _closeness(found) < _closeness(best):
                 best = found
     raise ModelError(_explanation(search, best, labels, n_finite, deficient))
-
-
-def _finite_starts(search: Search, draw: Callable[[int], np.ndarray]) -> Iterator[np.ndarray]:
-    """Random inputs at which the constraints are finite, up to 100 of them."""
-    drawn = (start for _ in range(MAX_STARTS // 128) for start in draw(128))
-    finite = (one for one in drawn if np.all(np.isfinite(np.asarray(search.constraint(one)))))
-    yield from islice(finite, 100)
 
 
 def _explanation(

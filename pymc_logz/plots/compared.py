@@ -119,18 +119,13 @@ def _draw_probabilities(
     for k, (p, y) in enumerate(zip(probability, heights, strict=True)):
         ends = np.array([0.0, 0.0 if np.isnan(p) else p])
         drawing.fill_between_y(ends, np.full(2, y - 0.1), np.full(2, y + 0.1), target, color=BLUE)
-        words = _in_words(p, float(np.delete(probability, k).sum()))
+        words = f"{p:.3g}"
+        if not p <= 0.9995:  # which is not rounded to 1
+            words = "unknown" if np.isnan(p) else f"1 - {np.delete(probability, k).sum():.2g}"
         text = {"horizontal_align": "left", "vertical_align": "bottom"}
         drawing.text(0.01, y + 0.14, words, target, **text)
     drawing.xlim((0.0, 1.02), target)
     label(drawing, target, "Probability", "posterior model probability")
-
-
-def _in_words(probability: float, of_others: float) -> str:
-    """A probability, which is not rounded to 1."""
-    if np.isnan(probability):
-        return "unknown"
-    return f"1 - {of_others:.2g}" if probability > 0.9995 else f"{probability:.3g}"
 
 
 def plot_sandwich(
