@@ -1,6 +1,5 @@
 """Compiles symbolic functions: which backend, why, and how to call the result from threads."""
 
-import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.link.jax.linker import JAXLinker
 from pytensor.link.vm import VMLinker
 
+from pymc_logz.errors import logger
 from pymc_logz.graphs.host_calls import calls_host
 from pymc_logz.graphs.jax_host_calls import raising_as_called
 from pymc_logz.graphs.kept import one_at_a_time
@@ -30,8 +30,6 @@ Graph = Callable[[], tuple[Sequence[Variable], Sequence[Variable]]]
 MOST_FUSED = 900
 """Operations that XLA is left to fuse: of more it computes some again and again, so that a solver
 written out in 40 steps compiles for minutes; of fewer the time is 1.5 times as long unfused."""
-
-logger = logging.getLogger("pymc.pymc_logz")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import copy
 import io
-import logging
 import multiprocessing
 import pickle
 import sys
@@ -25,15 +24,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_logz.errors import WorkersLostError
+from pymc_logz.errors import WorkersLostError, logger
 from pymc_logz.graphs.kept import Kept
 from pymc_logz.graphs.threads import Threads, n_processors
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.runners.moves_of_rows import MovesOfRows, Work
-
-logger = logging.getLogger("pymc.pymc_logz")
 
 
 def check_executor(executor: Any) -> None:

@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pymc_logz.errors import logger
+
 BAR_LENGTH = 1000
 """Resolution of a bar that follows beta."""
 BRIDGE = "lz.evidence(idata, model) with draws of pm.sample, which needs no pilot"
 """What is cheaper where a pilot, or what follows it, is slow."""
-
-logger = logging.getLogger("pymc.pymc_logz")
 
 
 @dataclass

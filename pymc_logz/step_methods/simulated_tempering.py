@@ -1,6 +1,5 @@
 """Simulated tempering inside ``pm.sample``: tempered walkers, and one exact draw at beta = 1."""
 
-import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,6 +9,7 @@ import xarray as xr
 from scipy.special import log_softmax, softmax
 
 from pymc_logz.arguments import check_whole
+from pymc_logz.errors import logger
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.arrays import filled, leaves, mapped
@@ -151,8 +151,6 @@ class WalkSource(BlockSource):
 
 LADDER_STATS = {"beta": "betas", "log_prior": "log_prior", "log_z_hat": "log_z_hat"}
 """Statistics that hold the ladder, by the name that the ladder has for them."""
-
-logger = logging.getLogger("pymc.pymc_logz")
 
 
 class SimulatedTempering(BatchedStep):

@@ -1,6 +1,5 @@
 """Whether chains are draws of one distribution, that of the model; the sentence of a result."""
 
-import logging
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -9,7 +8,7 @@ from functools import wraps
 import numpy as np
 import xarray as xr
 
-from pymc_logz.errors import warn
+from pymc_logz.errors import logger, warn
 from pymc_logz.models.context import variable_of
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.trees.doubts import Doubt
@@ -115,7 +114,6 @@ def check_start_of_chains(log_target: np.ndarray) -> None:
         )
 
 
-logger = logging.getLogger("pymc.pymc_logz")
 STARTS = {
     "prior": "the prior",
     "learned": "a learned reference",
