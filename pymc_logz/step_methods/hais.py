@@ -1,5 +1,6 @@
 """Annealed rows as proposals of an exact Markov chain: HAIS as a PyMC step method."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -8,7 +9,6 @@ import pymc as pm
 import xarray as xr
 
 from pymc_logz.arguments import check_whole
-from pymc_logz.errors import logger
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.loop.planning import plan_run
@@ -20,6 +20,8 @@ from pymc_logz.runners.moves import kernel_for
 from pymc_logz.step_methods.base import BatchedStep, declared
 from pymc_logz.step_methods.sources import BlockSource
 from pymc_logz.trees.posterior import checked_reference
+
+logger = logging.getLogger("pymc.pymc_logz")
 
 
 class Proposals(NamedTuple):
