@@ -19,12 +19,12 @@ from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_normal
-from pymc_logz.posterior.balance import imbalance_of_draws
 from pymc_logz.posterior.own_proposal import importance
 from pymc_logz.posterior.repetitions import (
     ONCE,
     Repeated,
     bridges,
+    imbalance_of_draws,
     refuse_repetitions,
     repetition_variables,
     symmetrised,
