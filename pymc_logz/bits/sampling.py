@@ -26,7 +26,7 @@ from pymc_logz.hais.directions import (
     factor_dataset,
 )
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, finish_groups
-from pymc_logz.hais.run import add_rows, run_reverse, run_twice, warn_of_estimates
+from pymc_logz.hais.run import add_reverse, add_rows, run_twice, warn_of_estimates
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.loop.frozen import PORTIONS, Planned, refine, walk
@@ -44,6 +44,7 @@ from pymc_logz.tempered.run import Placed, Target, run_target
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.trees.doubts import doubted, noted, warn_of_doubts
 from pymc_logz.trees.layout import RunRecord, evidence_dataset, make_tree
+from pymc_logz.trees.posterior import posterior_of
 from pymc_logz.weights import resampled
 
 KERNELS = (BlockGibbs,)
@@ -94,15 +95,12 @@ def even_plan(betas: np.ndarray, n_dims: int) -> Plan:
     return Plan(betas, np.ones(betas.size), np.broadcast_to(1.0, (betas.size, n_dims)))
 
 
-def energy_draws(energy: BinaryEnergy, tree: xr.DataTree, name: str) -> np.ndarray:
+def energy_draws(energy: BinaryEnergy, tree: xr.DataTree) -> np.ndarray:
     """Rows (n, d) of a tree's group ``posterior``; a ValueError if it is of something else."""
-    if not isinstance(tree, xr.DataTree) or "posterior" not in tree.children:
-        raise ValueError(f"{name} must be a DataTree with a group 'posterior'")
-    group = tree["posterior"].to_dataset()
+    group, values = posterior_of(tree, "posterior_draws"), {}
     missing = [variable for variable in energy.variables if variable not in group]
     if missing:
-        raise ValueError(f"{name} has no {missing} in its group 'posterior'")
-    values = {}
+        raise ValueError(f"posterior_draws has no {missing} in its group 'posterior'")
     for variable in energy.variables:
         stacked = group[variable].transpose("chain", "draw", ...).to_numpy()
         values[variable] = stacked.reshape(-1, *stacked.shape[2:])
@@ -124,7 +122,7 @@ def run_hais(
     block.compile()
     rows = None
     if posterior_draws is not None:
-        rows = energy_draws(energy, posterior_draws, "posterior_draws")
+        rows = energy_draws(energy, posterior_draws)
     watch.end("compile_time")
     with (
         kept(settings, energy, block, rngs.run, posterior_draws=rows) as settings,
@@ -138,8 +136,7 @@ def run_hais(
         planned, forward = run_twice(planned, settings, rngs.run, progress)
         directions = Directions(forward, planned.reference)
         if settings.direction == "both":
-            directions.exact_starts = rows is not None
-            directions.reverse = run_reverse(planned, settings, forward, rows, rngs.run, progress)
+            add_reverse(directions, planned, settings, rows, rngs.run, progress)
         add_rows(directions, planned, settings, rows, rngs.run, progress)
     watch.end("sampling_time")
     cost = {**watch.seconds, **block.work.record(pilot_work, block.kernel)}
