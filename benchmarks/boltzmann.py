@@ -23,7 +23,7 @@ from statistics import median
 
 import numpy as np
 
-from pymc_logz.bits.runs import even_plan
+from pymc_logz.bits.sampling import even_plan
 from pymc_logz.energies import bernoulli_rbm
 from pymc_logz.estimators import TemperedDraws, rts
 from pymc_logz.kernels import BlockGibbs

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
         WorkersLostError,
     )
     from pymc_logz.hais.sampling import sample_hais, sandwich
-    from pymc_logz.hmc.sampling import sample_hmc
+    from pymc_logz.hmc import sample_hmc
     from pymc_logz.long_runs.resume import extend, resume
     from pymc_logz.long_runs.several_models import evidence_of_models
     from pymc_logz.manifold.abc_chains import abc_mcmc, abc_slice
@@ -105,7 +105,7 @@ _HOMES = {
     "errors": tuple(name for name in __all__ if name.endswith(("Error", "Warning"))),
     "per_datum.likelihood": ("marginal_log_likelihood",),
     "hais.sampling": ("sample_hais", "sandwich"),
-    "hmc.sampling": ("sample_hmc",),
+    "hmc": ("sample_hmc",),
     "long_runs.resume": ("extend", "resume"),
     "long_runs.several_models": ("evidence_of_models",),
     "manifold.abc_chains": ("abc_mcmc", "abc_slice"),

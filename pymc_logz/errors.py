@@ -1,5 +1,6 @@
 """Exceptions, warnings, interrupts, and the fixed sentence that explains each status."""
 
+import logging
 import os
 import signal
 import threading
@@ -10,6 +11,8 @@ from functools import wraps
 from typing import Any
 
 PACKAGE = os.path.dirname(__file__) + os.sep
+logger = logging.getLogger("pymc.pymc_logz")
+"""Of the whole package: PyMC's own shows what comes here."""
 
 
 class ModelError(ValueError):

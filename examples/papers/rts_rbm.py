@@ -36,7 +36,7 @@ from scipy.special import expit, logsumexp, softmax
 from sklearn.datasets import load_digits
 
 import pymc_logz as lz
-from pymc_logz.bits.runs import even_plan
+from pymc_logz.bits.sampling import even_plan
 from pymc_logz.energies import base_log_odds, bernoulli_rbm
 from pymc_logz.estimators import (
     bar_chain,

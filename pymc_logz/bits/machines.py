@@ -68,13 +68,8 @@ def bernoulli_rbm(
     """
     w = _finite("weights", weights, 2)
     m, j = w.shape
-    b, c = (
-        _finite(name, values, 1, length)
-        for name, values, length in (
-            ("visible_bias", visible_bias, m),
-            ("hidden_bias", hidden_bias, j),
-        )
-    )
+    b = _finite("visible_bias", visible_bias, 1, m)
+    c = _finite("hidden_bias", hidden_bias, 1, j)
     base = np.zeros(m) if base_bias is None else _finite("base_bias", base_bias, 1, m)
     path = binary_path((m, j), w, np.concatenate([b, c]), np.concatenate([base, np.zeros(j)]))
     variables = {"visible": Bits(np.arange(m)), "hidden": Bits(np.arange(m, m + j))}

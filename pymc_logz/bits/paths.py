@@ -10,16 +10,15 @@ sites of a block are independent at every beta, with log odds that are linear in
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import expit
 
-from pymc_logz.graphs.kept import Kept
 from pymc_logz.kernels.base import KernelInfo, KernelState, Move, column
 from pymc_logz.kernels.tuning import KernelDefaults
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation
@@ -33,7 +32,8 @@ class BinaryPath(AnnealingPath):
     """From independent bits to a density of bits that interact in pairs, block after block.
 
     The parameters are the couplings, shape (d_1, d_2) for two blocks and (d, d) for more; bias and
-    base, shape (d,); and the constant.
+    base, shape (d,); and the constant. Two more make the path start at another density of the same
+    blocks: its couplings and its constant; base is its bias then.
     """
 
     is_binary: ClassVar[bool] = True
@@ -58,8 +58,12 @@ class BinaryPath(AnnealingPath):
     def log_odds(self, k: int, parts: Parts) -> tuple[TensorVariable, TensorVariable]:
         """Log odds that sites of block k are one given the others: at 0 and by beta, (n, d_k)."""
         part = slice(sum(self.sizes[:k]), sum(self.sizes[: k + 1]))
-        couplings, bias, base, _ = self.parameters
-        return base[part], self.field(k, parts, couplings) + (bias - base)[part]
+        couplings, bias, base, _, *before = self.parameters
+        at_reference = base[part]
+        if before:
+            at_reference = self.field(k, parts, before[0]) + at_reference
+            couplings = couplings - before[0]
+        return at_reference, self.field(k, parts, couplings) + (bias - base)[part]
 
     def field(self, k: int, parts: Parts, couplings: TensorVariable) -> TensorVariable:
         """What couplings to all other blocks add to the log odds of block k, shape (n, d_k)."""
@@ -77,39 +81,19 @@ class BinaryPath(AnnealingPath):
 
     def evaluated(self, parts: Parts) -> Evaluation:
         """What rows (by block) are worth; of two by the product that the first one's odds take."""
-        couplings, bias, base, constant = self.parameters
-        rows, scale = _joined(parts), pt.softplus(base).sum()
+        couplings, bias, base, constant, *before = self.parameters
+        rows = _joined(parts)
         zeros = pt.zeros_like(rows)
-        log_ratio = self.pairs(parts, couplings) + rows @ (bias - base) + constant + scale
-        return Evaluation(rows @ base - scale, log_ratio, zeros, zeros)
+        log_reference, at_reference = rows @ base, -pt.softplus(base).sum()
+        if before:
+            log_reference = self.pairs(parts, before[0]) + log_reference
+            couplings, at_reference = couplings - before[0], before[1]
+        log_ratio = self.pairs(parts, couplings) + rows @ (bias - base) + constant - at_reference
+        return Evaluation(log_reference + at_reference, log_ratio, zeros, zeros)
 
     def evaluate(self, rows: TensorVariable) -> Evaluation:
         """From a symbolic batch of rows (n, d) to its symbolic `Evaluation`, without gradients."""
         return self.evaluated(self.parts(rows))
-
-
-@dataclass(frozen=True, eq=False)
-class BetweenPath(BinaryPath):
-    """From one density of bits that interact in pairs to another one of the same blocks.
-
-    Base is the bias of the first one; its couplings and its constant are two more parameters.
-    """
-
-    def log_odds(self, k: int, parts: Parts) -> tuple[TensorVariable, TensorVariable]:
-        """As of `BinaryPath`; both have shape (n, d_k)."""
-        part = slice(sum(self.sizes[:k]), sum(self.sizes[: k + 1]))
-        couplings, bias, base, _, before, _ = self.parameters
-        at_reference = self.field(k, parts, before) + base[part]
-        return at_reference, self.field(k, parts, couplings - before) + (bias - base)[part]
-
-    def evaluated(self, parts: Parts) -> Evaluation:
-        """What rows are worth."""
-        couplings, bias, base, constant, before, constant_before = self.parameters
-        rows = _joined(parts)
-        zeros = pt.zeros_like(rows)
-        log_reference = self.pairs(parts, before) + rows @ base + constant_before
-        by_beta = self.pairs(parts, couplings - before) + rows @ (bias - base)
-        return Evaluation(log_reference, by_beta + constant - constant_before, zeros, zeros)
 
 
 def path_between(
@@ -121,24 +105,9 @@ def path_between(
     before, base, _, constant_before = first.values
     couplings, bias, _, constant = second.values
     values = (couplings, bias, base, constant, before, constant_before)
-    moved = _between_template(first.sizes).along(values, sample_reference)
+    moved = _template(first.sizes, between=True).along(values, sample_reference)
     assert isinstance(moved, BinaryPath)
     return moved
-
-
-@lru_cache(maxsize=16)
-def _between_template(sizes: tuple[int, ...]) -> BetweenPath:
-    """As `_template`."""
-    of_one = _template(sizes)
-    couplings, _, _, constant = of_one.parameters
-    more = (couplings.type("couplings_before"), constant.type("constant_before"))
-    settings = {one.name: getattr(of_one, one.name) for one in fields(of_one) if one.init}
-    settings |= {
-        "parameters": (*of_one.parameters, *more),
-        "values": (*of_one.values, of_one.values[0], of_one.values[3]),
-        "kept": Kept(),
-    }
-    return BetweenPath(**settings)
 
 
 def binary_path(
@@ -167,42 +136,30 @@ def with_values(path: BinaryPath, values: Sequence[Any]) -> BinaryPath:
     return moved
 
 
-@lru_cache(maxsize=16)
-def _template(sizes: tuple[int, ...]) -> BinaryPath:
+@lru_cache(maxsize=32)
+def _template(sizes: tuple[int, ...], *, between: bool = False) -> BinaryPath:
     """The path of these blocks, everything zero: what is compiled for it serves all of its kind."""
     d = sum(sizes)
     shape = sizes if len(sizes) == 2 else (d, d)
-    parameters = (
-        pt.matrix("couplings", dtype="float64", shape=shape),
-        pt.vector("bias", dtype="float64", shape=(d,)),
-        pt.vector("base", dtype="float64", shape=(d,)),
-        pt.scalar("constant", dtype="float64"),
-    )
-    point = pt.vector("point", dtype="float64", shape=(d,))
-    values = tuple(np.zeros(parameter.type.shape) for parameter in parameters)
+    shapes = {"couplings": shape, "bias": (d,), "base": (d,), "constant": ()}
+    if between:
+        shapes |= {"couplings_before": shape, "constant_before": ()}
     return BinaryPath(
-        point=point,
+        point=pt.vector("point", dtype="float64", shape=(d,)),
         log_reference=pt.as_tensor(0.0),
         log_ratio=pt.as_tensor(0.0),
         n_dims=d,
         sample_reference=lambda rng, n: rng.integers(2, size=(n, d)).astype(float),
         how="vector",
         has_gradients=False,
-        parameters=parameters,
-        values=values,
+        parameters=tuple(pt.tensor(name, dtype="float64", shape=s) for name, s in shapes.items()),
+        values=tuple(map(np.zeros, shapes.values())),
         sizes=sizes,
     )
 
 
 def _joined(parts: Parts) -> TensorVariable:
     return pt.concatenate(list(parts), axis=1)
-
-
-class Uniforms(NamedTuple):
-    """The randomness of sweeps, drawn by the runner."""
-
-    uniform: Any
-    """One for each site, shape (n, d) in a step, (m, n, d) for m steps."""
 
 
 @dataclass(frozen=True)
@@ -232,14 +189,12 @@ class BlockGibbs(KernelDefaults):
     scale: ClassVar[float] = 1.0
     dense: ClassVar[bool] = False
 
-    def draw_noise(
-        self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int
-    ) -> Uniforms:
+    def draw_noise(self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Any:
         """A uniform for each site."""
-        return Uniforms(rng.random((n_moves, n_rows, n_dims)))
+        return rng.random((n_moves, n_rows, n_dims))
 
     def step(
-        self, path: AnnealingPath, state: KernelState, move: Move, noise: Uniforms
+        self, path: AnnealingPath, state: KernelState, move: Move, noise: Any
     ) -> tuple[KernelState, KernelInfo]:
         """Draw each block given the others; leaves the density at ``move.beta`` invariant."""
         if not isinstance(path, BinaryPath):
@@ -248,7 +203,7 @@ class BlockGibbs(KernelDefaults):
                 "pymc_logz.energies.bernoulli_rbm(...); for a PyMC model use another kernel"
             )
         beta, moves = column(move.beta), column(move.step_size) > 0
-        parts, uniforms = path.parts(state.position), path.parts(noise.uniform)
+        parts, uniforms = path.parts(state.position), path.parts(noise)
         for k in reversed(range(len(parts))):
             at_reference, by_beta = path.log_odds(k, parts)
             drawn = uniforms[k] < pt.sigmoid(at_reference + beta * by_beta)

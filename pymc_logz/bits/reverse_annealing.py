@@ -11,7 +11,7 @@ from scipy.special import expit
 from pymc_logz.arguments import check_whole
 from pymc_logz.bits.energies import BernoulliRBM
 from pymc_logz.bits.paths import BlockGibbs
-from pymc_logz.bits.runs import energy_block, even_plan
+from pymc_logz.bits.sampling import energy_block, even_plan
 from pymc_logz.estimators.importance import importance_log_z
 from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
@@ -58,12 +58,8 @@ def raise_log_likelihood(
     betas
         An integer K is a schedule of K equal steps; an increasing array from 0 to 1 is taken as
         it is.
-    random_seed
-        Seed or `numpy.random.Generator`.
-    progressbar
-        Whether to show progress.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``.
+    random_seed, progressbar, compile_kwargs
+        As in `sample_hais`.
 
     Returns
     -------

@@ -135,9 +135,7 @@ def data_that_decide(pieces: Sequence[Any]) -> list[Variable]:
     return list(found)
 
 
-def _performed(
-    node: Apply, given: Any, values: Any, shape: Any, sets: Sets | None = None
-) -> Owners | None:
+def _performed(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners | None:
     """What the operation itself makes of owners in the place of its first input."""
     others = node.inputs[1:]
     if any(np.any(one != NONE) for one in given[1:]):
@@ -174,7 +172,7 @@ def _joined(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Own
 def _taken(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners | None:
     """Elements at indices: each has the owners of the index, and of all that it may choose."""
     if all(np.all(one == NONE) for one in given[1:]):
-        return _performed(node, given, values, shape)
+        return _performed(node, given, values, shape, sets)
     indices = indices_from_subtensor(list(range(1, len(given))), node.op.idx_list)
     moving = [
         axis

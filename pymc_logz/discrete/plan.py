@@ -137,23 +137,14 @@ def independent_plan(
 
 
 def _plan(
-    whole: FlatModel,
-    pieces: Sequence[object],
-    start: Start,
-    largest: int,
-    *,
-    most_points: int = 4096,
-    most_terms: int = 2**18,
+    whole: FlatModel, pieces: Sequence[object], start: Start, largest: int
 ) -> SumPlan | NotSummed:
-    """The plan where pieces may depend on so many entries at most that are not summed together.
-
-    Those that are have ``most_points`` values; ``most_terms`` are computed for one row.
-    """
+    """The plan where pieces may depend on so many entries at most that are not summed together."""
     sites, names = whole.sites, _names(whole)
     alone, found, sets = _traced_entries(whole, pieces, start, largest)
     others = [i for i in range(len(sites)) if i not in alone]
     n_points = int(np.prod([float(sites[i].n_values or 1) for i in others]))
-    if n_points > most_points:
+    if n_points > 4096:
         together = list(dict.fromkeys(names[i] for i in others))
         return NotSummed(
             f"the values of {together} depend on each other, and have {n_points:,} combinations"
@@ -162,7 +153,7 @@ def _plan(
     points = np.array(list(product(*ranges)), dtype=int).reshape(n_points, len(others))
     pairs, owners = _numbered_pairs(alone, found, sets)
     plan = SumPlan(sites, names, alone, points, owners, pairs)
-    if plan.cost > most_terms:
+    if plan.cost > 2**18:
         return NotSummed(f"a sum has {plan.cost:,} terms for each point")
     return plan
 

@@ -244,12 +244,8 @@ def gaussian_rbm_log_z(
 
     Parameters
     ----------
-    weights : numpy.ndarray
-        Shape (d, J).
-    visible_bias : numpy.ndarray
-        Shape (d,).
-    hidden_bias : numpy.ndarray
-        Shape (J,).
+    weights, visible_bias, hidden_bias : numpy.ndarray
+        As of `gaussian_rbm`.
 
     Returns
     -------

@@ -159,8 +159,13 @@ def bilinear_generative(
         )
     if not noise > 0:
         raise ValueError(f"noise={noise} must be positive")
-    if centred:
-        _check_centred(first, second)
+    square = first.shape[0] == first.shape[1] == np.linalg.matrix_rank(first)
+    if centred and (not square or np.any(second < 0) or not np.all(second.any(axis=1))):
+        raise ValueError(
+            f"first, of shape {first.shape}, must be square with an inverse, and second, with "
+            f"smallest entry {second.min()}, must not be negative nor have rows of zeros, where "
+            "centred=True"
+        )
     with pm.Model() as model:
         psi = pm.Data("second", second)
         c = None if centred else pm.Laplace("c", *float64(0, 1), shape=first.shape[1])
@@ -177,16 +182,6 @@ def bilinear_generative(
         mean = pm.Data("bases", bases) @ a
         pm.Normal("image", mean, *float64(noise), observed=pm.Data("x", x))
     return Energy("bilinear_generative", model, np.nan, None, SOURCE)
-
-
-def _check_centred(first: np.ndarray, second: np.ndarray) -> None:
-    square = first.shape[0] == first.shape[1] == np.linalg.matrix_rank(first)
-    if not square or np.any(second < 0) or not np.all(second.any(axis=1)):
-        raise ValueError(
-            f"first, of shape {first.shape}, must be square with an inverse, and second, with "
-            f"smallest entry {second.min()}, must not be negative nor have rows of zeros, where "
-            "centred=True"
-        )
 
 
 def _b(unmixing: Any, log_det: Any, wide: Any, size: Any) -> Any:
@@ -262,17 +257,8 @@ def mean_covariance_rbm(
     >>> round(float(nothing.log_z - np.log(2 * np.pi) - 2 * np.log(2)), 12)
     0.0
     """
-    c, p, bc, w, bm, bv = (
-        np.asarray(given, dtype=float)
-        for given in (
-            covariance_filters,
-            pooling,
-            covariance_bias,
-            mean_filters,
-            mean_bias,
-            visible_bias,
-        )
-    )
+    given = (covariance_filters, pooling, covariance_bias, mean_filters, mean_bias, visible_bias)
+    c, p, bc, w, bm, bv = (np.asarray(one, dtype=float) for one in given)
     m = bv.size
     fits = (
         c.shape == (len(p), m) and p.shape == (len(c), bc.size) and w.shape == (bm.size, m)

@@ -148,10 +148,8 @@ def joint_covariance(curves: Sequence[LogZCurve], *, level: int = -1) -> np.ndar
 
     Parameters
     ----------
-    curves
-        Estimates by several methods from the same draws.
-    level
-        Level of the schedule, the target by default.
+    curves, level
+        As in `check_agreement`.
 
     Returns
     -------

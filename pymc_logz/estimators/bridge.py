@@ -27,10 +27,8 @@ def reverse_log_z(
     ----------
     log_weight
         Log weights of reverse rows in nats, any shape: about minus log Z.
-    log_z_reference
-        Known log Z of the reference.
-    method
-        Name that the estimate goes by.
+    log_z_reference, method
+        As in `importance_log_z`.
 
     Returns
     -------
@@ -73,10 +71,8 @@ def bar_log_z(
         Log weights of rows annealed from the reference to the target, any shape.
     reverse
         Log weights of rows annealed from the target to the reference, any shape.
-    log_z_reference
-        Known log Z of the reference.
-    method
-        Name that the estimate goes by.
+    log_z_reference, method
+        As in `importance_log_z`.
 
     Returns
     -------

@@ -4,7 +4,6 @@ A user's own Op is known to PyTensor by its ``perform`` alone. A `HostCall` take
 every backend can call: JAX by one callback for all rows of a batch, the others row by row.
 """
 
-import logging
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +18,7 @@ from pytensor.graph.replace import _vectorize_node
 from pytensor.graph.traversal import graph_inputs, io_toposort
 from pytensor.tensor.type import TensorType
 
+from pymc_logz.errors import logger
 from pymc_logz.graphs.modes import cheaply_compiled
 from pymc_logz.graphs.threads import AT_ONCE, ONE_AT_A_TIME, n_processors
 
@@ -30,8 +30,6 @@ DISPATCHES = {
 }
 """Where a user may have told a backend how to compute an Op of their own."""
 Shape = tuple[int, ...]
-
-logger = logging.getLogger("pymc.pymc_logz")
 
 
 class HostCall(Op):

@@ -1,6 +1,5 @@
 """Processors of this process, threads that an interrupt need not wait for, and PyMC's forks."""
 
-import logging
 import os
 import sys
 import threading
@@ -12,7 +11,7 @@ from functools import cache
 from queue import SimpleQueue
 from typing import Any
 
-logger = logging.getLogger("pymc.pymc_logz")
+from pymc_logz.errors import logger
 
 _under_way: dict[threading.Event, str] = {}
 """What is being called, by what ends it early."""

@@ -1,4 +1,4 @@
-"""HAIS runs as groups of an ArviZ tree; `pymc_logz.trees.layout` has the table of them."""
+"""HAIS runs as groups of an ArviZ tree; docs/learn/read_the_output.md has the table of them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

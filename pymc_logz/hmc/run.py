@@ -98,20 +98,15 @@ class Chains:
 
     @classmethod
     def started(
-        cls,
-        block: Block,
-        stages: Stages,
-        start: np.ndarray,
-        target_accept: float,
-        jitter: float,
-        rng: np.random.Generator,
+        cls, block: Block, stages: Stages, settings: "HmcSettings", rng: np.random.Generator
     ) -> "Chains":
-        """Chains at rows (n, d), with the settings that a pilot ended with."""
+        """Chains where a pilot ended, with the settings that it ended with."""
+        start, aim = starting_rows(stages, settings, rng), settings.target_accept
         scale = stages.scale[-1]
         if stages.correlation is not None:
             scale = scale[:, None] * stages.correlation[-1]
-        step = StepSize(float(stages.step_size[-1]), target_accept, target_accept)
-        chains = cls(block, block.initial_state(start), scale, step, jitter, rng)
+        step = StepSize(float(stages.step_size[-1]), aim, aim)
+        chains = cls(block, block.initial_state(start), scale, step, settings.jitter, rng)
         chains.move(0.0, 1.0)  # which evaluates the start
         return chains
 
@@ -241,14 +236,7 @@ def run_hmc(
             tune=RunSettings.tune,
             report=report_beta(progress),
         )
-        chains = Chains.started(
-            block,
-            stages,
-            starting_rows(stages, settings, rngs.run),
-            settings.target_accept,
-            settings.jitter,
-            rngs.run,
-        )
+        chains = Chains.started(block, stages, settings, rngs.run)
         of_chains = f"{settings.chains} chains"
         chains.tune(settings.tune, report_count(progress, f"Tuning {of_chains}", settings.tune))
         watch.end("tuning_time")
@@ -324,7 +312,7 @@ def collect(
     return make_tree(groups, {**settings.record(), **found}, HMC)
 
 
-def largest_rhat(settings: HmcSettings, n_draws: int, n_dims: int, least: float = 1.01) -> float:
+def largest_rhat(settings: HmcSettings, n_draws: int, n_dims: int) -> float:
     """Nested R-hat up to which chains are taken to have forgotten where they started."""
     # independent draws, one of each chain, would be as far apart on average; where there are hardly
     # more, one of d variables would be with a probability of 1 in 1,000
@@ -335,7 +323,7 @@ def largest_rhat(settings: HmcSettings, n_draws: int, n_dims: int, least: float 
         from scipy import stats
 
         apart = float(stats.f.isf(of_each, n_points - 1, n_points * (members - 1)))
-    return max(least, float(np.sqrt(1.0 + apart / members)))
+    return max(1.01, float(np.sqrt(1.0 + apart / members)))
 
 
 def nested_rhat(posterior: xr.Dataset, names: list[str], members: np.ndarray) -> float:

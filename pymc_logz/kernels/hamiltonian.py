@@ -262,7 +262,7 @@ def outside(walls: Sequence[Wall], rows: np.ndarray) -> np.ndarray:
 
 
 def reflected_drift(
-    walls: Sequence[Wall], position: Any, momentum: Any, move: Move, more_bounces: int = 4
+    walls: Sequence[Wall], position: Any, momentum: Any, move: Move
 ) -> tuple[TensorVariable, TensorVariable]:
     """Position and whitened momentum after a drift of one step that no wall lets through."""
     # in whitened coordinates this is a ball between mirrors, which keeps volume and energy, and
@@ -276,7 +276,7 @@ def reflected_drift(
     unit = pt.stack([n / pt.sqrt((n**2).sum(axis=1, keepdims=True)) for n in whitened], axis=1)
     every = np.arange(len(walls))
     left = pt.ones_like(position[:, 0])
-    for _ in range(len(walls) + more_bounces):
+    for _ in range(len(walls) + 4):
         velocity = strides(momentum, move)
         time, which = _first_hit(position, velocity, normals, bounds)
         hits = time < left

@@ -49,12 +49,8 @@ class Slice(KernelDefaults):
         Expansions of both ends together, 0 to 64.
     n_shrink
         Points tried in each direction, 1 to 64. A point that finds no other stays where it is.
-    scale
-        Length scale of each unconstrained dimension: one number, or a tuple of d numbers. None
-        lets the pilot choose it.
-    dense
-        Whether the pilot's scales follow the correlations of the population too. None does so in
-        up to 64 dimensions.
+    scale, dense
+        As for `Hamiltonian`.
 
     Raises
     ------

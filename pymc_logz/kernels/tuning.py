@@ -64,12 +64,8 @@ def random_walk_step_size(step_size: float, acceptance_rate: float, target_accep
 
     Parameters
     ----------
-    step_size
-        What was used, in units of the scales.
-    acceptance_rate
-        What came of it, in [0, 1].
-    target_accept
-        Acceptance rate to aim at, in (0, 1).
+    step_size, acceptance_rate, target_accept
+        As of `leapfrog_step_size`.
 
     Returns
     -------

@@ -36,12 +36,8 @@ class RandomWalk(KernelDefaults):
     step_size
         Standard deviation of the proposal in units of ``scale``. None lets the pilot choose it, for
         an acceptance rate of 0.3 whatever ``target_accept`` says.
-    scale
-        Length scale of each unconstrained dimension: one number, or a tuple of d numbers. None
-        lets the pilot choose it.
-    dense
-        Whether the pilot's scales follow the correlations of the population too. None does so in
-        up to 64 dimensions.
+    scale, dense
+        As for `Hamiltonian`.
 
     Raises
     ------

@@ -24,6 +24,8 @@ from pymc_logz.errors import CheckpointError
 WRITING = ".writing-"
 """What names of things begin with that are being written."""
 PREFIX = "pymc_logz."
+MOVED = {"per_datum.batches": "per_datum.likelihood"}
+"""Modules whose classes older checkpoints name, and where they are now."""
 PLAIN, AS_NUMBERS = "biufS", {"U": "uint32", "m": "int64", "M": "int64"}
 """Kinds of arrays that a record may have, and those that it has as numbers: no objects."""
 
@@ -105,6 +107,7 @@ def name_of(kind: type) -> str:
 def class_of(name: str) -> Any:
     """The dataclass or named tuple of this name; None if this package has none."""
     module, _, own = name.rpartition(".")
+    module = MOVED.get(module, module)
     try:
         found = getattr(import_module(PREFIX + module), own, None)
     except ImportError:

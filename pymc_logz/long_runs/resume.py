@@ -259,11 +259,10 @@ def extend(
 
 def checkpoint_of(tree: xr.DataTree, given: str | os.PathLike | None) -> str | os.PathLike:
     """Where the run of a tree is kept; an error if it is none that was kept."""
-    if not isinstance(tree, xr.DataTree):
-        raise TypeError(f"idata is of type {type(tree).__name__}, and must be a DataTree of a run")
-    if kind_of(tree) not in (HAIS, HAIS_BOTH, TEMPERED, TEMPERED_SUMS):
+    kind = kind_of(tree, "idata")
+    if kind not in (HAIS, HAIS_BOTH, TEMPERED, TEMPERED_SUMS):
         raise ValueError(
-            f"idata is of kind {kind_of(tree)!r}; only runs of sample_hais and sample_tempered can "
+            f"idata is of kind {kind!r}; only runs of sample_hais and sample_tempered can "
             "be added to"
         )
     path = tree.attrs.get("checkpoint") if given is None else given

@@ -2,7 +2,6 @@
 
 import copy
 import io
-import logging
 import multiprocessing
 import pickle
 import sys
@@ -25,15 +24,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_logz.errors import WorkersLostError
+from pymc_logz.errors import WorkersLostError, logger
 from pymc_logz.graphs.kept import Kept
 from pymc_logz.graphs.threads import Threads, n_processors
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.runners.moves_of_rows import MovesOfRows, Work
-
-logger = logging.getLogger("pymc.pymc_logz")
 
 
 def check_executor(executor: Any) -> None:
@@ -133,10 +130,10 @@ class Workers:
         if self._now is not self._given:
             self._now.shutdown(wait=False, cancel_futures=True)
 
-    def _replace_lost(self, error: BaseException, most: int = 3) -> None:
+    def _replace_lost(self, error: BaseException) -> None:
         """See to it that there are workers again."""
         self.n_losses += 1
-        if self.n_losses > most:
+        if self.n_losses > 3:
             raise WorkersLostError(
                 f"workers were lost {self.n_losses} times, the last time with {error!r}: the model "
                 "itself seems to end the processes that evaluate it (memory, or a library that "

@@ -1,36 +1,50 @@
 """Components at modes that a search lacks: where rows of the prior climb to by gradients."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from pymc_logz.loop.looking import Look
 from pymc_logz.models.context import n_affordable, n_numbers
 from pymc_logz.references.blend import N_ROWS, Component
-from pymc_logz.references.modes import MAX_DIMS, modes_of
+from pymc_logz.references.modes import MAX_DIMS, Mode, modes_of
 from pymc_logz.references.search import HEAVY, Search
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.climb import climbed
-from pymc_logz.weights import NEGLIGIBLE, relative
+from pymc_logz.weights import NEGLIGIBLE, TOLERANCE, relative
 
 
-def lacking_modes(search: Search, look: Look, rng: np.random.Generator) -> list[Component]:
-    """Components with the curvature at modes where parts have too little density.
+def lacking_modes(
+    search: Search,
+    look: Look,
+    rng: np.random.Generator,
+    shares: np.ndarray,
+    heavy: float = HEAVY,
+    most: int = N_ROWS[1],
+) -> list[Component]:
+    """Components with the curvature at modes where parts in these shares have too little density.
 
     Rows that climb are never resampled: whichever basin holds a row of the prior is found, however
-    little of the posterior is there half way.
+    little of the posterior is there half way. At most ``most`` climb; weights above ``heavy`` are
+    too large.
     """
     if not _can_climb(look):
         return []
     # fewer rows where one costs more
     flat = search.target.prepared.flat
     least = n_affordable(flat, look.walked.n_rows, N_ROWS[0])
-    n_rows = int(np.clip(2**17 // n_numbers(flat), least, N_ROWS[1]))
+    n_rows = min(int(np.clip(2**17 // n_numbers(flat), least, N_ROWS[1])), most)
     start = look.walked.path.sample_reference(rng, n_rows)
     ends, height = climbed(look.walked, start, look.scale)
-    log_weight = search.log_weight_at(search.target(look.restored(ends)), search.shares())
-    return _at_modes(search, look, ends, height, log_weight > np.log(HEAVY))
+    log_weight = search.log_weight_at(search.target(look.restored(ends)), shares)
+    chosen = np.isfinite(height) & (log_weight > np.log(heavy))
+    modes = modes_of(look.walked, ends[chosen], height[chosen], look.scale)
+    return _lacking(search, look, modes, rng, shares, heavy)
 
 
-def modes_of_heavy(search: Search, look: Look, tried: Annealed, most: int = 64) -> list[Component]:
+def modes_of_heavy(
+    search: Search, look: Look, tried: Annealed, rng: np.random.Generator, most: int = 64
+) -> list[Component]:
     """Components with the curvature at modes that heavy rows of a blend climb to.
 
     Few rows of a region say that it is there, and not how wide it is. At most ``most`` of the rows
@@ -44,7 +58,9 @@ def modes_of_heavy(search: Search, look: Look, tried: Annealed, most: int = 64) 
     if not len(rows):
         return []
     ends, height = climbed(look.walked, look.whitened(rows), look.scale)
-    return _at_modes(search, look, ends, height)
+    found = np.isfinite(height)
+    modes = modes_of(look.walked, ends[found], height[found], look.scale)
+    return _lacking(search, look, modes, rng, search.shares())
 
 
 def _can_climb(look: Look) -> bool:
@@ -52,23 +68,33 @@ def _can_climb(look: Look) -> bool:
     return look.walked.follows_whole_gradient and look.walked.path.n_dims <= MAX_DIMS
 
 
-def _at_modes(
+def _lacking(
     search: Search,
     look: Look,
-    ends: np.ndarray,
-    height: np.ndarray,
-    chosen: np.ndarray | bool = True,
+    modes: Sequence[Mode],
+    rng: np.random.Generator,
+    shares: np.ndarray,
+    heavy: float = HEAVY,
+    n: int = 64,
 ) -> list[Component]:
-    """Components at modes that chosen rows (n, d), at these heights, have climbed to or nearly so.
+    """Components at those modes where parts in these shares lack mass; none if that may be missing.
 
-    Those count that have, by Laplace's method, a fifth of a negligible share of Z.
+    Mass is counted in rows that would have weights above ``heavy``, by n draws of each component.
     """
-    chosen = np.isfinite(height) & chosen
-    if not chosen.any():
+    what = "modes that particles climbed to"
+    parts = [Component(one.component, look.funnel, what) for one in modes]
+    if not parts:
         return []
-    least = search.log_z + search.target.log_prior_mass + np.log(NEGLIGIBLE / 5)
-    return [
-        Component(one.component, look.funnel, "modes that particles climbed to")
-        for one in modes_of(look.walked, ends[chosen], height[chosen], look.scale)
-        if one.log_mass > least
+    rows = [part.draw(search.target, rng, n) for part in parts]
+    seen = search.target(np.concatenate(rows))
+    own = [
+        part.log_density_of(search.target, *both)
+        for part, *both in zip(parts, rows, np.split(seen.log_prior, len(parts)), strict=True)
     ]
+    with np.errstate(invalid="ignore", over="ignore"):
+        mass = np.exp(seen.log_target - np.concatenate(own) - search.log_z)
+    mass[~(search.log_weight_at(seen, shares) > np.log(heavy))] = 0.0
+    lacks = mass.reshape(-1, n).mean(axis=1)
+    if lacks.sum() <= TOLERANCE:
+        return []
+    return [part for part, one in zip(parts, lacks, strict=True) if one > NEGLIGIBLE / 5]

@@ -28,7 +28,15 @@ from pymc_logz.loop.frozen import (
     walk,
 )
 from pymc_logz.loop.looking import Look, given_reference, look_around
-from pymc_logz.loop.widening import LEAST, N_TRIED, OF_MODE, add_draws, add_modes, searched
+from pymc_logz.loop.widening import (
+    LEAST,
+    N_TRIED,
+    OF_MODE,
+    add_draws,
+    add_lacking,
+    add_modes,
+    searched,
+)
 from pymc_logz.models.flat import model_path, open_path
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel
@@ -42,7 +50,7 @@ from pymc_logz.references.conditional import has_conditional_normals
 from pymc_logz.references.conditional_modes import highest_marginal
 from pymc_logz.references.nested import conditional_at_peak, nested_laplace
 from pymc_logz.references.reference import Reference, components_in_words, whitened_draws
-from pymc_logz.references.search import Search
+from pymc_logz.references.search import HEAVY, Search
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import BRIDGE, line
 from pymc_logz.weights import log_mean
@@ -152,7 +160,8 @@ class Planner:
     ) -> Planned | None:
         """Rows of the blend that need no path; None where their weights are too uneven.
 
-        Up to three blends are tried, each with the modes that the one before lacked. Rows are
+        Up to six blends are tried, each with the modes that the one before lacked: heavy rows climb
+        to some, and fresh rows of the prior to those that no row of the blend is near. Rows are
         chosen from as many as give the error that is aimed at, or a ``fine`` one where that is
         cheap, and from ``most_tries`` at most; those that were looked at may flatter by the factor
         ``slack``. Without a look no rows of its own say what the blend lacks.
@@ -160,14 +169,21 @@ class Planner:
         aim, target, settings = self.settings.mcse_without_path, self.target, self.settings
         if aim is None or not self.direct:
             return None
-        for _ in range(3):
+        for _ in range(6):
             shares = search.shares_to_keep()
             blend = search.blend(shares)
             rows = blend.weighted(target, self.rng, N_TRIED)
             trial = importance_log_z(rows.log_weight, method="hais")
-            if trial.status == "ok" or not look or not add_modes(search, look, rows, self.rng):
-                break
-        if trial.status != "ok":
+            if trial.status == "ok":
+                heavy = HEAVY * N_TRIED / trial.weight_ess
+                if not look or not add_lacking(search, look, self.rng, shares, heavy, N_TRIED):
+                    break
+                continue
+            if not look or search.effective_share(shares) < LEAST:
+                return None
+            if not add_modes(search, look, rows, self.rng):
+                return None
+        else:
             return None
         if look and exceeds(look.stages, trial.log_z, trial.mcse):
             return None

@@ -26,7 +26,7 @@ from pymc_logz.references.conditional import conditional_normal, has_conditional
 from pymc_logz.references.directions import independent_directions
 from pymc_logz.references.modes import MAX_DIMS, followed
 from pymc_logz.references.reference import look_at_prior
-from pymc_logz.references.search import Search, fitted_components
+from pymc_logz.references.search import HEAVY, Search, fitted_components
 from pymc_logz.runners.anneal import Annealed, merge
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import is_shown
@@ -65,8 +65,7 @@ def searched(
     search.draw(rng, N_TRIED)
     if settings.asks_for("laplace") and search.effective_share(search.shares()) > LEAST:
         return search
-    search.add_parts(lacking_modes(search, look, rng))
-    search.draw(rng, N_TRIED)
+    add_lacking(search, look, rng, search.shares())
     if tried is not None and tried.ran:
         add_modes(search, look, reduce(merge, tried.ran), rng)
     # what is fitted to rows says nothing of where they did not get, the narrow end of a funnel or
@@ -154,7 +153,22 @@ def add_draws(search: Search, rng: np.random.Generator) -> bool:
 
 def add_modes(search: Search, look: Look, tried: Annealed, rng: np.random.Generator) -> bool:
     """Modes that heavy rows of a blend climb to; whether there are any."""
-    more = modes_of_heavy(search, look, tried)
+    more = modes_of_heavy(search, look, tried, rng)
+    search.add_parts(more)
+    search.draw(rng, N_TRIED)
+    return bool(more)
+
+
+def add_lacking(
+    search: Search,
+    look: Look,
+    rng: np.random.Generator,
+    shares: np.ndarray,
+    heavy: float = HEAVY,
+    most: int = N_ROWS[1],
+) -> bool:
+    """Modes that rows of the prior climb to, and parts in these shares lack; whether any do."""
+    more = lacking_modes(search, look, rng, shares, heavy, most)
     search.add_parts(more)
     search.draw(rng, N_TRIED)
     return bool(more)

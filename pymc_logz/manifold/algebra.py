@@ -96,9 +96,7 @@ def find_structure(
     return Structure(common, local)
 
 
-def _well_conditioned(
-    jacobians: np.ndarray, common: np.ndarray, is_local: np.ndarray, least: float = 1e-4
-) -> bool:
+def _well_conditioned(jacobians: np.ndarray, common: np.ndarray, is_local: np.ndarray) -> bool:
     """Whether the diagonal part of the Gram matrix is not lost beside the part of low rank.
 
     Of many common inputs the latter may have full rank, which the dense form then makes use of.
@@ -106,7 +104,7 @@ def _well_conditioned(
     of_common, of_local = (
         np.linalg.norm(jacobians[:, :, columns], axis=2) for columns in (common, is_local)
     )
-    return bool(np.all(of_local > least * of_common))
+    return bool(np.all(of_local > 1e-4 * of_common))
 
 
 def needs_loop(outputs: Sequence[Variable]) -> bool:

@@ -30,6 +30,7 @@ from pymc_logz.manifold.algebra import (
     make_algebra,
     needs_loop,
 )
+from pymc_logz.runners.arrays import filled, leaves
 
 
 @dataclass(frozen=True)
@@ -106,19 +107,22 @@ class JaxBackend:
         return jax.jit(over_rows)
 
     def compile_chain(self, function: Callable) -> Callable:
-        """Function of ``(state, rows, n)`` that passes a state on through the first n rows."""
+        """Function of ``(state, given, n)`` that passes a state on through the first n given."""
         import jax
         import jax.numpy as jnp
 
-        def chain(state: Any, rows: Any, n: Any) -> tuple[Any, Any]:
-            _, record = jax.eval_shape(function, state, rows[0])
+        def chain(state: Any, given: Any, n: Any) -> tuple[Any, Any]:
+            def at(i: Any, state: Any) -> tuple[Any, Any]:
+                return function(state, jax.tree.map(lambda part: part[i], given))
 
             def move(i: Any, carried: tuple[Any, Any]) -> tuple[Any, Any]:
-                state, records = carried
-                state, record = function(state, rows[i])
-                return state, records.at[i].set(record)
+                state, record = at(i, carried[0])
+                return state, jax.tree.map(lambda of, one: of.at[i].set(one), carried[1], record)
 
-            return jax.lax.fori_loop(0, n, move, (state, jnp.zeros((len(rows), *record.shape))))
+            _, record = jax.eval_shape(at, 0, state)
+            shape = jax.tree.leaves(given)[0].shape[:1]
+            empty = jax.tree.map(lambda one: jnp.zeros(shape + one.shape, one.dtype), record)
+            return jax.lax.fori_loop(0, n, move, (state, empty))
 
         return jax.jit(chain)
 
@@ -241,15 +245,15 @@ class PytensorBackend:
         return over_rows
 
     def compile_chain(self, function: Callable) -> Callable:
-        """Function of ``(state, rows, n)`` that passes a state on through the first n rows."""
+        """Function of ``(state, given, n)`` that passes a state on through the first n given."""
         one = self.compile(function)
 
-        def chain(state: Any, rows: np.ndarray, n: int) -> tuple[Any, np.ndarray]:
+        def chain(state: Any, given: Any, n: int) -> tuple[Any, Any]:
             records = []
-            for row in rows[:n]:
-                state, record = one(state, row)
+            for i in range(n):
+                state, record = one(state, filled(given, (part[i] for part in leaves(given))))
                 records.append(record)
-            return state, np.stack(records)
+            return state, filled(records[0], map(np.stack, zip(*map(leaves, records), strict=True)))
 
         return chain
 

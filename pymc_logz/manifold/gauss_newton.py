@@ -1,7 +1,8 @@
 """Points of a level set, found from random inputs by a damped Gauss-Newton search."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -197,9 +198,7 @@ def find_point(
     search: Search,
     draw: Callable[[int], np.ndarray],
     labels: Sequence[str],
-    *,
     usable: Callable[[Found], bool],
-    n_tries: int = 100,
 ) -> Found:
     """A point of the level set, from the first random inputs (n, d) of ``draw`` that lead to one.
 
@@ -209,7 +208,9 @@ def find_point(
     best: Found | None = None
     n_finite, deficient = 0, False
     with np.errstate(all="ignore"):
-        for start in _finite_starts(search, draw, n_tries):
+        drawn = (start for _ in range(MAX_STARTS // 128) for start in draw(128))
+        finite = (one for one in drawn if np.all(np.isfinite(np.asarray(search.constraint(one)))))
+        for start in islice(finite, 100):
             n_finite += 1
             found = search.run(start)
             if found.converged and search.has_full_rank(found):
@@ -220,20 +221,6 @@ def find_point(
             if best is None or _closeness(found) < _closeness(best):
                 best = found
     raise ModelError(_explanation(search, best, labels, n_finite, deficient))
-
-
-def _finite_starts(
-    search: Search, draw: Callable[[int], np.ndarray], n_tries: int, batch: int = 128
-) -> Iterator[np.ndarray]:
-    """Random inputs at which the constraints are finite, up to ``n_tries`` of them."""
-    n_found = 0
-    for _ in range(MAX_STARTS // batch):
-        for start in draw(batch):
-            if np.all(np.isfinite(np.asarray(search.constraint(start)))):
-                yield start
-                n_found += 1
-                if n_found == n_tries:
-                    return
 
 
 def _explanation(

@@ -46,11 +46,6 @@ def _exponential(noise: Variable) -> Variable:
     return -pt.log(0.5 * pt.erfc(noise / np.sqrt(2.0)))
 
 
-def _uniform(noise: Variable) -> Variable:
-    """Uniform variable on (0, 1) from a standard normal one."""
-    return 0.5 * pt.erfc(-noise / np.sqrt(2.0))
-
-
 FORMS: dict[Any, Form] = {
     pm.Normal: _location_scale(pm.Normal, "mu", "sigma"),
     pm.Laplace: _location_scale(pm.Laplace, "mu", "b"),
@@ -65,7 +60,10 @@ FORMS: dict[Any, Form] = {
     pm.Exponential: Form(_normal, lambda n, scale: scale * _exponential(n)),
     pm.Weibull: Form(_normal, lambda n, alpha, beta: beta * _exponential(n) ** (1.0 / alpha)),
     pm.Pareto: Form(_normal, lambda n, alpha, m: m * pt.exp(_exponential(n) / alpha)),
-    pm.Uniform: Form(_normal, lambda n, lower, upper: lower + (upper - lower) * _uniform(n)),
+    pm.Uniform: Form(
+        _normal,
+        lambda n, lower, upper: lower + (upper - lower) * (0.5 * pt.erfc(-n / np.sqrt(2.0))),
+    ),
 }
 """Distributions with a differentiable form in terms of noise."""
 

@@ -185,8 +185,6 @@ def _is_affine(
     value: Variable,
     noise: Variable,
     draws: Mapping[str, np.ndarray],
-    n_checks: int = 4,
-    factors: tuple[float, ...] = (1.0, -1.0, 10.0),
 ) -> bool:
     """Whether each entry of an output is affine in its own entry of the noise, and in no other."""
     # taken by several factors, the root of a square shows itself
@@ -203,14 +201,14 @@ def _is_affine(
             values = {rv.name: draws[rv.name][i] for rv in model.free_RVs}
             checks = [
                 _deviates(function, {**values, noise.name: factor * values[noise.name]}, noise.name)
-                for factor in factors
+                for factor in (1.0, -1.0, 10.0)
             ]
             if any(check is None for check in checks):
                 continue
             if any(checks):
                 return False
             n_finite += 1
-            if n_finite == n_checks:
+            if n_finite == 4:
                 return True
     raise ModelError(
         f"an exact observation's output is finite at {n_finite} of {n_draws} prior draws, too few "

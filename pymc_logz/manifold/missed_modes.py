@@ -96,10 +96,11 @@ class Atlas:
         return self._in_chunks(self._target, position, ())[0]
 
     def _in_chunks(
-        self, function: Callable, rows: np.ndarray, shared: tuple[Any, ...], n: int = 256
+        self, function: Callable, rows: np.ndarray, shared: tuple[Any, ...]
     ) -> list[np.ndarray]:
-        """Outputs of a function of rows; each call has ``n`` of them, so that JAX compiles once."""
+        """Outputs of a function of rows; each call has as many of them: JAX compiles it once."""
         columns: list[list[np.ndarray]] = []
+        n = 256
         for begin in range(0, len(rows), n):
             chunk = rows[begin : begin + n]
             padded = np.concatenate([chunk, np.repeat(chunk[-1:], n - len(chunk), axis=0)])
@@ -155,26 +156,19 @@ class Atlas:
         return self.model.backend.compile_rows(lambda position: (system.evaluate(position)[1],))
 
 
-def fitted_charts(
-    atlas: Atlas,
-    position: np.ndarray,
-    *,
-    max_charts: int = 12,
-    enough_reached: float = 0.99,
-    tried_share: float = 0.1,
-) -> tuple[list[Chart], float]:
+def fitted_charts(atlas: Atlas, position: np.ndarray) -> tuple[list[Chart], float]:
     """Mixture of charts fitted to draws (n, d) of the target, and the fraction that it reaches.
 
-    Each chart is placed at the draw nearest to the mean of those that none reaches yet, and fitted
-    to what it is the first to reach; what is left beyond ``enough_reached`` is the bridge's. Of a
-    centre that reaches too few, a fraction ``tried_share`` nearest to it are tried no more.
+    Each of up to 12 charts is placed at the draw nearest to the mean of those that none reaches
+    yet, and fitted to what it is the first to reach; a last hundredth is left to the bridge. Of a
+    centre that reaches too few, the tenth nearest to it are tried no more.
     """
     left = np.ones(len(position), dtype=bool)
     untried = left.copy()
     least = min(len(position), max(8, 2 * (position.shape[1] - atlas.model.generator.n_outputs)))
     charts: list[tuple[Chart, np.ndarray]] = []
-    for _ in range(max_charts):
-        if not np.any(left & untried) or (charts and left.mean() <= 1 - enough_reached):
+    for _ in range(12):
+        if not np.any(left & untried) or (charts and left.mean() <= 0.01):
             break
         middle = position[left].mean(axis=0)
         distance = ((position - middle) ** 2).sum(axis=1)
@@ -184,7 +178,7 @@ def fitted_charts(
         new = left & np.isfinite(log_angle)
         if new.sum() < least:
             # near a crossing of the set its tangent space leads nowhere: others may do better
-            untried &= distance > np.quantile(distance[left & untried], tried_share)
+            untried &= distance > np.quantile(distance[left & untried], 0.1)
             continue
         charts.append((chart, tangent[new]))
         left &= ~new
@@ -203,9 +197,7 @@ def fitted_charts(
     return fitted, float(1.0 - left.mean())
 
 
-def find_start(
-    model: ConstrainedModel, rng: np.random.Generator, *, n_candidates: int = 4, n_tries: int = 100
-) -> np.ndarray:
+def find_start(model: ConstrainedModel, rng: np.random.Generator) -> np.ndarray:
     """A point of the level set, shape (d,), by way of fresh prior draws.
 
     A search may end in a corner, or in a mode of hardly any mass. So a few points are found (four:
@@ -213,7 +205,7 @@ def find_start(
     the density that they came to: modes of like density each have their chance.
     """
     candidates: list[tuple[float, np.ndarray]] = []
-    for _ in range(n_tries):
+    for _ in range(100):
         try:
             position, residual = model.polish(model.find_point(rng).position)
         except ModelError:
@@ -227,7 +219,7 @@ def find_start(
             )
         if residual <= 1.0:
             candidates.append(moved_on(model, position, rng))
-        if len(candidates) == n_candidates:
+        if len(candidates) == 4:
             break
     if not candidates:
         raise ModelError(
@@ -262,15 +254,7 @@ def records_from(
     return records
 
 
-def share_unvisited(
-    draws: np.ndarray,
-    proposed: np.ndarray,
-    log_weight: np.ndarray,
-    *,
-    edge: float = 0.01,
-    beyond: float = 0.1,
-    n_errors: float = 4.0,
-) -> float:
+def share_unvisited(draws: np.ndarray, proposed: np.ndarray, log_weight: np.ndarray) -> float:
     """Share of the posterior beyond nearly all draws, by weights of a proposal; 0 if it is small.
 
     Charts of one branch may reach another that no chain has been to. Right chains of 1,200 draws
@@ -279,9 +263,10 @@ def share_unvisited(
     found = np.isfinite(log_weight)
     if weight_ess(log_weight[found]) <= DEGENERATE_ESS:
         return 0.0
+    edge = 0.01
     edges = np.quantile(draws, [edge, 1 - edge], axis=0)
     share, error = shares_beyond(proposed[found], normalise(log_weight[found]), edges)
-    return float(np.max(np.where(share - edge > np.maximum(beyond, n_errors * error), share, 0.0)))
+    return float(np.max(np.where(share - edge > np.maximum(0.1, 4.0 * error), share, 0.0)))
 
 
 def misses_a_mode(
@@ -289,19 +274,15 @@ def misses_a_mode(
     charts: Sequence[Chart],
     position: np.ndarray,
     rng: np.random.Generator,
-    *,
-    n_searches: int = 96,
-    n_followed: int = 8,
-    min_share: float = 0.02,
-    min_probability: float = 1e-3,
 ) -> bool:
     """Whether searches from prior draws lead to mass that no chain (chains, draws, d) has been to.
 
     Where a search ends in a place that the charts do not cover, a chain of its own is made there
-    (of up to ``n_followed``), and charts fitted to it tell the mass beyond the old ones. More than
-    ``min_share`` is a mode; so are more searches than draws that end where no chart goes, in places
-    of like density. A mode to which a share s of the prior leads is found with probability
-    1 - (1 - s)**n: with 96 above 0.9999 for s = 0.12, 0.99 for 0.05, 0.62 for 0.01.
+    (of up to 8), and charts fitted to it tell the mass beyond the old ones. A share of 0.02 is a
+    mode; so are more searches than draws that end where no chart goes, in places of like density,
+    which chance makes once in a thousand. A mode to which a share s of the prior leads is found
+    with probability 1 - (1 - s)**n: with 96 above 0.9999 for s = 0.12, 0.99 for 0.05, 0.62 for
+    0.01.
     """
     rows = position[:, position.shape[1] // 2 :].reshape(-1, position.shape[-1])
     rows = rng.permutation(rows)[:512]
@@ -315,25 +296,26 @@ def misses_a_mode(
     def not_covered(places: np.ndarray) -> np.ndarray:
         return ~(atlas.log_target(places) - atlas.log_density(charts, places) < far)
 
+    n_searches = 96
     try:
         places = np.array([atlas.model.find_point(rng).position for _ in range(n_searches)])
     except ModelError:
         return False
     places = places[not_covered(places)]
-    n_places, places = len(places), rng.permutation(places)[:n_followed]
+    n_places, places = len(places), rng.permutation(places)[:8]
     n_like = 0
     for place in places:
         # a search may end in a corner, so they move on before they are judged
         height, end = moved_on(atlas.model, place, rng)
         if not_covered(end[None])[0]:
             n_like += int(height > log_target.mean() - 4.0)
-            if _mass_at(atlas, end, not_covered, rng) > log_z + np.log(min_share):
+            if _mass_at(atlas, end, not_covered, rng) > log_z + np.log(0.02):
                 return True
     # of those that were not followed, as many are like the draws
     if n_like == 0:
         return False
     n_all = round(n_like * n_places / len(places))
-    return bool(bdtrc(n_all - 1, n_searches, share) < min_probability)
+    return bool(bdtrc(n_all - 1, n_searches, share) < 1e-3)
 
 
 def _mass_at(
@@ -341,7 +323,6 @@ def _mass_at(
     place: np.ndarray,
     not_covered: Callable[[np.ndarray], np.ndarray],
     rng: np.random.Generator,
-    n_proposed: int = 512,
 ) -> float:
     """Log mass around a place that is not covered, too low where a chain from there is short."""
     chain = [record.position for record in records_from(atlas.model, place, 6, rng)]
@@ -354,9 +335,9 @@ def _mass_at(
         charts, _ = fitted_charts(atlas, rows)
     except ModelError:
         return -np.inf
-    proposed, log_target = atlas.draw(charts, rng, n_proposed)
+    proposed, log_target = atlas.draw(charts, rng, 512)
     found = np.isfinite(log_target)
-    weight = np.zeros(n_proposed)
+    weight = np.zeros(len(proposed))
     log_weight = log_target[found] - atlas.log_density(charts, proposed[found])
     weight[found] = np.exp(log_weight) * not_covered(proposed[found])
     weight[~np.isfinite(weight)] = 0.0

@@ -25,6 +25,7 @@ from pymc_logz.manifold.rattle import (
 )
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.prior import PriorDraws
+from pymc_logz.runners.arrays import filled, leaves
 
 MAX_TRANSITIONS = 16
 """In one call, since a call of a function of JAX costs as much as several steps."""
@@ -157,7 +158,7 @@ class ConstrainedModel(CompiledAgain):
         def draw(n: int) -> np.ndarray:
             return self.compiled.prior(rng, n) / self.scale
 
-        return find_point(self.search, draw, self.generator.labels, usable=usable)
+        return find_point(self.search, draw, self.generator.labels, usable)
 
     def structure_holds(self, position: np.ndarray) -> bool:
         """Whether no entry of the Jacobian is left out at a position."""
@@ -195,10 +196,11 @@ class ConstrainedModel(CompiledAgain):
     def _chain(self) -> Callable:
         system, moves = self.system, self.moves
 
-        def transition(state: ManifoldState, row: Any) -> tuple[ManifoldState, Any]:
-            state, info = moves.transition(system, state, TransitionInput.unpacked(row))
-            record = TransitionRecord(state.position, state.log_density, info)
-            return state, record.packed(system.arrays.xp)
+        def transition(
+            state: ManifoldState, given: TransitionInput
+        ) -> tuple[ManifoldState, TransitionRecord]:
+            state, info = moves.transition(system, state, given)
+            return state, TransitionRecord(state.position, state.log_density, info)
 
         return self.backend.compile_chain(transition)
 
@@ -207,10 +209,11 @@ class ConstrainedModel(CompiledAgain):
     ) -> tuple[ManifoldState, list[TransitionRecord]]:
         """State after some transitions, at most `MAX_TRANSITIONS`, and a record of each."""
         # one shape, so that it is compiled once
-        rows = np.zeros((MAX_TRANSITIONS, self.scale.size + len(TransitionInput._fields) - 1))
-        rows[: len(given)] = [one.packed() for one in given]
-        state, records = self._chain(state, rows, len(given))
-        return state, [TransitionRecord.unpacked(row) for row in np.asarray(records)[: len(given)]]
+        padded = [*given, *[given[-1]] * (MAX_TRANSITIONS - len(given))]
+        stacked = TransitionInput(*map(np.stack, zip(*padded, strict=True)))
+        state, records = self._chain(state, stacked, len(given))
+        parts = list(map(np.asarray, leaves(records)))
+        return state, [filled(records, (part[i] for part in parts)) for i in range(len(given))]
 
     def position_of(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
         """Inputs in units of their scales, shape (d,), of value variables by name."""
@@ -225,11 +228,11 @@ def _spread(rows: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(width) & (width > 0), width, 1.0)
 
 
-def _structure_at(compiled: CompiledGenerator, rows: np.ndarray, n: int = 4) -> Structure | None:
-    """Structure that the first n finite Jacobians have in common; one is enough if analytic."""
+def _structure_at(compiled: CompiledGenerator, rows: np.ndarray) -> Structure | None:
+    """Structure that the first four finite Jacobians have in common; one is enough if analytic."""
     generator = compiled.generator
-    jacobians = [np.asarray(compiled.jacobian(row)) for row in rows[: 8 * n]]
-    finite = [value for value in jacobians if np.all(np.isfinite(value))][:n]
+    jacobians = [np.asarray(compiled.jacobian(row)) for row in rows[:32]]
+    finite = [value for value in jacobians if np.all(np.isfinite(value))][:4]
     if not finite:
         return None
     analytic = is_analytic([generator.flat.point], [generator.residual])

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from pymc_logz.manifold.algebra import Linear
 from pymc_logz.manifold.backends import System
 from pymc_logz.manifold.gauss_newton import project_position
@@ -53,17 +51,6 @@ class TransitionInput(NamedTuple):
     n_steps: Any
     """Of the trajectory."""
 
-    def packed(self) -> np.ndarray:
-        """As a row of numbers, shape (d + 3,)."""
-        noise, *numbers = self
-        return np.concatenate([noise, numbers])
-
-    @classmethod
-    def unpacked(cls, row: Any) -> "TransitionInput":
-        """From a row of numbers, of NumPy or of JAX."""
-        n = len(cls._fields) - 1
-        return cls(row[:-n], *(row[-i] for i in range(n, 0, -1)))
-
 
 class TransitionInfo(NamedTuple):
     """What a reader wants to know of a transition."""
@@ -93,17 +80,6 @@ class TransitionRecord(NamedTuple):
     log_density: Any
     """Log of rho times |J J'|^(-1/2) there, in nats."""
     info: TransitionInfo
-
-    def packed(self, xp: Any) -> Any:
-        """As a row of numbers, an array of the library ``xp``, shape (d + 10,)."""
-        info = xp.stack([xp.asarray(value, dtype=float) for value in self.info])
-        return xp.concatenate([self.position, xp.stack([self.log_density]), info])
-
-    @classmethod
-    def unpacked(cls, row: np.ndarray) -> "TransitionRecord":
-        """From a row of numbers of NumPy."""
-        n = len(TransitionInfo._fields)
-        return cls(np.array(row[: -n - 1]), float(row[-n - 1]), TransitionInfo(*row[-n:].tolist()))
 
 
 def state_at(system: System, position: Any) -> ManifoldState:

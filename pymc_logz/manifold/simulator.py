@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -27,6 +27,19 @@ from pymc_logz.trees.layout import data_datasets, dataset_of, evidence_dataset, 
 
 ROWS_AT_A_TIME = 10_000
 """Prior draws that are simulated together."""
+
+
+class Near(NamedTuple):
+    """Prior draws whose output is within epsilon of the data."""
+
+    rows: np.ndarray
+    """Shape (n, d)."""
+    distance: np.ndarray
+    """Shape (n,)."""
+    n_tried: int
+    """Draws of which these are some."""
+    nearest: float
+    """Distance of the nearest of all."""
 
 
 class Simulator:
@@ -85,28 +98,32 @@ class Simulator:
         rows = self.prior(rng, 2000)[:, columns]
         return rows.mean(axis=0), rows.std(axis=0)
 
-    def near(self, n: int, rng: np.random.Generator, max_tries: int = 1_000_000) -> np.ndarray:
-        """Prior draws within epsilon, shape (n, d); the same several times if there are few."""
-        found: list[np.ndarray] = []
+    def near(self, rng: np.random.Generator, n_draws: int, n_wanted: float = np.inf) -> Near:
+        """Those of so many prior draws that are within epsilon, or as many of these as wanted."""
+        kept: list[np.ndarray] = []
+        distances: list[np.ndarray] = []
         nearest, tried = np.inf, 0
-        while tried < max_tries and sum(len(rows) for rows in found) < n:
-            rows = self.prior(rng, ROWS_AT_A_TIME)
+        while tried < n_draws and sum(map(len, kept)) < n_wanted:
+            rows = self.prior(rng, min(ROWS_AT_A_TIME, n_draws - tried))
             distance, _ = self.simulate(rows)
-            found.append(rows[distance < self.epsilon])
-            nearest, tried = min(nearest, float(distance.min())), tried + ROWS_AT_A_TIME
-        rows = np.concatenate(found)
-        if not len(rows):
-            raise PilotError(
-                f"none of {tried} prior draws came within epsilon={self.epsilon}, the nearest "
-                f"within {nearest:.3g}; pass start= with draws that do (such as those of "
-                "ConstrainedHMC), or a larger epsilon"
-            )
-        return np.resize(rows, (n, rows.shape[1]))
+            hit = distance < self.epsilon
+            kept.append(rows[hit])
+            distances.append(distance[hit])
+            nearest, tried = min(nearest, float(distance.min())), tried + len(rows)
+        return Near(np.concatenate(kept), np.concatenate(distances), tried, nearest)
 
     def starts(self, start: Any, n: int, rng: np.random.Generator) -> np.ndarray:
         """Rows (n, d) within epsilon: from draws of the posterior group, or from the prior."""
         if start is None:
-            return self.near(n, rng)
+            found = self.near(rng, 1_000_000, n)
+            if not len(found.rows):
+                raise PilotError(
+                    f"none of {found.n_tried} prior draws came within epsilon={self.epsilon}, the "
+                    f"nearest within {found.nearest:.3g}; pass start= with draws that do (such as "
+                    "those of ConstrainedHMC), or a larger epsilon"
+                )
+            # the same several times if there are few
+            return np.resize(found.rows, (n, self.flat.n_dims))
         draws = start["posterior"].to_dataset() if isinstance(start, xr.DataTree) else start
         rows = unconstrain(self.flat, draws)
         rows = rows[self.simulate(rows)[0] < self.epsilon]
@@ -145,11 +162,8 @@ def abc_rejection(
         Euclidean distance of outputs that counts as none, in their units.
     draws
         Prior draws, each a run of the simulator.
-    random_seed
-        Anything that ``pm.sample`` takes.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``; by default JAX is used if it is installed and
-        the model converts.
+    random_seed, compile_kwargs
+        As in `sample_hais`.
 
     Returns
     -------
@@ -197,15 +211,7 @@ def abc_rejection(
     rngs = generators_from(random_seed)
     model = model_from(model, "abc_rejection(model, epsilon)")
     simulator = Simulator(model, epsilon, compile_kwargs)
-    kept, distances, nearest = [], [], np.inf
-    for start in range(0, draws, ROWS_AT_A_TIME):
-        rows = simulator.prior(rngs.run, min(ROWS_AT_A_TIME, draws - start))
-        distance, _ = simulator.simulate(rows)
-        hit = distance < epsilon
-        kept.append(rows[hit])
-        distances.append(distance[hit])
-        nearest = min(nearest, float(distance.min()))
-    rows, distance = np.concatenate(kept), np.concatenate(distances)
+    rows, distance, _, nearest = simulator.near(rngs.run, draws)
     if not len(rows):
         # three in n is the upper end of a 95% interval for a share of which nothing was seen
         bound = np.log(3 / draws) - simulator.log_volume

@@ -156,17 +156,8 @@ class ConstrainedHMC(WholeModelStep):
     random_seed
         Seed of what is done when the step method is made: a first point of the set. The chains have
         the seeds that ``pm.sample`` gives them, and start at different points.
-    model
-        PyMC model; None takes the one on the context stack.
-    blocked
-        Always True.
-    rng
-        Random generator; ``pm.sample`` sets its own.
-    initial_point
-        Not used.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``; ``{"mode": "NUMBA"}`` chooses a backend. By
-        default JAX is used if it is installed and the model converts, and is much the fastest.
+    model, blocked, rng, initial_point, compile_kwargs
+        As in `HAIS`; JAX is much the fastest.
 
     Raises
     ------

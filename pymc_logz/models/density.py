@@ -1,6 +1,5 @@
 """Log densities of a PyMC model at many rows at once, its gradients, and posterior draws."""
 
-import logging
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ import xarray as xr
 from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Variable
 
-from pymc_logz.errors import noting_interrupts
+from pymc_logz.errors import logger, noting_interrupts
 from pymc_logz.graphs.batching import batch
 from pymc_logz.graphs.compiling import Compiled, compile_function
 from pymc_logz.graphs.gradients import gradients_of
@@ -103,9 +102,6 @@ def lacks_gradient(flat: FlatModel, columns: tuple[int, ...] | None = None) -> s
         return None
 
     return flat.kept.get(("lacks gradient", columns), found)
-
-
-logger = logging.getLogger("pymc.pymc_logz")
 
 
 class PosteriorDraws(NamedTuple):

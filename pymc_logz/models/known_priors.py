@@ -14,7 +14,7 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions import continuous, multivariate, timeseries
 from pymc.distributions.transforms import Ordered, _default_transform
-from pymc.logprob.transforms import LogTransform, Transform
+from pymc.logprob.transforms import LogTransform
 from pytensor.graph.basic import Constant, Variable, equal_computations
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.linalg import Cholesky, MatrixInverse, SolveBase
@@ -77,7 +77,9 @@ def is_known(model: pm.Model, rv: Any) -> bool:
         return False
     own, default = model.rvs_to_transforms[rv], _default_transform(op, rv)
     # a change of variables of entries without bounds, to those of them that are in order
-    return _alike(own, default) or (default is None and type(own) is Ordered)
+    if own is default or (default is None and type(own) is Ordered):
+        return True
+    return type(own) is type(default) and _same(vars(own), vars(default))
 
 
 def _is_made_of_known(rv: Any) -> bool:
@@ -97,13 +99,6 @@ def _is_made_of_known(rv: Any) -> bool:
 
 def _is_listed(part: Any) -> bool:
     return part.owner is not None and type(part.owner.op) in KNOWN
-
-
-def _alike(one: Transform | None, other: Transform | None) -> bool:
-    """Whether two transforms do the same, as far as can be told for sure."""
-    if one is other:
-        return True
-    return type(one) is type(other) and _same(vars(one), vars(other))
 
 
 def _same(one: Any, other: Any) -> bool:

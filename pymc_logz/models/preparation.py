@@ -1,6 +1,5 @@
 """A model that was checked, made flat, and may be summed: what every method starts with."""
 
-import logging
 from dataclasses import dataclass
 from importlib import import_module
 from threading import Lock
@@ -9,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pymc as pm
 
-from pymc_logz.errors import DiscreteVariableError, ModelError, says_if_interrupted
+from pymc_logz.errors import DiscreteVariableError, ModelError, logger, says_if_interrupted
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_rows import DataRows, symbolic_data
 from pymc_logz.models.flat import FlatModel, flatten_model
@@ -53,9 +52,6 @@ def _wing() -> Any:
         if not (error.name or "").startswith(WING):
             raise
         return None
-
-
-logger = logging.getLogger("pymc.pymc_logz")
 
 
 @dataclass(frozen=True)

@@ -281,7 +281,8 @@ class _ConditionalSampler:
         chosen = rng.permutation(k)[:20]
         bounds = None
         if values.shape[2] > 1:
-            looks, bounds = _bridged(values, log_density, finite, chosen, evaluate, rng)
+            look, bounds = _bridged(values, log_density, finite, chosen, evaluate, rng)
+            looks = [look]
         else:
             looks = [mean_ratio(values[:, chosen, 0], log_density[:, chosen])]
             if values.dtype.kind in "iub":
@@ -301,10 +302,10 @@ def _bridged(
     chosen: np.ndarray,
     evaluate: Callable[[np.ndarray], np.ndarray],
     rng: np.random.Generator,
-) -> tuple[list[Look], Bounds | None]:
+) -> tuple[Look, Bounds | None]:
     n = int(finite[:, chosen].sum(axis=0).min())
     if n < 100:
-        return [UNKNOWN], None
+        return UNKNOWN, None
     rows = [np.flatnonzero(finite[:, j])[:n] for j in chosen]
     draws = np.stack([values[at, j] for at, j in zip(rows, chosen, strict=True)], axis=1)
     heights = np.stack([log_density[at, j] for at, j in zip(rows, chosen, strict=True)], axis=1)
@@ -314,8 +315,7 @@ def _bridged(
         batch[:, chosen] = proposed
         return evaluate(batch)[:, chosen]
 
-    bridged = bridge(draws, heights, some, rng)
-    return ([UNKNOWN], None) if bridged is None else ([bridged[0]], bridged[1])
+    return bridge(draws, heights, some, rng)
 
 
 def _sampler(inputs: list[Any], outputs: list[Any]) -> Sampler:

@@ -100,14 +100,14 @@ def _edges(draws: np.ndarray, n_bins: int) -> np.ndarray:
 
 def bridge(
     draws: np.ndarray, log_density: np.ndarray, evaluate: Evaluate, rng: np.random.Generator
-) -> tuple[Look, Bounds] | None:
-    """Mean log mass of elements of draws (n, k, e), and its bounds; None without a fit."""
+) -> tuple[Look, Bounds | None]:
+    """Mean log mass of elements of draws (n, k, e), and its bounds; unknown without a fit."""
     n, k, _ = draws.shape
     half = n // 2
     try:
         fits = [fitted_normal(draws[:half, j]).with_heavy_tails() for j in range(k)]
     except ModelError:
-        return None
+        return UNKNOWN, None
     proposed = np.stack([fit(rng, n - half) for fit in fits], axis=1)
     at_proposed = np.nan_to_num(evaluate(proposed), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
     log_mass, variance, lower, upper, noise = np.empty((5, k))
@@ -115,7 +115,7 @@ def bridge(
         g_here, g_there = fit.log_density_of(draws[half:, j]), fit.log_density_of(proposed[:, j])
         f_here, f_there = log_density[half:, j], at_proposed[:, j]
         if not np.all(np.isfinite(f_here)) or np.any(np.isposinf(f_there)):
-            return None
+            return UNKNOWN, None
         estimate = bridge_log_z(f_here, g_here, f_there, g_there)
         log_mass[j], variance[j] = estimate.log_z, estimate.mcse**2
         above, below = f_here - g_here, f_there - g_there

@@ -8,6 +8,7 @@ import pymc as pm
 import xarray as xr
 
 from pymc_logz.models.cache import kept_for
+from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, function_of_rows, unconstrained
 from pymc_logz.models.prior import PriorDraws
 
@@ -97,19 +98,21 @@ def natural_shapes(model: pm.Model) -> dict[str, tuple[int, ...]]:
     return {rv.name: tuple(map(int, evaluated[rv.name])) for rv in model.free_RVs}
 
 
-def log_jacobian(flat: FlatModel, rows: np.ndarray) -> np.ndarray:
-    """Log of the volume that unconstrained rows (n, d) stand for, shape (n,)."""
-    model, kept = flat.model, kept_for(flat.model)
+def natural_density(density: RowDensity, rows: np.ndarray) -> np.ndarray:
+    """Log density (n,) of rows (n, d) on the natural scale; -inf where a row is not finite."""
+    model, inside = density.flat.model, np.isfinite(rows).all(axis=1)
+    log_p = np.where(inside, density.log_target(np.where(inside[:, None], rows, 0.0)), -np.inf)
+    alive = np.isfinite(log_p)
 
     def made() -> Callable[[np.ndarray], list[np.ndarray]]:
         densities = [model.logp(model.free_RVs, jacobian=given) for given in (True, False)]
         return function_of_rows(model, densities)
 
-    if not len(rows):
-        return np.empty(0)
-    with_it, without = kept.get("with and without Jacobian", made)(rows)
-    with np.errstate(invalid="ignore"):  # infinite both, outside the support
-        return np.asarray(with_it - without)
+    if alive.any():
+        volumes = kept_for(model).get("with and without Jacobian", made)
+        with_it, without = volumes(rows[alive])
+        log_p[alive] -= with_it - without
+    return log_p
 
 
 def _of_model(model: pm.Model, names: list[str], n: int, rng: np.random.Generator) -> Source:

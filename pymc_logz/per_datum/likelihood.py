@@ -3,13 +3,14 @@
 import os
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import STATUS_SENTENCES, warn
-from pymc_logz.estimators import LogZEstimate
+from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.graphs.threads import n_processors
 from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
@@ -21,15 +22,15 @@ from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.data_rows import read_data_rows
 from pymc_logz.models.flat import model_path
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.per_datum.batches import BatchResult, PerDatumSettings, run_batches
 from pymc_logz.references.reference import check_start
 from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.block import Block
+from pymc_logz.runners.jobs import AnnealCourse, AnnealJob, Enough, state_of
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.moves_of_rows import Stopwatch
-from pymc_logz.runners.progress import progress_bar, report_beta
+from pymc_logz.runners.progress import progress_bar, report_beta, report_count
 from pymc_logz.runners.running import default_cores, running_for
-from pymc_logz.seeds import generators_from
+from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.trees.kinds import PER_DATUM
 from pymc_logz.trees.layout import RunRecord, evidence_of_rows, make_tree, totals_of_rows
 
@@ -38,6 +39,15 @@ if TYPE_CHECKING:
 
 ROWS_PER_BATCH = 2048
 """Particles of all data rows of a batch together: enough to make a step's fixed cost small."""
+AHEAD = 4
+"""Batches for each worker whose starts are drawn at a time."""
+
+
+@dataclass(frozen=True)
+class PerDatumSettings(HaisSettings):
+    """What `pymc_logz.marginal_log_likelihood` was asked for; see there."""
+
+    method: ClassVar[str] = "per_datum"
 
 
 @written_as("marginal_log_likelihood(model, data)")
@@ -239,6 +249,94 @@ def compile_batches(
     return block, [values[batch] for batch in batches]
 
 
+@dataclass(frozen=True)
+class BatchResult:
+    """What is kept of a batch."""
+
+    estimates: list[LogZEstimate]
+    """One per data row."""
+    annealed: Annealed
+    """Statistics along the ladder; the rows themselves are dropped."""
+
+
+@dataclass(frozen=True)
+class BatchJob:
+    """Particles of a batch of data rows on their way, and in the end what they come to."""
+
+    job: AnnealJob | None
+    """None once they are there."""
+    n_total: int
+    """Moves of the plan."""
+    result: BatchResult | None = None
+    n_evaluations: int = 0
+
+    @property
+    def n_done(self) -> int:
+        """Moves made."""
+        return self.n_total if self.job is None else self.job.n_done
+
+    def resumed(self, kept: "BatchJob") -> "BatchJob":
+        """A batch as it was kept."""
+        return kept
+
+    def advance(
+        self, course: AnnealCourse, enough: Enough | None, report: Any = None
+    ) -> tuple["BatchJob", None]:
+        """Particles further on; of those that are there only the estimates are left."""
+        assert self.job is not None
+        assert self.job.data is not None
+        n_data = len(self.job.data)
+        job, _ = self.job.advance(course, enough, report)
+        if job.n_done < job.n_total:
+            return replace(self, job=job), None
+        annealed = job.result(course.plan)
+        weights = annealed.log_weight.reshape(n_data, -1)
+        estimates = [importance_log_z(log_weight, method="hais") for log_weight in weights]
+        of_rows = ("position", "log_reference", "log_ratio", "log_weight")
+        nothing: dict[str, Any] = dict.fromkeys(of_rows, np.empty(0))
+        annealed = annealed._replace(**nothing)
+        return replace(self, job=None, result=BatchResult(estimates, annealed)), None
+
+
+def run_batches(
+    block: Block,
+    plan: Plan,
+    batches: list[np.ndarray],
+    settings: HaisSettings,
+    rng: np.random.Generator,
+    progress: Any,
+) -> list[BatchResult | None]:
+    """Anneal fresh particles for each batch, with a generator of its own; None if interrupted."""
+    n_parts, k = len(batches), plan.n_temperatures
+    line = f"Annealing: {k} temperature{'s' if k > 1 else ''}, {n_parts} batches"
+    report = report_count(progress, line, n_parts * k, f"fewer draws than {settings.draws}")
+
+    generators, ends = spawn_generators(rng, n_parts), np.cumsum([len(data) for data in batches])
+    names = [
+        f"data-rows-{end - len(data)}-to-{end - 1}.chain-{i}"
+        for i, (data, end) in enumerate(zip(batches, ends, strict=True))
+    ]
+    course, results = AnnealCourse(block, plan), list[BatchResult | None]()
+    # no more starts at a time than keep workers busy
+    n_ahead = AHEAD * settings.how.n_workers
+    for first in range(0, n_parts, n_ahead):
+        part = slice(first, first + n_ahead)
+        jobs = []
+        for data, rng in zip(batches[part], generators[part], strict=True):
+            start = block.path.sample_reference(rng, len(data) * settings.draws)
+            jobs.append(BatchJob(AnnealJob(start, state_of(rng), k, data=data), k))
+        try:
+            found = settings.how.run("batches", course, jobs, report, names[part])
+        except KeyboardInterrupt:
+            if not results:
+                raise
+            break
+        results += [None if one is None else one.job.result for one in found]
+        if None in results:  # interrupted
+            break
+    return results + [None] * (n_parts - len(results))
+
+
 def collect(
     prepared: Prepared,
     block: Block,
@@ -258,12 +356,10 @@ def collect(
         for estimate in (missing if result is None else result.estimates)
     ][:n_data]
     annealed = together([result.annealed for result in results if result is not None])
-    share = prepared.prior.finite_share
-    attrs = RunRecord(block.compiled, block.path.batching, share, cost).attrs(
+    attrs = RunRecord(block.compiled, block.path.batching, prepared.prior.finite_share, cost).attrs(
         n_temperatures=plan.n_temperatures, data_rows_per_batch=size
     )
-    mcse = np.array([est.mcse for est in estimates])
-    log_p = np.array([est.log_z for est in estimates])
+    log_p, mcse = (np.array([getattr(one, of) for one in estimates]) for of in ("log_z", "mcse"))
     squares = float((mcse**2).sum())
     sums = totals_of_rows(log_p, float(np.sqrt(squares)), -0.5 * squares)
     groups = {

@@ -70,13 +70,8 @@ class LogZTracker:
         needs those that it will need when it has learned: give their number, say ``betas=100``.
     thin
         Every so many draws are returned by `update`.
-    random_seed
-        Seed or `numpy.random.Generator`.
-    progressbar
-        Whether to show PyMC's progress bar while the tracker is made.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``; ``{"mode": "NUMBA"}`` chooses a backend. By
-        default JAX is used if it is installed and the model converts.
+    random_seed, progressbar, compile_kwargs
+        As in `sample_hais`; the progress bar is of the time in which the tracker is made.
 
     Raises
     ------

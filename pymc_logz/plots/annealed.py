@@ -42,10 +42,8 @@ def plot_path(
     ----------
     idata
         DataTree of `sample_hais` or `marginal_log_likelihood`.
-    backend
-        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
-    figsize
-        Size of the figure in inches.
+    backend, figsize
+        As in `plot_evidence`.
 
     Returns
     -------
@@ -106,10 +104,10 @@ def plot_path(
     return collection
 
 
-def _means(place: np.ndarray, line: np.ndarray, most: int = 120) -> tuple[np.ndarray, np.ndarray]:
+def _means(place: np.ndarray, line: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Points of a line, or means of those that are next to each other if there are many."""
     # a prior draw outside the support makes the mean log ratio -inf at beta = 0
-    shown = np.isfinite(line)
+    shown, most = np.isfinite(line), 120
     place, line = place[shown], line[shown]
     if line.size <= most:
         return place, line
@@ -171,10 +169,8 @@ def plot_weights(
     ----------
     idata
         DataTree of `sample_hais`, or of ``pm.sample`` with step `HAIS`.
-    backend
-        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
-    figsize
-        Size of the figure in inches.
+    backend, figsize
+        As in `plot_evidence`.
 
     Returns
     -------

@@ -119,18 +119,13 @@ def _draw_probabilities(
     for k, (p, y) in enumerate(zip(probability, heights, strict=True)):
         ends = np.array([0.0, 0.0 if np.isnan(p) else p])
         drawing.fill_between_y(ends, np.full(2, y - 0.1), np.full(2, y + 0.1), target, color=BLUE)
-        words = _in_words(p, float(np.delete(probability, k).sum()))
+        words = f"{p:.3g}"
+        if not p <= 0.9995:  # which is not rounded to 1
+            words = "unknown" if np.isnan(p) else f"1 - {np.delete(probability, k).sum():.2g}"
         text = {"horizontal_align": "left", "vertical_align": "bottom"}
         drawing.text(0.01, y + 0.14, words, target, **text)
     drawing.xlim((0.0, 1.02), target)
     label(drawing, target, "Probability", "posterior model probability")
-
-
-def _in_words(probability: float, of_others: float) -> str:
-    """A probability, which is not rounded to 1."""
-    if np.isnan(probability):
-        return "unknown"
-    return f"1 - {of_others:.2g}" if probability > 0.9995 else f"{probability:.3g}"
 
 
 def plot_sandwich(
@@ -152,10 +147,8 @@ def plot_sandwich(
         Exact value to mark, if it is known.
     ci_prob
         Probability of the interval around each estimate; None takes ArviZ's ``stats.ci_prob``.
-    backend
-        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
-    figsize
-        Size of the figure in inches.
+    backend, figsize
+        As in `plot_evidence`.
 
     Returns
     -------
@@ -250,10 +243,8 @@ def plot_sensitivity(
         Which of the changed parameters is drawn; None takes the only one.
     ci_prob
         Probability of the band around the curve; None takes ArviZ's ``stats.ci_prob``.
-    backend
-        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
-    figsize
-        Size of the figure in inches.
+    backend, figsize
+        As in `plot_evidence`.
 
     Returns
     -------

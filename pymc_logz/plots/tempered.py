@@ -40,10 +40,8 @@ def plot_tempering(
     ----------
     idata
         DataTree of `sample_tempered`, or of ``pm.sample`` with step `SimulatedTempering`.
-    backend
-        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
-    figsize
-        Size of the figure in inches.
+    backend, figsize
+        As in `plot_evidence`.
 
     Returns
     -------
@@ -87,12 +85,10 @@ def plot_tempering(
     return collection
 
 
-def _draw_levels(
-    drawing: Any, panel: Any, draws: TemperedDraws, n_walkers: int = 3, n_iterations: int = 200
-) -> None:
-    chosen = np.linspace(0, len(draws.level) - 1, n_walkers).astype(int)
+def _draw_levels(drawing: Any, panel: Any, draws: TemperedDraws) -> None:
+    chosen = np.linspace(0, len(draws.level) - 1, 3).astype(int)
     for k, walker in enumerate(np.unique(chosen)):
-        trace = draws.level[walker, :n_iterations]
+        trace = draws.level[walker, :200]
         drawing.line(np.arange(trace.size), trace, panel, color=color(k), alpha=0.8)
     drawing.yticks(*level_ticks(draws.n_levels), panel)
     label(drawing, panel, "Level of some walkers", "iteration", "level")
@@ -140,10 +136,8 @@ def plot_overlap(
     ----------
     idata
         DataTree of `sample_tempered`, or of ``pm.sample`` with step `SimulatedTempering`.
-    backend
-        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
-    figsize
-        Size of the figure in inches.
+    backend, figsize
+        As in `plot_evidence`.
 
     Returns
     -------
@@ -187,9 +181,9 @@ def plot_overlap(
     return collection
 
 
-def _draw_cells(drawing: Any, panel: Any, matrix: np.ndarray, most_labels: int = 12) -> None:
+def _draw_cells(drawing: Any, panel: Any, matrix: np.ndarray) -> None:
     """One square for each entry, the darker the larger, row 0 at the top."""
-    n, shown = len(matrix), matrix >= 0.005
+    n, shown, most_labels = len(matrix), matrix >= 0.005, 12
     strength = np.where(shown, matrix / matrix.max(), 0.0)
     _paint(drawing, panel, strength[::-1])
     middle = "middle" if drawing.__name__.endswith("plotly") else "center"
@@ -257,10 +251,8 @@ def plot_thermo(
         `evidence` has been called with these methods, its numbers are drawn.
     methods
         ``"all"``, or names of estimators as in `evidence`.
-    backend
-        ``"matplotlib"``, ``"bokeh"`` or ``"plotly"``; None takes ArviZ's ``plot.backend``.
-    figsize
-        Size of the figure in inches.
+    backend, figsize
+        As in `plot_evidence`.
 
     Returns
     -------

@@ -19,12 +19,12 @@ from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_normal
-from pymc_logz.posterior.balance import imbalance_of_draws
 from pymc_logz.posterior.own_proposal import importance
 from pymc_logz.posterior.repetitions import (
     ONCE,
     Repeated,
     bridges,
+    imbalance_of_draws,
     refuse_repetitions,
     repetition_variables,
     symmetrised,
@@ -33,7 +33,12 @@ from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import line, progress_bar
 from pymc_logz.runners.running import running_for
 from pymc_logz.seeds import generators_from
-from pymc_logz.trees.chains import check_start_of_chains, check_stored_density, says_result
+from pymc_logz.trees.chains import (
+    check_possible,
+    check_start_of_chains,
+    check_stored_density,
+    says_result,
+)
 from pymc_logz.trees.doubts import (
     Doubt,
     all_doubted,
@@ -340,13 +345,7 @@ def target_at_draws(
     inside = ~posterior.on_boundary
     log_target = np.full(inside.shape, np.nan)
     log_target[inside] = density.log_target(posterior.rows[inside])
-    impossible = np.count_nonzero(~np.isfinite(log_target[inside]))
-    if impossible:
-        raise ValueError(
-            f"the model's log density is not finite at {impossible} of {inside.size} draws of its "
-            "posterior, so they are draws of another model or of other data; or the density "
-            "overflows there, and single precision is not enough"
-        )
+    check_possible(log_target[inside])
     if density.flat.summed is None:  # what samplers store is the density with discrete variables
         check_stored_density(idata, log_target)
     check_start_of_chains(np.where(inside, log_target, np.nanmedian(log_target)))

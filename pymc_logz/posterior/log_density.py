@@ -12,7 +12,7 @@ from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import flatten_model, unconstrain
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.models.proposals import as_draws, log_jacobian, natural_shapes
+from pymc_logz.models.proposals import as_draws, natural_density, natural_shapes
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.doubts import DOUBTS
 from pymc_logz.trees.kinds import PER_DATUM
@@ -98,11 +98,8 @@ def log_density(
     dim, coords, arrays = _points(points, natural_shapes(model))
     with np.errstate(divide="ignore", invalid="ignore"):
         rows = unconstrain(flat, as_draws(arrays))
-    inside = np.isfinite(rows).all(axis=1)
     density = RowDensity(flat, compile_kwargs)
-    log_p = np.where(inside, density.log_target(np.where(inside[:, None], rows, 0.0)), -np.inf)
-    alive = log_p > -np.inf
-    log_p[alive] -= log_jacobian(flat, rows[alive])
+    log_p = natural_density(density, rows)
     # log Z is that of a prior of mass one, which transforms may take a part of: by which part is
     # told by draws that are the same in every call
     prior = PriorDraws(model, needed=False)

@@ -16,7 +16,7 @@ from pymc_logz.models.context import model_from, model_labels, written_as
 from pymc_logz.models.density import ROWS_PER_CALL, RowDensity
 from pymc_logz.models.flat import constrain, unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.models.proposals import Proposed, as_draws, log_jacobian, proposed
+from pymc_logz.models.proposals import Proposed, as_draws, natural_density, proposed
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.seeds import generators_from
@@ -50,12 +50,12 @@ def importance(
     """Smoothed importance sampling by n draws of a fitted normal, or of a wider ``"student"``."""
     source = proposal.with_heavy_tails() if kind == "student" else proposal
     rows = source(rng, n)
-    return importance_log_z(checked(density, rows) - source.log_density_of(rows), smooth=True)
+    log_target = bounded(density.log_target(rows))
+    return importance_log_z(log_target - source.log_density_of(rows), smooth=True)
 
 
-def checked(density: RowDensity, rows: np.ndarray) -> np.ndarray:
-    """Log target of rows (n, d), -inf where it is NaN; a ModelError if it is infinite somewhere."""
-    log_target = density.log_target(rows)
+def bounded(log_target: np.ndarray) -> np.ndarray:
+    """The same log densities at proposed draws; a ModelError if one of them is infinite."""
     if np.any(log_target == np.inf):
         raise ModelError(
             "the posterior density is infinite at a proposed draw, so log Z may be infinite; bound "
@@ -168,7 +168,7 @@ def importance_sampling(
     given = proposed(proposal, flat, draws, rngs.run)
     with np.errstate(divide="ignore", invalid="ignore"):
         rows = unconstrain(flat, given.draws)
-    log_weight = _log_weight(density, rows, given.log_density)
+    log_weight = bounded(natural_density(density, rows)) - given.log_density
     estimate = importance_log_z(log_weight, smooth=smooth)
     found = _found_lacking(prepared, density, rows, log_weight, given, estimate, rngs.checks)
     warn_of_doubts(found)
@@ -219,17 +219,6 @@ def _found_lacking(
         *mode_doubts(prepared, density, draws, estimate.log_z, rng),
         *tail_doubts(density.flat, density, draws, rng),
     ]
-
-
-def _log_weight(density: RowDensity, rows: np.ndarray, log_proposal: np.ndarray) -> np.ndarray:
-    """Log weights (n,) of rows (n, d) of known natural density; none outside a support."""
-    inside = np.all(np.isfinite(rows), axis=1)
-    safe = np.where(inside[:, None], rows, 0.0)
-    log_target = np.where(inside, checked(density, safe), -np.inf)
-    alive = log_target > -np.inf
-    volume = np.zeros(len(rows))
-    volume[alive] = log_jacobian(density.flat, rows[alive])
-    return np.where(alive, log_target - volume - log_proposal, -np.inf)
 
 
 def coverage_doubts(

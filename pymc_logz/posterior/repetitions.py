@@ -1,4 +1,4 @@
-"""Repetitions of a bridge: independent draws of the same proposal, each a unit of work."""
+"""Repetitions of a bridge, each a unit of work, and what a bridge says against the draws."""
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,16 +8,21 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import expit, ndtri
 
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
+from pymc_logz.estimators.bridge import solve_bridge
+from pymc_logz.estimators.draws import effective_draws
+from pymc_logz.models.context import variable_of
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.posterior.own_proposal import checked
+from pymc_logz.posterior.own_proposal import bounded
 from pymc_logz.runners.jobs import generator_at, state_of
 from pymc_logz.runners.moves_of_rows import Work
 from pymc_logz.runners.running import Running, finished
 from pymc_logz.seeds import spawn_generators
+from pymc_logz.trees.doubts import Doubt
 from pymc_logz.trees.posterior import PosteriorRows
 
 UNIT = "repetitions"
@@ -91,7 +96,7 @@ class Repetition:
         rng, density = generator_at(self.rng), copy.copy(course.density)
         density.n_nan = density.n_evaluated = 0
         rows = course.proposal(rng, self.n_total)
-        log_target = bridged = checked(density, rows)
+        log_target = bridged = bounded(density.log_target(rows))
         if course.mirrored:
             bridged = symmetrised(density, log_target, course.proposal.mirrored(rows))
         course.work.add(density.n_evaluated)
@@ -111,7 +116,7 @@ class Repetition:
 
 def symmetrised(density: RowDensity, log_target: np.ndarray, mirrored: np.ndarray) -> np.ndarray:
     """Log of the mean of the target's density at rows and at their mirror images, shape (n,)."""
-    return np.logaddexp(log_target, checked(density, mirrored)) - np.log(2.0)
+    return np.logaddexp(log_target, bounded(density.log_target(mirrored))) - np.log(2.0)
 
 
 @dataclass(frozen=True)
@@ -194,3 +199,78 @@ def repetition_variables(alone: Sequence[LogZEstimate]) -> dict[str, Any]:
         f"repetition_{name}": ("repetition", np.array([getattr(one, name) for one in alone]), attrs)
         for name in ("log_z", "mcse")
     }
+
+
+def imbalance_of_draws(
+    density: RowDensity,
+    rows: np.ndarray,
+    log_target: np.ndarray,
+    proposed: np.ndarray,
+    target_at_proposed: np.ndarray,
+    proposal: Elliptical,
+) -> list[Doubt]:
+    """What a bridge between draws and those of a proposal says against the draws.
+
+    Of a draw that is of the posterior p = f / Z or of the proposal q, the densities say which: the
+    first has the probability P = s f / (s f + (1 - s) Z q). So for any function g ::
+
+        s mean_p[(1 - P) g] = (1 - s) mean_q[P g]
+
+    With g = 1 that is the equation of the bridge, which makes log Z of it and can check nothing.
+    Looked at are the log ratio of f and q, the distance from the centre, and each coordinate. No
+    density is computed for it, and it needs no weights, so it is of use where importance sampling
+    is not. It knows only the places where both have draws: not a mode that the draws have missed.
+    The proposal, a normal, was fitted to other draws than ``rows`` (chains, draws, d). Draws whose
+    log target is not finite are not looked at. Draws of the posterior are accused with a
+    probability of 1e-4, by the normal distribution of means.
+    """
+    inside = np.isfinite(log_target)
+    shape, n_dims = log_target.shape, rows.shape[-1]
+    rows = np.where(inside[..., None], rows, proposal.centre).reshape(-1, n_dims)
+    ratio = np.where(inside.ravel(), log_target.ravel() - proposal.log_density_of(rows), np.inf)
+    at_proposed = target_at_proposed - proposal.log_density_of(proposed)
+    bridge = solve_bridge(ratio.reshape(shape), at_proposed, ratio.size)
+    if bridge is None:
+        return []
+    log_odds = bridge.log_z - np.log(ratio.size / at_proposed.size)
+    terms = expit(log_odds - ratio), expit(at_proposed - log_odds)
+    seen = (
+        _seen(rows, ratio - log_odds, proposal),
+        _seen(proposed, at_proposed - log_odds, proposal),
+    )
+    known = [term * (1 - term) for term in terms]
+    total = known[0].sum() + known[1].sum()
+    if not total > 0:
+        return []
+    centre = (known[0] @ seen[0] + known[1] @ seen[1]) / total
+    posterior, other = (
+        term[:, None] * (one - centre) for term, one in zip(terms, seen, strict=True)
+    )
+    # shares and means: sums over both kinds of draws, by their number
+    difference = posterior.sum(axis=0) - other.sum(axis=0)
+    variance = other.var(axis=0) * len(other)
+    for i, column in enumerate(posterior.T):
+        worth = effective_draws(column.reshape(shape), tails=True)
+        variance[i] += column.var() * column.size**2 / worth
+    # the relative error of sums
+    floor = 1e-9 * (np.abs(posterior).sum(axis=0) + np.abs(other).sum(axis=0))
+    errors = np.abs(difference) / np.sqrt(variance + floor**2)
+    limit = -ndtri(0.5 * 1e-4 / errors.size)
+    worst = int(np.argmax(errors))
+    if not errors[worst] > limit:
+        return []
+    names = ["log density", "distance from the centre"]
+    names += [repr(variable_of(density.flat, worst - 2))] if worst > 1 else []
+    reason = (
+        f"the draws and the proposal's, weighted by the density, disagree about the mean "
+        f"{names[min(worst, 2)]} by {errors[worst]:.3g} errors"
+    )
+    return [Doubt("wrong_draws", reason)]
+
+
+def _seen(rows: np.ndarray, ratio: np.ndarray, proposal: Elliptical) -> np.ndarray:
+    """Log ratio, log of the squared distance, whitened coordinates, shape (n, d + 2)."""
+    whitened = np.linalg.solve(proposal.factor, (rows - proposal.centre).T).T
+    distance = np.log1p((whitened**2).sum(axis=1))
+    # an infinite one has a term of zero
+    return np.column_stack([np.where(np.isfinite(ratio), ratio, 0.0), distance, whitened])

@@ -34,17 +34,16 @@ class Mode(NamedTuple):
 
 
 def modes_of(
-    block: Block, rows: np.ndarray, height: np.ndarray, scale: np.ndarray, n_rounds: int = 3
+    block: Block, rows: np.ndarray, height: np.ndarray, scale: np.ndarray, most: int = 64
 ) -> list[Mode]:
     """Modes that rows (n, d) are near, or on the way to, each once.
 
     They climbed to these heights (n,); ``scale`` are standard deviations of the target as far as
-    they are known, shape (d,). A few are followed to their modes, and others if any are left.
+    they are known, shape (d,). A few are followed to their modes, then others that are left, until
+    there are ``most`` modes or more.
     """
     left, found = np.arange(len(rows)), list[Mode]()
-    for _ in range(n_rounds):
-        if not left.size:
-            break
+    while left.size and len(found) < most:
         chosen = left[furthest(rows[left], height[left], scale=scale)]
         left = np.setdiff1d(left, chosen)
         for mode in followed(block, rows[chosen], scale):

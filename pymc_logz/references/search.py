@@ -6,6 +6,7 @@ Rows that walked from the prior to the posterior are witnesses: nothing is estim
 where they have a large weight the parts have too little density.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
@@ -72,10 +73,10 @@ class Search:
     def draw(self, rng: np.random.Generator, n: int) -> None:
         """About n more rows, in the shares of the parts."""
         counts = np.round(n * self.shares()).astype(int)
-        for part, count in zip(self.parts, counts, strict=True):
-            if not count:
-                continue
-            rows = self.target(part.draw(self.target, rng, int(count)))
+        pairs = zip(self.parts, counts, strict=True)
+        drawn = [part.draw(self.target, rng, int(count)) for part, count in pairs if count]
+        if drawn:
+            rows = self.target(np.concatenate(drawn))
             self.pool = _joined(self.pool, rows)
             found = densities(self.parts, self.target, rows.position, rows.log_prior)
             self._of_pool = np.concatenate([self._of_pool, found], axis=1)
@@ -107,15 +108,17 @@ class Search:
         evaluating a part costs as much as ``with_fewer`` times the effective share is worth.
         """
         k = len(self.parts)
-        best = self._best(np.full(k, 1 / k))
-        used = np.array([isinstance(part, Prior) for part in self.parts])
+        order = np.argsort(-self._best(np.full(k, 1 / k)))
+        is_prior = np.array([isinstance(part, Prior) for part in self.parts])
         enough = with_fewer * self.effective_share(self.shares())
-        for part in np.argsort(-best):
-            used[part] = True
-            shares = self.shares(used)
-            if self.effective_share(shares) >= enough:
-                break
-        return shares
+
+        def with_first(n: int) -> np.ndarray:
+            return self.shares(is_prior | np.isin(np.arange(k), order[:n]))
+
+        def is_enough(n: int) -> bool:
+            return self.effective_share(with_first(n)) >= enough
+
+        return with_first(1 + bisect_left(range(1, k), True, key=is_enough))
 
     def _best(self, start: np.ndarray, n_steps: int = 60, large: float = 600.0) -> np.ndarray:
         """Shares of the least second moment, from a start that is zero for parts not to be used.

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_logz.graphs.compiling import Compiled
-from pymc_logz.graphs.loops import Step, compile_loop
+from pymc_logz.graphs.compiling import Compiled, Step, compile_loop
 from pymc_logz.kernels.base import Kernel, KernelState, Move
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation
 from pymc_logz.runners.arrays import (

@@ -5,35 +5,74 @@ import numpy as np
 from pymc_logz.runners.block import Block
 
 
-def climbed(block: Block, start: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (n, d) after steps uphill, each of a length of its own, and their log target (n,).
+def climbed(
+    block: Block, start: np.ndarray, scale: np.ndarray, n_steps: int = 100, memory: int = 6
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (n, d) after steps uphill by a quasi-Newton method, and their log target (n,).
 
-    ``scale`` are standard deviations of the target as far as they are known, and no entry goes
-    further in a step than a quarter of those of where rows start. A row stays after four small
-    gains in a row.
+    Each row has a curvature of its own, from the last ``memory`` of its steps, so that it also
+    follows a narrow bent ridge to its top. No entry goes further in a step than a quarter of how
+    far rows are apart where they start, or of ``scale``, standard deviations of the target as far
+    as they are known. A row stays after four small gains in a row, or ``n_steps``.
+
+    References
+    ----------
+    Nocedal & Wright (2006), Numerical Optimization, algorithm 7.4 (L-BFGS).
     """
-    # lengths are in units of what would lead to the mode of a normal
-    rows, length = start.copy(), np.full(len(start), 0.5)
-    farthest = 0.25 * np.maximum(start.std(axis=0), scale)
+    unit = np.maximum(start.std(axis=0), scale)
+    rows, (n, d) = start.copy(), start.shape
     value, slope = _at(block, rows)
-    n_small, (going,) = np.zeros(len(start), dtype=int), np.nonzero(np.isfinite(value))
-    for _ in range(40):
+    steps, falls, inverse = (
+        np.zeros((memory, n, d)),
+        np.zeros((memory, n, d)),
+        np.zeros((memory, n)),
+    )
+    length, n_small, (going,) = np.ones(n), np.zeros(n, dtype=int), np.nonzero(np.isfinite(value))
+    for _ in range(n_steps):
         if not going.size:
             break
-        step = length[going, None] * slope[going] * scale**2
-        step /= np.maximum(np.max(np.abs(step) / farthest, axis=1, keepdims=True), 1.0)
+        known = steps[:, going], falls[:, going], inverse[:, going]
+        step = unit * length[going, None] * _uphill(unit * slope[going], *known)
+        step /= np.maximum(np.max(np.abs(step) / (0.25 * unit), axis=1, keepdims=True), 1.0)
         tried = rows[going] + np.where(np.isfinite(step), step, 0.0)
         new_value, new_slope = _at(block, tried)
         gain = new_value - value[going]
         better = gain > 0
         n_small[going] = np.where(gain > 0.02, 0, n_small[going] + better)
+        length[going] = np.where(better, 1.0, 0.25 * length[going])
         risen = going[better]
+        moved, fall = step[better] / unit, unit * (slope[risen] - new_slope[better])
         rows[risen], value[risen], slope[risen] = (
             part[better] for part in (tried, new_value, new_slope)
         )
-        length[going] *= np.where(better, 2.0, 0.25)
+        curved = (moved * fall).sum(axis=1) > 1e-10 * (fall**2).sum(axis=1)
+        for kept, new in ((steps, moved), (falls, fall)):
+            kept[1:, risen[curved]], kept[0, risen[curved]] = kept[:-1, risen[curved]], new[curved]
+        inverse[1:, risen[curved]] = inverse[:-1, risen[curved]]
+        inverse[0, risen[curved]] = 1 / (moved * fall).sum(axis=1)[curved]
         going = going[(n_small[going] < 4) & (length[going] > 1e-8)]
     return rows, value
+
+
+def _uphill(
+    slope: np.ndarray, steps: np.ndarray, falls: np.ndarray, inverse: np.ndarray
+) -> np.ndarray:
+    """Steps from slopes (n, d) by two loops over what is remembered, the newest first.
+
+    Steps and falls of the slope have shape (memory, n, d), one over their products (memory, n),
+    which is zero where there are none.
+    """
+    way, parts = slope.copy(), []
+    for step, fall, one in zip(steps, falls, inverse, strict=True):
+        parts.append(one * (step * way).sum(axis=1))
+        way -= parts[-1][:, None] * fall
+    square = inverse[0] * (falls[0] ** 2).sum(axis=1)
+    # what a first step is for a normal whose scale is too large by the square root of two
+    way *= np.divide(1.0, square, out=np.full_like(square, 0.5), where=square > 0)[:, None]
+    for step, fall, one, part in reversed(list(zip(steps, falls, inverse, parts, strict=True))):
+        way += (part - one * (fall * way).sum(axis=1))[:, None] * step
+    is_uphill = (way * slope).sum(axis=1) > 0
+    return np.where(is_uphill[:, None], way, 0.5 * slope)
 
 
 def _at(block: Block, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

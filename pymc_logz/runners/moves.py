@@ -1,10 +1,10 @@
 """Which kernel moves the rows of a model, where a user leaves that open."""
 
-import logging
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pymc_logz.errors import logger
 from pymc_logz.graphs.gradients import columns_of_boxes
 from pymc_logz.graphs.host_calls import calls_host
 from pymc_logz.kernels.base import Kernel
@@ -16,8 +16,6 @@ from pymc_logz.models.flat import FlatModel, flatten_model
 
 if TYPE_CHECKING:
     import pymc as pm
-
-logger = logging.getLogger("pymc.pymc_logz")
 
 
 def kernel_for(kernel: Kernel | str | None, *models: "pm.Model") -> Kernel:

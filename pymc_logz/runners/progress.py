@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pymc_logz.errors import logger
+
 BAR_LENGTH = 1000
 """Resolution of a bar that follows beta."""
 BRIDGE = "lz.evidence(idata, model) with draws of pm.sample, which needs no pilot"
 """What is cheaper where a pilot, or what follows it, is slow."""
-
-logger = logging.getLogger("pymc.pymc_logz")
 
 
 @dataclass
@@ -93,10 +93,10 @@ def count_moves(n_moves: int) -> None:
         shown.moved(n_moves)
 
 
-def report_beta(progress: Any, description: str = "Pilot") -> Callable[[float], None]:
+def report_beta(progress: Any) -> Callable[[float], None]:
     """A new line of the bar, told of each beta on the way to 1, and of moves by `count_moves`."""
     # it shows once there is something to report: what comes before has lines of its own
-    task = progress.add_task(description, completed=0, total=BAR_LENGTH, visible=False)
+    task = progress.add_task("Pilot", completed=0, total=BAR_LENGTH, visible=False)
     reached: list[float] = []
     n_here, started, shown = 0, time.monotonic(), _shown.get()
     is_slow = False
@@ -114,7 +114,7 @@ def report_beta(progress: Any, description: str = "Pilot") -> Callable[[float], 
 
     def where() -> str:
         at = f"beta={reached[-1]:.3g}, stage {len(reached)}" if reached else "start"
-        return f"{description}: {at}" + (f", {n_here} moves" if n_here else "")
+        return f"Pilot: {at}" + (f", {n_here} moves" if n_here else "")
 
     def moved(n_moves: int) -> None:
         nonlocal n_here, is_slow

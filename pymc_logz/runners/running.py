@@ -1,6 +1,5 @@
 """How chains are run, each one unit of work, which changes no bit of what they come to."""
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from pymc_logz.arguments import as_bytes, check_flag, check_positive
-from pymc_logz.errors import warn
+from pymc_logz.errors import logger, warn
 from pymc_logz.graphs.threads import end_calls, n_processors
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.jobs import AnnealCourse, AnnealJob, Enough, Job, is_done, state_of
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 Report = Callable[[int], None]
 Task = Callable[[], object]
-logger = logging.getLogger("pymc.pymc_logz")
 
 
 def run_tasks(

@@ -225,7 +225,7 @@ class BatchedStep(WholeModelStep):
         """One row of the batch, or of the next one."""
         if self.batch is None or self.n_used == len(self.batch.log_ratio):
             seed = self.rng.integers(2**63, size=4).tolist()
-            self.carried, self.batch = self.source.draw(self.carried, seed)
+            self.carried, self.batch = self.source.ask((self.carried, seed))
             self.n_used = 0
         self.n_used += 1
         return type(self.batch)(*(part[self.n_used - 1] for part in self.batch))
@@ -238,12 +238,12 @@ MAX_ENERGY_ERROR = 1000.0
 """Nats beyond which a trajectory counts as diverging, as in PyMC's own samplers."""
 
 
-def window_ends(tune: int, first: int = 20, final_share: float = 0.2) -> tuple[int, ...]:
+def window_ends(tune: int) -> tuple[int, ...]:
     """Draws after which length scales are set anew: windows double, the last fifth is left."""
     # the first has as many as a variance needs that says more than the first guess; the last ones
     # forget the way into the bulk of the posterior
-    last = int(tune * (1.0 - final_share))
-    ends, end, width = [], 0, first
+    last = int(0.8 * tune)
+    ends, end, width = [], 0, 20
     while end + width <= last:
         end += width
         width *= 2

@@ -1,6 +1,5 @@
 """Simulated tempering inside ``pm.sample``: tempered walkers, and one exact draw at beta = 1."""
 
-import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,9 +9,10 @@ import xarray as xr
 from scipy.special import log_softmax, softmax
 
 from pymc_logz.arguments import check_whole
-from pymc_logz.kernels.base import Kernel, KernelState
-from pymc_logz.paths.geometric import Evaluation
+from pymc_logz.errors import logger
+from pymc_logz.kernels.base import Kernel
 from pymc_logz.references.reference import Reference
+from pymc_logz.runners.arrays import filled, leaves, mapped
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.progress import progress_bar
@@ -25,47 +25,10 @@ from pymc_logz.tempered.warm_up import Ladder, climb
 from pymc_logz.trees.posterior import checked_reference
 
 
-class Ensemble(NamedTuple):
-    """W walkers, and in front of them the one row that is held at beta = 1."""
-
-    position: np.ndarray
-    """Shape (1 + W, d)."""
-    momentum: np.ndarray
-    """Shape (1 + W, d)."""
-    log_reference: np.ndarray
-    """Shape (1 + W,)."""
-    log_ratio: np.ndarray
-    """Shape (1 + W,); NaN where it is that."""
-    grad_log_reference: np.ndarray
-    """Shape (1 + W, d)."""
-    grad_log_ratio: np.ndarray
-    """Shape (1 + W, d)."""
-    level: np.ndarray
-    """Levels of the walkers, shape (W,)."""
-
-    @property
-    def walkers(self) -> Walkers:
-        """The walkers alone."""
-        position, momentum, *evaluation = (part[1:] for part in self[:-1])
-        return Walkers(KernelState(position, momentum, Evaluation(*evaluation)), self.level)
-
-    def with_walkers(self, walkers: Walkers) -> "Ensemble":
-        """The same held row before other walkers."""
-        position, momentum, evaluation = walkers.state
-        news = (position, momentum, *evaluation)
-        rows = (
-            np.concatenate([part[:1], np.asarray(new)])
-            for part, new in zip(self[:-1], news, strict=True)
-        )
-        return Ensemble._make([*rows, np.asarray(walkers.level)])
-
-    def exchanged(self, row: int, level: int) -> "Ensemble":
-        """The held row has changed places with another one, and got this level there."""
-        order = np.arange(len(self.position))
-        order[[0, row]] = row, 0
-        levels = self.level.copy()
-        levels[row - 1] = level
-        return Ensemble._make([*(part[order] for part in self[:-1]), levels])
+def with_held(held: Walkers, walkers: Walkers) -> Walkers:
+    """Walkers, and in front of them the row that is held at beta = 1, the first of those given."""
+    parts = zip(leaves(held), leaves(walkers), strict=True)
+    return filled(held, (np.concatenate([old[:1], np.asarray(new)]) for old, new in parts))
 
 
 class Draws(NamedTuple):
@@ -88,27 +51,34 @@ class Draws(NamedTuple):
 
 
 def refresh_held(
-    ensemble: Ensemble, ladder: Ladder, rng: np.random.Generator
-) -> tuple[Ensemble, bool]:
-    """Ensemble with the held row drawn afresh from all rows, and whether it is another one."""
+    walkers: Walkers, ladder: Ladder, rng: np.random.Generator
+) -> tuple[Walkers, bool]:
+    """Walkers with the held row drawn afresh from all rows, and whether it is another one."""
     # given the rows, but not which of them is held, a row is the held one with probability in
     # proportion to its density at beta = 1 over that as a walker, whatever its level: to q(beta = 1
     # | x). So this is a Gibbs step, and the row that was held becomes a walker, whose level is
     # drawn given its position: Tjelmeland (2004), NTNU preprint 4/2004; Andrieu, Lee & Vihola
     # (2018), doi 10.3150/15-BEJ785
-    log_ratio = np.where(np.isnan(ensemble.log_ratio), -np.inf, ensemble.log_ratio)
+    log_ratio = walkers.state.evaluation.log_ratio
+    log_ratio = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
     tilt = np.zeros((log_ratio.size, ladder.n_levels))
     tilt[:, 1:] = ladder.betas[1:] * log_ratio[:, None]
     log_law = log_softmax(tilt + ladder.log_prior - ladder.log_z_hat, axis=1)
     if log_law[:, -1].max() == -np.inf:
-        return ensemble, False
+        return walkers, False
     row = int(rng.choice(log_ratio.size, p=softmax(log_law[:, -1])))
     level = int(rng.choice(ladder.n_levels, p=np.exp(log_law[0])))
-    return (ensemble.exchanged(row, level), True) if row else (ensemble, False)
+    if row == 0:
+        return walkers, False
+    order = np.arange(log_ratio.size)
+    order[[0, row]] = row, 0
+    walkers = mapped(lambda part: part[order], walkers)
+    walkers.level[row] = level
+    return walkers, True
 
 
 class WalkSource(BlockSource):
-    """Walks an ensemble on, a batch of draws at a time; ``tune`` moves a level on the way up."""
+    """Lets walkers walk on, a batch of draws at a time; ``tune`` moves a level on the way up."""
 
     def __init__(
         self,
@@ -130,42 +100,41 @@ class WalkSource(BlockSource):
         """Without what cannot leave the process."""
         return {**super().__getstate__(), "_walking": None}
 
-    def batch(self, carried: Ensemble | None, rng: np.random.Generator) -> tuple[Ensemble, Draws]:
-        """A batch of draws, and the ensemble to go on with; None starts a new one."""
-        ensemble = self._start(rng) if carried is None else carried
+    def batch(self, carried: Walkers | None, rng: np.random.Generator) -> tuple[Walkers, Draws]:
+        """A batch of draws, and the walkers to go on with; None starts new ones."""
+        now = self._start(rng) if carried is None else carried
         tables = self.ladder.tables(self.kernel)
         records = []
         fresh = self.walking.fresh_rows(self.batch_size * self.walking.n_moves, rng)
         for _ in range(self.batch_size):
-            walkers = self.walking.renewed(ensemble.walkers, tables, fresh)
+            walkers = mapped(lambda part: part[1:], now)
+            walkers = self.walking.renewed(walkers, tables, fresh)
             walkers, trace = self.walking.launch(walkers, tables, rng)
-            moved = ensemble.with_walkers(walkers)
-            ensemble, accepted = refresh_held(moved, self.ladder, rng)
-            log_ratio = ensemble.log_ratio[0]
+            moved = with_held(now, walkers)
+            walker_log_ratio = moved.state.evaluation.log_ratio[1:]
+            now, accepted = refresh_held(moved, self.ladder, rng)
+            log_reference, log_ratio = (part[0] for part in now.state.evaluation[:2])
             records.append(
                 Draws(
-                    position=ensemble.position[0],
+                    position=now.state.position[0],
                     log_ratio=log_ratio,
-                    log_density=ensemble.log_reference[0] + log_ratio,
+                    log_density=log_reference + log_ratio,
                     accepted=np.array(accepted),
                     acceptance_rate=np.array(trace().acceptance_rate.mean()),
-                    walker_level=moved.level,
+                    walker_level=moved.level[1:],
                     walker_log_ratio=np.where(
-                        np.isnan(moved.log_ratio[1:]), -np.inf, moved.log_ratio[1:]
+                        np.isnan(walker_log_ratio), -np.inf, walker_log_ratio
                     ),
                 )
             )
-        return ensemble, Draws(*(np.stack(column) for column in zip(*records, strict=True)))
+        return now, Draws(*(np.stack(column) for column in zip(*records, strict=True)))
 
-    def _start(self, rng: np.random.Generator) -> Ensemble:
+    def _start(self, rng: np.random.Generator) -> Walkers:
         """Walkers at levels of their own; any of them is held until a first draw is made."""
         start = self.block.path.sample_reference(rng, self.n_walkers)
         walkers, _ = climb(self.walking, self.ladder, start, self.tune, rng)
-        position, momentum, evaluation = walkers.state
         first = int(np.argmax(walkers.level))
-        parts = (np.asarray(part) for part in (position, momentum, *evaluation))
-        rows = (np.concatenate([part[first : first + 1], part]) for part in parts)
-        return Ensemble._make([*rows, np.asarray(walkers.level)])
+        return with_held(mapped(lambda part: np.asarray(part)[first:], walkers), walkers)
 
     @property
     def walking(self) -> TemperBlock:
@@ -182,8 +151,6 @@ class WalkSource(BlockSource):
 
 LADDER_STATS = {"beta": "betas", "log_prior": "log_prior", "log_z_hat": "log_z_hat"}
 """Statistics that hold the ladder, by the name that the ladder has for them."""
-
-logger = logging.getLogger("pymc.pymc_logz")
 
 
 class SimulatedTempering(BatchedStep):
@@ -202,7 +169,7 @@ class SimulatedTempering(BatchedStep):
     Parameters
     ----------
     vars
-        None, or all free variables of the model: it moves the whole model.
+        As in `HAIS`.
     walkers
         Walkers of each chain.
     betas, level_prior, update, kernel, target_accept, reference
@@ -212,17 +179,8 @@ class SimulatedTempering(BatchedStep):
     random_seed
         Seed of pilot and warm-up, fixed so that the same ``pm.sample(random_seed=...)`` gives the
         same draws. The chains have the seeds that ``pm.sample`` gives them.
-    model
-        PyMC model; None takes the one on the context stack.
-    blocked
-        Always True.
-    rng
-        Random generator; ``pm.sample`` sets its own.
-    initial_point
-        Not used: walkers start at the prior.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``; ``{"mode": "NUMBA"}`` chooses a backend. By
-        default JAX is used if it is installed and the model converts.
+    model, blocked, rng, initial_point, compile_kwargs
+        As in `HAIS`.
 
     Raises
     ------

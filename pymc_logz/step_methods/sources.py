@@ -190,12 +190,8 @@ class BlockSource(Source):
             self._block = self.reference.with_draws(prior).start(block)
         return self._block
 
-    def draw(self, carried: Any, seed: list[int]) -> tuple[Any, Any]:
-        """What the next batch goes on with, and a batch; None starts anew."""
-        return self.ask((carried, seed))
-
     def answer(self, message: tuple[Any, list[int]]) -> tuple[Any, Any]:
-        """A batch, computed here."""
+        """What the next batch goes on with, and a batch; None starts anew."""
         carried, seed = message
         # SFC64 as in the runners: a fifth faster with normals
         rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed)))

@@ -1,6 +1,5 @@
 """Whether chains are draws of one distribution, that of the model; the sentence of a result."""
 
-import logging
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -9,7 +8,7 @@ from functools import wraps
 import numpy as np
 import xarray as xr
 
-from pymc_logz.errors import warn
+from pymc_logz.errors import logger, warn
 from pymc_logz.models.context import variable_of
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.trees.doubts import Doubt
@@ -59,6 +58,17 @@ def split_rhat(rows: np.ndarray) -> np.ndarray:
         return np.sqrt((half - 1) / half + between / within)
 
 
+def check_possible(log_target: np.ndarray) -> None:
+    """A ValueError if draws have log densities that are not finite, as those of another model."""
+    impossible = np.count_nonzero(~np.isfinite(log_target))
+    if impossible:
+        raise ValueError(
+            f"the model's log density is not finite at {impossible} of {log_target.size} draws of "
+            "its posterior, so they are draws of another model or of other data; or the density "
+            "overflows there, and single precision is not enough"
+        )
+
+
 def check_stored_density(tree: xr.DataTree, log_target: np.ndarray) -> None:
     """A ValueError if the log density that a sampler stored is not this one, but for a constant."""
     stored = _stored_density(tree, log_target.shape)
@@ -104,7 +114,6 @@ def check_start_of_chains(log_target: np.ndarray) -> None:
         )
 
 
-logger = logging.getLogger("pymc.pymc_logz")
 STARTS = {
     "prior": "the prior",
     "learned": "a learned reference",

@@ -104,19 +104,9 @@ def compare_evidence(
             "{'a': tree_a, 'b': tree_b}"
         )
     entries = {name: evidence_of(tree, f"trees[{name!r}]") for name, tree in trees.items()}
-    table = pd.DataFrame(
-        {
-            name: {
-                "log_z": float(entry["log_z"]),
-                "mcse": float(entry["mcse"]),
-                "weight_ess": float(entry["weight_ess"]),
-                "khat": float(entry["khat"]),
-                "estimator": str(entry[ESTIMATOR].item()),
-                "status": str(entry["status"].item()),
-            }
-            for name, entry in entries.items()
-        }
-    ).T.infer_objects()
+    stored = ("log_z", "mcse", "weight_ess", "khat", ESTIMATOR, "status")
+    rows = {name: [entry[key].item() for key in stored] for name, entry in entries.items()}
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=stored)
     table["log_prior_odds"] = np.log(_check_prior_odds(prior_odds, list(trees)))
     table = table.sort_values("log_z", ascending=False, kind="stable", na_position="last")
     numbers = table[["log_z", "mcse"]].astype(float)

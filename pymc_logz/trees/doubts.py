@@ -114,25 +114,20 @@ def _approximation(tree: xr.DataTree) -> str | None:
     return None
 
 
-def disagreements(
-    first: LogZEstimate, others: Sequence[LogZEstimate], max_above: float = 7.0
-) -> list[Doubt]:
+def disagreements(first: LogZEstimate, others: Sequence[LogZEstimate]) -> list[Doubt]:
     """What independent estimates, by importance sampling, say against one with a number.
 
     One with too few or too heavy weights, or of a proposal that lacks something, accuses only if it
-    is far above: a mean weight is rarely larger than its expectation, and often smaller. By
-    ``max_above`` nats it is above the true one with a probability below 1 in 1,000, whatever its
-    status, since its expectation is one (Markov's inequality).
+    is far above: a mean weight is rarely larger than its expectation, and often smaller. By 7 nats
+    it is above the true one with a probability below 1 in 1,000, whatever its status, since its
+    expectation is one (Markov's inequality).
     """
     found = []
     for other in others:
         log_z = other.details.get("log_mean_weight", other.log_z)
         apart = first.log_z - log_z
         error = float(np.hypot(first.mcse, np.nan_to_num(other.mcse)))
-        if (
-            -apart > max(max_above, MAX_DISAGREEMENT[0] * error)
-            or apart**2 > _limit(other) * error**2
-        ):
+        if -apart > max(7.0, MAX_DISAGREEMENT[0] * error) or apart**2 > _limit(other) * error**2:
             reason = (
                 f"{first.method} ({log_z + apart:.3f} ± {first.mcse:.3f}) and {other.method} "
                 f"({log_z:.3f} ± {other.mcse:.3f}, {other.status}) disagree by {apart:+.3g} nats, "

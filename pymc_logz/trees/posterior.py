@@ -59,7 +59,12 @@ def posterior_rows(
     """Unconstrained draws of a tree's group ``posterior``; raises if they are not of this model."""
     # with standard deviations up to the resolution of a dimension chains cannot disagree in it
     posterior = posterior_of(tree, "tree")
-    _check_weights(tree, posterior)
+    with_dims(posterior, SAMPLES, "the posterior")
+    if KINDS[kind_of(tree)].draws != "posterior" or "log_weight" in posterior:
+        raise ValueError(
+            "the posterior comes from weighted particles, which repeat: its own weights give log Z "
+            "better than a bridge. Use pymc_logz.evidence(tree)"
+        )
     check_data(tree, flat)
     posterior = checked_variables(posterior, flat.model, flat.value_names)
     n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
@@ -72,15 +77,6 @@ def posterior_rows(
     doubts = [*doubts_of_tree(tree), *check_chains(rows, on_boundary, flat, resolution)]
     warn_of_doubts(doubts)
     return PosteriorRows(rows, on_boundary, tuple(doubts))
-
-
-def _check_weights(tree: xr.DataTree, posterior: xr.Dataset) -> None:
-    with_dims(posterior, SAMPLES, "the posterior")
-    if KINDS[kind_of(tree)].draws != "posterior" or "log_weight" in posterior:
-        raise ValueError(
-            "the posterior comes from weighted particles, which repeat: its own weights give log Z "
-            "better than a bridge. Use pymc_logz.evidence(tree)"
-        )
 
 
 def checked_variables(
@@ -254,7 +250,10 @@ def _as_in_model(
 ) -> xr.DataArray:
     stored = [str(dim) for dim in array.dims if dim not in samples]
     own = _own_dims(model, name, len(stored))
-    array = array.transpose(*samples, *_ordered(stored, own))
+    # in the model's order; those that it does not know fill the gaps
+    unknown = iter([dim for dim in stored if dim not in own])
+    ordered = [dim if dim in stored else next(unknown) for dim in own]
+    array = array.transpose(*samples, *ordered)
     for dim, own_dim in zip(array.dims[len(samples) :], own, strict=True):
         if dim == own_dim and dim in array.coords:
             given = model.coords.get(own_dim)
@@ -270,12 +269,6 @@ def _own_dims(model: "pm.Model", name: str, n_dims: int) -> list[str]:
     if len(named) != n_dims:
         named = (None,) * n_dims
     return [f"{name}_dim_{i}" if dim is None else str(dim) for i, dim in enumerate(named)]
-
-
-def _ordered(stored: list[str], own: list[str]) -> list[str]:
-    """Stored dimensions in the model's order; those that it does not know fill the gaps."""
-    unknown = iter([dim for dim in stored if dim not in own])
-    return [dim if dim in stored else next(unknown) for dim in own]
 
 
 def _order(labels: np.ndarray, given: Sequence[object] | None, where: str) -> np.ndarray:

@@ -17,7 +17,7 @@ from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.runners.progress import progress_bar, report_count
-from pymc_logz.trees.chains import check_stored_density
+from pymc_logz.trees.chains import check_possible, check_stored_density
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.doubts import DOUBTS, STATUSES, Doubt, doubted, noted, warn_of_doubts
 from pymc_logz.trees.layout import ESTIMATOR, along, evidence_dataset, weighted_draws, with_units
@@ -122,7 +122,9 @@ def evidence_sensitivity(
     if (status := str(base["status"].item())) in STATUSES:
         doubts.append(Doubt(status, str(base.attrs.get(DOUBTS, "of the log Z that is changed"))))
     target = _log_joint(density, rows, present)
-    _check_present(idata, target, log_weight)
+    check_possible(target if log_weight is None else target[np.isfinite(log_weight)])
+    if log_weight is None:
+        check_stored_density(idata, target)
     changes, found, notes = [], list[LogZEstimate](), list(doubts)
     n_alternatives = len(next(iter(values.values())))
     with progress_bar(progressbar) as progress:
@@ -263,19 +265,6 @@ def _log_joint(density: RowDensity, rows: np.ndarray, data: Mapping[str, np.ndar
     """Log prior plus log ratio under these data, shape (chains, draws)."""
     log_target = density.log_target(rows.reshape(-1, rows.shape[-1]), _one_vector(data))
     return log_target.reshape(rows.shape[:-1])
-
-
-def _check_present(tree: xr.DataTree, target: np.ndarray, log_weight: np.ndarray | None) -> None:
-    """Whether the draws are of the model as it is."""
-    counted = np.ones(target.shape, dtype=bool) if log_weight is None else np.isfinite(log_weight)
-    impossible = np.count_nonzero(~np.isfinite(target[counted]))
-    if impossible:
-        raise ValueError(
-            f"the model's log density is not finite at {impossible} of {target.size} draws, so "
-            "they are draws of another model or of other data"
-        )
-    if log_weight is None:
-        check_stored_density(tree, target)
 
 
 def _dataset(

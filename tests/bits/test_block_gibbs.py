@@ -35,7 +35,7 @@ class AllAtOnce(BlockGibbs):
 
     def step(self, path: Any, state: Any, move: Any, noise: Any) -> Any:
         """The simultaneous update of sites that depend on each other."""
-        before, uniforms = path.parts(state.position), path.parts(noise.uniform)
+        before, uniforms = path.parts(state.position), path.parts(noise)
         parts = []
         for k in range(len(before)):
             at_reference, by_beta = path.log_odds(k, before)

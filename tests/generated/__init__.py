@@ -3,6 +3,7 @@
 from generated import (
     chains,
     conjugates,
+    curves,
     effects,
     hierarchies,
     mixtures,
@@ -18,6 +19,7 @@ __all__ = [
     "Generated",
     "chains",
     "conjugates",
+    "curves",
     "effects",
     "generate",
     "hierarchies",

@@ -62,6 +62,10 @@ SMALL = [
     "heavy_effects",
     "double_wells",
     "shells",
+    "rings",
+    "waves",
+    "larger_of_two",
+    "growth",
     "banana",
 ]
 """Families that have members with one or two dimensions."""
@@ -313,3 +317,21 @@ def test_each_family_is_the_same_each_time(name: str) -> None:
 def test_families_are_many() -> None:
     """Would catch a family that got lost."""
     assert len(FAMILIES) >= 43
+
+
+def test_ratio_given_what_divides() -> None:
+    """Would catch a wrong law of the ratio: given the divisor the other is normal."""
+    case = generate("ratio", 3)
+    model = case.build()
+    [observed] = model.observed_RVs
+    y, sd = model.rvs_to_values[observed].eval(), case.about["sd"]
+
+    def log_f(log_b):
+        spread = np.hypot(np.exp(-log_b), sd / np.sqrt(y.size))
+        own = stats.norm.logpdf(np.exp(log_b)) + log_b + np.log(2)
+        return own + stats.norm.logpdf(y.mean(), 0, spread)
+
+    seen = stats.norm.logpdf(y, y.mean(), sd).sum()
+    seen -= stats.norm.logpdf(0, 0, sd / np.sqrt(y.size))
+    found, _ = box_log_integral(log_f, (-30.0, 3.0))
+    assert found + seen == pytest.approx(case.log_z, abs=1e-6)

@@ -59,7 +59,7 @@ def test_without_jax_a_small_model_is_not_compiled(monkeypatch):
 def test_a_large_step_is_compiled(monkeypatch):
     """Would catch a long run whose operations are never fused."""
     monkeypatch.setattr("pymc_logz.graphs.compiling.find_spec", lambda name: None)
-    monkeypatch.setattr("pymc_logz.graphs.loops.bytes_computed", lambda *_: 2**30)
+    monkeypatch.setattr("pymc_logz.graphs.compiling.bytes_computed", lambda *_: 2**30)
     asked = []
 
     class Stop(Exception):
@@ -69,7 +69,7 @@ def test_a_large_step_is_compiled(monkeypatch):
         asked.append(n_steps)
         raise Stop
 
-    monkeypatch.setattr("pymc_logz.graphs.loops._scan", scan)
+    monkeypatch.setattr("pymc_logz.graphs.compiling._scan", scan)
     with pm.Model() as model:
         pm.Binomial("y", n=100, p=pm.Beta("p", 1, 1), observed=50)
     with pytest.raises(Stop):

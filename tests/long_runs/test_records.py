@@ -6,6 +6,7 @@ import pytest
 from pymc_logz.errors import CheckpointError
 from pymc_logz.long_runs.records import decode, encode
 from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.per_datum.likelihood import BatchJob
 from pymc_logz.runners.anneal import Plan, Tally
 
 
@@ -70,3 +71,10 @@ def test_anything_else_is_refused_on_reading(tree: object) -> None:
     """Would catch a checkpoint that could make something of its own choice."""
     with pytest.raises(CheckpointError, match="no checkpoint has"):
         decode(tree, [])
+
+
+def test_classes_of_modules_that_moved_are_found() -> None:
+    """Would catch checkpoints of a run by data rows that can no longer be read."""
+    fields = {"job": None, "n_total": 3, "result": None, "n_evaluations": 2}
+    job = decode({"class": "per_datum.batches.BatchJob", "fields": fields}, [])
+    assert (type(job), job.n_done) == (BatchJob, 3)

@@ -17,7 +17,6 @@ from support.long_runs import differing, numbers_of
 import pymc_logz as lz
 from pymc_logz.long_runs import running
 from pymc_logz.long_runs.checkpoint import Keeper
-from pymc_logz.per_datum import batches
 from pymc_logz.per_datum import likelihood as per_datum
 
 pytestmark = [
@@ -46,7 +45,7 @@ def coin(a: float) -> pm.Model:
 def test_data_rows_by_others(executor: Executor, monkeypatch: pytest.MonkeyPatch) -> None:
     """Would catch data of another batch, and batches that are left out at the end."""
     monkeypatch.setattr(per_datum, "ROWS_PER_BATCH", 64)
-    monkeypatch.setattr(batches, "AHEAD", 1)
+    monkeypatch.setattr(per_datum, "AHEAD", 1)
     options: dict[str, Any] = {"draws": 32, "random_seed": 2, "progressbar": False}
     with executor:
         trees = [

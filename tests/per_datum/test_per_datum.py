@@ -22,8 +22,14 @@ from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.per_datum import likelihood as per_datum
-from pymc_logz.per_datum.batches import BatchJob, run_batches
-from pymc_logz.per_datum.likelihood import batches_of, collect, compile_batches, pilot_groups
+from pymc_logz.per_datum.likelihood import (
+    BatchJob,
+    batches_of,
+    collect,
+    compile_batches,
+    pilot_groups,
+    run_batches,
+)
 from pymc_logz.pilot.ladder import variance_of_most
 from pymc_logz.pilot.population import Population, resample
 from pymc_logz.pilot.scales import centred, population_scale

@@ -29,3 +29,23 @@ def test_rows_come_to_both_modes() -> None:
     ends = np.abs(rows[:, 0])
     assert np.mean(np.abs(ends - 3) < 0.1) > 0.9
     assert 0.2 < np.mean(rows[:, 0] > 0) < 0.8
+
+
+def bent_ridges() -> pm.Model:
+    """Four pairs in narrow bent ridges, each with two arms: sixteen modes of like mass."""
+    with pm.Model() as model:
+        u = pm.Normal("u", 0, 1.5, shape=4)
+        v = pm.Normal("v", 2 * u**2, 0.1, shape=4)
+        pm.Normal("y", v, 0.5, observed=[3.0, 5.0, 2.0, 8.0])
+    return model
+
+
+def test_rows_climb_along_bent_ridges() -> None:
+    """Catches climbs that stop where a ridge bends, far below its top, and one arm of two."""
+    rng = make_rng("bent ridges")
+    prepared = prepare(bent_ridges(), rng)
+    block = block_for(prepared, HaisSettings(), None)
+    rows, height = climbed(block, prepared.prior(rng, 512), np.full(8, 0.1))
+    assert np.quantile(height, 0.1) > height.max() - 1
+    arms = (rows[:, :4] > 0) @ (2 ** np.arange(4))
+    assert np.all(np.bincount(arms, minlength=16) > 5)

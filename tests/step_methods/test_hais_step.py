@@ -209,7 +209,7 @@ class Scripted:
             np.arange(1.0, n + 1)[:, None], np.array(log_weight), np.zeros(n), np.zeros(n)
         )
 
-    def draw(self, carried, seed):
+    def ask(self, message):
         return None, self.batch
 
 

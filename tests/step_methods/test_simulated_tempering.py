@@ -23,8 +23,11 @@ from support.step_chains import (
 
 import pymc_logz as lz
 from pymc_logz import energies
+from pymc_logz.kernels.base import KernelState
+from pymc_logz.paths.geometric import Evaluation
+from pymc_logz.runners.temper import Walkers
 from pymc_logz.step_methods import SimulatedTempering
-from pymc_logz.step_methods.simulated_tempering import Ensemble, refresh_held
+from pymc_logz.step_methods.simulated_tempering import refresh_held
 from pymc_logz.tempered.warm_up import Ladder
 from pymc_logz.trees.layout import tempering_of
 
@@ -52,7 +55,15 @@ LADDER = Ladder(
 )
 
 
-def exact_ensembles(rng: np.random.Generator) -> list[Ensemble]:
+def ensemble_of(x: np.ndarray, log_ratio: np.ndarray, level: np.ndarray) -> Walkers:
+    """Walkers at these places and levels, the first row held at the top."""
+    zeros = np.zeros((x.size, 1))
+    evaluation = Evaluation(np.zeros(x.size), log_ratio, zeros, zeros)
+    state = KernelState(x[:, None], zeros, evaluation)
+    return Walkers(state, np.concatenate([[BETAS.size - 1], level]))
+
+
+def exact_ensembles(rng: np.random.Generator) -> list[Walkers]:
     """Held rows of the target, walkers of their own joint law of level and position."""
     share = softmax(LADDER.log_prior - LADDER.log_z_hat + 0.5 * (TILT * BETAS) ** 2)
     level = rng.choice(3, size=(N_ENSEMBLES, W), p=share)
@@ -61,8 +72,7 @@ def exact_ensembles(rng: np.random.Generator) -> list[Ensemble]:
     ensembles = []
     for row, walkers, levels in zip(held, x, level, strict=True):
         u = np.concatenate([row, walkers])
-        zeros = np.zeros((W + 1, 1))
-        ensembles.append(Ensemble(u[:, None], zeros, 0 * u, TILT * u, zeros, zeros, levels.copy()))
+        ensembles.append(ensemble_of(u, TILT * u, levels))
     return ensembles
 
 
@@ -74,15 +84,18 @@ def check_held(ladder: Ladder, redraw: bool = True) -> None:
     if not redraw:
         after = [new._replace(level=old.level) for new, old in zip(after, before, strict=True)]
     changed = np.array(
-        [new.position[0] != old.position[0] for new, old in zip(after, before, strict=True)]
+        [
+            new.state.position[0] != old.state.position[0]
+            for new, old in zip(after, before, strict=True)
+        ]
     )
     assert 0.3 < changed.mean() < 0.95
-    held = np.array([ensemble.position[0, 0] for ensemble in after])
+    held = np.array([ensemble.state.position[0, 0] for ensemble in after])
     check_same_law({"held": (held, rng.normal(TILT, 1, N_ENSEMBLES))})
     values = {}
     for name, ensembles in (("old", before), ("new", after)):
-        x = np.tanh(np.array([ensemble.position[1:, 0] for ensemble in ensembles]) - 1.5)
-        level = np.array([ensemble.level for ensemble in ensembles])
+        x = np.tanh(np.array([ensemble.state.position[1:, 0] for ensemble in ensembles]) - 1.5)
+        level = np.array([ensemble.level[1:] for ensemble in ensembles])
         values[name] = {
             f"{what} at {k}": ((level == k) * value).sum(axis=1)
             for k in range(3)
@@ -101,15 +114,13 @@ def test_held_row_and_walkers_keep_their_joint_law() -> None:
 
 def test_rows_outside_the_support_are_never_held() -> None:
     """Catches -inf and NaN that win, or that make probabilities NaN."""
-    zeros = np.zeros((4, 1))
     ratio = np.array([-np.inf, np.nan, -3.0, -np.inf])
-    levels = np.zeros(3, dtype=int)
-    start = Ensemble(np.arange(4.0)[:, None], zeros, np.zeros(4), ratio, zeros, zeros, levels)
+    start = ensemble_of(np.arange(4.0), ratio, np.zeros(3, dtype=int))
     ensemble, accepted = refresh_held(start, LADDER, make_rng("lost"))
     assert accepted
-    assert ensemble.position[0] == 2.0
-    assert ensemble.level[1] == 0
-    lost = start._replace(log_ratio=np.full(4, -np.inf))
+    assert ensemble.state.position[0] == 2.0
+    assert ensemble.level[2] == 0
+    lost = ensemble_of(np.arange(4.0), np.full(4, -np.inf), np.zeros(3, dtype=int))
     assert refresh_held(lost, LADDER, make_rng("lost")) == (lost, False)
 
 

@@ -17,10 +17,11 @@ import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.step_methods import HAIS, ConstrainedHMC, PartialMomentumHMC, SimulatedTempering
-from pymc_logz.trees import kinds, layout
+from pymc_logz.trees import kinds
 from pymc_logz.trees.kinds import KIND, KINDS, LAYOUT, kind_of, material_of
 from pymc_logz.trees.layout import log_weights, make_tree, stored_draws, weighted_draws
 
+PAGE = Path(__file__).parents[2] / "docs" / "learn" / "read_the_output.md"
 QUIET = {"random_seed": 1, "progressbar": False}
 SMALL: dict[str, Any] = {"betas": 4, "kernel": Hamiltonian(step_size=0.3, scale=1.0), "tune": 8}
 STEPS = {
@@ -118,15 +119,15 @@ def test_the_table_is_what_runs_make(kind: str, made: dict[str, xr.DataTree]) ->
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_the_docstring_has_every_name(kind: str, made: dict[str, xr.DataTree]) -> None:
+def test_the_page_has_every_name(kind: str, made: dict[str, xr.DataTree]) -> None:
     """Would catch a name or a dimension that is in trees and not in the one table of them."""
-    table = str(layout.__doc__)
-    assert f"``{kind}``" in table
+    table = PAGE.read_text(encoding="utf-8")
+    assert f"`{kind}`" in table
     draws = {"posterior", "observed_data", "constant_data"}
     for name, group in made[kind].children.items():
-        assert f"``{name}``" in table
+        assert f"`{name}`" in table
         own = set() if name in draws else set(group.data_vars) - {"mu"}
-        missing = [variable for variable in own if f"``{variable}``" not in table]
+        missing = [variable for variable in own if f"`{variable}`" not in table]
         assert missing == [], name
         if name not in draws:
             assert all(dim in table for dim in group.sizes)
