@@ -41,7 +41,7 @@ WINGS = (
     "workflow",
 )
 # Figures of today: they may fall, and then the number here falls with them.
-CEILINGS = {"lines": 39811, "modules": 201, "lines of the core": 27043, "named numbers": 235}
+CEILINGS = {"lines": 39806, "modules": 201, "lines of the core": 27038, "named numbers": 235}
 
 
 def package_files() -> dict[str, Path]:
