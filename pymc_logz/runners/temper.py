@@ -173,11 +173,6 @@ class TemperBlock(MovesOfRows):
         self.compile()
 
     @property
-    def is_binary(self) -> bool:
-        """Whether walkers are made of bits."""
-        return self.given_path.is_binary
-
-    @property
     def settings(self) -> tuple[Any, ...]:
         """What the function depends on besides the path."""
         return (*super().settings, self.n_levels, self.exchange)
@@ -212,7 +207,7 @@ class TemperBlock(MovesOfRows):
         known = pt.switch(pt.isnan(ratio), -np.inf, ratio)
         new_level = self.new_levels(known, level, tables, log_uniform, parity)
         # every position is written down: bits in a byte each are a tenth of a sweep
-        position = pt.cast(new.position, "int8") if self.is_binary else new.position
+        position = pt.cast(new.position, "int8") if path.is_binary else new.position
         traced = [level, ratio, new.evaluation.log_reference, info.acceptance_rate, position]
         return Step(
             state=leaves(walkers),
@@ -287,7 +282,7 @@ class TemperBlock(MovesOfRows):
         """Walkers at the reference at fresh draws of it, which leaves all as distributed."""
         # moves alone take long from one mode of the reference to another, and into tails that have
         # a few hundredths of it; where all chains have missed them, none of their errors tells
-        if self.is_binary:  # a sweep at beta = 0 is a fresh draw of bits
+        if self.given_path.is_binary:  # a sweep at beta = 0 is a fresh draw of bits
             return walkers
         level = np.asarray(walkers.level)
         if not tables.betas[0] == 0 < tables.betas[-1]:
