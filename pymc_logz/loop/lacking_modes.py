@@ -6,12 +6,29 @@ import numpy as np
 
 from pymc_logz.loop.looking import Look
 from pymc_logz.models.context import n_affordable, n_numbers
-from pymc_logz.references.blend import N_ROWS, Component
+from pymc_logz.references.blend import N_ROWS, Component, Evaluated
 from pymc_logz.references.modes import MAX_DIMS, Mode, modes_of
 from pymc_logz.references.search import HEAVY, Search
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.climb import climbed
 from pymc_logz.weights import NEGLIGIBLE, TOLERANCE, relative
+
+
+def tops_of_prior(search: Search, look: Look, rng: np.random.Generator) -> Evaluated:
+    """Where rows of the prior climb to; those that are still on their way are left out.
+
+    They are never resampled: whichever basin holds a row of the prior is found, however little of
+    the posterior is there half way.
+    """
+    if not _can_climb(look):
+        return search.tops
+    # fewer rows where one costs more
+    flat = search.target.prepared.flat
+    least = n_affordable(flat, look.walked.n_rows, N_ROWS[0])
+    n_rows = int(np.clip(2**17 // n_numbers(flat), least, N_ROWS[1]))
+    start = look.walked.path.sample_reference(rng, n_rows)
+    ends, height = climbed(look.walked, start, look.scale)
+    return search.target(look.restored(ends[np.isfinite(height)]))
 
 
 def lacking_modes(
@@ -22,23 +39,16 @@ def lacking_modes(
     heavy: float = HEAVY,
     most: int = N_ROWS[1],
 ) -> list[Component]:
-    """Components with the curvature at modes where parts in these shares have too little density.
+    """Components with the curvature at tops where parts in these shares have too little density.
 
-    Rows that climb are never resampled: whichever basin holds a row of the prior is found, however
-    little of the posterior is there half way. At most ``most`` climb; weights above ``heavy`` are
-    too large.
+    At most so many tops are looked at. Weights above ``heavy`` are too large.
     """
-    if not _can_climb(look):
+    tops = search.tops.first(most)
+    rows = tops.position[search.log_weight_at(tops, shares) > np.log(heavy)]
+    if not len(rows):
         return []
-    # fewer rows where one costs more
-    flat = search.target.prepared.flat
-    least = n_affordable(flat, look.walked.n_rows, N_ROWS[0])
-    n_rows = min(int(np.clip(2**17 // n_numbers(flat), least, N_ROWS[1])), most)
-    start = look.walked.path.sample_reference(rng, n_rows)
-    ends, height = climbed(look.walked, start, look.scale)
-    log_weight = search.log_weight_at(search.target(look.restored(ends)), shares)
-    chosen = np.isfinite(height) & (log_weight > np.log(heavy))
-    modes = modes_of(look.walked, ends[chosen], height[chosen], look.scale)
+    rows = look.whitened(rows)
+    modes = modes_of(look.walked, rows, look.walked.log_target(rows), look.scale)
     return _lacking(search, look, modes, rng, shares, heavy)
 
 

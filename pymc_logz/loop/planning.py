@@ -160,16 +160,16 @@ class Planner:
     ) -> Planned | None:
         """Rows of the blend that need no path; None where their weights are too uneven.
 
-        Up to six blends are tried, each with the modes that the one before lacked: heavy rows climb
-        to some, and fresh rows of the prior to those that no row of the blend is near. Rows are
-        chosen from as many as give the error that is aimed at, or a ``fine`` one where that is
+        Up to twelve blends are tried, each with the modes that the one before lacked: heavy rows
+        climb to some, rows of the prior have climbed to those that no row is near. Rows of a run
+        are chosen from as many as give the error that is aimed at, or a ``fine`` one where that is
         cheap, and from ``most_tries`` at most; those that were looked at may flatter by the factor
         ``slack``. Without a look no rows of its own say what the blend lacks.
         """
         aim, target, settings = self.settings.mcse_without_path, self.target, self.settings
         if aim is None or not self.direct:
             return None
-        for _ in range(6):
+        for _ in range(12):
             shares = search.shares_to_keep()
             blend = search.blend(shares)
             rows = blend.weighted(target, self.rng, N_TRIED)

@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 
 from pymc_logz.loop.frozen import Planned
-from pymc_logz.loop.lacking_modes import lacking_modes, modes_of_heavy
+from pymc_logz.loop.lacking_modes import lacking_modes, modes_of_heavy, tops_of_prior
 from pymc_logz.loop.looking import Look
 from pymc_logz.models.density import draw_posterior
 from pymc_logz.models.known_priors import normal_columns
@@ -65,6 +65,7 @@ def searched(
     search.draw(rng, N_TRIED)
     if settings.asks_for("laplace") and search.effective_share(search.shares()) > LEAST:
         return search
+    search.tops = tops_of_prior(search, look, rng)
     add_lacking(search, look, rng, search.shares())
     if tried is not None and tried.ran:
         add_modes(search, look, reduce(merge, tried.ran), rng)
@@ -167,7 +168,7 @@ def add_lacking(
     heavy: float = HEAVY,
     most: int = N_ROWS[1],
 ) -> bool:
-    """Modes that rows of the prior climb to, and parts in these shares lack; whether any do."""
+    """Modes that rows of the prior climbed to, and parts in these shares lack; whether any do."""
     more = lacking_modes(search, look, rng, shares, heavy, most)
     search.add_parts(more)
     search.draw(rng, N_TRIED)

@@ -39,6 +39,10 @@ class Evaluated(NamedTuple):
     n_nan: int = 0
     """How many log targets were NaN."""
 
+    def first(self, n: int) -> "Evaluated":
+        """So many of them at most."""
+        return Evaluated(self.position[:n], self.log_prior[:n], self.log_target[:n], self.score[:n])
+
 
 class Moving:
     """Rows that move in the coordinates of a funnel, or in the model's own."""

@@ -18,12 +18,10 @@ MAX_DIMS = 64
 
 
 class Mode(NamedTuple):
-    """A maximum of the target, and Laplace's approximation of what is around it."""
+    """A maximum of the target, and how wide it is."""
 
     component: Elliptical
     """Student-t with the curvature there."""
-    log_mass: float
-    """Log of the mass around it by Laplace's method, relative to the reference's."""
     precision: np.ndarray
     """Minus the second derivatives there, made positive, shape (d, d)."""
 
@@ -106,18 +104,17 @@ def followed(block: Block, rows: np.ndarray, scale: np.ndarray) -> list[Mode]:
         rows[going[better]] = tried[each, best][better]
         going = going[better]
     order = [int(k) for k in np.argsort(-value) if np.isfinite(value[k])]
-    modes = (_mode(rows[k], float(value[k]), precision[k]) for k in order)
+    modes = (_mode(rows[k], precision[k]) for k in order)
     return [one for one in modes if one is not None]
 
 
-def _mode(row: np.ndarray, value: float, precision: np.ndarray) -> Mode | None:
+def _mode(row: np.ndarray, precision: np.ndarray) -> Mode | None:
     """The mode at a row; None where its curvatures are too far apart for a matrix of floats."""
     try:
         factor = np.linalg.cholesky(np.linalg.inv(precision))
     except np.linalg.LinAlgError:
         return None
-    log_mass = value + np.log(np.diag(factor)).sum() + 0.5 * len(row) * np.log(2 * np.pi)
-    return Mode(Elliptical(row, factor).with_heavy_tails(), float(log_mass), precision)
+    return Mode(Elliptical(row, factor).with_heavy_tails(), precision)
 
 
 def _joined(block: Block, mode: Elliptical, rows: np.ndarray, height: np.ndarray) -> np.ndarray:

@@ -41,7 +41,9 @@ class Search:
     def __init__(self, target: Target) -> None:
         self.target, self.parts = target, list[Part]()
         nothing = np.empty((0, target.prepared.n_dims))
-        self.pool = self.witnesses = Evaluated(nothing, np.empty(0), np.empty(0), nothing)
+        self.pool = self.witnesses = self.tops = Evaluated(
+            nothing, np.empty(0), np.empty(0), nothing
+        )
         self._of_pool, self._of_witnesses = np.empty((0, 0)), np.empty((0, 0))
         self._drawn = np.empty(0)
 

@@ -8,12 +8,14 @@ from pymc_logz.runners.block import Block
 def climbed(
     block: Block, start: np.ndarray, scale: np.ndarray, n_steps: int = 100, memory: int = 6
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (n, d) after steps uphill by a quasi-Newton method, and their log target (n,).
+    """Rows (n, d) that a quasi-Newton method took uphill, and their log target (n,).
+
+    It is -inf for those that are still on their way after ``n_steps``, or 40 for all rows.
 
     Each row has a curvature of its own, from the last ``memory`` of its steps, so that it also
     follows a narrow bent ridge to its top. No entry goes further in a step than a quarter of how
     far rows are apart where they start, or of ``scale``, standard deviations of the target as far
-    as they are known. A row stays after four small gains in a row, or ``n_steps``.
+    as they are known. A row stays after two small gains in a row.
 
     References
     ----------
@@ -28,8 +30,10 @@ def climbed(
         np.zeros((memory, n)),
     )
     length, n_small, (going,) = np.ones(n), np.zeros(n, dtype=int), np.nonzero(np.isfinite(value))
+    n_left = 40 * n
     for _ in range(n_steps):
-        if not going.size:
+        n_left -= going.size
+        if not going.size or n_left < 0:
             break
         known = steps[:, going], falls[:, going], inverse[:, going]
         step = unit * length[going, None] * _uphill(unit * slope[going], *known)
@@ -50,7 +54,8 @@ def climbed(
             kept[1:, risen[curved]], kept[0, risen[curved]] = kept[:-1, risen[curved]], new[curved]
         inverse[1:, risen[curved]] = inverse[:-1, risen[curved]]
         inverse[0, risen[curved]] = 1 / (moved * fall).sum(axis=1)[curved]
-        going = going[(n_small[going] < 4) & (length[going] > 1e-8)]
+        going = going[(n_small[going] < 2) & (length[going] > 1e-8)]
+    value[going] = -np.inf
     return rows, value
 
 

@@ -42,9 +42,10 @@ def test_both_modes_with_their_masses() -> None:
     assert len(modes) == 2
     np.testing.assert_allclose(modes[0].row, -0.5 * APART / np.sqrt(D), atol=0.02)
     np.testing.assert_allclose(modes[1].row, 0.5 * APART / np.sqrt(D), atol=0.02)
-    np.testing.assert_allclose(
-        np.exp([one.log_mass for one in modes]), [SMALL, 1 - SMALL], rtol=0.02
-    )
+    tops = block.log_target(np.array([one.row for one in modes]))
+    log_det = [np.linalg.slogdet(one.precision)[1] for one in modes]
+    masses = np.exp(tops + 0.5 * D * np.log(2 * np.pi) - 0.5 * np.array(log_det))
+    np.testing.assert_allclose(masses, [SMALL, 1 - SMALL], rtol=0.02)
     np.testing.assert_allclose(modes[0].precision, np.eye(D) / 0.35**2, atol=0.1)
 
 
