@@ -28,7 +28,8 @@ def tops_of_prior(search: Search, look: Look, rng: np.random.Generator) -> Evalu
     n_rows = int(np.clip(2**17 // n_numbers(flat), least, N_ROWS[1]))
     start = look.walked.path.sample_reference(rng, n_rows)
     ends, height = climbed(look.walked, start, look.scale)
-    return search.target(look.restored(ends[np.isfinite(height)]))
+    arrived = ends[np.isfinite(height)]
+    return search.target(look.restored(arrived)) if len(arrived) else search.tops
 
 
 def lacking_modes(
@@ -44,6 +45,8 @@ def lacking_modes(
     At most so many tops are looked at. Weights above ``heavy`` are too large.
     """
     tops = search.tops.first(most)
+    if not len(tops.position):
+        return []
     rows = tops.position[search.log_weight_at(tops, shares) > np.log(heavy)]
     if not len(rows):
         return []

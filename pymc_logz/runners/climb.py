@@ -10,7 +10,7 @@ def climbed(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows (n, d) that a quasi-Newton method took uphill, and their log target (n,).
 
-    It is -inf for those that are still on their way after ``n_steps``, or 40 for all rows.
+    It is -inf for those that are still on their way after ``n_steps``, or 80 for all rows.
 
     Each row has a curvature of its own, from the last ``memory`` of its steps, so that it also
     follows a narrow bent ridge to its top. No entry goes further in a step than a quarter of how
@@ -30,7 +30,7 @@ def climbed(
         np.zeros((memory, n)),
     )
     length, n_small, (going,) = np.ones(n), np.zeros(n, dtype=int), np.nonzero(np.isfinite(value))
-    n_left = 40 * n
+    n_left = 80 * n
     for _ in range(n_steps):
         n_left -= going.size
         if not going.size or n_left < 0:
