@@ -27,16 +27,9 @@ from pymc_logz.loop.frozen import (
     refine,
     walk,
 )
+from pymc_logz.loop.lacking_modes import lacking_modes, modes_of_heavy
 from pymc_logz.loop.looking import Look, given_reference, look_around
-from pymc_logz.loop.widening import (
-    LEAST,
-    N_TRIED,
-    OF_MODE,
-    add_draws,
-    add_lacking,
-    add_modes,
-    searched,
-)
+from pymc_logz.loop.widening import LEAST, N_TRIED, OF_MODE, add_draws, add_modes, searched
 from pymc_logz.models.flat import model_path, open_path
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel
@@ -175,13 +168,16 @@ class Planner:
             rows = blend.weighted(target, self.rng, N_TRIED)
             trial = importance_log_z(rows.log_weight, method="hais")
             if trial.status == "ok":
+                if not look:
+                    break
                 heavy = HEAVY * N_TRIED / trial.weight_ess
-                if not look or not add_lacking(search, look, self.rng, shares, heavy, N_TRIED):
+                more = lacking_modes(search, look, self.rng, shares, heavy, N_TRIED)
+                if not add_modes(search, more, self.rng):
                     break
                 continue
             if not look or search.effective_share(shares) < LEAST:
                 return None
-            if not add_modes(search, look, rows, self.rng):
+            if not add_modes(search, modes_of_heavy(search, look, rows, self.rng), self.rng):
                 return None
         else:
             return None

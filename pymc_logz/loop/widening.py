@@ -1,6 +1,6 @@
 """The rounds: parts are proposed, blended and tried, and what they do not explain is a part."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import islice
 
@@ -26,8 +26,8 @@ from pymc_logz.references.conditional import conditional_normal, has_conditional
 from pymc_logz.references.directions import independent_directions
 from pymc_logz.references.modes import MAX_DIMS, followed
 from pymc_logz.references.reference import look_at_prior
-from pymc_logz.references.search import HEAVY, Search, fitted_components
-from pymc_logz.runners.anneal import Annealed, merge
+from pymc_logz.references.search import Search, fitted_components
+from pymc_logz.runners.anneal import merge
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import is_shown
 
@@ -66,9 +66,9 @@ def searched(
     if settings.asks_for("laplace") and search.effective_share(search.shares()) > LEAST:
         return search
     search.tops = tops_of_prior(search, look, rng)
-    add_lacking(search, look, rng, search.shares())
+    add_modes(search, lacking_modes(search, look, rng, search.shares()), rng)
     if tried is not None and tried.ran:
-        add_modes(search, look, reduce(merge, tried.ran), rng)
+        add_modes(search, modes_of_heavy(search, look, reduce(merge, tried.ran), rng), rng)
     # what is fitted to rows says nothing of where they did not get, the narrow end of a funnel or
     # far tails, and seems even without it
     search.add_parts([*islice(proposers, 1)])
@@ -152,24 +152,8 @@ def add_draws(search: Search, rng: np.random.Generator) -> bool:
     return True
 
 
-def add_modes(search: Search, look: Look, tried: Annealed, rng: np.random.Generator) -> bool:
-    """Modes that heavy rows of a blend climb to; whether there are any."""
-    more = modes_of_heavy(search, look, tried, rng)
-    search.add_parts(more)
-    search.draw(rng, N_TRIED)
-    return bool(more)
-
-
-def add_lacking(
-    search: Search,
-    look: Look,
-    rng: np.random.Generator,
-    shares: np.ndarray,
-    heavy: float = HEAVY,
-    most: int = N_ROWS[1],
-) -> bool:
-    """Modes that rows of the prior climbed to, and parts in these shares lack; whether any do."""
-    more = lacking_modes(search, look, rng, shares, heavy, most)
+def add_modes(search: Search, more: Sequence[Part], rng: np.random.Generator) -> bool:
+    """Components at modes that were lacking, and rows of the next blend; whether there are any."""
     search.add_parts(more)
     search.draw(rng, N_TRIED)
     return bool(more)
