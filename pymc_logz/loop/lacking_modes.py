@@ -44,7 +44,7 @@ def lacking_modes(
 
     At most so many tops are looked at. Weights above ``heavy`` are too large.
     """
-    tops = search.tops.first(most)
+    tops = search.tops.chosen(slice(most))
     if not len(tops.position):
         return []
     rows = tops.position[search.log_weight_at(tops, shares) > np.log(heavy)]

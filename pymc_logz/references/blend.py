@@ -39,9 +39,10 @@ class Evaluated(NamedTuple):
     n_nan: int = 0
     """How many log targets were NaN."""
 
-    def first(self, n: int) -> "Evaluated":
-        """So many of them at most."""
-        return Evaluated(self.position[:n], self.log_prior[:n], self.log_target[:n], self.score[:n])
+    def chosen(self, which: np.ndarray | slice) -> "Evaluated":
+        """Some of them."""
+        log_prior, log_target = self.log_prior[which], self.log_target[which]
+        return Evaluated(self.position[which], log_prior, log_target, self.score[which])
 
 
 class Moving:

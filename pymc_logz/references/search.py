@@ -65,9 +65,7 @@ class Search:
 
     def add_witnesses(self, rows: Evaluated) -> None:
         """Rows of the posterior, as far as it is known, which came from elsewhere."""
-        kept = np.isfinite(rows.log_target)
-        some = (rows.position[kept], rows.log_prior[kept], rows.log_target[kept], rows.score[kept])
-        rows = Evaluated(*some)
+        rows = rows.chosen(np.isfinite(rows.log_target))
         self.witnesses = _joined(self.witnesses, rows)
         found = densities(self.parts, self.target, rows.position, rows.log_prior)
         self._of_witnesses = np.concatenate([self._of_witnesses, found], axis=1)

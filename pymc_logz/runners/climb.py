@@ -10,7 +10,8 @@ def climbed(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows (n, d) that a quasi-Newton method took uphill, and their log target (n,).
 
-    It is -inf for those that are still on their way after ``n_steps``, or 80 for all rows.
+    It is -inf for those that are still on their way after ``n_steps``, or after 80 for each row on
+    average.
 
     Each row has a curvature of its own, from the last ``memory`` of its steps, so that it also
     follows a narrow bent ridge to its top. No entry goes further in a step than a quarter of how
@@ -24,18 +25,15 @@ def climbed(
     unit = np.maximum(start.std(axis=0), scale)
     rows, (n, d) = start.copy(), start.shape
     value, slope = _at(block, rows)
-    steps, falls, inverse = (
-        np.zeros((memory, n, d)),
-        np.zeros((memory, n, d)),
-        np.zeros((memory, n)),
-    )
+    # steps, falls of the slope along them, and one over their products: see `_uphill`
+    history = (*np.zeros((2, memory, n, d)), np.zeros((memory, n)))
     length, n_small, (going,) = np.ones(n), np.zeros(n, dtype=int), np.nonzero(np.isfinite(value))
     n_left = 80 * n
     for _ in range(n_steps):
         n_left -= going.size
         if not going.size or n_left < 0:
             break
-        known = steps[:, going], falls[:, going], inverse[:, going]
+        known = (part[:, going] for part in history)
         step = unit * length[going, None] * _uphill(unit * slope[going], *known)
         step /= np.maximum(np.max(np.abs(step) / (0.25 * unit), axis=1, keepdims=True), 1.0)
         tried = rows[going] + np.where(np.isfinite(step), step, 0.0)
@@ -49,11 +47,11 @@ def climbed(
         rows[risen], value[risen], slope[risen] = (
             part[better] for part in (tried, new_value, new_slope)
         )
-        curved = (moved * fall).sum(axis=1) > 1e-10 * (fall**2).sum(axis=1)
-        for kept, new in ((steps, moved), (falls, fall)):
-            kept[1:, risen[curved]], kept[0, risen[curved]] = kept[:-1, risen[curved]], new[curved]
-        inverse[1:, risen[curved]] = inverse[:-1, risen[curved]]
-        inverse[0, risen[curved]] = 1 / (moved * fall).sum(axis=1)[curved]
+        product = (moved * fall).sum(axis=1)
+        curved = product > 1e-10 * (fall**2).sum(axis=1)
+        bent, latest = risen[curved], (moved[curved], fall[curved], 1 / product[curved])
+        for part, new in zip(history, latest, strict=True):
+            part[1:, bent], part[0, bent] = part[:-1, bent], new
         going = going[(n_small[going] < 2) & (length[going] > 1e-8)]
     value[going] = -np.inf
     return rows, value
