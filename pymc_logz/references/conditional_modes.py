@@ -10,7 +10,6 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from pymc_logz.models.beyond_draws import MAX_DIMS
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.known_priors import normal_columns
 from pymc_logz.models.preparation import Prepared
@@ -231,13 +230,11 @@ class Start(NamedTuple):
 def highest_marginal(
     prepared: Prepared, block: Block, rng: np.random.Generator, n_climbs: int = 128
 ) -> Start | None:
-    """The peak of a latent Gaussian model; None where there are few normal entries, or no peak.
+    """The peak of a latent Gaussian model; None where there are no normal entries, or no peak.
 
-    In few dimensions the prior's rows are as good a guide. The search starts at the first draws of
-    the prior, which the fit is held against; so many more are there for rows to climb from.
+    The search starts at the first draws of the prior, which the fit is held against; so many more
+    are there for rows to climb from.
     """
-    if prepared.n_dims <= MAX_DIMS:
-        return None
     parts = Conditionals.of_normal_entries(prepared.flat, block)
     if parts is None or not parts.inner.size or parts.outer.size > MAX_OTHERS:
         return None
