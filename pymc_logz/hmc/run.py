@@ -86,7 +86,11 @@ class Chains:
             self.scale = self.scale[:, None] * stages.correlation[-1]
         aim = settings.target_accept
         self.step = StepSize(float(stages.step_size[-1]), aim, aim)
-        self.state = block.initial_state(starting_rows(stages, settings, rng))
+        # all chains of a superchain start at one row of the pilot
+        assert stages.end is not None
+        shape = settings.superchains, stages.end.shape[1]
+        start = np.repeat(np.resize(rng.permutation(stages.end), shape), settings.members, axis=0)
+        self.state = block.initial_state(start)
         self.move(0.0, 1.0)  # which evaluates the start
 
     def move(self, step_size: float, refreshment: float | None = None) -> np.ndarray:
@@ -238,14 +242,6 @@ def block_for(
     # more chains together no longer gain, and need more memory
     n_rows = min(settings.chains, RunSettings.pilot_rows)
     return Block(path, kernel, n_rows, compile_kwargs, most_moves=1)
-
-
-def starting_rows(stages: Stages, settings: HmcSettings, rng: np.random.Generator) -> np.ndarray:
-    """A row of the pilot for each superchain, where all its chains start, shape (chains, d)."""
-    assert stages.end is not None
-    n_points = settings.superchains
-    points = np.resize(rng.permutation(stages.end), (n_points, stages.end.shape[1]))
-    return np.repeat(points, settings.members, axis=0)
 
 
 def collect(
