@@ -2,17 +2,14 @@
 
 from collections.abc import Callable
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pytensor.tensor.variable import TensorVariable
 from scipy.special import gammaln, logsumexp
 
-from pymc_logz.energies.base import Draws, Energy, float64
+from pymc_logz.energies.base import Draws, Energy, Tensor, float64
 
-type Tensor = TensorVariable[Any, Any]
 SOURCE = "Sohl-Dickstein and Culpepper (2012), equations 36 to 38"
 
 
