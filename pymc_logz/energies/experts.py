@@ -2,17 +2,14 @@
 
 from collections.abc import Callable
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pytensor.tensor.variable import TensorVariable
 from scipy.special import gammaln, logsumexp
 
-from pymc_logz.energies.base import Draws, Energy, float64
+from pymc_logz.energies.base import Draws, Energy, Tensor, float64
 
-type Tensor = TensorVariable[Any, Any]
 SOURCE = "Sohl-Dickstein and Culpepper (2012), equations 36 to 38"
 
 
@@ -41,25 +38,32 @@ def random_filters(random_seed: int | np.random.Generator, d: int) -> np.ndarray
     return np.asarray(rng.standard_normal((d, d)) / np.sqrt(d))
 
 
-def _log_abs_det(filters: np.ndarray) -> float:
-    """Log absolute determinant of filters (L, d) if L = d, NaN if there are more."""
+def _experts(
+    name: str,
+    filters: np.ndarray,
+    energy: Callable[[Tensor], Tensor],
+    log_integral: float,
+    draw: Callable[[np.random.Generator, int], np.ndarray],
+) -> Energy:
+    """Density exp(-energy(filters x)); ``log_integral`` and ``draw`` are those of filters x."""
     if filters.ndim != 2 or np.linalg.matrix_rank(filters) < filters.shape[1]:
         raise ValueError(
             f"filters of shape {np.shape(filters)} must be a matrix (L, d) of rank d: where a "
             "direction has no filter, Z is infinite"
         )
-    square = filters.shape[0] == filters.shape[1]
-    return float(np.linalg.slogdet(filters)[1]) if square else np.nan
-
-
-def _build_model(filters: np.ndarray, energy: Callable[[Tensor], Tensor]) -> pm.Model:
-    """PyMC model whose log density is -energy(filters x) exactly."""
-    d = filters.shape[1]
+    n_filters, d = filters.shape
     with pm.Model() as model:
         x = pm.Normal("x", *float64(0, 1), shape=d)
         log_reference = -(x**2).sum() / 2 - d / 2 * np.log(2 * np.pi)
         pm.Potential("log_experts", -energy(filters @ x) - log_reference)
-    return model
+    if n_filters != d:
+        return Energy(name, model, np.nan, None, SOURCE)
+
+    def sample(rng: np.random.Generator, n: int) -> Draws:
+        return {"x": np.linalg.solve(filters, draw(rng, n)).T}
+
+    log_z = log_integral - float(np.linalg.slogdet(filters)[1])
+    return Energy(name, model, log_z, sample, SOURCE)
 
 
 def laplace_experts(filters: np.ndarray) -> Energy:
@@ -95,15 +99,13 @@ def laplace_experts(filters: np.ndarray) -> Energy:
     >>> round(energies.laplace_experts(np.diag([1.0, 4.0])).log_z, 12)
     0.0
     """
-    log_det, d = _log_abs_det(filters), len(filters)
-    exact = np.isfinite(log_det)
-
-    def sample(rng: np.random.Generator, n: int) -> Draws:
-        return {"x": np.linalg.solve(filters, rng.laplace(size=(d, n))).T}
-
-    model = _build_model(filters, lambda u: pt.abs(u).sum())
-    log_z = float(d * np.log(2)) - log_det
-    return Energy("laplace_experts", model, log_z, sample if exact else None, SOURCE)
+    return _experts(
+        "laplace_experts",
+        filters,
+        energy=lambda u: pt.abs(u).sum(),
+        log_integral=float(len(filters) * np.log(2)),
+        draw=lambda rng, n: rng.laplace(size=(len(filters), n)),
+    )
 
 
 def student_t_experts(filters: np.ndarray, exponents: np.ndarray) -> Energy:
@@ -145,22 +147,21 @@ def student_t_experts(filters: np.ndarray, exponents: np.ndarray) -> Energy:
     1.5963
     """
     exponents = np.asarray(exponents, dtype=float)
-    log_det, nu = _log_abs_det(filters), 2 * exponents - 1
-    exact = np.isfinite(log_det)
+    nu = 2 * exponents - 1
     if exponents.shape != (len(filters),) or not np.all(nu > 0):
         raise ValueError(
             f"exponents={exponents} must have shape ({len(filters)},), with every entry above 0.5: "
             "otherwise Z is infinite"
         )
 
-    def sample(rng: np.random.Generator, n: int) -> Draws:
-        u = rng.standard_t(nu, size=(n, len(nu))) / np.sqrt(nu)
-        return {"x": np.linalg.solve(filters, u.T).T}
-
-    model = _build_model(filters, lambda u: (exponents * pt.log1p(u**2)).sum())
     log_integrals = gammaln(exponents - 0.5) - gammaln(exponents) + np.log(np.pi) / 2
-    log_z = float(log_integrals.sum()) - log_det
-    return Energy("student_t_experts", model, log_z, sample if exact else None, SOURCE)
+    return _experts(
+        "student_t_experts",
+        filters,
+        energy=lambda u: (exponents * pt.log1p(u**2)).sum(),
+        log_integral=float(log_integrals.sum()),
+        draw=lambda rng, n: (rng.standard_t(nu, size=(n, len(nu))) / np.sqrt(nu)).T,
+    )
 
 
 MAX_HIDDEN = 16

@@ -1,19 +1,13 @@
 """Targets with several modes, or one long curved one."""
 
-from typing import Any
-
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pytensor.tensor.variable import TensorVariable
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import digamma, gammaln
 
-from pymc_logz.energies.base import Draws, Energy, float64
+from pymc_logz.energies.base import Draws, Energy, Tensor, float64
 from pymc_logz.energies.one_integral import log_trapezoid, sample_density
-
-type Tensor = TensorVariable[Any, Any]
-
 
 MODES = np.array([0.1, 0.9]), np.array([0.5, -0.5]), 0.1
 """Weights, centres and standard deviation of `two_gaussians`."""

@@ -58,33 +58,6 @@ def sample_density(
     return np.asarray(np.interp(rng.random(n) * cumulative[-1], cumulative, nodes))
 
 
-def _group_precisions(
-    tau: np.ndarray, y: np.ndarray, sigma: np.ndarray, mu_scale: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Variance of each y given tau and mu, then precision and mean of mu given tau and y."""
-    variance = sigma**2 + tau[:, None] ** 2
-    precision = (1 / variance).sum(axis=1) + mu_scale**-2
-    return variance, precision, (y / variance).sum(axis=1) / precision
-
-
-def _log_groups(tau: np.ndarray, y: np.ndarray, sigma: np.ndarray, mu_scale: float) -> np.ndarray:
-    """Log of p(y | tau), mu and theta integrated out, for an array of tau."""
-    variance, precision, mean = _group_precisions(tau, y, sigma, mu_scale)
-    squares = (np.log(2 * np.pi * variance) + y**2 / variance).sum(axis=1)
-    return np.asarray(precision * mean**2 - squares - np.log(precision * mu_scale**2)) / 2
-
-
-def _sample_groups(
-    rng: np.random.Generator, tau: np.ndarray, y: np.ndarray, sigma: np.ndarray, mu_scale: float
-) -> Draws:
-    """Complete draws of tau by draws of mu, and then of theta, given tau and y."""
-    _, precision, mean = _group_precisions(tau, y, sigma, mu_scale)
-    mu = rng.normal(mean, precision**-0.5)
-    precision_theta = sigma**-2 + tau[:, None] ** -2
-    mean_theta = (y / sigma**2 + (mu / tau**2)[:, None]) / precision_theta
-    return {"mu": mu, "tau": tau, "theta": rng.normal(mean_theta, precision_theta**-0.5)}
-
-
 def hierarchical_normal(
     random_seed: int | np.random.Generator = 0,
     n_groups: int = 20,
@@ -131,14 +104,27 @@ def hierarchical_normal(
     sigma = rng.uniform(0.5, 2.0, n_groups)
     y = rng.normal(rng.normal(2.0, 1.0, n_groups), sigma)
 
+    def given(tau: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Variance of each y given tau and mu, then precision and mean of mu given tau and y."""
+        variance = sigma**2 + tau[:, None] ** 2
+        precision = (1 / variance).sum(axis=1) + mu_scale**-2
+        return variance, precision, (y / variance).sum(axis=1) / precision
+
     def log_joint(log_tau: np.ndarray) -> np.ndarray:
-        """Log of p(y, log tau)."""
+        """Log of p(y, log tau), mu and theta integrated out."""
         log_prior = halfnorm.logpdf(np.exp(log_tau), scale=tau_scale) + log_tau
-        return np.asarray(log_prior + _log_groups(np.exp(log_tau), y, sigma, mu_scale))
+        variance, precision, mean = given(np.exp(log_tau))
+        squares = (np.log(2 * np.pi * variance) + y**2 / variance).sum(axis=1)
+        log_y = (precision * mean**2 - squares - np.log(precision * mu_scale**2)) / 2
+        return np.asarray(log_prior + log_y)
 
     def sample(rng: np.random.Generator, n: int) -> Draws:
         tau = np.exp(sample_density(rng, n, log_joint, *bounds))
-        return _sample_groups(rng, tau, y, sigma, mu_scale)
+        _, precision, mean = given(tau)
+        mu = rng.normal(mean, precision**-0.5)
+        precision_theta = sigma**-2 + tau[:, None] ** -2
+        mean_theta = (y / sigma**2 + (mu / tau**2)[:, None]) / precision_theta
+        return {"mu": mu, "tau": tau, "theta": rng.normal(mean_theta, precision_theta**-0.5)}
 
     with pm.Model() as model:
         mu = pm.Normal("mu", *float64(0, mu_scale))

@@ -1,8 +1,8 @@
 """One run of many chains: settings, a pilot, a tuning, draws with everything frozen, a DataTree."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -15,11 +15,11 @@ from pymc_logz.arguments import (
     check_whole,
 )
 from pymc_logz.errors import says_if_interrupted, warn
-from pymc_logz.kernels.base import MAX_STEPS, KernelState, Move
+from pymc_logz.kernels.base import MAX_STEPS, Move
 from pymc_logz.kernels.hamiltonian import Hamiltonian
 from pymc_logz.kernels.tuning import MAX_STEP_SIZE, MIN_STEP_SIZE
 from pymc_logz.models.context import model_labels
-from pymc_logz.models.flat import constrain, model_path
+from pymc_logz.models.flat import FlatModel, constrain, model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.population import ROWS_TO_CORRELATE, Stages, run_pilot
 from pymc_logz.pilot.scales import population_correlation, population_scale
@@ -74,41 +74,24 @@ def scale_of_chains(position: np.ndarray, before: np.ndarray) -> np.ndarray:
     return scale[:, None] * population_correlation(position, alike)
 
 
-class Draws(NamedTuple):
-    """What chains did after tuning, along an axis of draws."""
-
-    position: np.ndarray
-    """Unconstrained, shape (draws, n, d)."""
-    log_density: np.ndarray
-    """In nats, up to the constant log Z, shape (draws, n)."""
-    acceptance_rate: np.ndarray
-    """Shape (draws, n)."""
-
-
-@dataclass
 class Chains:
-    """Chains on their way; the step size of a move varies by up to the fraction ``jitter``."""
+    """Chains on their way from where a pilot ended, with the settings that it ended with."""
 
-    block: Block
-    state: KernelState
-    scale: np.ndarray
-    step: StepSize
-    jitter: float
-    rng: np.random.Generator
-
-    @classmethod
-    def started(
-        cls, block: Block, stages: Stages, settings: "HmcSettings", rng: np.random.Generator
-    ) -> "Chains":
-        """Chains where a pilot ended, with the settings that it ended with."""
-        start, aim = starting_rows(stages, settings, rng), settings.target_accept
-        scale = stages.scale[-1]
+    def __init__(
+        self, block: Block, stages: Stages, settings: "HmcSettings", rng: np.random.Generator
+    ) -> None:
+        self.block, self.jitter, self.rng = block, settings.jitter, rng
+        self.scale = stages.scale[-1]
         if stages.correlation is not None:
-            scale = scale[:, None] * stages.correlation[-1]
-        step = StepSize(float(stages.step_size[-1]), aim, aim)
-        chains = cls(block, block.initial_state(start), scale, step, settings.jitter, rng)
-        chains.move(0.0, 1.0)  # which evaluates the start
-        return chains
+            self.scale = self.scale[:, None] * stages.correlation[-1]
+        aim = settings.target_accept
+        self.step = StepSize(float(stages.step_size[-1]), aim, aim)
+        # all chains of a superchain start at one row of the pilot
+        assert stages.end is not None
+        shape = settings.superchains, stages.end.shape[1]
+        start = np.repeat(np.resize(rng.permutation(stages.end), shape), settings.members, axis=0)
+        self.state = block.initial_state(start)
+        self.move(0.0, 1.0)  # which evaluates the start
 
     def move(self, step_size: float, refreshment: float | None = None) -> np.ndarray:
         """One move of all chains at beta = 1; their acceptance rates, shape (n,)."""
@@ -137,8 +120,11 @@ class Chains:
                 self.step.update(float(accepted.mean()))
             report(1)
 
-    def draw(self, n_draws: int, report: Callable[[int], None]) -> Draws:
-        """Make moves with everything frozen, and keep where they lead; so does an interrupt."""
+    def draw(self, n_draws: int, report: Callable[[int], None]) -> tuple[np.ndarray, ...]:
+        """Make moves with everything frozen, and keep where they lead; so does an interrupt.
+
+        Positions (chains, draws, d), log densities (up to log Z) and acceptance rates.
+        """
         kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         try:
             for _ in range(n_draws):
@@ -151,7 +137,7 @@ class Chains:
             if not kept:
                 raise
             warn(f"interrupted: {len(kept)} of {n_draws} draws of each chain are there, and kept")
-        return Draws(*(np.stack(part) for part in zip(*kept, strict=True)))
+        return tuple(np.stack(part, axis=1) for part in zip(*kept, strict=True))
 
 
 @dataclass(frozen=True)
@@ -190,20 +176,6 @@ class HmcSettings:
         """Chains of a superchain."""
         return self.chains // self.superchains
 
-    @property
-    def kernel(self) -> Hamiltonian:
-        """How chains move."""
-        return Hamiltonian(
-            n_steps=self.n_steps,
-            refreshment=self.refreshment,
-            step_size=self.step_size,
-            scale=self.scale,
-        )
-
-    def record(self) -> dict[str, Any]:
-        """Settings as plain numbers and strings."""
-        return {"method": "hmc", **asdict(self)}
-
 
 RANKED_DRAWS = 4
 """Draws of a chain from which on ArviZ ranks them."""
@@ -236,7 +208,7 @@ def run_hmc(
             tune=RunSettings.tune,
             report=report_beta(progress),
         )
-        chains = Chains.started(block, stages, settings, rngs.run)
+        chains = Chains(block, stages, settings, rngs.run)
         of_chains = f"{settings.chains} chains"
         chains.tune(settings.tune, report_count(progress, f"Tuning {of_chains}", settings.tune))
         watch.end("tuning_time")
@@ -252,7 +224,7 @@ def run_hmc(
             **block.work.record(pilot_work, block.kernel),
         }
         with line("Collecting the draws"):
-            return collect(prepared, kept, settings, found)
+            return collect(prepared.flat, kept, settings, found)
 
 
 def block_for(
@@ -260,39 +232,33 @@ def block_for(
 ) -> Block:
     """Moves of a model, one in a call, so that all points on the way are seen."""
     path = model_path(prepared.flat, prepared.prior)
-    kernel = RunSettings(kernel=settings.kernel).kernel_for(path.n_dims)
+    asked = Hamiltonian(
+        n_steps=settings.n_steps,
+        refreshment=settings.refreshment,
+        step_size=settings.step_size,
+        scale=settings.scale,
+    )
+    kernel = RunSettings(kernel=asked).kernel_for(path.n_dims)
     # more chains together no longer gain, and need more memory
     n_rows = min(settings.chains, RunSettings.pilot_rows)
     return Block(path, kernel, n_rows, compile_kwargs, most_moves=1)
 
 
-def starting_rows(stages: Stages, settings: HmcSettings, rng: np.random.Generator) -> np.ndarray:
-    """A row of the pilot for each superchain, where all its chains start, shape (chains, d)."""
-    assert stages.end is not None
-    n_points = settings.superchains
-    points = np.resize(rng.permutation(stages.end), (n_points, stages.end.shape[1]))
-    return np.repeat(points, settings.members, axis=0)
-
-
 def collect(
-    prepared: Prepared, kept: Draws, settings: HmcSettings, found: Mapping[str, Any]
+    flat: FlatModel, kept: Sequence[np.ndarray], settings: HmcSettings, found: Mapping[str, Any]
 ) -> xr.DataTree:
     """The DataTree of a run."""
-    n_draws, _, n_dims = kept.position.shape
-    flat = prepared.flat
-    values = constrain(flat, kept.position.swapaxes(0, 1))
+    position, log_density, acceptance_rate = kept
+    _, n_draws, n_dims = position.shape
+    values = constrain(flat, position)
     members = np.repeat(np.arange(settings.superchains), settings.members)
     at = {"superchain": ("chain", members)}
     # more chains than draws are usual here
     labels = {**model_labels(flat.model), "check_conventions": False}
     posterior = dataset_of(values, **labels).assign_coords(at)
     # an energy error of 700 nats: those that PyMC has, 1,000, are zero in double precision
-    diverging = ~(kept.acceptance_rate.T >= 1e-304)
-    of_draws = {
-        "lp": kept.log_density.T,
-        "acceptance_rate": kept.acceptance_rate.T,
-        "diverging": diverging,
-    }
+    diverging = ~(acceptance_rate >= 1e-304)
+    of_draws = {"lp": log_density, "acceptance_rate": acceptance_rate, "diverging": diverging}
     of_run = with_units(dataset_of(of_draws, check_conventions=False)).assign_coords(at)
     rhat = nested_rhat(posterior, [var.name for var in flat.model.free_RVs], members)
     of_run.attrs |= {"rhat_nested": rhat, **found}
@@ -309,7 +275,7 @@ def collect(
             "may be missing. Use a larger target_accept, or another parametrisation"
         )
     groups = {"posterior": posterior, "sample_stats": of_run, **data_datasets(flat)}
-    return make_tree(groups, {**settings.record(), **found}, HMC)
+    return make_tree(groups, {"method": "hmc", **asdict(settings), **found}, HMC)
 
 
 def largest_rhat(settings: HmcSettings, n_draws: int, n_dims: int) -> float:

@@ -1,7 +1,9 @@
 """ABC chains: random walk with fresh noise, and elliptical slices, both with a uniform ball."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -16,51 +18,51 @@ from pymc_logz.seeds import Generators, generators_from
 from pymc_logz.trees.kinds import ABC
 from pymc_logz.trees.layout import data_datasets, dataset_of, make_tree
 
-
-class Trace(NamedTuple):
-    """What n chains did, along a first axis of draws."""
-
-    rows: np.ndarray
-    """Shape (draws, n, d)."""
-    distance: np.ndarray
-    """Shape (draws, n)."""
-    accepted: np.ndarray
-    """Whether a move was accepted, or the share of its simulations that were, shape (draws, n)."""
+type Moves = Iterator[tuple[np.ndarray, ...]]
+"""Moves without end: rows (n, d) within epsilon, their distance (n,), and whether the move was
+accepted, or the share of its simulations that were."""
 
 
-type Moves = Callable[[np.ndarray, int, np.random.Generator], Trace]
-"""What so many moves make of rows (n, d) within epsilon."""
+def taken(moves: Moves, n: int) -> list[np.ndarray]:
+    """What the next n moves give, along a first axis."""
+    return [np.stack(column) for column in zip(*islice(moves, n), strict=True)]
 
 
-def walk_of(simulator: Simulator, walked: np.ndarray, steps: np.ndarray) -> Moves:
+def walk(
+    simulator: Simulator,
+    walked: np.ndarray,
+    steps: np.ndarray,
+    rows: np.ndarray,
+    rng: np.random.Generator,
+) -> Moves:
     """Metropolis moves: a step of the parameters, prior draws of the other columns."""
-
-    def move(rows: np.ndarray, n: int, rng: np.random.Generator) -> Trace:
-        draws, distance = [], simulator.simulate(rows)[0]
-        for _ in range(n):
-            new = simulator.prior(rng, len(rows))
-            new[:, walked] = rows[:, walked] + steps * rng.normal(size=(len(rows), len(steps)))
-            new_distance, log_new = simulator.simulate(new)
-            # the noise's own density is in both, and its proposal's takes it out
-            old = new.copy()
-            old[:, walked] = rows[:, walked]
-            with np.errstate(invalid="ignore"):
-                log_ratio = log_new - simulator.log_prior(old)
-            accept = np.log(rng.uniform(size=len(rows))) < log_ratio
-            accept &= new_distance < simulator.epsilon
-            rows = np.where(accept[:, None], new, rows)
-            distance = np.where(accept, new_distance, distance)
-            draws.append((rows, distance, accept))
-        return Trace(*(np.stack(column) for column in zip(*draws, strict=True)))
-
-    return move
+    distance = simulator.simulate(rows)[0]
+    while True:
+        new = simulator.prior(rng, len(rows))
+        new[:, walked] = rows[:, walked] + steps * rng.normal(size=(len(rows), len(steps)))
+        new_distance, log_new = simulator.simulate(new)
+        # the noise's own density is in both, and its proposal's takes it out
+        old = new.copy()
+        old[:, walked] = rows[:, walked]
+        with np.errstate(invalid="ignore"):
+            log_ratio = log_new - simulator.log_prior(old)
+        accept = np.log(rng.uniform(size=len(rows))) < log_ratio
+        accept &= new_distance < simulator.epsilon
+        rows = np.where(accept[:, None], new, rows)
+        distance = np.where(accept, new_distance, distance)
+        yield rows, distance, accept
 
 
-def slices_of(
-    simulator: Simulator, walked: np.ndarray, mean: np.ndarray, spread: np.ndarray
+def slices(
+    simulator: Simulator,
+    walked: np.ndarray,
+    ellipse: tuple[np.ndarray, np.ndarray],
+    rows: np.ndarray,
+    rng: np.random.Generator,
 ) -> Moves:
     """Elliptical slice moves of parameters and of noise in turn, by moments of the prior."""
     groups = [group for group in (walked, ~walked) if group.any()]
+    mean, spread = ellipse
 
     def level(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log density over that of the ellipses, and the distance."""
@@ -68,18 +70,13 @@ def slices_of(
         ratio = log_prior + 0.5 * (((rows - mean) / spread) ** 2).sum(axis=1)
         return np.where(distance < simulator.epsilon, ratio, -np.inf), distance
 
-    def move(rows: np.ndarray, n: int, rng: np.random.Generator) -> Trace:
-        draws, now = [], list(level(rows))
-        for _ in range(n):
-            before = simulator.n_simulations
-            for group in groups:
-                ellipse = mean[group], spread[group]
-                rows, *now = sliced(rows, now, group, ellipse, level, rng)
-            share = len(groups) * len(rows) / (simulator.n_simulations - before)
-            draws.append((rows, now[1], np.full(len(rows), share)))
-        return Trace(*(np.stack(column) for column in zip(*draws, strict=True)))
-
-    return move
+    now: Sequence[np.ndarray] = level(rows)
+    while True:
+        before = simulator.n_simulations
+        for group in groups:
+            rows, *now = sliced(rows, now, group, (mean[group], spread[group]), level, rng)
+        share = len(groups) * len(rows) / (simulator.n_simulations - before)
+        yield rows, now[1], np.full(len(rows), share)
 
 
 def sliced(
@@ -211,13 +208,13 @@ def abc_mcmc(
     if step_size is None:
         tried, jumps = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0), []
         for step_size in tried:
-            moves = walk_of(simulator, columns, step_size * spread)
-            moved = moves(begin, max(2, tune // (5 * len(tried))), rngs.pilot).rows
+            trial = walk(simulator, columns, step_size * spread, begin, rngs.pilot)
+            moved = taken(trial, max(2, tune // (5 * len(tried))))[0]
             jump = np.diff(moved[..., columns] / spread, axis=0)
             jumps.append(float((jump**2).mean()))
         step_size = tried[int(np.argmax(jumps))]
-    moves = walk_of(simulator, columns, step_size * spread)
     attrs = {"method": "abc_mcmc", "step_size": step_size}
+    moves = partial(walk, simulator, columns, step_size * spread)
     return _sampled(simulator, moves, begin, draws, tune, rngs, attrs)
 
 
@@ -289,14 +286,15 @@ def abc_slice(
     check_whole(1, draws=draws, tune=tune, chains=chains)
     model = model_from(model, "abc_slice(model, epsilon, var_names)")
     simulator, rngs = Simulator(model, epsilon, compile_kwargs), generators_from(random_seed)
-    moves = slices_of(simulator, _columns(simulator, var_names), *simulator.moments(rngs.pilot))
+    columns = _columns(simulator, var_names)
+    moves = partial(slices, simulator, columns, simulator.moments(rngs.pilot))
     begin = simulator.starts(start, chains, rngs.pilot)
     return _sampled(simulator, moves, begin, draws, tune, rngs, {"method": "abc_slice"})
 
 
 def _sampled(
     simulator: Simulator,
-    moves: Moves,
+    moves: Callable[[np.ndarray, np.random.Generator], Moves],
     begin: np.ndarray,
     draws: int,
     tune: int,
@@ -304,18 +302,19 @@ def _sampled(
     attrs: dict[str, Any],
 ) -> xr.DataTree:
     """Move from a start, draw, collect: what all chains have in common."""
-    found = moves(moves(begin, tune, rngs.pilot).rows[-1], draws, rngs.run)
-    stuck = float((found.rows[-1] == begin).all(axis=1).mean())
+    tuned = taken(moves(begin, rngs.pilot), tune)[0][-1]
+    rows, distance, accepted = taken(moves(tuned, rngs.run), draws)
+    stuck = float((rows[-1] == begin).all(axis=1).mean())
     if stuck >= 0.5:
         warn(
             f"{stuck:.0%} of the chains never left where they started, with "
             f"epsilon={simulator.epsilon}: use a larger one, more draws, or "
             "pm.sample(step=ConstrainedHMC()), which needs none"
         )
-    stats = {"distance": found.distance.T, "accepted": found.accepted.T.astype(float)}
+    stats = {"distance": distance.T, "accepted": accepted.T.astype(float)}
     attrs |= {"epsilon": simulator.epsilon, "n_simulations": simulator.n_simulations}
     groups = {
-        "posterior": simulator.dataset(found.rows.swapaxes(0, 1)),
+        "posterior": simulator.dataset(rows.swapaxes(0, 1)),
         "sample_stats": dataset_of(stats, attrs=attrs, check_conventions=False),
         **data_datasets(simulator.flat),
     }

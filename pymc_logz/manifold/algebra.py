@@ -91,20 +91,15 @@ def find_structure(
     local = np.array([row + [-1] * (width - len(row)) for row in rows])
     if np.any(local[:, :1] < 0) or not 0 < common.size <= n_outputs:
         return None
-    if common.size > n_outputs // 2 and not _well_conditioned(jacobians, common, is_local):
-        return None
+    if common.size > n_outputs // 2:
+        # many common inputs may have full rank, which only the dense form makes use of where the
+        # diagonal part of the Gram matrix is lost beside theirs
+        of_common, of_local = (
+            np.linalg.norm(jacobians[:, :, columns], axis=2) for columns in (common, is_local)
+        )
+        if not np.all(of_local > 1e-4 * of_common):
+            return None
     return Structure(common, local)
-
-
-def _well_conditioned(jacobians: np.ndarray, common: np.ndarray, is_local: np.ndarray) -> bool:
-    """Whether the diagonal part of the Gram matrix is not lost beside the part of low rank.
-
-    Of many common inputs the latter may have full rank, which the dense form then makes use of.
-    """
-    of_common, of_local = (
-        np.linalg.norm(jacobians[:, :, columns], axis=2) for columns in (common, is_local)
-    )
-    return bool(np.all(of_local > 1e-4 * of_common))
 
 
 def needs_loop(outputs: Sequence[Variable]) -> bool:
@@ -134,26 +129,22 @@ def _while_loop(condition: Callable, body: Callable, state: Any) -> Any:
     return state
 
 
-def _cholesky(matrix: np.ndarray) -> np.ndarray:
-    try:
-        return np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        return np.full_like(matrix, np.nan)
+def _nan_where_singular(function: Callable) -> Callable:
+    def call(*args: np.ndarray) -> np.ndarray:
+        try:
+            return np.asarray(function(*args))
+        except np.linalg.LinAlgError:
+            return np.full_like(args[-1], np.nan)
 
-
-def _solve(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
-    try:
-        return np.linalg.solve(matrix, right)
-    except np.linalg.LinAlgError:
-        return np.full_like(right, np.nan)
+    return call
 
 
 NUMPY = Arrays(
     np,
     _while_loop,
-    _cholesky,
+    _nan_where_singular(np.linalg.cholesky),
     lambda factor, right: cho_solve((factor, True), right, check_finite=False),
-    _solve,
+    _nan_where_singular(np.linalg.solve),
 )
 
 

@@ -91,6 +91,11 @@ class JaxBackend:
         density = _jax_function(symbolic.point, symbolic.log_density.reshape((1,)))
         self.log_density = lambda inputs: density(inputs)[0]
 
+    @cached_property
+    def jacobian(self) -> Callable[[np.ndarray], Any]:
+        """Function from inputs as they are to the dense Jacobian, shape (m, d)."""
+        return self.compile(self._jacobian(self.constraint, None))
+
     def compile(self, function: Callable) -> Callable:
         """The function, compiled."""
         import jax
@@ -209,8 +214,9 @@ class PytensorBackend:
         return symbolic_jacobian(residual, point, vectorize=not needs_loop([residual]))
 
     @cached_property
-    def _dense(self) -> Callable:
-        return self._function(self._graph_jacobian)
+    def jacobian(self) -> Callable[[np.ndarray], Any]:
+        """Function from inputs as they are to the dense Jacobian, shape (m, d)."""
+        return self.compile(self._function(self._graph_jacobian))
 
     @cached_property
     def _pull(self) -> Callable:
@@ -267,7 +273,7 @@ class PytensorBackend:
             return np.array(self.constraint(scale * position))
 
         def jacobian(position: np.ndarray) -> np.ndarray:
-            return algebra.compress(scale * np.asarray(self._dense(scale * position)))
+            return algebra.compress(scale * np.asarray(self.jacobian(scale * position)))
 
         def evaluate(position: np.ndarray) -> tuple[Any, Any, Any]:
             inputs = scale * position

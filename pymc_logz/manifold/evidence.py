@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -19,6 +19,7 @@ from pymc_logz.manifold.missed_modes import (
 )
 from pymc_logz.manifold.model import ConstrainedModel, make_constrained_model, one_blas_thread
 from pymc_logz.models.context import model_from
+from pymc_logz.models.prior import PriorDraws
 from pymc_logz.models.prior_check import check_priors
 from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import progress_bar, report_count
@@ -34,17 +35,6 @@ MAX_CORRECTION = 1e-3
 """Units of the scales by which a draw may be moved: single precision, not another model."""
 MISSED = "searches from prior draws lead to mass where no chain has been"
 UNVISITED = "{:.0%} of the weight of the proposal is where hardly a draw of the chains is"
-
-
-class ManifoldBridge(NamedTuple):
-    """An estimate, and what the proposal was like."""
-
-    estimate: LogZEstimate
-    charts: list[Chart]
-    share_reached: float
-    """Share of the draws of the first halves that the charts reach."""
-    share_unvisited: float
-    """Share of the posterior that is beyond nearly all draws, by proposals."""
 
 
 def manifold_bridge(
@@ -74,7 +64,7 @@ def manifold_bridge(
         # a generator of its own: what follows must not depend on whether a check was made
         [apart] = spawn_generators(rng, 1)
         prior_doubt = check_priors(model, apart)
-        log_share, share_error = constrained.compiled.prior.log_share(rng)
+        log_share, share_error = PriorDraws(model).log_share(rng)
         posterior = posterior_rows(
             idata, constrained.generator.flat, MAX_CORRECTION * constrained.scale
         )
@@ -85,14 +75,15 @@ def manifold_bridge(
             watch.end("compile_time")
             report(1)
             atlas = Atlas(constrained)
-            bridged = bridge_charts(atlas, position, draws, rng, log_share)
-            estimate = bridged.estimate
+            estimate, charts, reached, unvisited = bridge_charts(
+                atlas, position, draws, rng, log_share
+            )
             estimate = replace(estimate, mcse=float(np.hypot(estimate.mcse, share_error)))
             report(1)
             missed = []
-            if estimate.usable and bridged.share_unvisited:
-                missed = [Doubt("missed_mode", UNVISITED.format(bridged.share_unvisited))]
-            elif estimate.usable and misses_a_mode(atlas, bridged.charts, position, rng):
+            if estimate.usable and unvisited:
+                missed = [Doubt("missed_mode", UNVISITED.format(unvisited))]
+            elif estimate.usable and misses_a_mode(atlas, charts, position, rng):
                 missed = [Doubt("missed_mode", MISSED)]
             report(1)
     doubts = [*posterior.doubts, *prior_doubts(prior_doubt)]  # of which there have been warnings
@@ -103,8 +94,8 @@ def manifold_bridge(
     attrs = {
         **noted([*doubts, *missed]),
         **{name: float(value) for name, value in estimate.details.items()},
-        "n_charts": len(bridged.charts),
-        "share_reached": bridged.share_reached,
+        "n_charts": len(charts),
+        "share_reached": reached,
         "backend": constrained.backend.name,
         "backend_reason": constrained.backend.reason,
         **watch.seconds,
@@ -135,9 +126,11 @@ def bridge_charts(
     draws: int | None,
     rng: np.random.Generator,
     log_share: float = 0.0,
-) -> ManifoldBridge:
+) -> tuple[LogZEstimate, list[Chart], float, float]:
     """Log Z from draws (chains, draws, d) on the level set, in units of the inputs' scales.
 
+    With it the charts of the proposal, the share of the draws of the first halves that they reach,
+    and the share of the posterior that is beyond nearly all draws, by proposals.
     ``draws`` are those of the proposal, by default as many as there are posterior draws in the
     bridge; ``log_share`` is the log share of the prior that the transforms allow.
     """
@@ -145,22 +138,18 @@ def bridge_charts(
     half = n_draws // 2
     charts, reached = fitted_charts(atlas, position[:, :half].reshape(-1, n_dims))
     rows = position[:, half:].reshape(-1, n_dims)
-    proposed, target_at_proposal = atlas.draw(charts, rng, len(rows) if draws is None else draws)
-    q_at_proposal = np.zeros(len(proposed))
-    found = np.isfinite(target_at_proposal)
-    q_at_proposal[found] = atlas.log_density(charts, proposed[found])
-    # a lift that the check does not confirm has no density, so it counts as a failed one
-    confirmed = found & np.isfinite(q_at_proposal)
+    n_proposed = len(rows) if draws is None else draws
+    proposed, target_at_proposal, q_at_proposal = atlas.draw(charts, rng, n_proposed)
     shape = (n_chains, n_draws - half)
     estimate = bridge_log_z(
         atlas.log_target(rows).reshape(shape),
         atlas.log_density(charts, rows).reshape(shape),
-        np.where(confirmed, target_at_proposal, -np.inf),
-        np.where(confirmed, q_at_proposal, 0.0),
+        target_at_proposal,
+        q_at_proposal,
         # inputs are in units of their scales
         log_z_reference=float(np.log(atlas.model.scale).sum()) - log_share,
         method="manifold_bridge",
     )
-    log_weight = np.where(confirmed, target_at_proposal - q_at_proposal, -np.inf)
+    log_weight = target_at_proposal - q_at_proposal
     unvisited = share_unvisited(position.reshape(-1, n_dims), proposed, log_weight)
-    return ManifoldBridge(estimate, charts, reached, unvisited)
+    return estimate, charts, reached, unvisited

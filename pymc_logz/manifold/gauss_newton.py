@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_logz.errors import ModelError
 from pymc_logz.manifold.algebra import Linear
 from pymc_logz.manifold.backends import System
 
@@ -49,19 +47,18 @@ def project_position(
         return position, value, system.residual(value), n + 1
 
     value = system.constraint(start)
-    first = (start, value, system.residual(value), 0)
-    position, value, residual, n = system.arrays.while_loop(search, improve, first)
-    found = residual <= 1.0
-    begin = (xp.where(found, position, start), xp.where(found, value, first[1]))
-    residual = xp.where(found, residual, first[2])
-    position, residual, n_newton = _newton(system, begin, residual, base, max_iterations)
+    first = (start, value, system.residual(value))
+    *last, n = system.arrays.while_loop(search, improve, (*first, 0))
+    found = last[2] <= 1.0
+    begin = [xp.where(found, *pair) for pair in zip(last, first, strict=True)]
+    position, residual, n_newton = _newton(system, begin, base, max_iterations)
     return Projection(position, residual, n, n_newton)
 
 
 def _newton(
-    system: System, begin: tuple[Any, Any], residual: Any, base: Linear, max_iterations: int
+    system: System, begin: Sequence[Any], base: Linear, max_iterations: int
 ) -> tuple[Any, Any, Any]:
-    """Newton's method with line search; returns at once where ``residual`` is at most 1."""
+    """Newton's method with line search from a position, its value and its residual."""
     # it gives up where a thousandth of a step is not enough of a decrease (Armijo's usual constant)
     algebra, xp, min_step, sufficient = system.algebra, system.arrays.xp, 2.0**-10, 1e-4
 
@@ -91,7 +88,7 @@ def _newton(
         step, trial, reached = system.arrays.while_loop(worse, shorten, line)
         return position + step * direction, trial, reached, n + 1, step
 
-    start = (*begin, residual, 0, xp.asarray(1.0))
+    start = (*begin, 0, xp.asarray(1.0))
     position, _, residual, n, _ = system.arrays.while_loop(search, improve, start)
     return position, residual, n
 
@@ -112,7 +109,7 @@ class Found(NamedTuple):
     residual: np.ndarray
     """Size of each constraint in units of its tolerance, shape (m,); infinite where it is NaN."""
     tolerance: np.ndarray
-    """Shape (m,)."""
+    """Size of each constraint that counts as zero there, shape (m,)."""
     jacobian: np.ndarray
     """Compressed, shape (m, s)."""
 
@@ -120,6 +117,11 @@ class Found(NamedTuple):
     def converged(self) -> bool:
         """Whether every constraint is met."""
         return bool(np.max(self.residual) <= 1.0)
+
+    @property
+    def distance(self) -> tuple[int, float]:
+        """Constraints that are not met, and how far off they are."""
+        return int(np.sum(self.residual > 1.0)), _size(self.value)
 
 
 @dataclass(frozen=True)
@@ -135,16 +137,9 @@ class Search:
     tolerance: float
     """Distance to the level set that counts as none, in units of the scales."""
 
-    def tolerances(self, row_norms: np.ndarray) -> np.ndarray:
-        """Size of each constraint that counts as zero where J has rows of these norms, (m,)."""
-        return self.tolerance * row_norms + RELATIVE_ROUNDING * np.maximum(
-            np.abs(self.observed), 1e-300
-        )
-
     def run(self, start: np.ndarray, max_iterations: int = 200) -> Found:
         """Follow damped Gauss-Newton steps of least length from ``start`` (Levenberg-Marquardt)."""
-        position, value = start, np.asarray(self.constraint(start))
-        found = self._found(position, value)
+        found = self._found(start, np.asarray(self.constraint(start)))
         # how far one unit of the inputs moves each constraint where the search begins
         units = np.maximum(self.algebra.row_norms(found.jacobian), 1e-300)
         # relative to the Gram matrix: below 1e-12 it changes no digit, above 1e8 steps are none
@@ -152,11 +147,10 @@ class Search:
         for _ in range(max_iterations):
             if found.converged or not np.all(np.isfinite(found.jacobian)):
                 break
-            step = self._step(found, value, damping * units**2)
-            trial = np.asarray(self.constraint(position + step))
-            if _size(trial / units) < _size(value / units):
-                position, value = position + step, trial
-                found = self._found(position, value)
+            ahead = found.position + self._step(found, damping * units**2)
+            trial = np.asarray(self.constraint(ahead))
+            if _size(trial / units) < _size(found.value / units):
+                found = self._found(ahead, trial)
                 damping = max(damping / 5.0, 1e-12)
             else:
                 damping *= 8.0
@@ -166,16 +160,17 @@ class Search:
 
     def _found(self, position: np.ndarray, value: np.ndarray) -> Found:
         jacobian = np.asarray(self.jacobian(position))
-        tolerance = self.tolerances(self.algebra.row_norms(jacobian))
+        rounding = RELATIVE_ROUNDING * np.maximum(np.abs(self.observed), 1e-300)
+        tolerance = self.tolerance * self.algebra.row_norms(jacobian) + rounding
         residual = np.abs(value) / np.where(tolerance > 0, tolerance, np.inf)
         # a constraint that no input moves is met or it is not
         residual = np.where((tolerance > 0) | (value == 0), residual, np.inf)
         residual = np.where(np.isnan(residual), np.inf, residual)
         return Found(position, value, residual, tolerance, jacobian)
 
-    def _step(self, found: Found, value: np.ndarray, raised: np.ndarray) -> np.ndarray:
+    def _step(self, found: Found, raised: np.ndarray) -> np.ndarray:
         linear = self.algebra.factorise(found.jacobian, raised)
-        step = -self.algebra.transposed(linear, self.algebra.solve(linear, value))
+        step = -self.algebra.transposed(linear, self.algebra.solve(linear, found.value))
         length = float(np.linalg.norm(step))
         if not np.isfinite(length):
             return np.full_like(found.position, np.nan)
@@ -194,42 +189,14 @@ class Search:
         return bool(np.min(np.diag(linear.factor)) > 1e-7)
 
 
-def find_point(
-    search: Search,
-    draw: Callable[[int], np.ndarray],
-    labels: Sequence[str],
-    usable: Callable[[Found], bool],
-) -> Found:
-    """A point of the level set, from the first random inputs (n, d) of ``draw`` that lead to one.
-
-    ``usable`` says whether a chain may start there. A ModelError has the best residual, and the
-    entries that could not be matched.
-    """
-    best: Found | None = None
-    n_finite, deficient = 0, False
-    with np.errstate(all="ignore"):
-        drawn = (start for _ in range(MAX_STARTS // 128) for start in draw(128))
-        finite = (one for one in drawn if np.all(np.isfinite(np.asarray(search.constraint(one)))))
-        for start in islice(finite, 100):
-            n_finite += 1
-            found = search.run(start)
-            if found.converged and search.has_full_rank(found):
-                if usable(found):
-                    return found
-            elif found.converged:
-                deficient = True
-            if best is None or _closeness(found) < _closeness(best):
-                best = found
-    raise ModelError(_explanation(search, best, labels, n_finite, deficient))
-
-
-def _explanation(
+def explanation(
     search: Search,
     best: Found | None,
     labels: Sequence[str],
     n_finite: int,
     deficient: bool,
 ) -> str:
+    """Why no search has ended at a point where a chain may start."""
     if best is None:
         return (
             f"the observed output is NaN or infinite at each of {MAX_STARTS} prior draws, so there "
@@ -258,11 +225,6 @@ def _explanation(
 def _listed(labels: Sequence[str], entries: Sequence[int]) -> str:
     names = [labels[i] for i in entries]
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-
-
-def _closeness(found: Found) -> tuple[int, float]:
-    """Constraints that are not met, and how far off they are."""
-    return int(np.sum(found.residual > 1.0)), _size(found.value)
 
 
 def _size(values: np.ndarray) -> float:

@@ -116,16 +116,14 @@ def _noises(model: pm.Model) -> dict[str, str]:
     found: dict[str, str] = {}
     for observation, output in outputs.items():
         value = observation.owner.inputs[1]
-        others = {**outputs, **{term: term for term in terms if term not in outputs}}
-        del others[observation]
         in_use: list[str] = []
         for rv in _candidates(model, observation, output, draws):
             if not _is_affine(model, output, value, rv, draws):
                 continue
             users = [
                 term.name
-                for term, graph in others.items()
-                if term is not rv and rv in ancestors([graph])
+                for term in terms
+                if term not in (rv, observation) and rv in ancestors([outputs.get(term, term)])
             ]
             if not users:
                 found[observation.name] = rv.name

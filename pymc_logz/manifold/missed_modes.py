@@ -16,6 +16,7 @@ from pymc_logz.manifold.model import MAX_TRANSITIONS, ConstrainedModel
 from pymc_logz.manifold.rattle import TransitionInput, TransitionRecord
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_to_few
+from pymc_logz.runners.arrays import lengthened
 from pymc_logz.weights import DEGENERATE_ESS, normalise, shares_beyond, weight_ess
 
 
@@ -60,15 +61,14 @@ class Atlas:
     def lift(self, chart: Chart, tangent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Points that tangent vectors (n, k) lead to, and the log target there; -inf where none."""
         shared = (chart.centre, chart.basis, chart.linear)
-        position, found, log_density = self._in_chunks(self._lift, tangent, shared)
-        usable = found & np.isfinite(log_density)
-        return position, np.where(usable, log_density, -np.inf)
+        position, log_density = self._in_chunks(self._lift, tangent, shared)
+        return position, log_density
 
     def tangents(self, chart: Chart, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Tangent vectors of points (n, d), and log |det T' T_u|; -inf where none leads there."""
         shared = (chart.centre, chart.basis, chart.linear)
         tangent, log_angle = self._in_chunks(self._tangents, position, shared)
-        return tangent, np.where(np.isnan(log_angle), -np.inf, log_angle)
+        return tangent, log_angle
 
     def log_density(self, charts: Sequence[Chart], position: np.ndarray) -> np.ndarray:
         """Log of the mixture's density with respect to surface measure at points (n, d)."""
@@ -80,16 +80,25 @@ class Atlas:
 
     def draw(
         self, charts: Sequence[Chart], rng: np.random.Generator, n: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Points drawn from a mixture of charts (n, d), and the log target density there."""
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Points drawn from a mixture of charts (n, d), log target there, and their own density.
+
+        Where a draw leads nowhere the target is -inf, and the density 0 in place of none.
+        """
         counts = rng.multinomial(n, [chart.share for chart in charts])
         lifted = [
             self.lift(chart, chart.draw(rng, count))
             for chart, count in zip(charts, counts, strict=True)
             if count
         ]
-        positions, log_densities = zip(*lifted, strict=True)
-        return np.concatenate(positions), np.concatenate(log_densities)
+        position, log_target = map(np.concatenate, zip(*lifted, strict=True))
+        log_density = np.full(len(position), -np.inf)
+        found = np.isfinite(log_target)
+        log_density[found] = self.log_density(charts, position[found])
+        # a lift that the check does not confirm has no density, so it counts as a failed one
+        found = np.isfinite(log_density)
+        log_target = np.where(found, log_target, -np.inf)
+        return position, log_target, np.where(found, log_density, 0.0)
 
     def log_target(self, position: np.ndarray) -> np.ndarray:
         """Log target density at points of the level set (n, d)."""
@@ -103,9 +112,8 @@ class Atlas:
         n = 256
         for begin in range(0, len(rows), n):
             chunk = rows[begin : begin + n]
-            padded = np.concatenate([chunk, np.repeat(chunk[-1:], n - len(chunk), axis=0)])
             is_jax = self.model.backend.name == "jax"
-            outputs = function(padded if is_jax else chunk, *shared)
+            outputs = function(lengthened(chunk, n, 0) if is_jax else chunk, *shared)
             columns.append([np.asarray(output)[: len(chunk)] for output in outputs])
         return [np.concatenate(column) for column in zip(*columns, strict=True)]
 
@@ -124,12 +132,13 @@ class Atlas:
 
     @cached_property
     def _lift(self) -> Callable:
-        system = self.model.system
+        system, xp = self.model.system, self.model.system.arrays.xp
 
         def lift(tangent: Any, centre: Any, basis: Any, linear: Linear) -> tuple[Any, ...]:
             there = project_position(system, centre + basis @ tangent, linear)
             _, log_density, _ = system.evaluate(there.position)
-            return there.position, there.residual <= 1.0, log_density
+            usable = (there.residual <= 1.0) & xp.isfinite(log_density)
+            return there.position, xp.where(usable, log_density, -xp.inf)
 
         return self.model.backend.compile_rows(lift)
 
@@ -146,7 +155,8 @@ class Atlas:
             # the determinant of T' T_u is that of the normal spaces: J J_c' between two factors
             log_angle = algebra.cross_log_det(here.jacobian, linear.jacobian)
             log_angle = log_angle - algebra.half_log_det(here) - algebra.half_log_det(linear)
-            return tangent, xp.where((there.residual <= 1.0) & same, log_angle, -xp.inf)
+            found = (there.residual <= 1.0) & same & ~xp.isnan(log_angle)
+            return tangent, xp.where(found, log_angle, -xp.inf)
 
         return self.model.backend.compile_rows(tangent_to)
 
@@ -325,21 +335,17 @@ def _mass_at(
     rng: np.random.Generator,
 ) -> float:
     """Log mass around a place that is not covered, too low where a chain from there is short."""
-    chain = [record.position for record in records_from(atlas.model, place, 6, rng)]
-    rows = np.array(chain)
-    rows = rows[not_covered(rows)]
+    chain = np.array([record.position for record in records_from(atlas.model, place, 6, rng)])
+    apart = not_covered(chain)
     # a chain that soon is where others have been shows no mode of its own
-    if len(rows) < len(chain) // 2:
+    if apart.sum() < len(chain) // 2:
         return -np.inf
     try:
-        charts, _ = fitted_charts(atlas, rows)
+        charts, _ = fitted_charts(atlas, chain[apart])
     except ModelError:
         return -np.inf
-    proposed, log_target = atlas.draw(charts, rng, 512)
-    found = np.isfinite(log_target)
-    weight = np.zeros(len(proposed))
-    log_weight = log_target[found] - atlas.log_density(charts, proposed[found])
-    weight[found] = np.exp(log_weight) * not_covered(proposed[found])
+    proposed, log_target, log_density = atlas.draw(charts, rng, 512)
+    weight = np.exp(log_target - log_density) * not_covered(proposed)
     weight[~np.isfinite(weight)] = 0.0
     # one weight is no mass
     mean = np.delete(weight, np.argmax(weight)).mean()

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from pymc_logz.manifold.algebra import Linear
 from pymc_logz.manifold.backends import System
 from pymc_logz.manifold.gauss_newton import project_position
+from pymc_logz.runners.arrays import filled, leaves
 
 OK, NOT_CONVERGED, NOT_REVERSIBLE, NOT_FINITE = range(4)
 """What ended a trajectory: its length; no point of the level set found after a step; a step back
@@ -52,9 +53,13 @@ class TransitionInput(NamedTuple):
     """Of the trajectory."""
 
 
-class TransitionInfo(NamedTuple):
-    """What a reader wants to know of a transition."""
+class TransitionRecord(NamedTuple):
+    """What is known after a transition."""
 
+    position: Any
+    """Inputs in units of their scales, shape (d,)."""
+    log_density: Any
+    """Log of rho times |J J'|^(-1/2) there, in nats."""
     acceptance_rate: Any
     accepted: Any
     energy: Any
@@ -70,16 +75,6 @@ class TransitionInfo(NamedTuple):
     """Of the quasi-Newton search, all projections together, those of the check included."""
     n_newton: Any
     """Iterations of Newton's method in its place."""
-
-
-class TransitionRecord(NamedTuple):
-    """What is known after a transition."""
-
-    position: Any
-    """Inputs in units of their scales, shape (d,)."""
-    log_density: Any
-    """Log of rho times |J J'|^(-1/2) there, in nats."""
-    info: TransitionInfo
 
 
 def state_at(system: System, position: Any) -> ManifoldState:
@@ -118,7 +113,7 @@ class ConstrainedHamiltonian:
 
     def transition(
         self, system: System, state: ManifoldState, given: TransitionInput
-    ) -> tuple[ManifoldState, TransitionInfo]:
+    ) -> tuple[ManifoldState, TransitionRecord]:
         """State after fresh momentum, a trajectory, and its acceptance or rejection."""
         xp = system.arrays.xp
         momentum = self.project_momentum(system, state.linear, given.noise)
@@ -128,8 +123,12 @@ class ConstrainedHamiltonian:
         error = xp.where((end.status == OK) & ~xp.isnan(error), error, xp.inf)
         acceptance_rate = xp.exp(-xp.maximum(error, 0.0))
         accepted = given.log_uniform < -error
-        new = _select(xp, accepted, end.state, state)
-        info = TransitionInfo(
+        # each array out of the one state or out of the other
+        either = zip(leaves(end.state), leaves(state), strict=True)
+        new = filled(state, (xp.where(accepted, *pair) for pair in either))
+        return new, TransitionRecord(
+            new.position,
+            new.log_density,
             acceptance_rate=acceptance_rate,
             accepted=accepted,
             energy=xp.where(accepted, start_energy + error, start_energy),
@@ -140,7 +139,6 @@ class ConstrainedHamiltonian:
             n_iterations=end.n_iterations,
             n_newton=end.n_newton,
         )
-        return new, info
 
     def integrate(
         self, system: System, state: ManifoldState, momentum: Any, step_size: Any, n_steps: Any
@@ -178,7 +176,11 @@ class ConstrainedHamiltonian:
         xp, old = system.arrays.xp, trajectory.state
         ahead = old.position + step_size * trajectory.momentum
         there = project_position(system, ahead, old.linear, self.max_iterations)
-        state = self._arrive(system, there.position, old, is_last=is_last)
+        if is_last:
+            state = state_at(system, there.position)
+        else:  # the density is not needed between sub-steps
+            linear = system.algebra.factorise(system.jacobian(there.position))
+            state = old._replace(position=there.position, linear=linear)
         momentum = (state.position - old.position) / step_size
         momentum = self.project_momentum(system, state.linear, momentum)
         behind = state.position - step_size * momentum
@@ -200,20 +202,3 @@ class ConstrainedHamiltonian:
             trajectory.n_iterations + there.n_iterations + back.n_iterations,
             trajectory.n_newton + there.n_newton + back.n_newton,
         )
-
-    def _arrive(
-        self, system: System, position: Any, old: ManifoldState, *, is_last: bool
-    ) -> ManifoldState:
-        """State at the end of a sub-step; between sub-steps the density is not needed."""
-        if is_last:
-            return state_at(system, position)
-        linear = system.algebra.factorise(system.jacobian(position))
-        return ManifoldState(position, linear, old.log_density, old.gradient)
-
-
-def _select(xp: Any, condition: Any, first: Any, second: Any) -> Any:
-    """Tuple of arrays, each out of the first or out of the second."""
-    if isinstance(first, tuple):
-        parts = [_select(xp, condition, a, b) for a, b in zip(first, second, strict=True)]
-        return type(first)(*parts)
-    return xp.where(condition, first, second)

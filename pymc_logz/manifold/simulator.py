@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -27,19 +27,6 @@ from pymc_logz.trees.layout import data_datasets, dataset_of, evidence_dataset, 
 
 ROWS_AT_A_TIME = 10_000
 """Prior draws that are simulated together."""
-
-
-class Near(NamedTuple):
-    """Prior draws whose output is within epsilon of the data."""
-
-    rows: np.ndarray
-    """Shape (n, d)."""
-    distance: np.ndarray
-    """Shape (n,)."""
-    n_tried: int
-    """Draws of which these are some."""
-    nearest: float
-    """Distance of the nearest of all."""
 
 
 class Simulator:
@@ -98,32 +85,37 @@ class Simulator:
         rows = self.prior(rng, 2000)[:, columns]
         return rows.mean(axis=0), rows.std(axis=0)
 
-    def near(self, rng: np.random.Generator, n_draws: int, n_wanted: float = np.inf) -> Near:
-        """Those of so many prior draws that are within epsilon, or as many of these as wanted."""
-        kept: list[np.ndarray] = []
-        distances: list[np.ndarray] = []
+    def near(
+        self, rng: np.random.Generator, n_draws: int, n_wanted: float = np.inf
+    ) -> tuple[np.ndarray, np.ndarray, int, float]:
+        """Those of so many prior draws that are within epsilon, or as many of these as wanted.
+
+        Their rows (n, d) and distances (n,), how many draws they are some of, and the distance of
+        the nearest of all.
+        """
+        found: list[tuple[np.ndarray, np.ndarray]] = []
         nearest, tried = np.inf, 0
-        while tried < n_draws and sum(map(len, kept)) < n_wanted:
+        while tried < n_draws and sum(len(rows) for rows, _ in found) < n_wanted:
             rows = self.prior(rng, min(ROWS_AT_A_TIME, n_draws - tried))
             distance, _ = self.simulate(rows)
             hit = distance < self.epsilon
-            kept.append(rows[hit])
-            distances.append(distance[hit])
+            found.append((rows[hit], distance[hit]))
             nearest, tried = min(nearest, float(distance.min())), tried + len(rows)
-        return Near(np.concatenate(kept), np.concatenate(distances), tried, nearest)
+        rows, distance = map(np.concatenate, zip(*found, strict=True))
+        return rows, distance, tried, nearest
 
     def starts(self, start: Any, n: int, rng: np.random.Generator) -> np.ndarray:
         """Rows (n, d) within epsilon: from draws of the posterior group, or from the prior."""
         if start is None:
-            found = self.near(rng, 1_000_000, n)
-            if not len(found.rows):
+            rows, _, n_tried, nearest = self.near(rng, 1_000_000, n)
+            if not len(rows):
                 raise PilotError(
-                    f"none of {found.n_tried} prior draws came within epsilon={self.epsilon}, the "
-                    f"nearest within {found.nearest:.3g}; pass start= with draws that do (such as "
+                    f"none of {n_tried} prior draws came within epsilon={self.epsilon}, the "
+                    f"nearest within {nearest:.3g}; pass start= with draws that do (such as "
                     "those of ConstrainedHMC), or a larger epsilon"
                 )
             # the same several times if there are few
-            return np.resize(found.rows, (n, self.flat.n_dims))
+            return np.resize(rows, (n, self.flat.n_dims))
         draws = start["posterior"].to_dataset() if isinstance(start, xr.DataTree) else start
         rows = unconstrain(self.flat, draws)
         rows = rows[self.simulate(rows)[0] < self.epsilon]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
@@ -20,7 +20,7 @@ from pymc_logz.manifold.model import (
     make_constrained_model,
     one_blas_thread,
 )
-from pymc_logz.manifold.rattle import ManifoldState, TransitionInfo, TransitionInput
+from pymc_logz.manifold.rattle import ManifoldState, TransitionInput, TransitionRecord
 from pymc_logz.models.data_rows import starting_point
 from pymc_logz.step_methods.base import (
     MAX_ENERGY_ERROR,
@@ -39,49 +39,31 @@ FAILURES = {
 }
 
 
-class StartFrom(NamedTuple):
-    """Message that asks for a point of the level set."""
-
-    point: Mapping[str, np.ndarray]
-    """Value variables to start from if they lie on it."""
-    seed: Sequence[int]
-    """Of the search if they do not."""
-
-
-class MoveOn(NamedTuple):
-    """Message that asks for transitions, one after the other."""
-
-    position: np.ndarray
-    """Where to begin, shape (d,)."""
-    given: Sequence[TransitionInput]
-
-
 class ConstrainedSource(Source):
     """Answers messages by points of a level set and transitions on it."""
+
+    _last: tuple[np.ndarray, ManifoldState] | None = None
 
     def __init__(self, model: ConstrainedModel) -> None:
         super().__init__()
         self.model = model
         # what a process needs that asks another one: nothing that is compiled
         self._on_jax = model.backend.name == "jax"
-        self._last: tuple[np.ndarray, ManifoldState] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what cannot leave the process."""
-        return {**super().__getstate__(), "_last": None}
 
     def uses_jax(self) -> bool:
         """Whether the moves are compiled by JAX."""
         return self._on_jax
 
-    def answer(self, message: StartFrom | MoveOn) -> Any:
-        """The given point if it is on the level set, else one from prior draws; or transitions."""
+    def answer(self, message: tuple[str, Any, Any]) -> Any:
+        """What a method of this name, ``start`` or ``move``, makes of its two arguments."""
+        name, *given = message
         with one_blas_thread():
-            return self._start(message) if isinstance(message, StartFrom) else self._move(message)
+            return getattr(self, name)(*given)
 
-    def _start(self, message: StartFrom) -> np.ndarray:
+    def start(self, point: Mapping[str, np.ndarray], seed: Sequence[int]) -> np.ndarray:
+        """The given point if it is on the level set, else one from prior draws."""
         model = self.model
-        position = model.position_of(message.point)
+        position = model.position_of(point)
         with np.errstate(all="ignore"):
             residual = model.residual_at(position)
             if residual <= 1.0:
@@ -91,13 +73,16 @@ class ConstrainedSource(Source):
                 near, residual = model.polish(position)
                 if residual <= 1.0:
                     return near
-        return find_start(model, np.random.default_rng(message.seed))
+        return find_start(model, np.random.default_rng(seed))
 
-    def _move(self, message: MoveOn) -> list[rattle.TransitionRecord]:
+    def move(
+        self, position: np.ndarray, given: Sequence[TransitionInput]
+    ) -> list[TransitionRecord]:
+        """Transitions from a position, one after the other."""
         # the state at the position is kept from the transitions before, as a rule
-        if self._last is None or not np.array_equal(self._last[0], message.position):
-            self._last = (message.position, self.model.state_at(message.position))
-        state, records = self.model.transitions(self._last[1], message.given)
+        if self._last is None or not np.array_equal(self._last[0], position):
+            self._last = (position, self.model.state_at(position))
+        state, records = self.model.transitions(self._last[1], given)
         self._last = (records[-1].position, state)
         return records
 
@@ -110,7 +95,7 @@ class ConstrainedHMCState(StepMethodState):
     position: np.ndarray | None
     step_adapt: StepSizeState
     n_failures: int
-    waiting: tuple[rattle.TransitionRecord, ...]  # of transitions made ahead of the draw
+    waiting: tuple[TransitionRecord, ...]  # of transitions made ahead of the draw
     path_length: float = field(metadata={"frozen": True})
     max_steps: int = field(metadata={"frozen": True})
     jitter: float = field(metadata={"frozen": True})
@@ -263,8 +248,8 @@ class ConstrainedHMC(WholeModelStep):
         constrained = make_constrained_model(
             model,
             rattle.ConstrainedHamiltonian(n_inner=n_inner),
-            tolerance=tolerance,
-            scale=None if scale is None else checked_scale(scale, self._n_dims),
+            distance=tolerance,
+            scale=None if scale is None else tuple(checked_scale(scale, self._n_dims)),
             use_structure=use_structure,
             random_seed=random_seed,
             compile_kwargs=compile_kwargs,
@@ -272,12 +257,12 @@ class ConstrainedHMC(WholeModelStep):
         self._scale = constrained.scale
         self._label(constrained.generator.flat)
         self.source: ConstrainedSource = ConstrainedSource(constrained).opened()
-        self._reset(tune=True)
+        self._reset(self.default_tune_steps)
 
-    def _reset(self, tune: bool) -> None:
-        self.tune = tune
+    def _reset(self, tune: int) -> None:
+        self.tune = tune > 0
         self.position: np.ndarray | None = None
-        self.waiting: tuple[rattle.TransitionRecord, ...] = ()
+        self.waiting: tuple[TransitionRecord, ...] = ()
         self.n_failures = 0
         self._set_step_size(0.25 if self.step_size is None else self.step_size)
 
@@ -292,12 +277,12 @@ class ConstrainedHMC(WholeModelStep):
             # only a call of JAX is dear enough to make several transitions of it
             ahead = not adapts and self.source.uses_jax()
             given = [self._input(step_size) for _ in range(MAX_TRANSITIONS if ahead else 1)]
-            self.waiting = tuple(self.source.ask(MoveOn(self.position, given)))
+            self.waiting = tuple(self.source.ask(("move", self.position, given)))
         record, *rest = self.waiting
         self.position, self.waiting = record.position, tuple(rest)
         if adapts:
             # a trajectory that needed the fallback is too dear to aim at: it counts as a failed one
-            self.step_adapt.update(_clean_acceptance_rate(record.info), tune=True)
+            self.step_adapt.update(_clean_acceptance_rate(record), tune=True)
         bar = float(self.step_adapt.current(tune=False))
         return {**self._stats(record), "step_size": step_size, "step_size_bar": bar}
 
@@ -309,7 +294,7 @@ class ConstrainedHMC(WholeModelStep):
         seed = self.rng.integers(2**63, size=4).tolist()
         # copies, since a worker process writes the next point into the same memory
         point = {name: np.array(value) for name, value in point.items()}
-        self.position = self.source.ask(StartFrom(point, seed))
+        self.position = self.source.ask(("start", point, seed))
         if self.step_size is None and self.tune:
             start = self.position
 
@@ -317,8 +302,8 @@ class ConstrainedHMC(WholeModelStep):
                 # log of a uniform number above 1: tried, not taken
                 noise = self.rng.standard_normal(self._n_dims)
                 tried = TransitionInput(noise, np.inf, step_size, 1)
-                [record] = self.source.ask(MoveOn(start, [tried]))
-                return _clean_acceptance_rate(record.info)
+                [record] = self.source.ask(("move", start, [tried]))
+                return _clean_acceptance_rate(record)
 
             self._set_step_size(min(reasonable_step_size(acceptance_rate, 0.25), 1.0))
 
@@ -330,27 +315,26 @@ class ConstrainedHMC(WholeModelStep):
         noise = self.rng.standard_normal(self._n_dims)
         return TransitionInput(noise, np.log(self.rng.random()), jittered, n_steps)
 
-    def _stats(self, record: rattle.TransitionRecord) -> dict[str, Any]:
-        info = record.info
-        failed = {name: bool(info.status == code) for name, code in FAILURES.items()}
+    def _stats(self, record: TransitionRecord) -> dict[str, Any]:
+        failed = {name: bool(record.status == code) for name, code in FAILURES.items()}
         self.n_failures += any(failed.values()) and not self.tune
-        n_projections = 2 * self.n_inner * max(int(info.n_steps), 1)
+        n_projections = 2 * self.n_inner * max(int(record.n_steps), 1)
         return {
-            "mean_tree_accept": float(info.acceptance_rate),
-            "accepted": float(info.accepted),
-            "diverging": bool(info.energy_error > MAX_ENERGY_ERROR and not any(failed.values())),
-            "energy": float(info.energy),
-            "energy_error": float(info.energy_error),
-            "tree_size": float(info.n_steps),
-            "n_iterations": int(info.n_iterations) / n_projections,
-            "n_newton": int(info.n_newton),
-            "residual": float(info.residual),
+            "mean_tree_accept": float(record.acceptance_rate),
+            "accepted": float(record.accepted),
+            "diverging": bool(record.energy_error > MAX_ENERGY_ERROR and not any(failed.values())),
+            "energy": float(record.energy),
+            "energy_error": float(record.energy_error),
+            "tree_size": float(record.n_steps),
+            "n_iterations": int(record.n_iterations) / n_projections,
+            "n_newton": int(record.n_newton),
+            "residual": float(record.residual),
             "failures": self.n_failures,
             "model_logp": record.log_density,
             **failed,
         }
 
 
-def _clean_acceptance_rate(info: TransitionInfo) -> float:
+def _clean_acceptance_rate(record: TransitionRecord) -> float:
     """Acceptance rate, zero where a projection needed the fallback."""
-    return float(info.acceptance_rate * (info.n_newton == 0))
+    return float(record.acceptance_rate * (record.n_newton == 0))

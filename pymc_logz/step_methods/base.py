@@ -124,6 +124,15 @@ class ChosenStep(BlockedStep):
 
         return (update,)
 
+    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
+        """Forget the chain before; called by ``pm.sample`` at the start of each chain."""
+        super().setup_chain(rng, tune, draws)
+        self._reset(tune)
+
+    def _reset(self, tune: int) -> None:
+        """Forget the chain before, and begin one with so many draws of tuning."""
+        raise NotImplementedError
+
     def _set_step_size(self, step_size: float) -> None:
         """Tune anew from here, by PyMC: Hoffman & Gelman (2014), section 3.2, arXiv 1111.4246."""
         aim = self.target_accept
@@ -153,15 +162,6 @@ class WholeModelStep(ChosenStep):
                 "PartialMomentumHMC for some of the variables"
             )
         self.vars, self.rng = model.value_vars, random_generator(rng)
-
-    def _reset(self, tune: bool) -> None:
-        """Forget the chain before."""
-        raise NotImplementedError
-
-    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Forget the chain before; called by ``pm.sample`` at the start of each chain."""
-        super().setup_chain(rng, tune, draws)
-        self._reset(tune > 0)
 
     def step(self, point: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[Any]]:
         """One draw: a point, its order of keys kept, and its statistics."""
@@ -215,8 +215,8 @@ class BatchedStep(WholeModelStep):
         self._label(prepared.flat)
         return prepared, block_for(prepared, settings, compile_kwargs), rngs
 
-    def _reset(self, tune: bool) -> None:
-        self.tune, self.n_used = tune, 0
+    def _reset(self, tune: int) -> None:
+        self.tune, self.n_used = tune > 0, 0
         self.carried: Any = None
         self.batch: Any = None
         self.held: Any = None

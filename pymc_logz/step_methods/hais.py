@@ -183,7 +183,7 @@ class HAIS(BatchedStep):
         self.source = ProposalSource(
             model, planned.block, planned.reference, planned.plan, batch_size
         ).opened()
-        self._reset(tune=True)
+        self._reset(self.default_tune_steps)
 
     def _next(self, point: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Propose the end of the next trajectory, and go there or stay."""

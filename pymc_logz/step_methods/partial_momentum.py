@@ -239,15 +239,14 @@ class PartialMomentumHMC(ChosenStep):
         self._others: list[np.ndarray] = []
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Forget the chain before; called by ``pm.sample`` at the start of each chain."""
-        super().setup_chain(rng, tune, draws)
+        """As of all steps; refused in a fork with JAX."""
         linker = type(self._log_density._pytensor_function.maker.linker).__name__
         if linker == "JAXLinker" and os.getpid() != self._pid:
             raise RuntimeError(
                 "PartialMomentumHMC was compiled with JAX, which does not survive a fork; pass "
                 'cores=1 or mp_ctx="forkserver" to pm.sample'
             )
-        self._reset(tune)
+        super().setup_chain(rng, tune, draws)
 
     def step(self, point: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[Any]]:
         """One draw: the point with this step's variables moved, and its statistics."""

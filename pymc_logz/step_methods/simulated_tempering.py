@@ -1,6 +1,7 @@
 """Simulated tempering inside ``pm.sample``: tempered walkers, and one exact draw at beta = 1."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -92,13 +93,9 @@ class WalkSource(BlockSource):
         batch_size: int,
     ) -> None:
         super().__init__(model, block, reference)
-        self._walking: TemperBlock | None = walking
+        self.walking = walking
         self.n_walkers, self.ladder = walking.n_walkers, ladder
         self.tune, self.batch_size = tune, batch_size
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what cannot leave the process."""
-        return {**super().__getstate__(), "_walking": None}
 
     def batch(self, carried: Walkers | None, rng: np.random.Generator) -> tuple[Walkers, Draws]:
         """A batch of draws, and the walkers to go on with; None starts new ones."""
@@ -136,17 +133,12 @@ class WalkSource(BlockSource):
         first = int(np.argmax(walkers.level))
         return with_held(mapped(lambda part: np.asarray(part)[first:], walkers), walkers)
 
-    @property
+    @cached_property
     def walking(self) -> TemperBlock:
-        """Compiled iterations of the walkers."""
-        if self._walking is None:
-            self._walking = TemperBlock(
-                self.block,
-                self.ladder.n_levels,
-                self.n_walkers,
-                compile_kwargs=self.compile_kwargs,
-            )
-        return self._walking
+        """Compiled iterations of the walkers, made again where it arrives."""
+        return TemperBlock(
+            self.block, self.ladder.n_levels, self.n_walkers, compile_kwargs=self.compile_kwargs
+        )
 
 
 LADDER_STATS = {"beta": "betas", "log_prior": "log_prior", "log_z_hat": "log_z_hat"}
@@ -282,7 +274,7 @@ class SimulatedTempering(BatchedStep):
         ).opened()
         self._declare_stats(walkers, self.ladder.n_levels)
         logger.info("SimulatedTempering: %d levels, %d walkers.", self.ladder.n_levels, walkers)
-        self._reset(tune=True)
+        self._reset(self.default_tune_steps)
 
     def _declare_stats(self, n_walkers: int, n_levels: int) -> None:
         """Statistics whose length is known only now."""

@@ -4,6 +4,7 @@ import contextlib
 import os
 import threading
 import weakref
+from functools import cached_property
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener
 from typing import Any, Self
@@ -79,28 +80,6 @@ def _answer_all(connection: Connection, source: Any) -> None:
                 return
 
 
-class Asker:
-    """One process's way to a server."""
-
-    def __init__(self, address: Any, key: bytes) -> None:
-        self.pid = os.getpid()
-        self._connection = Client(address, authkey=key)
-
-    def ask(self, message: Any) -> Any:
-        """Answer of the source there; what it raised is raised here, or that it has ended."""
-        try:
-            self._connection.send(message)
-            answer = self._connection.recv()
-        except (OSError, EOFError) as error:
-            raise RuntimeError(
-                "the process that computes for this chain has ended; sample again, with cores=1 if "
-                "that happens again"
-            ) from error
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-
 class Source:
     """Answers messages by compiled work; an answer is a function of message and settings alone.
 
@@ -109,10 +88,11 @@ class Source:
     answers, it compiles again.
     """
 
+    _server: Server | None = None
+    _asked: tuple[int, Connection] | None = None
+
     def __init__(self) -> None:
         self._pid = os.getpid()
-        self._server: Server | None = None
-        self._asker: Asker | None = None
         self._way: tuple[Any, bytes] | None = None
 
     def opened(self) -> Self:
@@ -130,20 +110,39 @@ class Source:
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what cannot leave the process."""
-        return {**self.__dict__, "_server": None, "_asker": None}
+        """Without what cannot leave the process: what the class has a default, or a maker, for."""
+        return {name: value for name, value in vars(self).items() if not hasattr(type(self), name)}
 
     def ask(self, message: Any) -> Any:
-        """Answer, computed here or in the process that can."""
-        if os.getpid() != self._pid and self._way is not None:
-            if self._asker is None or self._asker.pid != os.getpid():
-                try:
-                    self._asker = Asker(*self._way)
-                except OSError:  # a pickle has outlived who compiled
-                    self._way = self._asker = None
-            if self._asker is not None:
-                return self._asker.ask(message)
-        return self.answer(message)
+        """Answer, computed here or in the process that can; what it raised there is raised here."""
+        connection = self._connection()
+        if connection is None:
+            return self.answer(message)
+        try:
+            connection.send(message)
+            answer = connection.recv()
+        except (OSError, EOFError) as error:
+            raise RuntimeError(
+                "the process that computes for this chain has ended; sample again, with cores=1 if "
+                "that happens again"
+            ) from error
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _connection(self) -> Connection | None:
+        """The way to the process that has compiled; None if it is this one, or has gone."""
+        pid = os.getpid()
+        if pid == self._pid or self._way is None:
+            return None
+        if self._asked is None or self._asked[0] != pid:
+            address, key = self._way
+            try:
+                self._asked = pid, Client(address, authkey=key)
+            except OSError:  # a pickle has outlived who compiled
+                self._way = self._asked = None
+                return None
+        return self._asked[1]
 
     def answer(self, message: Any) -> Any:
         """Answer, computed here."""
@@ -170,25 +169,19 @@ class BlockSource(Source):
         # the noise is drawn in portions that depend on the number of rows
         self.n_rows = block.n_rows
         self.compile_kwargs = block.compile_kwargs
-        self._block: Block | None = block
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what cannot leave the process."""
-        return {**super().__getstate__(), "_block": None}
+        self.block = block
 
     def uses_jax(self) -> bool:
         """Whether the block is compiled, and by JAX."""
-        return self._block is not None and self._block.compiled.backend == "jax"
+        return "block" in vars(self) and self.block.compiled.backend == "jax"
 
-    @property
+    @cached_property
     def block(self) -> Block:
-        """Compiled moves."""
-        if self._block is None:
-            prior = PriorDraws(self.model)
-            path = open_path(with_entries(flatten_model(self.model, integers=True)), prior)
-            block = Block(path, self.kernel, self.n_rows, self.compile_kwargs)
-            self._block = self.reference.with_draws(prior).start(block)
-        return self._block
+        """Compiled moves, made again where it arrives."""
+        prior = PriorDraws(self.model)
+        path = open_path(with_entries(flatten_model(self.model, integers=True)), prior)
+        block = Block(path, self.kernel, self.n_rows, self.compile_kwargs)
+        return self.reference.with_draws(prior).start(block)
 
     def answer(self, message: tuple[Any, list[int]]) -> tuple[Any, Any]:
         """What the next batch goes on with, and a batch; None starts anew."""

@@ -84,7 +84,7 @@ def z_scores(name: str, n_replicates: int, n_draws: int = 200, atlas: Atlas | No
     scores = []
     for _ in range(n_replicates):
         position = draw(rng, 4 * n_draws).reshape(4, n_draws, -1) / atlas.model.scale
-        estimate = bridge_charts(atlas, position, None, rng).estimate
+        estimate, *_ = bridge_charts(atlas, position, None, rng)
         assert estimate.status == "ok"
         assert estimate.mcse < 0.1
         scores.append((estimate.log_z - exact) / estimate.mcse)

@@ -14,7 +14,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from pymc_logz.step_methods.sources import Asker, Source
+from pymc_logz.step_methods.sources import Source
 
 pytestmark = [
     # threads of JAX, alive since some test before, make fork warn
@@ -77,7 +77,7 @@ def test_it_answers_its_own_process(on_jax: bool) -> None:
     before = threading.active_count()
     source = Teller(on_jax).opened()
     assert source.ask("x") == (os.getpid(), 1, "x")
-    assert source._asker is None
+    assert source._asked is None
     assert threading.active_count() == before + on_jax
 
 
@@ -128,7 +128,7 @@ def test_strangers_are_not_answered() -> None:
     assert source._way is not None
     with pytest.raises((multiprocessing.AuthenticationError, OSError, EOFError)):
         Client(source._way[0], authkey=b"no key").recv()
-    assert Asker(*source._way).ask("x") == (os.getpid(), 1, "x")
+    assert in_a_fork(source, "x")[1] == [(os.getpid(), 1, "x")]
 
 
 def test_a_server_ends_with_its_source() -> None:
@@ -136,10 +136,12 @@ def test_a_server_ends_with_its_source() -> None:
     before = set(threading.enumerate())
     source = Teller(True).opened()
     assert set(threading.enumerate()) - before
-    asker, gone = Asker(*source._way), weakref.ref(source)  # type: ignore[misc]
-    assert asker.ask("x")[1] == 1
-    asker._connection.close()
-    del source, asker
+    assert source._way is not None
+    gone = weakref.ref(source)
+    with Client(source._way[0], authkey=source._way[1]) as asker:
+        asker.send("x")
+        assert asker.recv()[1] == 1
+    del source
     gc.collect()
     assert gone() is None
     until = time.monotonic() + 10.0
