@@ -21,10 +21,11 @@ from pymc_logz.long_runs.workers import (
     check_executor,
     n_workers,
 )
+from pymc_logz.runners.anneal import Report
 from pymc_logz.runners.arrays import leaves
 from pymc_logz.runners.jobs import generator_at, is_done, state_of
 from pymc_logz.runners.moves_of_rows import Work
-from pymc_logz.runners.running import Outcome, Report, Running, to_the_end
+from pymc_logz.runners.running import Outcome, Running, to_the_end
 from pymc_logz.seeds import random_generator
 
 SECONDS = 2.0

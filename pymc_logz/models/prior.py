@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,10 +52,11 @@ class PriorDraws:
     ) -> None:
         self.model, self.columns = model, columns
         self._draws = self._compiled()
-        pairs = zip(model.free_RVs, starting_point(model).values(), strict=True)
-        each = [np.full(value.size, model.rvs_to_transforms[rv] is None) for rv, value in pairs]
+        sizes = np.array([value.size for value in starting_point(model).values()], dtype=int)
+        self._owners = np.repeat(np.arange(sizes.size), sizes)
+        bare = [model.rvs_to_transforms[rv] is None for rv in model.free_RVs]
         # which columns of a row are of variables that no transform bounds
-        self._unbounded = np.concatenate([*each, np.empty(0, dtype=bool)])
+        self._unbounded = np.array(bare, dtype=bool)[self._owners]
         self.n_drawn = 0
         self.n_outside = 0
         self.n_rounded = 0
@@ -128,7 +129,7 @@ class PriorDraws:
         """Draw n rows, shape (n, d)."""
         if self.obstacle is not None:
             raise self.obstacle
-        with self._draws.lock:
+        with self._draws.sampler.lock:
             self._draws.sampler.seed(rng, 4)
             return self._finite_rows(n)
 
@@ -167,9 +168,7 @@ class PriorDraws:
         if self.n_drawn < 1000 or self.n_rounded <= expected + 5.0 * np.sqrt(expected):
             return
         infinite = np.any(np.isinf(rows), axis=0)
-        ends = np.cumsum([value.size for value in starting_point(self.model).values()])
-        owners = np.searchsorted(ends, np.flatnonzero(infinite), side="right")
-        names = [self.model.free_RVs[i].name for i in np.unique(owners)]
+        names = [self.model.free_RVs[i].name for i in np.unique(self._owners[infinite])]
         raise ImproperPriorError(
             f"{self.n_rounded} of {self.n_drawn} prior draws round to a bound of {names}, or to "
             "infinity, in floating-point numbers: their unconstrained values are infinite, and log "
@@ -181,11 +180,15 @@ class PriorDraws:
 class Sampler:
     """A compiled function that draws, by generators of its outputs' own that can be seeded."""
 
-    def __init__(self, inputs: Sequence[Variable], outputs: list[Any]) -> None:
+    def __init__(self, inputs: Sequence[Variable], outputs: Sequence[Any]) -> None:
+        tensors = [pt.as_tensor(out, allow_xtensor_conversion=True) for out in outputs]
+        outputs = replace_rng_nodes(tensors)
         updates = collect_default_updates(inputs=inputs, outputs=outputs)
         settings = {"mode": "FAST_COMPILE", "on_unused_input": "ignore"}
         self._function = pytensor.function(inputs, outputs, updates=updates, **settings)
         self._rngs = find_rng_nodes(outputs)
+        self.lock = threading.Lock()
+        """Held from seeding the generators to the last draw."""
 
     def __call__(self, *values: Any) -> list[np.ndarray]:
         """Draws, one of each output."""
@@ -214,8 +217,6 @@ class _CompiledDraws:
     """Whether many draws are made by one call."""
     obstacle: str | None = None
     """Why no draw can be made, if so."""
-    lock: Any = field(default_factory=threading.Lock)
-    """Held from seeding the generators to the last draw."""
 
 
 def _compiled_draws(model: pm.Model) -> _CompiledDraws:

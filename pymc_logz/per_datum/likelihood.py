@@ -23,7 +23,7 @@ from pymc_logz.models.data_rows import read_data_rows
 from pymc_logz.models.flat import model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.references.reference import check_start
-from pymc_logz.runners.anneal import Annealed, Plan
+from pymc_logz.runners.anneal import Annealed, Plan, arrived
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.jobs import AnnealCourse, AnnealJob, Enough, state_of
 from pymc_logz.runners.moves import kernel_for
@@ -289,7 +289,8 @@ class BatchJob:
         job, _ = self.job.advance(course, enough, report)
         if job.n_done < job.n_total:
             return replace(self, job=job), None
-        annealed = job.result(course.plan)
+        assert job.underway is not None
+        annealed = arrived(course.plan, job.underway)
         weights = annealed.log_weight.reshape(n_data, -1)
         estimates = [importance_log_z(log_weight, method="hais") for log_weight in weights]
         of_rows = ("position", "log_reference", "log_ratio", "log_weight")

@@ -259,14 +259,11 @@ def stay_at_end(
     scale = np.repeat(plan.end_scale()[None], m, axis=0)
     refreshment = block.kernel.refreshment_for(step_size)
     move = Move(np.full(m, plan.betas[-1]), step_size, scale, refreshment)
-    first = move._replace(
-        beta=np.concatenate([[0.0], move.beta[1:]]),
-        step_size=np.concatenate([[0.0], move.step_size[1:]]),
-        refreshment=np.concatenate([[1.0], move.refreshment[1:]]),
-    )
-    states = block.portions(start)
-    sizes = rows_of(states)
+    first = Move(*(np.copy(part) for part in move))
+    # which evaluates the start, with fresh momenta
+    first.beta[0] = first.step_size[0] = 0.0
+    first.refreshment[0] = 1.0
+    state = block.initial_state(start)
     for i in range(max(1, -(-n_moves // m))):
-        states, wait = launch_all(block, states, sizes, first if i == 0 else move, rng)
-        wait()
-    return joined(trimmed(states, sizes)).position
+        state, _ = block.run(state, first if i == 0 else move, rng)
+    return np.asarray(state.position)

@@ -6,7 +6,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from pymc_logz.runners.anneal import Annealed, Plan, Underway, arrived, go_on, set_out, stay_at_end
+from pymc_logz.runners.anneal import Plan, Underway, go_on, set_out, stay_at_end
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves_of_rows import Work
 
@@ -115,11 +115,6 @@ class AnnealJob:
             underway = set_out(block, plan, start)
         underway = go_on(block, plan, underway, rng, report, enough)
         return replace(self, start=None, rng=state_of(rng), underway=underway), None
-
-    def result(self, plan: Plan) -> Annealed:
-        """Rows at the end of the plan."""
-        assert self.underway is not None
-        return arrived(plan, self.underway)
 
 
 def state_of(rng: np.random.Generator) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from pymc_logz.arguments import as_bytes, check_flag, check_positive
 from pymc_logz.errors import logger, warn
 from pymc_logz.graphs.threads import end_calls, n_processors
-from pymc_logz.runners.anneal import Annealed
+from pymc_logz.runners.anneal import Annealed, Report, arrived
 from pymc_logz.runners.jobs import AnnealCourse, AnnealJob, Enough, Job, is_done, state_of
 from pymc_logz.wings import from_wing
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     import xarray as xr
 
-Report = Callable[[int], None]
 Task = Callable[[], object]
 
 
@@ -235,4 +234,4 @@ def anneal_all(
     outcomes = finished(running.run(name, course, jobs, report))
     for rng, one in zip(generators, outcomes, strict=False):
         rng.bit_generator.state = one.job.rng
-    return [one.job.result(course.plan) for one in outcomes]
+    return [arrived(course.plan, one.job.underway) for one in outcomes]

@@ -7,22 +7,20 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.graphs.compiling import Compiled, Step, compile_loop
+from pymc_logz.graphs.compiling import Compiled, Step
 from pymc_logz.kernels.base import KernelState, Move, draw_log_uniform
 from pymc_logz.runners.arrays import (
     along_rows,
-    call_by_rows,
     filled,
     largest_of,
     leaves,
     lengthened,
     mapped,
-    rows_together,
     symbolic_noise,
     symbolic_state,
 )
 from pymc_logz.runners.block import MAX_NOISE_PER_BLOCK, MOVES_PER_BLOCK, Block
-from pymc_logz.runners.moves_of_rows import MovesOfRows
+from pymc_logz.runners.moves_of_rows import Arguments, MovesOfRows
 
 
 class Tables(NamedTuple):
@@ -181,12 +179,8 @@ class TemperBlock(MovesOfRows):
         rng = np.random.default_rng(0)
         start = np.zeros((self.n_walkers, self.given_path.n_dims))
         walkers = Walkers(self.initial_state(start), self.spread_levels(rng))
-        n = rows_together(self.n_walkers, self.most_rows)
-        trial = [
-            array if axis is None else np.take(array, np.arange(n), axis)
-            for array, axis in self._arguments(walkers, self.still_tables(), rng, self.n_moves)
-        ]
-        return compile_loop(self._step(), self.n_moves, self.compile_kwargs, trial)
+        of_moves = self._of_moves(self.still_tables(), rng, self.n_moves)
+        return self._compiled_loop(self._step(), walkers, of_moves)
 
     def _step(self) -> Step:
         d, k = self.given_path.n_dims, self.n_levels
@@ -221,10 +215,8 @@ class TemperBlock(MovesOfRows):
         """The same compiled iterations where all walkers have other data, shape (D,)."""
         return self.changed(row_data=[np.tile(data, (self.n_walkers, 1))])
 
-    def _arguments(
-        self, walkers: Walkers, tables: Tables, rng: np.random.Generator, n_moves: int
-    ) -> list[tuple[Any, int | None]]:
-        """All that the compiled iterations are called with, and the axis of its rows."""
+    def _of_moves(self, tables: Tables, rng: np.random.Generator, n_moves: int) -> Arguments:
+        """Noise and settings of so many iterations."""
         shape = (n_moves, self.n_walkers)
         drawn = self.kernel.draw_noise(rng, *shape, self.given_path.n_dims)
         noise = mapped(
@@ -232,13 +224,7 @@ class TemperBlock(MovesOfRows):
             IterationNoise(drawn, draw_log_uniform(rng, shape)),
         )
         parity = np.arange(self.n_moves) % 2
-        return [
-            *along_rows(walkers, 0),
-            *along_rows(noise, 1),
-            *along_rows((parity, tables), None),
-            *along_rows(self.row_data, 0),
-            *along_rows(self.given_path.values, None),
-        ]
+        return [*along_rows(noise, 1), *along_rows((parity, tables), None)]
 
     def new_levels(
         self,
@@ -307,12 +293,8 @@ class TemperBlock(MovesOfRows):
     ) -> tuple[Walkers, Callable[[], Walk]]:
         """One block of iterations, or fewer; a function waits for what walkers did."""
         n_moves = self.n_moves if n_moves is None else n_moves
-        arguments, n_state = self._arguments(walkers, tables, rng, n_moves), len(leaves(walkers))
-        outputs, n_computed = call_by_rows(
-            self.compiled.call, n_moves, arguments, self.n_walkers, n_state, self.most_rows
-        )
-        self.work.add(n_moves * n_computed * self.cost_of_move)
-        walkers, rest = filled(walkers, outputs[:n_state]), outputs[n_state:]
+        of_moves = self._of_moves(tables, rng, n_moves)
+        walkers, rest = self._launched(walkers, of_moves, n_moves, self.n_walkers)
 
         def trace() -> Walk:
             level, log_ratio, log_reference, acceptance_rate, position = map(np.asarray, rest)
