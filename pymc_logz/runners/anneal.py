@@ -234,20 +234,19 @@ def _counted(
 
 def merge(first: Annealed, second: Annealed) -> Annealed:
     """Two runs of one chain along one plan as one run of all their rows."""
-    sizes = np.array([first.log_weight.size, second.log_weight.size])
-    rows = {
-        name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in _OF_ROWS
-    }
+    runs = (first, second)
+    rows = {name: np.concatenate([getattr(run, name) for run in runs]) for name in _OF_ROWS}
+    return Annealed(**rows, **along_plan(runs, [run.log_weight.size for run in runs]))
+
+
+def along_plan(runs: Sequence[Annealed], sizes: Sequence[float]) -> dict[str, Any]:
+    """What is known along a plan of runs of these sizes, as if they were one."""
     means = {
-        name: np.average([getattr(first, name), getattr(second, name)], axis=0, weights=sizes)
+        name: np.average([getattr(run, name) for run in runs], axis=0, weights=sizes)
         for name in ("stage_acceptance_rate", "stage_mean_log_ratio")
     }
-    return Annealed(
-        **rows,
-        **means,
-        n_nan=first.n_nan + second.n_nan,
-        stage_weight_ess=first.stage_weight_ess + second.stage_weight_ess,
-    )
+    weight_ess = np.sum([run.stage_weight_ess for run in runs], axis=0)
+    return {**means, "stage_weight_ess": weight_ess, "n_nan": sum(run.n_nan for run in runs)}
 
 
 def stay_at_end(
