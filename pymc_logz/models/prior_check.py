@@ -129,7 +129,9 @@ def check_priors(model: pm.Model, rng: np.random.Generator) -> str | None:
     priors = kept.get(("prior check", doubtful), lambda: Conditional(model, doubtful))
     now = tuple(contents_of(container) for container in priors.data)
     masses = kept.get(("prior mass", doubtful, now), lambda: checked_masses(priors, rng))
-    unsettled = [mass for mass in masses if not mass.agrees] or _unsettled_sum(masses)
+    unsettled = [mass for mass in masses if not mass.agrees]
+    if not unsettled and _sum_is(masses)[1]:
+        unsettled = masses
     if not unsettled:
         return None
     reason = "the check that priors integrate to one is inconclusive: "
@@ -146,8 +148,8 @@ def checked_masses(priors: "Conditional", rng: np.random.Generator) -> list[Prio
     priors.start(rng)
     masses = priors.masses(N_DRAWS, rng)
     suspects = {mass.name for mass in masses if not mass.agrees}
-    off = _is_sum_off(masses)
-    if not suspects and not off and not _unsettled_sum(masses):
+    is_off, is_unsettled = _sum_is(masses)
+    if not suspects and not is_off and not is_unsettled:
         return masses
     # a refusal cannot be overruled, so it takes more draws to make one
     masses = priors.masses(N_DRAWS_TO_REFUSE, rng)
@@ -157,7 +159,7 @@ def checked_masses(priors: "Conditional", rng: np.random.Generator) -> list[Prio
                 f"the prior of {mass.name!r} integrates to exp({mass.looks[0].log_mass:.2f}) in "
                 f"the unconstrained space instead of exp({mass.log_share:.2f}): {CAUSE}"
             )
-    if off and _is_sum_off(masses):
+    if is_off and _sum_is(masses)[0]:
         total = sum(mass.total[0] for mass in masses)
         each = {mass.name: round(mass.total[0], 3) for mass in masses}
         raise ImproperPriorError(
@@ -174,21 +176,15 @@ CAUSE = (
 )
 
 
-def _is_sum_off(masses: Sequence[PriorMass]) -> bool:
-    """Whether what all elements of all variables are off by adds up to something."""
-    distance, error, slack = _sums(masses)
-    return abs(distance) > MASS_TOLERANCE + slack + N_ERRORS * error
+def _sum_is(masses: Sequence[PriorMass]) -> tuple[bool, bool]:
+    """Whether what all variables together are off by is something, and whether that is unsettled.
 
-
-def _unsettled_sum(masses: Sequence[PriorMass]) -> list[PriorMass]:
-    """All of them, if each may be settled but their sum is not."""
-    _, error, slack = _sums(masses)
-    return list(masses) if max(error, slack) > 2 * MAX_ERROR else []
-
-
-def _sums(masses: Sequence[PriorMass]) -> tuple[float, float, float]:
-    distance, error, slack = np.array([mass.total for mass in masses]).reshape(-1, 3).T
-    return distance.sum(), float(np.linalg.norm(error)), slack.sum()
+    The latter is so if each of them may be settled, but their sum is not.
+    """
+    distance, errors, slack = np.array([mass.total for mass in masses]).reshape(-1, 3).T
+    error, slack = float(np.linalg.norm(errors)), slack.sum()
+    is_off = abs(distance.sum()) > MASS_TOLERANCE + slack + N_ERRORS * error
+    return bool(is_off), bool(max(error, slack) > 2 * MAX_ERROR)
 
 
 def _described(mass: PriorMass) -> str:

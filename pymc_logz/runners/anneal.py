@@ -235,8 +235,9 @@ def _counted(
 def merge(first: Annealed, second: Annealed) -> Annealed:
     """Two runs of one chain along one plan as one run of all their rows."""
     runs = (first, second)
-    rows = {name: np.concatenate([getattr(run, name) for run in runs]) for name in _OF_ROWS}
-    return Annealed(**rows, **along_plan(runs, [run.log_weight.size for run in runs]))
+    found = along_plan(runs, [run.log_weight.size for run in runs])
+    found |= {name: np.concatenate([getattr(run, name) for run in runs]) for name in _OF_ROWS}
+    return Annealed(**found)
 
 
 def along_plan(runs: Sequence[Annealed], sizes: Sequence[float]) -> dict[str, Any]:
