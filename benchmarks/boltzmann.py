@@ -28,8 +28,7 @@ from pymc_logz.energies import bernoulli_rbm
 from pymc_logz.estimators import TemperedDraws, rts
 from pymc_logz.kernels import BlockGibbs
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.temper import TemperBlock
-from pymc_logz.runners.walking import walk
+from pymc_logz.runners.temper import TemperBlock, walk
 from pymc_logz.tempered.warm_up import climb, make_ladder, run_rounds
 
 N_VISIBLE, N_HIDDEN, N_LEVELS, N_CHAINS = 784, 500, 100, 100

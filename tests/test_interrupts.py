@@ -51,9 +51,9 @@ def hmc() -> xr.DataTree:
 STAGES: list[tuple[Callable[[], Any], str, str]] = [
     (annealed, "models.preparation.flatten_model", "the model was being prepared"),
     (lambda: annealed(reference="laplace"), "loop.widening.followed", "the pilot was choosing"),
-    (annealed, "runners.block.compile_loop", "the model was being compiled"),
+    (annealed, "runners.moves_of_rows.compile_loop", "the model was being compiled"),
     (annealed, "loop.frozen.run_pilot", "the pilot was choosing"),
-    (tempered, "runners.temper.compile_loop", "the model was being compiled"),
+    (tempered, "runners.temper.TemperBlock._compile", "the model was being compiled"),
     (tempered, "tempered.run.fixed_plan", "levels were being placed"),
     (tempered, "tempered.run.climb", "levels were being tuned"),
     (bridged, "posterior.bridging.bridge", "the bridge was being built"),

@@ -25,9 +25,8 @@ from pymc_logz.energies import Energy
 from pymc_logz.estimators import METHODS
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import prepare
-from pymc_logz.runners.jobs import state_of
-from pymc_logz.runners.running import run_tasks
-from pymc_logz.runners.walking import whole_walk
+from pymc_logz.runners.running import run_tasks, state_of
+from pymc_logz.runners.temper import whole_walk
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.chains import Frozen, TemperJob, course_of
 from pymc_logz.tempered.results import draws_of

@@ -47,8 +47,7 @@ from pymc_logz.estimators import (
 )
 from pymc_logz.kernels import BlockGibbs
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.temper import TemperBlock, Walkers
-from pymc_logz.runners.walking import walk
+from pymc_logz.runners.temper import TemperBlock, Walkers, walk
 from pymc_logz.tempered.warm_up import climb, make_ladder
 
 sys.path.append(str(Path(__file__).parent))

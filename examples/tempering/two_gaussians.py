@@ -30,8 +30,7 @@ from pymc_logz.energies import two_gaussians, two_gaussians_log_z
 from pymc_logz.estimators import METHODS, TemperedDraws
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import prepare
-from pymc_logz.runners.temper import TemperBlock, Walkers
-from pymc_logz.runners.walking import walk
+from pymc_logz.runners.temper import TemperBlock, Walkers, walk
 from pymc_logz.seeds import generators_from
 from pymc_logz.tempered.run import place_levels
 from pymc_logz.tempered.settings import TemperedSettings

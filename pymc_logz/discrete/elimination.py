@@ -38,25 +38,33 @@ class Sides(NamedTuple):
     """Whether the entry is the second of its pair, shape (n,)."""
 
 
-class Round(NamedTuple):
-    """Entries that are summed out together, by the number of neighbours that they have."""
+class Group(NamedTuple):
+    """Entries that have equally many neighbours, n of them."""
 
-    lone: np.ndarray
-    """Without a neighbour."""
-    leaf: np.ndarray
-    """With one."""
-    of_leaf: Sides
-    link: np.ndarray
-    """With two."""
-    of_link: tuple[Sides, Sides]
+    entries: np.ndarray
+    """Shape (n,)."""
+    sides: tuple[Sides, ...]
+    """An edge of each entry to each of its neighbours."""
+
+
+class Round(NamedTuple):
+    """Entries that are summed out together."""
+
+    groups: tuple[Group, ...]
+    """Those without a neighbour, with one, and with two."""
     kept: np.ndarray
     """Edges that are left."""
     made: np.ndarray
-    """Number, after the round, of the edge between the neighbours of each link."""
+    """Number, after the round, of the edge between the two neighbours of an entry."""
     made_turned: np.ndarray
     """Whether the second neighbour is the first of that pair."""
     n_edges: int
     """After the round."""
+
+
+Tables = list[Any]
+"""Of each group, log probabilities of entries given their neighbours, up to a constant: shape (C,
+K, n), (C, K, K, n) or (C, K, K, K, n), the entry's own value first."""
 
 
 class Ops(NamedTuple):
@@ -86,17 +94,6 @@ SYMBOLIC = Ops(
 )
 
 
-class Tables(NamedTuple):
-    """Log probabilities of the entries of a round given their neighbours, up to a constant."""
-
-    lone: Any
-    """Shape (C, K, n)."""
-    leaf: Any
-    """Shape (C, K, K, n): the entry's own value first."""
-    link: Any
-    """Shape (C, K, K, K, n)."""
-
-
 def rounds_for(n_entries: int, pairs: Sequence[tuple[int, int]]) -> tuple[Round, ...] | None:
     """In which order m entries are summed out; None if one has more than two neighbours by then.
 
@@ -119,7 +116,8 @@ def rounds_for(n_entries: int, pairs: Sequence[tuple[int, int]]) -> tuple[Round,
 
 def n_terms(rounds: Sequence[Round], k: int) -> int:
     """Elements of all tables that are added up, where entries have k values."""
-    return sum(one.lone.size * k + one.leaf.size * k**2 + one.link.size * k**3 for one in rounds)
+    groups = [group for one in rounds for group in one.groups]
+    return sum(group.entries.size * k ** (1 + len(group.sides)) for group in groups)
 
 
 def _apart(neighbours: Adjacency) -> list[int]:
@@ -137,8 +135,6 @@ def _round(
     chosen: Sequence[int], neighbours: Adjacency, edges: list[tuple[int, int]]
 ) -> tuple[Round, list[tuple[int, int]]]:
     """What a round does, and the edges after it."""
-    groups: list[list[int]] = [[i for i in chosen if len(neighbours[i]) == n] for n in range(3)]
-    lone, leaf, link = groups
 
     def sides(entries: list[int], which: int) -> Sides:
         ends = [list(neighbours[i].items())[which] for i in entries]
@@ -146,24 +142,18 @@ def _round(
         turned = np.array(entries, dtype=int) > other
         return Sides(np.array([e for _, e in ends], dtype=int), other, turned)
 
+    alike = [[i for i in chosen if len(neighbours[i]) == n] for n in range(3)]
+    groups = tuple(
+        Group(np.array(entries, dtype=int), tuple(sides(entries, which) for which in range(n)))
+        for n, entries in enumerate(alike)
+    )
     gone = {e for i in chosen for e in neighbours[i].values()}
     kept = [e for e in range(len(edges)) if e not in gone]
     after = {edges[e]: place for place, e in enumerate(kept)}
-    of_link = sides(link, 0), sides(link, 1)
-    both = np.stack([of_link[0].neighbour, of_link[1].neighbour])
+    both = np.stack([side.neighbour for side in groups[2].sides])
     made = [after.setdefault((i, j), len(after)) for i, j in np.sort(both, axis=0).T.tolist()]
-    found = Round(
-        np.array(lone, dtype=int),
-        np.array(leaf, dtype=int),
-        sides(leaf, 0),
-        np.array(link, dtype=int),
-        of_link,
-        np.array(kept, dtype=int),
-        np.array(made, dtype=int),
-        both[0] > both[1],
-        len(after),
-    )
-    return found, list(after)
+    places = np.array(kept, dtype=int), np.array(made, dtype=int)
+    return Round(groups, *places, both[0] > both[1], len(after)), list(after)
 
 
 def eliminated(
@@ -176,23 +166,23 @@ def eliminated(
     of_entry, of_pair = (ops.where(part < LOWEST, LOWEST, part) for part in (of_entry, of_pair))
     total, found = of_entry[:, 0, :0].sum(axis=-1), []
     for one in rounds:
-        own_table = of_entry[..., one.lone]
-        total = total + ops.logsumexp(own_table, axis=1).sum(axis=-1)
-        leaf, link = [own_table[:, :0]], [own_table[:, :0]]
-        if one.leaf.size:
-            leaf = [of_entry[..., one.leaf][:, :, None] + _seen(of_pair, one.of_leaf, ops)]
-            summed = ops.logsumexp(leaf[0], axis=1)
-            of_entry = ops.added(of_entry, one.of_leaf.neighbour, summed)
-        before, of_pair = of_pair, of_pair[..., one.kept]
-        if one.link.size:
-            first, second = (_seen(before, sides, ops) for sides in one.of_link)
-            own = of_entry[..., one.link][:, :, None, None]
-            link = [own + first[:, :, :, None] + second[:, :, None]]
-            table = ops.logsumexp(link[0], axis=1)
-            table = ops.where(one.made_turned, table.swapaxes(1, 2), table)
-            more = ops.zeros((*table.shape[:3], one.n_edges - one.kept.size))
-            of_pair = ops.added(ops.concatenate([of_pair, more], axis=-1), one.made, table)
-        found.append(Tables(own_table, leaf[0], link[0]))
+        before, of_pair, tables = of_pair, of_pair[..., one.kept], []
+        for entries, sides in one.groups:
+            table = of_entry[..., entries]
+            for i, side in enumerate(sides):
+                seen = _seen(before, side, ops)
+                table = table[..., None, :] + seen[(slice(None), slice(None), *[None] * i)]
+            tables.append(table)
+            summed = ops.logsumexp(table, axis=1)
+            if not sides:
+                total = total + summed.sum(axis=-1)
+            elif len(sides) == 1 and entries.size:
+                of_entry = ops.added(of_entry, sides[0].neighbour, summed)
+            elif entries.size:
+                summed = ops.where(one.made_turned, summed.swapaxes(1, 2), summed)
+                more = ops.zeros((*summed.shape[:3], one.n_edges - one.kept.size))
+                of_pair = ops.added(ops.concatenate([of_pair, more], axis=-1), one.made, summed)
+        found.append(tables)
     return ops.where(total < 0.5 * LOWEST, -np.inf, total), found
 
 
@@ -206,17 +196,12 @@ def drawn_back(
     rounds: Sequence[Round], tables: Sequence[Tables], case: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Which value of each entry is drawn from their joint distribution in one case, shape (m,)."""
-    chosen = np.zeros(sum(one.lone.size + one.leaf.size + one.link.size for one in rounds), int)
+    chosen = np.zeros(sum(group.entries.size for one in rounds for group in one.groups), int)
     # those that went last are drawn first: their neighbours went before them
-    for one, table in zip(reversed(rounds), reversed(tables), strict=True):
-        each = [(one.lone, table.lone[case])]
-        if one.leaf.size:
-            there = chosen[one.of_leaf.neighbour]
-            each.append((one.leaf, table.leaf[case][:, there, np.arange(there.size)]))
-        if one.link.size:
-            there, beyond = (chosen[sides.neighbour] for sides in one.of_link)
-            each.append((one.link, table.link[case][:, there, beyond, np.arange(there.size)]))
-        for entries, own_table in each:
+    for one, of_groups in zip(reversed(rounds), reversed(tables), strict=True):
+        for (entries, sides), table in zip(one.groups, of_groups, strict=True):
+            there = [chosen[side.neighbour] for side in sides]
+            own_table = table[case][(slice(None), *there, np.arange(entries.size))]
             below = np.cumsum(softmax(own_table, axis=0), axis=0)
             uniform = rng.random(entries.size) * below[-1]
             chosen[entries] = (below[:-1] <= uniform).sum(axis=0)

@@ -16,6 +16,7 @@ Where discrete variables are moved instead, the same pieces serve a Gibbs step t
 independent entries together: over m labels of K values it costs K evaluations in place of K m.
 """
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -47,21 +48,19 @@ Pieces = tuple[list[Any], list[Any]]
 """Arrays that add up to the log prior, and to the log likelihood with potentials."""
 
 
-class Sums(NamedTuple):
-    """Pieces of the log densities at a row of continuous variables, for all discrete values."""
+class Owned(NamedTuple):
+    """A log density at a row of continuous variables, for all discrete values, by what owns it."""
 
-    prior: Any
-    """Log prior without what independent entries own, shape (C,)."""
-    prior_of_entry: Any
-    """What each of them owns, shape (C, K, m); -inf where it has fewer values than K."""
-    ratio: Any
-    """The same of log likelihood and potentials, shape (C,)."""
-    ratio_of_entry: Any
-    """Shape (C, K, m)."""
-    prior_of_pair: Any = None
+    rest: Any
+    """Without what independent entries own, shape (C,)."""
+    of_entry: Any
+    """What each of them owns, shape (C, K, m); of a prior, -inf beyond the values of an entry."""
+    of_pair: Any
     """What pairs of entries own, the first of a pair first, shape (C, K, K, E)."""
-    ratio_of_pair: Any = None
-    """Shape (C, K, K, E)."""
+
+
+Sums = tuple[Owned, Owned]
+"""Of the log prior, and of the log likelihood with potentials."""
 
 
 def pieces_of(model: pm.Model) -> Pieces:
@@ -139,8 +138,7 @@ def sums_of(
         for part in (slice(n), slice(n, None))
     )
     exists = pt.constant(plan.exists[None])
-    of_entry = pt.switch(exists, prior[1], -np.inf)
-    return Sums(prior[0], of_entry, ratio[0], ratio[1], prior[2], ratio[2])
+    return prior._replace(of_entry=pt.switch(exists, prior.of_entry, -np.inf)), ratio
 
 
 def _along(pieces: list[Any], values: Mapping[Any, Any]) -> tuple[list[Any], list[bool]]:
@@ -156,8 +154,8 @@ def _along(pieces: list[Any], values: Mapping[Any, Any]) -> tuple[list[Any], lis
 
 def _gathered(
     pieces: Sequence[Any], owners: Sequence[np.ndarray], varies: Sequence[bool], plan: SumPlan
-) -> tuple[Any, Any, Any]:
-    """What no entry owns, one owns, and pairs own, shapes as of `Sums`, of flat pieces."""
+) -> Owned:
+    """What no entry owns, one owns, and pairs own, of flat pieces."""
     n_points, k, m = plan.shape
     n_sites, step = len(plan.sites), k**plan.colours
     free, owned = pt.zeros((n_points,)), pt.zeros((n_points, k, m))
@@ -178,7 +176,7 @@ def _gathered(
             combination = (value[:, None] * first + value * second) * differs
             part = piece[:, combination, of_pair[None, None]]
             paired = pt.inc_subtensor(paired[..., edges], part + pt.zeros((n_points, 1, 1, 1)))
-    return free, owned, paired
+    return Owned(free, owned, paired)
 
 
 def add_up(whole: FlatModel, plan: SumPlan, sums_at: Callable[[np.ndarray], Sums]) -> bool:
@@ -198,15 +196,16 @@ def add_up(whole: FlatModel, plan: SumPlan, sums_at: Callable[[np.ndarray], Sums
         c = places[tuple(row[others].astype(int).tolist())] if plan.points.size else 0
         value = row[alone].astype(int) - lower
         chosen = (c, value, np.arange(alone.size))
+        pairs = np.array(plan.pairs, dtype=int).reshape(-1, 2).T
+        edges = (c, *value[pairs], np.arange(len(plan.pairs)))
         with np.errstate(invalid="ignore"):
-            prior = sums.prior[c] + sums.prior_of_entry[chosen].sum()
-            ratio = sums.ratio[c] + sums.ratio_of_entry[chosen].sum()
-            if plan.pairs:
-                edges = (c, *value[np.array(plan.pairs).T], np.arange(len(plan.pairs)))
-                prior += sums.prior_of_pair[edges].sum()
-                ratio += sums.ratio_of_pair[edges].sum()
+            found = np.array(
+                [
+                    one.rest[c] + one.of_entry[chosen].sum() + one.of_pair[edges].sum()
+                    for one in sums
+                ]
+            )
         exact = np.array(density(row, *whole.values), dtype=float)
-        found = np.array([prior, ratio])
         if not np.allclose(found, exact, rtol=1e-6, atol=1e-6, equal_nan=True):
             return False
     return True
@@ -226,7 +225,8 @@ class InPieces:
 
     def at(self, row: np.ndarray) -> Sums:
         """The pieces at a row, as numbers."""
-        return Sums(*map(np.asarray, self.function(row, *self.data.values())))
+        values = list(map(np.asarray, self.function(row, *self.data.values())))
+        return Owned(*values[:3]), Owned(*values[3:])
 
 
 @dataclass(frozen=True)
@@ -297,13 +297,13 @@ def _in_pieces(
             return plan
         parts = split_row(row, given, start)
         sums = sums_of(whole, parts, pieces, plan, start)
-        outputs = [part.astype(row.dtype) for part in (*sums, *others_of(pieces, parts))]
+        outputs = [*sums[0], *sums[1], *others_of(pieces, parts)]
+        outputs = [part.astype(row.dtype) for part in outputs]
         made, data = with_data_inputs(outputs, kept)
     except (NotImplementedError, ValueError, TypeError) as error:
         return NotSummed(f"its graph is not understood ({str(error)[:100]})")
-    sums = Sums(*made[: len(sums)])
-    function = cheaply_compiled([row, *data.inputs], list(sums))
-    found = InPieces(plan, sums, made[len(sums) :], data, function)
+    function = cheaply_compiled([row, *data.inputs], made[:6])
+    found = InPieces(plan, (Owned(*made[:3]), Owned(*made[3:6])), made[6:], data, function)
     columns = whole.continuous if len(given) < len(model.value_vars) else slice(None)
     if not add_up(whole, plan, lambda point: found.at(point[columns])):
         return NotSummed("the pieces of its density do not add up to it")
@@ -352,13 +352,9 @@ def _with_entries(whole: FlatModel) -> tuple[FlatModel, DataInputs] | None:
     if isinstance(pieces, NotSummed):
         return None
     _, k, m = pieces.plan.shape
-    rests, of_entries = (
-        [part[0] for part in (pieces.sums.prior, pieces.sums.ratio)],
-        [
-            pt.specify_shape(part[0].ravel(), (k * m,))
-            for part in (pieces.sums.prior_of_entry, pieces.sums.ratio_of_entry)
-        ],
-    )
+    apart = [
+        (one.rest[0], pt.specify_shape(one.of_entry[0].ravel(), (k * m,))) for one in pieces.sums
+    ]
     sites = tuple(whole.sites[i] for i in pieces.plan.alone)
     log_prior, log_ratio = pieces.others
     flat = replace(
@@ -366,7 +362,7 @@ def _with_entries(whole: FlatModel) -> tuple[FlatModel, DataInputs] | None:
         point=point,
         log_prior=log_prior,
         log_ratio=log_ratio,
-        entries=Entries(sites, *zip(rests, of_entries, strict=True)),
+        entries=Entries(sites, *apart),
         inputs=pieces.data.inputs,
         kept=Kept(),
     )
@@ -375,12 +371,6 @@ def _with_entries(whole: FlatModel) -> tuple[FlatModel, DataInputs] | None:
 
 def _eliminated(plan: SumPlan, sums: Sums, ops: Ops, *, with_ratio: bool) -> tuple[Any, Any]:
     """Log of the sum over entries that are summed one by one, shape (C,), and tables of rounds."""
-    rest, of_entry, of_pair = sums.prior, sums.prior_of_entry, sums.prior_of_pair
-    if with_ratio:
-        rest, of_entry, of_pair = (
-            rest + sums.ratio,
-            of_entry + sums.ratio_of_entry,
-            of_pair + sums.ratio_of_pair,
-        )
-    total, tables = eliminated(plan.rounds, of_entry, of_pair, ops)
-    return rest + total, tables
+    own = Owned(*map(operator.add, *sums)) if with_ratio else sums[0]
+    total, tables = eliminated(plan.rounds, own.of_entry, own.of_pair, ops)
+    return own.rest + total, tables

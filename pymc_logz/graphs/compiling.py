@@ -57,10 +57,6 @@ class Compiled:
     """What tries it in place of a call, where that would call black boxes of a model in vain."""
 
 
-Maker = Callable[["Choice"], Compiled]
-"""Compiles a function for a choice of backend."""
-
-
 class Choice(NamedTuple):
     """A backend to compile for."""
 
@@ -110,24 +106,26 @@ def compile_function(
     alternative: Graph | None = None,
 ) -> Compiled:
     """Compile for the backend that `choose_backend` decides on; JAX may try the ``alternative``."""
-    makers: list[Maker] = [partial(compile_graph, (inputs, outputs))]
-    if alternative is not None:
-        makers.append(lambda choice: compile_graph(alternative(), choice))
-    return compile_first(makers, compile_kwargs, trial_inputs)
+    return _compile_first(
+        compile_graph, (inputs, outputs), alternative, compile_kwargs, trial_inputs
+    )
 
 
-def compile_first(
-    makers: Sequence[Maker],
+def _compile_first[Made](
+    make: Callable[[Made, Choice], Compiled],
+    first: Made,
+    alternative: Callable[[], Made] | None,
     compile_kwargs: Mapping[str, Any] | None,
     trial_inputs: Sequence[Any] | None,
 ) -> Compiled:
-    """What the first maker of one function makes, or on JAX the first whose result runs."""
+    """What is made of the first graph, or on JAX of the first one whose function runs."""
 
     def first_that_runs(choice: Choice) -> Compiled:
         failures = []
-        for i, make in enumerate(makers if choice.is_jax else makers[:1]):
+        others = [alternative] if alternative is not None and choice.is_jax else []
+        for i, graph in enumerate([lambda: first, *others]):
             try:
-                compiled = make(choice)
+                compiled = make(graph(), choice)
                 if trial_inputs is not None:
                     (compiled.dry or compiled.call)(*trial_inputs)
                     if choice.is_jax:
@@ -251,6 +249,11 @@ class Step:
         """All outputs, in the order of those of the compiled loop."""
         return [*self.new_state, *self.traced]
 
+    def split(self, values: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+        """What is given for the state, the sequences and the constants."""
+        n_state, n_before = len(self.state), len(self.state) + len(self.sequences)
+        return values[:n_state], values[n_state:n_before], values[n_before:]
+
 
 def compile_loop(
     step: Step,
@@ -267,22 +270,20 @@ def compile_loop(
     to call it with once, without the number of steps; ``alternative`` is another graph of the same
     step, which JAX is tried with before it is given up.
     """
-    makers: list[Maker] = [partial(_compile, step, n_steps, trial_inputs)]
-    if alternative is not None:
-        makers.append(lambda choice: _compile(alternative(), n_steps, trial_inputs, choice))
-    return compile_first(makers, compile_kwargs, [np.array(n_steps), *trial_inputs])
+    make = partial(_compile, n_steps=n_steps, trial_inputs=trial_inputs)
+    trial = [np.array(n_steps), *trial_inputs]
+    return _compile_first(make, step, alternative, compile_kwargs, trial)
 
 
-def _compile(step: Step, n_steps: int, trial_inputs: Sequence[Any], choice: Choice) -> Compiled:
+def _compile(step: Step, choice: Choice, n_steps: int, trial_inputs: Sequence[Any]) -> Compiled:
     if choice.is_jax:
         return _jax_loop(step, n_steps, choice)
     has_boxes = calls_host(step.outputs)
     if has_boxes and runs_python(choice.mode):
         return _numpy_loop(step, in_python(choice) if choice.mode is None else choice)
     if choice.mode is None and suits_numpy(step.outputs):
-        n_state, n_before = len(step.state), len(step.state) + len(step.sequences)
-        first = [np.asarray(part[0]) for part in trial_inputs[n_state:n_before]]
-        values = [*trial_inputs[:n_state], *first, *trial_inputs[n_before:]]
+        state, sequences, constants = step.split(trial_inputs)
+        values = [*state, *(np.asarray(part[0]) for part in sequences), *constants]
         # of larger steps a call of many takes longer than NUMBA takes to compile
         if bytes_computed(step.inputs, step.outputs, values) <= 2**24:
             return _numpy_loop(step, in_python(choice))
@@ -290,16 +291,14 @@ def _compile(step: Step, n_steps: int, trial_inputs: Sequence[Any], choice: Choi
 
 
 def _numpy_loop(step: Step, choice: Choice) -> Compiled:
-    one_step = compile_graph((step.inputs, step.outputs), choice)
-    n_state = len(step.state)
-    n_before = n_state + len(step.sequences)
+    one_step, n_state = compile_graph((step.inputs, step.outputs), choice), len(step.state)
 
     def loop(n_asked: Any, *values: Any) -> list[Any]:
-        state: Sequence[Any] = values[:n_state]
-        sequences, traces = values[n_state:n_before], []
+        state, sequences, constants = step.split(values)
+        traces = []
         for i in range(n_asked):
             now = (np.asarray(part[i]) for part in sequences)
-            outputs = one_step.call(*state, *now, *values[n_before:])
+            outputs = one_step.call(*state, *now, *constants)
             state = outputs[:n_state]
             traces.append(outputs[n_state:])
         return [*state, *map(np.stack, zip(*traces, strict=True))]
@@ -313,11 +312,9 @@ def _jax_loop(step: Step, n_steps: int, choice: Choice) -> Compiled:
 
     function, backend = function_of(step.inputs, step.outputs, choice)
     one_step, n_state = function.vm.jit_fn, len(step.state)
-    n_before = n_state + len(step.sequences)
 
     def loop(n_asked: Any, *values: Any) -> list[Any]:
-        state, sequences = values[:n_state], values[n_state:n_before]
-        constants = values[n_before:]
+        state, sequences, constants = step.split(values)
 
         def at(i: Any, state: Any) -> list[Any]:
             return one_step(*state, *(part[i] for part in sequences), *constants)

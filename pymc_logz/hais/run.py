@@ -24,10 +24,9 @@ from pymc_logz.models.flat import constrain, unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.ladder import MAX_GROWTH
 from pymc_logz.runners.anneal import Annealed, Plan, merge
-from pymc_logz.runners.jobs import AnnealCourse
 from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import line, progress_bar, report_beta, report_count
-from pymc_logz.runners.running import Running, anneal_all, finished, run_tasks
+from pymc_logz.runners.running import AnnealCourse, Running, anneal_all, finished, run_tasks
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_doubts
 from pymc_logz.trees.layout import RunRecord, data_datasets, evidence_dataset, make_tree

@@ -32,7 +32,7 @@ class KernelState(NamedTuple):
     """The path at ``position``."""
 
 
-def take_rows(state: KernelState, chosen: np.ndarray) -> KernelState:
+def take_rows(state: KernelState, chosen: np.ndarray | slice) -> KernelState:
     """The rows of a state that these indices choose, as NumPy arrays; rows may repeat."""
     position, momentum, *evaluation = (
         np.asarray(part)[chosen] for part in (*state[:2], *state.evaluation)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from pymc_logz.errors import CheckpointError, warn
-from pymc_logz.long_runs.records import WRITING, decode, encode, read_record, write_record
+from pymc_logz.long_runs.records import WRITING, read_record, write_record
 from pymc_logz.runners.moves_of_rows import Work
 
 FORMAT, FORMAT_VERSION = "pymc_logz checkpoint", 1
@@ -108,7 +108,7 @@ class Keeper:
         try:
             zarr.create_group(store=new, attributes=header, zarr_format=3)
             for name, record in begun.items():
-                write_record(new, name, encode(record))
+                write_record(new, name, record)
             os.rename(new, self.path)
         except BaseException as error:
             shutil.rmtree(new, ignore_errors=True)
@@ -223,9 +223,8 @@ class Keeper:
 
     def write(self, name: str, record: Any, attrs: Mapping[str, Any] | None = None) -> bool:
         """Write a record; whether that could be done. If not, the run goes on, and says so."""
-        encoded = encode(record)
         try:
-            write_record(self.path, name, encoded, attrs)
+            write_record(self.path, name, record, attrs)
         except OSError as error:
             if not self._failed:
                 warn(
@@ -242,7 +241,7 @@ class Keeper:
         if not (self.path / name).is_dir():
             return None
         try:
-            return decode(*read_record(self.path / name))
+            return read_record(self.path / name)
         except CheckpointError:
             raise
         except Exception as error:  # whatever Zarr makes of files that are not whole

@@ -24,7 +24,11 @@ from pymc_logz.errors import CheckpointError
 WRITING = ".writing-"
 """What names of things begin with that are being written."""
 PREFIX = "pymc_logz."
-MOVED = {"per_datum.batches": "per_datum.likelihood"}
+MOVED = {
+    "per_datum.batches": "per_datum.likelihood",
+    "runners.jobs": "runners.running",
+    "runners.walking": "runners.temper",
+}
 """Modules whose classes older checkpoints name, and where they are now."""
 PLAIN, AS_NUMBERS = "biufS", {"U": "uint32", "m": "int64", "M": "int64"}
 """Kinds of arrays that a record may have, and those that it has as numbers: no objects."""
@@ -126,18 +130,15 @@ def fields_of(value: Any) -> dict[str, Any] | None:
 
 
 def write_record(
-    folder: Path,
-    name: str,
-    encoded: tuple[Any, list[np.ndarray]],
-    attrs: Mapping[str, Any] | None = None,
+    folder: Path, name: str, record: Any, attrs: Mapping[str, Any] | None = None
 ) -> None:
-    """Write an encoded record in this folder, and then give the group its name; ``attrs`` go along.
+    """Write a record in this folder, and then give the group its name; ``attrs`` go along.
 
     An OSError is raised if it cannot be written; nothing is left of it then.
     """
     import zarr
 
-    tree, arrays = encoded
+    tree, arrays = encode(record)
     new = folder / f"{WRITING}{uuid.uuid4().hex}"
     try:
         shapes = [[array.dtype.name, list(array.shape)] for array in arrays]
@@ -161,7 +162,7 @@ def write_record(
         raise
 
 
-def read_record(path: Path) -> tuple[Any, list[np.ndarray]]:
+def read_record(path: Path) -> Any:
     """A record as it was written; a ValueError if it is not what was written."""
     import zarr
 
@@ -177,7 +178,7 @@ def read_record(path: Path) -> tuple[Any, list[np.ndarray]]:
         used[dtype] += size
     if digest(head["tree"], arrays) != head["digest"]:
         raise ValueError("its digest is another")
-    return head["tree"], arrays
+    return decode(head["tree"], arrays)
 
 
 def digest(tree: Any, arrays: list[np.ndarray]) -> str:

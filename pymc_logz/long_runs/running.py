@@ -14,17 +14,16 @@ from pymc_logz.long_runs.identity import REQUEST, SEED, digest_of, identity_of_c
 from pymc_logz.long_runs.records import digest, encode, fields_of
 from pymc_logz.long_runs.workers import (
     Answer,
-    CourseMissing,
     Part,
     Task,
     Workers,
     check_executor,
     n_workers,
 )
+from pymc_logz.runners.anneal import Report
 from pymc_logz.runners.arrays import leaves
-from pymc_logz.runners.jobs import generator_at, is_done, state_of
 from pymc_logz.runners.moves_of_rows import Work
-from pymc_logz.runners.running import Outcome, Report, Running, to_the_end
+from pymc_logz.runners.running import Outcome, Running, generator_at, is_done, state_of, to_the_end
 from pymc_logz.seeds import random_generator
 
 SECONDS = 2.0
@@ -178,7 +177,7 @@ class _Drive:
                     self._take(name, answer)
             except KeyboardInterrupt:
                 for name, answer in self.workers.answers_there():
-                    if not isinstance(answer, CourseMissing):
+                    if answer is not None:
                         self._keep(name, answer)
                 ends = [is_done(one.job) for one in self.outcomes.values()]
                 # of a run that is kept nothing is lost by an end before what would come next
@@ -188,14 +187,12 @@ class _Drive:
             self._give_up(self.workers.hanging)
         return [one if is_done(one.job) else None for one in self.outcomes.values()]
 
-    def _take(self, name: str, answer: Answer | CourseMissing) -> None:
-        """What came of one task, and the next one of the same chain."""
-        if isinstance(answer, CourseMissing):
-            self._submit(name, takes_course=True)
-            return
-        self._keep(name, answer)
-        if not is_done(answer.job):
-            self._submit(name)
+    def _take(self, name: str, answer: Answer | None) -> None:
+        """What came of one task, if its course was there, and the next one of the same chain."""
+        if answer is not None:
+            self._keep(name, answer)
+        if not is_done(self.outcomes[name].job):
+            self._submit(name, takes_course=answer is None)
 
     def _submit(self, name: str, *, takes_course: bool = False) -> None:
         if self.n_losses < self.workers.n_losses:  # whoever comes in their place knows nothing

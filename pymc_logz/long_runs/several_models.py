@@ -5,7 +5,7 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
@@ -38,12 +38,8 @@ def tree_of(record: Mapping[str, Any]) -> xr.DataTree:
     return tree
 
 
-class Found(NamedTuple):
-    """A tree, and what was said of it."""
-
-    tree: xr.DataTree
-    said: list[Any]
-    """Warnings of another process."""
+Found = tuple[xr.DataTree, list[Any]]
+"""A tree, and what was said of it in another process."""
 
 
 class ModelTask:
@@ -54,7 +50,7 @@ class ModelTask:
 
     def __call__(self) -> Found:
         """Find it in this process."""
-        return Found(evidence(self.model, **self.options), [])
+        return evidence(self.model, **self.options), []
 
     def __reduce__(self) -> tuple[Any, ...]:
         import cloudpickle
@@ -70,7 +66,7 @@ def found_there(contents: bytes) -> Found:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         tree = evidence(model, **options)
-    return Found(tree, [(str(one.message), one.category) for one in caught])
+    return tree, [(str(one.message), one.category) for one in caught]
 
 
 def evidence_of_models(
@@ -165,33 +161,34 @@ def evidence_of_models(
                     _by_others(tasks, executor, found.take)
         except KeyboardInterrupt:
             found.say_what_is_left(len(models))
-    for one in found.done.values():
-        for message, category in one.said:
-            warnings.warn(message, category, stacklevel=2)
-    return {name: found.done[name].tree for name in models if name in found.done}
+    for message, category in found.said:
+        warnings.warn(message, category, stacklevel=2)
+    return {name: found.done[name] for name in models if name in found.done}
 
 
 class _Found:
     """What came of each of these models, from what keeps it, if anything does, or now."""
 
     def __init__(self, names: list[str], keeper: Keeper | None, report: Any) -> None:
-        self.keeper, self.report, self.done = keeper, report, dict[str, Found]()
+        self.keeper, self.report = keeper, report
+        self.done, self.said = dict[str, xr.DataTree](), list[Any]()
         self.was_interrupted = threading.Event()
         self.records = {name: f"tree-{i}" for i, name in enumerate(names)}
         if keeper is None:
             return
         for name, record in self.records.items():
             if (kept := keeper.read(record)) is not None:
-                self.done[name] = Found(tree_of(kept), [])
+                self.done[name] = tree_of(kept)
                 report(1)
 
     def take(self, name: str, found: Found) -> None:
         """Keep a tree; one that an interrupt has cut short is the last, and is not kept."""
-        self.done[name] = found
+        self.done[name], said = found
+        self.said += said
         if self.was_interrupted.is_set():
             raise KeyboardInterrupt
         if self.keeper is not None:
-            self.keeper.write(self.records[name], record_of(found.tree))
+            self.keeper.write(self.records[name], record_of(self.done[name]))
         self.report(1)
 
     def say_what_is_left(self, n: int) -> None:

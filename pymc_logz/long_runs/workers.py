@@ -296,22 +296,16 @@ class Answer(NamedTuple):
     part: Any
 
 
-class CourseMissing(NamedTuple):
-    """Answer of a process that has not been sent the course."""
-
-    token: str
-
-
 class Task:
     """A job to be carried on with for so many seconds (None: to its end), here or elsewhere.
 
-    Only if it is to it takes the course along; a process without it answers `CourseMissing`.
+    Only if it is to it takes the course along; the answer of a process without it is None.
     """
 
     def __init__(self, course: Part, job: Any, seconds: float | None, takes_course: bool) -> None:
         self.course, self.job, self.seconds, self.takes_course = course, job, seconds, takes_course
 
-    def __call__(self) -> Answer | CourseMissing:
+    def __call__(self) -> "Answer":
         """Do it in the process that it was made in."""
         return carried_on(self.course.thing, self.job, self.seconds)
 
@@ -322,11 +316,11 @@ class Task:
 
 def carried_on_there(
     token: str, pickles: Mapping[str, bytes], job: Any, seconds: float | None, store: Store = HERE
-) -> Answer | CourseMissing:
+) -> Answer | None:
     """A job carried on with in another process, if the course is there."""
     store.take_in(pickles)
     course = store.get(token)
-    return CourseMissing(token) if course is None else carried_on(course, job, seconds)
+    return None if course is None else carried_on(course, job, seconds)
 
 
 def carried_on(course: Any, job: Any, seconds: float | None) -> Answer:

@@ -4,7 +4,7 @@ import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pymc as pm
@@ -34,23 +34,8 @@ from pymc_logz.paths.elliptical import Elliptical, EllipticalTerms, log_density_
 from pymc_logz.paths.geometric import AnnealingPath, Entries, Site
 from pymc_logz.paths.mixture import mixture_path
 
-
-class Summed(Protocol):
-    """Discrete variables that were summed out of a model."""
-
-    @property
-    def whole(self) -> "FlatModel":
-        """The model with all of its variables."""
-
-    @property
-    def route(self) -> str:
-        """Which variables are summed how, in words."""
-
-    def log_target(self, row: np.ndarray) -> float:
-        """Log of the sum over all discrete variables at a row of continuous ones."""
-
-    def filled(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Rows of the whole model: discrete variables drawn given continuous rows (n, d)."""
+if TYPE_CHECKING:
+    from pymc_logz.discrete.summing import Summed
 
 
 @dataclass(frozen=True)
@@ -77,7 +62,7 @@ class FlatModel:
     values: tuple[np.ndarray, ...] = ()
     """What they were when the model was made flat."""
     kept: Kept = field(default_factory=Kept)
-    summed: Summed | None = None
+    summed: "Summed | None" = None
     """Discrete variables that were summed out, and are no part of a row, if so."""
 
     @property

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from importlib import import_module
-from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -143,12 +142,12 @@ def simulate(flat: FlatModel, rng: np.random.Generator) -> tuple[np.ndarray, dic
         names = [potential.name for potential in model.potentials]
         raise ModelError(f"data cannot be simulated from a model with potentials ({names})")
     observed = [rv.name for rv in model.observed_RVs]
-    sampler, lock = kept_for(model).get(
-        "simulation", lambda: (Sampler([], prior_values(model, *model.observed_RVs)), Lock())
+    sampler = kept_for(model).get(
+        "simulation", lambda: Sampler([], prior_values(model, *model.observed_RVs))
     )
     n_tries = 1000
     for _ in range(n_tries):
-        with lock:
+        with sampler.lock:
             sampler.seed(rng)
             values = sampler()
         n_free = len(model.free_RVs)

@@ -1,8 +1,7 @@
 """Exact draws of the prior of a model on the unconstrained space."""
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -52,10 +51,11 @@ class PriorDraws:
     ) -> None:
         self.model, self.columns = model, columns
         self._draws = self._compiled()
-        pairs = zip(model.free_RVs, starting_point(model).values(), strict=True)
-        each = [np.full(value.size, model.rvs_to_transforms[rv] is None) for rv, value in pairs]
+        sizes = np.array([value.size for value in starting_point(model).values()], dtype=int)
+        self._owners = np.repeat(np.arange(sizes.size), sizes)
+        bare = [model.rvs_to_transforms[rv] is None for rv in model.free_RVs]
         # which columns of a row are of variables that no transform bounds
-        self._unbounded = np.concatenate([*each, np.empty(0, dtype=bool)])
+        self._unbounded = np.array(bare, dtype=bool)[self._owners]
         self.n_drawn = 0
         self.n_outside = 0
         self.n_rounded = 0
@@ -63,8 +63,8 @@ class PriorDraws:
         if needed and self.obstacle is not None:
             raise self.obstacle
 
-    def _compiled(self) -> "_CompiledDraws":
-        return kept_for(self.model).get("prior draws", lambda: _compiled_draws(self.model))
+    def _compiled(self) -> "_RowSampler":
+        return kept_for(self.model).get("prior draws", lambda: _row_sampler(self.model))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_draws": None}
@@ -129,7 +129,7 @@ class PriorDraws:
         if self.obstacle is not None:
             raise self.obstacle
         with self._draws.lock:
-            self._draws.sampler.seed(rng, 4)
+            self._draws.seed(rng, 4)
             return self._finite_rows(n)
 
     def _finite_rows(self, n: int) -> np.ndarray:
@@ -167,9 +167,7 @@ class PriorDraws:
         if self.n_drawn < 1000 or self.n_rounded <= expected + 5.0 * np.sqrt(expected):
             return
         infinite = np.any(np.isinf(rows), axis=0)
-        ends = np.cumsum([value.size for value in starting_point(self.model).values()])
-        owners = np.searchsorted(ends, np.flatnonzero(infinite), side="right")
-        names = [self.model.free_RVs[i].name for i in np.unique(owners)]
+        names = [self.model.free_RVs[i].name for i in np.unique(self._owners[infinite])]
         raise ImproperPriorError(
             f"{self.n_rounded} of {self.n_drawn} prior draws round to a bound of {names}, or to "
             "infinity, in floating-point numbers: their unconstrained values are infinite, and log "
@@ -181,11 +179,15 @@ class PriorDraws:
 class Sampler:
     """A compiled function that draws, by generators of its outputs' own that can be seeded."""
 
-    def __init__(self, inputs: Sequence[Variable], outputs: list[Any]) -> None:
+    def __init__(self, inputs: Sequence[Variable], outputs: Sequence[Any]) -> None:
+        tensors = [pt.as_tensor(out, allow_xtensor_conversion=True) for out in outputs]
+        outputs = replace_rng_nodes(tensors)
         updates = collect_default_updates(inputs=inputs, outputs=outputs)
         settings = {"mode": "FAST_COMPILE", "on_unused_input": "ignore"}
         self._function = pytensor.function(inputs, outputs, updates=updates, **settings)
         self._rngs = find_rng_nodes(outputs)
+        self.lock = threading.Lock()
+        """Held from seeding the generators to the last draw."""
 
     def __call__(self, *values: Any) -> list[np.ndarray]:
         """Draws, one of each output."""
@@ -202,37 +204,50 @@ class Sampler:
         return list(self._function.get_shared())
 
 
-@dataclass(frozen=True)
-class _CompiledDraws:
-    """What draws from a prior, as it is compiled once for a model."""
+class _RowSampler(Sampler):
+    """Draws a prior as rows, many by one call, or by one call each, as any distribution can."""
 
-    draw: Callable[[int], np.ndarray]
-    """From n to n rows, of which some may not be finite."""
-    sampler: Sampler
-    """What it draws with."""
-    vectorized: bool
-    """Whether many draws are made by one call."""
     obstacle: str | None = None
     """Why no draw can be made, if so."""
-    lock: Any = field(default_factory=threading.Lock)
-    """Held from seeding the generators to the last draw."""
+
+    def __init__(self, model: pm.Model, *, vectorized: bool) -> None:
+        self.vectorized = vectorized
+        self.shapes = [value.shape for value in starting_point(model).values()]
+        values, size = prior_values(model), pt.scalar("size", dtype="int64")
+        if vectorized:
+            super().__init__([size], _batched(values, size))
+        else:
+            super().__init__([], values)
+
+    def draw(self, n: int) -> np.ndarray:
+        """N rows, of which some may not be finite."""
+        if not self.vectorized:
+            rows = [np.concatenate([np.ravel(value) for value in self()]) for _ in range(n)]
+            return np.array(rows, dtype=float)
+        # SciPy takes the size of parameters of shape (1,) for that of a scalar
+        values = [value[:n] for value in self(max(n, 2))]
+        if any(
+            value.shape != (n, *shape) for value, shape in zip(values, self.shapes, strict=True)
+        ):
+            raise ValueError("a batch of prior draws has another shape than the model")
+        return np.concatenate([value.reshape(n, -1) for value in values], axis=1, dtype=float)
 
 
-def _compiled_draws(model: pm.Model) -> _CompiledDraws:
+def _row_sampler(model: pm.Model) -> _RowSampler:
+    """What draws from a prior, as it is compiled once for a model."""
     try:
-        draws = _CompiledDraws(*_vectorized_draws(model), vectorized=True)
-        draws.draw(2)
+        sampler = _RowSampler(model, vectorized=True)
+        sampler.draw(2)
     except (NotImplementedError, ValueError, TypeError, AssertionError, MissingInputError):
-        draws = _CompiledDraws(*_looped_draws(model), vectorized=False)
+        sampler = _RowSampler(model, vectorized=False)
     try:
-        draws.draw(1)
+        sampler.draw(1)
     except NotImplementedError as error:
-        obstacle = (
+        sampler.obstacle = (
             f"the prior of {_undrawable(model)} cannot be drawn from ({error}), so there is "
             "nowhere to start; use a proper prior, or give pm.CustomDist a random= function"
         )
-        return replace(draws, obstacle=obstacle)
-    return draws
+    return sampler
 
 
 def prior_values(model: pm.Model, *others: Any) -> list[Any]:
@@ -247,10 +262,9 @@ def prior_values(model: pm.Model, *others: Any) -> list[Any]:
     return replace_rng_nodes([pt.as_tensor(v, allow_xtensor_conversion=True) for v in values])
 
 
-def _vectorized_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], Sampler]:
-    """Function from n to n rows in one call; raises where a distribution cannot be resized."""
-    outputs = _with_equal_parameters(_with_known_shapes(prior_values(model)))
-    size = pt.scalar("size", dtype="int64")
+def _batched(values: Sequence[Any], size: Variable) -> list[Any]:
+    """Draws of many rows in one graph; raises where a distribution cannot be resized."""
+    outputs = _with_equal_parameters(_with_known_shapes(list(values)))
     random = rvs_in_graph(outputs)
     order = general_toposort(outputs, lambda var: var.owner.inputs if var.owner else None)
     resized: dict[Variable, Variable] = {}
@@ -263,17 +277,7 @@ def _vectorized_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], Sam
     batched = vectorize_graph(outputs, resized)
     if any(new.ndim != old.ndim + 1 for new, old in zip(batched, outputs, strict=True)):
         raise ValueError("a free variable was not batched")
-    function = Sampler([size], batched)
-    shapes = [value.shape for value in starting_point(model).values()]
-
-    def draw(n: int) -> np.ndarray:
-        # SciPy takes the size of parameters of shape (1,) for that of a scalar
-        values = [value[:n] for value in function(max(n, 2))]
-        if any(value.shape != (n, *shape) for value, shape in zip(values, shapes, strict=True)):
-            raise ValueError("a batch of prior draws has another shape than the model")
-        return np.concatenate([value.reshape(n, -1) for value in values], axis=1, dtype=float)
-
-    return draw, function
+    return batched
 
 
 def _with_known_shapes(outputs: list[Any]) -> list[Any]:
@@ -302,17 +306,6 @@ def _with_equal_parameters(outputs: list[Any]) -> list[Any]:
                 new = node.op.make_node(rng, size, first, *others)
         made.update(zip(node.outputs, new.outputs, strict=True))
     return [made.get(var, var) for var in outputs]
-
-
-def _looped_draws(model: pm.Model) -> tuple[Callable[[int], np.ndarray], Sampler]:
-    """Function from n to n rows, one call a row; works for every distribution."""
-    function = Sampler([], prior_values(model))
-
-    def draw(n: int) -> np.ndarray:
-        rows = [np.concatenate([np.ravel(value) for value in function()]) for _ in range(n)]
-        return np.array(rows, dtype=float)
-
-    return draw, function
 
 
 def _undrawable(model: pm.Model) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from pymc.pytensorf import replace_rng_nodes, replace_vars_in_graphs
+from pymc.pytensorf import replace_vars_in_graphs
 from pytensor.compile.executor import Function
 from pytensor.graph.replace import vectorize_graph
 
@@ -126,10 +126,12 @@ def check_priors(model: pm.Model, rng: np.random.Generator) -> str | None:
     if not doubtful:
         return None
     kept = kept_for(model)
-    functions = kept.get(("prior check", doubtful), lambda: _compiled(model, doubtful))
-    now = tuple(contents_of(container) for container in functions.data)
-    masses = kept.get(("prior mass", doubtful, now), lambda: _checked_masses(functions, rng))
-    unsettled = [mass for mass in masses if not mass.agrees] or _unsettled_sum(masses)
+    priors = kept.get(("prior check", doubtful), lambda: Conditional(model, doubtful))
+    now = tuple(contents_of(container) for container in priors.data)
+    masses = kept.get(("prior mass", doubtful, now), lambda: checked_masses(priors, rng))
+    unsettled = [mass for mass in masses if not mass.agrees]
+    if not unsettled and _sum_is(masses)[1]:
+        unsettled = masses
     if not unsettled:
         return None
     reason = "the check that priors integrate to one is inconclusive: "
@@ -141,24 +143,23 @@ def check_priors(model: pm.Model, rng: np.random.Generator) -> str | None:
     return reason
 
 
-def _checked_masses(functions: "_Functions", rng: np.random.Generator) -> list[PriorMass]:
-    for draws in (functions.joint, functions.draw):
-        draws.seed(rng)
-    sampler = _ConditionalSampler(functions)
-    masses = sampler.masses(N_DRAWS, rng)
+def checked_masses(priors: "Conditional", rng: np.random.Generator) -> list[PriorMass]:
+    """Masses of the priors of some variables; refused if they are not normalised."""
+    priors.start(rng)
+    masses = priors.masses(N_DRAWS, rng)
     suspects = {mass.name for mass in masses if not mass.agrees}
-    off = _is_sum_off(masses)
-    if not suspects and not off and not _unsettled_sum(masses):
+    is_off, is_unsettled = _sum_is(masses)
+    if not suspects and not is_off and not is_unsettled:
         return masses
     # a refusal cannot be overruled, so it takes more draws to make one
-    masses = sampler.masses(N_DRAWS_TO_REFUSE, rng)
+    masses = priors.masses(N_DRAWS_TO_REFUSE, rng)
     for mass in masses:
         if mass.name in suspects and mass.verdict == "off":
             raise ImproperPriorError(
                 f"the prior of {mass.name!r} integrates to exp({mass.looks[0].log_mass:.2f}) in "
                 f"the unconstrained space instead of exp({mass.log_share:.2f}): {CAUSE}"
             )
-    if off and _is_sum_off(masses):
+    if is_off and _sum_is(masses)[0]:
         total = sum(mass.total[0] for mass in masses)
         each = {mass.name: round(mass.total[0], 3) for mass in masses}
         raise ImproperPriorError(
@@ -175,21 +176,15 @@ CAUSE = (
 )
 
 
-def _is_sum_off(masses: Sequence[PriorMass]) -> bool:
-    """Whether what all elements of all variables are off by adds up to something."""
-    distance, error, slack = _sums(masses)
-    return abs(distance) > MASS_TOLERANCE + slack + N_ERRORS * error
+def _sum_is(masses: Sequence[PriorMass]) -> tuple[bool, bool]:
+    """Whether what all variables together are off by is something, and whether that is unsettled.
 
-
-def _unsettled_sum(masses: Sequence[PriorMass]) -> list[PriorMass]:
-    """All of them, if each may be settled but their sum is not."""
-    _, error, slack = _sums(masses)
-    return list(masses) if max(error, slack) > 2 * MAX_ERROR else []
-
-
-def _sums(masses: Sequence[PriorMass]) -> tuple[float, float, float]:
-    distance, error, slack = np.array([mass.total for mass in masses]).reshape(-1, 3).T
-    return distance.sum(), float(np.linalg.norm(error)), slack.sum()
+    The latter is so if each of them may be settled, but their sum is not.
+    """
+    distance, errors, slack = np.array([mass.total for mass in masses]).reshape(-1, 3).T
+    error, slack = float(np.linalg.norm(errors)), slack.sum()
+    is_off = abs(distance.sum()) > MASS_TOLERANCE + slack + N_ERRORS * error
+    return bool(is_off), bool(max(error, slack) > 2 * MAX_ERROR)
 
 
 def _described(mass: PriorMass) -> str:
@@ -204,60 +199,48 @@ def _described(mass: PriorMass) -> str:
     return f"the log mass{each} of {mass.name!r} is off by {' or '.join(looks)}"
 
 
-@dataclass(frozen=True)
-class _Functions:
-    """What the check calls, compiled; whoever calls it has it alone, as `Kept` makes sure."""
+class Conditional:
+    """Draws of variables given their parents, which stay at one draw of the prior, and densities.
 
-    names: tuple[str, ...]
-    """Of the variables that are checked."""
-    joint: Sampler
-    """To a draw of every free variable, and their unconstrained values."""
-    draw: Sampler
-    """From the former, as parents, to an unconstrained draw of each variable that is checked."""
-    log_density: Function
-    """From unconstrained values of all, and n values of each that is checked, to n log densities
-    of each: its n values meet the one value of its parents."""
-    data: tuple[Any, ...]
-    """Containers that any of these depend on."""
+    What it calls is compiled; whoever calls it has it alone, as `Kept` makes sure.
+    """
 
+    def __init__(self, model: pm.Model, checked: Sequence[Any]) -> None:
+        given = {rv: rv.type(name=f"{rv.name}_given") for rv in model.free_RVs}
+        values, conditional = [], []
+        for rv in model.free_RVs:
+            transform = model.rvs_to_transforms[rv]
+            value = rv if transform is None else transform.forward(rv, *rv.owner.inputs)
+            values.append(value)
+            if rv in checked:
+                parents = {other: draw for other, draw in given.items() if other is not rv}
+                conditional += replace_vars_in_graphs([value], parents)
+        self.names = [rv.name for rv in checked]
+        # to a draw of every free variable, and their unconstrained values
+        self.joint = Sampler([], [*model.free_RVs, *values])
+        # from the former, as parents, to an unconstrained draw of each variable that is checked
+        self.draw = Sampler(list(given.values()), conditional)
+        self.log_density = _log_density_function(model, checked)
+        functions = (self.joint, self.draw, self.log_density)
+        shared = (var for function in functions for var in function.get_shared())
+        self.data = tuple(dict.fromkeys(var for var in shared if is_data(var)))
+        """Containers that any of these depend on."""
 
-def _compiled(model: pm.Model, checked: Sequence[Any]) -> _Functions:
-    given = {rv: rv.type(name=f"{rv.name}_given") for rv in model.free_RVs}
-    values, conditional = [], []
-    for rv in model.free_RVs:
-        transform = model.rvs_to_transforms[rv]
-        value = rv if transform is None else transform.forward(rv, *rv.owner.inputs)
-        values.append(value)
-        if rv in checked:
-            parents = {other: draw for other, draw in given.items() if other is not rv}
-            conditional += replace_vars_in_graphs([value], parents)
-    functions = (
-        _sampler([], [*model.free_RVs, *values]),
-        _sampler(list(given.values()), conditional),
-        _log_density_function(model, checked),
-    )
-    shared = (var for function in functions for var in function.get_shared())
-    data = tuple(dict.fromkeys(var for var in shared if is_data(var)))
-    return _Functions(tuple(rv.name for rv in checked), *functions, data)
-
-
-class _ConditionalSampler:
-    """Draws of variables given their parents, which stay at one draw of the prior."""
-
-    def __init__(self, functions: _Functions) -> None:
-        self.functions = functions
+    def start(self, rng: np.random.Generator) -> None:
+        """Draw the parents."""
+        self.joint.seed(rng)
+        self.draw.seed(rng)
         for _ in range(N_DRAWS):
-            both = functions.joint()
+            both = self.joint()
             self.parents, self.at = both[: len(both) // 2], both[len(both) // 2 :]
             if all(np.all(np.isfinite(value)) for value in self.at):
                 break
 
     def masses(self, n: int, rng: np.random.Generator) -> list[PriorMass]:
         """Masses of all variables that are checked, from n draws of each."""
-        functions = self.functions
-        columns = zip(*(functions.draw(*self.parents) for _ in range(n)), strict=True)
+        columns = zip(*(self.draw(*self.parents) for _ in range(n)), strict=True)
         draws = [np.stack(column) for column in columns]
-        densities = functions.log_density(*self.at, *draws)
+        densities = self.log_density(*self.at, *draws)
         return [
             self._mass(i, draws, densities[i], rng) for i, values in enumerate(draws) if values.size
         ]
@@ -274,7 +257,7 @@ class _ConditionalSampler:
 
         def evaluate(rows: np.ndarray) -> np.ndarray:
             batches = [*others[:i], rows.reshape(-1, *shape), *others[i + 1 :]]
-            return np.asarray(self.functions.log_density(*self.at, *batches)[i]).reshape(-1, k)
+            return np.asarray(self.log_density(*self.at, *batches)[i]).reshape(-1, k)
 
         finite = np.all(np.isfinite(values), axis=2)
         share = finite.mean(axis=0)
@@ -292,7 +275,7 @@ class _ConditionalSampler:
         with np.errstate(divide="ignore"):
             log_share = float(np.log(share).mean())
             error = float(np.sqrt(np.sum((1 - share) / (share * n))) / k)
-        return PriorMass(self.functions.names[i], tuple(looks), log_share, error, k, bounds)
+        return PriorMass(self.names[i], tuple(looks), log_share, error, k, bounds)
 
 
 def _bridged(
@@ -318,12 +301,11 @@ def _bridged(
     return bridge(draws, heights, some, rng)
 
 
-def _sampler(inputs: list[Any], outputs: list[Any]) -> Sampler:
-    outputs = [pt.as_tensor(out, allow_xtensor_conversion=True) for out in outputs]
-    return Sampler(inputs, replace_rng_nodes(outputs))
-
-
 def _log_density_function(model: pm.Model, checked: Sequence[Any]) -> Function:
+    """From unconstrained values of all, and n values of each checked one, to n densities of each.
+
+    The n values of a variable meet the one value of its parents.
+    """
     batches, outputs = [], []
     log_densities = model.logp(vars=list(checked), sum=False)
     for rv, log_density in zip(checked, log_densities, strict=True):

@@ -46,10 +46,9 @@ from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.jobs import AnnealCourse
 from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import progress_bar, report_beta
-from pymc_logz.runners.running import Running, anneal_all
+from pymc_logz.runners.running import AnnealCourse, Running, anneal_all
 from pymc_logz.seeds import Generators, generators_from, spawn_generators
 from pymc_logz.trees.doubts import Doubt, doubted
 from pymc_logz.weights import resampled

@@ -23,13 +23,19 @@ from pymc_logz.models.data_rows import read_data_rows
 from pymc_logz.models.flat import model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.references.reference import check_start
-from pymc_logz.runners.anneal import Annealed, Plan
+from pymc_logz.runners.anneal import Annealed, Plan, along_plan, arrived
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.jobs import AnnealCourse, AnnealJob, Enough, state_of
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import progress_bar, report_beta, report_count
-from pymc_logz.runners.running import default_cores, running_for
+from pymc_logz.runners.running import (
+    AnnealCourse,
+    AnnealJob,
+    Enough,
+    default_cores,
+    running_for,
+    state_of,
+)
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.trees.kinds import PER_DATUM
 from pymc_logz.trees.layout import RunRecord, evidence_of_rows, make_tree, totals_of_rows
@@ -289,7 +295,8 @@ class BatchJob:
         job, _ = self.job.advance(course, enough, report)
         if job.n_done < job.n_total:
             return replace(self, job=job), None
-        annealed = job.result(course.plan)
+        assert job.underway is not None
+        annealed = arrived(course.plan, job.underway)
         weights = annealed.log_weight.reshape(n_data, -1)
         estimates = [importance_log_z(log_weight, method="hais") for log_weight in weights]
         of_rows = ("position", "log_reference", "log_ratio", "log_weight")
@@ -355,7 +362,8 @@ def collect(
         for result in results
         for estimate in (missing if result is None else result.estimates)
     ][:n_data]
-    annealed = together([result.annealed for result in results if result is not None])
+    runs = [result.annealed for result in results if result is not None]
+    annealed = runs[0]._replace(**along_plan(runs, [1.0] * len(runs)))
     attrs = RunRecord(block.compiled, block.path.batching, prepared.prior.finite_share, cost).attrs(
         n_temperatures=plan.n_temperatures, data_rows_per_batch=size
     )
@@ -368,19 +376,6 @@ def collect(
     }
     _warn_of_rows(estimates, annealed.n_nan)
     return make_tree(groups, {**settings.record(), "data": list(rows.names), **attrs}, PER_DATUM)
-
-
-def together(runs: list[Annealed]) -> Annealed:
-    """Statistics of several batches of equal size along one ladder, as if they were one."""
-    means = {
-        name: np.mean([getattr(run, name) for run in runs], axis=0)
-        for name in ("acceptance_rate", "stage_acceptance_rate", "stage_mean_log_ratio")
-    }
-    return runs[0]._replace(
-        **means,
-        n_nan=sum(run.n_nan for run in runs),
-        stage_weight_ess=np.sum([run.stage_weight_ess for run in runs], axis=0),
-    )
 
 
 def _warn_of_rows(estimates: list[LogZEstimate], n_nan: int) -> None:

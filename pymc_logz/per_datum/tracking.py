@@ -17,8 +17,7 @@ from pymc_logz.models.context import written_as
 from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.per_datum.followed import Moment, evaluator, follow, kernel_of, moment_datasets
 from pymc_logz.runners.progress import progress_bar
-from pymc_logz.runners.temper import TemperBlock, Walk, Walkers
-from pymc_logz.runners.walking import walk
+from pymc_logz.runners.temper import TemperBlock, Walk, Walkers, walk
 from pymc_logz.seeds import generators_from
 from pymc_logz.tempered.results import tempered_draws_dataset
 from pymc_logz.tempered.run import warm_up

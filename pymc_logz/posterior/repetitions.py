@@ -18,9 +18,8 @@ from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.posterior.own_proposal import bounded
-from pymc_logz.runners.jobs import generator_at, state_of
 from pymc_logz.runners.moves_of_rows import Work
-from pymc_logz.runners.running import Running, finished
+from pymc_logz.runners.running import Running, finished, generator_at, state_of
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.trees.posterior import PosteriorRows
@@ -33,7 +32,7 @@ class BridgeCourse:
     """What the repetitions of a bridge have in common: a density, and what it is looked at with."""
 
     keeps_parts: ClassVar[bool] = False
-    """See `pymc_logz.runners.jobs.Course`."""
+    """See `pymc_logz.runners.running.Course`."""
     flat: FlatModel
     compile_kwargs: Mapping[str, Any] | None
     proposal: Elliptical
@@ -92,7 +91,7 @@ class Repetition:
     def advance(
         self, course: BridgeCourse, enough: Any = None, report: Any = None
     ) -> tuple["Repetition", None]:
-        """The whole of it; see `pymc_logz.runners.jobs.Job`."""
+        """The whole of it; see `pymc_logz.runners.running.Job`."""
         rng, density = generator_at(self.rng), copy.copy(course.density)
         density.n_nan = density.n_evaluated = 0
         rows = course.proposal(rng, self.n_total)

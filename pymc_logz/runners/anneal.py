@@ -234,20 +234,20 @@ def _counted(
 
 def merge(first: Annealed, second: Annealed) -> Annealed:
     """Two runs of one chain along one plan as one run of all their rows."""
-    sizes = np.array([first.log_weight.size, second.log_weight.size])
-    rows = {
-        name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in _OF_ROWS
-    }
+    runs = (first, second)
+    found = along_plan(runs, [run.log_weight.size for run in runs])
+    found |= {name: np.concatenate([getattr(run, name) for run in runs]) for name in _OF_ROWS}
+    return Annealed(**found)
+
+
+def along_plan(runs: Sequence[Annealed], sizes: Sequence[float]) -> dict[str, Any]:
+    """What is known along a plan of runs of these sizes, as if they were one."""
     means = {
-        name: np.average([getattr(first, name), getattr(second, name)], axis=0, weights=sizes)
+        name: np.average([getattr(run, name) for run in runs], axis=0, weights=sizes)
         for name in ("stage_acceptance_rate", "stage_mean_log_ratio")
     }
-    return Annealed(
-        **rows,
-        **means,
-        n_nan=first.n_nan + second.n_nan,
-        stage_weight_ess=first.stage_weight_ess + second.stage_weight_ess,
-    )
+    weight_ess = np.sum([run.stage_weight_ess for run in runs], axis=0)
+    return {**means, "stage_weight_ess": weight_ess, "n_nan": sum(run.n_nan for run in runs)}
 
 
 def stay_at_end(
@@ -259,14 +259,11 @@ def stay_at_end(
     scale = np.repeat(plan.end_scale()[None], m, axis=0)
     refreshment = block.kernel.refreshment_for(step_size)
     move = Move(np.full(m, plan.betas[-1]), step_size, scale, refreshment)
-    first = move._replace(
-        beta=np.concatenate([[0.0], move.beta[1:]]),
-        step_size=np.concatenate([[0.0], move.step_size[1:]]),
-        refreshment=np.concatenate([[1.0], move.refreshment[1:]]),
-    )
-    states = block.portions(start)
-    sizes = rows_of(states)
+    first = Move(*(np.copy(part) for part in move))
+    # which evaluates the start, with fresh momenta
+    first.beta[0] = first.step_size[0] = 0.0
+    first.refreshment[0] = 1.0
+    state = block.initial_state(start)
     for i in range(max(1, -(-n_moves // m))):
-        states, wait = launch_all(block, states, sizes, first if i == 0 else move, rng)
-        wait()
-    return joined(trimmed(states, sizes)).position
+        state, _ = block.run(state, first if i == 0 else move, rng)
+    return np.asarray(state.position)

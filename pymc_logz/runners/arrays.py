@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_logz.kernels.base import Kernel, KernelState
+from pymc_logz.kernels.base import Kernel, KernelState, take_rows
 from pymc_logz.paths.geometric import Evaluation
 
 
@@ -39,11 +39,8 @@ def mapped[R](function: Callable[[Any], Any], record: R) -> R:
 def lengthened(array: Any, length: int, axis: int) -> np.ndarray:
     """An array with its last row repeated, up to so many rows."""
     array = np.asarray(array)
-    missing = length - array.shape[axis]
-    if missing == 0:
-        return array
-    last = np.take(array, [-1], axis=axis)
-    return np.concatenate([array, np.repeat(last, missing, axis=axis)], axis=axis)
+    n = array.shape[axis]
+    return array if n == length else np.take(array, np.arange(length).clip(max=n - 1), axis)
 
 
 def rows_of(states: Sequence[KernelState]) -> list[int]:
@@ -53,10 +50,8 @@ def rows_of(states: Sequence[KernelState]) -> list[int]:
 
 def trimmed(states: Sequence[KernelState], sizes: Sequence[int]) -> list[KernelState]:
     """Portions of rows without what they were filled up by, in NumPy arrays: waits for them."""
-    return [
-        filled(state, [np.asarray(part)[:size] for part in leaves(state)])
-        for state, size in zip(states, sizes, strict=True)
-    ]
+    pairs = zip(states, sizes, strict=True)
+    return [take_rows(state, slice(size)) for state, size in pairs]
 
 
 def joined(states: Sequence[KernelState]) -> KernelState:
@@ -99,54 +94,6 @@ def symbolic_noise(of_row: Any) -> Any:
     return mapped(
         lambda part: pt.tensor("noise", dtype="float64", shape=(None, *part.shape[2:])), of_row
     )
-
-
-def rows_together(n_rows: int, most_rows: int | None) -> int:
-    """Rows that are computed together, out of so many."""
-    return n_rows if most_rows is None else min(n_rows, most_rows)
-
-
-def call_by_rows(
-    call: Callable[..., Sequence[Any]],
-    n_moves: int,
-    arguments: Sequence[tuple[Any, int | None]],
-    n_rows: int,
-    n_state: int,
-    most_rows: int | None,
-) -> tuple[list[Any], int]:
-    """What compiled moves return for all rows, and how many rows were computed for that.
-
-    Each argument comes with the axis along which rows lie; None if all rows share it. The first
-    ``n_state`` outputs are a state, whose rows lie along the first axis; those of all others, which
-    are traced, along the second. Of more than ``most_rows`` (None: of any number) a portion is
-    waited for before the next one begins.
-    """
-    first_argument = np.array(n_moves)
-    if most_rows is None or n_rows <= most_rows:
-        return list(call(first_argument, *(array for array, _ in arguments))), n_rows
-    columns: list[list[np.ndarray]] = []
-    for first in range(0, n_rows, most_rows):
-        part = slice(first, min(first + most_rows, n_rows))
-        # the last row again until there are so many
-        given = [
-            array
-            if axis is None
-            else lengthened(np.asarray(array)[(slice(None),) * axis + (part,)], most_rows, axis)
-            for array, axis in arguments
-        ]
-        n = part.stop - part.start
-        # copied, so that nothing of the padding stays
-        columns.append(
-            [
-                np.array(np.asarray(out)[(slice(None),) * (i >= n_state) + (slice(n),)])
-                for i, out in enumerate(call(first_argument, *given))
-            ]
-        )
-    outputs = [
-        np.concatenate(parts, axis=int(i >= n_state))
-        for i, parts in enumerate(zip(*columns, strict=True))
-    ]
-    return outputs, len(columns) * most_rows
 
 
 def along_rows(record: Any, axis: int | None) -> list[tuple[Any, int | None]]:

@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_logz.graphs.compiling import Compiled, Step, compile_loop
+from pymc_logz.graphs.compiling import Compiled, Step
 from pymc_logz.kernels.base import Kernel, KernelState, Move
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation
 from pymc_logz.runners.arrays import (
     along_rows,
-    call_by_rows,
     filled,
     joined,
     largest_of,
@@ -21,7 +20,6 @@ from pymc_logz.runners.arrays import (
     mapped,
     noise_of_row,
     rows_of,
-    rows_together,
     symbolic_noise,
     symbolic_state,
     trimmed,
@@ -79,17 +77,13 @@ class Block(MovesOfRows):
 
     def _compile(self) -> Compiled:
         rng, n_dims = np.random.default_rng(0), self.given_path.n_dims
-        n_rows = rows_together(self.n_rows, self.most_rows)
-        trial = self.initial_state(np.zeros((n_rows, n_dims)))
-        moves = self._still_moves(self.n_moves)
+        n_rows = self._together(self.n_rows)
         noise = self.kernel.draw_noise(rng, self.n_moves, n_rows, n_dims)
-        row_data = [part[:n_rows] for part in self.row_data]
         can_turn = self.given_path.how == "auto" and self.given_path.batching == "vector"
-        return compile_loop(
+        return self._compiled_loop(
             self._step(self.given_path),
-            self.n_moves,
-            self.compile_kwargs,
-            leaves((trial, moves, noise, row_data, self.given_path.values)),
+            self.initial_state(np.zeros((n_rows, n_dims))),
+            [*along_rows(self._still_moves(self.n_moves), None), *along_rows(noise, 1)],
             (lambda: self._step(replace(self.given_path, how="row"))) if can_turn else None,
         )
 
@@ -124,7 +118,7 @@ class Block(MovesOfRows):
         if self.row_data or 32 * self.n_rows * self.given_path.bytes_of_data < most:
             return self
         most_rows = max(2, most // self.given_path.bytes_of_a_row())
-        few_enough = most_rows >= rows_together(self.n_rows, self.most_rows)
+        few_enough = most_rows >= self._together(self.n_rows)
         return self if few_enough else self.changed(most_rows=most_rows)
 
     def _step(self, path: AnnealingPath) -> Step:
@@ -214,7 +208,7 @@ class Block(MovesOfRows):
         n_asked = len(moves.beta)
         # JAX would compile anew for fewer rows than usual
         is_padded = self.compiled.backend == "jax" and not self.row_data
-        usual = rows_together(self.n_rows, self.most_rows) if is_padded else 0
+        usual = self._together(self.n_rows) if is_padded else 0
         n_computed = max(n_rows, usual)
         noise = self._noise(rng, n_computed if rng is None else n_rows)
         if rng is not None and n_computed > n_rows:
@@ -222,19 +216,8 @@ class Block(MovesOfRows):
         if n_computed > len(state.position):
             state = mapped(lambda part: lengthened(part, n_computed, axis=0), state)
         moves = Move(*(lengthened(part, self.n_moves, axis=0) for part in moves))
-        arguments = [
-            *along_rows(state, 0),
-            *along_rows(moves, None),
-            *along_rows(noise, 1),
-            *along_rows(self.row_data, 0),
-            *along_rows(self.given_path.values, None),
-        ]
-        n_state = len(leaves(state))
-        outputs, n_computed = call_by_rows(
-            self.compiled.call, n_asked, arguments, n_computed, n_state, self.most_rows
-        )
-        self.work.add(n_asked * n_computed * self.cost_of_move)
-        state, traced = filled(state, outputs[:n_state]), outputs[n_state:]
+        of_moves = [*along_rows(moves, None), *along_rows(noise, 1)]
+        state, traced = self._launched(state, of_moves, n_asked, n_computed)
 
         def trace() -> Trace:
             return Trace(*(np.asarray(out)[:n_asked, :n_rows] for out in traced))

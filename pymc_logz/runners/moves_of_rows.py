@@ -5,16 +5,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from pymc_logz.errors import says_if_interrupted
-from pymc_logz.graphs.compiling import Compiled
+from pymc_logz.graphs.compiling import Compiled, Step, compile_loop
 from pymc_logz.graphs.kept import settings_key
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.paths.geometric import AnnealingPath
+from pymc_logz.runners.arrays import along_rows, filled, leaves, lengthened
+
+Arguments = list[tuple[Any, int | None]]
+"""Of compiled moves, each with the axis along which its rows lie; None if all rows share it."""
 
 
 class Stopwatch:
@@ -80,6 +84,11 @@ class MovesOfRows:
     n_rows: int
     n_moves: int
     most_rows: int | None
+    """Rows that are computed together at most; None for any number."""
+    cost_of_move: int
+    """Evaluations of the path at each row."""
+    row_data: Sequence[np.ndarray]
+    """Data that rows bring along, shape (n, D), if any."""
     draws_reference: ClassVar[bool] = False
     """Whether the moves need draws of the reference."""
 
@@ -132,6 +141,66 @@ class MovesOfRows:
 
     def _compile(self) -> Compiled:
         raise NotImplementedError
+
+    def _together(self, n_rows: int) -> int:
+        """Rows that are computed together, out of so many."""
+        return n_rows if self.most_rows is None else min(n_rows, self.most_rows)
+
+    def _arguments(self, state: Any, of_moves: Arguments) -> Arguments:
+        """All that the compiled moves are called with."""
+        data = along_rows(self.row_data, 0)
+        return [*along_rows(state, 0), *of_moves, *data, *along_rows(self.given_path.values, None)]
+
+    def _compiled_loop(
+        self,
+        step: Step,
+        state: Any,
+        of_moves: Arguments,
+        alternative: Callable[[], Step] | None = None,
+    ) -> Compiled:
+        """Moves by this step, or by another one, that were tried on some of the rows."""
+        some = np.arange(self._together(self.n_rows))
+        trial = [
+            array if axis is None else np.take(array, some, axis)
+            for array, axis in self._arguments(state, of_moves)
+        ]
+        return compile_loop(step, self.n_moves, self.compile_kwargs, trial, alternative)
+
+    def _launched[State](
+        self, state: State, of_moves: Arguments, n_asked: int, n_rows: int
+    ) -> tuple[State, list[Any]]:
+        """A state of so many rows after as many moves as asked for, and what these traced."""
+        arguments, n_state = self._arguments(state, of_moves), len(leaves(state))
+        n_together, call = self._together(n_rows), partial(self.compiled.call, np.array(n_asked))
+        if n_together == n_rows:
+            outputs = list(call(*(array for array, _ in arguments)))
+            self.work.add(n_asked * n_rows * self.cost_of_move)
+            return filled(state, outputs[:n_state]), outputs[n_state:]
+        columns: list[list[np.ndarray]] = []
+        # each portion is waited for before the next one begins
+        for first in range(0, n_rows, n_together):
+            n = min(n_together, n_rows - first)
+            # the last row again until there are so many
+            given = [
+                array
+                if axis is None
+                else lengthened(_part(array, axis, first, n), n_together, axis)
+                for array, axis in arguments
+            ]
+            # copied, so that nothing of the padding stays
+            found = enumerate(call(*given))
+            columns.append([np.array(_part(out, int(i >= n_state), 0, n)) for i, out in found])
+        outputs = [
+            np.concatenate(parts, axis=int(i >= n_state))
+            for i, parts in enumerate(zip(*columns, strict=True))
+        ]
+        self.work.add(n_asked * len(columns) * n_together * self.cost_of_move)
+        return filled(state, outputs[:n_state]), outputs[n_state:]
+
+
+def _part(array: Any, axis: int, first: int, n: int) -> np.ndarray:
+    """So many rows of an array, along an axis."""
+    return np.asarray(array)[(slice(None),) * axis + (slice(first, first + n),)]
 
 
 def in_turn[Trace](

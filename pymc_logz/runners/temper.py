@@ -1,28 +1,29 @@
-"""Tempering: walkers whose inverse temperature moves along with their position, in one loop."""
+"""Tempering: walkers whose inverse temperature moves along with their position, in one loop.
 
-from collections.abc import Callable, Mapping
+A `TemperBlock` is driven block by block, at once or a part at a time.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.graphs.compiling import Compiled, Step, compile_loop
+from pymc_logz.graphs.compiling import Compiled, Step
 from pymc_logz.kernels.base import KernelState, Move, draw_log_uniform
 from pymc_logz.runners.arrays import (
     along_rows,
-    call_by_rows,
     filled,
     largest_of,
     leaves,
     lengthened,
     mapped,
-    rows_together,
     symbolic_noise,
     symbolic_state,
 )
 from pymc_logz.runners.block import MAX_NOISE_PER_BLOCK, MOVES_PER_BLOCK, Block
-from pymc_logz.runners.moves_of_rows import MovesOfRows
+from pymc_logz.runners.moves_of_rows import Arguments, MovesOfRows, in_turn
 
 
 class Tables(NamedTuple):
@@ -181,12 +182,8 @@ class TemperBlock(MovesOfRows):
         rng = np.random.default_rng(0)
         start = np.zeros((self.n_walkers, self.given_path.n_dims))
         walkers = Walkers(self.initial_state(start), self.spread_levels(rng))
-        n = rows_together(self.n_walkers, self.most_rows)
-        trial = [
-            array if axis is None else np.take(array, np.arange(n), axis)
-            for array, axis in self._arguments(walkers, self.still_tables(), rng, self.n_moves)
-        ]
-        return compile_loop(self._step(), self.n_moves, self.compile_kwargs, trial)
+        of_moves = self._of_moves(self.still_tables(), rng, self.n_moves)
+        return self._compiled_loop(self._step(), walkers, of_moves)
 
     def _step(self) -> Step:
         d, k = self.given_path.n_dims, self.n_levels
@@ -221,10 +218,8 @@ class TemperBlock(MovesOfRows):
         """The same compiled iterations where all walkers have other data, shape (D,)."""
         return self.changed(row_data=[np.tile(data, (self.n_walkers, 1))])
 
-    def _arguments(
-        self, walkers: Walkers, tables: Tables, rng: np.random.Generator, n_moves: int
-    ) -> list[tuple[Any, int | None]]:
-        """All that the compiled iterations are called with, and the axis of its rows."""
+    def _of_moves(self, tables: Tables, rng: np.random.Generator, n_moves: int) -> Arguments:
+        """Noise and settings of so many iterations."""
         shape = (n_moves, self.n_walkers)
         drawn = self.kernel.draw_noise(rng, *shape, self.given_path.n_dims)
         noise = mapped(
@@ -232,13 +227,7 @@ class TemperBlock(MovesOfRows):
             IterationNoise(drawn, draw_log_uniform(rng, shape)),
         )
         parity = np.arange(self.n_moves) % 2
-        return [
-            *along_rows(walkers, 0),
-            *along_rows(noise, 1),
-            *along_rows((parity, tables), None),
-            *along_rows(self.row_data, 0),
-            *along_rows(self.given_path.values, None),
-        ]
+        return [*along_rows(noise, 1), *along_rows((parity, tables), None)]
 
     def new_levels(
         self,
@@ -307,12 +296,8 @@ class TemperBlock(MovesOfRows):
     ) -> tuple[Walkers, Callable[[], Walk]]:
         """One block of iterations, or fewer; a function waits for what walkers did."""
         n_moves = self.n_moves if n_moves is None else n_moves
-        arguments, n_state = self._arguments(walkers, tables, rng, n_moves), len(leaves(walkers))
-        outputs, n_computed = call_by_rows(
-            self.compiled.call, n_moves, arguments, self.n_walkers, n_state, self.most_rows
-        )
-        self.work.add(n_moves * n_computed * self.cost_of_move)
-        walkers, rest = filled(walkers, outputs[:n_state]), outputs[n_state:]
+        of_moves = self._of_moves(tables, rng, n_moves)
+        walkers, rest = self._launched(walkers, of_moves, n_moves, self.n_walkers)
 
         def trace() -> Walk:
             level, log_ratio, log_reference, acceptance_rate, position = map(np.asarray, rest)
@@ -327,3 +312,69 @@ class TemperBlock(MovesOfRows):
             )
 
         return walkers, trace
+
+
+class Walking(NamedTuple):
+    """Walkers on their way: numbers and arrays only, all that the iterations to come need."""
+
+    n_made: int
+    """Iterations made."""
+    walkers: Walkers
+    fresh: np.ndarray | None = None
+    """Draws of the reference that were made and are not used yet, shape (n, d)."""
+
+
+def walk(
+    block: TemperBlock,
+    walkers: Walkers,
+    tables: Tables,
+    n_iterations: int,
+    rng: np.random.Generator,
+    *,
+    every: int = 1,
+    report: Callable[[int], None] | None = None,
+) -> tuple[Walkers, Walk]:
+    """Where walkers are after so many iterations with frozen settings, and what they did."""
+    underway = Walking(0, walkers)
+    underway, part = walk_on(block, underway, tables, n_iterations, rng, every=every, report=report)
+    return underway.walkers, whole_walk([part], n_iterations, every)
+
+
+def walk_on(
+    block: TemperBlock,
+    underway: Walking,
+    tables: Tables,
+    n_iterations: int,
+    rng: np.random.Generator,
+    *,
+    every: int = 1,
+    report: Callable[[int], None] | None = None,
+    enough: Callable[[], bool] | None = None,
+) -> tuple[Walking, Walk]:
+    """Walkers after the iterations that are left of a walk, or whole blocks until ``enough``."""
+    done, walkers = underway.n_made, underway.walkers
+    fresh = block.fresh_rows(n_iterations, rng)
+    fresh.left = underway.fresh
+
+    def launch(part: slice) -> Callable[[], Walk]:
+        nonlocal walkers, done
+        done = part.start + block.n_moves
+        walkers, trace = block.launch(block.renewed(walkers, tables, fresh), tables, rng)
+        return trace
+
+    blocks = in_turn(launch, done, n_iterations, block.n_moves, report, enough)
+    parts = []
+    for part, trace in blocks:
+        kept = trace.position[-(part.start + 1) % every :: every]
+        parts.append(trace._replace(position=kept.astype(float)))
+    return Walking(done, walkers, fresh.left), whole_walk(parts)
+
+
+def whole_walk(parts: Sequence[Walk], n_iterations: int | None = None, every: int = 1) -> Walk:
+    """Parts of one walk as one, with no more than so many iterations."""
+    joined = {
+        name: np.concatenate([getattr(part, name) for part in parts])[:n_iterations]
+        for name in Walk._fields
+    }
+    n_positions = None if n_iterations is None else n_iterations // every
+    return Walk(**{**joined, "position": joined["position"][:n_positions]})

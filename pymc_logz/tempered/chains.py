@@ -13,10 +13,8 @@ from pymc_logz.estimators.draws import MIN_CHAIN, length_of_blocks
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.arrays import mapped
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.jobs import Course, Enough, generator_at, state_of
-from pymc_logz.runners.running import Outcome, finished
-from pymc_logz.runners.temper import TemperBlock, Walk
-from pymc_logz.runners.walking import Walking, walk_on, whole_walk
+from pymc_logz.runners.running import Course, Enough, Outcome, finished, generator_at, state_of
+from pymc_logz.runners.temper import TemperBlock, Walk, Walking, walk_on, whole_walk
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.sums import N_LOOKS, WalkSums, added, no_sums
 from pymc_logz.tempered.warm_up import Climbing, Ladder, Rounds, at_their_levels, climb_on, set_off
@@ -89,7 +87,7 @@ class TemperJob:
     def advance(
         self, course: TemperCourse, enough: Enough | None, report: Any = None
     ) -> tuple["TemperJob", Walk | None]:
-        """Walkers further on, and what they did of what is kept; see `pymc_logz.runners.jobs`."""
+        """Walkers further on, and what they did of what is kept; see `Job` of runners."""
         rng, block, job = generator_at(self.rng), course.block, self
         ladder, tune = course.ladder, course.tune
         if job.start is not None:

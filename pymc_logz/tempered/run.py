@@ -23,10 +23,9 @@ from pymc_logz.pilot.checks import exceeds, islands_log_z, warn_of_stuck
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.jobs import state_of
 from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import line, progress_bar, report_beta, report_count, report_rounds
-from pymc_logz.runners.running import finished
+from pymc_logz.runners.running import finished, state_of
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walking_block, walks_of
 from pymc_logz.tempered.measuring import Chains, at_the_end, curve_of, measured, posterior_datasets

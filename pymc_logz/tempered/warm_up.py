@@ -13,8 +13,7 @@ from pymc_logz.kernels.base import Kernel, take_rows
 from pymc_logz.kernels.tuning import corrected_step_size
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.arrays import mapped
-from pymc_logz.runners.temper import Tables, TemperBlock, Walk, Walkers
-from pymc_logz.runners.walking import walk
+from pymc_logz.runners.temper import Tables, TemperBlock, Walk, Walkers, walk
 from pymc_logz.weights import log_mean, resampled
 
 MAX_ROUNDS = 8

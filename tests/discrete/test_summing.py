@@ -328,9 +328,9 @@ def test_pieces_that_do_not_add_up_are_found(monkeypatch: pytest.MonkeyPatch) ->
     """Positive control: a graph that is read wrongly is found by its values."""
     gathered = summing._gathered
 
-    def halved(*args: object) -> tuple:
-        free, owned, paired = gathered(*args)
-        return free, owned * 0.5, paired
+    def halved(*args: object) -> summing.Owned:
+        found = gathered(*args)
+        return found._replace(of_entry=found.of_entry * 0.5)
 
     monkeypatch.setattr(summing, "_gathered", halved)
     found = summed_out(fresh(groups))

@@ -14,7 +14,7 @@ from support import pymc_models as models
 import pymc_logz as lz
 from pymc_logz.energies import two_gaussians
 from pymc_logz.loop import frozen
-from pymc_logz.runners import jobs
+from pymc_logz.runners import running
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 FIXED = lz.kernels.Hamiltonian(step_size=0.2, scale=1.0)
@@ -202,14 +202,14 @@ def test_adding_a_constant_adds_it_to_log_z(small: xr.DataTree) -> None:
 
 def interrupt_at(call: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Press Ctrl-C in the annealing of chain number `call`."""
-    go_on, calls = jobs.go_on, iter(range(100))
+    go_on, calls = running.go_on, iter(range(100))
 
     def stop(*args: Any) -> Any:
         if next(calls) == call:
             raise KeyboardInterrupt
         return go_on(*args)
 
-    monkeypatch.setattr(jobs, "go_on", stop)
+    monkeypatch.setattr(running, "go_on", stop)
 
 
 def test_interrupt_keeps_finished_chains(

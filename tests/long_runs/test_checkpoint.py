@@ -14,8 +14,8 @@ from pymc_logz.long_runs import checkpoint, records
 from pymc_logz.long_runs.checkpoint import Keeper, begun_with
 from pymc_logz.long_runs.resume import resume
 from pymc_logz.runners.anneal import Tally, Underway
-from pymc_logz.runners.jobs import AnnealJob
 from pymc_logz.runners.moves_of_rows import Work
+from pymc_logz.runners.running import AnnealJob
 
 pytest.importorskip("zarr", reason="checkpoints need Zarr")
 

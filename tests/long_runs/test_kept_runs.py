@@ -26,7 +26,7 @@ from support.long_runs import (
 import pymc_logz as lz
 from pymc_logz.long_runs import identity, running
 from pymc_logz.long_runs.checkpoint import Keeper
-from pymc_logz.runners import jobs
+from pymc_logz.runners.running import AnnealJob
 
 pytest.importorskip("zarr", reason="checkpoints need Zarr")
 pytestmark = [
@@ -176,13 +176,13 @@ def test_more_rows_are_added_and_none_run_again(
     kept: xr.DataTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Would catch rows that are run twice, left out, or of another plan."""
-    n_rows, advance = [], jobs.AnnealJob.advance
+    n_rows, advance = [], AnnealJob.advance
 
     def counted(job: Any, *args: Any) -> Any:
         n_rows.append(0 if job.start is None else len(job.start))
         return advance(job, *args)
 
-    monkeypatch.setattr(jobs.AnnealJob, "advance", counted)
+    monkeypatch.setattr(AnnealJob, "advance", counted)
     more = lz.extend(kept, model(), draws=192, progressbar=False)
     assert sum(n_rows) == 2 * 192
     old, new = (tree["weighted_posterior"]["log_weight"] for tree in (kept, more))

@@ -17,9 +17,8 @@ from pymc_logz.long_runs import records, running, workers
 from pymc_logz.long_runs.checkpoint import Keeper
 from pymc_logz.long_runs.running import LongRunning
 from pymc_logz.long_runs.workers import Store, Task
-from pymc_logz.runners.jobs import generator_at, state_of
 from pymc_logz.runners.moves_of_rows import Work
-from pymc_logz.runners.running import Running, default_cores
+from pymc_logz.runners.running import Running, default_cores, generator_at, state_of
 
 
 @dataclass(frozen=True)

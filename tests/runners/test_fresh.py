@@ -12,8 +12,7 @@ from support.paths_with_exact_draws import TARGETS
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.temper import FreshRows, Tables, TemperBlock, Walkers
-from pymc_logz.runners.walking import walk
+from pymc_logz.runners.temper import FreshRows, Tables, TemperBlock, Walkers, walk
 
 
 def check_renewal(block: TemperBlock) -> None:

@@ -31,8 +31,8 @@ from pymc_logz.runners.temper import (
     Walkers,
     draw_levels,
     swap_levels,
+    walk,
 )
-from pymc_logz.runners.walking import walk
 
 BETAS = np.array([0.0, 0.15, 0.5, 1.0])
 LOG_PRIOR = np.log([0.4, 0.1, 0.3, 0.2])

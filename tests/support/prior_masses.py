@@ -3,9 +3,9 @@
 import numpy as np
 import pymc as pm
 
-from pymc_logz.models.prior_check import PriorMass, _checked_masses, _compiled
+from pymc_logz.models.prior_check import Conditional, PriorMass, checked_masses
 
 
 def check_prior_mass(model: pm.Model, rng: np.random.Generator) -> list[PriorMass]:
     """Log prior mass of each free variable, known or not; refuses as `check_priors` does."""
-    return _checked_masses(_compiled(model, tuple(model.free_RVs)), rng)
+    return checked_masses(Conditional(model, tuple(model.free_RVs)), rng)

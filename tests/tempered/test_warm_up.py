@@ -10,8 +10,7 @@ from support.paths_with_exact_draws import TARGETS, log_z_at
 
 from pymc_logz.kernels import Hamiltonian, RandomWalk
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.temper import TemperBlock
-from pymc_logz.runners.walking import walk
+from pymc_logz.runners.temper import TemperBlock, walk
 from pymc_logz.tempered import warm_up
 from pymc_logz.tempered.warm_up import (
     Ladder,
