@@ -32,7 +32,7 @@ from pymc_logz.runners.progress import progress_bar, report_beta, report_count
 from pymc_logz.runners.running import default_cores, running_for
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.trees.kinds import PER_DATUM
-from pymc_logz.trees.layout import RunRecord, evidence_of_rows, make_tree, totals_of_rows
+from pymc_logz.trees.layout import evidence_of_rows, make_tree, run_attrs, totals_of_rows
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -356,9 +356,9 @@ def collect(
         for estimate in (missing if result is None else result.estimates)
     ][:n_data]
     annealed = together([result.annealed for result in results if result is not None])
-    attrs = RunRecord(block.compiled, block.path.batching, prepared.prior.finite_share, cost).attrs(
-        n_temperatures=plan.n_temperatures, data_rows_per_batch=size
-    )
+    own = {"n_temperatures": plan.n_temperatures, "data_rows_per_batch": size}
+    share = prepared.prior.finite_share
+    attrs = run_attrs(block.compiled, block.path.batching, share, cost, **own)
     log_p, mcse = (np.array([getattr(one, of) for one in estimates]) for of in ("log_z", "mcse"))
     squares = float((mcse**2).sum())
     sums = totals_of_rows(log_p, float(np.sqrt(squares)), -0.5 * squares)

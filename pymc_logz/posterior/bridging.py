@@ -49,7 +49,7 @@ from pymc_logz.trees.doubts import (
     warn_of_status,
 )
 from pymc_logz.trees.kinds import BRIDGED
-from pymc_logz.trees.layout import RunRecord, evidence_dataset, with_evidence
+from pymc_logz.trees.layout import evidence_dataset, run_attrs, with_evidence
 from pymc_logz.trees.posterior import PosteriorRows, posterior_of, posterior_rows
 from pymc_logz.wings import from_wing
 
@@ -251,7 +251,11 @@ def _bridged(
     watch.end("sampling_time")
     cost = {**watch.seconds, "row_evaluations": density.n_evaluated}
     share = float(np.exp(log_share))
-    attrs = RunRecord(density.compiled, density.batching, share, cost).attrs(
+    attrs = run_attrs(
+        density.compiled,
+        density.batching,
+        share,
+        cost,
         bridge_method=method,
         cross_check=str(cross_check),
         **prepared.record(),

@@ -31,11 +31,11 @@ from pymc_logz.trees.doubts import (
 )
 from pymc_logz.trees.kinds import IMPORTANCE
 from pymc_logz.trees.layout import (
-    RunRecord,
     data_datasets,
     dataset_of,
     evidence_dataset,
     make_tree,
+    run_attrs,
     with_units,
 )
 from pymc_logz.weights import MIN_ROWS_FOR_KHAT, resampled
@@ -180,7 +180,7 @@ def importance_sampling(
     watch.end("sampling_time")
     cost = {**watch.seconds, "row_evaluations": density.n_evaluated}
     share = float(np.exp(log_share))
-    attrs = RunRecord(density.compiled, density.batching, share, cost).attrs(**noted(doubts))
+    attrs = run_attrs(density.compiled, density.batching, share, cost, **noted(doubts))
     alive = np.all(np.isfinite(rows), axis=1)
     values = constrain(flat, np.where(alive[:, None], rows, 0.0))
     labels = model_labels(model)

@@ -7,7 +7,6 @@ tests look it up.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -116,28 +115,22 @@ def make_tree(
     return marked(tree, kind)
 
 
-@dataclass(frozen=True)
-class RunRecord:
-    """What was compiled for a run, how much of the prior it knows, and what it cost."""
+def run_attrs(
+    compiled: Compiled, batching: str, share: float, cost: Mapping[str, float], **own: float | str
+) -> dict[str, Any]:
+    """Attributes of the group ``evidence``, along with those of the method's own.
 
-    compiled: Compiled
-    batching: str
-    """How rows are evaluated together."""
-    prior_finite_share: float
-    """Share of the prior that the transforms take."""
-    cost: Mapping[str, float]
-    """Seconds and evaluations by what they were spent on, such as ``sampling_time``."""
-
-    def attrs(self, **own: float | str) -> dict[str, Any]:
-        """Attributes of the group ``evidence``, along with those of the method's own."""
-        return {
-            "backend": self.compiled.backend,
-            "backend_reason": self.compiled.reason,
-            "batching": self.batching,
-            **own,
-            "prior_finite_share": self.prior_finite_share,
-            **self.cost,
-        }
+    ``batching`` is how rows are evaluated together, ``share`` that of the prior that the transforms
+    take, and ``cost`` has seconds and evaluations by what they were spent on.
+    """
+    return {
+        "backend": compiled.backend,
+        "backend_reason": compiled.reason,
+        "batching": batching,
+        **own,
+        "prior_finite_share": share,
+        **cost,
+    }
 
 
 def dataset_of(values: Mapping[str, Any], **labels: Any) -> xr.Dataset:
