@@ -228,10 +228,6 @@ def coverage_doubts(
     proposed: Proposed,
     mcse: float,
     rng: np.random.Generator,
-    *,
-    n_moves: int = 16,
-    noise: float = 4.0,
-    errors: float = 2.0,
 ) -> list[Doubt]:
     """Whether posterior draws, moved on, leave where a proposal has density, or draws.
 
@@ -239,28 +235,24 @@ def coverage_doubts(
     is not known, rows are beyond it that exceed all its draws in one of the d dimensions; of n
     independent draws of one distribution another one does so with a probability of at most 2 d / (n
     + 1). ``rows`` are draws of the proposal within the support. More rows than expected have to be
-    beyond the draws by ``noise`` standard deviations, and their fraction has to be ``errors`` times
-    the error of log Z to matter.
+    beyond the draws by 4 standard deviations, and their fraction has to be twice the error of log Z
+    to matter.
     """
     n_rows = ROWS_PER_CALL
     start = rows[resampled(log_weight, rng, n_rows)]
-    moved = moved_on(density, start, n_moves, rng)
+    moved = moved_on(density, start, 16, rng)
     if proposed.log_density_of is None:
         beyond = ((moved < rows.min(axis=0)) | (moved > rows.max(axis=0))).any(axis=1)
         expected = 2.0 * n_rows * rows.shape[1] / (len(rows) + 1)
         where = "where no draw of the proposal is"
     else:
-        beyond = np.isneginf(proposed.log_density_of(_natural(density, moved)))
+        values = constrain(density.flat, moved)
+        natural = as_draws({rv.name: values[rv.name] for rv in density.flat.model.free_RVs})
+        beyond = np.isneginf(proposed.log_density_of(natural))
         expected, where = 0.0, "where the proposal has no density"
     n_beyond = int(beyond.sum())
     fraction = (n_beyond - expected) / n_rows
-    if n_beyond <= expected + noise * np.sqrt(expected) or fraction <= errors * mcse:
+    if n_beyond <= expected + 4.0 * np.sqrt(expected) or fraction <= 2.0 * mcse:
         return []
     reason = f"of {n_rows} posterior draws that moved on {n_beyond} ended {where}"
     return [Doubt("uncovered", reason)]
-
-
-def _natural(density: RowDensity, rows: np.ndarray) -> xr.Dataset:
-    """Rows (n, d) as draws on the natural scale."""
-    values = constrain(density.flat, rows)
-    return as_draws({rv.name: values[rv.name] for rv in density.flat.model.free_RVs})

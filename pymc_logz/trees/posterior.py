@@ -48,9 +48,9 @@ class PosteriorRows:
     """What speaks against the draws."""
 
     @property
-    def flat(self) -> np.ndarray:
-        """All rows, shape (chains * draws, d)."""
-        return self.rows.reshape(-1, self.rows.shape[-1])
+    def inside(self) -> np.ndarray:
+        """Draws that are not on a boundary, shape (n, d)."""
+        return self.rows[~self.on_boundary]
 
 
 def posterior_rows(
