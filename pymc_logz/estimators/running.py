@@ -1,13 +1,13 @@
 """RTS while a run goes on: sums of the levels' probabilities, and no draws."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from pymc_logz.arguments import check_betas, check_whole
-from pymc_logz.estimators.curve import LogZCurve, empty_curve, visit_obstacle
+from pymc_logz.estimators.curve import LogZCurve, make_curve, visit_obstacle
 from pymc_logz.estimators.draws import CHUNK_ELEMENTS, TemperedDraws
 from pymc_logz.estimators.tempering import curve_of_levels, rts_bias
 from pymc_logz.weights import ess_of_sums
@@ -177,13 +177,14 @@ class RunningRTS:
         # one draw a walker stands for all of them, which are in the sums
         stand_in = self._draws(np.zeros((len(seen.share), 1)))
         if status := self._obstacle():
-            return empty_curve("rts", stand_in, status)
+            return replace(make_curve(stand_in, status=status), method="rts")
         ends = [0, -1]
         total, squares = (part.sum(axis=(0, 1))[ends] for part in (seen.share, seen.square))
         details = {"level_share": self.level_share, "bias": rts_bias(seen.share)}
         details["autocorrelation_time"] = np.array(np.nan)  # which sums do not tell
         ess = float(ess_of_sums(total, squares).min())
-        return curve_of_levels("rts", stand_in, seen.share / seen.n_draws, ess, details)
+        curve = curve_of_levels(stand_in, seen.share / seen.n_draws, ess, details)
+        return replace(curve, method="rts")
 
     def _seen(self) -> LevelSums:
         if self.seen is None:
