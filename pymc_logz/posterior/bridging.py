@@ -249,8 +249,7 @@ def _bridged(
                 found += neck_doubts(prepared, rows, rngs.checks, compile_kwargs)
     warn_of_doubts(found)
     doubts = [*posterior.doubts, *found, *prior_doubts(prepared.prior_doubt)]
-    estimates = [one.less(log_share, share_error) for one in bridged.estimates]
-    estimates = all_doubted(estimates, doubts)
+    estimates = all_doubted([one.less(log_share, share_error) for one in bridged.estimates], doubts)
     if not doubts:
         warn_of_status(estimates[0])
     if density.n_nan:
@@ -260,7 +259,6 @@ def _bridged(
         )
     watch.end("sampling_time")
     cost = {**watch.seconds, "row_evaluations": density.n_evaluated}
-    share = float(np.exp(log_share))
     own: dict[str, Any] = {
         "bridge_method": method,
         "cross_check": str(cross_check),
@@ -269,9 +267,8 @@ def _bridged(
         **noted(doubts),
         **bridged.estimates[0].details,
     }
-    attrs = run_attrs(density.compiled, density.batching, share, cost, **own)
-    ordered = sorted(estimates, key=lambda one: not one.usable)
-    group = evidence_dataset(ordered, attrs)
+    attrs = run_attrs(density.compiled, density.batching, float(np.exp(log_share)), cost, **own)
+    group = evidence_dataset(sorted(estimates, key=lambda one: not one.usable), attrs)
     alone = [one.less(log_share, share_error) for one in bridged.repetitions]
     return with_evidence(idata, group.assign(repetition_variables(alone)), BRIDGED)
 
