@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit, logsumexp
 
-from pymc_logz.bits.paths import BinaryPath, with_values
+from pymc_logz.bits.paths import BinaryPath, binary_path
 from pymc_logz.models.context import ForeignModel
 
 Draws = dict[str, np.ndarray]
@@ -251,9 +251,8 @@ class BernoulliRBM(BinaryEnergy):
         """
         _, bias, base, constant = self.path.values
         bias = np.concatenate([visible_bias, hidden_bias])
-        return replace(
-            self, path=with_values(self.path, (weights, bias, base, constant)), log_z=np.nan
-        )
+        path = binary_path(self.path.sizes, weights, bias, base, constant)
+        return replace(self, path=path, log_z=np.nan)
 
 
 def states(n_bits: int, index: np.ndarray) -> np.ndarray:

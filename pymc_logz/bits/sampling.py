@@ -169,7 +169,6 @@ def run_through(
     """Place temperatures between the machines, freeze, run, collect."""
     settings.running.refuse("where reference is an energy", "checkpoint", "executor")
     watch, rngs = Stopwatch(), generators_from(random_seed)
-    machines = [*others, energy]
     for other in others:
         if _layout(other) != _layout(energy):
             raise ValueError(
@@ -177,13 +176,19 @@ def run_through(
                 f"has {energy.path.sizes}: both must have the same variables in the same blocks"
             )
     legs: list[Planned] = []
-    before = None
+    path, rows = others[0].path, None
     with progress_bar(progressbar) as progress:
-        for machine in machines:
-            report = report_beta(progress)
-            leg, end = _leg(machine, before, settings, rngs.pilot, report, compile_kwargs)
-            legs.append(leg)
-            before = machine, end
+        for machine in (*others, energy):
+            # from bits, or from the machine before, of which a pilot has rows
+            path = machine.path if rows is None else path_between(path, machine.path, rows)
+            block = Block(path, settings.kernel, settings.pilot_rows, compile_kwargs)
+            start = path.sample_reference(rngs.pilot, n_followed(block))
+            stages = walk(block, settings, start, rngs.pilot, report_beta(progress))
+            path, rows = machine.path, stages.end
+            if (ladder := settings.ladder()) is not None:
+                legs.append(Planned(block, even_plan(ladder, machine.n_sites), THROUGH))
+            else:
+                legs.append(refine(block, settings, stages, rngs.pilot, THROUGH)[0])
         watch.end("tuning_time")
         generators = spawn_generators(rngs.run, settings.chains)
         tasks = [partial(_way, legs, settings.draws, rng) for rng in generators]
@@ -206,32 +211,6 @@ def _layout(energy: BinaryEnergy) -> tuple[Any, ...]:
     """Sizes of its blocks, and which bits each variable is made of."""
     variables = energy.variables.items()
     return energy.path.sizes, {name: (one.sites.tolist(), one.values) for name, one in variables}
-
-
-def _leg(
-    machine: BinaryEnergy,
-    before: tuple[BinaryEnergy, np.ndarray] | None,
-    settings: HaisSettings,
-    rng: np.random.Generator,
-    report: Any,
-    compile_kwargs: Mapping[str, Any] | None,
-) -> tuple[Planned, np.ndarray]:
-    """From bits, or from the machine before, to a machine; and rows of a pilot there."""
-    path = machine.path
-    if before is not None:
-        rows = before[1]
-        path = path_between(
-            before[0].path, path, lambda rng, n: rows[rng.integers(len(rows), size=n)]
-        )
-    block = Block(path, settings.kernel, settings.pilot_rows, compile_kwargs)
-    start = path.sample_reference(rng, n_followed(block))
-    stages = walk(block, settings, start, rng, report)
-    assert stages.end is not None
-    if (ladder := settings.ladder()) is not None:
-        planned = Planned(block, even_plan(ladder, machine.n_sites), THROUGH)
-    else:
-        planned, _ = refine(block, settings, stages, rng, THROUGH)
-    return planned, stages.end
 
 
 def _way(legs: Sequence[Planned], draws: int, rng: np.random.Generator) -> list[Annealed]:

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.estimators import LogZEstimate
 from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.trees.layout import dataset_of, with_units
 
@@ -80,18 +79,3 @@ def draw_datasets(
         "sample_stats": labelled(stats, chosen),
         "weighted_posterior": labelled({**values, "log_weight": stacked("log_weight")}, everything),
     }
-
-
-def finish_groups(
-    groups: dict[str, xr.Dataset],
-    reverse: Sequence[Annealed] | None,
-    plan: Plan,
-    estimates: Sequence[LogZEstimate],
-    cost: Mapping[str, float],
-) -> None:
-    """Add what reverse rows left, if there are any, and what is noted beside the draws."""
-    if reverse is not None:
-        groups["reverse_annealing"] = reverse_dataset(reverse, plan)
-        by_method = {estimate.method: estimate.log_z for estimate in estimates}
-        groups["evidence"].attrs["gap"] = by_method["hais_reverse"] - by_method["hais"]
-    groups["posterior"].attrs |= {"weight_ess": estimates[0].weight_ess, **cost}

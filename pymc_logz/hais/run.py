@@ -14,7 +14,7 @@ from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.directions import Directions, estimates_of, forward_estimate, of_model
 from pymc_logz.hais.enumerated import exact_tree
 from pymc_logz.hais.judging import doubts_of, doubts_of_run
-from pymc_logz.hais.results import annealing_dataset, draw_datasets, finish_groups
+from pymc_logz.hais.results import annealing_dataset, draw_datasets, reverse_dataset
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import block_for, plan_run
@@ -333,7 +333,11 @@ def collect(
         "evidence": evidence_dataset(estimates, attrs),
         **subject.data(),
     }
-    finish_groups(groups, directions.reverse, plan, estimates, cost)
+    if directions.reverse is not None:
+        groups["reverse_annealing"] = reverse_dataset(directions.reverse, plan)
+        by_method = {estimate.method: estimate.log_z for estimate in estimates}
+        groups["evidence"].attrs["gap"] = by_method["hais_reverse"] - by_method["hais"]
+    groups["posterior"].attrs |= {"weight_ess": estimates[0].weight_ess, **cost}
     record = {**settings.record(), **subject.record, **attrs}
     return settings.running.noted(make_tree(groups, record, directions.kind))
 
