@@ -35,7 +35,7 @@ from pymc_logz.trees.doubts import (
     second_opinions,
     warn_of_doubts,
 )
-from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, with_evidence
+from pymc_logz.trees.layout import ESTIMATOR, estimate_of, evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import check_data, checked_variables
 from pymc_logz.wings import from_wing
 
@@ -74,19 +74,6 @@ def spent_before(tree: xr.DataTree, spent: Mapping[str, int]) -> xr.DataTree:
         f"pilot_{unit}": n + int(group.attrs.get(f"pilot_{unit}", 0)) for unit, n in spent.items()
     }
     return with_evidence(tree, group.assign_attrs({name: n for name, n in sums.items() if n}))
-
-
-def estimate_of(group: xr.Dataset) -> LogZEstimate:
-    """First entry of a group ``evidence`` as an estimate."""
-    entry = group.isel({ESTIMATOR: 0})
-    return LogZEstimate(
-        str(entry[ESTIMATOR].item()),
-        log_z=float(entry["log_z"]),
-        mcse=float(entry["mcse"]),
-        weight_ess=float(entry["weight_ess"]),
-        khat=float(entry["khat"]),
-        status=str(entry["status"].item()),
-    )
 
 
 OF_TARGET = ("maybe_infinite", "missed_mode", "unchecked_prior")
@@ -187,7 +174,10 @@ def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataT
         "simulated tempering" if name == "tempering" else "pm.sample with a bridge",
     )
     try:
-        other = _tempered(model, how) if name == "tempering" else _bridged(model, how)
+        if name == "tempering":
+            other = sample_tempered(model=model, sum_out=None, **how._asdict())
+        else:
+            other = _bridged(model, how)
     except (ModelError, PilotError, SamplingError, RuntimeError, ValueError) as error:
         logger.info("There is no other route: %s", error)
         return tree
@@ -203,10 +193,6 @@ def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataT
     attrs = {k: v for k, v in other["evidence"].attrs.items() if k != DOUBTS}
     other = with_evidence(other, evidence_dataset([own, first], attrs))
     return chosen_by(spent_before(other, spent_on(tree)), own.method, why)
-
-
-def _tempered(model: pm.Model, how: How) -> xr.DataTree:
-    return sample_tempered(model=model, sum_out=None, **how._asdict())
 
 
 def _bridged(model: pm.Model, how: How) -> xr.DataTree:

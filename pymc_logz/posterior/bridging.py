@@ -39,10 +39,11 @@ from pymc_logz.trees.chains import (
 )
 from pymc_logz.trees.doubts import (
     Doubt,
-    all_doubted,
     disagreements,
+    doubted,
     noted,
     prior_doubts,
+    second_opinions,
     warn_of_doubts,
     warn_of_status,
 )
@@ -249,7 +250,8 @@ def _bridged(
                 found += neck_doubts(prepared, rows, rngs.checks, compile_kwargs)
     warn_of_doubts(found)
     doubts = [*posterior.doubts, *found, *prior_doubts(prepared.prior_doubt)]
-    estimates = all_doubted([one.less(log_share, share_error) for one in bridged.estimates], doubts)
+    first, *others = (one.less(log_share, share_error) for one in bridged.estimates)
+    estimates = [*doubted([first], doubts), *second_opinions(first, others, doubts)]
     if not doubts:
         warn_of_status(estimates[0])
     if density.n_nan:

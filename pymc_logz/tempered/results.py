@@ -30,7 +30,9 @@ def rejection_rates(draws: TemperedDraws) -> np.ndarray:
     """Probability that a swap between each level and the next is rejected, (K - 1,)."""
     # the sum over levels is close to the global barrier, which hardly depends on the ladder and
     # tells how far apart its two ends are: Syed et al. (2022), arXiv 1905.02939
-    ratios = [_spread(draws.log_ratio[draws.level == k]) for k in range(draws.n_levels)]
+    ratios = [draws.log_ratio[draws.level == k] for k in range(draws.n_levels)]
+    # at most 512 of each, at even distances
+    ratios = [one[:: max(1, -(-one.size // 512))] for one in ratios]
     rates = np.full(draws.n_levels - 1, np.nan)
     for k, (here, above) in enumerate(pairwise(ratios)):
         if here.size and above.size:
@@ -38,11 +40,6 @@ def rejection_rates(draws: TemperedDraws) -> np.ndarray:
             log_accept = step * (here[:, None] - above)
             rates[k] = -np.expm1(np.minimum(log_accept, 0.0)).mean()
     return rates
-
-
-def _spread(values: np.ndarray, most: int = 512) -> np.ndarray:
-    """At most so many of some values, taken at even distances."""
-    return values[:: -(-values.size // most)] if values.size else values
 
 
 def level_overlap(draws: TemperedDraws) -> np.ndarray:
@@ -82,13 +79,13 @@ def level_mixing(draws: TemperedDraws) -> tuple[np.ndarray, np.ndarray]:
     return ess, rhat
 
 
-def walker_doubts(rhat: np.ndarray, max_rhat: float = 1.15) -> list[Doubt]:
+def walker_doubts(rhat: np.ndarray) -> list[Doubt]:
     """Whether walkers stay where they are for as long as the run, by R-hat of each level (K,)."""
     # then hardly any came upon what is hard to find, such as a narrow spike, and the error cannot
     # tell; runs off by up to 30 errors had an R-hat of 1.18 and more, the slowest right ones 1.10
     # (docs/theory/decisions.md)
     worst = float(np.nanmax(rhat, initial=-np.inf))
-    if not worst > max_rhat:
+    if not worst > 1.15:
         return []
     reason = (
         f"walkers stay in one part of the target for as long as the run: R-hat of the share of "
@@ -119,7 +116,7 @@ def tempering_dataset(
     ladder: Ladder,
     draws: TemperedDraws,
     curve: LogZCurve,
-    history: Sequence[Round] = (),
+    history: Sequence[Round],
 ) -> xr.Dataset:
     """Group ``tempering``: levels and log ratios of all draws, and what happened at each level."""
     n_draws, n_walkers = walks[0].level.shape
@@ -147,7 +144,7 @@ def tempering_dataset(
 
 
 def sums_dataset(
-    summed: SummedChains, ladder: Ladder, curve: LogZCurve, history: Sequence[Round] = ()
+    summed: SummedChains, ladder: Ladder, curve: LogZCurve, history: Sequence[Round]
 ) -> xr.Dataset:
     """Group ``tempering`` of a run of which sums are kept; arguments as of `tempering_dataset`."""
     chains, n_draws = summed.parts, summed.parts[0].levels.n_draws
@@ -194,11 +191,10 @@ def _of_levels(
     }
     if ladder.n_levels <= MAX_MATRIX:
         more["log_z_covariance"] = (("stage", "other_stage"), curve.covariance)
-    if history:
-        for name in ("log_z_hat", "share", "visits"):
-            values = np.stack([getattr(one, name) for one in history])
-            more[f"round_{name}"] = (("round", "stage"), values)
-        more["round_length"] = ("round", np.array([one.length for one in history]))
+    for name in ("log_z_hat", "share", "visits"):
+        values = np.stack([getattr(one, name) for one in history])
+        more[f"round_{name}"] = (("round", "stage"), values)
+    more["round_length"] = ("round", np.array([one.length for one in history]))
     coords = {name: np.arange(n) for name, n in zip(("chain", "walker"), trips.shape, strict=True)}
     coords |= {"stage": np.arange(ladder.n_levels)}
     dataset = xr.Dataset({**variables, **more}, {**coords, "beta": ("stage", ladder.betas)})

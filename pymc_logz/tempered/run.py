@@ -24,8 +24,9 @@ from pymc_logz.runners.jobs import state_of
 from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import line, progress_bar, report_beta, report_count, report_rounds
 from pymc_logz.runners.running import finished
+from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import generators_from, spawn_generators
-from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walking_block, walks_of
+from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walks_of
 from pymc_logz.tempered.measuring import Chains, at_the_end, curve_of, measured, posterior_datasets
 from pymc_logz.tempered.results import walker_doubts
 from pymc_logz.tempered.settings import TemperedSettings
@@ -125,12 +126,15 @@ def warm_up(
     """Tune the levels, and freeze all that belongs to them, or find it where it was kept."""
     block, plan, started = planned.block, planned.plan, time.perf_counter()
     with line("Compiling the moves of walkers"):
-        walking = walking_block(block, plan, settings, compile_kwargs)
+        n_walkers, n_levels = settings.walkers, plan.betas.size
+        if settings.exchange == "swap":  # as many at each level
+            n_walkers = n_levels * -(-n_walkers // n_levels)
+        walking = TemperBlock(block, n_levels, n_walkers, settings.exchange, compile_kwargs)
     compile_time = time.perf_counter() - started
 
     def tuned() -> Rounds:
         ladder = make_ladder(plan, block.kernel, settings.log_prior(plan.betas))
-        start = block.path.sample_reference(rng, walking.n_walkers)
+        start = block.path.sample_reference(rng, n_walkers)
         walkers, log_z_hat = climb(walking, ladder, start, settings.tune, rng)
         return run_rounds(
             walking,
@@ -144,10 +148,11 @@ def warm_up(
         )
 
     rounds: Rounds = once(settings.running.keeper, "warm-up", tuned, prepared, block, rng)
-    if settings.exchange == "gibbs" and rounds.deviation > LARGE_DEVIATION:
+    deviation = rounds.history[-1].deviation
+    if settings.exchange == "gibbs" and deviation > LARGE_DEVIATION:
         warn(
             f"after {rounds.n_iterations} iterations of warm-up the share of a temperature is "
-            f"still {rounds.deviation:.1f} / K away from its prior, where {settings.update!r} aims "
+            f"still {deviation:.1f} / K away from its prior, where {settings.update!r} aims "
             "at 0.1 / K: log Z is right all the same, but its error is larger than it needs to be. "
             "Use a larger tune, more walkers, or more temperatures (betas=<int>)"
         )

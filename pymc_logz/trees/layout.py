@@ -36,14 +36,14 @@ from pymc_logz.trees.kinds import (
 SAMPLES = ("chain", "draw")
 ESTIMATOR = "estimator"
 """Dimension of `LogZEstimate.method`: not ``method``, which is an argument of xarray's ``sel``."""
+NUMBERS = ("log_z", "mcse", "weight_ess", "khat")
 LIBRARIES = ("pymc-logz", "pymc", "pytensor", "arviz", "numpy")
 UNITS = {"log_z": "nats", "mcse": "nats", "log_weight": "nats", "log_ratio": "nats", "lp": "nats"}
 
 
 def evidence_dataset(estimates: Sequence[LogZEstimate], attrs: Mapping[str, Any]) -> xr.Dataset:
     """Group ``evidence``: one entry of dimension ``estimator`` per estimate, the best one first."""
-    numbers = ("log_z", "mcse", "weight_ess", "khat")
-    columns = {name: [getattr(est, name) for est in estimates] for name in numbers}
+    columns = {name: [getattr(est, name) for est in estimates] for name in NUMBERS}
     dataset = xr.Dataset(
         {name: (ESTIMATOR, np.array(values, dtype=float)) for name, values in columns.items()},
         coords={ESTIMATOR: [est.method for est in estimates]},
@@ -53,6 +53,14 @@ def evidence_dataset(estimates: Sequence[LogZEstimate], attrs: Mapping[str, Any]
     dataset["status"] = (ESTIMATOR, np.array([est.status for est in estimates], dtype=str))
     dataset["status"].attrs = {est.status: STATUS_SENTENCES[est.status] for est in estimates}
     return with_units(dataset)
+
+
+def estimate_of(group: xr.Dataset) -> LogZEstimate:
+    """First entry of a group ``evidence`` as an estimate."""
+    entry = group.isel({ESTIMATOR: 0}) if ESTIMATOR in group.dims else group
+    log_z, mcse, ess, khat = (float(entry[name]) for name in NUMBERS)
+    method, status = (str(entry[name].item()) for name in (ESTIMATOR, "status"))
+    return LogZEstimate(method, log_z, mcse, ess, khat, status)
 
 
 def evidence_of_rows(

@@ -176,25 +176,22 @@ def _checked_values(model: "pm.Model", alternatives: Mapping[str, Any]) -> dict[
                 f"alternatives[{name!r}] is observed data: a Bayes factor between different data "
                 "means nothing. Give data of a prior"
             )
-        values[name] = _fitting(name, np.asarray(given), own_data(model, name))
+        array, own = np.asarray(given), own_data(model, name)
+        if array.ndim == 0 or array.shape[1:] != own.shape or len(array) == 0:
+            raise ValueError(
+                f"alternatives[{name!r}] has shape {array.shape}; A values of data of shape "
+                f"{own.shape} make (A, {', '.join(map(str, own.shape))})"
+            )
+        if not np.array_equal(array.astype(own.dtype), array) and own.dtype.kind in "iub":
+            raise ValueError(
+                f"alternatives[{name!r}] has values that are not whole, but pm.Data({name!r}) "
+                f"holds {own.dtype}; make it floating point in the model"
+            )
+        values[name] = array.astype(float)
     if len({len(array) for array in values.values()}) > 1:
         lengths = {name: len(array) for name, array in values.items()}
         raise ValueError(f"alternatives have {lengths} values; give each name as many")
     return values
-
-
-def _fitting(name: str, given: np.ndarray, own: np.ndarray) -> np.ndarray:
-    if given.ndim == 0 or given.shape[1:] != own.shape or len(given) == 0:
-        raise ValueError(
-            f"alternatives[{name!r}] has shape {given.shape}; A values of data of shape "
-            f"{own.shape} make (A, {', '.join(map(str, own.shape))})"
-        )
-    if not np.array_equal(given.astype(own.dtype), given) and own.dtype.kind in "iub":
-        raise ValueError(
-            f"alternatives[{name!r}] has values that are not whole, but pm.Data({name!r}) holds "
-            f"{own.dtype}; make it floating point in the model"
-        )
-    return given.astype(float)
 
 
 def _draws(tree: xr.DataTree, flat: FlatModel) -> tuple[np.ndarray, np.ndarray | None, list[Doubt]]:
