@@ -176,7 +176,12 @@ class RunningRTS:
         seen = self._seen()
         # one draw a walker stands for all of them, which are in the sums
         stand_in = self._draws(np.zeros((len(seen.share), 1)))
-        if status := self._obstacle():
+        status = None if seen.visits is None else visit_obstacle(seen.visits[[0, -1]])
+        if seen.n_outside == len(seen.share) * seen.n_draws:
+            status = "no_support"
+        if seen.n_infinite:
+            status = "infinite_weight"
+        if status is not None:
             return replace(make_curve(stand_in, status=status), method="rts")
         ends = [0, -1]
         total, squares = (part.sum(axis=(0, 1))[ends] for part in (seen.share, seen.square))
@@ -190,15 +195,6 @@ class RunningRTS:
         if self.seen is None:
             raise ValueError("there are no draws yet; add some")
         return self.seen
-
-    def _obstacle(self) -> str | None:
-        """As `pymc_logz.estimators.curve.obstacle`."""
-        seen = self._seen()
-        if seen.n_infinite:
-            return "infinite_weight"
-        if seen.n_outside == len(seen.share) * seen.n_draws:
-            return "no_support"
-        return None if seen.visits is None else visit_obstacle(seen.visits[[0, -1]])
 
     def _draws(self, log_ratio: np.ndarray, level: np.ndarray | None = None) -> TemperedDraws:
         level = np.zeros(log_ratio.shape, dtype=int) if level is None else level

@@ -106,26 +106,24 @@ def run_subject(
     are any. Of its plans those after the first take what was tried.
     """
     watch = Stopwatch()
-    with line("Compiling the model"):
-        subject, target_rows = make(compile_kwargs)
-    block = subject.block
-    watch.end("compile_time")
-    with (
-        kept(settings, subject.what, block, rngs.run, posterior_draws=target_rows) as settings,
-        progress_bar(progressbar) as progress,
-    ):
-        first, *others = plans(subject, settings, progress)
-        planned = first()
-        watch.end("tuning_time")
-        pilot_work = block.work.done
-        chains = Chains(settings, rngs.run, progress, target_rows)
-        planned, forward = chains.twice(planned, others)
-        directions = chains.both_ways(planned, forward)
-    watch.end("sampling_time")
-    run_work = block.work.done
-    with line("Checking the result"):
-        doubts = doubts_of_run(subject.prepared, block, planned, directions, rngs.checks)
-    watch.end("checking_time")
+    with progress_bar(progressbar) as progress:
+        with line("Compiling the model"):
+            subject, target_rows = make(compile_kwargs)
+        block, of = subject.block, (settings, subject.what, subject.block, rngs.run)
+        watch.end("compile_time")
+        with kept(*of, posterior_draws=target_rows) as settings:
+            first, *others = plans(subject, settings, progress)
+            planned = first()
+            watch.end("tuning_time")
+            pilot_work = block.work.done
+            chains = Chains(settings, rngs.run, progress, target_rows)
+            planned, forward = chains.twice(planned, others)
+            directions = chains.both_ways(planned, forward)
+        watch.end("sampling_time")
+        run_work = block.work.done
+        with line("Checking the result"):
+            doubts = doubts_of_run(subject.prepared, block, planned, directions, rngs.checks)
+        watch.end("checking_time")
     cost = {**watch.seconds, **block.work.record(pilot_work, block.kernel, run_work)}
     return collect(subject, planned, directions, settings, rngs.run, cost, doubts)
 
@@ -179,7 +177,9 @@ class Chains:
             ran = replace(planned, ran=tuple(runs))
             logger.info("A blend that was tried gave status %r: another plan.", estimate.status)
             return self.twice(others[0](ran), others[1:])
-        longer = planned.longer(_growth(estimate.mcse / most) if sound else MAX_GROWTH)
+        # the variance of a sound run falls as one over the number of temperatures
+        growth = np.ceil(1.2 * (estimate.mcse / most) ** 2) if sound else MAX_GROWTH
+        longer = planned.longer(int(np.clip(growth, 2, MAX_GROWTH)))
         n_moves = settings.draws * settings.chains * longer.plan.n_temperatures
         asked = settings.target_mcse is not None or not whole
         if good or asked or longer is planned or n_moves > MOST_MOVES:
@@ -288,14 +288,6 @@ class Chains:
         return anneal_all(
             "reverse", course, starts, generators, settings.how, report, settings.tune
         )
-
-
-def _growth(excess: float) -> int:
-    """Factor in the temperatures of a sound run with so many times the error that is wanted.
-
-    The variance falls as one over their number.
-    """
-    return int(np.clip(np.ceil(1.2 * excess**2), 2, MAX_GROWTH))
 
 
 def collect(

@@ -242,10 +242,9 @@ def _bridged(
                 density, posterior, log_target, method, cross_check, draws, rngs.pilot, kept
             )
         with line("Checking the result"):
-            found = [] if cross_check is None else bridged.doubts
-            found += tail_doubts(prepared.flat, density, posterior.inside, rngs.checks)
+            rows, log_z = posterior.inside, bridged.estimates[0].log_z
+            found = [*bridged.doubts, *tail_doubts(prepared.flat, density, rows, rngs.checks)]
             if bridged.estimates[0].usable:
-                rows, log_z = posterior.inside, bridged.estimates[0].log_z
                 found += mode_doubts(prepared, density, rows, log_z, rngs.checks)
                 found += neck_doubts(prepared, rows, rngs.checks, compile_kwargs)
     warn_of_doubts(found)
@@ -280,7 +279,7 @@ class Bridged(NamedTuple):
 
     estimates: list[LogZEstimate]
     doubts: list[Doubt]
-    """What speaks against the draws."""
+    """What speaks against the draws, where they are cross-checked."""
     repetitions: list[LogZEstimate]
     """Of each repetition alone, if there are several."""
 
@@ -310,17 +309,16 @@ def bridge(
     proposed, at_proposed = (
         np.concatenate([getattr(one, name) for one in made]) for name in ("rows", "log_target")
     )
-    doubts = imbalance_of_draws(
-        density, second, log_target[:, half:], proposed, at_proposed, proposal
-    )
     q_at_posterior = proposal.log_density_of(rows).reshape(outside.shape)
     at_draws = (
         np.where(outside, 0.0, at_posterior.reshape(outside.shape)),
         np.where(outside, -np.inf, q_at_posterior),
     )
     estimate, *alone = bridges(at_draws, made)
-    estimates = [estimate]
+    estimates, doubts = [estimate], list[Doubt]()
     if cross_check is not None:
+        seen = second, log_target[:, half:], proposed, at_proposed
+        doubts += imbalance_of_draws(density, *seen, proposal)
         estimates.append(importance(density, proposal, cross_check, n, rng))
     if estimate.usable:
         doubts += disagreements(estimate, estimates[1:])

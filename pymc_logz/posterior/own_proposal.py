@@ -15,7 +15,7 @@ from pymc_logz.models.beyond_draws import in_company, moved_on
 from pymc_logz.models.context import model_from, model_labels, written_as
 from pymc_logz.models.density import ROWS_PER_CALL, RowDensity
 from pymc_logz.models.flat import constrain, unconstrain
-from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.models.preparation import prepare
 from pymc_logz.models.proposals import Proposed, as_draws, natural_density, proposed
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.runners.moves_of_rows import Stopwatch
@@ -170,7 +170,15 @@ def importance_sampling(
         rows = unconstrain(flat, given.draws)
     log_weight = bounded(natural_density(density, rows)) - given.log_density
     estimate = importance_log_z(log_weight, smooth=smooth)
-    found = _found_lacking(prepared, density, rows, log_weight, given, estimate, rngs.checks)
+    alive, found = log_weight > -np.inf, list[Doubt]()
+    if estimate.usable and alive.sum() >= MIN_ROWS_FOR_KHAT:
+        of_proposal = rows[alive], log_weight[alive]
+        # a stray draw with a large weight is not to hide the mode that it is in
+        drawn = rows[alive][resampled(log_weight[alive], rngs.checks)]
+        drawn = in_company(np.unique(drawn, axis=0))
+        found += coverage_doubts(density, *of_proposal, given, estimate.mcse, rngs.checks)
+        found += mode_doubts(prepared, density, drawn, estimate.log_z, rngs.checks)
+        found += tail_doubts(flat, density, drawn, rngs.checks)
     warn_of_doubts(found)
     doubts = [*found, *prior_doubts(prepared.prior_doubt)]
     log_share, share_error = prepared.prior.log_share(rngs.checks)
@@ -196,29 +204,6 @@ def importance_sampling(
     }
     asked = {"method": "importance", "draws": len(rows), "smooth": smooth}
     return make_tree(groups, {**asked, **attrs}, IMPORTANCE)
-
-
-def _found_lacking(
-    prepared: Prepared,
-    density: RowDensity,
-    rows: np.ndarray,
-    log_weight: np.ndarray,
-    given: Proposed,
-    estimate: LogZEstimate,
-    rng: np.random.Generator,
-) -> list[Doubt]:
-    """What the proposal does not cover, as far as posterior draws and rows from the prior tell."""
-    alive = log_weight > -np.inf
-    rows, log_weight = rows[alive], log_weight[alive]
-    if not estimate.usable or len(rows) < MIN_ROWS_FOR_KHAT:
-        return []
-    # a stray draw with a large weight is not to hide the mode that it is in
-    draws = in_company(np.unique(rows[resampled(log_weight, rng)], axis=0))
-    return [
-        *coverage_doubts(density, rows, log_weight, given, estimate.mcse, rng),
-        *mode_doubts(prepared, density, draws, estimate.log_z, rng),
-        *tail_doubts(density.flat, density, draws, rng),
-    ]
 
 
 def coverage_doubts(

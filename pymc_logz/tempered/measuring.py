@@ -25,7 +25,6 @@ from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.sums import SummedChains
 from pymc_logz.tempered.warm_up import Ladder
 from pymc_logz.trees.doubts import warn_of_status
-from pymc_logz.trees.kinds import TEMPERED, TEMPERED_SUMS
 from pymc_logz.trees.layout import dataset_of, with_units
 from pymc_logz.weights import resampled
 
@@ -43,11 +42,6 @@ class Measured(NamedTuple):
     walks: Sequence[Walk]
     """None of a run of sums, as the draws."""
     draws: TemperedDraws | None
-
-    @property
-    def kind(self) -> str:
-        """Of the tree."""
-        return TEMPERED_SUMS if self.draws is None else TEMPERED
 
 
 def measured(frozen: Frozen, chains: Chains, settings: TemperedSettings) -> Measured:

@@ -33,6 +33,7 @@ from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.sums import SummedChains
 from pymc_logz.tempered.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds
 from pymc_logz.trees.doubts import Doubt, doubted, noted, warn_of_doubts
+from pymc_logz.trees.kinds import TEMPERED, TEMPERED_SUMS
 from pymc_logz.trees.layout import evidence_dataset, make_tree
 
 if TYPE_CHECKING:
@@ -261,4 +262,5 @@ def collect(
     if "posterior" in groups:
         groups["posterior"].attrs |= {"weight_ess": found.curve.weight_ess, **cost}
     record = {**settings.record(), **subject.record, **attrs}
-    return settings.running.noted(make_tree(groups, record, found.kind))
+    kind = TEMPERED_SUMS if found.draws is None else TEMPERED
+    return settings.running.noted(make_tree(groups, record, kind))

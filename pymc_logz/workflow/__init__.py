@@ -135,7 +135,13 @@ def evidence_sensitivity(
             one = reweighted_log_z(changes[-1], log_weight)
             log_z = one.log_z + float(base["log_z"])
             weights = changes[-1] + (0.0 if log_weight is None else log_weight)
-            own = _opened_modes(density, prior, data, rows, weights, log_z) if one.usable else []
+            own: list[Doubt] = []
+            if one.usable and prior is not None:
+                # such a prior may have modes that no draw is in, though weights are even
+                rng, drawn_from = np.random.default_rng(0), partial(prior, data)
+                drawn = rows.reshape(-1, rows.shape[-1])[resampled(np.ravel(weights), rng)]
+                densities = partial(density, data=_one_vector(data))
+                own = walk_doubts(densities, drawn_from, drawn, log_z, rng)
             found += doubted([one], [*doubts, *own])
             notes += [Doubt(doubt.status, f"alternative {i}: {doubt.reason}") for doubt in own]
             report(1)
@@ -234,23 +240,6 @@ def _prior_under(model: "pm.Model", flat: FlatModel, names: Iterable[str]) -> Dr
                 place.set_value(before[name])
 
     return under
-
-
-def _opened_modes(
-    density: RowDensity,
-    prior: Draw | None,
-    data: Mapping[str, np.ndarray],
-    rows: np.ndarray,
-    log_weight: np.ndarray,
-    log_z: float,
-) -> list[Doubt]:
-    """Whether a prior under these data has modes that no draw is in, though weights are even."""
-    if prior is None:
-        return []
-    rng = np.random.default_rng(0)
-    draws = rows.reshape(-1, rows.shape[-1])[resampled(np.ravel(log_weight), rng)]
-    densities = partial(density, data=_one_vector(data))
-    return walk_doubts(densities, partial(prior, data), draws, log_z, rng)
 
 
 def _one_vector(data: Mapping[str, np.ndarray]) -> np.ndarray:
