@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.errors import STATUS_SENTENCES, warn
-from pymc_logz.estimators import LogZEstimate
+from pymc_logz.errors import warn
 from pymc_logz.hais.directions import Directions, estimates_of, forward_estimate, of_model
 from pymc_logz.hais.enumerated import exact_tree
 from pymc_logz.hais.judging import doubts_of, doubts_of_run
@@ -28,7 +27,7 @@ from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import line, progress_bar, report_beta, report_count
 from pymc_logz.runners.running import Running, anneal_all, finished, run_tasks
 from pymc_logz.seeds import Generators, generators_from, spawn_generators
-from pymc_logz.trees.doubts import Doubt, doubted, noted, warn_of_doubts
+from pymc_logz.trees.doubts import Doubt, doubted, noted, warn_of_doubts, warn_of_status
 from pymc_logz.trees.layout import evidence_dataset, make_tree
 from pymc_logz.trees.posterior import posterior_of
 from pymc_logz.weights import resampled
@@ -306,7 +305,15 @@ def collect(
     warn_of_doubts(doubts)
     doubts = [*doubts, *subject.prior_doubts()]
     estimates = doubted(estimates_of(directions), doubts)
-    warn_of_estimates(estimates, runs, doubts)
+    for estimate in estimates:
+        warned = doubts and estimate.usable  # of the doubts
+        if not warned and estimate.status not in ("approximate_starts", "upper_end"):
+            warn_of_status(estimate)
+    if n_nan := sum(run.n_nan for run in runs):
+        warn(
+            f"the log likelihood plus potentials was NaN {n_nan} times during annealing, and "
+            "counted as a likelihood of zero; guard the expression, or restrict the prior"
+        )
     log_weight = np.concatenate([run.log_weight for run in runs])
     values = subject.named(np.concatenate([run.position for run in runs]))
     attrs = subject.attrs(
@@ -332,21 +339,3 @@ def collect(
     groups["posterior"].attrs |= {"weight_ess": estimates[0].weight_ess, **cost}
     record = {**settings.record(), **subject.record, **attrs}
     return settings.running.noted(make_tree(groups, record, directions.kind))
-
-
-def warn_of_estimates(
-    estimates: list[LogZEstimate], runs: list[Annealed], doubts: list[Doubt]
-) -> None:
-    """Warn of a status that no doubt is about, and of log ratios that were NaN."""
-    for estimate in estimates:
-        if doubts and estimate.usable:  # the doubts were warned of
-            continue
-        if estimate.status not in ("ok", "approximate_starts", "upper_end"):
-            sentence = STATUS_SENTENCES[estimate.status]
-            warn(f"{estimate.method} has status {estimate.status!r}: {sentence}")
-    n_nan = sum(run.n_nan for run in runs)
-    if n_nan:
-        warn(
-            f"the log likelihood plus potentials was NaN {n_nan} times during annealing, and "
-            "counted as a likelihood of zero; guard the expression, or restrict the prior"
-        )

@@ -12,8 +12,8 @@ from scipy.special import logsumexp
 from pymc_logz.estimators.curve import LogZCurve
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.runners.temper import Walk
-from pymc_logz.tempered.sums import SummedChains, rhat_of_sums
-from pymc_logz.tempered.warm_up import Ladder, Round, level_share, moves_by_level
+from pymc_logz.tempered.sums import SummedChains, ends_seen, rhat_of_sums
+from pymc_logz.tempered.warm_up import Ladder, Rounds, level_share, moves_by_level
 from pymc_logz.trees.chains import split_rhat
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.trees.layout import dataset_of, with_units
@@ -21,9 +21,7 @@ from pymc_logz.trees.layout import dataset_of, with_units
 
 def round_trips(level: np.ndarray, n_levels: int) -> np.ndarray:
     """How often each walker (W, N) went from one end of the ladder to the other and back, (W,)."""
-    top = n_levels - 1
-    ends = [row[(row == 0) | (row == top)] for row in level]
-    return np.array([np.count_nonzero(np.diff(row)) // 2 for row in ends])
+    return ends_seen(level.T, n_levels - 1)[1] // 2
 
 
 def rejection_rates(draws: TemperedDraws) -> np.ndarray:
@@ -112,14 +110,10 @@ def draws_of(ladder: Ladder, walks: Sequence[Walk]) -> TemperedDraws:
 
 
 def tempering_dataset(
-    walks: Sequence[Walk],
-    ladder: Ladder,
-    draws: TemperedDraws,
-    curve: LogZCurve,
-    history: Sequence[Round],
+    walks: Sequence[Walk], rounds: Rounds, draws: TemperedDraws, curve: LogZCurve
 ) -> xr.Dataset:
     """Group ``tempering``: levels and log ratios of all draws, and what happened at each level."""
-    n_draws, n_walkers = walks[0].level.shape
+    ladder, (n_draws, n_walkers) = rounds.ladder, walks[0].level.shape
     dims, shape = ("chain", "walker", "draw"), (len(walks), n_walkers, n_draws)
     ess, rhat = level_mixing(draws)
     # of swaps with the next level, which the last one has not got
@@ -138,14 +132,12 @@ def tempering_dataset(
         variables["overlap"] = (("stage", "other_stage"), level_overlap(draws))
     trips = round_trips(draws.level, ladder.n_levels).reshape(shape[:2])
     moves = np.stack(visits), np.stack(accepted)
-    dataset = _of_levels(variables, ladder, curve, history, moves, trips, n_draws)
+    dataset = _of_levels(variables, rounds, curve, moves, trips, n_draws)
     dataset = dataset.assign_coords(draw=np.arange(n_draws))
     return dataset.assign_attrs(barrier=float(np.nansum(rejected)))
 
 
-def sums_dataset(
-    summed: SummedChains, ladder: Ladder, curve: LogZCurve, history: Sequence[Round]
-) -> xr.Dataset:
+def sums_dataset(summed: SummedChains, rounds: Rounds, curve: LogZCurve) -> xr.Dataset:
     """Group ``tempering`` of a run of which sums are kept; arguments as of `tempering_dataset`."""
     chains, n_draws = summed.parts, summed.parts[0].levels.n_draws
     visits = np.stack([np.asarray(one.levels.visits) for one in chains])
@@ -159,21 +151,20 @@ def sums_dataset(
     }
     trips = np.stack([one.round_trips for one in chains])
     moves = visits, np.stack([one.accepted for one in chains])
-    dataset = _of_levels(variables, ladder, curve, history, moves, trips, n_draws)
+    dataset = _of_levels(variables, rounds, curve, moves, trips, n_draws)
     return dataset.assign_attrs(n_draws=n_draws)
 
 
 def _of_levels(
     variables: Mapping[str, Any],
-    ladder: Ladder,
+    rounds: Rounds,
     curve: LogZCurve,
-    history: Sequence[Round],
     moves: tuple[np.ndarray, np.ndarray],
     trips: np.ndarray,
     n_draws: int,
 ) -> xr.Dataset:
     """Variables, and those of each level by visits, acceptance (chains, K), trips (chains, W)."""
-    visits, accepted = moves
+    ladder, (visits, accepted) = rounds.ladder, moves
     with np.errstate(invalid="ignore"):
         rate = accepted / visits
     more: dict[str, Any] = {
@@ -192,9 +183,9 @@ def _of_levels(
     if ladder.n_levels <= MAX_MATRIX:
         more["log_z_covariance"] = (("stage", "other_stage"), curve.covariance)
     for name in ("log_z_hat", "share", "visits"):
-        values = np.stack([getattr(one, name) for one in history])
+        values = np.stack([getattr(one, name) for one in rounds.history])
         more[f"round_{name}"] = (("round", "stage"), values)
-    more["round_length"] = ("round", np.array([one.length for one in history]))
+    more["round_length"] = ("round", np.array([one.length for one in rounds.history]))
     coords = {name: np.arange(n) for name, n in zip(("chain", "walker"), trips.shape, strict=True)}
     coords |= {"stage": np.arange(ladder.n_levels)}
     dataset = xr.Dataset({**variables, **more}, {**coords, "beta": ("stage", ladder.betas)})

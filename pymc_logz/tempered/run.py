@@ -254,7 +254,7 @@ def collect(
         **noted(doubts),
     )
     groups = {
-        **posterior_datasets(subject.named, subject.labels, found, settings, rng),
+        **posterior_datasets(subject, found, settings, rng),
         "tempering": found.tempering,
         "evidence": evidence_dataset(estimates, attrs),
         **subject.data(),

@@ -60,7 +60,7 @@ def added(
     k, top = ladder.n_levels, ladder.n_levels - 1
     looked_at = np.arange(before + 1, before + n + 1) % every == 0
     ends = np.concatenate([sums.end[None], draws.level.T])
-    end, crossings = _ends(ends, top)
+    end, crossings = ends_seen(ends, top)
     found = sums._replace(
         levels=running.seen,
         accepted=sums.accepted + np.bincount(draws.level.ravel(), now.acceptance_rate.T.ravel(), k),
@@ -80,7 +80,7 @@ def _split(part: Walk, n: int, n_rows: int) -> tuple[Walk, Walk]:
     return first, mapped(lambda array: array[n:], part)._replace(position=position[n_rows:])
 
 
-def _ends(level: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
+def ends_seen(level: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
     """Last end of the ladder in each column of levels (T, W), and how often it is another one."""
     ends = [column[(column == 0) | (column == top)] for column in level.T]
     last = np.array([column[-1] if column.size else -1 for column in ends])
