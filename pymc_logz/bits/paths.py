@@ -117,10 +117,7 @@ def binary_path(
     base: np.ndarray,
     constant: float | np.ndarray = 0.0,
 ) -> BinaryPath:
-    """Path to a density of bits; those of the same blocks share what is compiled.
-
-    ``base`` are log odds in the reference; the constant is added to the log target.
-    """
+    """Path to a density of bits; those of the same blocks share what is compiled."""
     base = np.asarray(base, dtype=float)
 
     def draw(rng: np.random.Generator, n: int) -> np.ndarray:

@@ -95,12 +95,14 @@ def with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.Data
             model = from_wing("likelihood_form")(model)
         except ModelError:
             return tree  # it has no likelihood that could be written down
-    if isinstance(continuous_part(model), NotSummed):
+    flat = flatten_model(model, integers=True)
+    part = summed_out(flat) if flat.sites else flat
+    if isinstance(part, NotSummed):
         return tree  # a fit has no discrete variables
     try:
         with progress_bar(how.progressbar) as progress:
             report = report_count(progress, "Second estimate", 1)
-            second = _second_opinion(tree, model, how)
+            second = _second_opinion(tree, model, part, how)
             report(1)
     except (ModelError, ValueError) as error:
         warn(f"there is no second estimate to check {first.method!r} against: {error}")
@@ -127,16 +129,9 @@ def _is_restricted(group: xr.Dataset, model: pm.Model, how: How) -> bool:
     return bool(share < 1.0)
 
 
-def continuous_part(model: pm.Model) -> FlatModel | NotSummed:
-    """The model with its discrete variables summed out, if it has any."""
-    flat = flatten_model(model, integers=True)
-    return summed_out(flat) if flat.sites else flat
-
-
-def _second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> LogZEstimate:
+def _second_opinion(tree: xr.DataTree, model: pm.Model, flat: FlatModel, how: How) -> LogZEstimate:
+    """Importance sampling; the flat model has its discrete variables summed out, if any."""
     rng = random_generator(how.random_seed)
-    flat = continuous_part(model)
-    assert not isinstance(flat, NotSummed)
     check_data(tree, flat)
     rows = unconstrain(flat, checked_variables(tree["posterior"].to_dataset(), model))
     rows = rows[np.all(np.isfinite(rows), axis=1)]

@@ -175,10 +175,7 @@ def factor_dataset(factor: LogZEstimate, other: LogZEstimate) -> xr.Dataset:
 def onward_run(
     target: ForeignModel | None, reference: Any, direction: str, sum_out: bool | None
 ) -> Callable[..., xr.DataTree] | None:
-    """What runs a target from another one; None if the reference is something else.
-
-    ``target`` is what the path leads to, if that is no PyMC model.
-    """
+    """What runs from another model, or to a target that is none; None if there is no other."""
     if target is not None:
         return target.runs.between(target, reference, direction)
     if not is_model(reference):

@@ -34,26 +34,16 @@ def annealing_dataset(runs: Sequence[Annealed], plan: Plan) -> xr.Dataset:
 
 def reverse_dataset(runs: Sequence[Annealed], plan: Plan) -> xr.Dataset:
     """Group ``reverse_annealing``: rows annealed from the target back to the reference."""
-    shape = (len(runs), runs[0].log_weight.size)
     dataset = annealing_dataset(runs, plan.reverse())
-    weights = np.concatenate([run.log_weight for run in runs]).reshape(shape)
+    weights = np.stack([run.log_weight for run in runs])
     dataset["log_weight"] = (("chain", "draw"), weights)
-    return with_units(dataset.assign_coords(draw=np.arange(shape[1])))
+    return with_units(dataset.assign_coords(draw=np.arange(weights.shape[1])))
 
 
 def draw_datasets(
-    runs: Sequence[Annealed],
-    values: Mapping[str, np.ndarray],
-    chosen: np.ndarray,
-    *,
-    coords: Mapping[str, Any],
-    dims: Any,
+    runs: Sequence[Annealed], values: Mapping[str, np.ndarray], chosen: np.ndarray, **labels: Any
 ) -> dict[str, xr.Dataset]:
-    """Groups ``posterior``, ``sample_stats`` and ``weighted_posterior``.
-
-    From C chains of n rows: ``values`` are those of all rows, shape (C * n, ...), and ``chosen``
-    the indices of rows that make equally weighted draws.
-    """
+    """Groups of draws: of all C chains of n rows, (C * n, ...), and those chosen to weigh alike."""
     shape = (len(runs), runs[0].log_weight.size)
 
     def stacked(name: str) -> np.ndarray:
@@ -63,7 +53,7 @@ def draw_datasets(
         chains = {
             name: array[index].reshape(*shape, *array.shape[1:]) for name, array in arrays.items()
         }
-        return with_units(dataset_of(chains, coords=dict(coords), dims=dims))
+        return with_units(dataset_of(chains, **labels))
 
     log_ratio, acceptance_rate = stacked("log_ratio"), stacked("acceptance_rate")
     if all(np.isnan(run.stage_acceptance_rate).all() for run in runs):
@@ -73,9 +63,9 @@ def draw_datasets(
         "log_ratio": log_ratio,
         "acceptance_rate": acceptance_rate,
     }
-    everything = slice(None)
+    weighted = {**values, "log_weight": stacked("log_weight")}
     return {
         "posterior": labelled(values, chosen),
         "sample_stats": labelled(stats, chosen),
-        "weighted_posterior": labelled({**values, "log_weight": stacked("log_weight")}, everything),
+        "weighted_posterior": labelled(weighted, slice(None)),
     }

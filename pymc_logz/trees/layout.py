@@ -126,11 +126,7 @@ def make_tree(
 def run_attrs(
     compiled: Compiled, batching: str, share: float, cost: Mapping[str, float], **own: float | str
 ) -> dict[str, Any]:
-    """Attributes of the group ``evidence``, along with those of the method's own.
-
-    ``batching`` is how rows are evaluated together, ``share`` that of the prior that the transforms
-    take, and ``cost`` has seconds and evaluations by what they were spent on.
-    """
+    """Attributes of the group ``evidence``; transforms take a share of the prior."""
     return {
         "backend": compiled.backend,
         "backend_reason": compiled.reason,
