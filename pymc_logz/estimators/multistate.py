@@ -294,12 +294,6 @@ def _stones(draws: TemperedDraws, step: np.ndarray, sign: int) -> LogZCurve:
         ratio = np.divide(best.mcse, own, out=np.ones_like(own), where=own > 0)
         contributions = contributions * np.maximum(ratio, 1.0)
     curve = make_curve(
-        draws,
-        log_z,
-        contributions,
-        status=status,
-        weight_ess=ess,
-        khat=khat,
-        details=details,
+        draws, log_z, contributions, status=status, weight_ess=ess, khat=khat, details=details
     )
     return judged(curve, draws, best, ("disagrees", "degenerate"))

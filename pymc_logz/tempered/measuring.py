@@ -36,7 +36,6 @@ Chains = Sequence[Walk] | SummedChains
 class Measured(NamedTuple):
     """What the chains of a run say of its levels."""
 
-    ladder: Ladder
     curve: LogZCurve
     tempering: xr.Dataset
     """Group of that name."""
@@ -52,17 +51,17 @@ def measured(frozen: Frozen, chains: Chains, settings: TemperedSettings) -> Meas
         curve = chains.curve(ladder)
         tempering = sums_dataset(chains, rounds, curve)
         warn_of_run(tempering, curve, sum(one.n_lost for one in chains.parts))
-        return Measured(ladder, curve, tempering, (), None)
+        return Measured(curve, tempering, (), None)
     draws = draws_of(ladder, chains)
     # swaps hold one walker at each level, whatever the constants
     curve = rts(draws) if settings.exchange == "gibbs" else mbar(draws)
     if settings.exchange == "swap" and curve.usable:
-        ladder = replace(ladder, log_z_hat=curve.log_z)
+        rounds = rounds._replace(ladder=replace(ladder, log_z_hat=curve.log_z))
         draws = replace(draws, log_z_hat=curve.log_z)
-    tempering = tempering_dataset(chains, rounds._replace(ladder=ladder), draws, curve)
+    tempering = tempering_dataset(chains, rounds, draws, curve)
     lost = sum(int((np.isneginf(one.log_ratio) & (one.level > 0)).sum()) for one in chains)
     warn_of_run(tempering, curve, lost)
-    return Measured(ladder, curve, tempering, chains, draws)
+    return Measured(curve, tempering, chains, draws)
 
 
 def curve_of(ladder: Ladder, chains: Chains) -> LogZCurve:

@@ -149,7 +149,7 @@ def sums_dataset(summed: SummedChains, rounds: Rounds, curve: LogZCurve) -> xr.D
         "occupancy": (OF_CHAINS, np.stack([one.levels.mean_share for one in chains])),
         "n_nan_log_ratio": ("chain", np.array([one.n_nan for one in chains])),
     }
-    trips = np.stack([one.round_trips for one in chains])
+    trips = np.stack([one.crossings // 2 for one in chains])
     moves = visits, np.stack([one.accepted for one in chains])
     dataset = _of_levels(variables, rounds, curve, moves, trips, n_draws)
     return dataset.assign_attrs(n_draws=n_draws)

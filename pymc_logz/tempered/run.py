@@ -247,7 +247,7 @@ def collect(
     attrs = subject.attrs(
         block,
         cost,
-        n_levels=found.ladder.n_levels,
+        n_levels=frozen.ladder.n_levels,
         n_walkers=block.n_walkers,
         n_warm_up=frozen.rounds.n_iterations,
         **reference.record(),

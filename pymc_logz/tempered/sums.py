@@ -31,11 +31,6 @@ class WalkSums(NamedTuple):
     top: np.ndarray
     """Positions at beta = 1, now and then, shape (n, d)."""
 
-    @property
-    def round_trips(self) -> np.ndarray:
-        """Of each walker, shape (W,)."""
-        return self.crossings // 2
-
 
 def no_sums(ladder: Ladder, n_walkers: int, n_dims: int) -> WalkSums:
     """Sums of a chain before its first draw."""

@@ -59,7 +59,6 @@ def posterior_rows(
     """Unconstrained draws of a tree's group ``posterior``; raises if they are not of this model."""
     # with standard deviations up to the resolution of a dimension chains cannot disagree in it
     posterior = posterior_of(tree, "tree")
-    with_dims(posterior, SAMPLES, "the posterior")
     if KINDS[kind_of(tree)].draws != "posterior" or "log_weight" in posterior:
         raise ValueError(
             "the posterior comes from weighted particles, which repeat: its own weights give log Z "
