@@ -19,7 +19,7 @@ from pymc_logz.bits.energies import BernoulliRBM, BinaryEnergy
 from pymc_logz.bits.paths import BlockGibbs, path_between
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.hais.directions import Directions, bayes_factor, factor_dataset
-from pymc_logz.hais.run import Plans, collect, run_subject
+from pymc_logz.hais.run import MakePlan, collect, run_subject
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.loop.frozen import Planned, n_followed, refine, walk
@@ -134,7 +134,7 @@ def run_hais(
             return subject, None
         return subject, energy_draws(energy, posterior_draws)
 
-    def plans(subject: Subject, settings: HaisSettings, progress: Any) -> list[Plans]:
+    def plans(subject: Subject, settings: HaisSettings, progress: Any) -> list[MakePlan]:
         make = partial(placed, energy, subject.block, settings, rngs.pilot, progress)
         return [partial(planned_once, subject, settings, rngs.pilot, "plan", make)]
 

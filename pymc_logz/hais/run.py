@@ -41,7 +41,7 @@ ONE_TEMPERATURE = "plain importance sampling: one temperature, so nothing is ann
 MOST_MOVES = 2**24
 """Moves of all rows together beyond which no second try is made: minutes for most models."""
 
-Plans = Callable[..., Planned]
+MakePlan = Callable[..., Planned]
 """Makes a plan; the second and later ones take what was planned before, and tried."""
 
 
@@ -75,7 +75,7 @@ def run_hais(
             rows = unconstrain(prepared.flat, posterior_of(posterior_draws, "posterior_draws"))
         return Subject.of_model(prepared, block), rows
 
-    def plans(subject: Subject, settings: HaisSettings, progress: Any) -> list[Plans]:
+    def plans(subject: Subject, settings: HaisSettings, progress: Any) -> list[MakePlan]:
         report = report_beta(progress)
 
         def plan(name: str, tried: Planned | None = None, *, direct: bool = False) -> Planned:
@@ -92,7 +92,7 @@ def run_hais(
 
 def run_subject(
     make: Callable[[Mapping[str, Any] | None], tuple[Subject, np.ndarray | None]],
-    plans: Callable[[Subject, HaisSettings, Any], list[Plans]],
+    plans: Callable[[Subject, HaisSettings, Any], list[MakePlan]],
     settings: HaisSettings,
     rngs: Generators,
     *,
@@ -108,9 +108,9 @@ def run_subject(
     with progress_bar(progressbar) as progress:
         with line("Compiling the model"):
             subject, target_rows = make(compile_kwargs)
-        block, of = subject.block, (settings, subject.what, subject.block, rngs.run)
+        block = subject.block
         watch.end("compile_time")
-        with kept(*of, posterior_draws=target_rows) as settings:
+        with kept(settings, subject.what, block, rngs.run, posterior_draws=target_rows) as settings:
             first, *others = plans(subject, settings, progress)
             planned = first()
             watch.end("tuning_time")
@@ -156,7 +156,7 @@ class Chains:
     """Draws of the target that reverse rows start from, shape (n, d), if there are any."""
 
     def twice(
-        self, planned: Planned, others: Sequence[Plans] = ()
+        self, planned: Planned, others: Sequence[MakePlan] = ()
     ) -> tuple[Planned, list[Annealed]]:
         """Chains, run again along a longer ladder if they are not good enough, and their plan.
 
