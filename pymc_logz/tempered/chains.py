@@ -16,7 +16,7 @@ from pymc_logz.runners.running import Outcome, finished
 from pymc_logz.runners.temper import TemperBlock, Walk
 from pymc_logz.runners.walking import Walking, walk_on, whole_walk
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.tempered.sums import N_LOOKS, WalkSums, added, no_sums
+from pymc_logz.tempered.sums import N_LOOKS, WalkSums, added
 from pymc_logz.tempered.warm_up import Climbing, Ladder, Rounds, at_their_levels, climb_on, set_off
 
 
@@ -119,8 +119,6 @@ class TemperJob:
             return self
         assert course.block_length is not None
         ladder, length = course.ladder, course.block_length
-        if sums is None:
-            sums = no_sums(ladder, course.block.n_walkers, course.block.path.n_dims)
         sums, left = added(sums, ladder, length, left, course.every, course.draws)
         return replace(self, sums=sums, left=left)
 

@@ -32,18 +32,16 @@ class WalkSums(NamedTuple):
     """Positions at beta = 1, now and then, shape (n, d)."""
 
 
-def no_sums(ladder: Ladder, n_walkers: int, n_dims: int) -> WalkSums:
-    """Sums of a chain before its first draw."""
-    empty = np.zeros((n_walkers, 0, ladder.n_levels))
-    of_levels, of_walkers = np.zeros(ladder.n_levels), np.zeros(n_walkers, dtype=int)
-    levels = LevelSums(0, empty, empty, of_levels.astype(int), 0, 0)
-    return WalkSums(levels, of_levels, of_walkers - 1, of_walkers, 0, 0, np.zeros((0, n_dims)))
-
-
 def added(
-    sums: WalkSums, ladder: Ladder, block_length: int, part: Walk, every: int, n_draws: int
+    sums: WalkSums | None, ladder: Ladder, block_length: int, part: Walk, every: int, n_draws: int
 ) -> tuple[WalkSums, Walk | None]:
     """Sums with a part of a walk, and what is left of it beyond so many draws in all."""
+    k, top = ladder.n_levels, ladder.n_levels - 1
+    if sums is None:
+        none = np.zeros(part.level.shape[1], dtype=int)
+        empty, nowhere = np.zeros((none.size, 0, k)), np.zeros((0, part.position.shape[-1]))
+        levels = LevelSums(0, empty, empty, np.zeros(k, dtype=int), 0, 0)
+        sums = WalkSums(levels, np.zeros(k), none - 1, none, 0, 0, nowhere)
     before = sums.levels.n_draws
     n = min(len(part.level), n_draws - before)
     n_rows = (before + n) // every - before // every
@@ -52,7 +50,6 @@ def added(
     running = RunningRTS(ladder.betas, ladder.log_prior, ladder.log_z_hat, block_length)
     running.seen = sums.levels
     running.add(draws.log_ratio, draws.level)
-    k, top = ladder.n_levels, ladder.n_levels - 1
     looked_at = np.arange(before + 1, before + n + 1) % every == 0
     ends = np.concatenate([sums.end[None], draws.level.T])
     end, crossings = ends_seen(ends, top)
