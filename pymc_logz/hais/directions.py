@@ -175,7 +175,7 @@ def factor_dataset(factor: LogZEstimate, other: LogZEstimate) -> xr.Dataset:
 def onward_run(
     target: ForeignModel | None, reference: Any, direction: str, sum_out: bool | None
 ) -> Callable[..., xr.DataTree] | None:
-    """What runs from another model, or to a target that is none; None if there is no other."""
+    """What runs a target, or a PyMC model if None, from another one; None if there is none."""
     if target is not None:
         return target.runs.between(target, reference, direction)
     if not is_model(reference):

@@ -43,7 +43,7 @@ def reverse_dataset(runs: Sequence[Annealed], plan: Plan) -> xr.Dataset:
 def draw_datasets(
     runs: Sequence[Annealed], values: Mapping[str, np.ndarray], chosen: np.ndarray, **labels: Any
 ) -> dict[str, xr.Dataset]:
-    """Groups of draws: of all C chains of n rows, (C * n, ...), and those chosen to weigh alike."""
+    """Groups of draws; ``values`` are those of all rows, ``chosen`` the equally weighted ones."""
     shape = (len(runs), runs[0].log_weight.size)
 
     def stacked(name: str) -> np.ndarray:
