@@ -35,7 +35,7 @@ def replicates(energy: Energy, n: int, method: str = "warp3") -> np.ndarray:
             compiled, draws=1000, tune=1000, chains=4, cores=1, seed=seed, progress_bar=False
         )
         posterior = posterior_rows(tree, density.flat)
-        log_target = density.log_target(posterior.flat).reshape(posterior.on_boundary.shape)
+        log_target = density.log_target(posterior.inside).reshape(posterior.on_boundary.shape)
         rng = np.random.default_rng(seed)
         [one] = bridge(density, posterior, log_target, method, None, None, rng).estimates
         found.append((one.log_z - energy.log_z, one.mcse))

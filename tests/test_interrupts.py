@@ -103,7 +103,7 @@ def test_an_interrupt_of_the_way_back_keeps_forward_chains(
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pymc_logz.hais.run.run_reverse", interrupt)
+    monkeypatch.setattr("pymc_logz.hais.run.Chains.back", interrupt)
     with pytest.warns(lz.EvidenceWarning) as said:
         tree = annealed(direction="both", betas=8, compile_kwargs=PYTHON)
     assert sum("no reverse chain is finished" in str(one.message) for one in said) == 1
@@ -116,7 +116,7 @@ def test_an_interrupt_that_leaves_nothing_says_so(monkeypatch: pytest.MonkeyPatc
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pymc_logz.hais.run.run_twice", interrupt)
+    monkeypatch.setattr("pymc_logz.hais.run.Chains.twice", interrupt)
     with pytest.raises(KeyboardInterrupt, match="interrupted before there was a result"):
         annealed()
 

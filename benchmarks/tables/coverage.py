@@ -18,7 +18,7 @@ from pymc.progress_bar import create_simple_progress
 from pymc_logz import EvidenceWarning, energies
 from pymc_logz.energies import Energy
 from pymc_logz.estimators import LogZEstimate, importance_log_z
-from pymc_logz.hais.run import Directions, estimates_of, run_chains, run_reverse
+from pymc_logz.hais.run import Chains, Directions, estimates_of, run_chains
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import block_for, plan_run
@@ -175,7 +175,7 @@ def both_directions(
 ) -> Directions:
     """A forward run together with a reverse run from its own exact draws."""
     progress = create_simple_progress(False)
-    reverse = run_reverse(planned, settings, [run], start, rng, progress)
+    reverse = Chains(settings, rng, progress, start).back(planned, [run])
     return Directions([run], planned.reference, reverse, exact_starts=True)
 
 

@@ -119,10 +119,11 @@ def replicates(name: str, n: int = N_RUNS) -> dict[str, Found]:
         prepared = prepare(energy.model, rngs.checks)
         block = block_for(prepared, settings, None)
         progress = create_simple_progress(False)
-        block, plan, _ = place_levels(prepared, block, settings, rngs.pilot, progress)
-        frozen = warm_up(block, plan, settings, rngs.pilot, None, progress)
+        planned = place_levels(prepared, block, settings, rngs.pilot, progress)
+        frozen = warm_up(planned, settings, rngs.pilot, None, progress)
     generators = spawn_generators(make_rng("walks", name), n)
-    starts = [block.path.sample_reference(rng, frozen.block.n_walkers) for rng in generators]
+    n_walkers = frozen.block.n_walkers
+    starts = [frozen.block.path.sample_reference(rng, n_walkers) for rng in generators]
     tasks = [
         partial(estimates, frozen, start, settings, rng)
         for start, rng in zip(starts, generators, strict=True)

@@ -89,7 +89,8 @@ def errors_of_warm_up(energy, n_blocks):
     rng, prepared = rngs.run, prepare(energy.model, rngs.checks)
     progress = create_simple_progress(False)
     block = block_for(prepared, settings, None)
-    block, plan, _ = place_levels(prepared, block, settings, rngs.pilot, progress)
+    planned = place_levels(prepared, block, settings, rngs.pilot, progress)
+    block, plan = planned.block, planned.plan
     walking = TemperBlock(block, N_LEVELS, WALKERS)
     exact = two_gaussians_log_z(plan.betas, N_DIMS)
     first = make_ladder(plan, block.kernel, np.zeros(N_LEVELS))

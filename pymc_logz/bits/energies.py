@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit, logsumexp
 
-from pymc_logz.bits.paths import BinaryPath, with_values
+from pymc_logz.bits.paths import BinaryPath, binary_path
 from pymc_logz.models.context import ForeignModel
 
 Draws = dict[str, np.ndarray]
@@ -132,7 +132,6 @@ class BinaryEnergy(ForeignModel):
         ValueError
             If more than 20 bits are to be summed over.
         """
-        self._check_small()
         return np.array([logsumexp(self._log_masses(beta)) for beta in np.atleast_1d(betas)])
 
     def sample(self, rng: np.random.Generator, n: int, beta: float = 1.0) -> Draws:
@@ -147,7 +146,6 @@ class BinaryEnergy(ForeignModel):
 
     def sample_rows(self, rng: np.random.Generator, beta: float, n: int) -> np.ndarray:
         """As `sample`, rows of bits (n, d)."""
-        self._check_small()
         log_mass = self._log_masses(beta)
         mass = np.exp(log_mass - logsumexp(log_mass))
         chosen = states(self.n_summed, rng.choice(mass.size, size=n, p=mass / mass.sum()))
@@ -158,15 +156,13 @@ class BinaryEnergy(ForeignModel):
         other = drawn.astype(float)
         return np.concatenate([chosen, other] if k == 0 else [other, chosen], axis=1)
 
-    def _check_small(self) -> None:
+    def _log_masses(self, beta: float) -> np.ndarray:
+        """Log mass of each state of the bits that are summed over, shape (2**m,)."""
         if self.n_summed > MAX_SUMMED:
             raise ValueError(
                 f"{self.name} has {self.n_summed} bits whose states would have to be summed over, "
                 f"and {MAX_SUMMED} are the most; use sample_tempered(model=...) for log Z"
             )
-
-    def _log_masses(self, beta: float) -> np.ndarray:
-        """Log mass of each state of the bits that are summed over, shape (2**m,)."""
         n, chunk = 2**self.n_summed, 2**14
         parts = (np.arange(i, min(i + chunk, n)) for i in range(0, n, chunk))
         return np.concatenate([self._log_mass(states(self.n_summed, part), beta) for part in parts])
@@ -251,9 +247,8 @@ class BernoulliRBM(BinaryEnergy):
         """
         _, bias, base, constant = self.path.values
         bias = np.concatenate([visible_bias, hidden_bias])
-        return replace(
-            self, path=with_values(self.path, (weights, bias, base, constant)), log_z=np.nan
-        )
+        path = binary_path(self.path.sizes, weights, bias, base, constant)
+        return replace(self, path=path, log_z=np.nan)
 
 
 def states(n_bits: int, index: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from scipy.special import expit, logsumexp
 
 from pymc_logz.arguments import check_whole
 from pymc_logz.bits.energies import BernoulliRBM, BinaryEnergy, Bits, exact_or_nan
-from pymc_logz.bits.paths import binary_path
+from pymc_logz.bits.paths import BinaryPath, binary_path
 from pymc_logz.models.discrete import colours
 from pymc_logz.seeds import random_generator
 
@@ -155,7 +155,8 @@ def boltzmann_machine(
         )
     b = _finite("biases", biases, 1, d)
     base = np.zeros(d) if base_bias is None else _finite("base_bias", base_bias, 1, d)
-    energy = _coloured("boltzmann_machine", a, b, base, "x", (d,))
+    path, place = _coloured(a, b, base)
+    energy = BinaryEnergy("boltzmann_machine", path, {"x": Bits(place)})
     return replace(energy, log_z=exact_or_nan(energy))
 
 
@@ -207,19 +208,12 @@ def ising_torus(
     for axis in (0, 1):
         neighbour = np.roll(site, -1, axis=axis)
         couplings[site, neighbour] = couplings[neighbour, site] = 4 * j
-    energy = _coloured(
-        "ising_torus",
-        couplings,
-        np.full(d, 2 * h - 8 * j),
-        np.zeros(d),
-        "spin",
-        (n_rows, n_columns),
-        values=(-1, 1),
-        constant=2 * d * j - d * h,
-    )
+    bias, constant = np.full(d, 2 * h - 8 * j), 2 * d * j - d * h
+    path, place = _coloured(couplings, bias, np.zeros(d), constant)
+    spins = {"spin": Bits(place.reshape(n_rows, n_columns), (-1, 1))}
     # a transfer matrix of 2**10 rows is the largest that is made
     exact = torus_log_z(shape, j, h) if min(shape) <= 10 else np.nan
-    return replace(energy, log_z=exact, source="Kramers and Wannier (1941)")
+    return BinaryEnergy("ising_torus", path, spins, exact, "Kramers and Wannier (1941)")
 
 
 def torus_log_z(shape: tuple[int, int], coupling: float, external_field: float) -> float:
@@ -237,17 +231,9 @@ def torus_log_z(shape: tuple[int, int], coupling: float, external_field: float) 
 
 
 def _coloured(
-    name: str,
-    couplings: np.ndarray,
-    biases: np.ndarray,
-    base: np.ndarray,
-    variable: str,
-    shape: tuple[int, ...],
-    *,
-    values: tuple[int, int] = (0, 1),
-    constant: float = 0.0,
-) -> BinaryEnergy:
-    """Energy whose sites are in the order of their blocks."""
+    couplings: np.ndarray, biases: np.ndarray, base: np.ndarray, constant: float = 0.0
+) -> tuple[BinaryPath, np.ndarray]:
+    """Path of sites in the order of their blocks, and the place of each site there."""
     colour = colours([np.flatnonzero(row).tolist() for row in couplings])
     order = np.argsort(colour, kind="stable")
     sizes = tuple(np.bincount(colour).tolist())
@@ -255,8 +241,7 @@ def _coloured(
     if len(sizes) == 2:
         in_order = in_order[: sizes[0], sizes[0] :]
     path = binary_path(sizes, in_order, biases[order], base[order], constant)
-    place = np.argsort(order)
-    return BinaryEnergy(name, path, {variable: Bits(place.reshape(shape), values)})
+    return path, np.argsort(order)
 
 
 def _finite(name: str, values: Any, n_axes: int, length: int | None = None) -> np.ndarray:

@@ -9,7 +9,7 @@ so that the reference, independent bits, is normalised and can be drawn. Given a
 sites of a block are independent at every beta, with log odds that are linear in beta.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -96,16 +96,16 @@ class BinaryPath(AnnealingPath):
         return self.evaluated(self.parts(rows))
 
 
-def path_between(
-    first: BinaryPath,
-    second: BinaryPath,
-    sample_reference: Callable[[np.random.Generator, int], np.ndarray],
-) -> BinaryPath:
-    """Path from the target of one path, of which there are draws, to that of another one."""
+def path_between(first: BinaryPath, second: BinaryPath, rows: np.ndarray) -> BinaryPath:
+    """Path from the target of one path, of which these rows are draws, to that of another one."""
     before, base, _, constant_before = first.values
     couplings, bias, _, constant = second.values
     values = (couplings, bias, base, constant, before, constant_before)
-    moved = _template(first.sizes, between=True).along(values, sample_reference)
+
+    def draw(rng: np.random.Generator, n: int) -> np.ndarray:
+        return rows[rng.integers(len(rows), size=n)]
+
+    moved = _template(first.sizes, between=True).along(values, draw)
     assert isinstance(moved, BinaryPath)
     return moved
 
@@ -115,23 +115,15 @@ def binary_path(
     couplings: np.ndarray,
     bias: np.ndarray,
     base: np.ndarray,
-    constant: float = 0.0,
+    constant: float | np.ndarray = 0.0,
 ) -> BinaryPath:
-    """Path to a density of bits; those of the same blocks share what is compiled.
-
-    ``base`` are log odds in the reference; the constant is added to the log target.
-    """
-    return with_values(_template(tuple(sizes)), (couplings, bias, base, constant))
-
-
-def with_values(path: BinaryPath, values: Sequence[Any]) -> BinaryPath:
-    """The same path at other couplings, bias, base and constant."""
-    base = np.asarray(values[2], dtype=float)
+    """Path to a density of bits; those of the same blocks share what is compiled."""
+    base = np.asarray(base, dtype=float)
 
     def draw(rng: np.random.Generator, n: int) -> np.ndarray:
         return (rng.random((n, base.size)) < expit(base)).astype(float)
 
-    moved = path.along(values, draw)
+    moved = _template(tuple(sizes)).along((couplings, bias, base, constant), draw)
     assert isinstance(moved, BinaryPath)
     return moved
 

@@ -11,16 +11,17 @@ from scipy.special import expit
 from pymc_logz.arguments import check_whole
 from pymc_logz.bits.energies import BernoulliRBM
 from pymc_logz.bits.paths import BlockGibbs
-from pymc_logz.bits.sampling import energy_block, even_plan
+from pymc_logz.bits.sampling import even_plan
 from pymc_logz.estimators.importance import importance_log_z
 from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.runners.anneal import Annealed, anneal
+from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.kinds import PER_DATUM
-from pymc_logz.trees.layout import RunRecord, evidence_of_rows, make_tree
+from pymc_logz.trees.layout import evidence_of_rows, make_tree, run_attrs
 
 
 def raise_log_likelihood(
@@ -109,7 +110,7 @@ def raise_log_likelihood(
     ladder = settings.ladder()
     if ladder is None:
         raise ValueError(f"betas={betas!r} must be an integer or an array: there is no pilot")
-    block = energy_block(model, settings, compile_kwargs)
+    block = Block(model.path, settings.kernel, settings.pilot_rows, compile_kwargs)
     block.compile()
     watch.end("compile_time")
     plan = even_plan(ladder, model.n_sites).reverse()
@@ -121,9 +122,8 @@ def raise_log_likelihood(
         run = anneal(block, plan, np.concatenate([rows, hidden], axis=1), rngs.run, report)
     watch.end("sampling_time")
     cost = {**watch.seconds, **block.work.record(0, block.kernel)}
-    attrs = RunRecord(block.compiled, block.path.batching, 1.0, cost).attrs(
-        n_temperatures=plan.n_temperatures
-    )
+    n = plan.n_temperatures
+    attrs = run_attrs(block.compiled, block.path.batching, 1.0, cost, n_temperatures=n)
     groups = {
         "evidence": _evidence(model, visible, run, attrs),
         "annealing": annealing_dataset([run], plan),

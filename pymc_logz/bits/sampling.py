@@ -18,19 +18,12 @@ import xarray as xr
 from pymc_logz.bits.energies import BernoulliRBM, BinaryEnergy
 from pymc_logz.bits.paths import BlockGibbs, path_between
 from pymc_logz.estimators import importance_log_z
-from pymc_logz.hais.directions import (
-    Directions,
-    bayes_factor,
-    doubts_of_ends,
-    estimates_of,
-    factor_dataset,
-)
-from pymc_logz.hais.results import annealing_dataset, draw_datasets, finish_groups
-from pymc_logz.hais.run import add_reverse, add_rows, run_twice, warn_of_estimates
+from pymc_logz.hais.directions import Directions, bayes_factor, factor_dataset
+from pymc_logz.hais.run import MakePlan, collect, run_subject
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.loop.frozen import PORTIONS, Planned, refine, walk
-from pymc_logz.loop.stored_plans import kept, once
+from pymc_logz.loop.frozen import Planned, n_followed, refine, walk
+from pymc_logz.loop.stored_plans import Subject, planned_once
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Annealed, Plan, anneal
@@ -40,15 +33,13 @@ from pymc_logz.runners.progress import progress_bar, report_beta
 from pymc_logz.runners.running import finished, run_tasks
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import generators_from, spawn_generators
-from pymc_logz.tempered.run import Placed, Target, run_target
+from pymc_logz.tempered import run as tempered
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.trees.doubts import doubted, noted, warn_of_doubts
-from pymc_logz.trees.layout import RunRecord, evidence_dataset, make_tree
 from pymc_logz.trees.posterior import posterior_of
-from pymc_logz.weights import resampled
 
 KERNELS = (BlockGibbs,)
 PARAMETERS = ("weights", "visible_bias", "hidden_bias")
+LABELS: dict[str, Any] = {"coords": {}, "dims": None}
 INDEPENDENT_BITS = Reference("prior", "energies start from independent bits")
 THROUGH = Reference("machines", "it was asked for: the path leads through other machines")
 
@@ -77,16 +68,13 @@ def checked(
     return BlockGibbs(), "prior"
 
 
-def energy_block(
+def subject_of(
     energy: BinaryEnergy, settings: RunSettings, compile_kwargs: Mapping[str, Any] | None
-) -> Block:
-    """Moves of an energy, compiled once for all with blocks of the same sizes."""
-    return Block(energy.path, settings.kernel, settings.pilot_rows, compile_kwargs)
-
-
-def energy_start(block: Block, rng: np.random.Generator) -> np.ndarray:
-    """Rows of the reference for a pilot, shape (n, d)."""
-    return block.path.sample_reference(rng, PORTIONS * block.n_rows)
+) -> Subject:
+    """An energy and its moves, compiled once for all with blocks of the same sizes."""
+    block = Block(energy.path, settings.kernel, settings.pilot_rows, compile_kwargs)
+    record = {"energy": energy.name}
+    return Subject(energy, settings.within_memory(block), energy.named, LABELS, record)
 
 
 def even_plan(betas: np.ndarray, n_dims: int) -> Plan:
@@ -107,90 +95,50 @@ def energy_draws(energy: BinaryEnergy, tree: xr.DataTree) -> np.ndarray:
     return energy.rows(values)
 
 
+def placed(
+    energy: BinaryEnergy,
+    block: Block,
+    settings: RunSettings,
+    rng: np.random.Generator,
+    progress: Any,
+) -> Planned:
+    """The temperatures asked for: those given, so many evenly spaced, or as a pilot places them."""
+    ladder, n_levels = settings.ladder(), getattr(settings, "n_levels", None)
+    if ladder is None and n_levels is not None:
+        ladder = np.linspace(0.0, 1.0, n_levels)
+    if ladder is not None:
+        return Planned(block, even_plan(ladder, energy.n_sites), INDEPENDENT_BITS)
+    start = block.path.sample_reference(rng, n_followed(block))
+    stages = walk(block, settings, start, rng, report_beta(progress))
+    # the temperatures are all that is taken from the pilot, so a mode that it lost is none
+    if isinstance(settings, TemperedSettings):
+        return Planned(block, settings.plan_on(stages), INDEPENDENT_BITS)
+    return refine(block, settings, stages, rng, INDEPENDENT_BITS)[0]
+
+
 def run_hais(
     energy: BinaryEnergy,
     settings: HaisSettings,
     *,
     posterior_draws: xr.DataTree | None = None,
     random_seed: Any = None,
-    progressbar: bool = True,
-    compile_kwargs: Mapping[str, Any] | None = None,
+    **shown: Any,
 ) -> xr.DataTree:
-    """Place temperatures, freeze, run, collect."""
-    watch, rngs = Stopwatch(), generators_from(random_seed)
-    block = settings.within_memory(energy_block(energy, settings, compile_kwargs))
-    block.compile()
-    rows = None
-    if posterior_draws is not None:
-        rows = energy_draws(energy, posterior_draws)
-    watch.end("compile_time")
-    with (
-        kept(settings, energy, block, rngs.run, posterior_draws=rows) as settings,
-        progress_bar(progressbar) as progress,
-    ):
-        make = partial(energy_plan, energy, block, settings, rngs.pilot, progress)
-        made = once(settings.running.keeper, "plan", make, None, block, rngs.pilot)
-        planned = Planned(block, made["plan"], INDEPENDENT_BITS, made["stages"])
-        watch.end("tuning_time")
-        pilot_work = block.work.done
-        planned, forward = run_twice(planned, settings, rngs.run, progress)
-        directions = Directions(forward, planned.reference)
-        if settings.direction == "both":
-            add_reverse(directions, planned, settings, rows, rngs.run, progress)
-        add_rows(directions, planned, settings, rows, rngs.run, progress)
-    watch.end("sampling_time")
-    cost = {**watch.seconds, **block.work.record(pilot_work, block.kernel)}
-    return collect_energy(energy, planned, directions, settings, rngs.run, cost)
+    """Anneal to an energy; ``shown`` are options of `pymc_logz.hais.run.run_subject`."""
+    rngs = generators_from(random_seed)
 
+    def make(compile_kwargs: Mapping[str, Any] | None) -> tuple[Subject, np.ndarray | None]:
+        subject = subject_of(energy, settings, compile_kwargs)
+        subject.block.compile()
+        if posterior_draws is None:
+            return subject, None
+        return subject, energy_draws(energy, posterior_draws)
 
-def energy_plan(
-    energy: BinaryEnergy,
-    block: Block,
-    settings: HaisSettings,
-    rng: np.random.Generator,
-    progress: Any,
-) -> dict[str, Any]:
-    """Temperatures that were asked for, or as a pilot places them, and its stages if there was."""
-    if (ladder := settings.ladder()) is not None:
-        return {"plan": even_plan(ladder, energy.n_sites), "stages": None}
-    start, report = energy_start(block, rng), report_beta(progress)
-    stages = walk(block, settings, start, rng, report)
-    # the temperatures are all that is taken from the pilot, so a mode that it lost is none
-    planned, _ = refine(block, settings, stages, rng, INDEPENDENT_BITS)
-    return {"plan": planned.plan, "stages": planned.stages}
+    def plans(subject: Subject, settings: HaisSettings, progress: Any) -> list[MakePlan]:
+        make = partial(placed, energy, subject.block, settings, rngs.pilot, progress)
+        return [partial(planned_once, subject, settings, rngs.pilot, "plan", make)]
 
-
-def collect_energy(
-    energy: BinaryEnergy,
-    planned: Planned,
-    directions: Directions,
-    settings: HaisSettings,
-    rng: np.random.Generator,
-    cost: Mapping[str, float],
-    n_temperatures: int | None = None,
-) -> xr.DataTree:
-    """The DataTree of a run; ``n_temperatures`` are those of the whole way, if it has parts."""
-    block, plan, runs = planned.block, planned.plan, directions.forward
-    doubts = doubts_of_ends(directions)
-    warn_of_doubts(doubts)
-    estimates = doubted(estimates_of(directions), doubts)
-    warn_of_estimates(estimates, runs, doubts)
-    attrs = RunRecord(block.compiled, block.path.batching, 1.0, cost).attrs(
-        n_temperatures=n_temperatures or plan.n_temperatures,
-        **planned.reference.record(),
-        **planned.reference.record_of_errors(),
-        **noted(doubts),
-    )
-    values = energy.named(np.concatenate([run.position for run in runs]))
-    chosen = resampled(np.concatenate([run.log_weight for run in runs]), rng, shuffled=True)
-    groups = {
-        **draw_datasets(runs, values, chosen, coords={}, dims=None),
-        "annealing": annealing_dataset(runs, plan),
-        "evidence": evidence_dataset(estimates, attrs),
-    }
-    finish_groups(groups, directions.reverse, plan, estimates, cost)
-    asked = {**settings.record(), "energy": energy.name}
-    return settings.running.noted(make_tree(groups, {**asked, **attrs}, directions.kind))
+    return run_subject(make, plans, settings, rngs, **shown)
 
 
 def between(
@@ -221,7 +169,6 @@ def run_through(
     """Place temperatures between the machines, freeze, run, collect."""
     settings.running.refuse("where reference is an energy", "checkpoint", "executor")
     watch, rngs = Stopwatch(), generators_from(random_seed)
-    machines = [*others, energy]
     for other in others:
         if _layout(other) != _layout(energy):
             raise ValueError(
@@ -229,13 +176,19 @@ def run_through(
                 f"has {energy.path.sizes}: both must have the same variables in the same blocks"
             )
     legs: list[Planned] = []
-    before = None
+    path, rows = others[0].path, None
     with progress_bar(progressbar) as progress:
-        for machine in machines:
-            report = report_beta(progress)
-            leg, end = _leg(machine, before, settings, rngs.pilot, report, compile_kwargs)
-            legs.append(leg)
-            before = machine, end
+        for machine in (*others, energy):
+            # from bits, or from the machine before, of which a pilot has rows
+            path = machine.path if rows is None else path_between(path, machine.path, rows)
+            block = Block(path, settings.kernel, settings.pilot_rows, compile_kwargs)
+            start = path.sample_reference(rngs.pilot, n_followed(block))
+            stages = walk(block, settings, start, rngs.pilot, report_beta(progress))
+            path, rows = machine.path, stages.end
+            if (ladder := settings.ladder()) is not None:
+                legs.append(Planned(block, even_plan(ladder, machine.n_sites), THROUGH))
+            else:
+                legs.append(refine(block, settings, stages, rngs.pilot, THROUGH)[0])
         watch.end("tuning_time")
         generators = spawn_generators(rngs.run, settings.chains)
         tasks = [partial(_way, legs, settings.draws, rng) for rng in generators]
@@ -246,7 +199,8 @@ def run_through(
     cost = {"compile_time": 0.0, **watch.seconds, **work}
     last, ends = ([way[i] for way in ways] for i in (-2, -1))
     n, directions = sum(leg.plan.n_temperatures for leg in legs), Directions(ends, THROUGH)
-    tree = collect_energy(energy, planned, directions, settings, rngs.run, cost, n)
+    subject = subject_of(energy, settings, compile_kwargs)
+    tree = collect(subject, planned, directions, settings, rngs.run, cost, [], n)
     log_weight = np.concatenate([run.log_weight for run in last])
     other_log_z = importance_log_z(log_weight, method="hais")
     tree["bayes_factor"] = xr.DataTree(factor_dataset(bayes_factor(last, ends), other_log_z))
@@ -257,32 +211,6 @@ def _layout(energy: BinaryEnergy) -> tuple[Any, ...]:
     """Sizes of its blocks, and which bits each variable is made of."""
     variables = energy.variables.items()
     return energy.path.sizes, {name: (one.sites.tolist(), one.values) for name, one in variables}
-
-
-def _leg(
-    machine: BinaryEnergy,
-    before: tuple[BinaryEnergy, np.ndarray] | None,
-    settings: HaisSettings,
-    rng: np.random.Generator,
-    report: Any,
-    compile_kwargs: Mapping[str, Any] | None,
-) -> tuple[Planned, np.ndarray]:
-    """From bits, or from the machine before, to a machine; and rows of a pilot there."""
-    path = machine.path
-    if before is not None:
-        rows = before[1]
-        path = path_between(
-            before[0].path, path, lambda rng, n: rows[rng.integers(len(rows), size=n)]
-        )
-    block = Block(path, settings.kernel, settings.pilot_rows, compile_kwargs)
-    start = energy_start(block, rng)
-    stages = walk(block, settings, start, rng, report)
-    assert stages.end is not None
-    if (ladder := settings.ladder()) is not None:
-        planned = Planned(block, even_plan(ladder, machine.n_sites), THROUGH)
-    else:
-        planned, _ = refine(block, settings, stages, rng, THROUGH)
-    return planned, stages.end
 
 
 def _way(legs: Sequence[Planned], draws: int, rng: np.random.Generator) -> list[Annealed]:
@@ -296,39 +224,19 @@ def _way(legs: Sequence[Planned], draws: int, rng: np.random.Generator) -> list[
     return ends
 
 
-def run_tempered(
-    energy: BinaryEnergy, settings: TemperedSettings, *, random_seed: Any = None, **shown: Any
-) -> xr.DataTree:
-    """Temper an energy; ``shown`` are options of `pymc_logz.tempered.run.run_target`."""
+def run_tempered(energy: BinaryEnergy, settings: TemperedSettings, **shown: Any) -> xr.DataTree:
+    """Temper an energy; ``shown`` are options of `pymc_logz.tempered.run.run_subject`."""
 
-    def make(_: np.random.Generator, compile_kwargs: Mapping[str, Any] | None) -> Target:
-        block = settings.within_memory(energy_block(energy, settings, compile_kwargs))
+    def make(_: np.random.Generator, compile_kwargs: Mapping[str, Any] | None) -> Subject:
+        subject = subject_of(energy, settings, compile_kwargs)
         if settings.n_levels is None:  # a pilot needs it
-            block.compile()
-        labels: dict[str, Any] = {"coords": {}, "dims": None}
-        record = {"energy": energy.name}
-        return Target(energy, block, placed, energy.named, labels, record)
+            subject.block.compile()
+        return subject
 
-    def placed(block: Block, settings: TemperedSettings, *more: Any) -> Placed:
-        return block, energy_levels(energy, block, settings, *more), INDEPENDENT_BITS
+    def place(subject: Subject, *how: Any) -> Planned:
+        return placed(energy, subject.block, *how)
 
-    return run_target(make, settings, random_seed, **shown)
-
-
-def energy_levels(
-    energy: BinaryEnergy,
-    block: Block,
-    settings: TemperedSettings,
-    rng: np.random.Generator,
-    progress: Any = None,
-) -> Plan:
-    """The levels asked for: those given, so many evenly spaced, or as a pilot places them."""
-    if (ladder := settings.ladder()) is not None:
-        return even_plan(ladder, energy.n_sites)
-    if settings.n_levels is not None:
-        return even_plan(np.linspace(0.0, 1.0, settings.n_levels), energy.n_sites)
-    stages = walk(block, settings, energy_start(block, rng), rng, report_beta(progress))
-    return settings.plan_on(stages)
+    return tempered.run_subject(make, place, settings, **shown)
 
 
 @dataclass(frozen=True)
@@ -359,7 +267,7 @@ class FollowedMachine:
 
     def labels(self) -> dict[str, Any]:
         """None."""
-        return {"coords": {}, "dims": None}
+        return LABELS
 
     def placed(
         self,
@@ -367,10 +275,10 @@ class FollowedMachine:
         rng: np.random.Generator,
         compile_kwargs: Mapping[str, Any] | None,
         progress: Any,
-    ) -> tuple[Block, Plan]:
+    ) -> Planned:
         """As a tempered run places them."""
-        block = energy_block(self.model, settings, compile_kwargs)
-        return block, energy_levels(self.model, block, settings, rng, progress)
+        block = Block(self.model.path, settings.kernel, settings.pilot_rows, compile_kwargs)
+        return placed(self.model, block, settings, rng, progress)
 
 
 def followed(energy: BinaryEnergy, names: Sequence[str] | None) -> FollowedMachine:

@@ -153,7 +153,11 @@ def evidence(
     of_posterior = pm.Model.get_context(error_if_none=False) if model is None else model
     material = material_of(idata, "idata")
     if methods is None and of_posterior is not None and material == ROWS:
-        return _of_posterior(idata, of_posterior, cross_check, how, kwargs)
+        reason = "a posterior was given with its model, and neither weights nor temperatures"
+        chosen = "manifold_bridge" if exact_observations(of_posterior) else "bridge"
+        options = {**({} if cross_check else {"cross_check": None}), **how._asdict(), **kwargs}
+        found = chosen_by(bridge_sampling(idata, of_posterior, **options), chosen, reason)
+        return with_second_opinion(found, of_posterior, how) if cross_check else found
     if kwargs:
         raise TypeError(
             f"{sorted(kwargs)} apply only when a model is given, not a DataTree with a log Z"
@@ -204,18 +208,12 @@ def _of_model(
             return chosen_by(
                 found, "exact", f"{reason}it has discrete variables alone, {_route(found)}"
             )
-        found = chosen_by(found, "hais", f"{reason}{_integers(found, model)}{_cost(found)}")
+        if names := discrete_names(model):
+            reason += f"discrete variables are {_route(found) or f'moved: {names}'}; "
+        found = chosen_by(found, "hais", f"{reason}{_cost(found)}")
         if cross_check and not kwargs:
             found = with_another_route(found, model, how)
     return with_second_opinion(found, model, how) if cross_check else found
-
-
-def _integers(found: xr.DataTree, model: pm.Model) -> str:
-    """What became of discrete variables, if there are any."""
-    names = discrete_names(model)
-    if not names:
-        return ""
-    return f"discrete variables are {_route(found) or f'moved: {names}'}; "
 
 
 def _route(found: xr.DataTree) -> str:
@@ -233,23 +231,6 @@ def _cost(found: xr.DataTree) -> str:
         f"it evaluated the model {n_evaluations:,} times, where the draws of a default pm.sample "
         f"are {n_moves:,} moves of several evaluations each, beside those of its warm-up"
     )
-
-
-def _of_posterior(
-    idata: xr.DataTree,
-    model: pm.Model,
-    cross_check: bool,
-    how: How,
-    kwargs: Mapping[str, Any],
-) -> xr.DataTree:
-    """Evidence of a posterior that has no weights or levels."""
-    reason = "a posterior was given with its model, and neither weights nor temperatures"
-    chosen = "manifold_bridge" if exact_observations(model) else "bridge"
-    options = {**({} if cross_check else {"cross_check": None}), **how._asdict(), **kwargs}
-    found = chosen_by(bridge_sampling(idata, model, **options), chosen, reason)
-    if cross_check and chosen == "manifold_bridge":
-        return with_second_opinion(found, model, how)
-    return found
 
 
 def _constrained(model: pm.Model, how: How, kwargs: Mapping[str, Any]) -> xr.DataTree:

@@ -35,7 +35,7 @@ from pymc_logz.trees.doubts import (
     second_opinions,
     warn_of_doubts,
 )
-from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, with_evidence
+from pymc_logz.trees.layout import ESTIMATOR, estimate_of, evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import check_data, checked_variables
 from pymc_logz.wings import from_wing
 
@@ -76,19 +76,6 @@ def spent_before(tree: xr.DataTree, spent: Mapping[str, int]) -> xr.DataTree:
     return with_evidence(tree, group.assign_attrs({name: n for name, n in sums.items() if n}))
 
 
-def estimate_of(group: xr.Dataset) -> LogZEstimate:
-    """First entry of a group ``evidence`` as an estimate."""
-    entry = group.isel({ESTIMATOR: 0})
-    return LogZEstimate(
-        str(entry[ESTIMATOR].item()),
-        log_z=float(entry["log_z"]),
-        mcse=float(entry["mcse"]),
-        weight_ess=float(entry["weight_ess"]),
-        khat=float(entry["khat"]),
-        status=str(entry["status"].item()),
-    )
-
-
 OF_TARGET = ("maybe_infinite", "missed_mode", "unchecked_prior")
 """Statuses of a model, or of draws, that a second estimate from the same draws shares."""
 SECOND_OPINION_DRAWS = 2000
@@ -108,12 +95,14 @@ def with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.Data
             model = from_wing("likelihood_form")(model)
         except ModelError:
             return tree  # it has no likelihood that could be written down
-    if isinstance(continuous_part(model), NotSummed):
+    flat = flatten_model(model, integers=True)
+    part = summed_out(flat) if flat.sites else flat
+    if isinstance(part, NotSummed):
         return tree  # a fit has no discrete variables
     try:
         with progress_bar(how.progressbar) as progress:
             report = report_count(progress, "Second estimate", 1)
-            second = _second_opinion(tree, model, how)
+            second = _second_opinion(tree, model, part, how)
             report(1)
     except (ModelError, ValueError) as error:
         warn(f"there is no second estimate to check {first.method!r} against: {error}")
@@ -140,16 +129,9 @@ def _is_restricted(group: xr.Dataset, model: pm.Model, how: How) -> bool:
     return bool(share < 1.0)
 
 
-def continuous_part(model: pm.Model) -> FlatModel | NotSummed:
-    """The model with its discrete variables summed out, if it has any."""
-    flat = flatten_model(model, integers=True)
-    return summed_out(flat) if flat.sites else flat
-
-
-def _second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> LogZEstimate:
+def _second_opinion(tree: xr.DataTree, model: pm.Model, flat: FlatModel, how: How) -> LogZEstimate:
+    """Importance sampling; the flat model has its discrete variables summed out, if any."""
     rng = random_generator(how.random_seed)
-    flat = continuous_part(model)
-    assert not isinstance(flat, NotSummed)
     check_data(tree, flat)
     rows = unconstrain(flat, checked_variables(tree["posterior"].to_dataset(), model))
     rows = rows[np.all(np.isfinite(rows), axis=1)]
@@ -187,7 +169,10 @@ def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataT
         "simulated tempering" if name == "tempering" else "pm.sample with a bridge",
     )
     try:
-        other = _tempered(model, how) if name == "tempering" else _bridged(model, how)
+        if name == "tempering":
+            other = sample_tempered(model=model, sum_out=None, **how._asdict())
+        else:
+            other = _bridged(model, how)
     except (ModelError, PilotError, SamplingError, RuntimeError, ValueError) as error:
         logger.info("There is no other route: %s", error)
         return tree
@@ -203,10 +188,6 @@ def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataT
     attrs = {k: v for k, v in other["evidence"].attrs.items() if k != DOUBTS}
     other = with_evidence(other, evidence_dataset([own, first], attrs))
     return chosen_by(spent_before(other, spent_on(tree)), own.method, why)
-
-
-def _tempered(model: pm.Model, how: How) -> xr.DataTree:
-    return sample_tempered(model=model, sum_out=None, **how._asdict())
 
 
 def _bridged(model: pm.Model, how: How) -> xr.DataTree:

@@ -101,14 +101,9 @@ def bar_log_z(
     """
     forward, reverse = (np.asarray(one, dtype=float).ravel() for one in (forward, reverse))
     check_log_weight(forward=forward, reverse=reverse)
-    log_share = np.log(forward.size / reverse.size)
-
-    def shares(log_z: float) -> tuple[np.ndarray, np.ndarray]:
-        """Probability that a row of one kind could as well be of the other."""
-        return expit(forward - log_z - log_share), expit(reverse + log_z + log_share)
 
     def imbalance(log_z: float) -> float:
-        of_forward, of_reverse = shares(log_z)
+        of_forward, of_reverse = _of_the_other(forward, reverse, log_z)
         return float(of_reverse.sum() - of_forward.sum())
 
     edges = np.concatenate([forward[np.isfinite(forward)], -reverse[np.isfinite(reverse)]])
@@ -117,7 +112,7 @@ def bar_log_z(
     if crossing is None:
         return LogZEstimate(method, np.nan, np.nan, 0.0, np.nan, "no_overlap")
     log_z, _ = crossing
-    parts = shares(log_z)
+    parts = _of_the_other(forward, reverse, log_z)
     overlap = float(parts[0].mean() + parts[1].mean())
     details = {"overlap": overlap, "log_mean_forward": log_mean(forward)}
     if not overlap > 0.01:
@@ -132,12 +127,19 @@ def bar_log_z(
     return LogZEstimate(method, log_z, mcse, float(ess), np.nan, status, details)
 
 
+def _of_the_other(
+    forward: np.ndarray, reverse: np.ndarray, log_z: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Probability that a row of one kind could as well be of the other."""
+    log_share = np.log(forward.size / reverse.size)
+    return expit(forward - log_z - log_share), expit(reverse + log_z + log_share)
+
+
 def above_upper_end(forward: np.ndarray, reverse: np.ndarray, log_z: float) -> tuple[float, float]:
     """By how many nats Bennett's log Z is above that of reverse rows alone, and the error of it."""
     # reverse rows that started at draws of the target put log Z at its upper end: too few of them
     # make it higher still, never lower; both numbers have the reverse rows
-    log_share = np.log(forward.size / reverse.size)
-    shares = expit(forward - log_z - log_share), expit(reverse + log_z + log_share)
+    shares = _of_the_other(forward, reverse, log_z)
     slope = sum(float((one * (1 - one)).sum()) for one in shares)
     weight = np.exp(reverse - log_mean(reverse))
     of_reverse = weight / reverse.size - shares[1] / slope

@@ -1,7 +1,7 @@
 """log Z along a ladder of temperatures, and errors that know about autocorrelation."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 
 import numpy as np
@@ -99,58 +99,36 @@ class LogZCurve:
 
 
 def make_curve(
-    method: str,
     draws: TemperedDraws,
-    log_z: np.ndarray,
-    contributions: np.ndarray,
+    log_z: np.ndarray | None = None,
+    contributions: np.ndarray | None = None,
     *,
-    status: str = "ok",
-    weight_ess: float = np.nan,
-    khat: float = np.nan,
-    details: Mapping[str, float | np.ndarray] | None = None,
-) -> LogZCurve:
-    """Curve with the errors of its contributions; ``log_z`` is relative to the first level."""
-    if status not in USABLE_STATUSES:
-        return empty_curve(method, draws, status, weight_ess=weight_ess, khat=khat, details=details)
-    variance, n_effective = long_run_variance(contributions)
-    # the slowest level, since that of a single one is itself a rough guess in a short run
-    if status == "ok" and n_effective.min() < MIN_INDEPENDENT:
-        status = "short_run"
-    n_blocks = contributions[..., 0].size
-    time = draws.block_length * n_blocks / n_effective[-1]
-    return LogZCurve(
-        method=method,
-        betas=draws.betas,
-        log_z=log_z + draws.log_z_reference,
-        mcse=np.sqrt(variance),
-        weight_ess=weight_ess,
-        khat=khat,
-        status=status,
-        contributions=contributions,
-        details={
-            "autocorrelation_time": time,
-            "n_effective_blocks": n_effective[-1],
-            **(details or {}),
-        },
-    )
-
-
-def empty_curve(
-    method: str,
-    draws: TemperedDraws,
     status: str,
-    *,
     weight_ess: float = 0.0,
     khat: float = np.nan,
     details: Mapping[str, float | np.ndarray] | None = None,
 ) -> LogZCurve:
-    """Curve without numbers: only the reference is known."""
-    log_z, mcse = np.full((2, draws.n_levels), np.nan)
-    log_z[0], mcse[0] = draws.log_z_reference, 0.0
-    contributions = np.full((draws.level.shape[0], 1, draws.n_levels), np.nan)
-    return LogZCurve(
-        method, draws.betas, log_z, mcse, weight_ess, khat, status, contributions, details or {}
-    )
+    """Curve with the errors of its contributions; ``log_z`` is relative to the first level.
+
+    Without numbers, or a status that lets them be used, only the reference is known. `estimator`
+    gives it the name of the method.
+    """
+    details = details or {}
+    if log_z is None or contributions is None or status not in USABLE_STATUSES:
+        log_z, mcse = np.full((2, draws.n_levels), np.nan)
+        log_z[0] = mcse[0] = 0.0
+        contributions = np.full((draws.level.shape[0], 1, draws.n_levels), np.nan)
+    else:
+        variance, n_effective = long_run_variance(contributions)
+        # the slowest level, since that of a single one is itself a rough guess in a short run
+        if status == "ok" and n_effective.min() < MIN_INDEPENDENT:
+            status = "short_run"
+        mcse, n_blocks = np.sqrt(variance), contributions[..., 0].size
+        time = draws.block_length * n_blocks / n_effective[-1]
+        of_time = {"autocorrelation_time": time, "n_effective_blocks": n_effective[-1]}
+        details = {**of_time, **details}
+    log_z = log_z + draws.log_z_reference
+    return LogZCurve("", draws.betas, log_z, mcse, weight_ess, khat, status, contributions, details)
 
 
 type Estimator = Callable[[TemperedDraws], LogZCurve]
@@ -171,7 +149,8 @@ def estimator(
         @wraps(method)
         def estimate(draws: TemperedDraws) -> LogZCurve:
             status = obstacle(draws, every_level=every_level, full_support=full_support)
-            return empty_curve(method.__name__, draws, status) if status else method(draws)
+            curve = make_curve(draws, status=status) if status else method(draws)
+            return replace(curve, method=method.__name__)
 
         return documented(parameters=f"draws\n    {needed}", returns=returned)(estimate)
 

@@ -102,24 +102,20 @@ class TemperedDraws:
     log_z_reference: float = 0.0
 
     def __post_init__(self) -> None:
-        betas = check_betas(self.betas)
-        log_ratio = np.asarray(self.log_ratio, dtype=float)
-        level = np.asarray(self.level)
-        log_z_hat = np.atleast_2d(np.asarray(self.log_z_hat, dtype=float))
-        log_prior = np.asarray(self.log_prior, dtype=float)
-        _check_draws(level, log_ratio, betas.size)
-        _check_ladder_values(log_prior, log_z_hat, betas.size)
-        segment = _checked_segment(np.asarray(self.segment), log_ratio.shape, log_z_hat.shape[0])
         arrays = {
-            "betas": betas,
-            "log_ratio": log_ratio,
-            "level": level,
-            "log_prior": log_prior,
-            "log_z_hat": log_z_hat,
-            "segment": segment,
+            "betas": check_betas(self.betas),
+            "log_ratio": np.asarray(self.log_ratio, dtype=float),
+            "level": np.asarray(self.level),
+            "log_prior": np.asarray(self.log_prior, dtype=float),
+            "log_z_hat": np.atleast_2d(np.asarray(self.log_z_hat, dtype=float)),
         }
         for name, array in arrays.items():
             object.__setattr__(self, name, array)
+        _check_draws(self.level, self.log_ratio, self.n_levels)
+        _check_ladder_values(self.log_prior, self.log_z_hat, self.n_levels)
+        shape, n_segments = self.log_ratio.shape, len(self.log_z_hat)
+        segment = _checked_segment(np.asarray(self.segment), shape, n_segments)
+        object.__setattr__(self, "segment", segment)
 
     @property
     def n_levels(self) -> int:

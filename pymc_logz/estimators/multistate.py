@@ -9,7 +9,6 @@ from scipy.special import expit, logsumexp
 from pymc_logz.estimators.bridge import bar_log_z
 from pymc_logz.estimators.curve import (
     LogZCurve,
-    empty_curve,
     estimator,
     level_mean_errors,
     long_run_variance,
@@ -64,12 +63,10 @@ def mbar(draws: TemperedDraws) -> LogZCurve:
     status = level_status(float(bridge.min()))
     if status == "degenerate" or not odds.converged:
         status = "no_overlap" if status == "degenerate" else "not_converged"
-        return empty_curve("mbar", draws, status, weight_ess=ess, details=details)
+        return make_curve(draws, status=status, weight_ess=ess, details=details)
     contributions = _mbar_contributions(draws, odds)
     log_z = np.where(draws.visits > 0, log_z - log_z[0], np.nan)
-    return make_curve(
-        "mbar", draws, log_z, contributions, status=status, weight_ess=ess, details=details
-    )
+    return make_curve(draws, log_z, contributions, status=status, weight_ess=ess, details=details)
 
 
 @estimator(every_level=True)
@@ -99,15 +96,13 @@ def bar_chain(draws: TemperedDraws) -> LogZCurve:
     ess = min(pair.weight_ess for pair in pairs)
     details = {"overlap": np.array([pair.details.get("overlap", 0.0) for pair in pairs])}
     if not all(pair.usable for pair in pairs):
-        return empty_curve("bar_chain", draws, "no_overlap", weight_ess=ess, details=details)
+        return make_curve(draws, status="no_overlap", weight_ess=ess, details=details)
     increments = np.array([pair.log_z for pair in pairs])
     status = level_status(ess)
     status = visit_status(draws) if status == "ok" else status
     contributions = np.cumsum(_bar_contributions(draws, increments), axis=2)
     log_z = np.append(0.0, np.cumsum(increments))
-    return make_curve(
-        "bar_chain", draws, log_z, contributions, status=status, weight_ess=ess, details=details
-    )
+    return make_curve(draws, log_z, contributions, status=status, weight_ess=ess, details=details)
 
 
 def _solve_mbar(draws: TemperedDraws) -> LevelOdds:
@@ -196,7 +191,6 @@ def judged(
     draws: TemperedDraws,
     exact: LogZCurve,
     verdicts: tuple[str, str] = ("rule_error", "coarse_ladder"),
-    significant: float = 3.0,
 ) -> LogZCurve:
     """The curve with the verdict, and an error that counts the distance, of a method with no bias.
 
@@ -204,8 +198,7 @@ def judged(
     distance from a method on the same draws that has no such error does. ``exact`` is by a method
     that is right on any ladder on which it has a number, from the same draws. ``verdicts`` are the
     statuses of a number that is off by more than its error, and of none because it is off by over 3
-    nats, two errors included, so that a step of the ladder holds more than the rule can tell;
-    ``significant`` counts standard errors of the difference.
+    nats, two errors included, so that a step of the ladder holds more than the rule can tell.
     """
     if not curve.usable:
         return curve
@@ -213,12 +206,10 @@ def judged(
     apart = float(curve.log_z[-1] - exact.log_z[-1])
     details = {**curve.details, "apart": apart, "noise": float(curve.mcse[-1])}
     if not exact.usable or abs(apart) + 2 * curve.mcse[-1] > 3.0:
-        return empty_curve(
-            curve.method, draws, hopeless, weight_ess=curve.weight_ess, details=details
-        )
+        return make_curve(draws, status=hopeless, weight_ess=curve.weight_ess, details=details)
     difference = (curve.contributions - exact.contributions)[..., -1:]
     error = float(np.sqrt(long_run_variance(difference)[0][0]))
-    departs = abs(apart) > max(significant * error, float(curve.mcse[-1]))
+    departs = abs(apart) > max(3.0 * error, float(curve.mcse[-1]))
     mcse = np.hypot(np.maximum(curve.mcse, exact.mcse), curve.log_z - exact.log_z)
     status = off if departs else curve.status
     return replace(curve, mcse=mcse, status=status, details=details)
@@ -245,7 +236,7 @@ def stepping_stone(draws: TemperedDraws) -> LogZCurve:
     >>> print(stepping_stone(draws).estimate)  # true: -log(2) = -0.693
     log Z = -0.695 ± 0.013 (stepping_stone, ok)
     """
-    return _stones("stepping_stone", draws, np.append(np.diff(draws.betas), 0.0), 1)
+    return _stones(draws, np.append(np.diff(draws.betas), 0.0), 1)
 
 
 @estimator(returns=RETURNS, every_level=True, full_support=True)
@@ -266,10 +257,10 @@ def stepping_stone_reverse(draws: TemperedDraws) -> LogZCurve:
     >>> print(stepping_stone_reverse(draws).estimate)  # true: -log(2) = -0.693
     log Z = -0.685 ± 0.015 (stepping_stone_reverse, ok)
     """
-    return _stones("stepping_stone_reverse", draws, np.append(0.0, -np.diff(draws.betas)), -1)
+    return _stones(draws, np.append(0.0, -np.diff(draws.betas)), -1)
 
 
-def _stones(method: str, draws: TemperedDraws, step: np.ndarray, sign: int) -> LogZCurve:
+def _stones(draws: TemperedDraws, step: np.ndarray, sign: int) -> LogZCurve:
     """Curve from the means of ``exp(step_k * log_ratio)`` over the draws at each level k."""
     # a step of 0 is no use of a level's draws; the sign is -1 if means are ratios of Z down the
     # ladder
@@ -278,7 +269,7 @@ def _stones(method: str, draws: TemperedDraws, step: np.ndarray, sign: int) -> L
     at_level = [log_weight[draws.level == k] for k in levels]
     log_means = np.array([log_mean(weights) for weights in at_level])
     if not np.all(np.isfinite(log_means)):
-        return empty_curve(method, draws, "no_overlap")
+        return make_curve(draws, status="no_overlap")
     sizes = np.exp([2 * logsumexp(weights) - logsumexp(2 * weights) for weights in at_level])
     worst = int(np.argmin(sizes / draws.visits[levels]))
     ess, khat = float(sizes[worst]), pareto_khat(at_level[worst])
@@ -295,7 +286,7 @@ def _stones(method: str, draws: TemperedDraws, step: np.ndarray, sign: int) -> L
     best = bar_of(draws)
     # neighbours whose draws do not meet say nothing from one side alone
     if not best.usable and status != "degenerate":
-        return empty_curve(method, draws, best.status, weight_ess=ess, khat=khat, details=details)
+        return make_curve(draws, status=best.status, weight_ess=ess, khat=khat, details=details)
     if best.usable:
         # from draws of two neighbours Bennett's ratio has the least error: a smaller one of a
         # method that uses those of one side is too small, its weights have a tail that was not seen
@@ -303,13 +294,6 @@ def _stones(method: str, draws: TemperedDraws, step: np.ndarray, sign: int) -> L
         ratio = np.divide(best.mcse, own, out=np.ones_like(own), where=own > 0)
         contributions = contributions * np.maximum(ratio, 1.0)
     curve = make_curve(
-        method,
-        draws,
-        log_z,
-        contributions,
-        status=status,
-        weight_ess=ess,
-        khat=khat,
-        details=details,
+        draws, log_z, contributions, status=status, weight_ess=ess, khat=khat, details=details
     )
     return judged(curve, draws, best, ("disagrees", "degenerate"))

@@ -1,13 +1,13 @@
 """RTS while a run goes on: sums of the levels' probabilities, and no draws."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from pymc_logz.arguments import check_betas, check_whole
-from pymc_logz.estimators.curve import LogZCurve, empty_curve, visit_obstacle
+from pymc_logz.estimators.curve import LogZCurve, make_curve, visit_obstacle
 from pymc_logz.estimators.draws import CHUNK_ELEMENTS, TemperedDraws
 from pymc_logz.estimators.tempering import curve_of_levels, rts_bias
 from pymc_logz.weights import ess_of_sums
@@ -176,28 +176,25 @@ class RunningRTS:
         seen = self._seen()
         # one draw a walker stands for all of them, which are in the sums
         stand_in = self._draws(np.zeros((len(seen.share), 1)))
-        if status := self._obstacle():
-            return empty_curve("rts", stand_in, status)
+        status = None if seen.visits is None else visit_obstacle(seen.visits[[0, -1]])
+        if seen.n_outside == len(seen.share) * seen.n_draws:
+            status = "no_support"
+        if seen.n_infinite:
+            status = "infinite_weight"
+        if status is not None:
+            return replace(make_curve(stand_in, status=status), method="rts")
         ends = [0, -1]
         total, squares = (part.sum(axis=(0, 1))[ends] for part in (seen.share, seen.square))
         details = {"level_share": self.level_share, "bias": rts_bias(seen.share)}
         details["autocorrelation_time"] = np.array(np.nan)  # which sums do not tell
         ess = float(ess_of_sums(total, squares).min())
-        return curve_of_levels("rts", stand_in, seen.share / seen.n_draws, ess, details)
+        curve = curve_of_levels(stand_in, seen.share / seen.n_draws, ess, details)
+        return replace(curve, method="rts")
 
     def _seen(self) -> LevelSums:
         if self.seen is None:
             raise ValueError("there are no draws yet; add some")
         return self.seen
-
-    def _obstacle(self) -> str | None:
-        """As `pymc_logz.estimators.curve.obstacle`."""
-        seen = self._seen()
-        if seen.n_infinite:
-            return "infinite_weight"
-        if seen.n_outside == len(seen.share) * seen.n_draws:
-            return "no_support"
-        return None if seen.visits is None else visit_obstacle(seen.visits[[0, -1]])
 
     def _draws(self, log_ratio: np.ndarray, level: np.ndarray | None = None) -> TemperedDraws:
         level = np.zeros(log_ratio.shape, dtype=int) if level is None else level

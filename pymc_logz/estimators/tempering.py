@@ -8,7 +8,6 @@ from scipy.special import logsumexp, softmax
 
 from pymc_logz.estimators.curve import (
     LogZCurve,
-    empty_curve,
     estimator,
     long_run_variance,
     make_curve,
@@ -127,7 +126,7 @@ def rts(draws: TemperedDraws) -> LogZCurve:
     details = {"level_share": total / draws.n_draws}
     if draws.log_z_hat.shape[0] == 1:
         details["bias"] = rts_bias(level_sums)
-    return curve_of_levels("rts", draws, level_sums, ess, details)
+    return curve_of_levels(draws, level_sums, ess, details)
 
 
 @estimator(SIMULATED)
@@ -153,7 +152,7 @@ def ts(draws: TemperedDraws) -> LogZCurve:
     """
     sums = draws.level_block_sums(np.ones(draws.level.shape))
     ess = float(draws.visits[[0, -1]].min())
-    return curve_of_levels("ts", draws, sums, ess, {})
+    return curve_of_levels(draws, sums, ess, {})
 
 
 @documented(parameters=f"draws\n    {SIMULATED}")
@@ -271,7 +270,6 @@ def _log_sums(log_values: np.ndarray, *, axis: int) -> np.ndarray:
 
 
 def curve_of_levels(
-    method: str,
     draws: TemperedDraws,
     sums: np.ndarray,
     ess: float,
@@ -280,7 +278,7 @@ def curve_of_levels(
     """Curve from sums over blocks (W, B, K) of the probability of each level, or of visits."""
     status = level_status(ess)
     if status == "degenerate":
-        return empty_curve(method, draws, status, weight_ess=ess)
+        return make_curve(draws, status=status, weight_ess=ess)
     total = sums.sum(axis=(0, 1))
     with np.errstate(divide="ignore"):
         log_share = np.log(total / draws.n_draws)
@@ -291,11 +289,9 @@ def curve_of_levels(
     else:
         log_z, odds = _solve_segments(draws, log_share)
         if not odds.converged:
-            return empty_curve(method, draws, "not_converged", weight_ess=ess)
+            return make_curve(draws, status="not_converged", weight_ess=ess)
         contributions = _segment_contributions(draws, sums, odds)
-    return make_curve(
-        method, draws, log_z, contributions, status=status, weight_ess=ess, details=details
-    )
+    return make_curve(draws, log_z, contributions, status=status, weight_ess=ess, details=details)
 
 
 def _one_segment_log_z(draws: TemperedDraws, log_share: np.ndarray) -> np.ndarray:

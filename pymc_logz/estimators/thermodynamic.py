@@ -4,7 +4,6 @@ import numpy as np
 
 from pymc_logz.estimators.curve import (
     LogZCurve,
-    empty_curve,
     estimator,
     level_mean_errors,
     make_curve,
@@ -40,7 +39,7 @@ def ti_left(draws: TemperedDraws) -> LogZCurve:
     >>> print(ti_left(draws).estimate)  # true: -log(2) = -0.693
     log Z = -0.760 ± 0.072 (ti_left, rule_error)
     """
-    return _integral("ti_left", draws, _riemann(draws.betas)[0])
+    return _integral(draws, _riemann(draws.betas)[0])
 
 
 @RULE
@@ -56,7 +55,7 @@ def ti_right(draws: TemperedDraws) -> LogZCurve:
     >>> print(ti_right(draws).estimate)  # true: -log(2) = -0.693
     log Z = -0.626 ± 0.064 (ti_right, rule_error)
     """
-    return _integral("ti_right", draws, _riemann(draws.betas)[1])
+    return _integral(draws, _riemann(draws.betas)[1])
 
 
 @RULE
@@ -74,7 +73,7 @@ def ti_trapezoid(draws: TemperedDraws) -> LogZCurve:
     >>> print(ti_trapezoid(draws).estimate)  # true: -log(2) = -0.693
     log Z = -0.693 ± 0.012 (ti_trapezoid, ok)
     """
-    return _integral("ti_trapezoid", draws, _trapezoid(draws.betas))
+    return _integral(draws, _trapezoid(draws.betas))
 
 
 @RULE
@@ -98,7 +97,7 @@ def ti_corrected(draws: TemperedDraws) -> LogZCurve:
     lower, upper = np.zeros_like(rule), np.zeros_like(rule)
     index = np.arange(widths.size)
     lower[index + 1, index], upper[index + 1, index + 1] = widths, widths
-    return _integral("ti_corrected", draws, rule, np.cumsum(lower - upper, axis=0))
+    return _integral(draws, rule, np.cumsum(lower - upper, axis=0))
 
 
 @RULE
@@ -119,13 +118,13 @@ def ti_simpson(draws: TemperedDraws) -> LogZCurve:
     log Z = -0.692 ± 0.013 (ti_simpson, ok)
     """
     if draws.n_levels < 3:
-        return _integral("ti_simpson", draws, _trapezoid(draws.betas))
+        return _integral(draws, _trapezoid(draws.betas))
     # takes long to import, and few who import this module get here
     from scipy.integrate import cumulative_simpson
 
     each = np.eye(draws.n_levels)
     of_each_mean = cumulative_simpson(each, x=draws.betas, axis=1, initial=0.0)
-    return _integral("ti_simpson", draws, np.asarray(of_each_mean).T)
+    return _integral(draws, np.asarray(of_each_mean).T)
 
 
 @estimator(SIMULATED, every_level=True, full_support=True)
@@ -158,9 +157,9 @@ def ti_marginal(draws: TemperedDraws) -> LogZCurve:
     q = draws.block_sums(draws.level_given, draws.n_levels)
     status = level_status(float(draws.visits[[0, -1]].min()))
     if status == "degenerate":
-        return empty_curve("ti_marginal", draws, status)
+        return make_curve(draws, status=status)
     ratio, ess = draws.level_block_sums(draws.log_ratio - middle), float(draws.visits.min())
-    return _by_shares("ti_marginal", draws, (q, ratio), middle, status, ess, {})
+    return _by_shares(draws, (q, ratio), middle, status, ess, {})
 
 
 @estimator(SIMULATED, full_support=True)
@@ -198,13 +197,12 @@ def ti_rb(draws: TemperedDraws) -> LogZCurve:
     ess = float(ess_of_sums(total, q_squared.sum(axis=(0, 1))).min())
     status = level_status(ess)
     if status == "degenerate":
-        return empty_curve("ti_rb", draws, status, weight_ess=ess)
+        return make_curve(draws, status=status, weight_ess=ess)
     details = {"mean_log_ratio": q_ratio.sum(axis=(0, 1)) / total + middle}
-    return _by_shares("ti_rb", draws, (q, q_ratio), middle, status, ess, details)
+    return _by_shares(draws, (q, q_ratio), middle, status, ess, details)
 
 
 def _by_shares(
-    method: str,
     draws: TemperedDraws,
     sums: tuple[np.ndarray, np.ndarray],
     middle: float,
@@ -217,7 +215,6 @@ def _by_shares(
     total = share.sum(axis=(0, 1))
     mean, rule = ratio.sum(axis=(0, 1)) / total, _trapezoid(draws.betas)
     curve = make_curve(
-        method,
         draws,
         rule @ (mean + middle),
         (ratio - share * mean) / total @ rule.T,
@@ -242,7 +239,6 @@ def _trapezoid(betas: np.ndarray) -> np.ndarray:
 
 
 def _integral(
-    method: str,
     draws: TemperedDraws,
     mean_rule: np.ndarray,
     variance_rule: np.ndarray | None = None,
@@ -259,7 +255,6 @@ def _integral(
         log_z = log_z + variance_rule @ variance
         contributions += level_mean_errors(draws, deviation) @ variance_rule.T
     curve = make_curve(
-        method,
         draws,
         log_z,
         contributions,

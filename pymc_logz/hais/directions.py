@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -24,9 +24,6 @@ from pymc_logz.trees.doubts import (
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, kind_of
 from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, log_weights, with_evidence
 from pymc_logz.wings import from_wing
-
-if TYPE_CHECKING:
-    import pymc as pm
 
 
 @dataclass
@@ -142,28 +139,6 @@ def of_weights(tree: xr.DataTree) -> xr.DataTree:
     return with_evidence(tree, evidence_dataset(estimates, {**stored.attrs, **noted(doubts)}))
 
 
-def as_other_model(reference: Any, direction: str, sum_out: bool | None) -> "pm.Model | None":
-    """The reference, if it is a model and the other arguments allow for it; None if it is none.
-
-    Raises
-    ------
-    ValueError
-        If an argument would be ignored beside it.
-    """
-    if not is_model(reference):
-        return None
-    if direction != "forward":
-        raise ValueError(
-            f"direction={direction!r} does not apply where reference is a model: swap the two "
-            "models to go the other way"
-        )
-    if sum_out:
-        raise ValueError(
-            f"sum_out={sum_out!r} does not apply where reference is a model: its integers move"
-        )
-    return cast("pm.Model", reference)
-
-
 def bayes_factor(before: Sequence[Annealed], after: Sequence[Annealed]) -> LogZEstimate:
     """Log of the ratio of the mean weights of the same rows at two models.
 
@@ -200,11 +175,18 @@ def factor_dataset(factor: LogZEstimate, other: LogZEstimate) -> xr.Dataset:
 def onward_run(
     target: ForeignModel | None, reference: Any, direction: str, sum_out: bool | None
 ) -> Callable[..., xr.DataTree] | None:
-    """What runs a target from another one; None if the reference is something else.
-
-    ``target`` is what the path leads to, if that is no PyMC model.
-    """
+    """What runs a target, or a PyMC model if None, from another one; None if there is none."""
     if target is not None:
         return target.runs.between(target, reference, direction)
-    other = as_other_model(reference, direction, sum_out)
-    return None if other is None else partial(from_wing("run_between"), other=other)
+    if not is_model(reference):
+        return None
+    if direction != "forward":
+        raise ValueError(
+            f"direction={direction!r} does not apply where reference is a model: swap the two "
+            "models to go the other way"
+        )
+    if sum_out:
+        raise ValueError(
+            f"sum_out={sum_out!r} does not apply where reference is a model: its integers move"
+        )
+    return partial(from_wing("run_between"), other=reference)

@@ -29,10 +29,7 @@ logger = logging.getLogger("pymc.pymc_logz")
 
 
 def exact_tree(model: "pm.Model", settings: HaisSettings, rngs: Generators) -> xr.DataTree | None:
-    """Log Z as a sum over all values, and draws of the posterior; None where nothing is like that.
-
-    Models with a continuous variable are left to others.
-    """
+    """Log Z as a sum over all values, and draws; None if a variable is continuous or not summed."""
     whole = flatten_model(model, integers=True)
     if not whole.sites or whole.continuous.size:
         return None

@@ -46,7 +46,7 @@ def pilot_disagrees(planned: Planned, estimate: LogZEstimate) -> list[Doubt]:
 
 
 def doubts_of_run(
-    prepared: Prepared,
+    prepared: Prepared | None,
     block: Block,
     planned: Planned,
     directions: Directions,
@@ -54,10 +54,10 @@ def doubts_of_run(
 ) -> list[Doubt]:
     """What speaks against the estimates of a run; ``block`` moves rows along the path of the prior.
 
-    Rows are looked at where their weights are good enough to stand for the posterior.
+    Rows of a model are looked at where their weights are good enough to stand for the posterior.
     """
     estimate, ends = forward_estimate(directions), doubts_of_ends(directions)
-    if not estimate.usable:
+    if prepared is None or not estimate.usable:
         return ends
     runs = [of_model(run, directions.reference) for run in directions.forward]
     position = np.concatenate([run.position for run in runs])

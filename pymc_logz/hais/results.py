@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.estimators import LogZEstimate
 from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.trees.layout import dataset_of, with_units
 
@@ -35,26 +34,16 @@ def annealing_dataset(runs: Sequence[Annealed], plan: Plan) -> xr.Dataset:
 
 def reverse_dataset(runs: Sequence[Annealed], plan: Plan) -> xr.Dataset:
     """Group ``reverse_annealing``: rows annealed from the target back to the reference."""
-    shape = (len(runs), runs[0].log_weight.size)
     dataset = annealing_dataset(runs, plan.reverse())
-    weights = np.concatenate([run.log_weight for run in runs]).reshape(shape)
+    weights = np.stack([run.log_weight for run in runs])
     dataset["log_weight"] = (("chain", "draw"), weights)
-    return with_units(dataset.assign_coords(draw=np.arange(shape[1])))
+    return with_units(dataset.assign_coords(draw=np.arange(weights.shape[1])))
 
 
 def draw_datasets(
-    runs: Sequence[Annealed],
-    values: Mapping[str, np.ndarray],
-    chosen: np.ndarray,
-    *,
-    coords: Mapping[str, Any],
-    dims: Any,
+    runs: Sequence[Annealed], values: Mapping[str, np.ndarray], chosen: np.ndarray, **labels: Any
 ) -> dict[str, xr.Dataset]:
-    """Groups ``posterior``, ``sample_stats`` and ``weighted_posterior``.
-
-    From C chains of n rows: ``values`` are those of all rows, shape (C * n, ...), and ``chosen``
-    the indices of rows that make equally weighted draws.
-    """
+    """Groups of draws; ``values`` are those of all rows, ``chosen`` the equally weighted ones."""
     shape = (len(runs), runs[0].log_weight.size)
 
     def stacked(name: str) -> np.ndarray:
@@ -64,7 +53,7 @@ def draw_datasets(
         chains = {
             name: array[index].reshape(*shape, *array.shape[1:]) for name, array in arrays.items()
         }
-        return with_units(dataset_of(chains, coords=dict(coords), dims=dims))
+        return with_units(dataset_of(chains, **labels))
 
     log_ratio, acceptance_rate = stacked("log_ratio"), stacked("acceptance_rate")
     if all(np.isnan(run.stage_acceptance_rate).all() for run in runs):
@@ -74,24 +63,9 @@ def draw_datasets(
         "log_ratio": log_ratio,
         "acceptance_rate": acceptance_rate,
     }
-    everything = slice(None)
+    weighted = {**values, "log_weight": stacked("log_weight")}
     return {
         "posterior": labelled(values, chosen),
         "sample_stats": labelled(stats, chosen),
-        "weighted_posterior": labelled({**values, "log_weight": stacked("log_weight")}, everything),
+        "weighted_posterior": labelled(weighted, slice(None)),
     }
-
-
-def finish_groups(
-    groups: dict[str, xr.Dataset],
-    reverse: Sequence[Annealed] | None,
-    plan: Plan,
-    estimates: Sequence[LogZEstimate],
-    cost: Mapping[str, float],
-) -> None:
-    """Add what reverse rows left, if there are any, and what is noted beside the draws."""
-    if reverse is not None:
-        groups["reverse_annealing"] = reverse_dataset(reverse, plan)
-        by_method = {estimate.method: estimate.log_z for estimate in estimates}
-        groups["evidence"].attrs["gap"] = by_method["hais_reverse"] - by_method["hais"]
-    groups["posterior"].attrs |= {"weight_ess": estimates[0].weight_ess, **cost}

@@ -14,7 +14,6 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import ForeignModel, check_no_model, model_from, written_as
 from pymc_logz.runners.moves import kernel_for
-from pymc_logz.runners.progress import progress_bar
 from pymc_logz.runners.running import default_cores, running_for
 from pymc_logz.trees.chains import says_result
 from pymc_logz.trees.posterior import checked_draws, checked_reference
@@ -235,8 +234,7 @@ def sample_hais(
     if onward is not None:
         return onward(model, settings, **seen, compile_kwargs=compile_kwargs)
     run = partial(run_hais, model) if other is None else partial(other.runs.run_hais, other)
-    with progress_bar(progressbar):
-        return run(settings, posterior_draws=posterior_draws, **seen, compile_kwargs=compile_kwargs)
+    return run(settings, posterior_draws=posterior_draws, **seen, compile_kwargs=compile_kwargs)
 
 
 @written_as("sandwich(model)")

@@ -1,19 +1,64 @@
-"""What a pilot came to, read from where a run is kept; a run that is not kept makes it."""
+"""What a run is of; and what its pilot came to, read from where the run is kept, or made now."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from pymc_logz.loop.frozen import Planned
-from pymc_logz.loop.planning import plan_run
+from pymc_logz.models.context import model_labels
+from pymc_logz.models.flat import constrain
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Target
 from pymc_logz.runners.block import Block
+from pymc_logz.trees.doubts import Doubt, prior_doubts
+from pymc_logz.trees.layout import data_datasets, run_attrs
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a run is of: a model that is prepared, or an energy."""
+
+    what: Any
+    block: Block
+    """Moves along the path from its own beta = 0."""
+    named: Callable[[np.ndarray], Mapping[str, np.ndarray]]
+    """Values by name, shape (..., *shape of the variable), of rows (..., d)."""
+    labels: Mapping[str, Any]
+    """``coords`` and ``dims`` of these."""
+    record: Mapping[str, Any]
+    """What is noted beside the settings of the run."""
+
+    @classmethod
+    def of_model(cls, prepared: Prepared, block: Block) -> "Subject":
+        """A model that is prepared."""
+        named = partial(constrain, prepared.flat)
+        return cls(prepared, block, named, model_labels(prepared.flat.model), {})
+
+    @property
+    def prepared(self) -> Prepared | None:
+        """The model, if it is one."""
+        return self.what if isinstance(self.what, Prepared) else None
+
+    def prior_doubts(self) -> list[Doubt]:
+        """Doubts about the priors of a model, of which their check has warned."""
+        return [] if self.prepared is None else prior_doubts(self.prepared.prior_doubt)
+
+    def attrs(self, block: Any, cost: Mapping[str, float], **own: float | str) -> dict[str, Any]:
+        """Attributes of the group ``evidence`` of a run by moves that were compiled."""
+        share = 1.0
+        if self.prepared is not None:
+            share, own = self.prepared.prior.finite_share, {**own, **self.prepared.record()}
+        return run_attrs(block.compiled, block.path.batching, share, cost, **own)
+
+    def data(self) -> dict[str, xr.Dataset]:
+        """Groups with the data of a model."""
+        return {} if self.prepared is None else data_datasets(self.prepared.flat)
 
 
 @contextmanager
@@ -36,34 +81,28 @@ def kept[S: RunSettings](
 
 
 def planned_once(
-    prepared: Prepared,
-    block: Block,
+    subject: Subject,
     settings: RunSettings,
     rng: np.random.Generator,
-    report: Any,
     name: str,
-    tried: Planned | None = None,
-    *,
-    direct: bool = False,
+    make: Callable[[], Planned],
 ) -> Planned:
-    """What `plan_run` plans, or has planned before, if it was kept under this name.
-
-    Arguments but the ``name`` of the record are those of `plan_run`.
-    """
-    plan = partial(plan_run, prepared, block, settings, rng, report, tried, direct=direct)
-    keeper = settings.running.keeper
+    """What is planned, or was planned before, if it was kept under this name."""
+    keeper, prepared, block = settings.running.keeper, subject.prepared, subject.block
     if keeper is None:
-        return plan()
+        return make()
 
     def record() -> dict[str, Any]:
-        made = plan()
+        made = make()
         found = {name: getattr(made, name) for name in ("plan", "stages", "blend")}
         return {**found, "reference": made.reference.without_draws()}
 
     made = once(keeper, name, record, prepared, block, rng)
-    reference = made["reference"].with_draws(prepared.prior)
+    reference = made["reference"]
+    if prepared is not None:
+        reference = reference.with_draws(prepared.prior)
     planned = Planned(reference.start(block), made["plan"], reference, made["stages"])
-    if made["blend"] is None:
+    if made["blend"] is None or prepared is None:
         return planned
     return replace(planned, blend=made["blend"], target=Target(prepared, block))
 

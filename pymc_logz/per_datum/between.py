@@ -35,11 +35,12 @@ from pymc_logz.hais.directions import (
     of_model,
 )
 from pymc_logz.hais.judging import doubts_of, doubts_of_run
-from pymc_logz.hais.run import collect, run_chains, run_twice
+from pymc_logz.hais.run import Chains, collect, run_chains
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.compose import for_variables
 from pymc_logz.loop.frozen import Planned, n_followed, refine, walk
 from pymc_logz.loop.planning import block_for, plan_run
+from pymc_logz.loop.stored_plans import Subject
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, model_path
 from pymc_logz.models.preparation import Prepared, prepare
@@ -115,7 +116,8 @@ def run_between(
     watch.end("sampling_time")
     work = block.work.record(pilot_work, block.kernel)
     cost = {"compile_time": 0.0, **watch.seconds, **work}
-    tree = collect(prepared, planned, directions, settings, rngs.run, cost, doubts)
+    subject = Subject.of_model(prepared, planned.block)
+    tree = collect(subject, planned, directions, settings, rngs.run, cost, doubts)
     other_log_z = forward_estimate(Directions(start.runs, start.planned.reference))
     [factor], [other_log_z] = doubted([factor], doubts), doubted([other_log_z], start.doubts)
     tree["bayes_factor"] = xr.DataTree(factor_dataset(factor, other_log_z))
@@ -189,7 +191,7 @@ def _anneal_other(
     block = own.within_memory(block_for(prepared, own, compile_kwargs))
     block.compile()
     plan = partial(plan_run, prepared, block, own, rngs.pilot, report_beta(progress))
-    planned, runs = run_twice(plan(direct=True), own, rngs.run, progress, [plan])
+    planned, runs = Chains(own, rngs.run, progress).twice(plan(direct=True), [plan])
     n_rows = max(own.draws, n_followed(block))
     [apart] = run_chains(planned, [rngs.pilot], n_rows, Running(), None)
     directions = Directions(runs, planned.reference)

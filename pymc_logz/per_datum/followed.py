@@ -12,11 +12,11 @@ from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.compose import for_variables
+from pymc_logz.loop.frozen import Planned
 from pymc_logz.models.context import ForeignModel, model_from, model_labels
 from pymc_logz.models.data_rows import container_names, read_data_rows
 from pymc_logz.models.flat import constrainer, model_path
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.temper import TemperBlock
@@ -64,14 +64,13 @@ class FollowedModel:
         rng: np.random.Generator,
         compile_kwargs: Mapping[str, Any] | None,
         progress: Any,
-    ) -> tuple[Block, Plan]:
+    ) -> Planned:
         """As a tempered run places them."""
         path = model_path(self.prepared.flat, self.prepared.prior)
         flat, values = self.prepared.flat, self.prepared.data_rows.values
         kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites)
         block = Block(path, kernel, settings.pilot_rows, compile_kwargs, data=values)
-        _, plan, _ = place_levels(self.prepared, block, settings, rng, progress)
-        return block, plan
+        return place_levels(self.prepared, block, settings, rng, progress)
 
 
 def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> FollowedModel:

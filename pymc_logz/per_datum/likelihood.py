@@ -38,7 +38,7 @@ from pymc_logz.runners.running import (
 )
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.trees.kinds import PER_DATUM
-from pymc_logz.trees.layout import RunRecord, evidence_of_rows, make_tree, totals_of_rows
+from pymc_logz.trees.layout import evidence_of_rows, make_tree, run_attrs, totals_of_rows
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -364,9 +364,9 @@ def collect(
     ][:n_data]
     runs = [result.annealed for result in results if result is not None]
     annealed = runs[0]._replace(**along_plan(runs, [1.0] * len(runs)))
-    attrs = RunRecord(block.compiled, block.path.batching, prepared.prior.finite_share, cost).attrs(
-        n_temperatures=plan.n_temperatures, data_rows_per_batch=size
-    )
+    own = {"n_temperatures": plan.n_temperatures, "data_rows_per_batch": size}
+    share = prepared.prior.finite_share
+    attrs = run_attrs(block.compiled, block.path.batching, share, cost, **own)
     log_p, mcse = (np.array([getattr(one, of) for one in estimates]) for of in ("log_z", "mcse"))
     squares = float((mcse**2).sum())
     sums = totals_of_rows(log_p, float(np.sqrt(squares)), -0.5 * squares)

@@ -167,8 +167,8 @@ class LogZTracker:
         self._followed = follow(model, data, rngs)
         self.shapes = {name: np.shape(value) for name, value in self.data.items()}
         with progress_bar(progressbar) as progress:
-            block, plan = self._followed.placed(self.settings, rngs.pilot, compile_kwargs, progress)
-            frozen = warm_up(block, plan, self.settings, rngs.pilot, compile_kwargs, progress)
+            planned = self._followed.placed(self.settings, rngs.pilot, compile_kwargs, progress)
+            frozen = warm_up(planned, self.settings, rngs.pilot, compile_kwargs, progress)
         self._block, self.ladder = frozen.block, frozen.ladder
         self._evaluate = evaluator(frozen.block, compile_kwargs)
         self._attrs = {"backend": frozen.block.compiled.backend, "n_levels": self.ladder.n_levels}

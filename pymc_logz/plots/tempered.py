@@ -9,7 +9,7 @@ import xarray as xr
 from arviz_plots import PlotCollection
 from scipy.special import logsumexp, softmax
 
-from pymc_logz.estimators import METHODS, LogZCurve, TemperedDraws, mbar, rts_log_z
+from pymc_logz.estimators import METHODS, LogZCurve, TemperedDraws, mbar
 from pymc_logz.plots.panels import (
     BLUE,
     GREY,
@@ -23,6 +23,7 @@ from pymc_logz.plots.panels import (
 )
 from pymc_logz.tempered.evidence import check_methods
 from pymc_logz.tempered.results import rejection_rates, round_trips
+from pymc_logz.tempered.warm_up import level_share
 from pymc_logz.trees.comparison import interval
 from pymc_logz.trees.layout import ESTIMATOR, draws_of_group, stored_draws, tempering_of
 
@@ -98,7 +99,7 @@ def _draw_occupancy(drawing: Any, panel: Any, group: xr.Dataset) -> None:
     shares = []
     for chain in range(group.sizes["chain"]):
         draws = draws_of_group(group.isel(chain=slice(chain, chain + 1)))
-        shares.append(softmax(draws.log_prior + rts_log_z(draws) - draws.log_z_hat[0]))
+        shares.append(level_share(draws))
     place = np.arange(draws.n_levels)
     for k, share in enumerate(shares):
         drawing.line(place, share, panel, color=color(k), alpha=0.8)

@@ -16,8 +16,7 @@ from pymc_logz.estimators import LogZEstimate
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
-from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.fitting import fitted_normal
 from pymc_logz.posterior.own_proposal import importance
 from pymc_logz.posterior.repetitions import (
@@ -25,7 +24,6 @@ from pymc_logz.posterior.repetitions import (
     Repeated,
     bridges,
     imbalance_of_draws,
-    refuse_repetitions,
     repetition_variables,
     symmetrised,
 )
@@ -41,15 +39,16 @@ from pymc_logz.trees.chains import (
 )
 from pymc_logz.trees.doubts import (
     Doubt,
-    all_doubted,
     disagreements,
+    doubted,
     noted,
     prior_doubts,
+    second_opinions,
     warn_of_doubts,
     warn_of_status,
 )
 from pymc_logz.trees.kinds import BRIDGED
-from pymc_logz.trees.layout import RunRecord, evidence_dataset, with_evidence
+from pymc_logz.trees.layout import evidence_dataset, run_attrs, with_evidence
 from pymc_logz.trees.posterior import PosteriorRows, posterior_of, posterior_rows
 from pymc_logz.wings import from_wing
 
@@ -199,7 +198,13 @@ def bridge_sampling(
         "compile_kwargs": compile_kwargs,
     }
     if exact_observations(model):
-        refuse_repetitions(repetitions, running)
+        where = "to a model with exact observations, whose bridge is made in this process"
+        running.refuse(f"{where}: leave it out", "executor", "checkpoint")
+        if repetitions > 1:
+            raise ValueError(
+                f"repetitions={repetitions} does not apply to a model with exact observations: "
+                "give more draws"
+            )
         return from_wing("manifold_bridge")(idata, model, **settings)
     repeated = Repeated(repetitions, running)
     return _bridged(idata, model, method, cross_check, repeated, **settings)
@@ -237,56 +242,44 @@ def _bridged(
                 density, posterior, log_target, method, cross_check, draws, rngs.pilot, kept
             )
         with line("Checking the result"):
-            found = [] if cross_check is None else bridged.doubts
-            found += tail_doubts(prepared.flat, density, rows_of(posterior), rngs.checks)
+            rows, log_z = posterior.inside, bridged.estimates[0].log_z
+            found = [*bridged.doubts, *tail_doubts(prepared.flat, density, rows, rngs.checks)]
             if bridged.estimates[0].usable:
-                found += _elsewhere(prepared, density, posterior, bridged, rngs.checks)
+                found += mode_doubts(prepared, density, rows, log_z, rngs.checks)
+                found += neck_doubts(prepared, rows, rngs.checks, compile_kwargs)
     warn_of_doubts(found)
     doubts = [*posterior.doubts, *found, *prior_doubts(prepared.prior_doubt)]
-    estimates = [one.less(log_share, share_error) for one in bridged.estimates]
-    estimates = all_doubted(estimates, doubts)
+    first, *others = (one.less(log_share, share_error) for one in bridged.estimates)
+    estimates = [*doubted([first], doubts), *second_opinions(first, others, doubts)]
     if not doubts:
         warn_of_status(estimates[0])
-    warn_of_nan(density.n_nan)
+    if density.n_nan:
+        warn(
+            f"the log density was NaN at {density.n_nan} draws of the proposals, and counted as "
+            "zero there; if that is not what is meant, guard the expression or restrict the prior"
+        )
     watch.end("sampling_time")
     cost = {**watch.seconds, "row_evaluations": density.n_evaluated}
-    share = float(np.exp(log_share))
-    attrs = RunRecord(density.compiled, density.batching, share, cost).attrs(
-        bridge_method=method,
-        cross_check=str(cross_check),
+    own: dict[str, Any] = {
+        "bridge_method": method,
+        "cross_check": str(cross_check),
         **prepared.record(),
-        n_nan=density.n_nan,
+        "n_nan": density.n_nan,
         **noted(doubts),
-        **{name: float(value) for name, value in bridged.estimates[0].details.items()},
-    )
-    ordered = sorted(estimates, key=lambda one: not one.usable)
-    group = evidence_dataset(ordered, attrs)
+        **bridged.estimates[0].details,
+    }
+    attrs = run_attrs(density.compiled, density.batching, float(np.exp(log_share)), cost, **own)
+    group = evidence_dataset(sorted(estimates, key=lambda one: not one.usable), attrs)
     alone = [one.less(log_share, share_error) for one in bridged.repetitions]
     return with_evidence(idata, group.assign(repetition_variables(alone)), BRIDGED)
-
-
-def _elsewhere(
-    prepared: Prepared,
-    density: RowDensity,
-    posterior: PosteriorRows,
-    bridged: "Bridged",
-    rng: np.random.Generator,
-) -> list[Doubt]:
-    """Whether there is mass where no draw is."""
-    inside, log_z = rows_of(posterior), bridged.estimates[0].log_z
-    return [
-        *mode_doubts(prepared, density, inside, log_z, rng),
-        *neck_doubts(prepared, inside, rng, density.compile_kwargs),
-    ]
 
 
 class Bridged(NamedTuple):
     """Estimates of one bridge, in the order bridge, importance."""
 
     estimates: list[LogZEstimate]
-    proposal: Elliptical
     doubts: list[Doubt]
-    """What speaks against the draws."""
+    """What speaks against the draws, where they are cross-checked."""
     repetitions: list[LogZEstimate]
     """Of each repetition alone, if there are several."""
 
@@ -316,26 +309,20 @@ def bridge(
     proposed, at_proposed = (
         np.concatenate([getattr(one, name) for one in made]) for name in ("rows", "log_target")
     )
-    doubts = imbalance_of_draws(
-        density, second, log_target[:, half:], proposed, at_proposed, proposal
-    )
     q_at_posterior = proposal.log_density_of(rows).reshape(outside.shape)
     at_draws = (
         np.where(outside, 0.0, at_posterior.reshape(outside.shape)),
         np.where(outside, -np.inf, q_at_posterior),
     )
     estimate, *alone = bridges(at_draws, made)
-    estimates = [estimate]
+    estimates, doubts = [estimate], list[Doubt]()
     if cross_check is not None:
+        seen = second, log_target[:, half:], proposed, at_proposed
+        doubts += imbalance_of_draws(density, *seen, proposal)
         estimates.append(importance(density, proposal, cross_check, n, rng))
     if estimate.usable:
         doubts += disagreements(estimate, estimates[1:])
-    return Bridged(estimates, proposal, doubts, alone)
-
-
-def rows_of(posterior: PosteriorRows) -> np.ndarray:
-    """Draws that are not on a boundary, shape (n, d)."""
-    return posterior.rows[~posterior.on_boundary]
+    return Bridged(estimates, doubts, alone)
 
 
 def target_at_draws(
@@ -350,12 +337,3 @@ def target_at_draws(
         check_stored_density(idata, log_target)
     check_start_of_chains(np.where(inside, log_target, np.nanmedian(log_target)))
     return log_target
-
-
-def warn_of_nan(n: int) -> None:
-    """Warn of rows whose density was NaN, if there were any."""
-    if n:
-        warn(
-            f"the log density was NaN at {n} draws of the proposals, and counted as zero there; if "
-            "that is not what is meant, guard the expression or restrict the prior"
-        )

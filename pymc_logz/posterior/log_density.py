@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.estimators import LogZEstimate
 from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import flatten_model, unconstrain
@@ -16,7 +15,7 @@ from pymc_logz.models.proposals import as_draws, natural_density, natural_shapes
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.doubts import DOUBTS
 from pymc_logz.trees.kinds import PER_DATUM
-from pymc_logz.trees.layout import ESTIMATOR, evidence_of_rows, make_tree, totals_of_rows
+from pymc_logz.trees.layout import estimate_of, evidence_of_rows, make_tree, totals_of_rows
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -106,14 +105,6 @@ def log_density(
     log_share, share_error = prior.log_share()
     log_p -= float(entry["log_z"]) + log_share
     log_z_error = float(np.hypot(entry["mcse"], share_error))
-    one = LogZEstimate(
-        str(entry[ESTIMATOR].item()),
-        np.nan,
-        log_z_error,
-        float(entry["weight_ess"]),
-        float(entry["khat"]),
-        str(entry["status"].item()),
-    )
     n = len(log_p)
     attrs = {
         "backend": density.compiled.backend,
@@ -122,6 +113,7 @@ def log_density(
     }
     if DOUBTS in idata["evidence"].attrs:
         attrs[DOUBTS] = idata["evidence"].attrs[DOUBTS]
+    one = replace(estimate_of(entry), mcse=log_z_error)
     estimates = [replace(one, log_z=float(value)) for value in log_p]
     groups = {"evidence": evidence_of_rows(estimates, dim, coords, attrs)}
     return make_tree(groups, {"method": "log_density", **attrs}, PER_DATUM)

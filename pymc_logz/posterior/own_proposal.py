@@ -15,7 +15,7 @@ from pymc_logz.models.beyond_draws import in_company, moved_on
 from pymc_logz.models.context import model_from, model_labels, written_as
 from pymc_logz.models.density import ROWS_PER_CALL, RowDensity
 from pymc_logz.models.flat import constrain, unconstrain
-from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.models.preparation import prepare
 from pymc_logz.models.proposals import Proposed, as_draws, natural_density, proposed
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.runners.moves_of_rows import Stopwatch
@@ -31,11 +31,11 @@ from pymc_logz.trees.doubts import (
 )
 from pymc_logz.trees.kinds import IMPORTANCE
 from pymc_logz.trees.layout import (
-    RunRecord,
     data_datasets,
     dataset_of,
     evidence_dataset,
     make_tree,
+    run_attrs,
     with_units,
 )
 from pymc_logz.weights import MIN_ROWS_FOR_KHAT, resampled
@@ -170,7 +170,15 @@ def importance_sampling(
         rows = unconstrain(flat, given.draws)
     log_weight = bounded(natural_density(density, rows)) - given.log_density
     estimate = importance_log_z(log_weight, smooth=smooth)
-    found = _found_lacking(prepared, density, rows, log_weight, given, estimate, rngs.checks)
+    alive, found = log_weight > -np.inf, list[Doubt]()
+    if estimate.usable and alive.sum() >= MIN_ROWS_FOR_KHAT:
+        of_proposal = rows[alive], log_weight[alive]
+        # a stray draw with a large weight is not to hide the mode that it is in
+        drawn = rows[alive][resampled(log_weight[alive], rngs.checks)]
+        drawn = in_company(np.unique(drawn, axis=0))
+        found += coverage_doubts(density, *of_proposal, given, estimate.mcse, rngs.checks)
+        found += mode_doubts(prepared, density, drawn, estimate.log_z, rngs.checks)
+        found += tail_doubts(flat, density, drawn, rngs.checks)
     warn_of_doubts(found)
     doubts = [*found, *prior_doubts(prepared.prior_doubt)]
     log_share, share_error = prepared.prior.log_share(rngs.checks)
@@ -180,7 +188,7 @@ def importance_sampling(
     watch.end("sampling_time")
     cost = {**watch.seconds, "row_evaluations": density.n_evaluated}
     share = float(np.exp(log_share))
-    attrs = RunRecord(density.compiled, density.batching, share, cost).attrs(**noted(doubts))
+    attrs = run_attrs(density.compiled, density.batching, share, cost, **noted(doubts))
     alive = np.all(np.isfinite(rows), axis=1)
     values = constrain(flat, np.where(alive[:, None], rows, 0.0))
     labels = model_labels(model)
@@ -198,29 +206,6 @@ def importance_sampling(
     return make_tree(groups, {**asked, **attrs}, IMPORTANCE)
 
 
-def _found_lacking(
-    prepared: Prepared,
-    density: RowDensity,
-    rows: np.ndarray,
-    log_weight: np.ndarray,
-    given: Proposed,
-    estimate: LogZEstimate,
-    rng: np.random.Generator,
-) -> list[Doubt]:
-    """What the proposal does not cover, as far as posterior draws and rows from the prior tell."""
-    alive = log_weight > -np.inf
-    rows, log_weight = rows[alive], log_weight[alive]
-    if not estimate.usable or len(rows) < MIN_ROWS_FOR_KHAT:
-        return []
-    # a stray draw with a large weight is not to hide the mode that it is in
-    draws = in_company(np.unique(rows[resampled(log_weight, rng)], axis=0))
-    return [
-        *coverage_doubts(density, rows, log_weight, given, estimate.mcse, rng),
-        *mode_doubts(prepared, density, draws, estimate.log_z, rng),
-        *tail_doubts(density.flat, density, draws, rng),
-    ]
-
-
 def coverage_doubts(
     density: RowDensity,
     rows: np.ndarray,
@@ -228,10 +213,6 @@ def coverage_doubts(
     proposed: Proposed,
     mcse: float,
     rng: np.random.Generator,
-    *,
-    n_moves: int = 16,
-    noise: float = 4.0,
-    errors: float = 2.0,
 ) -> list[Doubt]:
     """Whether posterior draws, moved on, leave where a proposal has density, or draws.
 
@@ -239,28 +220,24 @@ def coverage_doubts(
     is not known, rows are beyond it that exceed all its draws in one of the d dimensions; of n
     independent draws of one distribution another one does so with a probability of at most 2 d / (n
     + 1). ``rows`` are draws of the proposal within the support. More rows than expected have to be
-    beyond the draws by ``noise`` standard deviations, and their fraction has to be ``errors`` times
-    the error of log Z to matter.
+    beyond the draws by 4 standard deviations, and their fraction has to be twice the error of log Z
+    to matter.
     """
     n_rows = ROWS_PER_CALL
     start = rows[resampled(log_weight, rng, n_rows)]
-    moved = moved_on(density, start, n_moves, rng)
+    moved = moved_on(density, start, 16, rng)
     if proposed.log_density_of is None:
         beyond = ((moved < rows.min(axis=0)) | (moved > rows.max(axis=0))).any(axis=1)
         expected = 2.0 * n_rows * rows.shape[1] / (len(rows) + 1)
         where = "where no draw of the proposal is"
     else:
-        beyond = np.isneginf(proposed.log_density_of(_natural(density, moved)))
+        values = constrain(density.flat, moved)
+        natural = as_draws({rv.name: values[rv.name] for rv in density.flat.model.free_RVs})
+        beyond = np.isneginf(proposed.log_density_of(natural))
         expected, where = 0.0, "where the proposal has no density"
     n_beyond = int(beyond.sum())
     fraction = (n_beyond - expected) / n_rows
-    if n_beyond <= expected + noise * np.sqrt(expected) or fraction <= errors * mcse:
+    if n_beyond <= expected + 4.0 * np.sqrt(expected) or fraction <= 2.0 * mcse:
         return []
     reason = f"of {n_rows} posterior draws that moved on {n_beyond} ended {where}"
     return [Doubt("uncovered", reason)]
-
-
-def _natural(density: RowDensity, rows: np.ndarray) -> xr.Dataset:
-    """Rows (n, d) as draws on the natural scale."""
-    values = constrain(density.flat, rows)
-    return as_draws({rv.name: values[rv.name] for rv in density.flat.model.free_RVs})

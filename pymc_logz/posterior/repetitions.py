@@ -1,10 +1,8 @@
 """Repetitions of a bridge, each a unit of work, and what a bridge says against the draws."""
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +25,7 @@ from pymc_logz.trees.posterior import PosteriorRows
 UNIT = "repetitions"
 
 
-@dataclass
+@dataclass(frozen=True)
 class BridgeCourse:
     """What the repetitions of a bridge have in common: a density, and what it is looked at with."""
 
@@ -40,23 +38,13 @@ class BridgeCourse:
     """Whether the target is made symmetric in the centre of the proposal."""
     work: Work = field(default_factory=Work)
 
-    @cached_property
-    def density(self) -> RowDensity:
-        """The model's log density."""
+    def compile(self) -> RowDensity:
+        """The model's log density, compiled once, which counts from zero."""
         return RowDensity(self.flat, self.compile_kwargs)
-
-    def compile(self) -> None:
-        """Compile the density."""
-        self.density  # noqa: B018
 
     def counted(self, work: Work) -> "BridgeCourse":
         """The same, counting elsewhere."""
-        course = replace(self, work=work)
-        course.density = self.density
-        return course
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "density"}
+        return replace(self, work=work)
 
 
 @dataclass(frozen=True)
@@ -92,8 +80,7 @@ class Repetition:
         self, course: BridgeCourse, enough: Any = None, report: Any = None
     ) -> tuple["Repetition", None]:
         """The whole of it; see `pymc_logz.runners.running.Job`."""
-        rng, density = generator_at(self.rng), copy.copy(course.density)
-        density.n_nan = density.n_evaluated = 0
+        rng, density = generator_at(self.rng), course.compile()
         rows = course.proposal(rng, self.n_total)
         log_target = bridged = bounded(density.log_target(rows))
         if course.mirrored:
@@ -162,16 +149,6 @@ class Repeated:
 
 
 ONCE = Repeated()
-
-
-def refuse_repetitions(n: int, running: Running) -> None:
-    """Raise a ValueError for what a bridge on a level set does not do."""
-    where = "to a model with exact observations, whose bridge is made in this process"
-    running.refuse(f"{where}: leave it out", "executor", "checkpoint")
-    if n > 1:
-        raise ValueError(
-            f"repetitions={n} does not apply to a model with exact observations: give more draws"
-        )
 
 
 def bridges(

@@ -260,13 +260,13 @@ class SimulatedTempering(BatchedStep):
         )
         prepared, block, rngs = self._prepare(model, settings, random_seed, compile_kwargs)
         with progress_bar(False) as progress:
-            block, plan, start_from = place_levels(prepared, block, settings, rngs.pilot, progress)
-            frozen = warm_up(block, plan, settings, rngs.pilot, compile_kwargs, progress)
+            planned = place_levels(prepared, block, settings, rngs.pilot, progress)
+            frozen = warm_up(planned, settings, rngs.pilot, compile_kwargs, progress)
         self.ladder = frozen.ladder
         self.source = WalkSource(
             model,
-            block,
-            start_from,
+            planned.block,
+            planned.reference,
             frozen.block,
             frozen.ladder,
             tune=pilot_tune,

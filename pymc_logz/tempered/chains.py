@@ -1,6 +1,6 @@
 """Tempered chains as jobs: a climb, a walk to forget it, and a walk that is kept."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -10,13 +10,11 @@ import numpy as np
 
 from pymc_logz.errors import warn
 from pymc_logz.estimators.draws import MIN_CHAIN, length_of_blocks
-from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.arrays import mapped
-from pymc_logz.runners.block import Block
 from pymc_logz.runners.running import Course, Enough, Outcome, finished, generator_at, state_of
 from pymc_logz.runners.temper import TemperBlock, Walk, Walking, walk_on, whole_walk
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.tempered.sums import N_LOOKS, WalkSums, added, no_sums
+from pymc_logz.tempered.sums import N_LOOKS, WalkSums, added
 from pymc_logz.tempered.warm_up import Climbing, Ladder, Rounds, at_their_levels, climb_on, set_off
 
 
@@ -119,8 +117,6 @@ class TemperJob:
             return self
         assert course.block_length is not None
         ladder, length = course.ladder, course.block_length
-        if sums is None:
-            sums = no_sums(ladder, course.block.n_walkers, course.block.path.n_dims)
         sums, left = added(sums, ladder, length, left, course.every, course.draws)
         return replace(self, sums=sums, left=left)
 
@@ -164,16 +160,14 @@ class Frozen:
         return self.rounds.ladder
 
 
-def course_of(
-    frozen: Frozen, settings: TemperedSettings, max_positions: int = 2**24
-) -> TemperCourse:
-    """What all chains have in common; of a chain's positions at most so many numbers are kept."""
+def course_of(frozen: Frozen, settings: TemperedSettings) -> TemperCourse:
+    """What all chains have in common; at most 2**24 numbers of a chain's positions are kept."""
     n_walkers, draws, length = frozen.block.n_walkers, settings.draws, None
     if settings.keep == "sums":
         every = max(1, draws // N_LOOKS)
         length = length_of_blocks(settings.chains * n_walkers, draws)
     else:
-        every = min(draws, -(-draws * n_walkers * frozen.block.path.n_dims // max_positions))
+        every = min(draws, -(-draws * n_walkers * frozen.block.path.n_dims // 2**24))
     return TemperCourse(frozen.block, frozen.ladder, settings.tune, settings.n_kept, every, length)
 
 
@@ -195,16 +189,3 @@ def walks_of(outcomes: Sequence[Outcome | None], course: TemperCourse) -> list[W
         )
         return [whole_walk(one.parts, n_draws, course.every) for one in long_enough]
     return [whole_walk(one.parts, n_draws, course.every) for one in finished(outcomes)]
-
-
-def walking_block(
-    block: Block,
-    plan: Plan,
-    settings: TemperedSettings,
-    compile_kwargs: Mapping[str, Any] | None,
-) -> TemperBlock:
-    """Iterations of as many walkers as were asked for, or as swaps need."""
-    n_walkers, n_levels = settings.walkers, plan.betas.size
-    if settings.exchange == "swap":
-        n_walkers = n_levels * -(-n_walkers // n_levels)
-    return TemperBlock(block, n_levels, n_walkers, settings.exchange, compile_kwargs)

@@ -1,7 +1,7 @@
 """Every estimator on one stored tempered run, and whether they agree."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import warn
-from pymc_logz.estimators import METHODS, LogZCurve, LogZEstimate, TemperedDraws, check_agreement
+from pymc_logz.estimators import METHODS, LogZCurve, LogZEstimate, check_agreement
 from pymc_logz.estimators.agreement import joint_covariance
 from pymc_logz.tempered.results import level_mixing, walker_doubts
 from pymc_logz.trees.comparison import evidence_of
@@ -44,7 +44,9 @@ def of_levels(tree: xr.DataTree, methods: str | Sequence[str] | None) -> xr.Data
     """The tree with log Z from its levels: what the run made of them, or these methods do."""
     levels = tempering_of(tree)
     draws = draws_of_group(levels)
-    curve = _recommended(tree)(draws)
+    # swaps do not draw the levels that RTS rests on
+    settings = json.loads(tree.attrs.get("settings", "{}"))
+    curve = METHODS["mbar" if settings.get("exchange") == "swap" else "rts"](draws)
     estimate: LogZEstimate | None = curve.estimate
     attrs: dict[str, Any] = {}
     if "evidence" in tree.children and "log_z" in levels:
@@ -64,12 +66,6 @@ def of_levels(tree: xr.DataTree, methods: str | Sequence[str] | None) -> xr.Data
         tree = with_evidence(tree, group)
         tree["tempering"] = xr.DataTree(levels)
     return tree if methods is None else with_evidence(tree, tempered_evidence(tree, methods))
-
-
-def _recommended(tree: xr.DataTree) -> Callable[[TemperedDraws], LogZCurve]:
-    """The estimator for a tempered run: swaps do not draw the levels that RTS rests on."""
-    settings = json.loads(tree.attrs.get("settings", "{}"))
-    return METHODS["mbar" if settings.get("exchange") == "swap" else "rts"]
 
 
 def tempered_evidence(tree: xr.DataTree, methods: str | Sequence[str]) -> xr.Dataset:

@@ -1,8 +1,8 @@
 """What the chains of a tempered run say: log Z of its levels, draws of the target, and doubts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -12,6 +12,7 @@ from pymc_logz.estimators.curve import LogZCurve
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.multistate import mbar
 from pymc_logz.estimators.tempering import rao_blackwell_log_weight, rts
+from pymc_logz.loop.stored_plans import Subject
 from pymc_logz.runners.temper import Walk
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.tempered.chains import Frozen
@@ -25,7 +26,6 @@ from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.sums import SummedChains
 from pymc_logz.tempered.warm_up import Ladder
 from pymc_logz.trees.doubts import warn_of_status
-from pymc_logz.trees.kinds import TEMPERED, TEMPERED_SUMS
 from pymc_logz.trees.layout import dataset_of, with_units
 from pymc_logz.weights import resampled
 
@@ -36,7 +36,6 @@ Chains = Sequence[Walk] | SummedChains
 class Measured(NamedTuple):
     """What the chains of a run say of its levels."""
 
-    ladder: Ladder
     curve: LogZCurve
     tempering: xr.Dataset
     """Group of that name."""
@@ -44,30 +43,25 @@ class Measured(NamedTuple):
     """None of a run of sums, as the draws."""
     draws: TemperedDraws | None
 
-    @property
-    def kind(self) -> str:
-        """Of the tree."""
-        return TEMPERED_SUMS if self.draws is None else TEMPERED
-
 
 def measured(frozen: Frozen, chains: Chains, settings: TemperedSettings) -> Measured:
     """Log Z at every level, after a warning of what speaks against it."""
-    ladder, history = frozen.ladder, frozen.rounds.history
+    rounds, ladder = frozen.rounds, frozen.ladder
     if isinstance(chains, SummedChains):
         curve = chains.curve(ladder)
-        tempering = sums_dataset(chains, ladder, curve, history)
+        tempering = sums_dataset(chains, rounds, curve)
         warn_of_run(tempering, curve, sum(one.n_lost for one in chains.parts))
-        return Measured(ladder, curve, tempering, (), None)
+        return Measured(curve, tempering, (), None)
     draws = draws_of(ladder, chains)
     # swaps hold one walker at each level, whatever the constants
     curve = rts(draws) if settings.exchange == "gibbs" else mbar(draws)
     if settings.exchange == "swap" and curve.usable:
-        ladder = replace(ladder, log_z_hat=curve.log_z)
+        rounds = rounds._replace(ladder=replace(ladder, log_z_hat=curve.log_z))
         draws = replace(draws, log_z_hat=curve.log_z)
-    tempering = tempering_dataset(chains, ladder, draws, curve, history)
+    tempering = tempering_dataset(chains, rounds, draws, curve)
     lost = sum(int((np.isneginf(one.log_ratio) & (one.level > 0)).sum()) for one in chains)
     warn_of_run(tempering, curve, lost)
-    return Measured(ladder, curve, tempering, chains, draws)
+    return Measured(curve, tempering, chains, draws)
 
 
 def curve_of(ladder: Ladder, chains: Chains) -> LogZCurve:
@@ -90,11 +84,7 @@ def at_the_end(chains: Chains) -> np.ndarray:
 
 
 def posterior_datasets(
-    named: Callable[[np.ndarray], Mapping[str, np.ndarray]],
-    labels: Mapping[str, Any],
-    found: Measured,
-    settings: TemperedSettings,
-    rng: np.random.Generator,
+    subject: Subject, found: Measured, settings: TemperedSettings, rng: np.random.Generator
 ) -> dict[str, xr.Dataset]:
     """Groups ``posterior``, ``sample_stats`` and ``tempered_posterior``; none of a run of sums."""
     # the posterior's draws are of all levels, resampled by the probability of beta = 1 given the
@@ -128,13 +118,13 @@ def posterior_datasets(
     thinned = np.stack([position[:, thin - 1 :: thin] for position in positions])
     stats = {name: of_chosen(arrays) for name, arrays in at_kept.items()}
     return {
-        "posterior": dataset_of(named(of_chosen(positions)), **labels),
+        "posterior": dataset_of(subject.named(of_chosen(positions)), **subject.labels),
         "sample_stats": with_units(dataset_of(stats)),
         "tempered_posterior": tempered_draws_dataset(
-            named(thinned),
+            subject.named(thinned),
             log_weight[..., thin - 1 :: thin],
             kept[thin - 1 :: thin],
-            **labels,
+            **subject.labels,
         ),
     }
 

@@ -12,8 +12,8 @@ from scipy.special import logsumexp
 from pymc_logz.estimators.curve import LogZCurve
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.runners.temper import Walk
-from pymc_logz.tempered.sums import SummedChains, rhat_of_sums
-from pymc_logz.tempered.warm_up import Ladder, Round, level_share, moves_by_level
+from pymc_logz.tempered.sums import SummedChains, ends_seen, rhat_of_sums
+from pymc_logz.tempered.warm_up import Ladder, Rounds, level_share, moves_by_level
 from pymc_logz.trees.chains import split_rhat
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.trees.layout import dataset_of, with_units
@@ -21,16 +21,16 @@ from pymc_logz.trees.layout import dataset_of, with_units
 
 def round_trips(level: np.ndarray, n_levels: int) -> np.ndarray:
     """How often each walker (W, N) went from one end of the ladder to the other and back, (W,)."""
-    top = n_levels - 1
-    ends = [row[(row == 0) | (row == top)] for row in level]
-    return np.array([np.count_nonzero(np.diff(row)) // 2 for row in ends])
+    return ends_seen(level.T, n_levels - 1)[1] // 2
 
 
 def rejection_rates(draws: TemperedDraws) -> np.ndarray:
     """Probability that a swap between each level and the next is rejected, (K - 1,)."""
     # the sum over levels is close to the global barrier, which hardly depends on the ladder and
     # tells how far apart its two ends are: Syed et al. (2022), arXiv 1905.02939
-    ratios = [_spread(draws.log_ratio[draws.level == k]) for k in range(draws.n_levels)]
+    ratios = [draws.log_ratio[draws.level == k] for k in range(draws.n_levels)]
+    # at most 512 of each, at even distances
+    ratios = [one[:: max(1, -(-one.size // 512))] for one in ratios]
     rates = np.full(draws.n_levels - 1, np.nan)
     for k, (here, above) in enumerate(pairwise(ratios)):
         if here.size and above.size:
@@ -38,11 +38,6 @@ def rejection_rates(draws: TemperedDraws) -> np.ndarray:
             log_accept = step * (here[:, None] - above)
             rates[k] = -np.expm1(np.minimum(log_accept, 0.0)).mean()
     return rates
-
-
-def _spread(values: np.ndarray, most: int = 512) -> np.ndarray:
-    """At most so many of some values, taken at even distances."""
-    return values[:: -(-values.size // most)] if values.size else values
 
 
 def level_overlap(draws: TemperedDraws) -> np.ndarray:
@@ -82,13 +77,13 @@ def level_mixing(draws: TemperedDraws) -> tuple[np.ndarray, np.ndarray]:
     return ess, rhat
 
 
-def walker_doubts(rhat: np.ndarray, max_rhat: float = 1.15) -> list[Doubt]:
+def walker_doubts(rhat: np.ndarray) -> list[Doubt]:
     """Whether walkers stay where they are for as long as the run, by R-hat of each level (K,)."""
     # then hardly any came upon what is hard to find, such as a narrow spike, and the error cannot
     # tell; runs off by up to 30 errors had an R-hat of 1.18 and more, the slowest right ones 1.10
     # (docs/theory/decisions.md)
     worst = float(np.nanmax(rhat, initial=-np.inf))
-    if not worst > max_rhat:
+    if not worst > 1.15:
         return []
     reason = (
         f"walkers stay in one part of the target for as long as the run: R-hat of the share of "
@@ -115,14 +110,10 @@ def draws_of(ladder: Ladder, walks: Sequence[Walk]) -> TemperedDraws:
 
 
 def tempering_dataset(
-    walks: Sequence[Walk],
-    ladder: Ladder,
-    draws: TemperedDraws,
-    curve: LogZCurve,
-    history: Sequence[Round] = (),
+    walks: Sequence[Walk], rounds: Rounds, draws: TemperedDraws, curve: LogZCurve
 ) -> xr.Dataset:
     """Group ``tempering``: levels and log ratios of all draws, and what happened at each level."""
-    n_draws, n_walkers = walks[0].level.shape
+    ladder, (n_draws, n_walkers) = rounds.ladder, walks[0].level.shape
     dims, shape = ("chain", "walker", "draw"), (len(walks), n_walkers, n_draws)
     ess, rhat = level_mixing(draws)
     # of swaps with the next level, which the last one has not got
@@ -141,14 +132,12 @@ def tempering_dataset(
         variables["overlap"] = (("stage", "other_stage"), level_overlap(draws))
     trips = round_trips(draws.level, ladder.n_levels).reshape(shape[:2])
     moves = np.stack(visits), np.stack(accepted)
-    dataset = _of_levels(variables, ladder, curve, history, moves, trips, n_draws)
+    dataset = _of_levels(variables, rounds, curve, moves, trips, n_draws)
     dataset = dataset.assign_coords(draw=np.arange(n_draws))
     return dataset.assign_attrs(barrier=float(np.nansum(rejected)))
 
 
-def sums_dataset(
-    summed: SummedChains, ladder: Ladder, curve: LogZCurve, history: Sequence[Round] = ()
-) -> xr.Dataset:
+def sums_dataset(summed: SummedChains, rounds: Rounds, curve: LogZCurve) -> xr.Dataset:
     """Group ``tempering`` of a run of which sums are kept; arguments as of `tempering_dataset`."""
     chains, n_draws = summed.parts, summed.parts[0].levels.n_draws
     visits = np.stack([np.asarray(one.levels.visits) for one in chains])
@@ -160,23 +149,22 @@ def sums_dataset(
         "occupancy": (OF_CHAINS, np.stack([one.levels.mean_share for one in chains])),
         "n_nan_log_ratio": ("chain", np.array([one.n_nan for one in chains])),
     }
-    trips = np.stack([one.round_trips for one in chains])
+    trips = np.stack([one.crossings // 2 for one in chains])
     moves = visits, np.stack([one.accepted for one in chains])
-    dataset = _of_levels(variables, ladder, curve, history, moves, trips, n_draws)
+    dataset = _of_levels(variables, rounds, curve, moves, trips, n_draws)
     return dataset.assign_attrs(n_draws=n_draws)
 
 
 def _of_levels(
     variables: Mapping[str, Any],
-    ladder: Ladder,
+    rounds: Rounds,
     curve: LogZCurve,
-    history: Sequence[Round],
     moves: tuple[np.ndarray, np.ndarray],
     trips: np.ndarray,
     n_draws: int,
 ) -> xr.Dataset:
     """Variables, and those of each level by visits, acceptance (chains, K), trips (chains, W)."""
-    visits, accepted = moves
+    ladder, (visits, accepted) = rounds.ladder, moves
     with np.errstate(invalid="ignore"):
         rate = accepted / visits
     more: dict[str, Any] = {
@@ -194,11 +182,10 @@ def _of_levels(
     }
     if ladder.n_levels <= MAX_MATRIX:
         more["log_z_covariance"] = (("stage", "other_stage"), curve.covariance)
-    if history:
-        for name in ("log_z_hat", "share", "visits"):
-            values = np.stack([getattr(one, name) for one in history])
-            more[f"round_{name}"] = (("round", "stage"), values)
-        more["round_length"] = ("round", np.array([one.length for one in history]))
+    for name in ("log_z_hat", "share", "visits"):
+        values = np.stack([getattr(one, name) for one in rounds.history])
+        more[f"round_{name}"] = (("round", "stage"), values)
+    more["round_length"] = ("round", np.array([one.length for one in rounds.history]))
     coords = {name: np.arange(n) for name, n in zip(("chain", "walker"), trips.shape, strict=True)}
     coords |= {"stage": np.arange(ladder.n_levels)}
     dataset = xr.Dataset({**variables, **more}, {**coords, "beta": ("stage", ladder.betas)})

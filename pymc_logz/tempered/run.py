@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,29 +12,28 @@ import xarray as xr
 from pymc_logz.checks.missed_modes import mode_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn
-from pymc_logz.loop.frozen import fixed_plan, n_followed
+from pymc_logz.loop.frozen import Planned, fixed_plan, n_followed
 from pymc_logz.loop.frozen import walk as pilot_walk
 from pymc_logz.loop.planning import block_for, look
-from pymc_logz.loop.stored_plans import kept, once
-from pymc_logz.models.context import model_labels
-from pymc_logz.models.flat import constrain
+from pymc_logz.loop.stored_plans import Subject, kept, once, planned_once
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.checks import exceeds, islands_log_z, warn_of_stuck
 from pymc_logz.references.reference import Reference
-from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import line, progress_bar, report_beta, report_count, report_rounds
 from pymc_logz.runners.running import finished, state_of
+from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import generators_from, spawn_generators
-from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walking_block, walks_of
+from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walks_of
 from pymc_logz.tempered.measuring import Chains, at_the_end, curve_of, measured, posterior_datasets
 from pymc_logz.tempered.results import walker_doubts
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.sums import SummedChains
 from pymc_logz.tempered.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds
-from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_doubts
-from pymc_logz.trees.layout import RunRecord, data_datasets, evidence_dataset, make_tree
+from pymc_logz.trees.doubts import Doubt, doubted, noted, warn_of_doubts
+from pymc_logz.trees.kinds import TEMPERED, TEMPERED_SUMS
+from pymc_logz.trees.layout import evidence_dataset, make_tree
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -42,70 +41,28 @@ if TYPE_CHECKING:
 LARGE_DEVIATION = 0.5
 """Of a level's share from its prior, times the number of levels: beyond it a warning says so."""
 
-Placed = tuple[Block, Plan, Reference]
-"""The path, its levels, and what it starts from."""
 
+def run_tempered(model: "pm.Model", settings: TemperedSettings, **shown: Any) -> xr.DataTree:
+    """Temper a PyMC model; ``shown`` are options of `run_subject`."""
 
-@dataclass(frozen=True)
-class Target:
-    """What is tempered: a model that is prepared, or an energy."""
-
-    what: Any
-    block: Block
-    """Compiled moves along the path from its own beta = 0."""
-    place: Callable[..., Placed]
-    """From these, settings, a generator and a progress bar to the path and its levels."""
-    named: Callable[[np.ndarray], Mapping[str, np.ndarray]]
-    """Values by name, shape (..., *shape of the variable), of rows (..., d)."""
-    labels: Mapping[str, Any]
-    """``coords`` and ``dims`` of these."""
-    record: Mapping[str, Any]
-    """What is noted beside the settings of the run."""
-
-    @property
-    def prepared(self) -> Prepared | None:
-        """The model, if it is one."""
-        return self.what if isinstance(self.what, Prepared) else None
-
-    def placed(self, settings: TemperedSettings, rng: np.random.Generator, progress: Any) -> Placed:
-        """The path and its levels as they are placed, or were placed before, if they were kept."""
-        keeper, prepared = settings.running.keeper, self.prepared
-
-        def make() -> dict[str, Any]:
-            _, plan, reference = self.place(self.block, settings, rng, progress)
-            return {"plan": plan, "reference": reference.without_draws()}
-
-        if keeper is None:
-            return self.place(self.block, settings, rng, progress)
-        made = once(keeper, "levels", make, prepared, self.block, rng)
-        reference: Reference = made["reference"]
-        if prepared is None:
-            return self.block, made["plan"], reference
-        reference = reference.with_draws(prepared.prior)
-        return reference.start(self.block), made["plan"], reference
-
-
-def run_tempered(
-    model: "pm.Model", settings: TemperedSettings, *, random_seed: Any = None, **shown: Any
-) -> xr.DataTree:
-    """Temper a PyMC model; ``shown`` are options of `run_target`."""
-
-    def make(rng: np.random.Generator, compile_kwargs: Mapping[str, Any] | None) -> Target:
+    def make(rng: np.random.Generator, compile_kwargs: Mapping[str, Any] | None) -> Subject:
         prepared = prepare(model, rng, integers=True, sum_out=settings.sum_out)
         block = settings.within_memory(block_for(prepared, settings, compile_kwargs))
         block.compile()
-        labels = model_labels(prepared.flat.model)
-        place, named = partial(place_levels, prepared), partial(constrain, prepared.flat)
-        return Target(prepared, block, place, named, labels, {})
+        return Subject.of_model(prepared, block)
 
-    return run_target(make, settings, random_seed, **shown)
+    def place(subject: Subject, *how: Any) -> Planned:
+        return place_levels(subject.what, subject.block, *how)
+
+    return run_subject(make, place, settings, **shown)
 
 
-def run_target(
-    make: Callable[[np.random.Generator, Mapping[str, Any] | None], Target],
+def run_subject(
+    make: Callable[[np.random.Generator, Mapping[str, Any] | None], Subject],
+    place: Callable[..., Planned],
     settings: TemperedSettings,
-    random_seed: Any = None,
     *,
+    random_seed: Any = None,
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
@@ -113,36 +70,39 @@ def run_target(
     watch, rngs = Stopwatch(), generators_from(random_seed)
     with progress_bar(progressbar) as progress:
         with line("Compiling the model"):
-            target = make(rngs.checks, compile_kwargs)
+            subject = make(rngs.checks, compile_kwargs)
         watch.end("compile_time")
-        with kept(settings, target.what, target.block, rngs.run) as settings:
-            block, plan, reference = target.placed(settings, rngs.pilot, progress)
+        with kept(settings, subject.what, subject.block, rngs.run) as settings:
+            levels = partial(place, subject, settings, rngs.pilot, progress)
+            planned = planned_once(subject, settings, rngs.pilot, "levels", levels)
             how = settings, rngs.pilot, compile_kwargs, progress
-            frozen = warm_up(block, plan, *how, target.prepared)
+            frozen = warm_up(planned, *how, subject.prepared)
             watch.end("tuning_time")
+            block = planned.block
             pilot_work = block.work.done
             chains = run_chains(frozen, settings, rngs.run, progress)
         watch.end("sampling_time")
         run_work = block.work.done
         with line("Checking the result"):
-            doubts = doubts_of(target, reference, frozen.ladder, chains, rngs.checks)
+            doubts = doubts_of(subject, planned.reference, frozen.ladder, chains, rngs.checks)
         watch.end("checking_time")
         watch.seconds["compile_time"] += frozen.compile_time
         watch.seconds["tuning_time"] -= frozen.compile_time
         cost = {**watch.seconds, **block.work.record(pilot_work, block.kernel, run_work)}
         with line("Estimating log Z of all temperatures"):
-            return collect(target, frozen, reference, chains, settings, rngs.run, cost, doubts)
+            of = subject, frozen, planned.reference, chains, settings, rngs.run
+            return collect(*of, cost, doubts)
 
 
 def doubts_of(
-    target: Target,
+    subject: Subject,
     reference: Reference,
     ladder: Ladder,
     chains: Chains,
     rng: np.random.Generator,
 ) -> list[Doubt]:
     """What the rows of a model at beta = 1 say against log Z."""
-    prepared, density = target.prepared, target.block.densities
+    prepared, density = subject.prepared, subject.block.densities
     if prepared is None or not len(rows := at_the_end(chains)):
         return []
     doubts = tail_doubts(prepared.flat, density, rows, rng)
@@ -156,8 +116,7 @@ def doubts_of(
 
 @says_if_interrupted("levels were being tuned")
 def warm_up(
-    block: Block,
-    plan: Plan,
+    planned: Planned,
     settings: TemperedSettings,
     rng: np.random.Generator,
     compile_kwargs: Mapping[str, Any] | None,
@@ -165,14 +124,17 @@ def warm_up(
     prepared: Prepared | None = None,
 ) -> Frozen:
     """Tune the levels, and freeze all that belongs to them, or find it where it was kept."""
-    started = time.perf_counter()
+    block, plan, started = planned.block, planned.plan, time.perf_counter()
     with line("Compiling the moves of walkers"):
-        walking = walking_block(block, plan, settings, compile_kwargs)
+        n_walkers, n_levels = settings.walkers, plan.betas.size
+        if settings.exchange == "swap":  # as many at each level
+            n_walkers = n_levels * -(-n_walkers // n_levels)
+        walking = TemperBlock(block, n_levels, n_walkers, settings.exchange, compile_kwargs)
     compile_time = time.perf_counter() - started
 
     def tuned() -> Rounds:
         ladder = make_ladder(plan, block.kernel, settings.log_prior(plan.betas))
-        start = block.path.sample_reference(rng, walking.n_walkers)
+        start = block.path.sample_reference(rng, n_walkers)
         walkers, log_z_hat = climb(walking, ladder, start, settings.tune, rng)
         return run_rounds(
             walking,
@@ -186,10 +148,11 @@ def warm_up(
         )
 
     rounds: Rounds = once(settings.running.keeper, "warm-up", tuned, prepared, block, rng)
-    if settings.exchange == "gibbs" and rounds.deviation > LARGE_DEVIATION:
+    deviation = rounds.history[-1].deviation
+    if settings.exchange == "gibbs" and deviation > LARGE_DEVIATION:
         warn(
             f"after {rounds.n_iterations} iterations of warm-up the share of a temperature is "
-            f"still {rounds.deviation:.1f} / K away from its prior, where {settings.update!r} aims "
+            f"still {deviation:.1f} / K away from its prior, where {settings.update!r} aims "
             "at 0.1 / K: log Z is right all the same, but its error is larger than it needs to be. "
             "Use a larger tune, more walkers, or more temperatures (betas=<int>)"
         )
@@ -203,14 +166,14 @@ def place_levels(
     settings: TemperedSettings,
     rng: np.random.Generator,
     progress: Any,
-) -> Placed:
+) -> Planned:
     """The path, and betas with the kernel's settings there: given ones, or what a pilot finds."""
     report, ladder = report_beta(progress), settings.ladder()
     pilot, reference = look(prepared, block, settings, rng, report)
     reference = without_gaps(reference)
     moved = reference.start(block)
     if ladder is not None and (plan := fixed_plan(moved, ladder)) is not None:
-        return moved, plan, reference
+        return Planned(moved, plan, reference)
     stages = pilot
     if pilot is None or reference.mixture is not None:
         start = moved.path.sample_reference(rng, n_followed(block))
@@ -222,7 +185,7 @@ def place_levels(
     assert stages is not None
     warn_of_stuck(stages)
     plan = settings.plan_on(stages) if ladder is None else stages.plan_for(ladder)
-    return moved, plan, reference
+    return Planned(moved, plan, reference)
 
 
 def without_gaps(reference: Reference) -> Reference:
@@ -265,7 +228,7 @@ def run_chains(
 
 
 def collect(
-    target: Target,
+    subject: Subject,
     frozen: Frozen,
     reference: Reference,
     chains: Chains,
@@ -275,33 +238,28 @@ def collect(
     doubts: list[Doubt],
 ) -> xr.DataTree:
     """The DataTree of a run."""
-    found = measured(frozen, chains, settings)
-    ladder, curve, prepared, share = found.ladder, found.curve, target.prepared, 1.0
-    of_model: dict[str, Any] = {}
-    data: dict[str, xr.Dataset] = {}
+    found, block = measured(frozen, chains, settings), frozen.block
     doubts = [*doubts, *walker_doubts(found.tempering["rhat"].to_numpy())]
     warn_of_doubts(doubts)
-    if prepared is not None:
-        doubts = [*doubts, *prior_doubts(prepared.prior_doubt)]  # of which the check has warned
-        of_model, data = prepared.record(), data_datasets(prepared.flat)
-        share = prepared.prior.finite_share
-    estimates = doubted([curve.estimate.less(0.0, reference.mcse)], doubts)
-    block = frozen.block
-    attrs = RunRecord(block.compiled, block.path.batching, share, cost).attrs(
-        n_levels=ladder.n_levels,
+    doubts += subject.prior_doubts()
+    estimates = doubted([found.curve.estimate.less(0.0, reference.mcse)], doubts)
+    attrs = subject.attrs(
+        block,
+        cost,
+        n_levels=frozen.ladder.n_levels,
         n_walkers=block.n_walkers,
         n_warm_up=frozen.rounds.n_iterations,
         **reference.record(),
-        **of_model,
         **noted(doubts),
     )
     groups = {
-        **posterior_datasets(target.named, target.labels, found, settings, rng),
+        **posterior_datasets(subject, found, settings, rng),
         "tempering": found.tempering,
         "evidence": evidence_dataset(estimates, attrs),
-        **data,
+        **subject.data(),
     }
     if "posterior" in groups:
-        groups["posterior"].attrs |= {"weight_ess": curve.weight_ess, **cost}
-    record = {**settings.record(), **target.record, **attrs}
-    return settings.running.noted(make_tree(groups, record, found.kind))
+        groups["posterior"].attrs |= {"weight_ess": found.curve.weight_ess, **cost}
+    record = {**settings.record(), **subject.record, **attrs}
+    kind = TEMPERED_SUMS if found.draws is None else TEMPERED
+    return settings.running.noted(make_tree(groups, record, kind))

@@ -56,7 +56,8 @@ class TemperedSettings(RunSettings):
                 f"level_prior={self.level_prior!r} must be one of {LEVEL_PRIORS}, or an array with "
                 "the share of each level"
             )
-        if self.exchange == "swap" and not self.has_uniform_prior:
+        is_uniform = isinstance(self.level_prior, str) and self.level_prior == "uniform"
+        if self.exchange == "swap" and not is_uniform:
             raise ValueError(
                 "exchange='swap' has as many walkers at each level, so level_prior must be "
                 "'uniform'; use exchange='gibbs' for another"
@@ -95,11 +96,6 @@ class TemperedSettings(RunSettings):
     def n_kept(self) -> int:
         """Iterations of each walker that are kept, those that were added included."""
         return self.draws + sum(self.more)
-
-    @property
-    def has_uniform_prior(self) -> bool:
-        """Whether all levels are to be visited alike."""
-        return isinstance(self.level_prior, str) and self.level_prior == "uniform"
 
     @property
     def n_levels(self) -> int | None:

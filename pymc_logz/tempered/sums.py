@@ -31,24 +31,17 @@ class WalkSums(NamedTuple):
     top: np.ndarray
     """Positions at beta = 1, now and then, shape (n, d)."""
 
-    @property
-    def round_trips(self) -> np.ndarray:
-        """Of each walker, shape (W,)."""
-        return self.crossings // 2
-
-
-def no_sums(ladder: Ladder, n_walkers: int, n_dims: int) -> WalkSums:
-    """Sums of a chain before its first draw."""
-    empty = np.zeros((n_walkers, 0, ladder.n_levels))
-    of_levels, of_walkers = np.zeros(ladder.n_levels), np.zeros(n_walkers, dtype=int)
-    levels = LevelSums(0, empty, empty, of_levels.astype(int), 0, 0)
-    return WalkSums(levels, of_levels, of_walkers - 1, of_walkers, 0, 0, np.zeros((0, n_dims)))
-
 
 def added(
-    sums: WalkSums, ladder: Ladder, block_length: int, part: Walk, every: int, n_draws: int
+    sums: WalkSums | None, ladder: Ladder, block_length: int, part: Walk, every: int, n_draws: int
 ) -> tuple[WalkSums, Walk | None]:
     """Sums with a part of a walk, and what is left of it beyond so many draws in all."""
+    k, top = ladder.n_levels, ladder.n_levels - 1
+    if sums is None:
+        none = np.zeros(part.level.shape[1], dtype=int)
+        empty, nowhere = np.zeros((none.size, 0, k)), np.zeros((0, part.position.shape[-1]))
+        levels = LevelSums(0, empty, empty, np.zeros(k, dtype=int), 0, 0)
+        sums = WalkSums(levels, np.zeros(k), none - 1, none, 0, 0, nowhere)
     before = sums.levels.n_draws
     n = min(len(part.level), n_draws - before)
     n_rows = (before + n) // every - before // every
@@ -57,10 +50,9 @@ def added(
     running = RunningRTS(ladder.betas, ladder.log_prior, ladder.log_z_hat, block_length)
     running.seen = sums.levels
     running.add(draws.log_ratio, draws.level)
-    k, top = ladder.n_levels, ladder.n_levels - 1
     looked_at = np.arange(before + 1, before + n + 1) % every == 0
     ends = np.concatenate([sums.end[None], draws.level.T])
-    end, crossings = _ends(ends, top)
+    end, crossings = ends_seen(ends, top)
     found = sums._replace(
         levels=running.seen,
         accepted=sums.accepted + np.bincount(draws.level.ravel(), now.acceptance_rate.T.ravel(), k),
@@ -80,7 +72,7 @@ def _split(part: Walk, n: int, n_rows: int) -> tuple[Walk, Walk]:
     return first, mapped(lambda array: array[n:], part)._replace(position=position[n_rows:])
 
 
-def _ends(level: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
+def ends_seen(level: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
     """Last end of the ladder in each column of levels (T, W), and how often it is another one."""
     ends = [column[(column == 0) | (column == top)] for column in level.T]
     last = np.array([column[-1] if column.size else -1 for column in ends])

@@ -71,25 +71,20 @@ class Round(NamedTuple):
     """Moves made at each level, shape (K,)."""
     length: int
     """Iterations."""
+    deviation: float
+    """Largest distance of a level's share from its prior, times K."""
 
 
-@dataclass(frozen=True)
-class Rounds:
-    """What the rounds of a warm-up came to."""
+class Rounds(NamedTuple):
+    """Frozen levels, and the rounds of the warm-up that led to them, the first one first."""
 
     ladder: Ladder
-    """Frozen."""
-    n_iterations: int
-    """Iterations of all rounds."""
-    deviation: float
-    """Largest distance of a level's share from its prior in the last round, times K."""
-    history: tuple[Round, ...] = ()
-    """Each of them, the first one first."""
+    history: tuple[Round, ...]
 
     @property
-    def converged(self) -> bool:
-        """Whether the last round met the rule."""
-        return self.deviation < MAX_LEVEL_DEVIATION
+    def n_iterations(self) -> int:
+        """Iterations of all rounds."""
+        return sum(one.length for one in self.history)
 
 
 def make_ladder(plan: Plan, kernel: Kernel, log_prior: np.ndarray) -> Ladder:
@@ -196,7 +191,7 @@ def run_rounds(
     # Carlson et al. (2016), section 2.4, arXiv 1603.01912
     # swaps need no constants, and have one walker at each level whatever they are
     correct = CORRECTIONS[update if block.exchange == "gibbs" else "rts"]()
-    n_iterations, history = 0, []
+    history: list[Round] = []
     for _ in range(MAX_ROUNDS):
         walkers = Walkers(walkers.state, block.spread_levels(rng))
         share = np.zeros(ladder.n_levels)
@@ -212,15 +207,14 @@ def run_rounds(
             moved, accepted = moved + moves[0], accepted + moves[1]
             ladder = replace(ladder, log_z_hat=correct(draws))
         ladder = with_tuned_steps(ladder, block.kernel, moved, accepted, target_accept)
-        n_iterations += length
-        history.append(Round(ladder.log_z_hat, share, moved.astype(int), length))
         deviation = float(np.abs(share - np.exp(ladder.log_prior)).max() * ladder.n_levels)
+        history.append(Round(ladder.log_z_hat, share, moved.astype(int), length, deviation))
         if report is not None:
             report(length)
         if deviation < MAX_LEVEL_DEVIATION:
             break
         length = min(2 * length, 2048)
-    return Rounds(ladder, n_iterations, deviation, tuple(history))
+    return Rounds(ladder, tuple(history))
 
 
 def moves_by_level(walk: Walk, n_levels: int) -> tuple[np.ndarray, np.ndarray]:

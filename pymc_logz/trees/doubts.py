@@ -137,12 +137,6 @@ def disagreements(first: LogZEstimate, others: Sequence[LogZEstimate]) -> list[D
     return found
 
 
-def all_doubted(estimates: Sequence[LogZEstimate], doubts: Collection[Doubt]) -> list[LogZEstimate]:
-    """The first estimate under all doubts, and second opinions under all but that they differ."""
-    first, *others = estimates
-    return [*doubted([first], doubts), *second_opinions(first, others, doubts)]
-
-
 def second_opinions(
     first: LogZEstimate, others: Sequence[LogZEstimate], doubts: Collection[Doubt]
 ) -> list[LogZEstimate]:

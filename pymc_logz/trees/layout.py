@@ -7,7 +7,6 @@ tests look it up.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -37,14 +36,14 @@ from pymc_logz.trees.kinds import (
 SAMPLES = ("chain", "draw")
 ESTIMATOR = "estimator"
 """Dimension of `LogZEstimate.method`: not ``method``, which is an argument of xarray's ``sel``."""
+NUMBERS = ("log_z", "mcse", "weight_ess", "khat")
 LIBRARIES = ("pymc-logz", "pymc", "pytensor", "arviz", "numpy")
 UNITS = {"log_z": "nats", "mcse": "nats", "log_weight": "nats", "log_ratio": "nats", "lp": "nats"}
 
 
 def evidence_dataset(estimates: Sequence[LogZEstimate], attrs: Mapping[str, Any]) -> xr.Dataset:
     """Group ``evidence``: one entry of dimension ``estimator`` per estimate, the best one first."""
-    numbers = ("log_z", "mcse", "weight_ess", "khat")
-    columns = {name: [getattr(est, name) for est in estimates] for name in numbers}
+    columns = {name: [getattr(est, name) for est in estimates] for name in NUMBERS}
     dataset = xr.Dataset(
         {name: (ESTIMATOR, np.array(values, dtype=float)) for name, values in columns.items()},
         coords={ESTIMATOR: [est.method for est in estimates]},
@@ -54,6 +53,14 @@ def evidence_dataset(estimates: Sequence[LogZEstimate], attrs: Mapping[str, Any]
     dataset["status"] = (ESTIMATOR, np.array([est.status for est in estimates], dtype=str))
     dataset["status"].attrs = {est.status: STATUS_SENTENCES[est.status] for est in estimates}
     return with_units(dataset)
+
+
+def estimate_of(group: xr.Dataset) -> LogZEstimate:
+    """First entry of a group ``evidence`` as an estimate."""
+    entry = group.isel({ESTIMATOR: 0}) if ESTIMATOR in group.dims else group
+    log_z, mcse, ess, khat = (float(entry[name]) for name in NUMBERS)
+    method, status = (str(entry[name].item()) for name in (ESTIMATOR, "status"))
+    return LogZEstimate(method, log_z, mcse, ess, khat, status)
 
 
 def evidence_of_rows(
@@ -116,28 +123,18 @@ def make_tree(
     return marked(tree, kind)
 
 
-@dataclass(frozen=True)
-class RunRecord:
-    """What was compiled for a run, how much of the prior it knows, and what it cost."""
-
-    compiled: Compiled
-    batching: str
-    """How rows are evaluated together."""
-    prior_finite_share: float
-    """Share of the prior that the transforms take."""
-    cost: Mapping[str, float]
-    """Seconds and evaluations by what they were spent on, such as ``sampling_time``."""
-
-    def attrs(self, **own: float | str) -> dict[str, Any]:
-        """Attributes of the group ``evidence``, along with those of the method's own."""
-        return {
-            "backend": self.compiled.backend,
-            "backend_reason": self.compiled.reason,
-            "batching": self.batching,
-            **own,
-            "prior_finite_share": self.prior_finite_share,
-            **self.cost,
-        }
+def run_attrs(
+    compiled: Compiled, batching: str, share: float, cost: Mapping[str, float], **own: float | str
+) -> dict[str, Any]:
+    """Attributes of the group ``evidence``; transforms take a share of the prior."""
+    return {
+        "backend": compiled.backend,
+        "backend_reason": compiled.reason,
+        "batching": batching,
+        **own,
+        "prior_finite_share": share,
+        **cost,
+    }
 
 
 def dataset_of(values: Mapping[str, Any], **labels: Any) -> xr.Dataset:

@@ -48,9 +48,9 @@ class PosteriorRows:
     """What speaks against the draws."""
 
     @property
-    def flat(self) -> np.ndarray:
-        """All rows, shape (chains * draws, d)."""
-        return self.rows.reshape(-1, self.rows.shape[-1])
+    def inside(self) -> np.ndarray:
+        """Draws that are not on a boundary, shape (n, d)."""
+        return self.rows[~self.on_boundary]
 
 
 def posterior_rows(
@@ -59,7 +59,6 @@ def posterior_rows(
     """Unconstrained draws of a tree's group ``posterior``; raises if they are not of this model."""
     # with standard deviations up to the resolution of a dimension chains cannot disagree in it
     posterior = posterior_of(tree, "tree")
-    with_dims(posterior, SAMPLES, "the posterior")
     if KINDS[kind_of(tree)].draws != "posterior" or "log_weight" in posterior:
         raise ValueError(
             "the posterior comes from weighted particles, which repeat: its own weights give log Z "
@@ -249,7 +248,11 @@ def _as_in_model(
     array: xr.DataArray, model: "pm.Model", name: str, samples: Sequence[str], what: str
 ) -> xr.DataArray:
     stored = [str(dim) for dim in array.dims if dim not in samples]
-    own = _own_dims(model, name, len(stored))
+    named = tuple(model.named_vars_to_dims.get(name) or ())
+    if len(named) != len(stored):
+        named = (None,) * len(stored)
+    # those without a name as ArviZ calls them
+    own = [f"{name}_dim_{i}" if dim is None else str(dim) for i, dim in enumerate(named)]
     # in the model's order; those that it does not know fill the gaps
     unknown = iter([dim for dim in stored if dim not in own])
     ordered = [dim if dim in stored else next(unknown) for dim in own]
@@ -261,14 +264,6 @@ def _as_in_model(
             array = array.isel({dim: _order(np.asarray(array[dim]), given, where)})
     values = array.to_numpy()
     return xr.DataArray(values, dims=[*samples, *(f"{name}_{i}" for i in range(len(own)))])
-
-
-def _own_dims(model: "pm.Model", name: str, n_dims: int) -> list[str]:
-    """Dimensions of a variable in the model, those without a name as ArviZ calls them."""
-    named = tuple(model.named_vars_to_dims.get(name) or ())
-    if len(named) != n_dims:
-        named = (None,) * n_dims
-    return [f"{name}_dim_{i}" if dim is None else str(dim) for i, dim in enumerate(named)]
 
 
 def _order(labels: np.ndarray, given: Sequence[object] | None, where: str) -> np.ndarray:

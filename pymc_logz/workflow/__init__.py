@@ -135,7 +135,13 @@ def evidence_sensitivity(
             one = reweighted_log_z(changes[-1], log_weight)
             log_z = one.log_z + float(base["log_z"])
             weights = changes[-1] + (0.0 if log_weight is None else log_weight)
-            own = _opened_modes(density, prior, data, rows, weights, log_z) if one.usable else []
+            own: list[Doubt] = []
+            if one.usable and prior is not None:
+                # such a prior may have modes that no draw is in, though weights are even
+                rng, drawn_from = np.random.default_rng(0), partial(prior, data)
+                drawn = rows.reshape(-1, rows.shape[-1])[resampled(np.ravel(weights), rng)]
+                densities = partial(density, data=_one_vector(data))
+                own = walk_doubts(densities, drawn_from, drawn, log_z, rng)
             found += doubted([one], [*doubts, *own])
             notes += [Doubt(doubt.status, f"alternative {i}: {doubt.reason}") for doubt in own]
             report(1)
@@ -176,25 +182,22 @@ def _checked_values(model: "pm.Model", alternatives: Mapping[str, Any]) -> dict[
                 f"alternatives[{name!r}] is observed data: a Bayes factor between different data "
                 "means nothing. Give data of a prior"
             )
-        values[name] = _fitting(name, np.asarray(given), own_data(model, name))
+        array, own = np.asarray(given), own_data(model, name)
+        if array.ndim == 0 or array.shape[1:] != own.shape or len(array) == 0:
+            raise ValueError(
+                f"alternatives[{name!r}] has shape {array.shape}; A values of data of shape "
+                f"{own.shape} make (A, {', '.join(map(str, own.shape))})"
+            )
+        if not np.array_equal(array.astype(own.dtype), array) and own.dtype.kind in "iub":
+            raise ValueError(
+                f"alternatives[{name!r}] has values that are not whole, but pm.Data({name!r}) "
+                f"holds {own.dtype}; make it floating point in the model"
+            )
+        values[name] = array.astype(float)
     if len({len(array) for array in values.values()}) > 1:
         lengths = {name: len(array) for name, array in values.items()}
         raise ValueError(f"alternatives have {lengths} values; give each name as many")
     return values
-
-
-def _fitting(name: str, given: np.ndarray, own: np.ndarray) -> np.ndarray:
-    if given.ndim == 0 or given.shape[1:] != own.shape or len(given) == 0:
-        raise ValueError(
-            f"alternatives[{name!r}] has shape {given.shape}; A values of data of shape "
-            f"{own.shape} make (A, {', '.join(map(str, own.shape))})"
-        )
-    if not np.array_equal(given.astype(own.dtype), given) and own.dtype.kind in "iub":
-        raise ValueError(
-            f"alternatives[{name!r}] has values that are not whole, but pm.Data({name!r}) holds "
-            f"{own.dtype}; make it floating point in the model"
-        )
-    return given.astype(float)
 
 
 def _draws(tree: xr.DataTree, flat: FlatModel) -> tuple[np.ndarray, np.ndarray | None, list[Doubt]]:
@@ -237,23 +240,6 @@ def _prior_under(model: "pm.Model", flat: FlatModel, names: Iterable[str]) -> Dr
                 place.set_value(before[name])
 
     return under
-
-
-def _opened_modes(
-    density: RowDensity,
-    prior: Draw | None,
-    data: Mapping[str, np.ndarray],
-    rows: np.ndarray,
-    log_weight: np.ndarray,
-    log_z: float,
-) -> list[Doubt]:
-    """Whether a prior under these data has modes that no draw is in, though weights are even."""
-    if prior is None:
-        return []
-    rng = np.random.default_rng(0)
-    draws = rows.reshape(-1, rows.shape[-1])[resampled(np.ravel(log_weight), rng)]
-    densities = partial(density, data=_one_vector(data))
-    return walk_doubts(densities, partial(prior, data), draws, log_z, rng)
 
 
 def _one_vector(data: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -59,7 +59,7 @@ def check_kept(kernel: BlockGibbs) -> None:
     )
     rng, n = make_rng("between machines"), 20_000
     rows, fresh = (mixed.sample_rows(rng, 1.0, n) for _ in range(2))
-    path = path_between(other.path, one.path, lambda rng, n: rows[:n])
+    path = path_between(other.path, one.path, rows)
     block = Block(path, kernel, n)
     [state] = block.portions(rows)
     moves = block._still_moves(4)._replace(beta=np.full(4, 0.4), step_size=np.array([0, 1, 1, 1.0]))

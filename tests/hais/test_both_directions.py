@@ -83,7 +83,7 @@ def test_given_draws_are_dealt_out_to_all_chains(monkeypatch: pytest.MonkeyPatch
     progress = create_simple_progress(False)
     for n_given in (8, 4):
         rows = np.arange(float(n_given))[:, None]
-        starts = hais.run_reverse(planned, settings, forward, rows, rng, progress)
+        starts = hais.Chains(settings, rng, progress, rows).back(planned, forward)
         assert [start.shape for start in starts] == [(3, 1), (5, 1)]
         given = np.concatenate(starts).ravel()
         np.testing.assert_array_equal(np.sort(given), np.sort(np.resize(rows.ravel(), 8)))

@@ -33,17 +33,17 @@ def tried(monkeypatch: pytest.MonkeyPatch, spreads: list[float], **changes: Any)
         planned = Planned(None, planned.plan, ASKED_FOR, None)
     lengths: list[int] = []
 
-    def run(planned: Planned, settings: HaisSettings, *_: Any) -> list[Any]:
+    def run(chains: hais.Chains, planned: Planned) -> list[Any]:
         spread = spreads[len(lengths)]
         lengths.append(planned.plan.n_temperatures)
-        weights = make_rng("try", spread).normal(0, spread, (settings.chains, N))
+        weights = make_rng("try", spread).normal(0, spread, (chains.settings.chains, N))
         return [SimpleNamespace(log_weight=weight) for weight in weights]
 
     doubts = changes.pop("doubts", [])
-    monkeypatch.setattr(hais, "run_until", run)
+    monkeypatch.setattr(hais.Chains, "until", run)
     monkeypatch.setattr(hais, "doubts_of", lambda *_: doubts)
     settings = HaisSettings(draws=N, chains=2, **changes)
-    counted, runs = hais.run_twice(planned, settings, make_rng("twice"), None)
+    counted, runs = hais.Chains(settings, make_rng("twice"), None).twice(planned)
     assert counted.plan.n_temperatures == lengths[-1]
     assert np.std(runs[0].log_weight) == pytest.approx(spreads[len(lengths) - 1], rel=0.2)
     return lengths
@@ -122,15 +122,15 @@ def test_rows_without_a_path_that_are_not_good_are_planned_anew(
     other = Planned(None, find_stages().plan(40), ASKED_FOR, find_stages())
     spreads = {16: POOR, 40: GOOD}
 
-    def run(planned: Planned, settings: HaisSettings, *_: Any) -> list[Any]:
+    def run(chains: hais.Chains, planned: Planned) -> list[Any]:
         spread = spreads[planned.plan.n_temperatures]
-        weights = make_rng("anew", spread).normal(0, spread, (settings.chains, N))
+        weights = make_rng("anew", spread).normal(0, spread, (chains.settings.chains, N))
         return [SimpleNamespace(log_weight=weight) for weight in weights]
 
-    monkeypatch.setattr(hais, "run_until", run)
+    monkeypatch.setattr(hais.Chains, "until", run)
     monkeypatch.setattr(hais, "doubts_of", lambda *_: [])
     settings = HaisSettings(draws=N, chains=2)
-    rng = make_rng("again")
-    assert hais.run_twice(first, settings, rng, None, [lambda _: other])[0] is other
+    chains = hais.Chains(settings, make_rng("again"), None)
+    assert chains.twice(first, [lambda _: other])[0] is other
     spreads[16] = GOOD
-    assert hais.run_twice(first, settings, rng, None, [lambda _: other])[0] is first
+    assert chains.twice(first, [lambda _: other])[0] is first

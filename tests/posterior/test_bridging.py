@@ -114,7 +114,7 @@ def coverage_of(
         tree = models.exact_draws(energy, rng, 250, 2)
         posterior = posterior_rows(tree, density.flat)
         posterior = PosteriorRows(monkey(posterior.rows), posterior.on_boundary)
-        log_target = density.log_target(posterior.flat).reshape(posterior.on_boundary.shape)
+        log_target = density.log_target(posterior.inside).reshape(posterior.on_boundary.shape)
         [one] = module.bridge(density, posterior, log_target, method, None, None, rng).estimates
         errors.append((one.log_z - energy.log_z) / one.mcse)
     return np.abs(errors) < 1.96

@@ -113,7 +113,7 @@ def test_rounds_bring_shares_to_their_prior(update: str, head_start: float) -> N
     rounds = run_rounds(
         block(), ladder, block().start(rows, rng), rng, length=64, target_accept=0.8, update=update
     )
-    assert rounds.converged
+    assert rounds.history[-1].deviation < warm_up.MAX_LEVEL_DEVIATION
     assert rounds.n_iterations < 9000
     # the rule allows 10% in the last round, whose noise the final guess has as well
     assert np.abs(long_run_share(rounds.ladder, update) * K - 1).max() < 0.25
@@ -132,8 +132,7 @@ def test_rounds_that_correct_nothing_do_not_converge(monkeypatch: pytest.MonkeyP
     rng, rows = start("nothing")
     walkers = block().start(rows, rng)
     rounds = run_rounds(block(), first_ladder(), walkers, rng, length=32, target_accept=0.8)
-    assert not rounds.converged
-    assert rounds.deviation > 1
+    assert rounds.history[-1].deviation > 1
     assert rounds.n_iterations == 32 + 64 + 128
 
 
