@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_logz.models.known_priors import is_centred_hierarchy
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.references.conditional import explored, without_factors
+from pymc_logz.references.conditional import MAX_INNER, explored, without_factors
 from pymc_logz.references.conditional_modes import MAX_OTHERS, Conditionals
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt
@@ -42,8 +41,7 @@ def edge_doubts(
     Where a spread goes to zero together with what it scales, steps that suit the rest of the target
     are rejected, and rows that never come there tell nothing of it. But given such an entry, all
     that is normal in the prior is nearly so in the posterior, and Laplace's method has the density
-    of the others alone, also where no row is. One entry that scales nothing is not looked at: it is
-    confounded with no other.
+    of the others alone, also where no row is.
 
     Rows (n, d) are draws of the posterior as the run has it. There has to be more beyond an edge by
     3 errors of Laplace's method. The first of ``looks`` also tells whether further rounds are
@@ -56,7 +54,7 @@ def edge_doubts(
     prior = prepared.prior(rng, block.n_rows)[:, parts.outer]
     # each of the modes takes a few gradients for each of its dimensions
     n_places = min(192, 2**13 // inner.shape[1])
-    rounds = explored(parts, seen, inner, prior, n_places, rng, climb=False)
+    rounds = explored(parts, seen, inner, prior, n_places, rng, n_rounds=3, climb=False)
     for places, log_weight, *_ in rounds:
         if np.isfinite(log_weight).sum() < 2:
             return []
@@ -88,16 +86,10 @@ def _edges(seen: np.ndarray, look: Look) -> np.ndarray:
     return np.quantile(seen, [look.edge, 1 - look.edge], axis=0)
 
 
-def _parts(
-    prepared: Prepared, block: Block, rows: np.ndarray, max_inner: int = 2**8
-) -> Conditionals | None:
-    """Normal entries and the others, if there are some of the one and few of the other kind.
-
-    One other entry is taken if the spread of a normal one depends on it.
-    """
+def _parts(prepared: Prepared, block: Block, rows: np.ndarray) -> Conditionals | None:
+    """Normal entries and the others, if there are some of the one and few of the other kind."""
     parts = Conditionals.of_normal_entries(prepared.flat, block)
-    if parts is None or not 0 < parts.inner.size <= max_inner:
+    if parts is None or not 0 < parts.inner.size <= MAX_INNER:
         return None
     parts = without_factors(parts, rows)
-    some = parts.outer.size > 1 or is_centred_hierarchy(prepared.flat)
-    return parts if some and parts.outer.size <= MAX_OTHERS else None
+    return parts if 0 < parts.outer.size <= MAX_OTHERS else None

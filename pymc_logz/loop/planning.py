@@ -40,7 +40,8 @@ from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Component, Prior, Target
 from pymc_logz.references.conditional import has_conditional_normals
-from pymc_logz.references.conditional_modes import highest_marginal
+from pymc_logz.references.conditional_modes import Start, highest_marginal
+from pymc_logz.references.matrices import Bands
 from pymc_logz.references.nested import conditional_at_peak, nested_laplace
 from pymc_logz.references.reference import Reference, components_in_words, whitened_draws
 from pymc_logz.references.search import HEAVY, Search
@@ -238,22 +239,30 @@ class Planner:
             start = highest_marginal(prepared, block, rng)
             if start is None:
                 return None
-            if self.direct and (part := conditional_at_peak(start, rng)) is not None:
-                search = Search(self.target)
-                search.add_parts([Prior(), part])
-                search.draw(rng, N_TRIED)
-                search.draw(rng, N_TRIED)
-                if (planned := self.without_path(search, None)) is not None:
-                    return planned
+            # rows that each have their own conditional mode are cheap where the matrices are bands
+            is_banded = isinstance(start.parts.matrices, Bands)
+            if is_banded and (planned := self.at_peak(start)) is not None:
+                return planned
             found = nested_laplace(prepared, block, start, rng)
-        if found is None:
-            return None
+            if found is None:
+                return None if is_banded else self.at_peak(start)
         reference, ends = found
         moved = reference.start(block)
         rows = moved.path.sample_reference(rng, block.n_rows)
         stages = walk(moved, self.settings, rows, rng, self.report)
         ends = stages.end if ends is None else ends
         return refine(moved, self.settings, stages, rng, reference, ends)[0]
+
+    def at_peak(self, start: Start) -> Planned | None:
+        """Rows of conditional normals; None where rows are to move, or weights are not even."""
+        part = conditional_at_peak(start, self.rng) if self.direct else None
+        if part is None:
+            return None
+        search = Search(self.target)
+        search.add_parts([Prior(), part])
+        search.draw(self.rng, N_TRIED)
+        search.draw(self.rng, N_TRIED)
+        return self.without_path(search, None)
 
 
 def components_of(search: Search) -> Reference:

@@ -199,14 +199,6 @@ def normal_columns(flat: "FlatModel") -> np.ndarray:
     return np.array([j for j, owner in enumerate(flat.owners) if owner in normal], dtype=int)
 
 
-def is_centred_hierarchy(flat: "FlatModel") -> bool:
-    """Whether the spread of some normal variable depends on another free variable."""
-    model = flat.model
-    normal = _normal_names(model)
-    spreads = [part for rv in model.free_RVs if rv.name in normal for part in _beside_mean(rv)]
-    return not set(model.free_RVs).isdisjoint(ancestors(spreads, blockers=model.free_RVs))
-
-
 def factors_matrices(model: pm.Model) -> bool:
     """Whether free variables decide a matrix that each evaluation factors, at cubic cost."""
     free = set(model.free_RVs)

@@ -29,12 +29,12 @@ from pymc_logz.weights import log_mean, resampled, weight_ess
 
 MAX_OUTER = 16
 """Entries that are not normal, at most: weights of too many of them tell nothing."""
+MAX_INNER = 2**8
+"""Normal entries of whole matrices: each mode takes several gradients for each, and a cube."""
 INNER_INFLATION = 1.02
 """Factor in a conditional covariance that is nearly right."""
-N_PLACES = (64, 512)
-"""Settings of the others in a round, fewest and most."""
 PER_ENTRY = 10
-"""Effective settings of the others for each of them that a fit takes."""
+"""Effective settings of the others for each of them that a component of a fit takes."""
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,7 @@ def conditional_normal(
         start, scale = np.median(inner, axis=0), np.maximum(inner.std(axis=0), 1e-300)
         return ConditionalNormal(parts.inner, parts.outer, None, start, scale)
     prior = prepared.prior(rng, block.n_rows)
-    n_places = int(np.clip(2**14 // inner.shape[1], *N_PLACES))
-    found = explored_enough(parts, outer, inner, prior[:, parts.outer], n_places, rng)
+    found = explored_enough(parts, outer, inner, prior[:, parts.outer], rng)
     return None if found is None else found[0]
 
 
@@ -155,22 +154,28 @@ def explored_enough(
     outer: np.ndarray,
     inner: np.ndarray,
     prior: np.ndarray,
-    n_places: int,
     rng: np.random.Generator,
+    fewest: int = 64,
+    most: int = 512,
 ) -> tuple[ConditionalNormal, float] | None:
     """Conditional normals, and log Z by them, from what `explored` has found.
 
-    None where that is not enough for a fit.
+    Rounds of settings, three of them or more, go on until that is enough for each component of a
+    fit. None where it is too little even for one.
     """
-    for found in explored(parts, outer, inner, prior, n_places, rng):
-        places, log_weight, start, scale = found
-    ess = float(weight_ess(log_weight))
-    if not ess > PER_ENTRY * parts.outer.size:
-        return None
-    chosen = places[resampled(log_weight, rng, len(places))]
-    fit = with_tails(fitted_clusters(chosen, ess, rng))
-    part = ConditionalNormal(parts.inner, parts.outer, fit, start, scale, parts.pattern)
-    return part, log_mean(log_weight)
+    n_places = int(np.clip(2**14 // (1 + parts.matrices.groups.max()), fewest, most))
+    enough = PER_ENTRY * parts.outer.size
+    for places, log_weight, start, scale in explored(parts, outer, inner, prior, n_places, rng):
+        found, ess = None, float(weight_ess(log_weight))
+        if len(places) < 3 * n_places or not ess > enough:
+            continue
+        fit = fitted_clusters(places[resampled(log_weight, rng, len(places))], ess, rng)
+        wide = with_tails(fit)
+        part = ConditionalNormal(parts.inner, parts.outer, wide, start, scale, parts.pattern)
+        found = part, log_mean(log_weight)
+        if ess > enough * len(fit.shares):
+            break
+    return found
 
 
 class Explored(NamedTuple):
@@ -253,6 +258,7 @@ def explored(
     n_places: int,
     rng: np.random.Generator,
     *,
+    n_rounds: int = 6,
     climb: bool = True,
 ) -> Iterator[Explored]:
     """All that is known after each round, by adaptive multiple importance sampling.
@@ -282,7 +288,7 @@ def explored(
         )
     ]
     places, log_marginal = np.empty((0, outer.shape[1])), np.empty(0)
-    for _ in range(3):
+    for _ in range(n_rounds):
         new = drawn(fits[-1], rng, n_places)
         spread = np.maximum(near.std(axis=0), 1e-300)
         nearest = [int(np.argmin((((near - one) / spread) ** 2).sum(axis=1))) for one in new]

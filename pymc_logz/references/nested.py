@@ -18,7 +18,7 @@ from pymc_logz.paths.mixture import Mixture
 from pymc_logz.references.blend import AT_ONCE, N_ROWS, N_STARTS
 from pymc_logz.references.conditional import (
     INNER_INFLATION,
-    N_PLACES,
+    MAX_INNER,
     PER_ENTRY,
     ConditionalNormal,
     explored_enough,
@@ -40,23 +40,25 @@ APART = 3.0
 """Standard deviations between two conditional modes that are not the same."""
 
 
-def conditional_at_peak(start: Start, rng: np.random.Generator) -> ConditionalNormal | None:
-    """Conditional normals whose second derivatives are bands, so that each row has its own.
+def conditional_at_peak(
+    start: Start, rng: np.random.Generator, n_known: int = 64
+) -> ConditionalNormal | None:
+    """Conditional normals, so that each row has its own mode of the normal entries.
 
-    None where they are not, or other modes show.
+    None where these are too many for whole matrices, or other modes show.
     """
     parts, prior, peak = start.parts, start.prior, start.peak
-    if not isinstance(parts.matrices, Bands):
+    if parts.inner.size > MAX_INNER and not isinstance(parts.matrices, Bands):
         return None
     m, usual = parts.outer.size, np.tile(peak.inner, (len(prior), 1))
     scale, factors = parts.scale_of(peak.precision), parts.matrices.factors(peak.precision[None])
     part = ConditionalNormal(parts.inner, parts.outer, None, peak.inner, scale, parts.pattern)
     log_z = 0.0
     if m:
-        noise = rng.standard_normal((N_PLACES[0], prior.shape[1]))
+        noise = rng.standard_normal((n_known, prior.shape[1]))
         outer = peak.outer + noise[:, :m] @ peak.factor.T
         inner = peak.inner + factors.drawn(noise[:, m:])
-        found = explored_enough(parts, outer, inner, prior[:, parts.outer], N_PLACES[1], rng)
+        found = explored_enough(parts, outer, inner, prior[:, parts.outer], rng)
         if found is None:
             return None
         part, log_z = found

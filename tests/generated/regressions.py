@@ -66,6 +66,65 @@ def vague_regression(rng: np.random.Generator) -> Drawn:
     return _regression(rng, p, n, prior_sds, scales.vague(rng))
 
 
+@family
+def wide_regression(rng: np.random.Generator) -> Drawn:
+    """More coefficients than data, a few of which matter: noise may go to zero."""
+    n = int(rng.integers(4, 101))
+    p = min(n + 1 + int(n * rng.exponential(0.7)), 200)
+    x, matter = rng.normal(size=(n, p)), int(rng.integers(1, 7))
+    noise, sd = scales.proper(rng), float(np.exp(rng.normal(-0.7, 0.5)))
+    sds = np.full(p, sd)
+    y = rng.normal(x[:, :matter].sum(axis=1), np.exp(rng.normal(-0.3, 0.7)))
+
+    def build() -> pm.Model:
+        with pm.Model() as model:
+            design, data, prior = pm.Data("design", x), pm.Data("data", y), pm.Data("sds", sds)
+            b = pm.Normal("b", 0, prior, shape=p)
+            pm.Normal("y", design @ b, noise.add("sigma"), observed=data)
+        return model
+
+    def log_f(t):
+        return noise.log_density(t) + regression_log_density(y, x, sds, np.exp(t))
+
+    log_z, accuracy = box_log_integral(log_f, noise.bounds)
+    return Drawn(build, p + 1, log_z, accuracy, {"n": n, "sd": sd, "noise": noise.about})
+
+
+@family
+def noisy_process(rng: np.random.Generator) -> Drawn:
+    """A Gaussian process at the places of the data, its height and the noise unknown."""
+    n, centred = int(rng.integers(8, 81)), bool(rng.random() < 0.3)
+    x = np.sort(rng.uniform(0, 10, n))
+    length = float(np.exp(rng.normal(0.3, 0.6)))
+    whole = np.exp(-0.5 * ((x[:, None] - x) / length) ** 2) + 1e-6 * np.eye(n)
+    root = np.linalg.cholesky(whole)
+    noise, height = scales.proper(rng), scales.proper(rng)
+    y = root @ rng.normal(size=n) + np.exp(rng.normal(-1, 0.7)) * rng.normal(size=n)
+
+    def build() -> pm.Model:
+        with pm.Model() as model:
+            sd = height.add("height")
+            z = pm.Normal("z", 0, sd if centred else 1.0, shape=n)
+            f = pm.Data("root", root) @ z
+            pm.Normal(
+                "y", f if centred else sd * f, noise.add("sigma"), observed=pm.Data("data", y)
+            )
+        return model
+
+    values, axes = np.linalg.eigh(whole)
+
+    def log_f(s, t):
+        value = noise.log_density(s) + height.log_density(t)
+        for one, moment in zip(values, axes.T @ y, strict=True):
+            variance = np.exp(2 * t) * one + np.exp(2 * s)
+            value = value - 0.5 * (LOG_2PI + np.log(variance) + moment**2 / variance)
+        return value
+
+    log_z, accuracy = box_log_integral(log_f, noise.bounds, height.bounds)
+    about = {"n": n, "length": length, "centred": centred, "noise": noise.about}
+    return Drawn(build, n + 2, log_z, accuracy, about)
+
+
 def student_log_density(x, df: float, scale=1.0):
     """Log density of Student's t around zero."""
     constant = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * np.log(np.pi * df)

@@ -190,7 +190,7 @@ def test_errors_in_variables_given_slope_and_scales() -> None:
     assert found == pytest.approx(float(ours), abs=1e-6)
 
 
-@pytest.mark.parametrize("name", ["linear_regression", "vague_regression"])
+@pytest.mark.parametrize("name", ["linear_regression", "vague_regression", "wide_regression"])
 def test_regressions_given_the_noise(name: str) -> None:
     """Would catch a wrong closed form of the coefficients."""
     for seed in range(100):
@@ -205,6 +205,24 @@ def test_regressions_given_the_noise(name: str) -> None:
     power = {"sigma_log__": 1, "sigma_precision_log__": -2, "sigma_variance_log__": 2}[noise.name]
     ours = regressions.regression_log_density(y, design, sds, np.exp(0.3))
     found = given_scales(model, {noise.name}, np.array([0.3 * power]))
+    assert found == pytest.approx(float(ours), rel=1e-8, abs=1e-5)
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_a_process_given_its_height_and_the_noise(centred: bool) -> None:
+    """Would catch another matrix than the model's, and a height that is taken twice."""
+    case = next(
+        one
+        for one in (generate("noisy_process", seed) for seed in range(100))
+        if one.about["centred"] is centred and "Half" in one.about["noise"]
+    )
+    model = case.build()
+    names = [v.name for v in model.value_vars if v.name.endswith("_log__")]
+    assert names == ["height_log__", "sigma_log__"]
+    y, root = model["data"].get_value(), model["root"].get_value()
+    height, sigma = np.exp([-0.4, 0.3])
+    ours = regressions.regression_log_density(y, root, np.full(y.size, height), sigma)
+    found = given_scales(model, set(names), np.array([-0.4, 0.3]))
     assert found == pytest.approx(float(ours), rel=1e-8, abs=1e-5)
 
 
