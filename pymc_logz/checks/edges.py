@@ -10,7 +10,7 @@ from pymc_logz.references.conditional import MAX_INNER, explored, without_factor
 from pymc_logz.references.conditional_modes import MAX_OTHERS, Conditionals
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt
-from pymc_logz.weights import normalise, shares_beyond
+from pymc_logz.weights import log_mean, normalise, shares_beyond
 
 
 class Look(NamedTuple):
@@ -44,7 +44,7 @@ def edge_doubts(
     of the others alone, also where no row is.
 
     Rows (n, d) are draws of the posterior as the run has it. There has to be more beyond an edge by
-    3 errors of Laplace's method. The first of ``looks`` also tells whether further rounds are
+    3 errors, Laplace's method being corrected by what it is off at the rows themselves. The first of ``looks`` also tells whether further rounds are
     needed: not if there is less by 2 errors, as is often seen in the first.
     """
     parts = _parts(prepared, block, rows)
@@ -55,7 +55,8 @@ def edge_doubts(
     # each of the modes takes a few gradients for each of its dimensions
     n_places = min(192, 2**13 // inner.shape[1])
     rounds = explored(parts, seen, inner, prior, n_places, rng, n_rounds=3, climb=False)
-    for places, log_weight, *_ in rounds:
+    for found in rounds:
+        places, log_weight, _, scale = found
         if np.isfinite(log_weight).sum() < 2:
             return []
         weight = normalise(log_weight)
@@ -63,9 +64,13 @@ def edge_doubts(
         n_effective, most = 1 / (weight**2).sum(), looks[0].edge + looks[0].more
         if n_effective >= looks[0].n_places and np.all(share + 2.0 * error < most):
             return []
+    some = rows[np.linspace(0, len(rows) - 1, n_places).astype(int)]
+    off = np.exp(_off_inside(parts, some, scale))
     for look in looks:
         edges = _edges(seen, look)
         share, error = shares_beyond(places, weight, edges)
+        change = off / (1 - share * (1 - off))
+        share, error = share * change, error * change
         over = np.where(share - look.edge > np.maximum(look.more, 3.0 * error), share, 0.0)
         worst = int(np.argmax(over))
         if not over[worst] or n_effective < look.n_places:
@@ -79,6 +84,23 @@ def edge_doubts(
         )
         return [Doubt("lagging_rows", reason)]
     return []
+
+
+def _off_inside(parts: Conditionals, rows: np.ndarray, scale: np.ndarray) -> float:
+    """Log of the factor by which Laplace's method is off where rows (n, d) are.
+
+    Given the others the normal entries of draws have the density that it takes to be normal: the
+    mean quotient of both is this factor, as of prior and joint density in Gelfand & Dey (1994).
+    """
+    outer, inner = rows[:, parts.outer], rows[:, parts.inner]
+    found = parts.modes(outer, inner, scale)
+    good = np.isfinite(found.log_marginal)
+    if not good.any():
+        return -np.inf
+    apart = inner[good] - found.inner[good]
+    at_mode, _ = parts.at(parts.rows(outer[good], found.inner[good]))
+    square = parts.matrices.factors(found.precision[good]).square(apart)
+    return log_mean(at_mode - 0.5 * square - parts.at(rows[good])[0])
 
 
 def _edges(seen: np.ndarray, look: Look) -> np.ndarray:

@@ -5,6 +5,7 @@ import pymc as pm
 import pytest
 from support.checks import make_rng
 
+from pymc_logz.checks import edges
 from pymc_logz.checks.edges import LOOKS, Look, edge_doubts
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.planning import block_for
@@ -88,3 +89,24 @@ def test_noise_that_more_coefficients_than_data_can_do_without() -> None:
     (doubt,) = edge_doubts(prepared, block, rows[drawn > edge], rng)
     assert doubt.status == "lagging_rows"
     assert "of the posterior has sigma below" in doubt.reason
+
+
+def test_laplace_is_corrected_where_rows_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches right rows accused where coefficients of binary data are far from normal."""
+    rng = make_rng("binary")
+    n, p = 10, 40
+    design, y = rng.normal(size=(n, p)), np.arange(n) % 2
+    with pm.Model() as model:
+        t = pm.HalfNormal("t", 3)
+        b = pm.Normal("b", 0, 1, shape=p)
+        pm.Bernoulli("y", logit_p=t * (design @ b), observed=y)
+    prepared = prepare(model, rng)
+    block = block_for(prepared, HaisSettings(), None)
+    prior = prepared.prior(rng, 400_000)
+    logit = np.exp(prior[:, :1]) * (prior[:, 1:] @ design.T)
+    log_p = -np.logaddexp(0, np.where(y, -logit, logit)).sum(axis=1)
+    weight = np.exp(log_p - log_p.max())
+    rows = prior[rng.choice(len(prior), size=1024, p=weight / weight.sum())]
+    assert edge_doubts(prepared, block, rows, rng) == []
+    monkeypatch.setattr(edges, "_off_inside", lambda *_: 0.0)
+    assert edge_doubts(prepared, block, rows, rng) != []
