@@ -44,8 +44,9 @@ def edge_doubts(
     of the others alone, also where no row is.
 
     Rows (n, d) are draws of the posterior as the run has it. There has to be more beyond an edge by
-    3 errors, Laplace's method being corrected by what it is off at the rows themselves. The first of ``looks`` also tells whether further rounds are
-    needed: not if there is less by 2 errors, as is often seen in the first.
+    3 errors, Laplace's method being corrected by what it is off at the rows themselves. The first
+    of ``looks`` also tells whether further rounds are needed: not if there is less by 2 errors, as
+    is often seen in the first.
     """
     parts = _parts(prepared, block, rows)
     if parts is None:
