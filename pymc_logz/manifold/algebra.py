@@ -189,7 +189,7 @@ class Dense:
         gram = jacobian @ jacobian.T + raised * xp.eye(len(jacobian))
         return Linear(jacobian, xp.zeros(0), self.arrays.cholesky(gram))
 
-    def multiply(self, linear: Linear, vector: Any) -> Any:
+    def multiplied(self, linear: Linear, vector: Any) -> Any:
         """J vector, shape (m,)."""
         return linear.jacobian @ vector
 
@@ -197,7 +197,7 @@ class Dense:
         """J' vector, shape (d,)."""
         return linear.jacobian.T @ vector
 
-    def solve(self, linear: Linear, right: Any) -> Any:
+    def solved(self, linear: Linear, right: Any) -> Any:
         """Inverse Gram matrix times right side."""
         return self.arrays.cho_solve(linear.factor, right)
 
@@ -216,7 +216,7 @@ class Dense:
 
     def weights(self, linear: Linear) -> Any:
         """Derivative of `half_log_det` by the compressed Jacobian (appendix B, eq. 40)."""
-        return self.solve(linear, linear.jacobian)
+        return self.solved(linear, linear.jacobian)
 
     def row_norms(self, jacobian: Any) -> Any:
         """Euclidean norm of each row of J, shape (m,)."""
@@ -259,7 +259,7 @@ class Structured(Dense):
         small = xp.eye(common.shape[1]) + common.T @ (inverse[:, None] * common)
         return Linear(jacobian, inverse, self.arrays.cholesky(small))
 
-    def multiply(self, linear: Linear, vector: Any) -> Any:
+    def multiplied(self, linear: Linear, vector: Any) -> Any:
         """J vector."""
         common, own = self._parts(linear.jacobian)
         # the entry of a missing local input is zero, whatever it meets
@@ -273,7 +273,7 @@ class Structured(Dense):
         parts = [common.T @ vector, (own * vector[:, None]).ravel(), xp.zeros(1)]
         return xp.concatenate(parts)[self._slots]
 
-    def solve(self, linear: Linear, right: Any) -> Any:
+    def solved(self, linear: Linear, right: Any) -> Any:
         """Inverse Gram matrix times right side."""
         common, _ = self._parts(linear.jacobian)
         scaled = common * linear.inverse_diagonal[:, None]

@@ -42,7 +42,7 @@ def project_position(
 
     def improve(state: tuple[Any, ...]) -> tuple[Any, ...]:
         position, value, _, n = state
-        position = position - algebra.transposed(base, algebra.solve(base, value))
+        position = position - algebra.transposed(base, algebra.solved(base, value))
         value = system.constraint(position)
         return position, value, system.residual(value), n + 1
 
@@ -170,7 +170,7 @@ class Search:
 
     def _step(self, found: Found, raised: np.ndarray) -> np.ndarray:
         linear = self.algebra.factorise(found.jacobian, raised)
-        step = -self.algebra.transposed(linear, self.algebra.solve(linear, found.value))
+        step = -self.algebra.transposed(linear, self.algebra.solved(linear, found.value))
         length = float(np.linalg.norm(step))
         if not np.isfinite(length):
             return np.full_like(found.position, np.nan)

@@ -99,7 +99,7 @@ class ConstrainedHamiltonian:
     def project_momentum(self, system: System, linear: Linear, momentum: Any) -> Any:
         """Part of a momentum that is tangent to the level set."""
         algebra = system.algebra
-        multipliers = algebra.solve(linear, algebra.multiply(linear, momentum))
+        multipliers = algebra.solved(linear, algebra.multiplied(linear, momentum))
         return momentum - algebra.transposed(linear, multipliers)
 
     def is_reversible(self, system: System, old: Any, back: Any) -> Any:

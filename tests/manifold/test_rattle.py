@@ -92,7 +92,7 @@ def test_it_stays_on_the_level_set_and_comes_back(on_numpy, start, n_inner):
     # catches a trajectory that does not move
     assert np.linalg.norm(end.state.position - state.position) > 0.3
     assert np.abs(on_numpy.constraint(end.state.position)).max() < 1e-11
-    assert np.abs(on_numpy.algebra.multiply(end.state.linear, end.momentum)).max() < 1e-12
+    assert np.abs(on_numpy.algebra.multiplied(end.state.linear, end.momentum)).max() < 1e-12
     back = moves.integrate(on_numpy, end.state, -end.momentum, 0.2, 7)
     np.testing.assert_allclose(back.state.position, state.position, atol=1e-9)
     np.testing.assert_allclose(back.momentum, -momentum, atol=1e-9)

@@ -73,10 +73,10 @@ def test_structured_equals_dense(both):
             return (
                 log_density,
                 gradient,
-                algebra.multiply(linear, of_inputs),
+                algebra.multiplied(linear, of_inputs),
                 algebra.transposed(linear, of_outputs),
-                algebra.solve(linear, of_outputs),
-                algebra.solve(raised, of_outputs),
+                algebra.solved(linear, of_outputs),
+                algebra.solved(raised, of_outputs),
                 algebra.cross_solve(linear.jacobian, base, of_outputs),
                 algebra.cross_log_det(linear.jacobian, base),
                 algebra.half_log_det(linear),
