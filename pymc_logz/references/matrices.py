@@ -53,6 +53,15 @@ class WholeFactors:
         return np.where(sign > 0, log_det, np.nan)
 
 
+def _have_roots(found: np.ndarray) -> np.ndarray:
+    """Which of matrices (K, n, n) have a Cholesky factor, each for itself, shape (K,)."""
+    try:
+        np.linalg.cholesky(found)
+        return np.ones(len(found), dtype=bool)
+    except np.linalg.LinAlgError:
+        return np.array([not lapack.dpotrf(one, lower=1)[1] for one in found], dtype=bool)
+
+
 @dataclass(frozen=True)
 class Whole:
     """Matrices (K, n, n)."""
@@ -88,25 +97,23 @@ class Whole:
         """
         unit = 1 / np.sqrt(np.maximum(np.abs(self.diagonal(found)), 1e-300))
         scaled = found * unit[:, :, None] * unit[:, None]
-        try:
-            np.linalg.cholesky(scaled)
+        if np.all(is_one := _have_roots(scaled)):
             return found
-        except np.linalg.LinAlgError:
-            values, vectors = np.linalg.eigh(scaled)
+        found, (values, vectors) = found.copy(), np.linalg.eigh(scaled[~is_one])
         values = np.maximum(np.abs(values), FLAT * np.abs(values).max(axis=1, keepdims=True))
-        vectors = vectors / unit[:, :, None]
-        found = (vectors * values[:, None]) @ vectors.transpose(0, 2, 1)
-        return np.where((np.linalg.slogdet(found)[0] > 0)[:, None, None], found, np.nan)
+        vectors = vectors / unit[~is_one, :, None]
+        made = (vectors * values[:, None]) @ vectors.transpose(0, 2, 1)
+        whole = (np.linalg.slogdet(made)[0] > 0)[:, None, None]
+        found[~is_one] = np.where(whole, made, np.nan)
+        return found
 
-    def are_positive(self, found: np.ndarray) -> np.ndarray:
-        """Which of them have a Cholesky factor in floating-point numbers, shape (K,)."""
-        whole = np.isfinite(found).all(axis=(1, 2))
-        try:
-            np.linalg.cholesky(found[whole])
-        except np.linalg.LinAlgError:
-            values = np.linalg.eigvalsh(found[whole])
-            whole[whole] = values[:, 0] > 1e-13 * values[:, -1]
-        return np.asarray(whole)
+    def are_positive(self, found: np.ndarray, margin: float = 1e-12) -> np.ndarray:
+        """Which of them have a Cholesky factor in floating-point numbers, shape (K,).
+
+        Those have none that lose it where their diagonal is less by a ``margin``, as by rounding.
+        """
+        is_finite = np.isfinite(found).all(axis=(1, 2))
+        return is_finite & _have_roots(found * (1 - margin * np.eye(self.n)))
 
     def factors(self, found: np.ndarray) -> WholeFactors:
         """Of these matrices."""

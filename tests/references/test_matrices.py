@@ -87,6 +87,19 @@ def test_what_is_not_positive(both) -> None:
     assert np.linalg.eigvalsh(bands.whole(mended)[1]).min() > 0
 
 
+def test_each_matrix_is_judged_alone() -> None:
+    """Catches a density that depends on the rows beside it: a weight was wrong by 400 nats."""
+    rng = make_rng("alone")
+    root = rng.normal(size=(2, N, 4))
+    # nearly flat in all but four directions, as more coefficients than data are
+    found = 1e9 * root @ root.transpose(0, 2, 1) + 7 * np.eye(N)
+    beside = np.concatenate([found, -found[:1], np.full((1, N, N), np.nan)])
+    whole = Whole(N)
+    assert np.array_equal(whole.positive(beside[:3])[:2], found)
+    assert np.linalg.eigvalsh(whole.positive(beside[:3])[2]).min() > 0
+    assert np.array_equal(whole.are_positive(beside), [True, True, False, False])
+
+
 def test_what_has_no_bands() -> None:
     """Would catch bands that cost more than the matrix."""
     rng = make_rng("no bands")
