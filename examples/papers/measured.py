@@ -122,3 +122,13 @@ def speed_of_in_painting():
         for name in ("ConstrainedHMC", "NUTS with the likelihood")
     )
     return interval(lambda a, b: np.exp(np.mean(np.log(a)) - np.mean(np.log(b))), ours, nuts)
+
+
+def error_of_poses():
+    """Error of the mean pose of constrained HMC over that of HMC after as long, three scenes."""
+    _, units = units_of("pose_at_size")
+    ours, hmc = (
+        np.array([unit["rmse"][-1] for scene in (1, 2, 3) for unit in units[name, scene]])
+        for name in ("ConstrainedHMC", "HMC")
+    )
+    return interval(lambda a, b: a.mean() / b.mean(), ours, hmc)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from pymc_logz.errors import says_if_interrupted
-from pymc_logz.estimators import importance_log_z
+from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.kernels.compose import for_variables
 from pymc_logz.loop.frozen import (
     Planned,
@@ -38,7 +38,7 @@ from pymc_logz.pilot.checks import exceeds, warn_of_stuck
 from pymc_logz.pilot.ladder import MAX_GROWTH, first_ladder, settled
 from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.blend import Component, Prior, Target
+from pymc_logz.references.blend import Blend, Component, Part, Prior, Target
 from pymc_logz.references.conditional import has_conditional_normals
 from pymc_logz.references.conditional_modes import Start, highest_marginal
 from pymc_logz.references.matrices import Bands
@@ -154,37 +154,16 @@ class Planner:
     ) -> Planned | None:
         """Rows of the blend that need no path; None where their weights are too uneven.
 
-        Up to twelve blends are tried, each with the modes that the one before lacked: heavy rows
-        climb to some, rows of the prior have climbed to those that no row is near. Rows of a run
-        are chosen from as many as give the error that is aimed at, or a ``fine`` one where that is
-        cheap, and from ``most_tries`` at most; those that were looked at may flatter by the factor
-        ``slack``. Without a look no rows of its own say what the blend lacks.
+        Rows of a run are chosen from as many as give the error that is aimed at, or a ``fine`` one
+        where that is cheap, and from ``most_tries`` at most; those that were looked at may flatter
+        by the factor ``slack``. Without a look no rows of its own say what the blend lacks.
         """
         aim, target, settings = self.settings.mcse_without_path, self.target, self.settings
-        if aim is None or not self.direct:
+        if aim is None or not self.direct or (found := self.tried(search, look)) is None:
             return None
-        for _ in range(12):
-            shares = search.shares_to_keep()
-            blend = search.blend(shares)
-            rows = blend.weighted(target, self.rng, N_TRIED)
-            trial = importance_log_z(rows.log_weight, method="hais")
-            if trial.status == "ok":
-                if not look:
-                    break
-                heavy = HEAVY * N_TRIED / trial.weight_ess
-                more = lacking_modes(search, look, self.rng, shares, heavy, N_TRIED)
-                if not add_modes(search, more, self.rng):
-                    break
-                continue
-            if not look or search.effective_share(shares) < LEAST:
-                return None
-            if not add_modes(search, modes_of_heavy(search, look, rows, self.rng), self.rng):
-                return None
-        else:
-            return None
+        blend, even, trial = found
         if look and exceeds(look.stages, trial.log_z, trial.mcse):
             return None
-        even = min(search.effective_share(shares), trial.weight_ess / N_TRIED)
         n_rows = settings.draws * settings.chains
         n_wanted = [
             max(1, int(np.ceil((1 / even - 1) / (n_rows * (mcse / slack) ** 2))))
@@ -200,6 +179,36 @@ class Planner:
         known = search.witnesses.position if look else search.known(self.rng)[0]
         plan, blend = plan_of_one_step(target.block, known), replace(blend, tries=tries)
         return Planned(target.block, plan, Reference(taken, reason), target=target, blend=blend)
+
+    def tried(self, search: Search, look: Look | None) -> tuple[Blend, float, LogZEstimate] | None:
+        """A blend that lacks nothing that is known, its effective share, and log Z by its rows.
+
+        Up to twelve are tried, each with the modes that the one before lacked: heavy rows climb to
+        some, rows of the prior have climbed to those that no row is near. Rows that are too uneven,
+        and lead to no mode, may be bad luck once.
+        """
+        is_bad = False
+        for _ in range(12):
+            shares = search.shares_to_keep()
+            blend, share = search.blend(shares), search.effective_share(shares)
+            rows = blend.weighted(self.target, self.rng, N_TRIED)
+            trial = importance_log_z(rows.log_weight, method="hais")
+            more = list[Part]()
+            if trial.status == "ok":
+                if look:
+                    heavy = HEAVY * N_TRIED / trial.weight_ess
+                    more += lacking_modes(search, look, self.rng, shares, heavy, N_TRIED)
+                if not more:
+                    return blend, min(share, trial.weight_ess / N_TRIED), trial
+            elif share < LEAST:
+                return None
+            elif look:
+                more += modes_of_heavy(search, look, rows, self.rng)
+            if not more and is_bad:
+                return None
+            is_bad |= not more
+            add_modes(search, more, self.rng)
+        return None
 
     def path(self, search: Search, look: Look, limit: float = np.inf) -> Planned:
         """A path from the components that explain the most in their coordinates; or the prior.

@@ -152,8 +152,7 @@ def add_draws(search: Search, rng: np.random.Generator) -> bool:
     return True
 
 
-def add_modes(search: Search, more: Sequence[Part], rng: np.random.Generator) -> bool:
-    """Components at modes that were lacking, and rows of the next blend; whether there are any."""
+def add_modes(search: Search, more: Sequence[Part], rng: np.random.Generator) -> None:
+    """Components at modes that were lacking, and rows of the next blend."""
     search.add_parts(more)
     search.draw(rng, N_TRIED)
-    return bool(more)
