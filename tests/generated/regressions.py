@@ -26,17 +26,21 @@ def regression_log_density(y, design, prior_sds: np.ndarray, sigma) -> np.ndarra
     return value
 
 
-def _regression(rng, p: int, n: int, prior_sds: np.ndarray, noise: ScalePrior) -> Drawn:
-    """A regression whose coefficients have independent normal priors."""
+def _data(rng, p: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """A design with a level, and data of it."""
     x = np.column_stack([np.ones(n), rng.normal(size=(n, p - 1))])
     if rng.random() < 0.3 and p > 2:  # two covariates that are nearly the same
         x[:, 2] = x[:, 1] + rng.normal(0, 0.05, n)
-    y = rng.normal(x @ rng.normal(0, 1.5, p), np.exp(rng.normal(0, 0.7)))
+    return x, rng.normal(x @ rng.normal(0, 1.5, p), np.exp(rng.normal(0, 0.7)))
+
+
+def _regression(x: np.ndarray, y: np.ndarray, prior_sds: np.ndarray, noise: ScalePrior) -> Drawn:
+    """A regression whose coefficients have independent normal priors."""
 
     def build() -> pm.Model:
         with pm.Model() as model:
             design, data, sds = pm.Data("design", x), pm.Data("data", y), pm.Data("sds", prior_sds)
-            b = pm.Normal("b", 0, sds, shape=p)
+            b = pm.Normal("b", 0, sds, shape=prior_sds.size)
             pm.Normal("y", design @ b, noise.add("sigma"), observed=data)
         return model
 
@@ -44,8 +48,9 @@ def _regression(rng, p: int, n: int, prior_sds: np.ndarray, noise: ScalePrior) -
         return noise.log_density(t) + regression_log_density(y, x, prior_sds, np.exp(t))
 
     log_z, accuracy = box_log_integral(log_f, noise.bounds)
-    about = {"n": n, "sds": prior_sds.round(3).tolist(), "noise": noise.about}
-    return Drawn(build, p + 1, log_z, accuracy, about)
+    sds = np.unique(prior_sds.round(3)).tolist()
+    about = {"n": y.size, "sds": sds, "noise": noise.about}
+    return Drawn(build, prior_sds.size + 1, log_z, accuracy, about)
 
 
 @family
@@ -53,8 +58,8 @@ def linear_regression(rng: np.random.Generator) -> Drawn:
     """Priors as one would choose them; as many coefficients as data at times."""
     p = int(rng.integers(2, 13))
     n = p if rng.random() < 0.2 else p + int(rng.integers(2, 40))
-    prior_sds = np.exp(rng.normal(0.7, 0.4, p))
-    return _regression(rng, p, n, prior_sds, scales.proper(rng))
+    prior_sds, noise = np.exp(rng.normal(0.7, 0.4, p)), scales.proper(rng)
+    return _regression(*_data(rng, p, n), prior_sds, noise)
 
 
 @family
@@ -62,8 +67,8 @@ def vague_regression(rng: np.random.Generator) -> Drawn:
     """Coefficients ``Normal(0, 1000)``, and noise with a prior of the BUGS age."""
     p = int(rng.integers(2, 8))
     n = p + int(rng.integers(4, 40))
-    prior_sds = np.full(p, one_of(rng, 100.0, 1000.0))
-    return _regression(rng, p, n, prior_sds, scales.vague(rng))
+    prior_sds, noise = np.full(p, one_of(rng, 100.0, 1000.0)), scales.vague(rng)
+    return _regression(*_data(rng, p, n), prior_sds, noise)
 
 
 @family
@@ -73,21 +78,8 @@ def wide_regression(rng: np.random.Generator) -> Drawn:
     p = min(n + 1 + int(n * rng.exponential(0.7)), 200)
     x, matter = rng.normal(size=(n, p)), int(rng.integers(1, 7))
     noise, sd = scales.proper(rng), float(np.exp(rng.normal(-0.7, 0.5)))
-    sds = np.full(p, sd)
     y = rng.normal(x[:, :matter].sum(axis=1), np.exp(rng.normal(-0.3, 0.7)))
-
-    def build() -> pm.Model:
-        with pm.Model() as model:
-            design, data, prior = pm.Data("design", x), pm.Data("data", y), pm.Data("sds", sds)
-            b = pm.Normal("b", 0, prior, shape=p)
-            pm.Normal("y", design @ b, noise.add("sigma"), observed=data)
-        return model
-
-    def log_f(t):
-        return noise.log_density(t) + regression_log_density(y, x, sds, np.exp(t))
-
-    log_z, accuracy = box_log_integral(log_f, noise.bounds)
-    return Drawn(build, p + 1, log_z, accuracy, {"n": n, "sd": sd, "noise": noise.about})
+    return _regression(x, y, np.full(p, sd), noise)
 
 
 @family
