@@ -29,7 +29,7 @@ from pymc_logz.weights import log_mean, resampled, weight_ess
 
 MAX_OUTER = 16
 """Entries that are not normal, at most: weights of too many of them tell nothing."""
-MAX_INNER = 2**8
+MAX_INNER = 2**9
 """Normal entries of whole matrices: each mode takes several gradients for each, and a cube."""
 INNER_INFLATION = 1.02
 """Factor in a conditional covariance that is nearly right."""
