@@ -98,7 +98,7 @@ def _lacking(
     parts = [Component(one.component, look.funnel, what) for one in modes]
     if not parts:
         return []
-    rows = [part.draw(search.target, rng, n) for part in parts]
+    rows = [part.draw(search.target, rng, n)[0] for part in parts]
     seen = search.target(np.concatenate(rows))
     own = [
         part.log_density_of(search.target, *both)

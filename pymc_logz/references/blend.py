@@ -89,11 +89,14 @@ class Target:
         )
 
 
+Drawn = tuple[np.ndarray, np.ndarray | None]
+
+
 class Part(Protocol):
     """A normalised density of rows of a model: plain data, drawn from and evaluated anywhere."""
 
-    def draw(self, target: Target, rng: np.random.Generator, n: int) -> np.ndarray:
-        """Rows (n, d)."""
+    def draw(self, target: Target, rng: np.random.Generator, n: int) -> Drawn:
+        """Rows (n, d), and their log density (n,) if that is known from drawing them."""
         ...
 
     def log_density_of(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
@@ -112,9 +115,9 @@ class Prior:
 
     what: ClassVar = "the prior"
 
-    def draw(self, target: Target, rng: np.random.Generator, n: int) -> np.ndarray:
+    def draw(self, target: Target, rng: np.random.Generator, n: int) -> Drawn:
         """Rows (n, d)."""
-        return target.prepared.prior(rng, n)
+        return target.prepared.prior(rng, n), None
 
     def log_density_of(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
         """Log density of rows (n, d), shape (n,)."""
@@ -129,9 +132,9 @@ class Component(Moving):
     funnel: Funnel | None = None
     what: str = "Student-t components"
 
-    def draw(self, target: Target, rng: np.random.Generator, n: int) -> np.ndarray:
+    def draw(self, target: Target, rng: np.random.Generator, n: int) -> Drawn:
         """Rows (n, d)."""
-        return self.restored(self.density(rng, n))
+        return self.restored(self.density(rng, n)), None
 
     def log_density_of(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
         """Log density of rows (n, d), shape (n,)."""
@@ -149,14 +152,16 @@ class Blend:
     tries: int = 1
     """Rows that each one is chosen from, in proportion to their weights."""
 
-    def draw(self, target: Target, rng: np.random.Generator, n: int) -> np.ndarray:
-        """Rows (n, d) in the shares of the parts, to within one row, in random order."""
+    def draw(
+        self, target: Target, rng: np.random.Generator, n: int
+    ) -> tuple[Evaluated, np.ndarray]:
+        """Rows in the shares of the parts, to within one row, in random order; see `drawn`."""
         level = (rng.permutation(n) + rng.random(n)) / max(n, 1)
         origin = np.searchsorted(np.cumsum(self.shares[:-1]), level, side="right")
         counts = np.bincount(origin, minlength=len(self.parts))
-        pairs = zip(self.parts, counts, strict=True)
-        rows = np.concatenate([part.draw(target, rng, int(k)) for part, k in pairs if k])
-        return rows[rng.permutation(n)]
+        seen, log_parts = drawn(self.parts, target, rng, counts)
+        order = rng.permutation(n)
+        return seen.chosen(order)._replace(n_nan=seen.n_nan), log_parts[:, order]
 
     def weighted(
         self,
@@ -181,8 +186,8 @@ class Blend:
         return reduce(merge, parts)
 
     def _portion(self, target: Target, rng: np.random.Generator, n: int) -> Annealed:
-        seen = target(self.draw(target, rng, n * self.tries))
-        log_q = log_blend(densities(self.parts, target, seen.position, seen.log_prior), self.shares)
+        seen, log_parts = self.draw(target, rng, n * self.tries)
+        log_q = log_blend(log_parts, self.shares)
         with np.errstate(invalid="ignore"):  # where no part has a density there is no target
             each = np.where(np.isneginf(seen.log_target), -np.inf, seen.log_target - log_q)
         each = each.reshape(n, self.tries)
@@ -217,6 +222,26 @@ def densities(
     """Log density of rows (n, d) by each part, shape (K, n); -inf in place of NaN."""
     found = np.array([part.log_density_of(target, rows, log_prior) for part in parts])
     return np.where(np.isnan(found), -np.inf, found)
+
+
+def drawn(
+    parts: Sequence[Part], target: Target, rng: np.random.Generator, counts: np.ndarray
+) -> tuple[Evaluated, np.ndarray]:
+    """So many rows of each of K parts, one part after the other, and densities as of `densities`.
+
+    What a part knows of its own rows is not computed again.
+    """
+    each = {k: parts[k].draw(target, rng, int(n)) for k, n in enumerate(counts) if n}
+    seen = target(np.concatenate([rows for rows, _ in each.values()]))
+    origin, found = np.repeat(np.arange(len(parts)), counts), np.empty((len(parts), counts.sum()))
+    for k, part in enumerate(parts):
+        own = each[k][1] if k in each else None
+        others = origin != k if own is not None else np.ones(len(origin), dtype=bool)
+        found[k, others] = part.log_density_of(
+            target, seen.position[others], seen.log_prior[others]
+        )
+        found[k, ~others] = own
+    return seen, np.where(np.isnan(found), -np.inf, found)
 
 
 def log_blend(log_parts: np.ndarray, shares: np.ndarray) -> np.ndarray:

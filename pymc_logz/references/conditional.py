@@ -9,20 +9,21 @@ dimensions.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
+from scipy.spatial import KDTree
 from scipy.special import gammaln, logsumexp
 
 from pymc_logz.models.known_priors import factors_matrices, normal_columns
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import Clusters, fitted_clusters, fitted_to_few
-from pymc_logz.references.blend import Target
+from pymc_logz.references.blend import Drawn, Target
 from pymc_logz.references.conditional_modes import Conditionals, highest_peak
-from pymc_logz.references.matrices import Factors
+from pymc_logz.references.matrices import Factors, Matrices, Whole
 from pymc_logz.references.modes import MAX_DIMS
 from pymc_logz.references.reference import widened
 from pymc_logz.weights import log_mean, resampled, weight_ess
@@ -47,27 +48,27 @@ class ConditionalNormal:
     """Columns of the others."""
     fit: Clusters | None
     """Of the others; None where there are none."""
-    start: np.ndarray
-    """Where the search for a conditional mode begins, shape (n,)."""
+    known: "Known"
+    """Where the search for a conditional mode begins."""
     scale: np.ndarray
     """Rough standard deviations of the normal entries, shape (n,)."""
-    pattern: sparse.csr_array | None = None
-    """Which of their second derivatives are not zero; None may be any."""
+    matrices: Matrices
+    """How their second derivatives are stored."""
 
-    def draw(self, target: Target, rng: np.random.Generator, n: int) -> np.ndarray:
-        """Rows (n, d)."""
+    def draw(self, target: Target, rng: np.random.Generator, n: int) -> Drawn:
+        """Rows (n, d), and their log density (n,)."""
         outer = np.empty((n, 0)) if self.fit is None else drawn(self.fit, rng, n)
         mode, factors = self._conditional(target, outer)
-        noise, df = rng.standard_normal(mode.shape), inner_df(len(self.start))
+        noise, df = rng.standard_normal(mode.shape), inner_df(len(self.inner))
         noise *= np.sqrt(df / rng.chisquare(df, size=(n, 1)))
-        return self._parts(target).rows(outer, mode + factors.drawn(noise))
+        inner = mode + factors.drawn(noise)
+        return self._parts(target).rows(outer, inner), self._density(outer, inner - mode, factors)
 
     def log_density_of(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
         """Log density of rows (n, d), shape (n,)."""
         outer = rows[:, self.outer]
         mode, factors = self._conditional(target, outer)
-        square = factors.square(rows[:, self.inner] - mode)
-        return np.asarray(self._of_outer(outer) + self._of_inner(square, factors.log_det()))
+        return self._density(outer, rows[:, self.inner] - mode, factors)
 
     @property
     def what(self) -> str:
@@ -75,28 +76,27 @@ class ConditionalNormal:
         n_inner, n_outer = self.inner.size, self.outer.size
         return f"{n_inner} of {n_inner + n_outer} values drawn as normal given the others"
 
-    def _of_outer(self, outer: np.ndarray) -> np.ndarray:
-        return np.zeros(len(outer)) if self.fit is None else log_density_by(self.fit, outer)
-
-    def _of_inner(self, square: np.ndarray, log_det: np.ndarray) -> np.ndarray:
-        """Log density, by square distances from the modes and determinants of precisions, (n,)."""
-        k, df = len(self.start), inner_df(len(self.start))
+    def _density(self, outer: np.ndarray, apart: np.ndarray, factors: Factors) -> np.ndarray:
+        """Log density (n,), by how far the normal entries are from their modes (n, k)."""
+        k, df = len(self.inner), inner_df(len(self.inner))
         constant = gammaln(0.5 * (df + k)) - gammaln(0.5 * df) - 0.5 * k * np.log(df * np.pi)
-        return np.asarray(constant + 0.5 * log_det - 0.5 * (df + k) * np.log1p(square / df))
+        log_density = constant + 0.5 * factors.log_det()
+        log_density -= 0.5 * (df + k) * np.log1p(factors.square(apart) / df)
+        return log_density if self.fit is None else log_density + log_density_by(self.fit, outer)
 
     def _parts(self, target: Target) -> Conditionals:
-        return Conditionals(target.block, self.inner, self.outer, self.pattern)
+        return Conditionals(target.block, self.inner, self.outer, self.matrices)
 
     def _conditional(self, target: Target, outer: np.ndarray) -> tuple[np.ndarray, Factors]:
         """Modes (n, k) of the normal entries, and factors of their precisions.
 
         They depend on the other entries alone, each row for itself.
         """
-        parts, start = self._parts(target), np.tile(self.start, (len(outer), 1))
+        parts, start = self._parts(target), self.known.nearest(outer)
         found = parts.modes(outer, start, self.scale)
         # any density will do that the others determine
         lost = ~np.isfinite(found.log_marginal) | ~parts.matrices.are_positive(found.precision)
-        mode = np.where(lost[:, None], self.start, found.inner)
+        mode = np.where(lost[:, None], start, found.inner)
         usual = parts.matrices.of_diagonal(self.scale**-2.0)
         precision = np.where(lost[:, None, None], usual, found.precision)
         return mode, parts.matrices.factors(precision / INNER_INFLATION)
@@ -142,8 +142,10 @@ def conditional_normal(
     parts = without_factors(parts, rows)
     outer, inner = rows[:, parts.outer], rows[:, parts.inner]
     if not parts.outer.size:
-        start, scale = np.median(inner, axis=0), np.maximum(inner.std(axis=0), 1e-300)
-        return ConditionalNormal(parts.inner, parts.outer, None, start, scale)
+        known = Known(outer[:1], np.median(inner, axis=0)[None])
+        return ConditionalNormal(
+            parts.inner, parts.outer, None, known, _spread(inner), parts.matrices
+        )
     prior = prepared.prior(rng, block.n_rows)
     found = explored_enough(parts, outer, inner, prior[:, parts.outer], rng)
     return None if found is None else found[0]
@@ -163,15 +165,15 @@ def explored_enough(
     Rounds of settings, three of them or more, go on until that is enough for each component of a
     fit. None where it is too little even for one.
     """
-    n_places = int(np.clip(2**14 // (1 + parts.matrices.groups.max()), fewest, most))
+    n_places = int(np.clip(2**14 // parts.matrices.groups.n, fewest, most))
     enough = PER_ENTRY * parts.outer.size
-    for places, log_weight, start, scale in explored(parts, outer, inner, prior, n_places, rng):
+    for places, log_weight, known, scale in explored(parts, outer, inner, prior, n_places, rng):
         found, ess = None, float(weight_ess(log_weight))
         if len(places) < 3 * n_places or not ess > enough:
             continue
         fit = fitted_clusters(places[resampled(log_weight, rng, len(places))], ess, rng)
         wide = with_tails(fit)
-        part = ConditionalNormal(parts.inner, parts.outer, wide, start, scale, parts.pattern)
+        part = ConditionalNormal(parts.inner, parts.outer, wide, known, scale, parts.matrices)
         found = part, log_mean(log_weight)
         if ess > enough * len(fit.shares):
             break
@@ -183,8 +185,37 @@ class Explored(NamedTuple):
 
     places: np.ndarray  # Settings of them, shape (k, m).
     log_weight: np.ndarray  # Log weights that make them draws of the posterior, shape (k,).
-    start: np.ndarray  # A mode of the normal entries, shape (n,).
+    known: "Known"  # Conditional modes of the normal entries.
     scale: np.ndarray  # Their rough standard deviations, shape (n,).
+
+
+@dataclass(frozen=True)
+class Known:
+    """Conditional modes of the normal entries, or what is nearly one, at some settings."""
+
+    outer: np.ndarray
+    """Settings of the others, shape (k, m)."""
+    inner: np.ndarray
+    """Shape (k, n)."""
+
+    def nearest(self, outer: np.ndarray) -> np.ndarray:
+        """The one at the nearest setting, for each of some settings; shape (K, n)."""
+        if not outer.shape[1]:
+            return np.tile(self.inner[0], (len(outer), 1))
+        return self.inner[self._tree.query(outer / self._unit)[1]]
+
+    @cached_property
+    def _unit(self) -> np.ndarray:
+        return _spread(self.outer)
+
+    @cached_property
+    def _tree(self) -> KDTree:
+        return KDTree(self.outer / self._unit)
+
+
+def _spread(rows: np.ndarray) -> np.ndarray:
+    """Standard deviations, none of them zero."""
+    return np.maximum(rows.std(axis=0), 1e-300)
 
 
 def without_factors(
@@ -198,14 +229,18 @@ def without_factors(
     entry is taken that most of these changes are of, or for: ``most`` of their squares may be left
     without it, since where the likelihood is not normal no entry is to blame.
     """
-    square = _changes(parts, rows[np.linspace(0, len(rows) - 1, 12).astype(int)], rows)
+    some = rows[np.linspace(0, len(rows) - 1, 12).astype(int)]
+    scale = _spread(rows[:, parts.inner])
+    parts = parts.with_zeros(some[::3], scale)
+    square = _changes(parts, some, scale)
     if square is None:
         return parts
-    each = np.arange(len(square))
     taken = list[int]()
-    while len(parts.outer) + len(taken) < MAX_OUTER and len(taken) + 1 < len(each):
+    while len(parts.outer) + len(taken) < MAX_OUTER and len(taken) + 1 < len(scale):
         total = square.sum()
-        without = total - np.array([_touching(square, int(j)) for j in each])
+        # no entry changes an element of its own row
+        touching = square.sum(axis=(1, 2)) + 2 * square.sum(axis=(0, 2))
+        without = total - touching + np.einsum("ijj->j", square)
         best = int(np.argmin(without))
         if not total > least**2 or without[best] > most * total:
             break
@@ -213,41 +248,37 @@ def without_factors(
         square[best], square[:, best], square[:, :, best] = 0.0, 0.0, 0.0
     if not taken:
         return parts
-    left = np.setdiff1d(each, taken)
+    left = np.setdiff1d(np.arange(len(scale)), taken)
     outer = np.sort(np.append(parts.outer, parts.inner[taken]))
-    return Conditionals(parts.block, parts.inner[left], outer)
+    found = Conditionals(parts.block, parts.inner[left], outer, Whole(left.size))
+    return found.with_zeros(some[::3], scale[left])
 
 
-def _changes(parts: Conditionals, some: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
+def _changes(parts: Conditionals, some: np.ndarray, scale: np.ndarray) -> np.ndarray | None:
     """Mean square of what a move of entry i changes in the curvature of a and b, shape (n, n, n).
 
     In units of the curvature; at the modes of the normal entries given the others of some rows
     (k, d). None where there is no mode.
     """
-    scale = np.maximum(rows[:, parts.inner].std(axis=0), 1e-300)
     found = parts.modes(some[:, parts.outer], some[:, parts.inner], scale)
     good = np.isfinite(found.log_marginal) & parts.matrices.are_positive(found.precision)
-    squares = []
+    if not good.any():
+        return None
+    square, each = np.zeros((len(scale),) * 3), np.arange(len(scale))
     for outer, mode, precision in zip(
-        some[good][:, parts.outer], found.inner[good], found.precision[good], strict=True
+        some[good][:, parts.outer],
+        found.inner[good],
+        parts.matrices.whole(found.precision[good]),
+        strict=True,
     ):
         width = np.sqrt(np.diag(np.linalg.inv(precision)))
         moved = mode + np.vstack([np.zeros_like(width), np.diag(width)])
-        here, *there = parts.curvature(parts.rows(np.tile(outer, (len(moved), 1)), moved), width)
-        change = np.nan_to_num(np.array(there) - here) * np.outer(width, width)
-        squares.append(change**2)
-    if not squares:
-        return None
-    square, each = np.mean(squares, axis=0), np.arange(len(scale))
+        curved = parts.curvature(parts.rows(np.tile(outer, (len(moved), 1)), moved), width)
+        here, *there = parts.matrices.whole(curved)
+        square += (np.nan_to_num(np.array(there) - here) * np.outer(width, width)) ** 2
     # entry i tells of the others only
     square[each, each], square[each, :, each] = 0.0, 0.0
-    return np.asarray(square)
-
-
-def _touching(square: np.ndarray, j: int) -> float:
-    """Sum of the elements (i, a, b) of an array, symmetric in the last two, of which one is j."""
-    rest = np.delete(square, j, axis=0)
-    return float(square[j].sum() + 2 * rest[:, j].sum() - rest[:, j, j].sum())
+    return square / good.sum()
 
 
 def explored(
@@ -267,8 +298,7 @@ def explored(
     ``inner`` (n, d - m), and from draws of the prior (k, m); the first also from the peak, if it is
     to ``climb`` there from the best of some of these.
     """
-    start, scale = np.median(inner, axis=0), np.maximum(inner.std(axis=0), 1e-300)
-    near, known = outer, inner
+    scale, known = _spread(inner), Known(outer, inner)
     first = fitted_clusters(outer, len(outer), rng)
     others = [fitted_to_few(prior[np.all(np.isfinite(prior), axis=1)], 5.0)]
     peak = None
@@ -278,8 +308,8 @@ def explored(
         peak = highest_peak(parts, starts, parts.modes(starts, begin, scale))
     if peak is not None:
         others.append(Elliptical(peak.outer, 2.0 * peak.factor, 5.0))
-        start, scale = peak.inner, parts.scale_of(peak.precision)
-        near, known = np.vstack([near, peak.outer]), np.vstack([known, start])
+        scale = parts.scale_of(peak.precision)
+        known = Known(np.vstack([outer, peak.outer]), np.vstack([inner, peak.inner]))
     fits = [
         Clusters(
             (*(one.wider(4.0) for one in first.components), *others),
@@ -287,22 +317,20 @@ def explored(
             np.nan,
         )
     ]
-    places, log_marginal = np.empty((0, outer.shape[1])), np.empty(0)
+    places, log_marginal, modes = np.empty((0, outer.shape[1])), np.empty(0), inner[:0]
     for _ in range(n_rounds):
         new = drawn(fits[-1], rng, n_places)
-        spread = np.maximum(near.std(axis=0), 1e-300)
-        nearest = [int(np.argmin((((near - one) / spread) ** 2).sum(axis=1))) for one in new]
-        found = parts.modes(new, known[nearest], scale)
-        places = np.concatenate([places, new])
+        found = parts.modes(new, known.nearest(new), scale)
+        places, modes = np.concatenate([places, new]), np.concatenate([modes, found.inner])
         log_marginal = np.concatenate([log_marginal, found.log_marginal])
         log_q = logsumexp([log_density_by(fit, places) for fit in fits], axis=0) - np.log(len(fits))
         log_weight = log_marginal - log_q
-        alive = np.isfinite(found.log_marginal)
-        yield Explored(places, log_weight, start, scale)
-        if not np.any(np.isfinite(log_weight)):
+        alive = np.isfinite(log_marginal)
+        if alive.any():
+            known = Known(places[alive], modes[alive])
+        yield Explored(places, log_weight, known, scale)
+        if not alive.any():
             return
-        near = np.concatenate([near, new[alive]])
-        known = np.concatenate([known, found.inner[alive]])
         chosen = places[resampled(log_weight, rng, len(places))]
         ess = max(float(weight_ess(log_weight)), 2.0)
         fits.append(with_tails(fitted_clusters(chosen, ess, rng)))

@@ -4,7 +4,6 @@ And the peak of the density of the others, these integrated out.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -14,7 +13,7 @@ from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.known_priors import normal_columns
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.references.blend import N_ROWS, N_STARTS
-from pymc_logz.references.matrices import Bands, Matrices, Whole
+from pymc_logz.references.matrices import Matrices, Whole, matrices_of
 from pymc_logz.runners.block import Block
 from pymc_logz.weights import TOLERANCE
 
@@ -45,14 +44,8 @@ class Conditionals:
     """Columns, shape (n,)."""
     outer: np.ndarray
     """The others, shape (m,)."""
-    pattern: sparse.csr_array | None = None
-    """Which second derivatives by inner entries are not zero, shape (n, n); None may be any."""
-
-    @cached_property
-    def matrices(self) -> Matrices:
-        """How second derivatives by inner entries are stored."""
-        bands = None if self.pattern is None else Bands.of(self.pattern)
-        return Whole(len(self.inner), self.pattern) if bands is None else bands
+    matrices: Matrices
+    """How second derivatives by inner entries are stored."""
 
     @classmethod
     def of_normal_entries(cls, flat: FlatModel, block: Block) -> Self | None:
@@ -60,7 +53,13 @@ class Conditionals:
         if flat.sites or not block.follows_whole_gradient:
             return None
         inner = normal_columns(flat)
-        return cls(block, inner, np.setdiff1d(np.arange(len(flat.owners)), inner))
+        outer = np.setdiff1d(np.arange(len(flat.owners)), inner)
+        return cls(block, inner, outer, Whole(inner.size))
+
+    def with_zeros(self, rows: np.ndarray, scale: np.ndarray) -> Self:
+        """The same; second derivatives that are zero at all of these rows (K, d) are not stored."""
+        is_there = np.any(self.curvature(rows, scale), axis=0)
+        return replace(self, matrices=matrices_of(sparse.csr_array(is_there.astype(int))))
 
     def rows(self, outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
         """Whole rows of both parts, shape (K, d)."""
@@ -192,7 +191,7 @@ class Conditionals:
         curvature to speak of.
         """
         n, found, groups = inner.shape[1], list[np.ndarray](), self.matrices.groups
-        together = np.eye(groups.max(initial=-1) + 1)[groups].T
+        together = np.eye(groups.n)[groups.of_column].T
         size = max(1, N_ROWS[1] // len(together))
         for first in range(0, len(inner), size):
             part = slice(first, first + size)
@@ -241,9 +240,7 @@ def highest_marginal(
     prior = prepared.prior(rng, N_STARTS + n_climbs)
     scale = np.clip(prior[:, parts.inner].std(axis=0), *FIRST_SCALE)
     first = prior[:N_STARTS]
-    # second derivatives that are zero at all of some rows are taken as such
-    is_there = np.any(parts.curvature(first[: N_STARTS // 2], scale), axis=0)
-    parts = replace(parts, pattern=sparse.csr_array(is_there.astype(int)))
+    parts = parts.with_zeros(first[: N_STARTS // 2], scale)
     seen = parts.modes(first[:, parts.outer], first[:, parts.inner], scale)
     peak = highest_peak(parts, first[:, parts.outer], seen)
     return None if peak is None else Start(parts, prior, seen, peak)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from pymc_logz.pilot.scales import population_scale
-from pymc_logz.references.blend import N_STARTS, Target
+from pymc_logz.references.blend import N_STARTS, Drawn, Target
 from pymc_logz.references.modes import MAX_DIMS, followed, second_derivatives
 
 STEPS = np.sinh(np.linspace(-10.6, 10.6, 241))
@@ -32,10 +32,10 @@ class IndependentDirections:
     df: np.ndarray
     """Degrees of freedom, shape (d,)."""
 
-    def draw(self, target: Target, rng: np.random.Generator, n: int) -> np.ndarray:
+    def draw(self, target: Target, rng: np.random.Generator, n: int) -> Drawn:
         """Rows (n, d)."""
-        drawn = rng.standard_t(self.df, size=(n, len(self.df)))
-        return np.linalg.solve(self.directions, (self.location + self.scale * drawn).T).T
+        noise = rng.standard_t(self.df, size=(n, len(self.df)))
+        return np.linalg.solve(self.directions, (self.location + self.scale * noise).T).T, None
 
     def log_density_of(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
         """Log density of rows (n, d), shape (n,)."""

@@ -19,6 +19,67 @@ FLAT = 1e-6
 
 
 @dataclass(frozen=True)
+class Groups:
+    """Columns of symmetric matrices that are moved together, so that differences tell each element.
+
+    References
+    ----------
+    Powell & Toint (1979), On the estimation of sparse Hessian matrices, doi 10.1137/0716078.
+    """
+
+    of_column: np.ndarray
+    """Shape (n,)."""
+    n_alone: int
+    """The first groups are of one column, whose row is not read off those of other columns."""
+
+    @classmethod
+    def of(cls, pattern: sparse.csr_array) -> Self:
+        """The fewest groups: a column that many others share a row with is moved alone."""
+        n, degree = pattern.shape[0], np.diff(pattern.indptr)
+        order, best = np.argsort(-degree, kind="stable"), cls(np.arange(n), 0)
+        for n_alone in (0, *2 ** np.arange(int(np.log2(max(n, 1))) + 1)):
+            rest = np.sort(order[n_alone:])
+            groups = np.empty(n, dtype=int)
+            groups[order[:n_alone]] = np.arange(n_alone)
+            groups[rest] = n_alone + _apart(pattern[rest][:, rest].tocsr())
+            if groups.max(initial=0) < best.of_column.max(initial=0):
+                best = cls(groups, int(n_alone))
+        return best
+
+    @property
+    def n(self) -> int:
+        """Number of them."""
+        return int(self.of_column.max(initial=-1)) + 1
+
+    def element(
+        self, change: np.ndarray, step: np.ndarray, row: np.ndarray, column: np.ndarray
+    ) -> np.ndarray:
+        """Elements, by changes of gradients (K, groups, n) for steps (K, n)."""
+        of_row, of_column = self.of_column[row], self.of_column[column]
+        one, other = change[:, of_column, row], change[:, of_row, column]
+        one, other = one / step[:, column], other / step[:, row]
+        row_is_alone, column_is_alone = of_row < self.n_alone, of_column < self.n_alone
+        found = np.where(row_is_alone & ~column_is_alone, other, 0.5 * (one + other))
+        return np.where(column_is_alone & ~row_is_alone, one, found)
+
+
+def _apart(pattern: sparse.csr_array) -> np.ndarray:
+    """A group for each column (n,): those of one have no entry in the same row.
+
+    References
+    ----------
+    Curtis, Powell & Reid (1974), On the estimation of sparse Jacobian matrices, doi
+    10.1093/imamat/13.1.117.
+    """
+    near = (pattern @ pattern).tocsr()
+    groups = np.full(pattern.shape[0], -1)
+    for column in range(len(groups)):
+        taken = set(groups[near.indices[near.indptr[column] : near.indptr[column + 1]]])
+        groups[column] = next(group for group in range(len(taken) + 1) if group not in taken)
+    return groups
+
+
+@dataclass(frozen=True)
 class WholeFactors:
     """Of matrices (K, n, n), for vectors (K, n); of one matrix, for any number of vectors."""
 
@@ -71,9 +132,9 @@ class Whole:
     """Which elements are not zero; None may be any."""
 
     @cached_property
-    def groups(self) -> np.ndarray:
-        """A group for each column, shape (n,): those of one are moved together."""
-        return np.arange(self.n) if self.pattern is None else groups_apart(self.pattern)
+    def groups(self) -> Groups:
+        """Columns that are moved together."""
+        return Groups(np.arange(self.n), 0) if self.pattern is None else Groups.of(self.pattern)
 
     def of_diagonal(self, values: np.ndarray) -> np.ndarray:
         """One that is diagonal, from values (n,)."""
@@ -81,10 +142,8 @@ class Whole:
 
     def of_changes(self, change: np.ndarray, step: np.ndarray) -> np.ndarray:
         """From changes of gradients (K, groups, n), each group moved by steps (K, n)."""
-        found = change[:, self.groups] / step[:, :, None]
-        if self.pattern is not None:
-            found[:, self.pattern.toarray() == 0] = 0.0
-        return np.asarray(0.5 * (found + found.transpose(0, 2, 1)))
+        found = self.groups.element(change, step, *np.indices((self.n, self.n)))
+        return found if self.pattern is None else np.where(self.pattern.toarray(), found, 0.0)
 
     def diagonal(self, found: np.ndarray) -> np.ndarray:
         """Shape (K, n)."""
@@ -230,9 +289,9 @@ class Bands:
         return best if best.n_bands + best.n_below <= most * n else None
 
     @cached_property
-    def groups(self) -> np.ndarray:
-        """A group for each column, shape (n,): those of one are moved together."""
-        return groups_apart(self.pattern)
+    def groups(self) -> Groups:
+        """Columns that are moved together."""
+        return Groups.of(self.pattern)
 
     @cached_property
     def _places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -257,9 +316,7 @@ class Bands:
     def of_changes(self, change: np.ndarray, step: np.ndarray) -> np.ndarray:
         """From changes of gradients (K, groups, n), each group moved by steps (K, n)."""
         row, column, is_one = self._places
-        found = change[:, self.groups[column], row] / step[:, column]
-        found += change[:, self.groups[row], column] / step[:, row]
-        return np.where(is_one, 0.5 * found, 0.0)
+        return np.where(is_one, self.groups.element(change, step, row, column), 0.0)
 
     def diagonal(self, found: np.ndarray) -> np.ndarray:
         """Shape (K, n)."""
@@ -318,17 +375,6 @@ type Matrices = Whole | Bands
 type Factors = WholeFactors | BandFactors
 
 
-def groups_apart(pattern: sparse.csr_array) -> np.ndarray:
-    """A group for each column (n,): those of one have no entry in the same row.
-
-    References
-    ----------
-    Curtis, Powell & Reid (1974), On the estimation of sparse Jacobian matrices, doi
-    10.1093/imamat/13.1.117.
-    """
-    near = (pattern @ pattern).tocsr()
-    groups = np.full(pattern.shape[0], -1)
-    for column in range(len(groups)):
-        taken = set(groups[near.indices[near.indptr[column] : near.indptr[column + 1]]])
-        groups[column] = next(group for group in range(len(taken) + 1) if group not in taken)
-    return groups
+def matrices_of(pattern: sparse.csr_array) -> Matrices:
+    """Bands, where a pattern has few enough; else whole ones."""
+    return Bands.of(pattern) or Whole(pattern.shape[0], pattern)

@@ -21,6 +21,7 @@ from pymc_logz.references.conditional import (
     MAX_INNER,
     PER_ENTRY,
     ConditionalNormal,
+    Known,
     explored_enough,
     inner_df,
     log_density_by,
@@ -52,7 +53,8 @@ def conditional_at_peak(
         return None
     m, usual = parts.outer.size, np.tile(peak.inner, (len(prior), 1))
     scale, factors = parts.scale_of(peak.precision), parts.matrices.factors(peak.precision[None])
-    part = ConditionalNormal(parts.inner, parts.outer, None, peak.inner, scale, parts.pattern)
+    known = Known(peak.outer[None], peak.inner[None])
+    part = ConditionalNormal(parts.inner, parts.outer, None, known, scale, parts.matrices)
     log_z = 0.0
     if m:
         noise = rng.standard_normal((n_known, prior.shape[1]))

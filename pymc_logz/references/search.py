@@ -23,6 +23,7 @@ from pymc_logz.references.blend import (
     Prior,
     Target,
     densities,
+    drawn,
     log_blend,
 )
 from pymc_logz.references.reference import widened
@@ -73,12 +74,9 @@ class Search:
     def draw(self, rng: np.random.Generator, n: int) -> None:
         """About n more rows, in the shares of the parts."""
         counts = np.round(n * self.shares()).astype(int)
-        pairs = zip(self.parts, counts, strict=True)
-        drawn = [part.draw(self.target, rng, int(count)) for part, count in pairs if count]
-        if drawn:
-            rows = self.target(np.concatenate(drawn))
+        if counts.any():
+            rows, found = drawn(self.parts, self.target, rng, counts)
             self.pool = _joined(self.pool, rows)
-            found = densities(self.parts, self.target, rows.position, rows.log_prior)
             self._of_pool = np.concatenate([self._of_pool, found], axis=1)
         self._drawn = self._drawn + counts
 

@@ -18,7 +18,7 @@ from pymc_logz.loop.planning import components_of
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.pilot.checks import exceeds, islands_log_z
 from pymc_logz.pilot.ladder import anneal_back, settled
-from pymc_logz.references.blend import Blend, Component, Prior, Target
+from pymc_logz.references.blend import Blend, Component, Evaluated, Prior, Target
 from pymc_logz.references.reference import Reference
 from pymc_logz.references.search import FLOOR, Search, fitted_components
 from pymc_logz.runners.anneal import Annealed, Plan, anneal
@@ -121,7 +121,9 @@ def test_mean_weight_of_a_blend_is_z(name: str) -> None:
     class Weighs(Blend):
         """Rows are drawn in other shares than they are weighted by."""
 
-        def draw(self, target: Target, rng: np.random.Generator, n: int) -> np.ndarray:
+        def draw(
+            self, target: Target, rng: np.random.Generator, n: int
+        ) -> tuple[Evaluated, np.ndarray]:
             return Blend(self.parts, self.shares[::-1]).draw(target, rng, n)
 
     assert_detects(check, Weighs(blend.parts, blend.shares))

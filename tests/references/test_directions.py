@@ -57,7 +57,7 @@ def test_weights_average_to_z() -> None:
     directions = found()
 
     def check(one: IndependentDirections) -> None:
-        rows = directions.draw(None, make_rng("draw"), 4000)
+        rows, _ = directions.draw(None, make_rng("draw"), 4000)
         u = rows @ FILTERS.T
         log_target = -(EXPONENTS * np.log1p(u**2)).sum(axis=1)
         check_means({"z": np.exp(log_target - log_density(one, rows) - ENERGY.log_z) - 1})
@@ -104,7 +104,7 @@ def test_errors_of_weights_are_honest() -> None:
     assert abs(float(entry["log_z"]) - exact_log_z) < 4 * float(entry["mcse"])
     directions = independent_directions(target, target.prepared.prior(rng, 64), rng)
     if directions is not None:
-        rows = directions.draw(target, rng, 2000)
+        rows, _ = directions.draw(target, rng, 2000)
         estimate = importance_log_z(target(rows).log_target - log_density(directions, rows))
         off = abs(estimate.log_z - exact_log_z)
         assert estimate.status != "ok" or off < 4 * estimate.mcse

@@ -46,7 +46,7 @@ def both(request):
     assert bands.n_bands + bands.n_below <= N / 8
     # as gradients change where all columns of a group are moved at a time
     step = rng.uniform(0.5, 2.0, (3, N))
-    together = np.eye(bands.groups.max() + 1)[bands.groups]
+    together = np.eye(bands.groups.n)[bands.groups.of_column]
     change = np.einsum("kij,kj,jg->kgi", matrices, step, together)
     return matrices, Whole(N, pattern), bands, bands.of_changes(change, step), change, step
 
