@@ -15,6 +15,7 @@ from pymc_logz.hais.enumerated import exact_tree
 from pymc_logz.hais.judging import doubts_of, doubts_of_run
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, reverse_dataset
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
+from pymc_logz.kernels.compose import sums_out
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import block_for, plan_run
 from pymc_logz.loop.stored_plans import Subject, kept, planned_once
@@ -59,7 +60,7 @@ def run_hais(
     of the prior that they came from.
     """
     rngs = generators_from(random_seed)
-    sum_out = False if simulate_data else settings.sum_out
+    sum_out = False if simulate_data else sums_out(settings.sum_out, settings.kernel)
     if sum_out is not False and (exact := exact_tree(model, settings, rngs)) is not None:
         return exact
 

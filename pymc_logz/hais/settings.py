@@ -28,7 +28,7 @@ class HaisSettings(RunSettings):
     target_mcse: float | None = None
     target_variance: float | None = None
     """Variance of the log weight to aim at, in place of an error of log Z."""
-    sum_out: bool | None = False
+    sum_out: bool | None = None
     """Whether discrete variables are summed out; None where that can be done."""
     more: tuple[int, ...] = ()
     """Rows per chain that were added to a run that was at its end, one number for each time."""

@@ -222,6 +222,13 @@ def _check_names(asked: Sequence[Part], names: Sequence[str], discrete: set[str]
             )
 
 
+def sums_out(asked: bool | None, kernel: Kernel) -> bool | None:
+    """Whether discrete variables are summed out: not where a kernel was given to move them."""
+    parts = kernel.parts if isinstance(kernel, Compose) else ()
+    is_moved = moves_integers(kernel) or any(part.is_discrete for part in parts)
+    return False if asked is None and is_moved else asked
+
+
 def _bound(
     part: Part, owners: Sequence[str], sites: Sequence[Site], independent: tuple[Site, ...]
 ) -> Part:

@@ -7,11 +7,14 @@ import numpy as np
 from pymc_logz.loop.looking import Look
 from pymc_logz.models.context import n_affordable, n_numbers
 from pymc_logz.references.blend import N_ROWS, Component, Evaluated
-from pymc_logz.references.modes import MAX_DIMS, Mode, modes_of
+from pymc_logz.references.modes import Mode, modes_of
 from pymc_logz.references.search import HEAVY, Search
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.climb import climbed
 from pymc_logz.weights import NEGLIGIBLE, TOLERANCE, relative
+
+MOST_DIMS = 2**8
+"""Dimensions up to which rows climb: the curvature at a mode takes two gradients for each."""
 
 
 def tops_of_prior(search: Search, look: Look, rng: np.random.Generator) -> Evaluated:
@@ -78,7 +81,7 @@ def modes_of_heavy(
 
 def _can_climb(look: Look) -> bool:
     """Whether there are gradients, and matrices of second derivatives are small."""
-    return look.walked.follows_whole_gradient and look.walked.path.n_dims <= MAX_DIMS
+    return look.walked.follows_whole_gradient and look.walked.path.n_dims <= MOST_DIMS
 
 
 def _lacking(

@@ -264,7 +264,7 @@ class Planner:
 
     def at_peak(self, start: Start) -> Planned | None:
         """Rows of conditional normals; None where rows are to move, or weights are not even."""
-        part = conditional_at_peak(start, self.rng) if self.direct else None
+        part = conditional_at_peak(self.target.prepared, start, self.rng) if self.direct else None
         if part is None:
             return None
         search = Search(self.target)

@@ -19,10 +19,9 @@ from scipy.special import gammaln, logsumexp
 
 from pymc_logz.models.known_priors import factors_matrices, normal_columns
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import Clusters, fitted_clusters, fitted_to_few
 from pymc_logz.references.blend import Drawn, Target
-from pymc_logz.references.conditional_modes import Conditionals, highest_peak
+from pymc_logz.references.conditional_modes import Conditionals, peaks_apart
 from pymc_logz.references.matrices import Factors, Matrices, Whole
 from pymc_logz.references.modes import MAX_DIMS
 from pymc_logz.references.reference import widened
@@ -32,6 +31,9 @@ MAX_OUTER = 16
 """Entries that are not normal, at most: weights of too many of them tell nothing."""
 MAX_INNER = 2**9
 """Normal entries of whole matrices: each mode takes several gradients for each, and a cube."""
+MOST_PLACES = 2**9
+"""Settings of the others in a round, where a mode costs few gradients: of so many draws of the
+prior one is, by a chance of .99, where a hundredth of it is."""
 INNER_INFLATION = 1.02
 """Factor in a conditional covariance that is nearly right."""
 PER_ENTRY = 10
@@ -146,7 +148,7 @@ def conditional_normal(
         return ConditionalNormal(
             parts.inner, parts.outer, None, known, _spread(inner), parts.matrices
         )
-    prior = prepared.prior(rng, block.n_rows)
+    prior = prepared.prior(rng, MOST_PLACES)
     found = explored_enough(parts, outer, inner, prior[:, parts.outer], rng)
     return None if found is None else found[0]
 
@@ -158,14 +160,13 @@ def explored_enough(
     prior: np.ndarray,
     rng: np.random.Generator,
     fewest: int = 64,
-    most: int = 512,
 ) -> tuple[ConditionalNormal, float] | None:
     """Conditional normals, and log Z by them, from what `explored` has found.
 
     Rounds of settings, three of them or more, go on until that is enough for each component of a
     fit. None where it is too little even for one.
     """
-    n_places = int(np.clip(2**14 // parts.matrices.groups.n, fewest, most))
+    n_places = int(np.clip(2**14 // parts.matrices.groups.n, fewest, MOST_PLACES))
     enough = PER_ENTRY * parts.outer.size
     for places, log_weight, known, scale in explored(parts, outer, inner, prior, n_places, rng):
         found, ess = None, float(weight_ess(log_weight))
@@ -295,21 +296,20 @@ def explored(
     """All that is known after each round, by adaptive multiple importance sampling.
 
     Rounds of ``n_places`` settings start from entries of rows that are known, ``outer`` (n, m) and
-    ``inner`` (n, d - m), and from draws of the prior (k, m); the first also from the peak, if it is
-    to ``climb`` there from the best of some of these.
+    ``inner`` (n, d - m), and from draws of the prior (k, m); the first also from peaks, if it is to
+    ``climb`` there from as many of these.
     """
     scale, known = _spread(inner), Known(outer, inner)
     first = fitted_clusters(outer, len(outer), rng)
     others = [fitted_to_few(prior[np.all(np.isfinite(prior), axis=1)], 5.0)]
-    peak = None
     if climb:  # draws of a vague prior, and rows that walked from them, may be nowhere near
-        starts = np.concatenate([outer[:16], prior[:16]])
-        begin = np.resize(inner[:16], (len(starts), inner.shape[1]))
-        peak = highest_peak(parts, starts, parts.modes(starts, begin, scale))
-    if peak is not None:
-        others.append(Elliptical(peak.outer, 2.0 * peak.factor, 5.0))
-        scale = parts.scale_of(peak.precision)
-        known = Known(np.vstack([outer, peak.outer]), np.vstack([inner, peak.inner]))
+        starts = np.concatenate([outer[:16], prior[:n_places]])
+        for peak in peaks_apart(parts, starts, parts.modes(starts, known.nearest(starts), scale)):
+            others.append(peak.density)
+            known = Known(
+                np.vstack([known.outer, peak.outer]), np.vstack([known.inner, peak.inner])
+            )
+            scale = parts.scale_of(peak.precision)
     fits = [
         Clusters(
             (*(one.wider(4.0) for one in first.components), *others),

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
-from scipy import sparse
 
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.known_priors import normal_columns
 from pymc_logz.models.preparation import Prepared
+from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.references.blend import N_ROWS, N_STARTS
 from pymc_logz.references.matrices import Matrices, Whole, matrices_of
 from pymc_logz.runners.block import Block
@@ -58,8 +58,8 @@ class Conditionals:
 
     def with_zeros(self, rows: np.ndarray, scale: np.ndarray) -> Self:
         """The same; second derivatives that are zero at all of these rows (K, d) are not stored."""
-        is_there = np.any(self.curvature(rows, scale), axis=0)
-        return replace(self, matrices=matrices_of(sparse.csr_array(is_there.astype(int))))
+        curvature = self.matrices.whole(self.curvature(rows, scale))
+        return replace(self, matrices=matrices_of(np.any(curvature, axis=0)))
 
     def rows(self, outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
         """Whole rows of both parts, shape (K, d)."""
@@ -215,6 +215,17 @@ class Peak(NamedTuple):
     """Its columns are axes, one standard deviation long; lower triangular, shape (m, m)."""
     inner: np.ndarray  # The mode of the others given those, shape (n,).
     precision: np.ndarray  # Minus the second derivatives there, one of `matrices`.
+    height: float  # The log density there.
+
+    @property
+    def log_mass(self) -> float:
+        """Log of the integral around it, by Laplace's method."""
+        return self.height + np.linalg.slogdet(np.sqrt(2 * np.pi) * self.factor)[1]
+
+    @property
+    def density(self) -> Elliptical:
+        """Of the outer entries, wide and with heavy tails."""
+        return Elliptical(self.outer, 2.0 * self.factor, 5.0)
 
 
 class Start(NamedTuple):
@@ -290,4 +301,27 @@ def highest_peak(
     at = parts.modes(centre[None], inner[None], parts.scale_of(precision))
     if not np.isfinite(at.log_marginal[0]):
         return None
-    return Peak(centre, np.diag(spread), at.inner[0], at.precision[0])
+    return Peak(centre, np.diag(spread), at.inner[0], at.precision[0], float(at.log_marginal[0]))
+
+
+def peaks_apart(
+    parts: Conditionals, outer: np.ndarray, seen: Modes, most: int = 4, much: float = 3.0
+) -> list[Peak]:
+    """Peaks of the marginal density, each climbed to from settings that the others do not explain.
+
+    Those are so ``much`` more likely, in nats, than by the peaks before. Peaks of less than a
+    thousandth of the mass are left out.
+    """
+    found, log_explained = list[Peak](), np.full(len(outer), -np.inf)
+    for _ in range(most):
+        left = seen.log_marginal > log_explained + much
+        if not left.any():
+            break
+        peak = highest_peak(parts, outer[left], Modes(*(part[left] for part in seen)))
+        if peak is None:
+            break
+        found.append(peak)
+        log_density = peak.density.log_density_of(outer) + peak.log_mass
+        log_explained = np.logaddexp(log_explained, log_density)
+    enough = max((one.log_mass for one in found), default=0.0) + np.log(1e-3)
+    return [one for one in found if one.log_mass > enough]

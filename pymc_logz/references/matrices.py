@@ -33,9 +33,9 @@ class Groups:
     """The first groups are of one column, whose row is not read off those of other columns."""
 
     @classmethod
-    def of(cls, pattern: sparse.csr_array) -> Self:
+    def of(cls, places: np.ndarray, n: int) -> Self:
         """The fewest groups: a column that many others share a row with is moved alone."""
-        n, degree = pattern.shape[0], np.diff(pattern.indptr)
+        pattern, degree = _pattern(places, n), np.bincount(places[0], minlength=n)
         order, best = np.argsort(-degree, kind="stable"), cls(np.arange(n), 0)
         for n_alone in (0, *2 ** np.arange(int(np.log2(max(n, 1))) + 1)):
             rest = np.sort(order[n_alone:])
@@ -128,13 +128,15 @@ class Whole:
     """Matrices (K, n, n)."""
 
     n: int
-    pattern: sparse.csr_array | None = None
-    """Which elements are not zero; None may be any."""
+    places: np.ndarray | None = None
+    """Rows and columns of the elements that are not zero, shape (2, k); None may be any."""
 
     @cached_property
     def groups(self) -> Groups:
         """Columns that are moved together."""
-        return Groups(np.arange(self.n), 0) if self.pattern is None else Groups.of(self.pattern)
+        return (
+            Groups(np.arange(self.n), 0) if self.places is None else Groups.of(self.places, self.n)
+        )
 
     def of_diagonal(self, values: np.ndarray) -> np.ndarray:
         """One that is diagonal, from values (n,)."""
@@ -143,7 +145,7 @@ class Whole:
     def of_changes(self, change: np.ndarray, step: np.ndarray) -> np.ndarray:
         """From changes of gradients (K, groups, n), each group moved by steps (K, n)."""
         found = self.groups.element(change, step, *np.indices((self.n, self.n)))
-        return found if self.pattern is None else np.where(self.pattern.toarray(), found, 0.0)
+        return found if self.places is None else np.where(_is_at(self.places, self.n), found, 0.0)
 
     def diagonal(self, found: np.ndarray) -> np.ndarray:
         """Shape (K, n)."""
@@ -262,36 +264,39 @@ class Bands:
     """Columns in the order in which they are stored, those with whole rows last, shape (n,)."""
     n_bands: int
     n_below: int
-    pattern: sparse.csr_array
+    places: np.ndarray
+    """Rows and columns of the elements that are not zero, shape (2, k)."""
 
     @classmethod
-    def of(cls, pattern: sparse.csr_array, most: float = 1 / 8) -> Self | None:
+    def of(cls, places: np.ndarray, n: int, most: float = 1 / 8) -> Self | None:
         """The fewest bands and whole rows that a pattern goes into; None if they are too many.
 
         ``most`` is their share of the columns: factors cost a sixtieth of a whole matrix's then.
         """
-        n, degree = pattern.shape[0], np.diff(pattern.indptr)
+        if most * n < 1:
+            return None
+        pattern, degree = _pattern(places, n), np.bincount(places[0], minlength=n)
         best: Self | None = None
         by_degree = np.argsort(degree, kind="stable")
-        for n_below in (0, *2 ** np.arange(int(np.log2(max(most * n, 1))) + 1)):
+        for n_below in (0, *2 ** np.arange(int(np.log2(most * n)) + 1)):
             kept, below = np.split(by_degree, [n - n_below])
             inner = pattern[np.sort(kept)][:, np.sort(kept)].tocsr()
             order = np.sort(kept)[reverse_cuthill_mckee(inner, symmetric_mode=True)]
             place = np.empty(n, dtype=int)
             place[np.concatenate([order, below])] = np.arange(n)
-            row, column = pattern.nonzero()
+            row, column = places
             apart = np.abs(place[row] - place[column])
             in_bands = (place[row] < kept.size) & (place[column] < kept.size)
             n_bands = 1 + int(apart[in_bands].max(initial=0))
             if best is None or n_bands + n_below < best.n_bands + best.n_below:
-                best = cls(np.concatenate([order, below]), n_bands, int(n_below), pattern)
+                best = cls(np.concatenate([order, below]), n_bands, int(n_below), places)
         assert best is not None
         return best if best.n_bands + best.n_below <= most * n else None
 
     @cached_property
     def groups(self) -> Groups:
         """Columns that are moved together."""
-        return Groups.of(self.pattern)
+        return Groups.of(self.places, self.order.size)
 
     @cached_property
     def _places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -305,7 +310,7 @@ class Bands:
         is_one[self.n_bands :] = True
         row = np.minimum(row, n - 1)
         row, column = self.order[row], np.broadcast_to(self.order[column], row.shape)
-        known = self.pattern.toarray()[row, column] != 0
+        known = _is_at(self.places, n)[row, column]
         return row, column, is_one & known
 
     def of_diagonal(self, values: np.ndarray) -> np.ndarray:
@@ -375,6 +380,18 @@ type Matrices = Whole | Bands
 type Factors = WholeFactors | BandFactors
 
 
-def matrices_of(pattern: sparse.csr_array) -> Matrices:
-    """Bands, where a pattern has few enough; else whole ones."""
-    return Bands.of(pattern) or Whole(pattern.shape[0], pattern)
+def matrices_of(is_there: np.ndarray) -> Matrices:
+    """Bands, where elements (n, n) that are there go into few enough; else whole ones."""
+    places, n = np.array(np.nonzero(is_there)), len(is_there)
+    return Bands.of(places, n) or Whole(n, places)
+
+
+def _pattern(places: np.ndarray, n: int) -> sparse.csr_array:
+    return sparse.csr_array((np.ones(places.shape[1], dtype=int), tuple(places)), shape=(n, n))
+
+
+def _is_at(places: np.ndarray, n: int) -> np.ndarray:
+    """Whether elements (n, n) are among these."""
+    found = np.zeros((n, n), dtype=bool)
+    found[tuple(places)] = True
+    return found

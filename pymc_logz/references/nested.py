@@ -19,6 +19,7 @@ from pymc_logz.references.blend import AT_ONCE, N_ROWS, N_STARTS
 from pymc_logz.references.conditional import (
     INNER_INFLATION,
     MAX_INNER,
+    MOST_PLACES,
     PER_ENTRY,
     ConditionalNormal,
     Known,
@@ -42,7 +43,7 @@ APART = 3.0
 
 
 def conditional_at_peak(
-    start: Start, rng: np.random.Generator, n_known: int = 64
+    prepared: Prepared, start: Start, rng: np.random.Generator, n_known: int = 64
 ) -> ConditionalNormal | None:
     """Conditional normals, so that each row has its own mode of the normal entries.
 
@@ -60,7 +61,8 @@ def conditional_at_peak(
         noise = rng.standard_normal((n_known, prior.shape[1]))
         outer = peak.outer + noise[:, :m] @ peak.factor.T
         inner = peak.inner + factors.drawn(noise[:, m:])
-        found = explored_enough(parts, outer, inner, prior[:, parts.outer], rng)
+        fresh = prepared.prior(rng, MOST_PLACES)[:, parts.outer]
+        found = explored_enough(parts, outer, inner, fresh, rng)
         if found is None:
             return None
         part, log_z = found
@@ -206,7 +208,7 @@ def _followed(
             [row] = funnel.restored(_of_outer(parts, rows.mean(axis=0)[None]))
             covariance = peak.factor @ np.atleast_2d(np.cov(rows.T)) @ peak.factor.T
             factor = np.linalg.cholesky(covariance)
-            peak = Peak(row[parts.outer], factor, row[parts.inner], peak.precision)
+            peak = Peak(row[parts.outer], factor, row[parts.inner], peak.precision, peak.height)
     return found
 
 

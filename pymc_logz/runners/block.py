@@ -24,7 +24,7 @@ from pymc_logz.runners.arrays import (
     symbolic_state,
     trimmed,
 )
-from pymc_logz.runners.moves_of_rows import MovesOfRows, Work
+from pymc_logz.runners.moves_of_rows import Arguments, MovesOfRows, Work
 
 MOVES_PER_BLOCK = 8
 """Enough to make the cost of a call small beside that of its moves, and few enough for a pilot to
@@ -58,8 +58,8 @@ class Block(MovesOfRows):
     work: Work = field(default_factory=Work)
     most_moves: int = MOVES_PER_BLOCK
     most_rows: int | None = None
-    at_rest: tuple[int, Any] = field(default=(0, None), repr=False)
-    """Noise of moves that are not made, for so many rows."""
+    at_rest: tuple[int, Arguments] = field(default_factory=lambda: (0, []), repr=False)
+    """Arguments of moves of so many rows that stay where they are."""
 
     def __post_init__(self) -> None:
         if not self.kernel.needs_gradient:
@@ -76,14 +76,12 @@ class Block(MovesOfRows):
         self.n_groups, self.row_data = _per_row(self.data, self.n_rows)
 
     def _compile(self) -> Compiled:
-        rng, n_dims = np.random.default_rng(0), self.given_path.n_dims
-        n_rows = self._together(self.n_rows)
-        noise = self.kernel.draw_noise(rng, self.n_moves, n_rows, n_dims)
+        n_rows, n_dims = self._together(self.n_rows), self.given_path.n_dims
         can_turn = self.given_path.how == "auto" and self.given_path.batching == "vector"
         return self._compiled_loop(
             self._step(self.given_path),
             self.initial_state(np.zeros((n_rows, n_dims))),
-            [*along_rows(self._still_moves(self.n_moves), None), *along_rows(noise, 1)],
+            self._resting(n_rows),
             (lambda: self._step(replace(self.given_path, how="row"))) if can_turn else None,
         )
 
@@ -210,13 +208,16 @@ class Block(MovesOfRows):
         is_padded = self.compiled.backend == "jax" and not self.row_data
         usual = self._together(self.n_rows) if is_padded else 0
         n_computed = max(n_rows, usual)
-        noise = self._noise(rng, n_computed if rng is None else n_rows)
-        if rng is not None and n_computed > n_rows:
-            noise = mapped(lambda part: lengthened(part, n_computed, axis=1), noise)
+        if rng is None:
+            of_moves = self._kept_at_rest(n_computed)
+        else:
+            noise = self.kernel.draw_noise(rng, self.n_moves, n_rows, self.given_path.n_dims)
+            if n_computed > n_rows:
+                noise = mapped(lambda part: lengthened(part, n_computed, axis=1), noise)
+            moves = Move(*(lengthened(part, self.n_moves, axis=0) for part in moves))
+            of_moves = [*along_rows(moves, None), *along_rows(noise, 1)]
         if n_computed > len(state.position):
             state = mapped(lambda part: lengthened(part, n_computed, axis=0), state)
-        moves = Move(*(lengthened(part, self.n_moves, axis=0) for part in moves))
-        of_moves = [*along_rows(moves, None), *along_rows(noise, 1)]
         state, traced = self._launched(state, of_moves, n_asked, n_computed)
 
         def trace() -> Trace:
@@ -224,14 +225,21 @@ class Block(MovesOfRows):
 
         return state, trace
 
-    def _noise(self, rng: np.random.Generator | None, n_rows: int) -> Any:
-        if rng is not None:
-            return self.kernel.draw_noise(rng, self.n_moves, n_rows, self.given_path.n_dims)
+    def _resting(self, n_rows: int) -> Arguments:
+        """Arguments of moves of rows that stay where they are."""
+        rng, n_dims = np.random.default_rng(0), self.given_path.n_dims
+        noise = self.kernel.draw_noise(rng, self.n_moves, n_rows, n_dims)
+        return [*along_rows(self._still_moves(self.n_moves), None), *along_rows(noise, 1)]
+
+    def _kept_at_rest(self, n_rows: int) -> Arguments:
+        """The same, made once and left where the model is computed."""
         n_known, known = self.at_rest
         if n_known < n_rows:
-            known = self._noise(np.random.default_rng(0), n_rows)
-            self.at_rest = n_rows, known
-        return mapped(lambda part: part[:, :n_rows], known)
+            known = [(self.compiled.left(array), axis) for array, axis in self._resting(n_rows)]
+            self.at_rest = n_known, known = n_rows, known
+        if n_known == n_rows:
+            return known
+        return [(array if axis is None else array[:, :n_rows], axis) for array, axis in known]
 
 
 def launch_all(

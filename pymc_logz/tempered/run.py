@@ -12,6 +12,7 @@ import xarray as xr
 from pymc_logz.checks.missed_modes import mode_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn
+from pymc_logz.kernels.compose import sums_out
 from pymc_logz.loop.frozen import Planned, fixed_plan, n_followed
 from pymc_logz.loop.frozen import walk as pilot_walk
 from pymc_logz.loop.planning import block_for, look
@@ -46,7 +47,8 @@ def run_tempered(model: "pm.Model", settings: TemperedSettings, **shown: Any) ->
     """Temper a PyMC model; ``shown`` are options of `run_subject`."""
 
     def make(rng: np.random.Generator, compile_kwargs: Mapping[str, Any] | None) -> Subject:
-        prepared = prepare(model, rng, integers=True, sum_out=settings.sum_out)
+        sum_out = sums_out(settings.sum_out, settings.kernel)
+        prepared = prepare(model, rng, integers=True, sum_out=sum_out)
         block = settings.within_memory(block_for(prepared, settings, compile_kwargs))
         block.compile()
         return Subject.of_model(prepared, block)

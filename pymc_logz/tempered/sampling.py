@@ -47,7 +47,7 @@ def sample_tempered(
     check_reproducible: bool = False,
     cores: int | None = None,
     reference: str | xr.DataTree | None = None,
-    sum_out: bool | None = False,
+    sum_out: bool | None = None,
     random_seed: Any = None,
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,

@@ -26,7 +26,7 @@ class TemperedSettings(RunSettings):
     exchange: str = "gibbs"
     thin: int = 10
     keep: str = "draws"
-    sum_out: bool | None = False
+    sum_out: bool | None = None
     """Whether discrete variables are summed out; None where that can be done."""
     more: tuple[int, ...] = ()
     """Iterations that were added to a run that was at its end, one number for each time."""

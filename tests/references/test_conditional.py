@@ -23,7 +23,7 @@ from pymc_logz.references.conditional import (
     without_factors,
 )
 from pymc_logz.references.conditional_modes import Conditionals
-from pymc_logz.references.matrices import WholeFactors
+from pymc_logz.references.matrices import Factors, WholeFactors
 from pymc_logz.runners.block import Block
 
 GROUPS, EACH = 4, 3
@@ -99,19 +99,30 @@ def test_mean_weight_is_z() -> None:
     check(fitted())
 
     class OtherFit(ConditionalNormal):
-        def _of_outer(self, outer: np.ndarray) -> np.ndarray:
+        def _density(self, outer: np.ndarray, apart: np.ndarray, factors: Factors) -> np.ndarray:
             assert self.fit is not None
             wider = Clusters(
                 tuple(c.wider(1.5) for c in self.fit.components), self.fit.shares, np.nan
             )
-            return log_density_by(wider, outer)
+            own = super()._density(outer, apart, factors)
+            return own - log_density_by(self.fit, outer) + log_density_by(wider, outer)
 
     class NoTails(ConditionalNormal):
-        def _of_inner(self, square: np.ndarray, log_det: np.ndarray) -> np.ndarray:
-            return super()._of_inner(0.25 * square, log_det)
+        def _density(self, outer: np.ndarray, apart: np.ndarray, factors: Factors) -> np.ndarray:
+            return super()._density(outer, 0.5 * apart, factors)
 
     for broken in (OtherFit, NoTails):
         assert_detects(check, broken(**vars(fitted())))
+
+
+def test_rows_have_the_density_that_they_were_drawn_by() -> None:
+    """Catches a density that depends on what was drawn beside it, or on where a search began."""
+    rows, own = fitted().draw(target(), make_rng("own"), 100)
+    assert own is not None
+    order = make_rng("order").permutation(100)
+    for some in (order[:1], order[:37], order):
+        found = fitted().log_density_of(target(), rows[some], np.zeros(len(some)))
+        np.testing.assert_allclose(found, own[some], rtol=1e-12)
 
 
 def test_wrong_settings_of_the_others_are_left() -> None:

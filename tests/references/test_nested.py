@@ -20,6 +20,7 @@ from pymc_logz.paths.funnels import Features
 from pymc_logz.references import nested, nested_map
 from pymc_logz.references.conditional import has_conditional_normals
 from pymc_logz.references.conditional_modes import Conditionals, highest_marginal
+from pymc_logz.references.matrices import Whole
 from pymc_logz.runners.block import Block
 
 N = 20
@@ -141,7 +142,7 @@ def test_modes_and_curvatures_are_those_of_an_optimiser() -> None:
     prepared = prepare(counts(), rng)
     block = block_for(prepared, HaisSettings(), None)
     inner = normal_columns(prepared.flat)
-    parts = Conditionals(block, inner, np.setdiff1d(np.arange(42), inner))
+    parts = Conditionals(block, inner, np.setdiff1d(np.arange(42), inner), Whole(41))
     outer = np.array([[-0.5], [0.3]])
     found = parts.modes(outer, np.zeros((2, 41)), np.ones(41))
     log_p = prepared.flat.model.compile_logp()
