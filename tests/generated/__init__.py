@@ -10,6 +10,7 @@ from generated import (
     potentials,
     regressions,
     shapes,
+    switches,
     tails,
 )
 from generated.cases import FAMILIES, Generated, generate
@@ -27,5 +28,6 @@ __all__ = [
     "potentials",
     "regressions",
     "shapes",
+    "switches",
     "tails",
 ]

@@ -239,6 +239,8 @@ BY_DRAWS = {
     "horseshoe": 5,
     "one_factor": 7,
     "smooth_curve": 3,
+    "switched_block": 3,
+    "switched_scale": 6,
 }
 """Families without a closed form of few variables, and dimensions of their smallest members."""
 
