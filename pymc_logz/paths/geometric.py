@@ -286,7 +286,8 @@ class AnnealingPath:
     def _outputs(self) -> list[TensorVariable]:
         outputs = simplify([self.log_reference, self.log_ratio], self.parameters)
         if self.has_gradients:
-            outputs += gradients(outputs, self.point, self.columns)
+            with needs_gradients("kernel=RandomWalk() or kernel=Slice()"):
+                outputs += gradients_of(outputs, self.point, self.columns)
         return outputs
 
     def _batch(self, outputs: list[TensorVariable]) -> tuple[Any, str]:
@@ -311,13 +312,3 @@ def values_of(parameters: Sequence[TensorVariable], values: Sequence[Any]) -> tu
                 f"fit its type {parameter.type!r}"
             )
     return arrays
-
-
-def gradients(
-    values: Sequence[TensorVariable],
-    point: TensorVariable,
-    columns: tuple[int, ...] | None = None,
-) -> list[TensorVariable]:
-    """Gradients of scalars, shape (d,) each, as `gradients_of` has them; a `ModelError` if none."""
-    with needs_gradients("kernel=RandomWalk() or kernel=Slice()"):
-        return gradients_of(values, point, columns)

@@ -19,7 +19,6 @@ from pymc_logz.runners.arrays import (
     lengthened,
     mapped,
     noise_of_row,
-    rows_of,
     symbolic_noise,
     symbolic_state,
     trimmed,
@@ -197,7 +196,7 @@ class Block(MovesOfRows):
     ) -> tuple[KernelState, Trace]:
         """Make at most ``n_moves`` moves, rows in portions; the noise is fresh with a generator."""
         portions = self._split(state)
-        sizes = rows_of(portions)
+        sizes = [len(portion.position) for portion in portions]
         states, trace = launch_all(self, portions, sizes, moves, rng)
         return joined(trimmed(states, sizes)), trace()
 
