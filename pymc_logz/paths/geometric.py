@@ -239,11 +239,12 @@ class AnnealingPath:
         """The same path for rows that bring these data along, shape (n, D)."""
         return replace(self, row_data=row_data)
 
-    def row_data_inputs(self) -> list[TensorVariable]:
-        """Symbolic input for the data of the rows, shape (n, D); none if rows bring none along."""
+    def with_inputs(self) -> tuple["AnnealingPath", list[TensorVariable]]:
+        """The path for rows that bring data along, if any do, and a symbolic input for these."""
         if self.data is None:
-            return []
-        return [pt.matrix("data", dtype="float64", shape=(None, *self.data.type.shape))]
+            return self, []
+        data = pt.matrix("data", dtype="float64", shape=(None, *self.data.type.shape))
+        return self.given(data), [data]
 
     def along(
         self,

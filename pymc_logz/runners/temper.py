@@ -186,8 +186,7 @@ class TemperBlock(MovesOfRows):
         log_uniform = pt.vector("log_uniform_level", dtype="float64", shape=(None,))
         noise = symbolic_noise(self.noise_of_row)
         parity = pt.lscalar("parity")
-        data = self.given_path.row_data_inputs()
-        path = self.given_path.given(*data) if data else self.given_path
+        path, data = self.given_path.with_inputs()
         new, info = self.kernel.step(path, walkers.state, tables.moves(walkers.level), noise)
         ratio, level = new.evaluation.log_ratio, walkers.level
         known = pt.switch(pt.isnan(ratio), -np.inf, ratio)
