@@ -136,17 +136,9 @@ class Gibbs(OfIntegers):
         )
         return [pt.set_subtensor(position[:, columns], lower + chosen), reference, ratio]
 
-    def _visit(
-        self,
-        path: AnnealingPath,
-        which: TensorVariable,
-        uniform: TensorVariable,
-        position: TensorVariable,
-        reference: TensorVariable,
-        ratio: TensorVariable,
-        beta: TensorVariable,
-        step_size: TensorVariable,
-    ) -> list[Any]:
+    def _visit(self, path: AnnealingPath, *args: Any) -> list[Any]:
+        """Rows with one entry drawn given all the rest, and their densities."""
+        which, uniform, position, _, _, beta, step_size = args
         table, k = SiteTable.of(self.sites, path.n_dims), self._n_values
         here, lower, upper = (part[which] for part in table)
         values = pt.minimum(lower[:, None] + np.arange(k), upper[:, None])

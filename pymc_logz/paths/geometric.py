@@ -218,8 +218,7 @@ class AnnealingPath:
         apart = [*self.entries.reference, *self.entries.ratio]
         made = self.made_once(("entries",), lambda: self._batch(simplify(apart, self.parameters)))
         row_data = () if self.row_data is None else (self.row_data,)
-        found: list[TensorVariable] = made[0](rows, *row_data)
-        return found
+        return made[0](rows, *row_data)
 
     @property
     def batching(self) -> str:

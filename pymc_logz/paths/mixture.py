@@ -166,9 +166,7 @@ def from_mixture(
 ) -> Evaluation:
     """Evaluation of the path from a mixture to the target, at rows that are whitened.
 
-    ``of_rows`` goes from rows of the model to their log prior, log target less that, and the
-    gradients. So does the result, with the mixture in place of the prior, and gradients by the
-    whitened rows.
+    ``of_rows`` evaluates the path from the prior to the target at rows of the model.
     """
     of_prior, d = terms.funnel.whitened(rows, of_rows), rows.type.shape[1]
     white = rows @ terms.whitening.T - terms.offset

@@ -125,12 +125,11 @@ class Walk(NamedTuple):
 class TemperBlock(MovesOfRows):
     """A fixed number of iterations of a batch of walkers, compiled once.
 
-    In each iteration the kernel moves every walker at its own beta, with the step size and scale of
-    its level; then levels are exchanged. The momentum is whitened, so its distribution is the same
-    at every level, and it is kept. Walkers move along the path of ``block`` by its kernel, and all
-    have the data of its first group: see `given`. An ``exchange`` of "gibbs" draws each level given
-    the position; "swap" lets each K walkers in a row have all K levels among them, and neighbours
-    swap theirs.
+    In each iteration the kernel of ``block`` moves every walker along its path, at the beta of the
+    walker's level; then levels are exchanged. The momentum is whitened, so its distribution is the
+    same at every level, and it is kept. All have the data of the block's first group: see `given`.
+    An ``exchange`` of "gibbs" draws each level given the position; "swap" lets each K walkers in a
+    row have all K levels among them, and neighbours swap theirs.
     """
 
     draws_reference = True

@@ -24,8 +24,7 @@ from pymc_logz.runners.block import Block
 class Server:
     """Answers for a source to other processes of this machine, each in a thread of its own.
 
-    It ends with the source, or with the process. The source has ``answer(message)``, a function of
-    the message alone, and ``for_one()``, the same for one asker with a memory of its own.
+    It ends with the source, or with the process.
     """
 
     def __init__(self, source: Any) -> None:
@@ -154,11 +153,7 @@ class Source:
 
 
 class BlockSource(Source):
-    """Batches of draws by compiled moves on the path from a reference to a model.
-
-    It pickles as the model and the settings. A batch is a function of a seed, and of what the one
-    before has left to go on with.
-    """
+    """Batches of draws by compiled moves; it pickles as the model and the settings."""
 
     def __init__(self, model: pm.Model, block: Block, reference: Reference) -> None:
         super().__init__()
