@@ -63,20 +63,14 @@ class Server:
 
 def _answer_all(connection: Connection, source: Any) -> None:
     """Answer one process until it goes."""
-    with connection:
+    with connection, contextlib.suppress(OSError, EOFError):
         while True:
-            try:
-                message = connection.recv()
-            except (OSError, EOFError):
-                return
+            message = connection.recv()
             try:
                 answer: Any = source.answer(message)
             except Exception as error:
                 answer = error
-            try:
-                connection.send(answer)
-            except OSError:
-                return
+            connection.send(answer)
 
 
 class Source:
