@@ -139,7 +139,7 @@ class Gibbs(OfIntegers):
     def _visit(self, path: AnnealingPath, *args: Any) -> list[Any]:
         """Rows with one entry drawn given all the rest, and their densities."""
         which, uniform, position, _, _, beta, step_size = args
-        table, k = SiteTable.of(self.sites, path.n_dims), self._n_values
+        table, k = table_of(self.sites, path.n_dims), self._n_values
         here, lower, upper = (part[which] for part in table)
         values = pt.minimum(lower[:, None] + np.arange(k), upper[:, None])
         exists = lower[:, None] + np.arange(k) <= upper[:, None]
@@ -161,24 +161,13 @@ class Gibbs(OfIntegers):
         return [pt.switch(here, value[:, None], position), reference, ratio]
 
 
-class SiteTable(NamedTuple):
-    """What a visit needs of each of m entries of a row."""
-
-    here: Any
-    """True in the column of the entry, shape (m, d)."""
-    lower: Any
-    """Smallest value, shape (m,); -inf if there is none."""
-    upper: Any
-    """Largest value, shape (m,); inf if there is none."""
-
-    @classmethod
-    def of(cls, sites: tuple[Site, ...], n_dims: int) -> "SiteTable":
-        """Table of some entries."""
-        columns = np.array([site.column for site in sites])
-        lower = [-np.inf if site.lower is None else site.lower for site in sites]
-        upper = [np.inf if site.upper is None else site.upper for site in sites]
-        parts = (columns[:, None] == np.arange(n_dims), np.array(lower), np.array(upper))
-        return cls(*(pt.constant(part) for part in parts))
+def table_of(sites: tuple[Site, ...], n_dims: int) -> list[Any]:
+    """Of each of m entries: true in its column, shape (m, d), and its ends or infinities (m,)."""
+    columns = np.array([site.column for site in sites])
+    lower = [-np.inf if site.lower is None else site.lower for site in sites]
+    upper = [np.inf if site.upper is None else site.upper for site in sites]
+    parts = columns[:, None] == np.arange(n_dims), np.array(lower), np.array(upper)
+    return [pt.constant(part) for part in parts]
 
 
 def drawn(log_density: TensorVariable, uniform: TensorVariable) -> TensorVariable:

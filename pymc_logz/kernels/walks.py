@@ -19,7 +19,7 @@ from pymc_logz.kernels.base import (
     metropolis,
     strides,
 )
-from pymc_logz.kernels.gibbs import OfIntegers, SiteTable, in_order, visits
+from pymc_logz.kernels.gibbs import OfIntegers, in_order, table_of, visits
 from pymc_logz.kernels.tuning import KernelDefaults, check_scale, random_walk_step_size
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation, Site, log_density
 
@@ -173,16 +173,16 @@ class IntegerWalk(OfIntegers):
     ) -> tuple[KernelState, KernelInfo]:
         """Propose jumps; leaves the density at ``move.beta`` invariant, and gradients stale."""
         path = path.without_gradients()
-        table = SiteTable.of(self.sites, path.n_dims)
+        here_of, lower, upper = table_of(self.sites, path.n_dims)
         columns = [site.column for site in self.sites]
         lowest, highest = np.full(path.n_dims, -np.inf), np.full(path.n_dims, np.inf)
-        lowest[columns], highest[columns] = table.lower.data, table.upper.data
+        lowest[columns], highest[columns] = lower.data, upper.data
         partner_of = _partners(self.sites, path.n_dims) if self._has_ties else None
 
         def visit(*args: Any) -> list[Any]:
             which, length, side, log_uniform, *partner = args[: 4 + self._has_ties]
             position, reference, ratio, rate, beta, step_size, spread = args[-7:]
-            here = table.here[which % len(self.sites)]
+            here = here_of[which % len(self.sites)]
             own_spread = pt.switch(here, spread, 0.0).sum(axis=1)
             # four spreads cross all rows in one jump
             jump = pt.floor((1.0 + 4.0 * own_spread) ** length)
