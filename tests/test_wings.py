@@ -31,7 +31,7 @@ def test_the_core_loads_without_wings() -> None:
     done = import_without(WINGS)
     last = done.stderr.strip().splitlines()[-1]
     assert "pymc_logz.manifold" in last
-    assert "in from_wing" in done.stderr
+    assert "wings.py" in done.stderr
     assert import_without(()).returncode == 0
 
 

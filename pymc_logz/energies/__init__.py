@@ -1,30 +1,5 @@
 """Models with an exact log Z, for tests, doctests and the gallery.
 
-====================== =====================================================================
-`beta_bernoulli`       Coin: Beta prior, Bernoulli observations
-`poisson_gamma`        Rare events: skewed posterior of a rate
-`skewed_bimodal`       One count, two explanations: asymmetric, both modes skewed
-`linear_regression`    Normal-gamma regression on a few simulated observations
-`radiata_pine`         Two published log evidences, scales from 1e-5 to 3000
-`hierarchical_normal`  Group effects with an unknown spread: a funnel in 22 dimensions
-`student_location`     Heavy-tailed prior against heavy-tailed noise
-`two_gaussians`        Two narrow, unequal Gaussians in a 20-dimensional box
-`ridge`                Two probabilities of which only the product is identified
-`gaussian_shells`      Two thin spherical shells of unequal mass
-`laplace_experts`      Product of Laplace experts: kinks
-`student_t_experts`    Product of Student-t experts: heavy tails
-`linear_generative`    Sparse or normal causes of one image patch
-`bilinear_generative`  Causes of two factors, behind one image patch
-`mean_covariance_rbm`  Hidden units for means and for covariances of a patch
-`gaussian_rbm`         Restricted Boltzmann machine: many modes, parameters to learn
-`bernoulli_rbm`        Restricted Boltzmann machine of bits, log Z exact if it is small
-`boltzmann_machine`    Bits of which any two may interact
-`ising_torus`          Spins on a torus, log Z by transfer matrix
-`coal_mining`          Year of a change between two rates: an integer among others
-`thinned_poisson`      A count of which a part is seen: an integer without an end
-`labelled_mixture`     Two groups with a free label for each observation
-====================== =====================================================================
-
 Each returns an `Energy`: the PyMC model, its log Z in nats, and a function that draws from the
 exact posterior. Those of bits return a `BinaryEnergy` instead, which is no PyMC model, and which
 `pymc_logz.sample_hais` and `pymc_logz.sample_tempered` take as ``model``; `base_log_odds` fits what

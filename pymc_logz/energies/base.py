@@ -2,14 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pymc as pm
-from pytensor.tensor.variable import TensorVariable
 
 Draws = dict[str, np.ndarray]
-type Tensor = TensorVariable[Any, Any]
 
 
 def float64(*values: float) -> list[np.float64]:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from scipy.special import gammaln, logsumexp
 
-from pymc_logz.energies.base import Draws, Energy, Tensor, float64
+from pymc_logz.energies.base import Draws, Energy, float64
 
 SOURCE = "Sohl-Dickstein and Culpepper (2012), equations 36 to 38"
 
@@ -41,7 +42,7 @@ def random_filters(random_seed: int | np.random.Generator, d: int) -> np.ndarray
 def _experts(
     name: str,
     filters: np.ndarray,
-    energy: Callable[[Tensor], Tensor],
+    energy: Callable[[Any], Any],
     log_integral: float,
     draw: Callable[[np.random.Generator, int], np.ndarray],
 ) -> Energy:

@@ -3,9 +3,6 @@
 A generative model has latent variables behind each datum x, and ``log Z`` is log p(x), for
 `pymc_logz.marginal_log_likelihood` to find for many. An analysis model scores x itself, as the
 products of experts do, and has one log Z for all data: `pymc_logz.log_density`.
-
-The models are those of section 3 of J. Sohl-Dickstein, B. Culpepper (2012), Hamiltonian annealed
-importance sampling for partition function estimation, arXiv:1205.1925.
 """
 
 from typing import Any
@@ -19,7 +16,6 @@ from pymc_logz.energies.base import Draws, Energy, float64
 from pymc_logz.energies.experts import MAX_HIDDEN, gaussian_rbm_log_z
 
 SOURCE = "Sohl-Dickstein and Culpepper (2012), arXiv:1205.1925, equations 30 to 40"
-PRIORS = ("normal", "laplace")
 
 
 def linear_generative(
@@ -65,14 +61,14 @@ def linear_generative(
     -2.531
     """
     bases, x = _checked(bases, x)
-    if prior not in PRIORS or not noise > 0:
+    priors = {"normal": pm.Normal, "laplace": pm.Laplace}
+    if prior not in priors or not noise > 0:
         raise ValueError(
-            f"prior={prior!r} must be one of {PRIORS}, and noise={noise} must be positive"
+            f"prior={prior!r} must be one of {tuple(priors)}, and noise={noise} must be positive"
         )
     n_pixels, n_causes = bases.shape
-    of_prior = pm.Normal if prior == "normal" else pm.Laplace
     with pm.Model() as model:
-        a = of_prior("a", *float64(0, 1), shape=n_causes)
+        a = priors[prior]("a", *float64(0, 1), shape=n_causes)
         mean = pm.Data("bases", bases) @ a
         pm.Normal("image", mean, *float64(noise), observed=pm.Data("x", x))
     if prior == "laplace":

@@ -38,20 +38,14 @@ def log_trapezoid(
 
 
 def sample_density(
-    rng: np.random.Generator,
-    n: int,
-    log_f: LogFunction,
-    lower: float,
-    upper: float,
-    *,
-    n_nodes: int = 40_001,
+    rng: np.random.Generator, n: int, log_f: LogFunction, lower: float, upper: float
 ) -> np.ndarray:
     """Draws (n,) of the density proportional to exp(log_f), whose mass is in [lower, upper].
 
     Inverse of a tabulated distribution function, constant between nodes, h apart: probabilities are
     off by a relative O(h**2), about 1e-6 for every use in this package.
     """
-    nodes = np.linspace(lower, upper, n_nodes)
+    nodes = np.linspace(lower, upper, 40_001)
     log_values = log_f(nodes)
     values = np.exp(log_values - np.max(log_values))
     cumulative = np.concatenate(([0.0], np.cumsum(values[1:] + values[:-1])))

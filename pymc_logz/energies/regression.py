@@ -11,8 +11,7 @@ and the ratio of the normalising constants gives::
     log Z = -n/2 log(2 pi) + (log|L| - log|L_n|) / 2 + a log b - a_n log b_n
             + log Gamma(a_n) - log Gamma(a)
 
-Equivalently y is multivariate Student-t; see A. O'Hagan, J. Forster (2004), Kendall's Advanced
-Theory of Statistics 2B, chapter 11.
+Equivalently y is multivariate Student-t.
 """
 
 import csv

@@ -1,18 +1,9 @@
 """Markov kernels: frozen settings that turn a point, a beta and noise into the next point.
 
-================= ========================================= ======================================
-short name        settings                                  what it is
-================= ========================================= ======================================
-``"hais"``        ``Hamiltonian()``                         one leapfrog step, momentum partly kept
-``"hmc"``         ``Hamiltonian(n_steps=4, refreshment=1)`` momentum drawn afresh for each move
-``"langevin"``    ``Langevin()``                            the same, with one leapfrog step
-``"random_walk"`` ``RandomWalk()``                          Gaussian proposal, no gradient
-``"slice"``       ``Slice()``                               one direction at a time, no gradient
-================= ========================================= ======================================
-
-`Gibbs` and `IntegerWalk` move discrete variables, `Compose` gives each variable a kernel of its
-own, and `OneOf` draws one of several at each step. Anything that follows `Kernel` can take their
-place; the rest is for those who write one.
+`Hamiltonian` and `Langevin` follow gradients, `RandomWalk` and `Slice` need none; `KERNELS` has
+short names of them. `Gibbs` and `IntegerWalk` move discrete variables, `Compose` gives each
+variable a kernel of its own, and `OneOf` draws one of several at each step. Anything that follows
+`Kernel` can take their place; the rest is for those who write one.
 """
 
 from typing import TYPE_CHECKING

@@ -337,9 +337,5 @@ def choose(chosen: TensorVariable, new: KernelState, old: KernelState) -> Kernel
     def pick(one: Any, other: Any) -> TensorVariable:
         return pt.switch(chosen if one.ndim == 1 else chosen[:, None], one, other)
 
-    evaluation = map(pick, new.evaluation, old.evaluation)
-    return KernelState(
-        pick(new.position, old.position),
-        pick(new.momentum, old.momentum),
-        Evaluation(*evaluation),
-    )
+    position, momentum = map(pick, new[:2], old[:2])
+    return KernelState(position, momentum, Evaluation(*map(pick, new.evaluation, old.evaluation)))

@@ -183,18 +183,15 @@ def for_variables(
     names = tuple(dict.fromkeys(owners))
     if isinstance(kernel, Compose):
         asked = list(kernel.parts)
-    elif moves_integers(kernel):
-        asked = [Part(tuple(name for name in names if name in discrete), kernel)]
     else:
-        continuous = tuple(name for name in names if name not in discrete)
-        asked = [Part(continuous, kernel)] if continuous else []
+        own = tuple(name for name in names if (name in discrete) is moves_integers(kernel))
+        asked = [Part(own, kernel)] if own else []
     _check_names(asked, names, discrete)
     taken = {name for part in asked for name in part.names}
-    rest = tuple(name for name in names if name not in taken)
-    smooth = tuple(name for name in rest if name not in discrete)
+    smooth = tuple(name for name in names if name not in taken | discrete)
     parts = [*([Part(smooth, Hamiltonian())] if smooth else []), *asked]
     bound = [_bound(part, owners, sites, tuple(independent)) for part in parts]
-    left = [site for site in sites if owners[site.column] in rest]
+    left = [site for site in sites if owners[site.column] not in taken]
     at_once = tuple(independent) if set(independent) <= set(left) else ()
     left = [site for site in left if site not in at_once]
     return Compose((*bound, *_default_parts(at_once, left, owners)))
@@ -288,9 +285,8 @@ def _default_parts(
     for n_values, group in sorted(by_count.items(), reverse=True):
         if n_values != 1:
             kernels.append(Gibbs(tuple(group)) if n_values else IntegerWalk(sites=tuple(group)))
-    parts = []
-    for kernel in kernels:
-        columns = tuple(site.column for site in kernel.sites)
-        names = tuple(dict.fromkeys(owners[column] for column in columns))
-        parts.append(Part(names, kernel, columns))
-    return parts
+    columns = [tuple(site.column for site in kernel.sites) for kernel in kernels]
+    return [
+        Part(tuple(dict.fromkeys(owners[i] for i in own)), kernel, own)
+        for kernel, own in zip(kernels, columns, strict=True)
+    ]

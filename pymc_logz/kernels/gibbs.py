@@ -97,35 +97,35 @@ class Gibbs(OfIntegers):
         """
         path = path.without_gradients()
         if self.together:
-            return self._all_at_once(path, state, move, noise)
-
-        values = visits(
-            partial(self._visit, path),
-            [in_order(noise.backward, len(self.sites)), noise.value.T],
-            [state.position, *state.evaluation[:2]],
-            [move.beta, move.step_size],
-        )
-        evaluation = state.evaluation._replace(log_reference=values[1], log_ratio=values[2])
+            position, reference, ratio = self._all_at_once(path, state.position, move, noise.value)
+        else:
+            position, reference, ratio = visits(
+                partial(self._visit, path),
+                [in_order(noise.backward, len(self.sites)), noise.value.T],
+                [state.position, *state.evaluation[:2]],
+                [move.beta, move.step_size],
+            )
+        evaluation = state.evaluation._replace(log_reference=reference, log_ratio=ratio)
         accepted = pt.ones_like(state.evaluation.log_ratio)
-        return KernelState(values[0], state.momentum, evaluation), KernelInfo(accepted)
+        return KernelState(position, state.momentum, evaluation), KernelInfo(accepted)
 
     def _all_at_once(
-        self, path: AnnealingPath, state: KernelState, move: Move, noise: GibbsNoise
-    ) -> tuple[KernelState, KernelInfo]:
-        """Draw entries that are independent given the rest of their row."""
+        self, path: AnnealingPath, position: TensorVariable, move: Move, uniform: TensorVariable
+    ) -> list[Any]:
+        """Rows with entries drawn that are independent given the rest, and their densities."""
         entries = path.entries
         if entries is None or entries.sites != self.sites:
             raise ValueError("together=True needs a path on which these entries are independent")
         k, m = entries.n_values, len(self.sites)
-        found = path.evaluate_entries(state.position)
+        found = path.evaluate_entries(position)
         rest = found[0], found[2]
         pieces = [part.reshape((-1, k, m)) for part in (found[1], found[3])]
         beta = move.beta[:, None, None] if move.beta.ndim else move.beta
         density = log_density(Evaluation(pieces[0], pieces[1], None, None), beta)
-        drawn_now = drawn(density.swapaxes(1, 2).reshape((-1, k)), noise.value.ravel())
+        drawn_now = drawn(density.swapaxes(1, 2).reshape((-1, k)), uniform.ravel())
         columns = np.array([site.column for site in self.sites])
         lower = np.array([site.lower or 0 for site in self.sites])
-        before = pt.cast(pt.clip(state.position[:, columns] - lower, 0, k - 1), "int64")
+        before = pt.cast(pt.clip(position[:, columns] - lower, 0, k - 1), "int64")
         possible = (density.max(axis=1) > -np.inf).all(axis=1)
         moves = ((move.step_size > 0) & possible)[:, None]
         chosen = pt.switch(moves, drawn_now.reshape((-1, m)), before)
@@ -134,23 +134,12 @@ class Gibbs(OfIntegers):
             base + pt.switch(is_there, part, 0.0).sum(axis=(1, 2))
             for base, part in zip(rest, pieces, strict=True)
         )
-        position = pt.set_subtensor(state.position[:, columns], lower + chosen)
-        evaluation = state.evaluation._replace(log_reference=reference, log_ratio=ratio)
-        accepted = pt.ones_like(state.evaluation.log_ratio)
-        return KernelState(position, state.momentum, evaluation), KernelInfo(accepted)
+        return [pt.set_subtensor(position[:, columns], lower + chosen), reference, ratio]
 
-    def _visit(
-        self,
-        path: AnnealingPath,
-        which: TensorVariable,
-        uniform: TensorVariable,
-        position: TensorVariable,
-        reference: TensorVariable,
-        ratio: TensorVariable,
-        beta: TensorVariable,
-        step_size: TensorVariable,
-    ) -> list[Any]:
-        table, k = SiteTable.of(self.sites, path.n_dims), self._n_values
+    def _visit(self, path: AnnealingPath, *args: Any) -> list[Any]:
+        """Rows with one entry drawn given all the rest, and their densities."""
+        which, uniform, position, _, _, beta, step_size = args
+        table, k = table_of(self.sites, path.n_dims), self._n_values
         here, lower, upper = (part[which] for part in table)
         values = pt.minimum(lower[:, None] + np.arange(k), upper[:, None])
         exists = lower[:, None] + np.arange(k) <= upper[:, None]
@@ -172,24 +161,13 @@ class Gibbs(OfIntegers):
         return [pt.switch(here, value[:, None], position), reference, ratio]
 
 
-class SiteTable(NamedTuple):
-    """What a visit needs of each of m entries of a row."""
-
-    here: Any
-    """True in the column of the entry, shape (m, d)."""
-    lower: Any
-    """Smallest value, shape (m,); -inf if there is none."""
-    upper: Any
-    """Largest value, shape (m,); inf if there is none."""
-
-    @classmethod
-    def of(cls, sites: tuple[Site, ...], n_dims: int) -> "SiteTable":
-        """Table of some entries."""
-        columns = np.array([site.column for site in sites])
-        lower = [-np.inf if site.lower is None else site.lower for site in sites]
-        upper = [np.inf if site.upper is None else site.upper for site in sites]
-        parts = (columns[:, None] == np.arange(n_dims), np.array(lower), np.array(upper))
-        return cls(*(pt.constant(part) for part in parts))
+def table_of(sites: tuple[Site, ...], n_dims: int) -> list[Any]:
+    """Of each of m entries: true in its column, shape (m, d), and its ends or infinities (m,)."""
+    columns = np.array([site.column for site in sites])
+    lower = [-np.inf if site.lower is None else site.lower for site in sites]
+    upper = [np.inf if site.upper is None else site.upper for site in sites]
+    parts = columns[:, None] == np.arange(n_dims), np.array(lower), np.array(upper)
+    return [pt.constant(part) for part in parts]
 
 
 def drawn(log_density: TensorVariable, uniform: TensorVariable) -> TensorVariable:

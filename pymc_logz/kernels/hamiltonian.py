@@ -19,7 +19,7 @@ from pymc_logz.kernels.base import (
     metropolis,
     strides,
 )
-from pymc_logz.kernels.tuning import KernelDefaults, check_dense
+from pymc_logz.kernels.tuning import KernelDefaults, check_scale
 from pymc_logz.paths.geometric import AnnealingPath, grad_log_density, log_density
 
 HALF_LIFE = 0.5
@@ -96,9 +96,8 @@ class Hamiltonian(KernelDefaults):
         object.__setattr__(self, "walls", checked_walls(self.walls))
         check_whole(1, MAX_STEPS, n_steps=self.n_steps)
         check_positive(one=True, step_size=self.step_size)
-        check_positive(scale=self.scale)
         check_refreshment(self.refreshment, self.half_life, HALF_LIFE)
-        check_dense(self.dense, self.scale)
+        check_scale(self.scale, self.dense)
 
     def evaluations_per_move(self, n_dims: int) -> int:
         """One evaluation of the path per leapfrog step."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import pytensor.tensor as pt
@@ -99,15 +99,6 @@ def with_own_settings(kernel: Kernel, move: Move) -> Move:
     return move
 
 
-class Noises(NamedTuple):
-    """The randomness of steps of a mixture."""
-
-    chosen: Any
-    """Uniforms that say which kernel moves a row, shape (n,) in a step."""
-    own: tuple[Any, ...]
-    """Noise of each kernel."""
-
-
 @dataclass(frozen=True)
 class OneOf(Led):
     """One of several kernels at each step, drawn for each row by itself.
@@ -201,16 +192,13 @@ class OneOf(Led):
         """Whether some kernels leave gradients as they were, which others need."""
         return self.needs_gradient and not all(kernel.needs_gradient for kernel in self.kernels)
 
-    def draw_noise(
-        self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int
-    ) -> Noises:
-        """Which kernel moves each row, and the noise of all of them."""
+    def draw_noise(self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Any:
+        """Uniforms that say which kernel moves a row, and the noise of each of them."""
         chosen = rng.random((n_moves, n_rows))
-        own = (kernel.draw_noise(rng, n_moves, n_rows, n_dims) for kernel in self.kernels)
-        return Noises(chosen, tuple(own))
+        return chosen, *(kernel.draw_noise(rng, n_moves, n_rows, n_dims) for kernel in self.kernels)
 
     def step(
-        self, path: AnnealingPath, state: KernelState, move: Move, noise: Noises
+        self, path: AnnealingPath, state: KernelState, move: Move, noise: Any
     ) -> tuple[KernelState, KernelInfo]:
         """Move each row by one of the kernels; leaves the density at ``move.beta`` invariant.
 
@@ -218,8 +206,9 @@ class OneOf(Led):
         kernel that moves a row.
         """
         assert self.weights is not None
+        chosen, *noises = noise
         new, rate, drawn_rate = state, None, None
-        for i, (kernel, own) in enumerate(zip(self.kernels, noise.own, strict=True)):
+        for i, (kernel, own) in enumerate(zip(self.kernels, noises, strict=True)):
             is_leader = kernel is self.leader
             walked = path if kernel.needs_gradient else path.without_gradients()
             own_move = move if is_leader else with_own_settings(kernel, move)
@@ -229,7 +218,7 @@ class OneOf(Led):
             if i == 0:
                 new, drawn_rate = moved, info.acceptance_rate
                 continue
-            is_drawn = pt.ge(noise.chosen, float(np.sum(self.weights[:i])))
+            is_drawn = pt.ge(chosen, float(np.sum(self.weights[:i])))
             new = choose(is_drawn, moved, new)
             drawn_rate = pt.switch(is_drawn, info.acceptance_rate, drawn_rate)
         if self._is_stale:

@@ -11,7 +11,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.arguments import check_positive, check_whole
 from pymc_logz.kernels.base import MAX_STEPS, KernelInfo, KernelState, Move, draw_log_uniform
-from pymc_logz.kernels.tuning import KernelDefaults, check_dense
+from pymc_logz.kernels.tuning import KernelDefaults, check_scale
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation, log_density
 
 
@@ -99,8 +99,7 @@ class Slice(KernelDefaults):
 
     def __post_init__(self) -> None:
         check_positive(one=True, width=self.width)
-        check_positive(scale=self.scale)
-        check_dense(self.dense, self.scale)
+        check_scale(self.scale, self.dense)
         check_whole(0, MAX_STEPS, n_expand=self.n_expand)
         check_whole(1, MAX_STEPS, n_shrink=self.n_shrink)
 
@@ -157,11 +156,11 @@ class Slice(KernelDefaults):
             beta, step_size, directions = args[8:]
             index = which if directions.ndim == 2 else (pt.arange(which.shape[0]), which)
             direction = directions[index]
-            line = Line(position, direction, beta)
             level = log_density(Evaluation(reference, ratio, None, None), beta) + log_level
-            found = self._search(path, line, level, step_size, place, split, tries)
+            line = [position, direction, beta, level, step_size]
+            found = self._search(path, line, place, split, tries)
             return [
-                position + found.offset[:, None] * line.direction,
+                position + found.offset[:, None] * direction,
                 pt.switch(found.found, found.log_reference, reference),
                 pt.switch(found.found, found.log_ratio, ratio),
                 pt.cast(found.found, "float64"),
@@ -182,14 +181,16 @@ class Slice(KernelDefaults):
     def _search(
         self,
         path: AnnealingPath,
-        line: "Line",
-        level: TensorVariable,
-        width: Any,
+        line: list[Any],
         place: TensorVariable,
         split: TensorVariable,
         candidate: TensorVariable,
     ) -> "Found":
-        """Step out, then shrink, in one loop: the graph holds a single copy of the model."""
+        """Step out, then shrink, in one loop: the graph holds a single copy of the model.
+
+        A line is n points (n, d), their directions, beta, the level of the slice and its width.
+        """
+        level, width = line[3:]
         left, n_left = -width * place, pt.floor((self.n_expand + 1) * split)
         start = Interval(left, left + width, n_left, self.n_expand - n_left)
         nothing = pt.zeros_like(level)
@@ -200,13 +201,13 @@ class Slice(KernelDefaults):
 
         def turn(*args: Any) -> list[Any]:
             expanding, uniform = args[:2]
-            interval, found, line = Interval(*args[2:6]), Found(*args[6:10]), Line(*args[10:13])
-            level, width = args[13:]
+            interval, found = Interval(*args[2:6]), Found(*args[6:10])
+            position, direction, beta, level, width = args[10:]
             inner = interval.left + uniform * (interval.right - interval.left)
             end = pt.switch(interval.n_left > 0, interval.left, interval.right)
             offset = pt.switch(expanding, end, inner)
-            evaluation = path.evaluate(line.position + offset[:, None] * line.direction)
-            density = log_density(evaluation, line.beta)
+            evaluation = path.evaluate(position + offset[:, None] * direction)
+            density = log_density(evaluation, beta)
             # a row outside the support, whose level is -inf, stays where it is
             inside = pt.ge(density, level) & (density > -np.inf)
             stepped = step_out(interval, inside, width)
@@ -220,18 +221,10 @@ class Slice(KernelDefaults):
             turn,
             sequences=[expands, uniforms],
             outputs_info=[*start, *none_found],
-            non_sequences=[*line, level, width],
+            non_sequences=line,
             return_updates=False,
         )
         return Found(*(end[-1] for end in ends[4:]))
-
-
-class Line(NamedTuple):
-    """A line through each of n points (n, d), along which a slice at beta is searched."""
-
-    position: TensorVariable
-    direction: TensorVariable
-    beta: TensorVariable
 
 
 class Interval(NamedTuple):

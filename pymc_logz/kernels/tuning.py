@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import ndtri
 
+from pymc_logz.arguments import check_positive
 from pymc_logz.kernels.base import Kernel, draw_noise
 
 MIN_STEP_SIZE, MAX_STEP_SIZE = 1e-6, 3.0
@@ -155,8 +156,9 @@ class KernelDefaults:
         return draw_noise(rng, n_moves, n_rows, n_dims)
 
 
-def check_dense(dense: bool | None, scale: Any) -> None:
-    """Raise a ValueError for ``dense=True`` beside a scale that is given, which is no matrix."""
+def check_scale(scale: Any, dense: bool | None) -> None:
+    """Raise a ValueError for scales out of range, or beside ``dense=True``: they are no matrix."""
+    check_positive(scale=scale)
     if dense and scale is not None:
         raise ValueError(
             f"dense={dense!r} is about the scales that the pilot finds, but scale={scale!r} is "

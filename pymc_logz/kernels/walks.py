@@ -19,8 +19,8 @@ from pymc_logz.kernels.base import (
     metropolis,
     strides,
 )
-from pymc_logz.kernels.gibbs import OfIntegers, SiteTable, in_order, visits
-from pymc_logz.kernels.tuning import KernelDefaults, check_dense, random_walk_step_size
+from pymc_logz.kernels.gibbs import OfIntegers, in_order, table_of, visits
+from pymc_logz.kernels.tuning import KernelDefaults, check_scale, random_walk_step_size
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation, Site, log_density
 
 
@@ -67,8 +67,7 @@ class RandomWalk(KernelDefaults):
 
     def __post_init__(self) -> None:
         check_positive(one=True, step_size=self.step_size)
-        check_positive(scale=self.scale)
-        check_dense(self.dense, self.scale)
+        check_scale(self.scale, self.dense)
 
     def acceptance_for(self, target_accept: float) -> float:
         """Acceptance rate to tune for: near the best of a random walk, not the user's.
@@ -174,14 +173,16 @@ class IntegerWalk(OfIntegers):
     ) -> tuple[KernelState, KernelInfo]:
         """Propose jumps; leaves the density at ``move.beta`` invariant, and gradients stale."""
         path = path.without_gradients()
-        table = SiteTable.of(self.sites, path.n_dims)
-        lowest, highest = _bounds(self.sites, path.n_dims)
+        here_of, lower, upper = table_of(self.sites, path.n_dims)
+        columns = [site.column for site in self.sites]
+        lowest, highest = np.full(path.n_dims, -np.inf), np.full(path.n_dims, np.inf)
+        lowest[columns], highest[columns] = lower.data, upper.data
         partner_of = _partners(self.sites, path.n_dims) if self._has_ties else None
 
         def visit(*args: Any) -> list[Any]:
             which, length, side, log_uniform, *partner = args[: 4 + self._has_ties]
             position, reference, ratio, rate, beta, step_size, spread = args[-7:]
-            here = table.here[which % len(self.sites)]
+            here = here_of[which % len(self.sites)]
             own_spread = pt.switch(here, spread, 0.0).sum(axis=1)
             # four spreads cross all rows in one jump
             jump = pt.floor((1.0 + 4.0 * own_spread) ** length)
@@ -208,8 +209,7 @@ class IntegerWalk(OfIntegers):
         # spread of each entry, shape (d,), or (n, d) where settings are those of each row
         is_vector = move.scale.ndim == move.step_size.ndim + 1
         spread_of_all = move.scale if is_vector else pt.sqrt((move.scale**2).sum(axis=-1))
-        of_visits = noise[1:] if self._has_ties else noise[1:-1]
-        noise_of_visits = [part.T for part in of_visits]
+        noise_of_visits = [part.T for part in (noise[1:] if self._has_ties else noise[1:-1])]
         position, reference, ratio, rate = visits(
             visit,
             [in_order(noise.backward, self._n_visits), *noise_of_visits],
@@ -240,12 +240,3 @@ def _partners(
         return pt.switch((n_others > 0)[:, None], pt.cast(there, "float64"), 0.0)
 
     return partner
-
-
-def _bounds(sites: tuple[Site, ...], n_dims: int) -> tuple[np.ndarray, np.ndarray]:
-    """Smallest and largest value of each column, infinite where none is known, shape (d,) each."""
-    lowest, highest = np.full(n_dims, -np.inf), np.full(n_dims, np.inf)
-    for site in sites:
-        lowest[site.column] = -np.inf if site.lower is None else site.lower
-        highest[site.column] = np.inf if site.upper is None else site.upper
-    return lowest, highest

@@ -30,7 +30,7 @@ from pymc_logz.models.discrete import joined, row_variable, sites_of, split_row
 from pymc_logz.models.exact import refuse_exact
 from pymc_logz.models.guards import check_entries, check_model, refuse_discrete
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.paths.elliptical import Elliptical, EllipticalTerms, log_density_by
+from pymc_logz.paths.elliptical import Elliptical, log_density_by
 from pymc_logz.paths.geometric import AnnealingPath, Entries, Site
 from pymc_logz.paths.mixture import mixture_path
 
@@ -164,10 +164,10 @@ def model_path(flat: FlatModel, reference: PriorDraws | Elliptical) -> Annealing
     if not isinstance(reference, Elliptical):
         return from_prior
     numbers = reference.terms()
-    key = ("elliptical", len(numbers.given))
+    key = ("elliptical", len(numbers))
 
-    def made() -> tuple[EllipticalTerms, Any, Any]:
-        terms = numbers.symbolic()
+    def made() -> tuple[list[Any], Any, Any]:
+        terms = [pt.tensor(dtype="float64", shape=np.shape(number)) for number in numbers]
         log_reference = log_density_by(terms, flat.point)
         return terms, log_reference, flat.log_prior + flat.log_ratio - log_reference
 
@@ -176,8 +176,8 @@ def model_path(flat: FlatModel, reference: PriorDraws | Elliptical) -> Annealing
         from_prior,
         log_reference=log_reference,
         log_ratio=log_ratio,
-        parameters=(*flat.inputs, *terms.given),
-        values=(*flat.values, *numbers.given),
+        parameters=(*flat.inputs, *terms),
+        values=(*flat.values, *numbers),
     )
 
 

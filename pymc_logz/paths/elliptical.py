@@ -1,7 +1,8 @@
 """Normal and Student-t distributions on the unconstrained space: drawn from and evaluated."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
@@ -15,33 +16,14 @@ INFLATION = 1.2
 """Factor in a fitted covariance, since a proposal that is too narrow costs more than a wide one."""
 
 
-class EllipticalTerms(NamedTuple):
-    """An `Elliptical` as arrays, or symbolic: its factor's inverse; the df of a normal is None."""
-
-    centre: Any
-    whitening: Any
-    log_constant: Any
-    df: Any = None
-
-    @property
-    def given(self) -> tuple[Any, ...]:
-        """Those that there are."""
-        return tuple(term for term in self if term is not None)
-
-    def symbolic(self) -> "EllipticalTerms":
-        """Symbolic variables in place of these arrays."""
-        return EllipticalTerms(
-            *(pt.tensor(dtype="float64", shape=np.shape(term)) for term in self.given)
-        )
-
-
-def log_density_by(terms: EllipticalTerms, point: TensorVariable) -> TensorVariable:
-    """Log density of a symbolic row of length d."""
-    square = (pt.dot(terms.whitening, point - terms.centre) ** 2).sum()
-    if terms.df is None:
-        return terms.log_constant - 0.5 * square
-    power = 0.5 * (terms.df + point.shape[0])
-    return terms.log_constant - power * pt.log1p(square / terms.df)
+def log_density_by(terms: Sequence[Any], point: TensorVariable) -> TensorVariable:
+    """Log density of a symbolic row of length d, by arrays as of `Elliptical.terms`, or symbols."""
+    centre, whitening, log_constant, *df = terms
+    square = (pt.dot(whitening, point - centre) ** 2).sum()
+    if not df:
+        return log_constant - 0.5 * square
+    power = 0.5 * (df[0] + point.shape[0])
+    return log_constant - power * pt.log1p(square / df[0])
 
 
 @dataclass(frozen=True)
@@ -101,11 +83,10 @@ class Elliptical:
             return self.log_constant - 0.5 * square
         return self.log_constant - 0.5 * (self.df + self.centre.size) * np.log1p(square / self.df)
 
-    def terms(self) -> "EllipticalTerms":
-        """Arrays that a compiled path takes."""
-        whitening = np.linalg.inv(self.factor)
-        df = None if np.isinf(self.df) else np.asarray(self.df)
-        return EllipticalTerms(self.centre, whitening, np.asarray(self.log_constant), df)
+    def terms(self) -> tuple[np.ndarray, ...]:
+        """Arrays that a compiled path takes: centre, inverse factor, constant; df if finite."""
+        own = self.centre, np.linalg.inv(self.factor), np.asarray(self.log_constant)
+        return own if np.isinf(self.df) else (*own, np.asarray(self.df))
 
     def mirrored(self, rows: np.ndarray) -> np.ndarray:
         """Rows reflected in the centre, which have the same density; shape (n, d)."""

@@ -73,12 +73,10 @@ def shrunk_to_variances(covariance: np.ndarray, n: int) -> np.ndarray:
 
 
 def fitted_normal(rows: np.ndarray) -> Elliptical:
-    """Normal with the mean and the covariance of draws.
+    """Normal with the mean and the covariance of draws; a ModelError if these do not vary.
 
-    With few draws for the number of dimensions the correlations are shrunk towards zero, by
-    `noise_share`: noise in them would cost more overlap than they bring. As much of that is done as
-    is `worth_its_cost`, so that a narrow direction stays narrow. Draws that do not vary in some
-    direction are a ModelError.
+    Correlations of few draws are shrunk towards zero by `noise_share`, since noise in them would
+    cost more overlap than they bring, as far as is `worth_its_cost`: a narrow direction stays so.
     """
     centre, scale = rows.mean(axis=0), rows.std(axis=0, ddof=1)
     if not np.all(scale > 0):
@@ -135,10 +133,9 @@ class Clusters(NamedTuple):
 
 
 def fitted_clusters(rows: np.ndarray, n_effective: float, rng: np.random.Generator) -> Clusters:
-    """Mixture of the number of components, and the tails, with the best information criterion.
+    """Mixture with the best information criterion of rows that are worth ``n_effective`` of them.
 
-    Components are added as long as the criterion gains. The rows (n, d) are worth ``n_effective``
-    independent ones.
+    Components are added as long as the criterion gains.
     """
     # Schwarz (1978), Estimating the dimension of a model, doi 10.1214/aos/1176344136
     best, highest = None, -np.inf

@@ -86,27 +86,33 @@ class Funnel:
     Features f are functions of some entries of y, the parents, which are only shifted, or turned
     among themselves. ``turn(f)`` is the identity and a sum of matrices, one for each feature of its
     own, whose determinant does not depend on f. So the map has an inverse in closed form, whose
-    volume is ``exp(log_turn + sum(slope f))``.
+    volume is ``exp(log_turn + sum(slope f))``. A compiled path has symbolic variables for arrays.
     """
 
-    centre: np.ndarray
+    centre: Any
     """Shape (d,)."""
-    parents: np.ndarray
+    parents: Any
     """One-hot rows, shape (m, d)."""
     features: Features
     """F features that locations and spreads follow."""
-    lean: np.ndarray
+    lean: Any
     """How locations follow, shape (d, F); zero for parents."""
-    slope: np.ndarray
+    slope: Any
     """How logs of spreads follow, shape (d, F); zero for parents."""
-    turning: Features | None = None
-    """T features that the turn follows, the first of them 1; None is no turn."""
-    turn: np.ndarray | None = None
+    turning: Any = None
+    """T `Features` that the turn follows, the first of them 1; None is no turn, and T = 0."""
+    turn: Any = None
     """A matrix for each, shape (T, d, d), parents' rows being of the first, and of parents only."""
-    log_turn: float = 0.0
+    log_turn: Any = 0.0
     """Log of the turn's volume."""
-    reach: float = np.inf
+    reach: Any = np.inf
     """Bound of what parents count for: a product of them is no guide far out."""
+
+    def __post_init__(self) -> None:
+        if self.turning is None:
+            d, m = len(self.centre), len(self.parents)
+            object.__setattr__(self, "turning", Features(*np.zeros((3, 0, m + 1))))
+            object.__setattr__(self, "turn", np.zeros((0, d, d)))
 
     @classmethod
     def none(cls, n_dims: int) -> "Funnel":
@@ -114,11 +120,30 @@ class Funnel:
         nothing = np.zeros((n_dims, 0))
         return cls(np.zeros(n_dims), nothing.T, Features.linear(0), nothing, nothing)
 
+    @classmethod
+    def symbolic(cls, n_dims: int) -> "Funnel":
+        """Symbolic variables in the place of arrays, for rows of this length d."""
+        d, factors = n_dims, [(None, None)] * 3
+        maps = [(d,), (None, d), *factors, (d, None), (d, None)]
+        parts = [
+            pt.tensor("funnel", dtype="float64", shape=shape)
+            for shape in [*maps, *factors, (None, d, d), (), ()]
+        ]
+        centre, parents, one, other, third, lean, slope, *turning, turn, log_turn, reach = parts
+        features, own = Features(one, other, third), Features(*turning)
+        return cls(centre, parents, features, lean, slope, own, turn, log_turn, reach)
+
+    @property
+    def flat(self) -> tuple[Any, ...]:
+        """All arrays, as a compiled path takes them."""
+        before = self.centre, self.parents, *self.features, self.lean, self.slope
+        return *before, *self.turning, self.turn, self.log_turn, self.reach
+
     def whitened(self, rows: np.ndarray) -> np.ndarray:
         """Rows (n, d) whitened."""
         apart = rows - self.centre
         of_parents = apart @ self.parents.T
-        if self.turn is not None and len(self.parents):
+        if len(self.turn) and len(self.parents):
             own = np.eye(len(self.parents)) + self.parents @ self.turn[0] @ self.parents.T
             of_parents = np.linalg.solve(own, of_parents.T).T
         bounded = np.clip(of_parents, -self.reach, self.reach)
@@ -131,7 +156,7 @@ class Funnel:
         bounded = np.clip(whitened @ self.parents.T, -self.reach, self.reach)
         follows = self.features.of(bounded)
         wide = whitened * np.exp(self._exponent(follows))
-        if self.turn is not None and self.turning is not None:
+        if len(self.turn):
             n, d = wide.shape
             parts = (wide @ self.turn.reshape(-1, d).T).reshape(n, len(self.turn), d)
             wide = wide + (self.turning.of(bounded)[:, None] @ parts)[:, 0]
@@ -143,18 +168,41 @@ class Funnel:
         exponent = self._exponent(self.features.of(bounded))
         return np.asarray(exponent.sum(axis=1) + self.log_turn)
 
-    @property
-    def terms(self) -> "FunnelTerms":
-        """Arrays that a compiled path takes."""
-        d, m = len(self.centre), len(self.parents)
-        turning = Features(*np.zeros((3, 0, m + 1))) if self.turning is None else self.turning
-        turn = np.zeros((0, d, d)) if self.turn is None else self.turn
-        scalars = np.asarray(self.log_turn), np.asarray(self.reach)
-        own = self.centre, self.parents, *self.features, self.lean, self.slope
-        return FunnelTerms(*own, *turning, turn, *scalars)
+    def evaluated(
+        self, rows: TensorVariable, of_rows: Callable[[TensorVariable], Evaluation]
+    ) -> Evaluation:
+        """Evaluation of a path at symbolic whitened rows (n, d), and gradients by these."""
+        d = rows.type.shape[1]
+        of_parents = rows @ self.parents.T
+        bounded = pt.clip(of_parents, -self.reach, self.reach)
+        follows, weights = self.features.of(bounded), self.turning.of(bounded)
+        exponent = pt.clip(follows @ self.slope.T, -MAX_EXPONENT, MAX_EXPONENT)
+        spread = pt.exp(exponent)
+        wide = rows * spread
+        flat = self.turn.reshape((-1, d))
+        parts = (wide @ flat.T).reshape((rows.shape[0], -1, d))
+        turned = wide + (parts * weights[:, :, None]).sum(axis=1)
+        found = of_rows(self.centre + turned + follows @ self.lean.T)
+        inside = pt.eq(bounded, of_parents)
+
+        def by_whitened(gradient: TensorVariable, of_volume: float) -> TensorVariable:
+            shared = (weights[:, :, None] * gradient[:, None]).reshape((rows.shape[0], -1))
+            own = (gradient + shared @ flat) * spread
+            by_follows = gradient @ self.lean + (own * rows + of_volume) @ self.slope
+            by_weights = (parts * gradient[:, None]).sum(axis=2)
+            by_parents = self.features.gradient(bounded, by_follows)
+            by_parents += self.turning.gradient(bounded, by_weights)
+            return own + (by_parents * inside) @ self.parents
+
+        return Evaluation(
+            found.log_reference + exponent.sum(axis=1) + self.log_turn,
+            found.log_ratio,
+            by_whitened(found.grad_log_reference, 1.0),
+            by_whitened(found.grad_log_ratio, 0.0),
+        )
 
     def _turned_back(self, apart: np.ndarray, bounded: np.ndarray) -> np.ndarray:
-        if self.turn is None or self.turning is None:
+        if not len(self.turn):
             return apart
         whole = np.eye(apart.shape[1])
         if len(self.turn) == 1:
@@ -168,66 +216,6 @@ class Funnel:
 
     def _exponent(self, follows: np.ndarray) -> Any:
         return np.clip(follows @ self.slope.T, -MAX_EXPONENT, MAX_EXPONENT)
-
-
-class FunnelTerms(NamedTuple):
-    """A `Funnel` as arrays, or as symbolic variables."""
-
-    centre: Any
-    parents: Any
-    one: Any
-    other: Any
-    third: Any
-    lean: Any
-    slope: Any
-    turning_one: Any
-    turning_other: Any
-    turning_third: Any
-    turn: Any
-    log_turn: Any
-    reach: Any
-
-    @classmethod
-    def symbolic_shapes(cls, d: int) -> tuple[tuple[int | None, ...], ...]:
-        """Static shapes of symbolic variables for rows of length d."""
-        factors = ((None, None),) * 3
-        return (d,), (None, d), *factors, (d, None), (d, None), *factors, (None, d, d), (), ()
-
-    def whitened(
-        self, rows: TensorVariable, of_rows: Callable[[TensorVariable], Evaluation]
-    ) -> Evaluation:
-        """Evaluation of a path at whitened rows (n, d), and gradients by these."""
-        d = rows.type.shape[1]
-        of_parents = rows @ self.parents.T
-        bounded = pt.clip(of_parents, -self.reach, self.reach)
-        features = Features(self.one, self.other, self.third)
-        follows = features.of(bounded)
-        turning = Features(self.turning_one, self.turning_other, self.turning_third)
-        weights = turning.of(bounded)
-        exponent = pt.clip(follows @ self.slope.T, -MAX_EXPONENT, MAX_EXPONENT)
-        spread = pt.exp(exponent)
-        wide = rows * spread
-        flat = self.turn.reshape((-1, d))
-        parts = (wide @ flat.T).reshape((rows.shape[0], -1, d))
-        turned = wide + (parts * weights[:, :, None]).sum(axis=1)
-        found = of_rows(self.centre + turned + follows @ self.lean.T)
-        inside = pt.eq(bounded, of_parents)
-
-        def by_evened(gradient: TensorVariable, of_volume: float) -> TensorVariable:
-            shared = (weights[:, :, None] * gradient[:, None]).reshape((rows.shape[0], -1))
-            own = (gradient + shared @ flat) * spread
-            by_follows = gradient @ self.lean + (own * rows + of_volume) @ self.slope
-            by_weights = (parts * gradient[:, None]).sum(axis=2)
-            by_parents = features.gradient(bounded, by_follows)
-            by_parents += turning.gradient(bounded, by_weights)
-            return own + (by_parents * inside) @ self.parents
-
-        return Evaluation(
-            found.log_reference + exponent.sum(axis=1) + self.log_turn,
-            found.log_ratio,
-            by_evened(found.grad_log_reference, 1.0),
-            by_evened(found.grad_log_ratio, 0.0),
-        )
 
 
 def fitted_funnel(rows: np.ndarray, prior: np.ndarray) -> Funnel | None:

@@ -218,8 +218,7 @@ class AnnealingPath:
         apart = [*self.entries.reference, *self.entries.ratio]
         made = self.made_once(("entries",), lambda: self._batch(simplify(apart, self.parameters)))
         row_data = () if self.row_data is None else (self.row_data,)
-        found: list[TensorVariable] = made[0](rows, *row_data)
-        return found
+        return made[0](rows, *row_data)
 
     @property
     def batching(self) -> str:
@@ -239,11 +238,12 @@ class AnnealingPath:
         """The same path for rows that bring these data along, shape (n, D)."""
         return replace(self, row_data=row_data)
 
-    def row_data_inputs(self) -> list[TensorVariable]:
-        """Symbolic input for the data of the rows, shape (n, D); none if rows bring none along."""
+    def with_inputs(self) -> tuple["AnnealingPath", list[TensorVariable]]:
+        """The path for rows that bring data along, if any do, and a symbolic input for these."""
         if self.data is None:
-            return []
-        return [pt.matrix("data", dtype="float64", shape=(None, *self.data.type.shape))]
+            return self, []
+        data = pt.matrix("data", dtype="float64", shape=(None, *self.data.type.shape))
+        return self.given(data), [data]
 
     def along(
         self,
@@ -286,7 +286,8 @@ class AnnealingPath:
     def _outputs(self) -> list[TensorVariable]:
         outputs = simplify([self.log_reference, self.log_ratio], self.parameters)
         if self.has_gradients:
-            outputs += gradients(outputs, self.point, self.columns)
+            with needs_gradients("kernel=RandomWalk() or kernel=Slice()"):
+                outputs += gradients_of(outputs, self.point, self.columns)
         return outputs
 
     def _batch(self, outputs: list[TensorVariable]) -> tuple[Any, str]:
@@ -311,13 +312,3 @@ def values_of(parameters: Sequence[TensorVariable], values: Sequence[Any]) -> tu
                 f"fit its type {parameter.type!r}"
             )
     return arrays
-
-
-def gradients(
-    values: Sequence[TensorVariable],
-    point: TensorVariable,
-    columns: tuple[int, ...] | None = None,
-) -> list[TensorVariable]:
-    """Gradients of scalars, shape (d,) each, as `gradients_of` has them; a `ModelError` if none."""
-    with needs_gradients("kernel=RandomWalk() or kernel=Slice()"):
-        return gradients_of(values, point, columns)

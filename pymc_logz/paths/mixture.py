@@ -15,7 +15,7 @@ from pytensor.tensor.variable import TensorVariable
 from scipy.special import logsumexp
 
 from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.paths.funnels import Funnel, FunnelTerms
+from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation
 
 
@@ -40,13 +40,13 @@ class MixtureTerms(NamedTuple):
     """``whitening`` at the centres, shape (K * d,)."""
     owner: Any
     """1 where a row of ``whitening`` belongs to a component, else 0, shape (K, K * d)."""
-    funnel: FunnelTerms
+    funnel: Funnel
     """What points are whitened by."""
 
     @property
     def flat(self) -> tuple[Any, ...]:
         """All of them, as a compiled path takes them."""
-        return (*self[:-1], *self.funnel)
+        return (*self[:-1], *self.funnel.flat)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Mixture:
             whitening,
             (whitening * centres).sum(axis=1),
             np.repeat(np.eye(k), d, axis=1),
-            funnel.terms,
+            funnel,
         )
 
 
@@ -122,15 +122,9 @@ def mixture_path(path: AnnealingPath) -> AnnealingPath:
     d = path.n_dims
 
     def made() -> tuple[MixtureTerms, Callable[..., Evaluation]]:
-        of_components = ((), (), (None,), (None,), (None, d), (None,), (None, None))
-        shapes = (*of_components, *FunnelTerms.symbolic_shapes(d))
-        names = (*MixtureTerms._fields[:-1], *FunnelTerms._fields)
-        parts = [
-            pt.tensor(name, dtype="float64", shape=shape)
-            for name, shape in zip(names, shapes, strict=True)
-        ]
-        n = len(of_components)
-        terms = MixtureTerms._make([*parts[:n], FunnelTerms(*parts[n:])])
+        shapes = ((), (), (None,), (None,), (None, d), (None,), (None, None))
+        parts = [pt.tensor("mixture", dtype="float64", shape=shape) for shape in shapes]
+        terms = MixtureTerms._make([*parts, Funnel.symbolic(d)])
         return terms, partial(from_mixture, terms)
 
     terms, rebased = path.kept.get(("mixture", d), made)
@@ -150,7 +144,7 @@ def prior_alone(funnel: Funnel) -> MixtureTerms:
     k = int(d <= 64)
     height, one = np.full(k, -np.inf), np.ones(k)
     whitening, offset, owner = np.zeros((k * d, d)), np.zeros(k * d), np.ones((k, k * d))
-    return MixtureTerms(0.0, 0.0, height, one, whitening, offset, owner, funnel.terms)
+    return MixtureTerms(0.0, 0.0, height, one, whitening, offset, owner, funnel)
 
 
 def leaving(path: AnnealingPath, mixture: Mixture | None, funnel: Funnel) -> tuple[Any, ...]:
@@ -166,11 +160,9 @@ def from_mixture(
 ) -> Evaluation:
     """Evaluation of the path from a mixture to the target, at rows that are whitened.
 
-    ``of_rows`` goes from rows of the model to their log prior, log target less that, and the
-    gradients. So does the result, with the mixture in place of the prior, and gradients by the
-    whitened rows.
+    ``of_rows`` evaluates the path from the prior to the target at rows of the model.
     """
-    of_prior, d = terms.funnel.whitened(rows, of_rows), rows.type.shape[1]
+    of_prior, d = terms.funnel.evaluated(rows, of_rows), rows.type.shape[1]
     white = rows @ terms.whitening.T - terms.offset
     square = (white**2) @ terms.owner.T
     log_prior = of_prior.log_reference - terms.log_mass

@@ -27,10 +27,8 @@ def color(k: int) -> str:
 
 
 def drawn_by(backend: str | None) -> str:
-    """The plotting library asked for, or the one that ArviZ has found; an error if there is none.
-
-    ArviZ would take its backend "none", which draws nothing and says nothing.
-    """
+    """The plotting library asked for, or that which ArviZ has found; an error if none is."""
+    # where ArviZ would take its backend "none", which draws nothing and says nothing
     found = rcParams["plot.backend"] if backend is None else backend
     if backend is None and found == "none":
         raise ImportError(
@@ -52,10 +50,7 @@ def make_panels(
     n_columns: int = 2,
     sharey: bool = False,
 ) -> tuple[Any, PlotCollection, list[Any]]:
-    """Drawing functions of the backend, a collection with a ``panel`` of each name, and the panels.
-
-    ``height`` is that of the whole figure in inches.
-    """
+    """Drawing functions, a collection, and its panels, of a figure with this height in inches."""
     backend = drawn_by(backend)
     drawing = import_module(f"arviz_plots.backend.{backend}")
     size = np.array((WIDTHS[n_columns], height) if figsize is None else figsize, dtype=float)

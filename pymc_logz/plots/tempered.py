@@ -201,10 +201,8 @@ def _draw_cells(drawing: Any, panel: Any, matrix: np.ndarray) -> None:
 
 
 def _paint(drawing: Any, panel: Any, strength: np.ndarray) -> None:
-    """Squares, the lowest row first; arviz-plots has nothing for all of them, so that backends do.
-
-    One by one, 300 of them took more than two seconds.
-    """
+    """Squares, the lowest row first, drawn all together by the backend."""
+    # arviz-plots can only draw them one by one: 300 of them took more than two seconds
     n, rgb = len(strength), [int(BLUE[at : at + 2], 16) for at in (1, 3, 5)]
     style: dict[str, Any]
     match drawing.__name__.rpartition(".")[2]:
@@ -310,10 +308,8 @@ def _curve(method: str, draws: TemperedDraws, stored: xr.Dataset | None) -> LogZ
 
 
 def mean_log_ratio(draws: TemperedDraws, betas: np.ndarray, max_draws: int = 10_000) -> np.ndarray:
-    """Mean log ratio at any beta from draws of all levels, shape (B,).
-
-    By eq. 21 of Carlson et al. (2016), arXiv 1603.01912, for betas in between as well.
-    """
+    """Mean log ratio at any beta from draws of all levels, shape (B,)."""
+    # Carlson et al. (2016), arXiv 1603.01912, eq. 21, for betas in between as well
     every = -(-draws.log_ratio.size // max_draws)
     log_ratio = draws.log_ratio.ravel()[::every]
     segment = draws.segment.ravel()[::every]

@@ -263,7 +263,7 @@ def _tried(
     """
     moved = reference.start(block)
     rows = moved.path.sample_reference(rng, N_ROWS[0])
-    log_weight = moved.evaluate(rows)
+    _, log_weight = moved.densities(rows)
     log_weight = np.where(np.isnan(log_weight), -np.inf, log_weight)
     if not np.any(np.isfinite(log_weight)):
         return None

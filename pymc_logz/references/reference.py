@@ -163,7 +163,7 @@ def check_start(prepared: Prepared, block: Block, start: np.ndarray) -> None:
             f"{describe_row(prepared.flat, row)}; walls reflect what is within them, so give the "
             "model a prior that stays there"
         )
-    log_ratio = block.evaluate(start)
+    _, log_ratio = block.densities(start)
     if np.any(log_ratio == np.inf):
         row = start[int(np.argmax(log_ratio))]
         raise ModelError(

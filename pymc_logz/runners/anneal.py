@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_logz.kernels.base import Kernel, KernelState, Move
-from pymc_logz.runners.arrays import joined, rows_of, trimmed
+from pymc_logz.runners.arrays import joined, trimmed
 from pymc_logz.runners.block import Block, Trace, launch_all
 from pymc_logz.runners.moves_of_rows import in_turn
 from pymc_logz.weights import weight_ess, weighted_mean
@@ -30,7 +30,7 @@ class Plan:
     step_size: np.ndarray
     """Shape (K + 1,); those at the two ends are never used."""
     scale: np.ndarray
-    """Shape (K + 1, d)."""
+    """Shape (K + 1, d); of scales that are matrices (K + 1, d, d)."""
     correlation: np.ndarray | None = None
     """Lower triangular factors by which dense scales are more than diagonal, at S + 1 stages."""
     coordinate: np.ndarray | None = None
@@ -177,7 +177,7 @@ def go_on(
     tally = tally._replace(stage=tally.stage.copy())
     increments = np.diff(plan.betas)
     states: Sequence[KernelState] = underway.states
-    sizes, done = rows_of(states), underway.n_moves
+    sizes, done = [len(state.position) for state in states], underway.n_moves
 
     def launch(part: slice) -> Callable[[], Trace]:
         nonlocal states, done
@@ -208,9 +208,6 @@ def arrived(plan: Plan, underway: Underway) -> Annealed:
     )
 
 
-_OF_ROWS = ("position", "log_reference", "log_ratio", "log_weight", "acceptance_rate", "score")
-
-
 def _counted(
     tally: Tally, part: slice, trace: Trace, increments: np.ndarray, n_groups: int
 ) -> Tally:
@@ -236,7 +233,8 @@ def merge(first: Annealed, second: Annealed) -> Annealed:
     """Two runs of one chain along one plan as one run of all their rows."""
     runs = (first, second)
     found = along_plan(runs, [run.log_weight.size for run in runs])
-    found |= {name: np.concatenate([getattr(run, name) for run in runs]) for name in _OF_ROWS}
+    of_rows = [name for name in Annealed._fields if name not in found]
+    found |= {name: np.concatenate([getattr(run, name) for run in runs]) for name in of_rows}
     return Annealed(**found)
 
 
@@ -255,15 +253,11 @@ def stay_at_end(
 ) -> np.ndarray:
     """Rows (n, d) after so many moves, in whole blocks, at the plan's last beta."""
     m = block.n_moves
-    step_size = np.full(m, plan.step_size[-1])
-    scale = np.repeat(plan.end_scale()[None], m, axis=0)
-    refreshment = block.kernel.refreshment_for(step_size)
-    move = Move(np.full(m, plan.betas[-1]), step_size, scale, refreshment)
-    first = Move(*(np.copy(part) for part in move))
-    # which evaluates the start, with fresh momenta
-    first.beta[0] = first.step_size[0] = 0.0
-    first.refreshment[0] = 1.0
+    n = m * max(1, -(-n_moves // m))
+    scale = plan.end_scale()
+    every_scale = np.broadcast_to(scale, (n + 1, *scale.shape))
+    at_end = Plan(np.full(n + 1, plan.betas[-1]), np.full(n + 1, plan.step_size[-1]), every_scale)
     state = block.initial_state(start)
-    for i in range(max(1, -(-n_moves // m))):
-        state, _ = block.run(state, first if i == 0 else move, rng)
+    for first in range(0, n, m):
+        state, _ = block.run(state, at_end.moves(block.kernel, slice(first, first + m)), rng)
     return np.asarray(state.position)

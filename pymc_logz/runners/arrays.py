@@ -43,11 +43,6 @@ def lengthened(array: Any, length: int, axis: int) -> np.ndarray:
     return array if n == length else np.take(array, np.arange(length).clip(max=n - 1), axis)
 
 
-def rows_of(states: Sequence[KernelState]) -> list[int]:
-    """Number of rows of each portion."""
-    return [len(state.position) for state in states]
-
-
 def trimmed(states: Sequence[KernelState], sizes: Sequence[int]) -> list[KernelState]:
     """Portions of rows without what they were filled up by, in NumPy arrays: waits for them."""
     pairs = zip(states, sizes, strict=True)

@@ -19,7 +19,6 @@ from pymc_logz.runners.arrays import (
     lengthened,
     mapped,
     noise_of_row,
-    rows_of,
     symbolic_noise,
     symbolic_state,
     trimmed,
@@ -128,8 +127,7 @@ class Block(MovesOfRows):
             refreshment=pt.dscalar("refreshment"),
         )
         noise = symbolic_noise(self.noise_of_row)
-        data = path.row_data_inputs()
-        walked = path.given(*data) if data else path
+        walked, data = path.with_inputs()
         new, info = self.kernel.step(walked, state, move, noise)
         return Step(
             state=leaves(state),
@@ -165,16 +163,12 @@ class Block(MovesOfRows):
         zeros, scale = np.zeros(n_moves), np.ones((n_moves, *self.scale_shape))
         return Move(beta=zeros, step_size=zeros, scale=scale, refreshment=zeros)
 
-    def evaluate(self, position: np.ndarray) -> np.ndarray:
-        """Log ratio of rows (n, d) as it is, NaN and infinities included, shape (n,)."""
-        return self.looked_at(position)[1].log_ratio[0]
-
     def log_target(self, position: np.ndarray) -> np.ndarray:
         """Log target of rows (n, d), with -inf for NaN, shape (n,)."""
         return self.target_and_gradient(position)[0]
 
     def densities(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Log reference and log ratio of rows (n, d) as they are, shape (n,) each."""
+        """Log reference and log ratio of rows (n, d), NaN and infinities too, shape (n,) each."""
         evaluation = self.looked_at(position)[0].evaluation
         return np.asarray(evaluation.log_reference), np.asarray(evaluation.log_ratio)
 
@@ -195,7 +189,7 @@ class Block(MovesOfRows):
     ) -> tuple[KernelState, Trace]:
         """Make at most ``n_moves`` moves, rows in portions; the noise is fresh with a generator."""
         portions = self._split(state)
-        sizes = rows_of(portions)
+        sizes = [len(portion.position) for portion in portions]
         states, trace = launch_all(self, portions, sizes, moves, rng)
         return joined(trimmed(states, sizes)), trace()
 

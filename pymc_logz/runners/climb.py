@@ -8,20 +8,15 @@ from pymc_logz.runners.block import Block
 def climbed(
     block: Block, start: np.ndarray, scale: np.ndarray, n_steps: int = 100, memory: int = 6
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (n, d) that a quasi-Newton method took uphill, and their log target (n,).
+    """Rows (n, d) that L-BFGS took uphill, and their log target (n,).
 
     It is -inf for those that are still on their way after ``n_steps``, or after 80 for each row on
-    average.
-
-    Each row has a curvature of its own, from the last ``memory`` of its steps, so that it also
-    follows a narrow bent ridge to its top. No entry goes further in a step than a quarter of how
-    far rows are apart where they start, or of ``scale``, standard deviations of the target as far
-    as they are known. A row stays after two small gains in a row.
-
-    References
-    ----------
-    Nocedal & Wright (2006), Numerical Optimization, algorithm 7.4 (L-BFGS).
+    average. Each row has a curvature of its own, from the last ``memory`` of its steps, so that it
+    also follows a narrow bent ridge to its top. No entry goes further in a step than a quarter of
+    how far rows are apart where they start, or of ``scale``, standard deviations of the target as
+    far as they are known. A row stays after two small gains in a row.
     """
+    # Nocedal & Wright (2006), Numerical Optimization, algorithm 7.4
     unit = np.maximum(start.std(axis=0), scale)
     rows, (n, d) = start.copy(), start.shape
     value, slope = _at(block, rows)

@@ -20,28 +20,26 @@ if TYPE_CHECKING:
 
 def kernel_for(kernel: Kernel | str | None, *models: "pm.Model") -> Kernel:
     """The kernel that is given, or the default for models with or without gradients."""
-    if kernel is None:
-        flat = [flatten_model(model, integers=True) for model in models]
-        lacking = next((reason for of_model in flat if (reason := lacks_gradient(of_model))), None)
-        if lacking is not None:
-            one = flat[0]
-            found = one.kept.get(("variables of boxes",), lambda: variables_of_boxes(one))
-            walked = found if len(flat) == 1 else ()
-            if not walked:
-                logger.info(
-                    "The model has no gradient (%s): particles move by a random walk.", lacking
-                )
-                return RandomWalk()
-            logger.info(
-                "The model has no gradient by %s (%s): %s by a random walk, while the other "
-                "variables follow their gradient.",
-                " and ".join(walked),
-                lacking,
-                "it moves" if len(walked) == 1 else "they move",
-            )
-            n_dims = sum(name in walked for name in one.owners)
-            return Compose({walked: RandomWalk(step_size=2.38 / np.sqrt(n_dims))})
-    return as_kernel(kernel)
+    if kernel is not None:
+        return as_kernel(kernel)
+    flat = [flatten_model(model, integers=True) for model in models]
+    lacking = next((reason for of_model in flat if (reason := lacks_gradient(of_model))), None)
+    if lacking is None:
+        return as_kernel(None)
+    one = flat[0]
+    found = one.kept.get(("variables of boxes",), lambda: variables_of_boxes(one))
+    if len(flat) > 1 or not found:
+        logger.info("The model has no gradient (%s): particles move by a random walk.", lacking)
+        return RandomWalk()
+    logger.info(
+        "The model has no gradient by %s (%s): %s by a random walk, while the other variables "
+        "follow their gradient.",
+        " and ".join(found),
+        lacking,
+        "it moves" if len(found) == 1 else "they move",
+    )
+    n_dims = sum(name in found for name in one.owners)
+    return Compose({found: RandomWalk(step_size=2.38 / np.sqrt(n_dims))})
 
 
 def variables_of_boxes(flat: FlatModel) -> tuple[str, ...]:

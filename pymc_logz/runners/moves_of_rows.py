@@ -37,8 +37,7 @@ class Stopwatch:
 class Work:
     """Number of evaluations of the model at one row each, which all threads of a run add to.
 
-    Every evaluation that is computed counts, also that of a move which only fills up a block. What
-    compiling a function calls it with once does not.
+    Those of moves that only fill up a block count too, what compiling calls once does not.
     """
 
     def __init__(self) -> None:
@@ -59,12 +58,10 @@ class Work:
             self._done += n_evaluations
 
     def record(self, pilot: int, kernel: Kernel, run: int | None = None) -> dict[str, int]:
-        """Attributes of a result: evaluations until everything was frozen, and those since then.
+        """Attributes of a result: evaluations of the pilot, of the run, and of checks after it.
 
-        ``pilot`` is what was `done` when everything was frozen, and ``run`` what was at the end of
-        the run, if its numbers were checked after that. Where ``kernel`` needs gradients an
-        evaluation is of both value and gradient (``row_gradients``), else of the value alone
-        (``row_evaluations``).
+        ``pilot`` and ``run`` are what was `done` at the ends of these. Evaluations are of value and
+        gradient (``row_gradients``) where the kernel needs them, else of the value alone.
         """
         unit = "row_gradients" if kernel.needs_gradient else "row_evaluations"
         if run is None:

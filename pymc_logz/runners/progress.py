@@ -163,11 +163,7 @@ def report_count(
 
 
 class TimeLeft:
-    """Watches a run, and says how long it will take and what is ``cheaper``, if that is long.
-
-    ``what`` is done, as the progress bar has it, in ``total`` parts that will be reported;
-    ``clock`` gives seconds since any time.
-    """
+    """Watches a run in ``total`` parts, and says what is ``cheaper`` if it will take long."""
 
     long: ClassVar[float] = 30.0
     """Seconds to come from which on a sentence is due."""

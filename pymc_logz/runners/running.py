@@ -323,8 +323,7 @@ def running_for(
         "check_reproducible": check_reproducible,
         "max_memory": n_bytes,
     }
-    found: tuple[Running, Any] = from_wing("begin_long_run")(checkpoint, random_seed, **how)
-    return found
+    return from_wing("begin_long_run")(checkpoint, random_seed, **how)
 
 
 def naming[Made](name: str, make: Callable[[], Made]) -> Made:

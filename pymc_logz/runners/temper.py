@@ -1,7 +1,4 @@
-"""Tempering: walkers whose inverse temperature moves along with their position, in one loop.
-
-A `TemperBlock` is driven block by block, at once or a part at a time.
-"""
+"""Tempering: walkers whose inverse temperature moves along with their position, in one loop."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -18,7 +15,6 @@ from pymc_logz.runners.arrays import (
     largest_of,
     leaves,
     lengthened,
-    mapped,
     symbolic_noise,
     symbolic_state,
 )
@@ -112,13 +108,6 @@ class Walkers(NamedTuple):
     level: Any
 
 
-class IterationNoise(NamedTuple):
-    """The randomness of m iterations: the kernel's, and what decides on levels, shape (m, n)."""
-
-    move: Any
-    log_uniform: Any
-
-
 class Walk(NamedTuple):
     """What n walkers did over T iterations: at each move, or after it, shape (T, n)."""
 
@@ -136,12 +125,11 @@ class Walk(NamedTuple):
 class TemperBlock(MovesOfRows):
     """A fixed number of iterations of a batch of walkers, compiled once.
 
-    In each iteration the kernel moves every walker at its own beta, with the step size and scale of
-    its level; then levels are exchanged. The momentum is whitened, so its distribution is the same
-    at every level, and it is kept. Walkers move along the path of ``block`` by its kernel, and all
-    have the data of its first group: see `given`. An ``exchange`` of "gibbs" draws each level given
-    the position; "swap" lets each K walkers in a row have all K levels among them, and neighbours
-    swap theirs.
+    In each iteration the kernel of ``block`` moves every walker along its path, at the beta of the
+    walker's level; then levels are exchanged. The momentum is whitened, so its distribution is the
+    same at every level, and it is kept. All have the data of the block's first group: see `given`.
+    An ``exchange`` of "gibbs" draws each level given the position; "swap" lets each K walkers in a
+    row have all K levels among them, and neighbours swap theirs.
     """
 
     draws_reference = True
@@ -195,11 +183,10 @@ class TemperBlock(MovesOfRows):
             )
         )
         log_uniform = pt.vector("log_uniform_level", dtype="float64", shape=(None,))
-        noise = IterationNoise(symbolic_noise(self.noise_of_row), log_uniform)
+        noise = symbolic_noise(self.noise_of_row)
         parity = pt.lscalar("parity")
-        data = self.given_path.row_data_inputs()
-        path = self.given_path.given(*data) if data else self.given_path
-        new, info = self.kernel.step(path, walkers.state, tables.moves(walkers.level), noise.move)
+        path, data = self.given_path.with_inputs()
+        new, info = self.kernel.step(path, walkers.state, tables.moves(walkers.level), noise)
         ratio, level = new.evaluation.log_ratio, walkers.level
         known = pt.switch(pt.isnan(ratio), -np.inf, ratio)
         new_level = self.new_levels(known, level, tables, log_uniform, parity)
@@ -208,7 +195,7 @@ class TemperBlock(MovesOfRows):
         traced = [level, ratio, new.evaluation.log_reference, info.acceptance_rate, position]
         return Step(
             state=leaves(walkers),
-            sequences=leaves((noise, parity)),
+            sequences=leaves((noise, log_uniform, parity)),
             constants=leaves((tables, data, self.given_path.parameters)),
             new_state=leaves(Walkers(new, new_level)),
             traced=traced,
@@ -219,13 +206,11 @@ class TemperBlock(MovesOfRows):
         return self.changed(row_data=[np.tile(data, (self.n_walkers, 1))])
 
     def _of_moves(self, tables: Tables, rng: np.random.Generator, n_moves: int) -> Arguments:
-        """Noise and settings of so many iterations."""
+        """Noise of the kernel, log uniforms that decide on levels, and settings of iterations."""
         shape = (n_moves, self.n_walkers)
-        drawn = self.kernel.draw_noise(rng, *shape, self.given_path.n_dims)
-        noise = mapped(
-            lambda part: lengthened(part, self.n_moves, axis=0),
-            IterationNoise(drawn, draw_log_uniform(rng, shape)),
-        )
+        noise = self.kernel.draw_noise(rng, *shape, self.given_path.n_dims)
+        drawn = leaves((noise, draw_log_uniform(rng, shape)))
+        noise = [lengthened(part, self.n_moves, axis=0) for part in drawn]
         parity = np.arange(self.n_moves) % 2
         return [*along_rows(noise, 1), *along_rows((parity, tables), None)]
 

@@ -243,15 +243,10 @@ def window_ends(tune: int) -> tuple[int, ...]:
     # the first has as many as a variance needs that says more than the first guess; the last ones
     # forget the way into the bulk of the posterior
     last = int(0.8 * tune)
-    ends, end, width = [], 0, 20
-    while end + width <= last:
-        end += width
-        width *= 2
-        # a window that could not be followed by a longer one takes the rest
-        if end + width > last:
-            end = last
-        ends.append(end)
-    return tuple(ends)
+    doubling = [20 * (2**k - 1) for k in range(1, last.bit_length())]
+    ends = [end for end in doubling if end <= last]
+    # a window that could not be followed by a longer one takes the rest
+    return (*ends[:-1], last) if ends else ()
 
 
 def gradient_scale(gradient: np.ndarray) -> np.ndarray:

@@ -1,6 +1,5 @@
 """Annealed rows as proposals of an exact Markov chain: HAIS as a PyMC step method."""
 
-import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -9,6 +8,7 @@ import pymc as pm
 import xarray as xr
 
 from pymc_logz.arguments import check_whole
+from pymc_logz.errors import logger
 from pymc_logz.hais.settings import VARIANCES, HaisSettings
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.loop.planning import plan_run
@@ -19,8 +19,6 @@ from pymc_logz.runners.moves import kernel_for
 from pymc_logz.step_methods.base import BatchedStep, declared
 from pymc_logz.step_methods.sources import BlockSource
 from pymc_logz.trees.posterior import checked_reference
-
-logger = logging.getLogger("pymc.pymc_logz")
 
 
 class Proposals(NamedTuple):

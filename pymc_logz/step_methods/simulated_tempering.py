@@ -168,10 +168,7 @@ class SimulatedTempering(BatchedStep):
         As in `pymc_logz.sample_tempered`.
     pilot_tune
         ``tune`` of `pymc_logz.sample_tempered`.
-    random_seed
-        Seed of pilot and warm-up, fixed so that the same ``pm.sample(random_seed=...)`` gives the
-        same draws. The chains have the seeds that ``pm.sample`` gives them.
-    model, blocked, rng, initial_point, compile_kwargs
+    random_seed, model, blocked, rng, initial_point, compile_kwargs
         As in `HAIS`.
 
     Raises
@@ -191,10 +188,7 @@ class SimulatedTempering(BatchedStep):
     and ``log_z_hat`` of the levels; ``accepted``, whether the draw is another particle;
     ``acceptance_rate`` of the walkers' moves; ``log_ratio`` and ``lp`` of the draw.
 
-    With JAX and ``cores > 1`` chains have processes of their own but compute in threads of the one
-    that has compiled, so that none compiles again. The draws are the same in all cases.
-
-    Data changed by ``pm.set_data`` need a new step method, since the levels are made for the old.
+    Chains in processes of their own, and data changed by ``pm.set_data``, are as with `HAIS`.
 
     References
     ----------

@@ -24,8 +24,7 @@ from pymc_logz.runners.block import Block
 class Server:
     """Answers for a source to other processes of this machine, each in a thread of its own.
 
-    It ends with the source, or with the process. The source has ``answer(message)``, a function of
-    the message alone, and ``for_one()``, the same for one asker with a memory of its own.
+    It ends with the source, or with the process.
     """
 
     def __init__(self, source: Any) -> None:
@@ -64,20 +63,14 @@ class Server:
 
 def _answer_all(connection: Connection, source: Any) -> None:
     """Answer one process until it goes."""
-    with connection:
+    with connection, contextlib.suppress(OSError, EOFError):
         while True:
-            try:
-                message = connection.recv()
-            except (OSError, EOFError):
-                return
+            message = connection.recv()
             try:
                 answer: Any = source.answer(message)
             except Exception as error:
                 answer = error
-            try:
-                connection.send(answer)
-            except OSError:
-                return
+            connection.send(answer)
 
 
 class Source:
@@ -154,11 +147,7 @@ class Source:
 
 
 class BlockSource(Source):
-    """Batches of draws by compiled moves on the path from a reference to a model.
-
-    It pickles as the model and the settings. A batch is a function of a seed, and of what the one
-    before has left to go on with.
-    """
+    """Batches of draws by compiled moves; it pickles as the model and the settings."""
 
     def __init__(self, model: pm.Model, block: Block, reference: Reference) -> None:
         super().__init__()

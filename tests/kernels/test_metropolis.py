@@ -168,7 +168,7 @@ def test_reversal_detects_an_order() -> None:
 def test_start_is_evaluated_as_it_is(kernel: Any) -> None:
     """Catches a start that moves before it is evaluated, and NaN that nobody sees."""
     x = np.linspace(-3, 3, N_ROWS)[:, None]
-    values = dead_zone_block(kernel).evaluate(x)
+    _, values = dead_zone_block(kernel).densities(x)
     np.testing.assert_array_equal(np.isnan(values), x[:, 0] < -1)
     np.testing.assert_array_equal(np.isneginf(values), x[:, 0] > 1.5)
     inside = (x[:, 0] >= -1) & (x[:, 0] <= 1.5)

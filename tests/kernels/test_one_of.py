@@ -61,7 +61,7 @@ class Better(OneOf):
     ) -> tuple[KernelState, KernelInfo]:
         ends = [
             kernel.step(path, state, move, own)
-            for kernel, own in zip(self.kernels, noise.own, strict=True)
+            for kernel, own in zip(self.kernels, noise[1:], strict=True)
         ]
         high = pt.gt(*(end.evaluation.log_ratio for end, _ in ends))
         return choose(high, ends[0][0], ends[1][0]), ends[0][1]

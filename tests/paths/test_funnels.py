@@ -6,13 +6,7 @@ import pytensor.tensor as pt
 import pytest
 from support.checks import make_rng
 
-from pymc_logz.paths.funnels import (
-    Features,
-    Funnel,
-    FunnelTerms,
-    fitted_funnel,
-    spreads_that_follow,
-)
+from pymc_logz.paths.funnels import Features, Funnel, fitted_funnel, spreads_that_follow
 from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.paths.mixture import MixtureTerms, from_mixture, prior_alone
 
@@ -88,8 +82,8 @@ def test_densities_of_evened_rows_have_their_gradients(funnel: Funnel) -> None:
         return Evaluation(prior, ratio, *(pt.grad(value.sum(), x) for value in (prior, ratio)))
 
     numbers = prior_alone(funnel)
-    made = [pt.constant(np.asarray(t, dtype=float)) for t in numbers.flat]
-    terms = MixtureTerms(*made[: len(numbers) - 1], FunnelTerms(*made[len(numbers) - 1 :]))
+    made = [pt.constant(np.asarray(t, dtype=float)) for t in numbers[:-1]]
+    terms = MixtureTerms(*made, funnel)
     point = pt.tensor("point", dtype="float64", shape=(None, 4))
     inner = of_prior(point)
     found = from_mixture(

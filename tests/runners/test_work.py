@@ -79,7 +79,7 @@ def test_a_block_counts_what_the_model_is_asked_for(kernel: Kernel) -> None:
     start = block.given_path.sample_reference(make_rng("start"), N_ROWS)
     block.compile()
     assert block.work.done == 0, "what a compiled function is tried out with"
-    asked = asked_for(block, lambda: block.evaluate(start))
+    asked = asked_for(block, lambda: block.densities(start))
     assert asked == N_ROWS * kernel.evaluations_per_move(N_DIMS)
     walking = TemperBlock(block, 3, 4, compile_kwargs=PYTHON)
     assert walking.work is block.work
