@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_logz.discrete.elimination import Round, n_terms, rounds_for
 from pymc_logz.discrete.independence import NONE, SEVERAL, Owners, Sets, Tracer
-from pymc_logz.models.discrete import colours, is_discrete
+from pymc_logz.models.discrete import colours, is_discrete, slices_of
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import NotSummed
 from pymc_logz.paths.geometric import Site
@@ -213,11 +213,8 @@ def _numbers(followed: Mapping[object, Owners]) -> tuple[int, ...]:
 
 def numbered(whole: FlatModel, start: Start) -> dict[object, Owners]:
     """Discrete value variables of a model, and the numbers of their entries among all of those."""
-    entries: dict[object, Owners] = {}
-    end = 0
-    for var in whole.model.value_vars:
-        if is_discrete(var):
-            shape = start[var.name].shape
-            first, end = end, end + int(np.prod(shape, dtype=int))
-            entries[var] = np.arange(first, end).reshape(shape)
-    return entries
+    variables = [var for var in whole.model.value_vars if is_discrete(var)]
+    return {
+        var: np.arange(place.start, place.stop).reshape(start[var.name].shape)
+        for var, place in zip(variables, slices_of(variables, start), strict=True)
+    }
