@@ -114,12 +114,6 @@ def rounds_for(n_entries: int, pairs: Sequence[tuple[int, int]]) -> tuple[Round,
     return tuple(rounds)
 
 
-def n_terms(rounds: Sequence[Round], k: int) -> int:
-    """Elements of all tables that are added up, where entries have k values."""
-    groups = [group for one in rounds for group in one.groups]
-    return sum(group.entries.size * k ** (1 + len(group.sides)) for group in groups)
-
-
 def _apart(neighbours: Adjacency) -> list[int]:
     """Entries of two neighbours at most, none of which is another one's."""
     chosen: list[int] = []
@@ -170,7 +164,8 @@ def eliminated(
         for entries, sides in one.groups:
             table = of_entry[..., entries]
             for i, side in enumerate(sides):
-                seen = _seen(before, side, ops)
+                seen = before[..., side.edge]  # with the value of the entry itself first
+                seen = ops.where(side.turned, seen.swapaxes(1, 2), seen)
                 table = table[..., None, :] + seen[(slice(None), slice(None), *[None] * i)]
             tables.append(table)
             summed = ops.logsumexp(table, axis=1)
@@ -184,12 +179,6 @@ def eliminated(
                 of_pair = ops.added(ops.concatenate([of_pair, more], axis=-1), one.made, summed)
         found.append(tables)
     return ops.where(total < 0.5 * LOWEST, -np.inf, total), found
-
-
-def _seen(of_pair: Any, sides: Sides, ops: Ops) -> Any:
-    """Tables of edges with the value of the entry itself first, shape (C, K, K, n)."""
-    table = of_pair[..., sides.edge]
-    return ops.where(sides.turned, table.swapaxes(1, 2), table)
 
 
 def drawn_back(
