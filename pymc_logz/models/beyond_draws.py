@@ -4,7 +4,7 @@ Rows that walk from the prior find modes; lines that lead away from draws tell a
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,8 +34,7 @@ Densities = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """From rows (n, d) to their log prior and log likelihood, potentials included, shape (n,) each."""
 
 
-@dataclass(frozen=True)
-class Walked:
+class Walked(NamedTuple):
     """Rows (n, d) that walked to the posterior, and which of the prior each descends from (n,)."""
 
     rows: np.ndarray
@@ -43,8 +42,7 @@ class Walked:
     founder: np.ndarray
 
 
-@dataclass(frozen=True)
-class OtherMode:
+class OtherMode(NamedTuple):
     """Share of the rows from the prior that are where no draw is, and the mass there, roughly."""
 
     share: float

@@ -87,12 +87,8 @@ class PriorDraws:
     def log_share(self, rng: np.random.Generator | None = None) -> tuple[float, float]:
         """Log share of the prior that the transforms allow, and its error: 0 and 0 as a rule.
 
-        Without a generator it is the same whenever it is asked for.
-
-        Warns
-        -----
-        EvidenceWarning
-            If they do not allow all of it, or the prior cannot be drawn from to find out.
+        Without a generator it is the same whenever it is asked for. There is a warning if they do
+        not allow all of it, or the prior cannot be drawn from to find out.
         """
         if rng is None:
             if self._log_share is None:

@@ -57,16 +57,6 @@ class PriorMass:
     bounds: Bounds | None = None
 
     @property
-    def conclusive(self) -> bool:
-        """Whether the first look is sharp enough to say something."""
-        return self.looks[0].is_sharp
-
-    @property
-    def agrees(self) -> bool:
-        """Whether density and draws are of the same distribution, as far as can be told."""
-        return self.verdict == "agrees"
-
-    @property
     def verdict(self) -> str:
         """``"agrees"``, ``"off"``, or ``"inconclusive"`` where looks disagree or none is sharp."""
         # a mean ratio whose g reaches into a gap between modes makes too much of the mass, never
@@ -74,18 +64,16 @@ class PriorMass:
         # does
         if self._is_out_of_bounds():
             return "off"
-        sharp = [look for look in self.looks if look.is_sharp]
+        first, sharp = self.looks[0], [look for look in self.looks if look.is_sharp]
         off = {look: self.distance(look) for look in sharp if self._is_off(look)}
-        if not sharp:
-            return "inconclusive"
         if not off:
-            return "agrees"
+            return "agrees" if sharp else "inconclusive"
         # what is not drawn has no noise
-        is_computed = self.looks[0].mcse == 0.0 and self.looks[0] in off
+        is_computed = first.mcse == 0.0 and first in off
         if len(off) == len(sharp) or is_computed or min(off.values()) < 0:
             return "off"
         # the first look agrees, so that others that are higher may be so for a gap
-        return "agrees" if self.conclusive and self.looks[0] not in off else "inconclusive"
+        return "agrees" if first in sharp and first not in off else "inconclusive"
 
     @property
     def total(self) -> np.ndarray:
@@ -121,7 +109,7 @@ def check_priors(model: pm.Model, rng: np.random.Generator) -> str | None:
     priors = kept.get(("prior check", doubtful), lambda: Conditional(model, doubtful))
     now = tuple(contents_of(container) for container in priors.data)
     masses = kept.get(("prior mass", doubtful, now), lambda: checked_masses(priors, rng))
-    unsettled = [mass for mass in masses if not mass.agrees]
+    unsettled = [mass for mass in masses if mass.verdict != "agrees"]
     if not unsettled and _sum_is(masses)[1]:
         unsettled = masses
     if not unsettled:
@@ -139,7 +127,7 @@ def checked_masses(priors: "Conditional", rng: np.random.Generator) -> list[Prio
     """Masses of the priors of some variables; refused if they are not normalised."""
     priors.start(rng)
     masses = priors.masses(N_DRAWS, rng)
-    suspects = {mass.name for mass in masses if not mass.agrees}
+    suspects = {mass.name for mass in masses if mass.verdict != "agrees"}
     is_off, is_unsettled = _sum_is(masses)
     if not suspects and not is_off and not is_unsettled:
         return masses
