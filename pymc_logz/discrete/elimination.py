@@ -70,10 +70,9 @@ K, n), (C, K, K, n) or (C, K, K, K, n), the entry's own value first."""
 class Ops(NamedTuple):
     """What arrays, or symbolic ones, are made of each other by."""
 
-    concatenate: Callable[..., Any]
+    arrays: Any
+    """NumPy, or PyTensor's tensors."""
     logsumexp: Callable[..., Any]
-    where: Callable[..., Any]
-    zeros: Callable[..., Any]
     added: Callable[[Any, np.ndarray, Any], Any]
     """An array to whose last axis another one is added, at places that may be the same."""
 
@@ -84,14 +83,12 @@ def _added(whole: np.ndarray, places: np.ndarray, part: np.ndarray) -> np.ndarra
     return np.moveaxis(turned, 0, -1)
 
 
-NUMERIC = Ops(np.concatenate, logsumexp, np.where, np.zeros, _added)
-SYMBOLIC = Ops(
-    pt.concatenate,
-    pt.logsumexp,
-    pt.switch,
-    pt.zeros,
-    lambda whole, places, part: pt.inc_subtensor(whole[..., places], part),
-)
+def _symbolic_added(whole: Any, places: np.ndarray, part: Any) -> Any:
+    return pt.inc_subtensor(whole[..., places], part)
+
+
+NUMERIC = Ops(np, logsumexp, _added)
+SYMBOLIC = Ops(pt, pt.logsumexp, _symbolic_added)
 
 
 def rounds_for(n_entries: int, pairs: Sequence[tuple[int, int]]) -> tuple[Round, ...] | None:
@@ -157,7 +154,8 @@ def eliminated(
 
     For C cases entries have log tables (C, K, m) and pairs (C, K, K, E), the first of a pair first.
     """
-    of_entry, of_pair = (ops.where(part < LOWEST, LOWEST, part) for part in (of_entry, of_pair))
+    xp = ops.arrays
+    of_entry, of_pair = (xp.where(part < LOWEST, LOWEST, part) for part in (of_entry, of_pair))
     total, found = of_entry[:, 0, :0].sum(axis=-1), []
     for one in rounds:
         before, of_pair, tables = of_pair, of_pair[..., one.kept], []
@@ -165,7 +163,7 @@ def eliminated(
             table = of_entry[..., entries]
             for i, side in enumerate(sides):
                 seen = before[..., side.edge]  # with the value of the entry itself first
-                seen = ops.where(side.turned, seen.swapaxes(1, 2), seen)
+                seen = xp.where(side.turned, seen.swapaxes(1, 2), seen)
                 table = table[..., None, :] + seen[(slice(None), slice(None), *[None] * i)]
             tables.append(table)
             summed = ops.logsumexp(table, axis=1)
@@ -174,11 +172,11 @@ def eliminated(
             elif len(sides) == 1 and entries.size:
                 of_entry = ops.added(of_entry, sides[0].neighbour, summed)
             elif entries.size:
-                summed = ops.where(one.made_turned, summed.swapaxes(1, 2), summed)
-                more = ops.zeros((*summed.shape[:3], one.n_edges - one.kept.size))
-                of_pair = ops.added(ops.concatenate([of_pair, more], axis=-1), one.made, summed)
+                summed = xp.where(one.made_turned, summed.swapaxes(1, 2), summed)
+                more = xp.zeros((*summed.shape[:3], one.n_edges - one.kept.size))
+                of_pair = ops.added(xp.concatenate([of_pair, more], axis=-1), one.made, summed)
         found.append(tables)
-    return ops.where(total < 0.5 * LOWEST, -np.inf, total), found
+    return xp.where(total < 0.5 * LOWEST, -np.inf, total), found
 
 
 def drawn_back(
