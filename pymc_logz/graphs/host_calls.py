@@ -20,7 +20,7 @@ from pytensor.compile.ops import FromFunctionOp
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import HasMultipleInnerGraph, Op, _NoPythonOp
 from pytensor.graph.replace import _vectorize_node
-from pytensor.graph.traversal import graph_inputs, io_toposort
+from pytensor.graph.traversal import toposort
 from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import logger
@@ -270,10 +270,8 @@ def with_host_calls(
 ) -> list[Variable]:
     """The same graphs, up to ``inputs``, with a `HostCall` for each Op that no backend knows."""
     # values of the inputs are there to find shapes with
-    ends = [*inputs, *graph_inputs(outputs, inputs)]
-    nodes = list(io_toposort(ends, outputs))
     made: dict[Variable, Variable] = dict(replaced or {})
-    for node in nodes:
+    for node in toposort(outputs, blockers=inputs):
         given = [made.get(var, var) for var in node.inputs]
         if is_foreign(node):
             is_open = any(None in var.type.shape for var in node.outputs)
@@ -299,7 +297,7 @@ def _examples(node: Apply, values: Mapping[Variable, Any]) -> list[np.ndarray] |
 
 def calls_host(outputs: Sequence[Variable]) -> bool:
     """Whether graphs have a `HostCall`, in inner graphs too."""
-    return any(map(_is_host, io_toposort(list(graph_inputs(outputs)), outputs)))
+    return any(map(_is_host, toposort(outputs)))
 
 
 def _is_host(node: Apply) -> bool:

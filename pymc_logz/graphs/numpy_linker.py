@@ -14,7 +14,7 @@ from pytensor.conditional.op import IfElse
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import HasInnerGraph, Op
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
-from pytensor.graph.traversal import graph_inputs, io_toposort
+from pytensor.graph.traversal import toposort
 from pytensor.link.basic import JITLinker
 from pytensor.link.utils import fgraph_to_python
 from pytensor.link.vm import VMLinker
@@ -81,7 +81,7 @@ def suits_numpy(outputs: Sequence[Variable]) -> bool:
         _elementwise(node.op, node) is None
         if isinstance(node.op, Elemwise)
         else isinstance(node.op, RowMap | HasInnerGraph)
-        for node in io_toposort(list(graph_inputs(outputs)), outputs)
+        for node in toposort(outputs)
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -105,17 +105,10 @@ def lacks_gradient(flat: FlatModel, columns: tuple[int, ...] | None = None) -> s
     return flat.kept.get(("lacks gradient", columns), found)
 
 
-class PosteriorDraws(NamedTuple):
-    """Unconstrained draws (n, d) of ``pm.sample``, and evaluations by its statistics."""
-
-    rows: np.ndarray
-    n_gradients: int
-
-
 def draw_posterior(
     prepared: Prepared, rng: np.random.Generator, progressbar: bool = False
-) -> PosteriorDraws | None:
-    """Draws of a default ``pm.sample``; None if it cannot sample the model."""
+) -> tuple[np.ndarray, int] | None:
+    """Rows (n, d) of a default ``pm.sample``, and its evaluations; None if it cannot sample."""
     # an interrupt, which pm.sample takes for the end of its run, is one of the whole call
     logger.info(
         "Drawing from the posterior by pm.sample, since no reference was found that it is near. "
@@ -138,7 +131,7 @@ def draw_posterior(
     if tree is None:
         return None
     rows = unconstrain(prepared.flat, tree["posterior"].to_dataset())
-    return PosteriorDraws(rows[np.isfinite(rows).all(axis=1)], n_gradients_of(tree))
+    return rows[np.isfinite(rows).all(axis=1)], n_gradients_of(tree)
 
 
 def n_gradients_of(tree: xr.DataTree) -> int:
