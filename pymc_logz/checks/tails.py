@@ -3,7 +3,6 @@
 import numpy as np
 
 from pymc_logz.models.beyond_draws import Densities, growing_tail
-from pymc_logz.models.context import variable_of
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import pareto_khat
@@ -25,7 +24,7 @@ def tail_doubts(
     if found is None:
         return [] if flat.sites else _pole_doubts(densities, rows)
     reason = (
-        f"far out along {variable_of(flat, found)!r} the likelihood grows as fast as the prior "
+        f"far out along {flat.owners[found]!r} the likelihood grows as fast as the prior "
         "falls, so that the mass there has no end"
     )
     return [Doubt("maybe_infinite", reason)]

@@ -70,10 +70,9 @@ K, n), (C, K, K, n) or (C, K, K, K, n), the entry's own value first."""
 class Ops(NamedTuple):
     """What arrays, or symbolic ones, are made of each other by."""
 
-    concatenate: Callable[..., Any]
+    arrays: Any
+    """NumPy, or PyTensor's tensors."""
     logsumexp: Callable[..., Any]
-    where: Callable[..., Any]
-    zeros: Callable[..., Any]
     added: Callable[[Any, np.ndarray, Any], Any]
     """An array to whose last axis another one is added, at places that may be the same."""
 
@@ -84,14 +83,12 @@ def _added(whole: np.ndarray, places: np.ndarray, part: np.ndarray) -> np.ndarra
     return np.moveaxis(turned, 0, -1)
 
 
-NUMERIC = Ops(np.concatenate, logsumexp, np.where, np.zeros, _added)
-SYMBOLIC = Ops(
-    pt.concatenate,
-    pt.logsumexp,
-    pt.switch,
-    pt.zeros,
-    lambda whole, places, part: pt.inc_subtensor(whole[..., places], part),
-)
+def _symbolic_added(whole: Any, places: np.ndarray, part: Any) -> Any:
+    return pt.inc_subtensor(whole[..., places], part)
+
+
+NUMERIC = Ops(np, logsumexp, _added)
+SYMBOLIC = Ops(pt, pt.logsumexp, _symbolic_added)
 
 
 def rounds_for(n_entries: int, pairs: Sequence[tuple[int, int]]) -> tuple[Round, ...] | None:
@@ -112,12 +109,6 @@ def rounds_for(n_entries: int, pairs: Sequence[tuple[int, int]]) -> tuple[Round,
         rounds.append(one_round)
         left -= set(chosen)
     return tuple(rounds)
-
-
-def n_terms(rounds: Sequence[Round], k: int) -> int:
-    """Elements of all tables that are added up, where entries have k values."""
-    groups = [group for one in rounds for group in one.groups]
-    return sum(group.entries.size * k ** (1 + len(group.sides)) for group in groups)
 
 
 def _apart(neighbours: Adjacency) -> list[int]:
@@ -163,14 +154,16 @@ def eliminated(
 
     For C cases entries have log tables (C, K, m) and pairs (C, K, K, E), the first of a pair first.
     """
-    of_entry, of_pair = (ops.where(part < LOWEST, LOWEST, part) for part in (of_entry, of_pair))
+    xp = ops.arrays
+    of_entry, of_pair = (xp.where(part < LOWEST, LOWEST, part) for part in (of_entry, of_pair))
     total, found = of_entry[:, 0, :0].sum(axis=-1), []
     for one in rounds:
         before, of_pair, tables = of_pair, of_pair[..., one.kept], []
         for entries, sides in one.groups:
             table = of_entry[..., entries]
             for i, side in enumerate(sides):
-                seen = _seen(before, side, ops)
+                seen = before[..., side.edge]  # with the value of the entry itself first
+                seen = xp.where(side.turned, seen.swapaxes(1, 2), seen)
                 table = table[..., None, :] + seen[(slice(None), slice(None), *[None] * i)]
             tables.append(table)
             summed = ops.logsumexp(table, axis=1)
@@ -179,17 +172,11 @@ def eliminated(
             elif len(sides) == 1 and entries.size:
                 of_entry = ops.added(of_entry, sides[0].neighbour, summed)
             elif entries.size:
-                summed = ops.where(one.made_turned, summed.swapaxes(1, 2), summed)
-                more = ops.zeros((*summed.shape[:3], one.n_edges - one.kept.size))
-                of_pair = ops.added(ops.concatenate([of_pair, more], axis=-1), one.made, summed)
+                summed = xp.where(one.made_turned, summed.swapaxes(1, 2), summed)
+                more = xp.zeros((*summed.shape[:3], one.n_edges - one.kept.size))
+                of_pair = ops.added(xp.concatenate([of_pair, more], axis=-1), one.made, summed)
         found.append(tables)
-    return ops.where(total < 0.5 * LOWEST, -np.inf, total), found
-
-
-def _seen(of_pair: Any, sides: Sides, ops: Ops) -> Any:
-    """Tables of edges with the value of the entry itself first, shape (C, K, K, n)."""
-    table = of_pair[..., sides.edge]
-    return ops.where(sides.turned, table.swapaxes(1, 2), table)
+    return xp.where(total < 0.5 * LOWEST, -np.inf, total), found
 
 
 def drawn_back(

@@ -8,6 +8,7 @@ be all the same.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,8 @@ class Sets:
 
     def union(self, one: int, other: int) -> int:
         """Number of the set of the entries of both."""
+        if SEVERAL in (one, other):
+            return SEVERAL
         found = self.members[one] | self.members[other]
         if found not in self.known:
             if len(found) > self.largest or len(self.members) >= MAX_SETS:
@@ -59,8 +62,7 @@ class Sets:
         if self.largest > 1 and differ.any():
             both = np.stack([one[differ], other[differ]], axis=1)
             kinds, which = np.unique(both, axis=0, return_inverse=True)
-            numbers = [self.union(*kind) if kind.min() >= 0 else SEVERAL for kind in kinds]
-            found[differ] = np.array(numbers)[which.ravel()]
+            found[differ] = np.array([self.union(*kind) for kind in kinds])[which.ravel()]
         return found
 
     def together(self, owners: Sequence[Owners], shape: tuple[int, ...]) -> Owners:
@@ -81,13 +83,9 @@ class Sets:
         last = tuple(range(one.ndim - len(axes), one.ndim))
         rows = np.moveaxis(one, axes, last).reshape(same.size, -1)
         for place in np.flatnonzero(~same):
-            kinds = np.unique(rows[place])
-            few = kinds[0] != SEVERAL and kinds.size <= self.largest + 2
-            whole = NONE if few else SEVERAL
-            for kind in kinds if few else ():
-                if whole != SEVERAL and kind != NONE:
-                    whole = int(kind) if whole == NONE else self.union(whole, int(kind))
-            found.flat[place] = whole
+            kinds = np.unique(rows[place]).tolist()
+            if kinds[0] != SEVERAL and len(kinds) <= self.largest + 2:
+                found.flat[place] = reduce(self.union, (kind for kind in kinds if kind != NONE))
         return found
 
 
@@ -137,10 +135,9 @@ def data_that_decide(pieces: Sequence[Any]) -> list[Variable]:
 
 def _performed(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners | None:
     """What the operation itself makes of owners in the place of its first input."""
-    others = node.inputs[1:]
     if any(np.any(one != NONE) for one in given[1:]):
         return None
-    return _of_source(node, given[0], [values[var] for var in others])
+    return _of_source(node, given[0], [values[var] for var in node.inputs[1:]])
 
 
 def _of_source(node: Apply, source: Owners, others: list[Any]) -> Owners:
@@ -150,23 +147,14 @@ def _of_source(node: Apply, source: Owners, others: list[Any]) -> Owners:
 
 
 def _reduced(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners:
-    [one] = given
-    axis = node.op.axis
-    axes = tuple(range(one.ndim)) if axis is None else tuple(axis)
-    return sets.reduced(one, axes).reshape(shape)
-
-
-def _repeated(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners | None:
-    if any(np.any(one != NONE) for one in given[1:]):
-        return None
-    return np.broadcast_to(given[0], shape).copy()
+    [one], axis = given, node.op.axis
+    return sets.reduced(one, tuple(range(one.ndim) if axis is None else axis)).reshape(shape)
 
 
 def _joined(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners | None:
     if np.any(given[0] != NONE):
         return None
-    axis = int(values[node.inputs[0]])
-    return np.concatenate(given[1:], axis=axis)
+    return np.concatenate(given[1:], axis=int(values[node.inputs[0]]))
 
 
 def _taken(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners | None:
@@ -180,9 +168,8 @@ def _taken(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owne
         if not isinstance(index, slice) and np.any(given[index] != NONE)
     ]
     slices = [index for index in indices if isinstance(index, slice)]
-    ends = [end for one in slices for end in (one.start, one.stop, one.step)]
-    of_slices = [end for end in ends if isinstance(end, int)]
-    if any(np.any(given[part] != NONE) for part in of_slices):
+    ends = [end for one in slices for end in (one.start, one.stop, one.step) if end is not None]
+    if any(np.any(given[end] != NONE) for end in ends):
         return None
     of_index = _of_index(node, given, indices, shape, sets)
     if of_index is None or np.all(given[0] == NONE):
@@ -214,9 +201,8 @@ RULES: dict[Any, Rule] = {
         given[0]
     ),
     Elemwise: lambda _, given, values, shape, sets: sets.together(given, shape),
-    (DimShuffle, Reshape): _performed,
+    (Alloc, DimShuffle, Reshape): _performed,
     CAReduce: _reduced,
-    Alloc: _repeated,
     Join: _joined,
     MakeVector: lambda _, given, *more: np.array([int(one) for one in given]),
     (Shape, Shape_i): lambda _, given, values, shape, sets: np.full(shape, NONE),

@@ -1,18 +1,17 @@
 """Which discrete variables can be summed out, and how: read off the graph of the density."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
 import numpy as np
 
-from pymc_logz.discrete.elimination import Round, n_terms, rounds_for
+from pymc_logz.discrete.elimination import Round, rounds_for
 from pymc_logz.discrete.independence import NONE, SEVERAL, Owners, Sets, Tracer
-from pymc_logz.models.discrete import colours, is_discrete
+from pymc_logz.models.discrete import colours, is_discrete, slices_of
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import NotSummed
-from pymc_logz.paths.geometric import Site
 
 Start = Mapping[str, np.ndarray]
 """A value of each value variable, by name."""
@@ -22,11 +21,10 @@ Start = Mapping[str, np.ndarray]
 class SumPlan:
     """Which entries are summed how."""
 
-    sites: tuple[Site, ...]
-    names: tuple[str, ...]
-    """Variable that each of them belongs to."""
+    whole: FlatModel
+    """The model with all of its variables."""
     alone: tuple[int, ...]
-    """Numbers, among the sites, of those that are summed one after the other, m of them."""
+    """Numbers, among its sites, of those that are summed one after the other, m of them."""
     points: np.ndarray
     """Values of the others, in their order, shape (C, number of them)."""
     owners: tuple[Owners, ...]
@@ -58,26 +56,24 @@ class SumPlan:
             (self.others, f"over all {len(self.points):,} combinations"),
         ]
         return " and ".join(
-            f"{list(dict.fromkeys(self.names[i] for i in entries))} {how}"
-            for entries, how in ways
-            if entries
+            f"{_names(self.whole, entries)} {how}" for entries, how in ways if entries
         )
 
     @property
     def columns(self) -> tuple[np.ndarray, np.ndarray]:
         """Columns of a row of the whole model: of the others, and of those summed by themselves."""
-        columns = np.array([site.column for site in self.sites], dtype=int)
+        columns = np.array([site.column for site in self.whole.sites], dtype=int)
         return columns[list(self.others)], columns[list(self.alone)]
 
     @property
     def others(self) -> tuple[int, ...]:
         """Numbers of the sites that are summed together."""
-        return tuple(i for i in range(len(self.sites)) if i not in self.alone)
+        return tuple(i for i in range(len(self.whole.sites)) if i not in self.alone)
 
     @property
     def values(self) -> np.ndarray:
         """Values of each entry summed by itself, the last one repeated, shape (K, m)."""
-        return np.minimum(self._steps, [self.sites[i].upper or 0 for i in self.alone])
+        return np.minimum(self._steps, [self.whole.sites[i].upper or 0 for i in self.alone])
 
     @property
     def combinations(self) -> np.ndarray:
@@ -94,7 +90,7 @@ class SumPlan:
     @property
     def exists(self) -> np.ndarray:
         """Which of the values are not repeated, shape (K, m)."""
-        return np.asarray(self._steps <= [self.sites[i].upper or 0 for i in self.alone])
+        return np.asarray(self._steps <= [self.whole.sites[i].upper or 0 for i in self.alone])
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -107,12 +103,15 @@ class SumPlan:
         """Elements that are computed for one row."""
         n_points, k, _ = self.shape
         own = self.n_combinations * sum(one.size for one in self.owners)
-        return n_points * (own + (n_terms(self.rounds, k) if self.pairs else 0))
+        groups = [group for one in self.rounds for group in one.groups] if self.pairs else []
+        tables = sum(group.entries.size * k ** (1 + len(group.sides)) for group in groups)
+        return n_points * (own + tables)
 
     @property
     def _steps(self) -> np.ndarray:
-        k = max((self.sites[i].n_values or 1 for i in self.alone), default=1)
-        return np.arange(k)[:, None] + np.array([self.sites[i].lower or 0 for i in self.alone])
+        sites = [self.whole.sites[i] for i in self.alone]
+        k = max((site.n_values or 1 for site in sites), default=1)
+        return np.arange(k)[:, None] + np.array([site.lower or 0 for site in sites])
 
 
 def sum_plan(whole: FlatModel, pieces: Sequence[object], start: Start) -> SumPlan | NotSummed:
@@ -133,33 +132,34 @@ def independent_plan(
     alone, found, _ = _traced_entries(whole, pieces, start, 1)
     if len(alone) < 2:
         return NotSummed("no two of its values are independent given all the rest")
-    return SumPlan(whole.sites, _names(whole), alone, np.zeros((1, 0), dtype=int), found)
+    return SumPlan(whole, alone, np.zeros((1, 0), dtype=int), found)
 
 
 def _plan(
     whole: FlatModel, pieces: Sequence[object], start: Start, largest: int
 ) -> SumPlan | NotSummed:
     """The plan where pieces may depend on so many entries at most that are not summed together."""
-    sites, names = whole.sites, _names(whole)
+    sites = whole.sites
     alone, found, sets = _traced_entries(whole, pieces, start, largest)
     others = [i for i in range(len(sites)) if i not in alone]
     n_points = int(np.prod([float(sites[i].n_values or 1) for i in others]))
     if n_points > 4096:
-        together = list(dict.fromkeys(names[i] for i in others))
         return NotSummed(
-            f"the values of {together} depend on each other, and have {n_points:,} combinations"
+            f"the values of {_names(whole, others)} depend on each other, and have {n_points:,} "
+            "combinations"
         )
     ranges = [range(sites[i].lower or 0, (sites[i].upper or 0) + 1) for i in others]
     points = np.array(list(product(*ranges)), dtype=int).reshape(n_points, len(others))
     pairs, owners = _numbered_pairs(alone, found, sets)
-    plan = SumPlan(sites, names, alone, points, owners, pairs)
+    plan = SumPlan(whole, alone, points, owners, pairs)
     if plan.cost > 2**18:
         return NotSummed(f"a sum has {plan.cost:,} terms for each point")
     return plan
 
 
-def _names(whole: FlatModel) -> tuple[str, ...]:
-    return tuple(whole.owners[site.column] for site in whole.sites)
+def _names(whole: FlatModel, entries: Iterable[int]) -> list[str]:
+    owners = whole.owners
+    return list(dict.fromkeys(owners[whole.sites[i].column] for i in entries))
 
 
 def _numbered_pairs(
@@ -213,11 +213,8 @@ def _numbers(followed: Mapping[object, Owners]) -> tuple[int, ...]:
 
 def numbered(whole: FlatModel, start: Start) -> dict[object, Owners]:
     """Discrete value variables of a model, and the numbers of their entries among all of those."""
-    entries: dict[object, Owners] = {}
-    end = 0
-    for var in whole.model.value_vars:
-        if is_discrete(var):
-            shape = start[var.name].shape
-            first, end = end, end + int(np.prod(shape, dtype=int))
-            entries[var] = np.arange(first, end).reshape(shape)
-    return entries
+    variables = [var for var in whole.model.value_vars if is_discrete(var)]
+    return {
+        var: np.arange(place.start, place.stop).reshape(start[var.name].shape)
+        for var, place in zip(variables, slices_of(variables, start), strict=True)
+    }

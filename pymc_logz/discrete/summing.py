@@ -19,6 +19,7 @@ independent entries together: over m labels of K values it costs K evaluations i
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,17 +104,13 @@ def _terms(piece: Any) -> list[Any]:
 
 
 def sums_of(
-    whole: FlatModel,
-    given: Mapping[Any, Any],
-    pieces: Pieces,
-    plan: SumPlan,
-    start: Mapping[str, np.ndarray],
+    given: Mapping[Any, Any], pieces: Pieces, plan: SumPlan, start: Mapping[str, np.ndarray]
 ) -> Sums:
     """Pieces where some value variables are given, for all values of those that are summed over."""
     parts = dict(given)
     alone: dict[Any, Any] = {}
     others: dict[Any, Any] = {}
-    for var, entries in numbered(whole, start).items():
+    for var, entries in numbered(plan.whole, start).items():
         numbers = entries.ravel()
         is_alone = bool(numbers.size) and numbers[0] in plan.alone
         if var in given and not is_alone and not (numbers.size and plan.points.size):
@@ -157,7 +154,7 @@ def _gathered(
 ) -> Owned:
     """What no entry owns, one owns, and pairs own, of flat pieces."""
     n_points, k, m = plan.shape
-    n_sites, step = len(plan.sites), k**plan.colours
+    n_sites, step = len(plan.whole.sites), k**plan.colours
     free, owned = pt.zeros((n_points,)), pt.zeros((n_points, k, m))
     paired = pt.zeros((n_points, k, k, len(plan.pairs)))
     value = np.arange(k)[:, None]
@@ -179,18 +176,18 @@ def _gathered(
     return Owned(free, owned, paired)
 
 
-def add_up(whole: FlatModel, plan: SumPlan, sums_at: Callable[[np.ndarray], Sums]) -> bool:
+def add_up(plan: SumPlan, sums_at: Callable[[np.ndarray], Sums]) -> bool:
     """Whether pieces make the density of the whole model, at draws and at other values."""
-    rng, n_draws = np.random.default_rng(0), 32
+    whole, rng, n_draws = plan.whole, np.random.default_rng(0), 32
     rows = np.repeat(PriorDraws(whole.model)(rng, n_draws), 2, axis=0)
     for i in (*plan.alone, *(plan.others if plan.points.size else ())):
-        site = plan.sites[i]
+        site = plan.whole.sites[i]
         low, high = site.lower or 0, (site.upper or 0) + 1
         rows[::2, site.column] = rng.integers(low, high, n_draws)
     density = cheaply_compiled([whole.point, *whole.inputs], [whole.log_prior, whole.log_ratio])
     places = {tuple(point): c for c, point in enumerate(plan.points.tolist())}
     others, alone = plan.columns
-    lower = np.array([plan.sites[i].lower for i in plan.alone], dtype=int)
+    lower = np.array([plan.whole.sites[i].lower for i in plan.alone], dtype=int)
     for row in rows:
         sums = sums_at(row)
         c = places[tuple(row[others].astype(int).tolist())] if plan.points.size else 0
@@ -199,12 +196,9 @@ def add_up(whole: FlatModel, plan: SumPlan, sums_at: Callable[[np.ndarray], Sums
         pairs = np.array(plan.pairs, dtype=int).reshape(-1, 2).T
         edges = (c, *value[pairs], np.arange(len(plan.pairs)))
         with np.errstate(invalid="ignore"):
-            found = np.array(
-                [
-                    one.rest[c] + one.of_entry[chosen].sum() + one.of_pair[edges].sum()
-                    for one in sums
-                ]
-            )
+            found = [
+                one.rest[c] + one.of_entry[chosen].sum() + one.of_pair[edges].sum() for one in sums
+            ]
         exact = np.array(density(row, *whole.values), dtype=float)
         if not np.allclose(found, exact, rtol=1e-6, atol=1e-6, equal_nan=True):
             return False
@@ -233,9 +227,12 @@ class InPieces:
 class Summed:
     """Discrete variables that were summed out of a model."""
 
-    whole: FlatModel
-    """The model with all of its variables."""
     pieces: InPieces
+
+    @property
+    def whole(self) -> FlatModel:
+        """The model with all of its variables."""
+        return self.pieces.plan.whole
 
     @property
     def route(self) -> str:
@@ -296,7 +293,7 @@ def _in_pieces(
         if isinstance(plan, NotSummed):
             return plan
         parts = split_row(row, given, start)
-        sums = sums_of(whole, parts, pieces, plan, start)
+        sums = sums_of(parts, pieces, plan, start)
         outputs = [*sums[0], *sums[1], *others_of(pieces, parts)]
         outputs = [part.astype(row.dtype) for part in outputs]
         made, data = with_data_inputs(outputs, kept)
@@ -305,7 +302,7 @@ def _in_pieces(
     function = cheaply_compiled([row, *data.inputs], made[:6])
     found = InPieces(plan, (Owned(*made[:3]), Owned(*made[3:6])), made[6:], data, function)
     columns = whole.continuous if len(given) < len(model.value_vars) else slice(None)
-    if not add_up(whole, plan, lambda point: found.at(point[columns])):
+    if not add_up(plan, lambda point: found.at(point[columns])):
         return NotSummed("the pieces of its density do not add up to it")
     return found
 
@@ -314,7 +311,7 @@ def _summed(whole: FlatModel) -> tuple[FlatModel, Summed] | NotSummed:
     model, start = whole.model, starting_point(whole.model)
     left = [var for var in model.value_vars if not is_discrete(var)]
     row = pt.tensor("row", dtype="float64", shape=(whole.continuous.size,))
-    pieces = _in_pieces(whole, row, left, lambda both: sum_plan(whole, both, start))
+    pieces = _in_pieces(whole, row, left, partial(sum_plan, whole, start=start))
     if isinstance(pieces, NotSummed):
         return pieces
     log_prior, log_target = (
@@ -330,7 +327,7 @@ def _summed(whole: FlatModel) -> tuple[FlatModel, Summed] | NotSummed:
         log_target - log_prior,
         inputs=pieces.data.inputs,
     )
-    return flat, Summed(whole, pieces)
+    return flat, Summed(pieces)
 
 
 def _with_entries(whole: FlatModel) -> tuple[FlatModel, DataInputs] | None:
@@ -342,13 +339,8 @@ def _with_entries(whole: FlatModel) -> tuple[FlatModel, DataInputs] | None:
         given = (clone_replace(some, parts, rebuild_strict=False) for some in pieces)
         return [sum((one.sum() for one in some), pt.zeros(())) for some in given]
 
-    pieces = _in_pieces(
-        whole,
-        point,
-        model.value_vars,
-        lambda both: independent_plan(whole, both, start),
-        densities,
-    )
+    plan_of = partial(independent_plan, whole, start=start)
+    pieces = _in_pieces(whole, point, model.value_vars, plan_of, densities)
     if isinstance(pieces, NotSummed):
         return None
     _, k, m = pieces.plan.shape

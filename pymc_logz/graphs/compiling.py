@@ -26,16 +26,12 @@ from pytensor.link.vm import VMLinker
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import logger
-from pymc_logz.graphs.host_calls import calls_host
-from pymc_logz.graphs.jax_host_calls import raising_as_called
+from pymc_logz.graphs.batching import teach_row_maps
+from pymc_logz.graphs.host_calls import calls_host, raising_as_called
 from pymc_logz.graphs.kept import one_at_a_time
 from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.graphs.numpy_linker import numpy_mode, runs_python, suits_numpy
-from pymc_logz.graphs.row_map import teach_row_maps
 from pymc_logz.graphs.threads import hush_forks_of_chains
-
-Graph = Callable[[], tuple[Sequence[Variable], Sequence[Variable]]]
-"""Makes the inputs and outputs of a function."""
 
 MOST_FUSED = 900
 """Operations that XLA is left to fuse: of more it computes some again and again, so that a solver
@@ -111,7 +107,7 @@ def compile_function(
     outputs: Sequence[Variable],
     compile_kwargs: Mapping[str, Any] | None = None,
     trial_inputs: Sequence[np.ndarray] | None = None,
-    alternative: Graph | None = None,
+    alternative: Callable[[], tuple[Sequence[Variable], Sequence[Variable]]] | None = None,
 ) -> Compiled:
     """Compile for the backend that `choose_backend` decides on; JAX may try the ``alternative``."""
     return _compile_first(
@@ -224,14 +220,12 @@ def bytes_computed(
     )
     with np.errstate(all="ignore"):
         function(*values)
-    graph = function.maker.fgraph
-    own = set(graph.inputs[:n_own])
-    total = 0
-    for var, cell in function.vm.storage_map.items():
-        if isinstance(var, Constant) or not own & set(ancestors([var])):
-            continue
-        total += getattr(cell[0], "nbytes", 8) if cell else 8
-    return int(total)
+    own = set(function.maker.fgraph.inputs[:n_own])
+    return sum(
+        getattr(cell[0], "nbytes", 8) if cell else 8
+        for var, cell in function.vm.storage_map.items()
+        if not isinstance(var, Constant) and not own.isdisjoint(ancestors([var]))
+    )
 
 
 @dataclass(frozen=True)
@@ -280,24 +274,22 @@ def compile_loop(
     to call it with once, without the number of steps; ``alternative`` is another graph of the same
     step, which JAX is tried with before it is given up.
     """
-    make = partial(_compile, n_steps=n_steps, trial_inputs=trial_inputs)
+
+    def made(step: Step, choice: Choice) -> Compiled:
+        if choice.is_jax:
+            return _jax_loop(step, n_steps, choice)
+        if calls_host(step.outputs) and runs_python(choice.mode):
+            return _numpy_loop(step, in_python(choice) if choice.mode is None else choice)
+        if choice.mode is None and suits_numpy(step.outputs):
+            state, sequences, constants = step.split(trial_inputs)
+            values = [*state, *(np.asarray(part[0]) for part in sequences), *constants]
+            # of larger steps a call of many takes longer than NUMBA takes to compile
+            if bytes_computed(step.inputs, step.outputs, values) <= 2**24:
+                return _numpy_loop(step, in_python(choice))
+        return compile_graph(_scan(step, n_steps), choice)
+
     trial = [np.array(n_steps), *trial_inputs]
-    return _compile_first(make, step, alternative, compile_kwargs, trial)
-
-
-def _compile(step: Step, choice: Choice, n_steps: int, trial_inputs: Sequence[Any]) -> Compiled:
-    if choice.is_jax:
-        return _jax_loop(step, n_steps, choice)
-    has_boxes = calls_host(step.outputs)
-    if has_boxes and runs_python(choice.mode):
-        return _numpy_loop(step, in_python(choice) if choice.mode is None else choice)
-    if choice.mode is None and suits_numpy(step.outputs):
-        state, sequences, constants = step.split(trial_inputs)
-        values = [*state, *(np.asarray(part[0]) for part in sequences), *constants]
-        # of larger steps a call of many takes longer than NUMBA takes to compile
-        if bytes_computed(step.inputs, step.outputs, values) <= 2**24:
-            return _numpy_loop(step, in_python(choice))
-    return compile_graph(_scan(step, n_steps), choice)
+    return _compile_first(made, step, alternative, compile_kwargs, trial)
 
 
 def _numpy_loop(step: Step, choice: Choice) -> Compiled:

@@ -13,9 +13,8 @@ import pytensor.tensor as pt
 from pytensor.gradient import NullTypeGradError
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors, applys_between
-from pytensor.tensor.basic import get_underlying_scalar_constant_value
 from pytensor.tensor.exceptions import NotScalarConstantError
-from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
+from pytensor.tensor.subtensor import Subtensor, get_constant_idx
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import ModelError
@@ -128,16 +127,12 @@ def _part(node: Any, point: TensorVariable) -> Part | None:
     """The part of the vector that a node takes, if that is known and without steps."""
     if not isinstance(node.op, Subtensor) or node.inputs[0] is not point:
         return None
-    [index] = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
     try:
-        if not isinstance(index, slice):
-            start = int(get_underlying_scalar_constant_value(index)) % point.type.shape[0]
-            return start, start + 1, node.outputs[0]
-        bounds = [
-            None if bound is None else int(get_underlying_scalar_constant_value(bound))
-            for bound in (index.start, index.stop, index.step)
-        ]
+        [index] = get_constant_idx(node.op.idx_list, node.inputs)
     except NotScalarConstantError:
         return None
-    start, stop, step = slice(*bounds).indices(point.type.shape[0])
+    if not isinstance(index, slice):
+        start = index % point.type.shape[0]
+        return start, start + 1, node.outputs[0]
+    start, stop, step = index.indices(point.type.shape[0])
     return (start, stop, node.outputs[0]) if step == 1 and start < stop else None

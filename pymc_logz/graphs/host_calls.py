@@ -1,10 +1,15 @@
 """Black boxes: operations that compute in Python, called from whatever a model is compiled for.
 
 A user's own Op is known to PyTensor by its ``perform`` alone. A `HostCall` takes its place, which
-every backend can call: JAX by one callback for all rows of a batch, the others row by row.
+every backend can call: JAX by one callback for all rows of a batch, the others row by row. What it
+raises is handed on as it was.
 """
 
+import itertools
+import logging
+import re
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -15,12 +20,12 @@ from pytensor.compile.ops import FromFunctionOp
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import HasMultipleInnerGraph, Op, _NoPythonOp
 from pytensor.graph.replace import _vectorize_node
-from pytensor.graph.traversal import graph_inputs, io_toposort
+from pytensor.graph.traversal import toposort
 from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import logger
 from pymc_logz.graphs.modes import cheaply_compiled
-from pymc_logz.graphs.threads import AT_ONCE, ONE_AT_A_TIME, n_processors
+from pymc_logz.graphs.threads import AT_ONCE, FOR_MAIN, ONE_AT_A_TIME, n_processors
 
 KNOWN_PACKAGES = frozenset({"pytensor", "pymc", "pymc_extras", "pymc_logz"})
 """Packages whose operations backends know, or do not without being told."""
@@ -149,9 +154,8 @@ class HostCall(Op):
     def _checked(self, value: Any, dtype: str, shape: Sequence[int | None]) -> np.ndarray:
         """A value as an array, if it has the shape and kind of numbers that were declared."""
         array = np.array(value)  # a copy, of what may be read-only, or overwritten by the next call
-        fits = array.shape == shape or (
-            len(shape) == array.ndim
-            and all(want in (None, n) for want, n in zip(shape, array.shape, strict=True))
+        fits = len(shape) == array.ndim and all(
+            want in (None, n) for want, n in zip(shape, array.shape, strict=True)
         )
         if value is None or not fits:
             found = "nothing" if value is None else f"an array of shape {array.shape}"
@@ -266,10 +270,8 @@ def with_host_calls(
 ) -> list[Variable]:
     """The same graphs, up to ``inputs``, with a `HostCall` for each Op that no backend knows."""
     # values of the inputs are there to find shapes with
-    ends = [*inputs, *graph_inputs(outputs, inputs)]
-    nodes = list(io_toposort(ends, outputs))
     made: dict[Variable, Variable] = dict(replaced or {})
-    for node in nodes:
+    for node in toposort(outputs, blockers=inputs):
         given = [made.get(var, var) for var in node.inputs]
         if is_foreign(node):
             is_open = any(None in var.type.shape for var in node.outputs)
@@ -286,16 +288,8 @@ def with_host_calls(
 
 def _examples(node: Apply, values: Mapping[Variable, Any]) -> list[np.ndarray] | None:
     """Values of the inputs of a node; None if they are not to be had."""
-    stops = list(values)
-    missing = [
-        var
-        for var in graph_inputs(node.inputs, stops)
-        if var not in values and not hasattr(var, "data") and not hasattr(var, "get_value")
-    ]
-    if missing:
-        return None
     try:
-        found = cheaply_compiled(stops, node.inputs)(*values.values())
+        found = cheaply_compiled(list(values), node.inputs)(*values.values())
     except Exception:  # of the Ops before it, which tell of it when a run calls them
         return None
     return list(map(np.asarray, found))
@@ -303,7 +297,7 @@ def _examples(node: Apply, values: Mapping[Variable, Any]) -> list[np.ndarray] |
 
 def calls_host(outputs: Sequence[Variable]) -> bool:
     """Whether graphs have a `HostCall`, in inner graphs too."""
-    return any(map(_is_host, io_toposort(list(graph_inputs(outputs)), outputs)))
+    return any(map(_is_host, toposort(outputs)))
 
 
 def _is_host(node: Apply) -> bool:
@@ -325,3 +319,64 @@ def _vectorized(op: HostCall, node: Apply, *batched: Variable) -> Any:
     [whole] = [made] if isinstance(made, Apply) else {out.owner for out in made}
     types = [out.type() for out in whole.outputs]
     return Apply(HostCall(whole.op, core=node), whole.inputs, types)
+
+
+_tokens = itertools.count()
+_raised: dict[str, Exception] = {}
+
+
+def jax_host_call(op: HostCall, node: Apply, **_: Any) -> Callable:
+    """A function of JAX's that calls an Op in Python, once for all rows that it is mapped over."""
+    import jax
+
+    def call(*args: Any) -> Any:
+        shapes = op.output_shapes(node, tuple(arg.shape for arg in map(jax.numpy.asarray, args)))
+        types = [
+            jax.ShapeDtypeStruct(shape, out.type.dtype)
+            for shape, out in zip(shapes, node.outputs, strict=True)
+        ]
+
+        def of_rows(*batches: Any) -> tuple[np.ndarray, ...]:
+            try:
+                return op.called_for_rows(node, *batches)
+            except Exception as error:
+                name = f"pymc_logz call {next(_tokens)} of an Op failed"
+                _raised[name] = error
+                raise _Token(name) from error
+
+        found = jax.pure_callback(of_rows, tuple(types), *args, vmap_method="expand_dims")
+        return found[0] if len(types) == 1 else found
+
+    return call
+
+
+class _Token(RuntimeError):
+    """Stands for what an Op raised, of which JAX hands on no more than text."""
+
+
+# what will be raised where the run is, JAX need not print
+logging.getLogger("jax._src.callback").addFilter(
+    lambda record: record.exc_info is None or not isinstance(record.exc_info[1], _Token)
+)
+
+
+def raising_as_called(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of JAX's that waits for its results, and raises what an Op raised, as it was."""
+    import jax
+
+    def waited(values: tuple[Any, ...]) -> Any:
+        return jax.block_until_ready(function(*values))
+
+    def call(*values: Any) -> Any:
+        try:
+            if threading.current_thread() is threading.main_thread():
+                return FOR_MAIN.each("compiled code", waited, [values])[0]
+            return waited(values)
+        except Exception as error:  # of several classes, as it fails at once or in the background
+            name = re.search(r"pymc_logz call \d+ of an Op failed", str(error))
+            raised = None if name is None else _raised.pop(name.group(), None)
+            if raised is None:
+                raise
+            raise raised from None
+
+    return call

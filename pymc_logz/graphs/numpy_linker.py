@@ -14,7 +14,7 @@ from pytensor.conditional.op import IfElse
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import HasInnerGraph, Op
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
-from pytensor.graph.traversal import graph_inputs, io_toposort
+from pytensor.graph.traversal import toposort
 from pytensor.link.basic import JITLinker
 from pytensor.link.utils import fgraph_to_python
 from pytensor.link.vm import VMLinker
@@ -24,9 +24,9 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.utils import import_func_from_string
 
+from pymc_logz.graphs.batching import RowMap
 from pymc_logz.graphs.host_calls import HostCall
 from pymc_logz.graphs.kept import one_at_a_time
-from pymc_logz.graphs.row_map import RowMap
 
 WITHOUT = ("cxx_only", "BlasOpt", "fusion", "inplace", "scan_make_inplace")
 """Rewrites for compiled code, and those by which an operation would overwrite what it is given."""
@@ -81,7 +81,7 @@ def suits_numpy(outputs: Sequence[Variable]) -> bool:
         _elementwise(node.op, node) is None
         if isinstance(node.op, Elemwise)
         else isinstance(node.op, RowMap | HasInnerGraph)
-        for node in io_toposort(list(graph_inputs(outputs)), outputs)
+        for node in toposort(outputs)
     )
 
 

@@ -17,7 +17,11 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.rewriting.basic import EquilibriumGraphRewriter, node_rewriter
+from pytensor.graph.rewriting.basic import (
+    EquilibriumGraphRewriter,
+    SubstitutionNodeRewriter,
+    node_rewriter,
+)
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import graph_inputs
 from pytensor.scalar.basic import GE, LE, Log, Log1p, Switch, upgrade_to_float
@@ -37,6 +41,7 @@ LOGARITHMS = (Log, Log1p)
 """Functions that are applied to all that a switch chooses from, if that is few: of those that would
 overflow where nothing chooses them, as exp, the gradient would be NaN."""
 branchless_softplus = Elemwise(BranchlessSoftplus(upgrade_to_float, name="softplus"))
+softplus_without_branches = SubstitutionNodeRewriter(pt.softplus, branchless_softplus)
 
 
 def _jax_softplus(op: BranchlessSoftplus, **_: Any) -> Callable:
@@ -76,9 +81,8 @@ def _same(one: Variable, other: Variable) -> bool:
 @node_rewriter([Elemwise])
 def logarithm_before_switch(fgraph: FunctionGraph, node: Apply) -> list[Variable] | None:
     """``log(switch(c, a, b))`` is ``switch(c, log(a), log(b))`` if a and b have fewer entries."""
-    if type(node.op.scalar_op) not in LOGARITHMS:
-        return None
-    chosen = _before_switch(node.op, node.inputs[0])
+    is_one = type(node.op.scalar_op) in LOGARITHMS
+    chosen = _before_switch(node.op, node.inputs[0]) if is_one else None
     return None if chosen is None or not node.outputs[0].type.is_super(chosen.type) else [chosen]
 
 
@@ -101,14 +105,6 @@ def _is_smaller(part: Variable, whole: Variable) -> bool:
     """Whether one entry of it stands for many of the whole."""
     pairs = zip(part.type.shape, whole.type.shape, strict=True)
     return any(one == 1 and other != 1 for one, other in pairs)
-
-
-@node_rewriter([Elemwise])
-def softplus_without_branches(fgraph: FunctionGraph, node: Apply) -> list[Variable] | None:
-    """Softplus becomes `BranchlessSoftplus`."""
-    if type(node.op.scalar_op) is not Softplus:
-        return None
-    return [branchless_softplus(node.inputs[0])]
 
 
 @node_rewriter([All])

@@ -139,10 +139,10 @@ def proposed(search: Search, rng: np.random.Generator) -> Iterator[Part]:
 def add_draws(search: Search, rng: np.random.Generator) -> bool:
     """Draws of ``pm.sample``, and what is fitted to them; whether there are any."""
     target = search.target
-    if (draws := draw_posterior(target.prepared, rng, is_shown())) is None:
+    if (drawn := draw_posterior(target.prepared, rng, is_shown())) is None:
         return False
-    target.block.work.add(draws.n_gradients)
-    rows = draws.rows
+    rows, n_gradients = drawn
+    target.block.work.add(n_gradients)
     # few rows of a pilot that did not get far look like a funnel where there is none
     funnel = fitted_funnel(rows, look_at_prior(target.prepared, rng))
     search.add_parts([*fitted_components(rows, len(rows), funnel, rng)])

@@ -16,10 +16,10 @@ from pytensor.compile.mode import get_mode
 from pytensor.gradient import jacobian as symbolic_jacobian
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_logz.graphs.batching import RowMap
 from pymc_logz.graphs.compiling import Choice, choose_backend
 from pymc_logz.graphs.kept import one_at_a_time
 from pymc_logz.graphs.modes import compile_kwargs_for
-from pymc_logz.graphs.row_map import RowMap
 from pymc_logz.manifold.algebra import (
     NUMPY,
     Arrays,

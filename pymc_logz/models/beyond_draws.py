@@ -4,7 +4,7 @@ Rows that walk from the prior find modes; lines that lead away from draws tell a
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,8 +34,7 @@ Densities = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """From rows (n, d) to their log prior and log likelihood, potentials included, shape (n,) each."""
 
 
-@dataclass(frozen=True)
-class Walked:
+class Walked(NamedTuple):
     """Rows (n, d) that walked to the posterior, and which of the prior each descends from (n,)."""
 
     rows: np.ndarray
@@ -43,8 +42,7 @@ class Walked:
     founder: np.ndarray
 
 
-@dataclass(frozen=True)
-class OtherMode:
+class OtherMode(NamedTuple):
     """Share of the rows from the prior that are where no draw is, and the mass there, roughly."""
 
     share: float
@@ -84,14 +82,20 @@ def other_mode(
 
 def in_company(draws: np.ndarray) -> np.ndarray:
     """Draws (m, d) without those that hardly any other is near, shape (k, d)."""
-    # takes a third of a second, and most who import this module never get here
-    from scipy.spatial import KDTree
-
     scaled = (draws - draws.mean(axis=0)) / np.maximum(draws.std(axis=0), 1e-300)
     some = scaled[np.linspace(0, len(draws) - 1, min(len(draws), 4 * N_ROWS)).astype(int)]
     n_near = 1 + max(1, int(LEAST_SHARE * len(some)))
-    distance = KDTree(some).query(scaled, k=n_near)[0][:, -1]
+    distance = _nearest(some, scaled, n_near)[0][:, -1]
     return np.asarray(draws[distance <= FAR_FACTOR * np.quantile(distance, 0.9)])
+
+
+def _nearest(points: np.ndarray, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Distances of rows (n, d) from the k points that are nearest, and which, shape (n, k)."""
+    # takes a third of a second, and most who import this module never get here
+    from scipy.spatial import KDTree
+
+    distance, index = KDTree(points).query(rows, k=range(1, k + 1))
+    return distance, index
 
 
 def walk_from_prior(
@@ -102,12 +106,11 @@ def walk_from_prior(
     rows, (prior, ratio) = start.copy(), _finite(densities, start)
     founder, beta = np.arange(n), 0.0
     for _ in range(24):
-        step = _next_step(ratio, 1.0 - beta)
-        beta += step
         if not np.isfinite(ratio.max()):
             return None
-        with np.errstate(invalid="ignore"):
-            chosen = resampled(np.where(np.isneginf(ratio), -np.inf, step * ratio), rng, n)
+        step = _next_step(ratio, 1.0 - beta)
+        beta += step
+        chosen = resampled(step * ratio, rng, n)
         rows, prior, ratio, founder = (x[chosen] for x in (rows, prior, ratio, founder))
         for _ in range(2 if beta < 1.0 else 6):
             rows, prior, ratio = _moved(densities, rows, prior, ratio, beta, rng)
@@ -134,19 +137,17 @@ def _finite(densities: Densities, rows: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 def _next_step(ratio: np.ndarray, left: float) -> float:
     """Change of beta that keeps half of the rows, effectively; at most what is left."""
-    finite = np.where(np.isfinite(ratio), ratio, -np.inf)
+    alive = np.isfinite(ratio).mean()
 
-    def kept(step: float) -> float:
-        with np.errstate(invalid="ignore"):
-            return conditional_ess(np.where(np.isneginf(finite), -np.inf, step * finite))
+    def keeps_half(step: float) -> bool:
+        return bool(conditional_ess(step * ratio) >= 0.5 * alive)
 
-    alive = float(np.isfinite(finite).mean())
-    if kept(left) >= 0.5 * alive:
+    if keeps_half(left):
         return left
     low, high = 0.0, left
     for _ in range(50):
         middle = np.sqrt(low * high) if low > 0 else high / 16
-        low, high = (middle, high) if kept(middle) >= 0.5 * alive else (low, middle)
+        low, high = (middle, high) if keeps_half(middle) else (low, middle)
         if low > 0.95 * high:
             break
     return max(low, 1e-300)
@@ -184,17 +185,13 @@ def far_rows(
     rows: np.ndarray, draws: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Which rows are far from all draws, and draws near each of them, shape (f, at most 4, d)."""
-    # takes a third of a second, and most who import this module never get here
-    from scipy.spatial import KDTree
-
     chosen = rng.permutation(len(draws))[: 5 * N_ROWS]
     n_held_out = max(1, min(N_ROWS, len(chosen) // 4))
     held_out, near = draws[chosen[:n_held_out]], draws[chosen[n_held_out:]]
     centre, spread = draws.mean(axis=0), np.maximum(draws.std(axis=0), 1e-300)
-    tree = KDTree((near - centre) / spread)
-    usual = tree.query((held_out - centre) / spread)[0].max()
-    distance, index = tree.query((rows - centre) / spread, k=min(4, len(near)))
-    distance, index = distance.reshape(len(rows), -1), index.reshape(len(rows), -1)
+    scaled, of_held_out, of_rows = ((one - centre) / spread for one in (near, held_out, rows))
+    usual = _nearest(scaled, of_held_out, 1)[0].max()
+    distance, index = _nearest(scaled, of_rows, min(4, len(near)))
     (far,) = np.nonzero(distance[:, 0] > FAR_FACTOR * usual)
     return far, near[index[far]]
 
@@ -217,12 +214,10 @@ def _log_mass(
     densities: Densities, rows: np.ndarray, draws: np.ndarray, rng: np.random.Generator
 ) -> float:
     """Log of the target's mass around rows, of what is nearer to them than to the draws."""
-    from scipy.spatial import KDTree
-
     fitted = fitted_to_few(rows, 5.0)
     proposed = fitted(rng, N_ROWS)
     spread = np.maximum(rows.std(axis=0), 1e-300)
-    own, others = (KDTree(some / spread).query(proposed / spread)[0] for some in (rows, draws))
+    own, others = (_nearest(some / spread, proposed / spread, 1)[0][:, 0] for some in (rows, draws))
     value = np.add(*_finite(densities, proposed)) - fitted.log_density_of(proposed)
     return log_mean(np.where(own < others, value, -np.inf))
 
@@ -262,12 +257,8 @@ def growing_tail(
     for k, dimension in enumerate(looked_at):
         # a transformed variable rounds to zero or infinity by then
         rounds = np.abs(points[k, ..., dimension]) > (700.0 if transformed[dimension] else np.inf)
-        for sign in (0, 1):
-            grows = [
-                _grows(target[k, sign, i], ratio[k, sign, i], rounds[sign, i])
-                for i in range(n_lines)
-            ]
-            if np.mean(grows) > 0.25:
+        for lines in zip(target[k], ratio[k], rounds, strict=True):  # to either side
+            if np.mean([_grows(*line) for line in zip(*lines, strict=True)]) > 0.25:
                 return int(dimension)
     return None
 

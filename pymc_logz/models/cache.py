@@ -1,7 +1,7 @@
 """What was compiled for a model, kept as long as the model lives and stays as it is.
 
 A model is a mutable thing. So whoever asks what is kept for it gets it for the model as it is now:
-a fingerprint of the graph tells whether it has changed, and if so nothing of the old is used.
+the graph tells whether it has changed, and if so nothing of the old is used.
 """
 
 import hashlib
@@ -9,8 +9,7 @@ import operator
 import pickle
 import threading
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -32,43 +31,34 @@ def kept_for(model: pm.Model) -> "KeptForModel":
     # back to it (a transform or a density can be any function of the user's). In a table beside it
     # they would hold it for ever; here all of it is one cycle, which goes with the model.
     with _looking:
-        fingerprint, kept = _fingerprint(model), vars(model).get(ATTRIBUTE)
+        state, kept = _state_of(model), vars(model).get(ATTRIBUTE)
         # a model that has travelled has a plain `Kept`; what was kept for an earlier state is let
         # go, never changed: a run may still use it
-        if not isinstance(kept, KeptForModel) or not kept.is_for(fingerprint):
-            kept = vars(model)[ATTRIBUTE] = KeptForModel(fingerprint)
+        if not isinstance(kept, KeptForModel) or not kept.is_for(state):
+            kept = vars(model)[ATTRIBUTE] = KeptForModel(state)
         return kept
 
 
 _looking = threading.Lock()
 
 
-@dataclass(frozen=True)
-class Fingerprint:
+class State(NamedTuple):
     """What tells one state of a model from another."""
 
-    roots: tuple[Any, ...]
-    """Variables in their places, and transforms: others are others, however similar."""
-    graph: tuple[Variable, ...]
-    """All that the variables are computed from."""
+    objects: tuple[Any, ...]
+    """Transforms, variables in their places, and all that these are computed from: others are
+    others, however similar."""
     contents: tuple[Hashable, ...]
-    """Constants, shapes of data, and settings of PyTensor."""
-
-    def same_as(self, other: "Fingerprint") -> bool:
-        """Whether both are of the same state."""
-        return self.contents == other.contents and all(
-            len(one) == len(two) and all(map(operator.is_, one, two))
-            for one, two in ((self.roots, other.roots), (self.graph, other.graph))
-        )
+    """Numbers of variables, constants, shapes of data, and settings of PyTensor."""
 
 
 class KeptForModel(Kept):
     """What is kept for one state of a model."""
 
-    def __init__(self, fingerprint: Fingerprint) -> None:
+    def __init__(self, state: State) -> None:
         super().__init__()
-        self._fingerprint = fingerprint
-        self._known = set(fingerprint.graph)
+        self._state = state
+        self._known = {part for part in state.objects if isinstance(part, Variable)}
         self._watched: dict[Variable, tuple[Callable[[Variable], Hashable], Hashable]] = {}
         """What was found beyond the model's own graph: how it is read, and what it was."""
 
@@ -84,21 +74,24 @@ class KeptForModel(Kept):
             if var not in self._known:
                 self._watched.setdefault(var, (shape_of, shape_of(var)))
 
-    def is_for(self, fingerprint: Fingerprint) -> bool:
+    def is_for(self, state: State) -> bool:
         """Whether this is the state, and what was found elsewhere is as it was."""
-        watched = list(self._watched.items())
-        return self._fingerprint.same_as(fingerprint) and all(
-            read(var) == before for var, (read, before) in watched
+        own, watched = self._state, list(self._watched.items())
+        return (
+            own.contents == state.contents
+            and len(own.objects) == len(state.objects)
+            and all(map(operator.is_, own.objects, state.objects))
+            and all(read(var) == before for var, (read, before) in watched)
         )
 
 
-def _fingerprint(model: pm.Model) -> Fingerprint:
+def _state_of(model: pm.Model) -> State:
     random = [*model.free_RVs, *model.observed_RVs]
     values = [model.rvs_to_values[rv] for rv in random]
     lists = (model.free_RVs, model.observed_RVs, model.potentials, model.deterministics)
     roots = [*random, *values, *model.potentials, *model.deterministics, *model.data_vars]
     # PyMC replaces generators in place when it compiles draws
-    graph = tuple(var for var in ancestors(roots) if not isinstance(var.type, RandomType))
+    graph = [var for var in ancestors(roots) if not isinstance(var.type, RandomType)]
     # data are inputs, so of them their shape
     brought_in = (
         shape_of(var) if is_data(var) else contents_of(var)
@@ -107,11 +100,9 @@ def _fingerprint(model: pm.Model) -> Fingerprint:
     )
     config = pytensor.config
     settings = (config.floatX, config.mode, config.linker, config.optimizer)
-    return Fingerprint(
-        roots=(*roots, *(model.rvs_to_transforms[rv] for rv in random)),
-        graph=graph,
-        contents=(tuple(map(len, lists)), settings, *brought_in),
-    )
+    transforms = (model.rvs_to_transforms[rv] for rv in random)
+    contents = (tuple(map(len, lists)), len(roots), settings, *brought_in)
+    return State((*transforms, *roots, *graph), contents)
 
 
 def is_data(var: Variable) -> bool:

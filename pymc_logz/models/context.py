@@ -106,11 +106,6 @@ def describe_row(flat: FlatModel, row: np.ndarray) -> str:
         return ", ".join(f"{name}={value[0]}" for name, value in values.items() if name in free)
 
 
-def variable_of(flat: FlatModel, column: int) -> str:
-    """Name of the free variable that a column of a row belongs to."""
-    return flat.owners[column]
-
-
 def model_labels(model: pm.Model) -> dict[str, Any]:
     """``coords`` and ``dims`` of a model's variables, as xarray's makers of datasets take them."""
     coords, dims = coords_and_dims_for_inferencedata(model)

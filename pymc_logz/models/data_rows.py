@@ -24,14 +24,7 @@ from pymc_logz.errors import ModelError
 from pymc_logz.graphs.modes import cheaply_compiled
 from pymc_logz.models.cache import KeptForModel, is_data, kept_for
 
-ANY_VALUES = (
-    Elemwise,
-    CAReduce,
-    DimShuffle,
-    CheckAndRaise,
-    ScalarFromTensor,
-    TensorFromScalar,
-)
+ANY_VALUES = (Elemwise, CAReduce, DimShuffle, CheckAndRaise, ScalarFromTensor, TensorFromScalar)
 """Operations whose output's shape is the same whatever integers come in."""
 BY_INDEX = (AdvancedSubtensor, AdvancedIncSubtensor)
 

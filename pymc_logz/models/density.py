@@ -1,7 +1,8 @@
 """Log densities of a PyMC model at many rows at once, its gradients, and posterior draws."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -104,35 +105,20 @@ def lacks_gradient(flat: FlatModel, columns: tuple[int, ...] | None = None) -> s
     return flat.kept.get(("lacks gradient", columns), found)
 
 
-class PosteriorDraws(NamedTuple):
-    """Unconstrained draws (n, d) of ``pm.sample``, and evaluations by its statistics."""
-
-    rows: np.ndarray
-    n_gradients: int
-
-
 def draw_posterior(
     prepared: Prepared, rng: np.random.Generator, progressbar: bool = False
-) -> PosteriorDraws | None:
-    """Draws of a default ``pm.sample``; None if it cannot sample the model."""
+) -> tuple[np.ndarray, int] | None:
+    """Rows (n, d) of a default ``pm.sample``, and its evaluations; None if it cannot sample."""
     # an interrupt, which pm.sample takes for the end of its run, is one of the whole call
     logger.info(
         "Drawing from the posterior by pm.sample, since no reference was found that it is near. "
         "Cheaper: lz.evidence(idata, model) with draws that you have."
     )
-    with noting_interrupts() as interrupted:
-        tree = _drawn(prepared, rng, progressbar)
-    if interrupted.is_set():
-        raise KeyboardInterrupt
-    if tree is None:
-        return None
-    rows = unconstrain(prepared.flat, tree["posterior"].to_dataset())
-    return PosteriorDraws(rows[np.isfinite(rows).all(axis=1)], n_gradients_of(tree))
-
-
-def _drawn(prepared: Prepared, rng: np.random.Generator, progressbar: bool) -> xr.DataTree | None:
-    try:
-        return pm.sample(
+    # Numba makes a SystemError of an interrupt
+    failures = pm.exceptions.SamplingError, RuntimeError, ValueError, SystemError
+    tree = None
+    with noting_interrupts() as interrupted, suppress(*failures):
+        tree = pm.sample(
             model=prepared.flat.model,
             random_seed=int(rng.integers(2**31)),
             progressbar=progressbar,
@@ -140,8 +126,12 @@ def _drawn(prepared: Prepared, rng: np.random.Generator, progressbar: bool) -> x
             compute_convergence_checks=False,
             discard_tuned_samples=False,  # whose evaluations count, too
         )
-    except (pm.exceptions.SamplingError, RuntimeError, ValueError, SystemError):
-        return None  # Numba makes a SystemError of an interrupt
+    if interrupted.is_set():
+        raise KeyboardInterrupt
+    if tree is None:
+        return None
+    rows = unconstrain(prepared.flat, tree["posterior"].to_dataset())
+    return rows[np.isfinite(rows).all(axis=1)], n_gradients_of(tree)
 
 
 def n_gradients_of(tree: xr.DataTree) -> int:

@@ -1,6 +1,7 @@
 """Discrete free variables of a model: which values they may have, and their place in a row."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -58,51 +59,46 @@ def sites_of(
 ) -> tuple[Site, ...]:
     """The discrete entries of a row, in order; what is kept learns which data the bounds are of."""
     sites: list[Site] = []
-    column = 0
-    for rv in model.free_RVs:
-        shape = start[model.rvs_to_values[rv].name].shape
-        size = int(np.prod(shape, dtype=int))
+    rvs, values = model.free_RVs, [model.rvs_to_values[rv] for rv in model.free_RVs]
+    for rv, value, place in zip(rvs, values, slices_of(values, start), strict=True):
         if is_discrete(rv):
+            shape = start[value.name].shape
             length = shape[-1] if isinstance(rv.owner.op, TIED) else None
             for i, bounds in enumerate(_bounds(rv, shape, kept)):
-                tied = None if length is None else column + i // length * length
-                sites.append(Site(column + i, *bounds, tied))
-        column += size
+                tied = None if length is None else place.start + i // length * length
+                sites.append(Site(place.start + i, *bounds, tied))
     return tuple(sites)
 
 
 def _bounds(
     rv: Any, shape: tuple[int, ...], kept: KeptForModel
 ) -> list[tuple[int | None, int | None]]:
-    """Smallest and largest value of each entry of a variable."""
+    """Smallest and largest value of each entry of a variable; None where that is not known."""
     support = SUPPORTS.get(type(rv.owner.op))
-    found: Bounds = (None, None)
-    if support is not None:
-        found = support(*rv.owner.op.dist_params(rv.owner))
-    lower, upper = (_entries(bound, shape, kept) for bound in found)
-    return list(zip(lower, upper, strict=True))
-
-
-def _entries(bound: Any, shape: tuple[int, ...], kept: KeptForModel) -> list[int | None]:
-    """A bound of each entry; None where there is none that is known."""
-    size = int(np.prod(shape, dtype=int))
-    value = None if bound is None else _constant(bound, kept)
-    if value is None:
-        return [None] * size
-    return [int(entry) for entry in np.broadcast_to(value, shape).ravel()]
+    found = (None, None) if support is None else support(*rv.owner.op.dist_params(rv.owner))
+    bounds = []
+    for bound in found:
+        value = None if bound is None else _constant(bound, kept)
+        entries = np.full(shape, None) if value is None else np.broadcast_to(value, shape)
+        bounds.append([entry if value is None else int(entry) for entry in entries.ravel()])
+    return list(zip(*bounds, strict=True))
 
 
 def _constant(bound: Any, kept: KeptForModel) -> np.ndarray | None:
     """Value of an expression that depends on no free variable; None if it depends on one."""
-    if not isinstance(bound, Variable):
-        return np.asarray(bound)
-    [folded] = constant_fold([bound], raise_not_constant=False)
+    [folded] = constant_fold([pt.as_tensor(bound)], raise_not_constant=False)
     if not isinstance(folded, Variable):
         return np.asarray(folded)
     if rvs_in_graph([bound]):
         return None
     kept.bake_in(var for var in graph_inputs([bound]) if is_data(var))
     return np.asarray(pytensor.function([], bound, mode="FAST_COMPILE")())
+
+
+def slices_of(variables: Sequence[Any], start: Mapping[str, np.ndarray]) -> list[slice]:
+    """Where the values of each variable are in a row that has one after the other."""
+    ends = np.cumsum([0, *(start[var.name].size for var in variables)]).tolist()
+    return [slice(first, end) for first, end in pairwise(ends)]
 
 
 def row_variable(name: str, model: pm.Model, shapes: Sequence[tuple[int, ...]]) -> TensorVariable:
@@ -123,11 +119,8 @@ def split_row(
 ) -> dict[Any, Any]:
     """Value variables as parts of a symbolic row of floats (d,), integers rounded."""
     parts: dict[Any, Any] = {}
-    end = 0
-    for var in variables:
-        shape = start[var.name].shape
-        first, end = end, end + int(np.prod(shape, dtype=int))
-        part = row[first:end].reshape(shape)
+    for var, place in zip(variables, slices_of(variables, start), strict=True):
+        part = row[place].reshape(start[var.name].shape)
         part = pt.round(part) if is_discrete(var) else part
         parts[var] = var.type.filter_variable(part.astype(var.dtype))
     return parts

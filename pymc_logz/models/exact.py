@@ -47,15 +47,11 @@ class ExactlyEqual(Op):
         """Shape of the output."""
         return [shapes[0]]
 
-    def perform(self, node: Any, inputs: Any, outputs: Any) -> None:
-        """Raise: there is no value."""
+    def perform(self, *_: Any) -> Any:
+        """Raise: there is no value, and no gradient."""
         raise ModelError(REMEDY)
 
-    def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Variable]:
-        """Raise: there is no gradient."""
-        raise ModelError(REMEDY)
-
-    pushforward = pullback
+    pullback = pushforward = perform
 
     def __str__(self) -> str:
         """Name and remedy: some backends put only this into their error."""

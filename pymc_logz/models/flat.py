@@ -2,7 +2,7 @@
 
 import math
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,19 +16,15 @@ from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_logz.errors import ModelError
 from pymc_logz.graphs.host_calls import with_host_calls
 from pymc_logz.graphs.kept import Kept
 from pymc_logz.graphs.modes import cheaply_compiled
 from pymc_logz.models.cache import KeptForModel, kept_for
-from pymc_logz.models.data_rows import (
-    DataInputs,
-    SymbolicData,
-    starting_point,
-    with_data_inputs,
-)
+from pymc_logz.models.data_rows import DataInputs, SymbolicData, starting_point, with_data_inputs
 from pymc_logz.models.discrete import joined, row_variable, sites_of, split_row
 from pymc_logz.models.exact import refuse_exact
-from pymc_logz.models.guards import check_entries, check_model, refuse_discrete
+from pymc_logz.models.guards import check_model, refuse_discrete
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.elliptical import Elliptical, log_density_by
 from pymc_logz.paths.geometric import AnnealingPath, Entries, Site
@@ -114,7 +110,14 @@ def _flat_graph(
     refuse_exact(model)
     check_model(model, integers=True)
     start = starting_point(model)
-    check_entries({name: value.shape for name, value in start.items()})
+    shapes = tuple(start[var.name].shape for var in model.value_vars)
+    point = row_variable("row", model, shapes)
+    if not point.type.shape[0]:
+        named = {name: value.shape for name, value in start.items()}
+        raise ModelError(
+            f"the free variables have no entries (their shapes are {named}), so there is nothing "
+            "to integrate over, and log Z is the log likelihood: model.point_logps()"
+        )
     places = {model.rvs_to_values[model[name]]: value for name, value in stand_ins.items()}
     given = {
         place: pt.tensor(dtype=place.type.dtype, shape=value.shape)
@@ -123,10 +126,10 @@ def _flat_graph(
     replaced = given if data is None else {**given, **data.places}
     densities = clone_replace([model.varlogp, model.datalogp], replaced, rebuild_strict=False)
     kept.bake_in(var for var in graph_inputs(densities) if isinstance(var, Constant))
-    densities = [rewrite_pregrad(density) for density in densities]
-    densities = [pt.as_tensor(density, allow_xtensor_conversion=True) for density in densities]
-    shapes = tuple(start[var.name].shape for var in model.value_vars)
-    point = row_variable("row", model, shapes)
+    densities = [
+        pt.as_tensor(rewrite_pregrad(density), allow_xtensor_conversion=True)
+        for density in densities
+    ]
     densities = clone_replace(
         densities, split_row(point, model.value_vars, start), rebuild_strict=False
     )
@@ -134,11 +137,13 @@ def _flat_graph(
     densities = [density.astype(point.dtype) for density in densities]
     densities = with_host_calls(densities, {point: joined(start, model.value_vars, point.dtype)})
     (log_prior, log_ratio), containers = with_data_inputs(densities, kept)
-    names = tuple(var.name for var in model.value_vars)
-    of_rows = names, shapes, point, log_prior, log_ratio
     flat = FlatModel(
         model,
-        *of_rows,
+        tuple(var.name for var in model.value_vars),
+        shapes,
+        point,
+        log_prior,
+        log_ratio,
         data=data and data.vector,
         sites=sites_of(model, start, kept),
         inputs=(*containers.inputs, *given.values()),
@@ -226,12 +231,10 @@ def function_of_rows(
     row = row_variable("row", model, [start[var.name].shape for var in model.value_vars])
     tensors = [pt.as_tensor(output, allow_xtensor_conversion=True) for output in outputs]
     tensors = clone_replace(tensors, split_row(row, model.value_vars, start), rebuild_strict=False)
-    tensors, data = with_data_inputs(tensors, kept_for(model))
-    batch = pt.matrix("rows", dtype=row.dtype, shape=(None, *row.type.shape))
-    function = cheaply_compiled([batch, *data.inputs], vectorize_graph(tensors, {row: batch}))
+    function = _function_of_batches([row], tensors, kept_for(model))
 
     def values_of(rows: np.ndarray) -> list[np.ndarray]:
-        values = function(np.asarray(rows, dtype=row.dtype), *data.values())
+        values = function(np.asarray(rows, dtype=row.dtype))
         return [
             # what depends on data alone is not batched
             np.asarray(value)
@@ -241,6 +244,18 @@ def function_of_rows(
         ]
 
     return values_of
+
+
+def _function_of_batches(
+    inputs: Sequence[Any], outputs: Sequence[Any], kept: KeptForModel
+) -> Callable[..., list[np.ndarray]]:
+    """Function from values of inputs, n of each, to those of graphs, with a model's data as is."""
+    outputs, data = with_data_inputs(outputs, kept)
+    # nameless: a name such as "1|group" looks like a dtype to PyTensor
+    batches = [pt.tensor(dtype=one.dtype, shape=(None, *one.type.shape)) for one in inputs]
+    batched = vectorize_graph(outputs, dict(zip(inputs, batches, strict=True)))
+    function = cheaply_compiled([*batches, *data.inputs], batched)
+    return lambda *values: function(*values, *data.values())
 
 
 def unconstrain(flat: FlatModel, posterior: xr.Dataset) -> np.ndarray:
@@ -282,11 +297,6 @@ def unconstrained(model: pm.Model, posterior: xr.Dataset) -> list[np.ndarray]:
                 given = transform.forward(given, *rv.owner.inputs)
             outputs.append(given)
         outputs = replace_vars_in_graphs(outputs, dict(zip(model.free_RVs, inputs, strict=True)))
-        outputs, data = with_data_inputs(outputs, kept)
-        # nameless: a name such as "1|group" looks like a dtype to PyTensor
-        batches = [pt.tensor(dtype=one.dtype, shape=(None, *one.type.shape)) for one in inputs]
-        batched = vectorize_graph(outputs, dict(zip(inputs, batches, strict=True)))
-        function = cheaply_compiled([*batches, *data.inputs], batched)
-        return lambda *values: function(*values, *data.values())
+        return _function_of_batches(inputs, outputs, kept)
 
     return kept.get("unconstrain", make)(*values)

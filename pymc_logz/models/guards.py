@@ -1,8 +1,6 @@
 """Refuses models whose log Z is undefined or out of reach, naming the variable and the remedy."""
 
-import math
 import weakref
-from collections.abc import Mapping
 
 import pymc as pm
 from pymc.data import MinibatchOp
@@ -98,15 +96,6 @@ def refuse_discrete(model: pm.Model) -> None:
             f"free variables {names} are discrete, but this method needs a density of continuous "
             "variables only; use pymc_logz.sample_hais or sample_tempered, which move them, or sum "
             "them out (pm.Mixture, or pymc_extras.marginalize)"
-        )
-
-
-def check_entries(shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise a `ModelError` if the free variables, of these shapes, have no entry in all."""
-    if not sum(math.prod(shape) for shape in shapes.values()):
-        raise ModelError(
-            f"the free variables have no entries (their shapes are {dict(shapes)}), so there is "
-            "nothing to integrate over, and log Z is the log likelihood: model.point_logps()"
         )
 
 

@@ -88,17 +88,16 @@ def _is_made_of_known(rv: Any) -> bool:
     # prior has a closed form in any dimension (Lewandowski, Kurowicka & Joe 2009, eq. 16)
     op, parts = rv.owner.op, rv.owner.inputs
     if type(op) is timeseries.RandomWalkRV:
-        return all(_is_listed(part) for part in parts[:2])
+        return all(type(_op_of(part)) in KNOWN for part in parts[:2])
     if type(op) is multivariate._LKJCholeskyCovRV:
-        of_sd = parts[3]
-        if not _is_listed(of_sd):
-            return False
-        return isinstance(_default_transform(of_sd.owner.op, of_sd), LogTransform)
+        op_of_sd = _op_of(parts[3])
+        is_known = type(op_of_sd) in KNOWN
+        return is_known and isinstance(_default_transform(op_of_sd, parts[3]), LogTransform)
     return False
 
 
-def _is_listed(part: Any) -> bool:
-    return part.owner is not None and type(part.owner.op) in KNOWN
+def _op_of(part: Any) -> Any:
+    return None if part.owner is None else part.owner.op
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -144,10 +143,8 @@ class _Drawing:
 
     def forward(self, value: Any, rng: Any, size: Any, *parameters: Any) -> Any:
         """A draw in the unconstrained space, of the shape that ``value`` has there."""
-        # batch lengths that the random variable was given, if any
-        is_given = hasattr(size.type, "ndim")
-        sizes = [size[i] for i in range(size.type.shape[0])] if is_given else None
-        if sizes is not None:
+        if hasattr(size.type, "ndim"):  # batch lengths that the random variable was given
+            sizes = [size[i] for i in range(size.type.shape[0])]
             parameters = tuple(
                 pt.broadcast_to(part, (*sizes, *(part.shape[-n:] if n else ())))
                 for part, n in zip(parameters, self.n_dims, strict=True)
@@ -194,8 +191,13 @@ DRAWN: dict[type, Callable[..., Any]] = {
 
 def normal_columns(flat: "FlatModel") -> np.ndarray:
     """Entries of a row of a normal variable, or of a walk of normal steps, shape (k,)."""
+    free = flat.model.free_RVs
+    beside = {rv.name: _beside_mean(flat.model, rv) for rv in free}
+    normal = {name for name, parts in beside.items() if parts is not None}
     # a normal variable that is more than part of another one's mean is not normal given that one
-    normal = _normal_names(flat.model)
+    for rv in free:
+        parts: Any = beside[rv.name] if rv.name in normal else rv.owner.inputs
+        normal -= {one.name for one in ancestors(parts, blockers=free)}
     return np.array([j for j, owner in enumerate(flat.owners) if owner in normal], dtype=int)
 
 
@@ -215,37 +217,17 @@ def factors_matrices(model: pm.Model) -> bool:
     return False
 
 
-def _normal_names(model: pm.Model) -> set[str]:
-    """Free variables that are normal given the others."""
-    normal = {rv.name for rv in model.free_RVs if _is_normal(model, rv)}
-    for rv in model.free_RVs:
-        parts = _beside_mean(rv) if rv.name in normal else rv.owner.inputs
-        normal -= {one.name for one in ancestors(parts, blockers=model.free_RVs)}
-    return normal
-
-
-def _is_normal(model: pm.Model, rv: Any) -> bool:
-    op = rv.owner.op
-    if type(op) is multivariate.ZeroSumNormalRV:
-        return True
-    if model.rvs_to_transforms[rv] is not None:
-        return False
-    if type(op) in (timeseries.RandomWalkRV, timeseries.AutoRegressiveRV):
-        steps = [part for part in rv.owner.inputs if _is_distribution(part)]
-        return bool(steps) and all(type(part.owner.op) in NORMAL for part in steps)
-    return type(op) in NORMAL
-
-
-def _beside_mean(rv: Any) -> list[Any]:
-    """All parameters of a normal variable but its mean."""
+def _beside_mean(model: pm.Model, rv: Any) -> list[Any] | None:
+    """All parameters but the mean of a variable that is normal given them; None if it is not."""
     op, node = rv.owner.op, rv.owner
-    if type(op) not in (timeseries.RandomWalkRV, timeseries.AutoRegressiveRV):
+    if type(op) is not multivariate.ZeroSumNormalRV and model.rvs_to_transforms[rv] is not None:
+        return None
+    if type(op) in NORMAL:
         return list(op.dist_params(node)[1:])
-    others = [part for part in node.inputs if not _is_distribution(part)]
-    steps = [part.owner for part in node.inputs if _is_distribution(part)]
+    if type(op) not in (timeseries.RandomWalkRV, timeseries.AutoRegressiveRV):
+        return None
+    random = [part for part in node.inputs if isinstance(_op_of(part), basic.RandomVariable)]
+    if not random or any(type(_op_of(part)) not in NORMAL for part in random):
+        return None
+    others, steps = [part for part in node.inputs if part not in random], (r.owner for r in random)
     return others + [one for step in steps for one in step.op.dist_params(step)[1:]]
-
-
-def _is_distribution(part: Any) -> bool:
-    """Whether a parameter is a distribution of its own."""
-    return bool(part.owner) and isinstance(part.owner.op, basic.RandomVariable)

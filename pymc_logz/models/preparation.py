@@ -101,14 +101,14 @@ def prepare(
     # sum_out of None: where it can be done, and else kernels are to move discrete variables
     data_input = None if rows is None else symbolic_data(model, rows.names)
     flat = flatten_model(model, data=data_input, integers=integers or sum_out is not False)
-    exact_row = columns = None
+    exact_row = None
     if simulate_data:
         exact_row, observed = simulate(flat, rng)
         flat = flatten_model(model, observed, integers=integers)
     if flat.sites and sum_out is not False:
-        flat, columns = without_integers(flat, must=bool(sum_out))
-    if columns is None and rows is None and not simulate_data:
-        flat = with_entries(flat)
+        flat = without_integers(flat, must=bool(sum_out))
+    flat = with_entries(flat)
+    columns = None if flat.summed is None else flat.summed.whole.continuous
     prior = PriorDraws(model, needed=needs_prior_draws, columns=columns)
     doubt = None
     if prior.obstacle is None:
@@ -118,8 +118,8 @@ def prepare(
     return Prepared(flat, prior, rows, exact_row, doubt)
 
 
-def without_integers(flat: FlatModel, *, must: bool) -> tuple[FlatModel, np.ndarray | None]:
-    """The model with discrete variables summed out, if it can or must be; columns left."""
+def without_integers(flat: FlatModel, *, must: bool) -> FlatModel:
+    """The model with discrete variables summed out, if it can or must be."""
     found = summed_out(flat)
     names = sorted({flat.owners[site.column] for site in flat.sites})
     if isinstance(found, NotSummed):
@@ -129,10 +129,10 @@ def without_integers(flat: FlatModel, *, must: bool) -> tuple[FlatModel, np.ndar
                 f"the {message}; use pymc_logz.sample_hais or sample_tempered, which move them"
             )
         logger.info("The %s.", message)
-        return flat, None
+        return flat
     assert found.summed is not None
     logger.info("Discrete variables are summed out: %s.", found.summed.route)
-    return found, flat.continuous
+    return found
 
 
 def simulate(flat: FlatModel, rng: np.random.Generator) -> tuple[np.ndarray, dict[str, np.ndarray]]:

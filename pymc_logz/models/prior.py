@@ -50,28 +50,24 @@ class PriorDraws:
         self, model: pm.Model, *, needed: bool = True, columns: np.ndarray | None = None
     ) -> None:
         self.model, self.columns = model, columns
-        self._draws = self._compiled()
-        sizes = np.array([value.size for value in starting_point(model).values()], dtype=int)
-        self._owners = np.repeat(np.arange(sizes.size), sizes)
+        self._draws = _row_sampler(model)
+        sizes = [value.size for value in starting_point(model).values()]
         bare = [model.rvs_to_transforms[rv] is None for rv in model.free_RVs]
-        # which columns of a row are of variables that no transform bounds
-        self._unbounded = np.array(bare, dtype=bool)[self._owners]
-        self.n_drawn = 0
-        self.n_outside = 0
-        self.n_rounded = 0
+        # of each column of a row: which variable it is of, and whether no transform bounds that
+        self._owners, self._unbounded = (
+            np.repeat(of_variable, sizes) for of_variable in (np.arange(len(sizes)), bare)
+        )
+        self.n_drawn = self.n_outside = self.n_rounded = 0
         self._log_share: tuple[float, float] | None = None
         if needed and self.obstacle is not None:
             raise self.obstacle
-
-    def _compiled(self) -> "_RowSampler":
-        return kept_for(self.model).get("prior draws", lambda: _row_sampler(self.model))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_draws": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= state
-        self._draws = self._compiled()
+        self._draws = _row_sampler(self.model)
 
     @property
     def obstacle(self) -> ImproperPriorError | None:
@@ -91,12 +87,8 @@ class PriorDraws:
     def log_share(self, rng: np.random.Generator | None = None) -> tuple[float, float]:
         """Log share of the prior that the transforms allow, and its error: 0 and 0 as a rule.
 
-        Without a generator it is the same whenever it is asked for.
-
-        Warns
-        -----
-        EvidenceWarning
-            If they do not allow all of it, or the prior cannot be drawn from to find out.
+        Without a generator it is the same whenever it is asked for. There is a warning if they do
+        not allow all of it, or the prior cannot be drawn from to find out.
         """
         if rng is None:
             if self._log_share is None:
@@ -145,10 +137,8 @@ class PriorDraws:
             self.n_outside += int(outside.sum())
             self.n_rounded += int((~outside).sum())
             self._check_rounded(rows)
-            rows = rows[finite]
-            kept.append(rows)
-            n_kept += len(rows)
-            n_drawn += n_next
+            kept.append(rows[finite])
+            n_kept, n_drawn = n_kept + int(finite.sum()), n_drawn + n_next
             if self.finite_share < LEAST_FINITE and self.n_drawn >= 1000:
                 raise ImproperPriorError(
                     f"only {self.n_drawn - self.n_outside} of {self.n_drawn} prior draws fall "
@@ -184,24 +174,20 @@ class Sampler:
         outputs = replace_rng_nodes(tensors)
         updates = collect_default_updates(inputs=inputs, outputs=outputs)
         settings = {"mode": "FAST_COMPILE", "on_unused_input": "ignore"}
-        self._function = pytensor.function(inputs, outputs, updates=updates, **settings)
+        self.function = pytensor.function(inputs, outputs, updates=updates, **settings)
         self._rngs = find_rng_nodes(outputs)
         self.lock = threading.Lock()
         """Held from seeding the generators to the last draw."""
 
     def __call__(self, *values: Any) -> list[np.ndarray]:
         """Draws, one of each output."""
-        return list(map(np.asarray, self._function(*values)))
+        return list(map(np.asarray, self.function(*values)))
 
     def seed(self, rng: np.random.Generator, n_words: int = 1) -> None:
         """Make the draws that follow a function of this generator."""
         for shared in self._rngs:
             seed = rng.integers(2**63, size=n_words)
             shared.set_value(np.random.Generator(np.random.PCG64(seed)), borrow=True)
-
-    def get_shared(self) -> list[Variable]:
-        """Containers that the function reads."""
-        return list(self._function.get_shared())
 
 
 class _RowSampler(Sampler):
@@ -214,15 +200,12 @@ class _RowSampler(Sampler):
         self.vectorized = vectorized
         self.shapes = [value.shape for value in starting_point(model).values()]
         values, size = prior_values(model), pt.scalar("size", dtype="int64")
-        if vectorized:
-            super().__init__([size], _batched(values, size))
-        else:
-            super().__init__([], values)
+        super().__init__([size], _batched(values, size) if vectorized else values)
 
     def draw(self, n: int) -> np.ndarray:
         """N rows, of which some may not be finite."""
         if not self.vectorized:
-            rows = [np.concatenate([np.ravel(value) for value in self()]) for _ in range(n)]
+            rows = [np.concatenate([np.ravel(value) for value in self(1)]) for _ in range(n)]
             return np.array(rows, dtype=float)
         # SciPy takes the size of parameters of shape (1,) for that of a scalar
         values = [value[:n] for value in self(max(n, 2))]
@@ -234,20 +217,24 @@ class _RowSampler(Sampler):
 
 
 def _row_sampler(model: pm.Model) -> _RowSampler:
-    """What draws from a prior, as it is compiled once for a model."""
-    try:
-        sampler = _RowSampler(model, vectorized=True)
-        sampler.draw(2)
-    except (NotImplementedError, ValueError, TypeError, AssertionError, MissingInputError):
-        sampler = _RowSampler(model, vectorized=False)
-    try:
-        sampler.draw(1)
-    except NotImplementedError as error:
-        sampler.obstacle = (
-            f"the prior of {_undrawable(model)} cannot be drawn from ({error}), so there is "
-            "nowhere to start; use a proper prior, or give pm.CustomDist a random= function"
-        )
-    return sampler
+    """What draws from a prior, compiled once for a model."""
+
+    def made() -> _RowSampler:
+        try:
+            sampler = _RowSampler(model, vectorized=True)
+            sampler.draw(2)
+        except (NotImplementedError, ValueError, TypeError, AssertionError, MissingInputError):
+            sampler = _RowSampler(model, vectorized=False)
+        try:
+            sampler.draw(1)
+        except NotImplementedError as error:
+            sampler.obstacle = (
+                f"the prior of {_undrawable(model)} cannot be drawn from ({error}), so there is "
+                "nowhere to start; use a proper prior, or give pm.CustomDist a random= function"
+            )
+        return sampler
+
+    return kept_for(model).get("prior draws", made)
 
 
 def prior_values(model: pm.Model, *others: Any) -> list[Any]:

@@ -8,7 +8,7 @@ off by its logarithm. What each variable is off by adds up over entries and vari
 sum is judged too.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from pymc_logz.models.cache import contents_of, is_data, kept_for
 from pymc_logz.models.known_priors import is_known
 from pymc_logz.models.prior import Sampler
 from pymc_logz.models.prior_looks import (
-    UNKNOWN,
+    MAX_ERROR,
     Bounds,
     Look,
     bridge,
@@ -38,8 +38,6 @@ from pymc_logz.models.prior_looks import (
 N_DRAWS, N_DRAWS_TO_REFUSE = 1000, 4000
 MASS_TOLERANCE = 0.02
 """Nats that the log mass of a prior may be off by."""
-MAX_ERROR = 0.15
-"""Nats of error above which a look says nothing; twice that for all priors together."""
 N_ERRORS = 5.0
 """Standard errors that a refusal takes."""
 
@@ -59,16 +57,6 @@ class PriorMass:
     bounds: Bounds | None = None
 
     @property
-    def conclusive(self) -> bool:
-        """Whether the first look is sharp enough to say something."""
-        return _is_sharp(self.looks[0])
-
-    @property
-    def agrees(self) -> bool:
-        """Whether density and draws are of the same distribution, as far as can be told."""
-        return self.verdict == "agrees"
-
-    @property
     def verdict(self) -> str:
         """``"agrees"``, ``"off"``, or ``"inconclusive"`` where looks disagree or none is sharp."""
         # a mean ratio whose g reaches into a gap between modes makes too much of the mass, never
@@ -76,37 +64,33 @@ class PriorMass:
         # does
         if self._is_out_of_bounds():
             return "off"
-        sharp = [look for look in self.looks if _is_sharp(look)]
+        first, sharp = self.looks[0], [look for look in self.looks if look.is_sharp]
         off = {look: self.distance(look) for look in sharp if self._is_off(look)}
-        if not sharp:
-            return "inconclusive"
         if not off:
-            return "agrees"
+            return "agrees" if sharp else "inconclusive"
         # what is not drawn has no noise
-        is_computed = self.looks[0].mcse == 0.0 and self.looks[0] in off
+        is_computed = first.mcse == 0.0 and first in off
         if len(off) == len(sharp) or is_computed or min(off.values()) < 0:
             return "off"
         # the first look agrees, so that others that are higher may be so for a gap
-        return "agrees" if self.conclusive and self.looks[0] not in off else "inconclusive"
+        return "agrees" if first in sharp and first not in off else "inconclusive"
 
     @property
     def total(self) -> np.ndarray:
         """Distance, error and slack of all elements together, by the first look that is sharp."""
-        look = next((look for look in self.looks if _is_sharp(look)), None)
-        if look is None:
-            return np.zeros(3)
-        return self.n_elements * np.array([self.distance(look), self._error(look), look.slack])
+        for look in self.looks:
+            if look.is_sharp:
+                error = np.hypot(look.mcse, self.share_error)
+                return self.n_elements * np.array([self.distance(look), error, look.slack])
+        return np.zeros(3)
 
     def distance(self, look: Look) -> float:
         """How far off the mass of one element is by a look."""
         return look.log_mass - self.log_share
 
-    def _error(self, look: Look) -> float:
-        return float(np.hypot(look.mcse, self.share_error))
-
     def _is_off(self, look: Look) -> bool:
-        tolerance = max(MASS_TOLERANCE, look.slack) + N_ERRORS * self._error(look)
-        return abs(self.distance(look)) > tolerance
+        error = float(np.hypot(look.mcse, self.share_error))
+        return abs(self.distance(look)) > max(MASS_TOLERANCE, look.slack) + N_ERRORS * error
 
     def _is_out_of_bounds(self) -> bool:
         if self.bounds is None:
@@ -114,10 +98,6 @@ class PriorMass:
         lower, upper, error = self.bounds
         slack = MASS_TOLERANCE + N_ERRORS * float(np.hypot(error, self.share_error))
         return lower - self.log_share > slack or self.log_share - upper > slack
-
-
-def _is_sharp(look: Look) -> bool:
-    return bool(np.isfinite(look.log_mass) and look.mcse < MAX_ERROR and look.slack < MAX_ERROR)
 
 
 def check_priors(model: pm.Model, rng: np.random.Generator) -> str | None:
@@ -129,7 +109,7 @@ def check_priors(model: pm.Model, rng: np.random.Generator) -> str | None:
     priors = kept.get(("prior check", doubtful), lambda: Conditional(model, doubtful))
     now = tuple(contents_of(container) for container in priors.data)
     masses = kept.get(("prior mass", doubtful, now), lambda: checked_masses(priors, rng))
-    unsettled = [mass for mass in masses if not mass.agrees]
+    unsettled = [mass for mass in masses if mass.verdict != "agrees"]
     if not unsettled and _sum_is(masses)[1]:
         unsettled = masses
     if not unsettled:
@@ -147,7 +127,7 @@ def checked_masses(priors: "Conditional", rng: np.random.Generator) -> list[Prio
     """Masses of the priors of some variables; refused if they are not normalised."""
     priors.start(rng)
     masses = priors.masses(N_DRAWS, rng)
-    suspects = {mass.name for mass in masses if not mass.agrees}
+    suspects = {mass.name for mass in masses if mass.verdict != "agrees"}
     is_off, is_unsettled = _sum_is(masses)
     if not suspects and not is_off and not is_unsettled:
         return masses
@@ -192,7 +172,7 @@ def _described(mass: PriorMass) -> str:
     looks = [
         f"{mass.distance(look):.2f} ± {max(look.mcse, look.slack):.2f}"
         for look in mass.looks
-        if _is_sharp(look)
+        if look.is_sharp
     ]
     if not looks:
         return f"the mass{each} of {mass.name!r} is not known from {N_DRAWS_TO_REFUSE} draws"
@@ -221,7 +201,7 @@ class Conditional:
         # from the former, as parents, to an unconstrained draw of each variable that is checked
         self.draw = Sampler(list(given.values()), conditional)
         self.log_density = _log_density_function(model, checked)
-        functions = (self.joint, self.draw, self.log_density)
+        functions = (self.joint.function, self.draw.function, self.log_density)
         shared = (var for function in functions for var in function.get_shared())
         self.data = tuple(dict.fromkeys(var for var in shared if is_data(var)))
         """Containers that any of these depend on."""
@@ -234,7 +214,7 @@ class Conditional:
             both = self.joint()
             self.parents, self.at = both[: len(both) // 2], both[len(both) // 2 :]
             if all(np.all(np.isfinite(value)) for value in self.at):
-                break
+                return
 
     def masses(self, n: int, rng: np.random.Generator) -> list[PriorMass]:
         """Masses of all variables that are checked, from n draws of each."""
@@ -264,7 +244,13 @@ class Conditional:
         chosen = rng.permutation(k)[:20]
         bounds = None
         if values.shape[2] > 1:
-            look, bounds = _bridged(values, log_density, finite, chosen, evaluate, rng)
+
+            def of_chosen(rows: np.ndarray) -> np.ndarray:
+                batch = values[: len(rows)].copy()
+                batch[:, chosen] = rows
+                return evaluate(batch)[:, chosen]
+
+            look, bounds = bridge(values[:, chosen], log_density[:, chosen], of_chosen, rng)
             looks = [look]
         else:
             looks = [mean_ratio(values[:, chosen, 0], log_density[:, chosen])]
@@ -276,29 +262,6 @@ class Conditional:
             log_share = float(np.log(share).mean())
             error = float(np.sqrt(np.sum((1 - share) / (share * n))) / k)
         return PriorMass(self.names[i], tuple(looks), log_share, error, k, bounds)
-
-
-def _bridged(
-    values: np.ndarray,
-    log_density: np.ndarray,
-    finite: np.ndarray,
-    chosen: np.ndarray,
-    evaluate: Callable[[np.ndarray], np.ndarray],
-    rng: np.random.Generator,
-) -> tuple[Look, Bounds | None]:
-    n = int(finite[:, chosen].sum(axis=0).min())
-    if n < 100:
-        return UNKNOWN, None
-    rows = [np.flatnonzero(finite[:, j])[:n] for j in chosen]
-    draws = np.stack([values[at, j] for at, j in zip(rows, chosen, strict=True)], axis=1)
-    heights = np.stack([log_density[at, j] for at, j in zip(rows, chosen, strict=True)], axis=1)
-
-    def some(proposed: np.ndarray) -> np.ndarray:
-        batch = values[: len(proposed)].copy()
-        batch[:, chosen] = proposed
-        return evaluate(batch)[:, chosen]
-
-    return bridge(draws, heights, some, rng)
 
 
 def _log_density_function(model: pm.Model, checked: Sequence[Any]) -> Function:

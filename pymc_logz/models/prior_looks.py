@@ -21,6 +21,8 @@ MIN_BINS = 20
 """Between quantiles of the draws: fewer would hide a mode."""
 PER_CALL = 10**6
 """Values of a density in one call."""
+MAX_ERROR = 0.15
+"""Nats of error above which a look says nothing; twice that for all priors together."""
 
 Evaluate = Callable[[np.ndarray], np.ndarray]
 
@@ -32,6 +34,12 @@ class Look(NamedTuple):
     mcse: float
     slack: float
     """What the estimate may be off by beyond its error."""
+
+    @property
+    def is_sharp(self) -> bool:
+        """Whether it says something."""
+        is_known = np.isfinite(self.log_mass) and self.mcse < MAX_ERROR
+        return bool(is_known and self.slack < MAX_ERROR)
 
 
 UNKNOWN = Look(np.nan, np.inf, np.inf)
@@ -102,7 +110,13 @@ def bridge(
     draws: np.ndarray, log_density: np.ndarray, evaluate: Evaluate, rng: np.random.Generator
 ) -> tuple[Look, Bounds | None]:
     """Mean log mass of elements of draws (n, k, e), and its bounds; unknown without a fit."""
-    n, k, _ = draws.shape
+    finite, k = np.all(np.isfinite(draws), axis=2), draws.shape[1]
+    n = int(finite.sum(axis=0).min())
+    if n < 100:
+        return UNKNOWN, None
+    places = np.argsort(~finite, axis=0, kind="stable")[:n]
+    draws = np.take_along_axis(draws, places[..., None], axis=0)
+    log_density = np.take_along_axis(log_density, places, axis=0)
     half = n // 2
     try:
         fits = [fitted_normal(draws[:half, j]).with_heavy_tails() for j in range(k)]

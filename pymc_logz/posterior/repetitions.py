@@ -11,7 +11,6 @@ from scipy.special import expit, ndtri
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.estimators.bridge import solve_bridge
 from pymc_logz.estimators.draws import effective_draws
-from pymc_logz.models.context import variable_of
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.paths.elliptical import Elliptical
@@ -236,7 +235,7 @@ def imbalance_of_draws(
     if not errors[worst] > limit:
         return []
     names = ["log density", "distance from the centre"]
-    names += [repr(variable_of(density.flat, worst - 2))] if worst > 1 else []
+    names += [repr(density.flat.owners[worst - 2])] if worst > 1 else []
     reason = (
         f"the draws and the proposal's, weighted by the density, disagree about the mean "
         f"{names[min(worst, 2)]} by {errors[worst]:.3g} errors"

@@ -9,7 +9,6 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import logger, warn
-from pymc_logz.models.context import variable_of
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, TEMPERED, kind_of
@@ -32,7 +31,7 @@ def check_chains(
     if rhat[worst] > max(1.05, 1.0 + 10.0 / rows.shape[1]):
         reason = (
             f"the chains do not agree (R-hat {rhat[worst]:.2f} for "
-            f"{variable_of(flat, worst)!r} on the unconstrained scale)"
+            f"{flat.owners[worst]!r} on the unconstrained scale)"
         )
         doubts.append(Doubt("chains_disagree", reason))
     every = rows.reshape(-1, rows.shape[-1])

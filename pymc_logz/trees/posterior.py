@@ -13,7 +13,7 @@ import xarray as xr
 
 from pymc_logz.errors import warn
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.context import model_data, variable_of
+from pymc_logz.models.context import model_data
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
 from pymc_logz.paths.fitting import check_enough
 from pymc_logz.trees.chains import MIN_DRAWS_PER_CHAIN, check_chains
@@ -123,7 +123,7 @@ def checked_draws(tree: xr.DataTree, model: "pm.Model", argument: str) -> xr.Dat
         rows = unconstrain(flat, found)
     bad = ~np.isfinite(rows)
     if np.any(bad):
-        variable = variable_of(flat, int(np.argmax(bad.sum(axis=0))))
+        variable = flat.owners[int(np.argmax(bad.sum(axis=0)))]
         raise ValueError(
             f"{what} has {bad.any(axis=1).sum()} of {len(rows)} draws that are not finite, or on "
             f"the boundary of the support of {variable!r}; leave them out"
@@ -205,7 +205,7 @@ def _check_boundary(
     share = float(on_boundary.mean())
     if share == 0:
         return
-    variable = variable_of(flat, int(np.argmax(np.sum(~np.isfinite(rows), axis=(0, 1)))))
+    variable = flat.owners[int(np.argmax(np.sum(~np.isfinite(rows), axis=(0, 1))))]
     if not np.all(np.isfinite(posterior[variable])):
         raise ValueError(f"the draws of {variable!r} are not all finite; sample the model again")
     message = (
