@@ -5,6 +5,7 @@ import json
 import platform
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -99,10 +100,8 @@ def versions() -> dict[str, str]:
     """Versions of libraries on which bits may depend."""
     found = {}
     for name in LIBRARIES_OF_BITS:
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found
 
 
