@@ -12,8 +12,6 @@ from scipy.special import expit, logsumexp
 from pymc_logz.bits.paths import BinaryPath, binary_path
 from pymc_logz.models.context import ForeignModel
 
-Draws = dict[str, np.ndarray]
-
 MAX_SUMMED = 20
 """Bits whose states are summed over one by one: a million states."""
 
@@ -81,7 +79,7 @@ class BinaryEnergy(ForeignModel):
         sizes = self.path.sizes
         return min(sizes) if len(sizes) == 2 else self.n_sites
 
-    def named(self, rows: np.ndarray) -> Draws:
+    def named(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         """Values by name, shape (n, ...), of rows of bits (n, d)."""
         found = {}
         for name, (sites, (low, high)) in self.variables.items():
@@ -134,7 +132,7 @@ class BinaryEnergy(ForeignModel):
         """
         return np.array([logsumexp(self._log_masses(beta)) for beta in np.atleast_1d(betas)])
 
-    def sample(self, rng: np.random.Generator, n: int, beta: float = 1.0) -> Draws:
+    def sample(self, rng: np.random.Generator, n: int, beta: float = 1.0) -> dict[str, np.ndarray]:
         """Independent exact draws at an inverse temperature, by name; it goes through all states.
 
         Raises
@@ -163,20 +161,19 @@ class BinaryEnergy(ForeignModel):
                 f"{self.name} has {self.n_summed} bits whose states would have to be summed over, "
                 f"and {MAX_SUMMED} are the most; use sample_tempered(model=...) for log Z"
             )
-        n, chunk = 2**self.n_summed, 2**14
-        parts = (np.arange(i, min(i + chunk, n)) for i in range(0, n, chunk))
-        return np.concatenate([self._log_mass(states(self.n_summed, part), beta) for part in parts])
-
-    def _log_mass(self, chosen: np.ndarray, beta: float) -> np.ndarray:
         couplings, bias, base, constant = self.path.values
         scale = beta * constant - (1 - beta) * np.logaddexp(0, base).sum()
-        if len(self.path.sizes) != 2:
-            linear = chosen @ ((1 - beta) * base + beta * bias)
-            return np.asarray(
-                linear + beta * ((chosen @ couplings) * chosen).sum(axis=1) / 2 + scale
-            )
-        _, linear, odds_of = self._bipartite(beta)
-        return np.asarray(chosen @ linear + np.logaddexp(0, odds_of(chosen)).sum(axis=1) + scale)
+        n, chunk, found = 2**self.n_summed, 2**14, []
+        for begin in range(0, n, chunk):
+            chosen = states(self.n_summed, np.arange(begin, min(begin + chunk, n)))
+            if len(self.path.sizes) == 2:
+                _, linear, odds_of = self._bipartite(beta)
+                of_others = np.logaddexp(0, odds_of(chosen)).sum(axis=1)
+            else:
+                linear = (1 - beta) * base + beta * bias
+                of_others = beta * ((chosen @ couplings) * chosen).sum(axis=1) / 2
+            found.append(chosen @ linear + of_others + scale)
+        return np.concatenate(found)
 
     def _bipartite(self, beta: float) -> tuple[int, np.ndarray, Any]:
         """Which block is summed over, its log odds, and the function to those of the other."""

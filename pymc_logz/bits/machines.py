@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from pymc_logz.arguments import check_whole
-from pymc_logz.bits.energies import BernoulliRBM, BinaryEnergy, Bits, exact_or_nan
+from pymc_logz.bits.energies import BernoulliRBM, BinaryEnergy, Bits, exact_or_nan, states
 from pymc_logz.bits.paths import BinaryPath, binary_path
 from pymc_logz.models.discrete import colours
 from pymc_logz.seeds import random_generator
@@ -219,7 +219,7 @@ def ising_torus(
 def torus_log_z(shape: tuple[int, int], coupling: float, external_field: float) -> float:
     """Log Z of `ising_torus`, (rows, columns), by the transfer matrix within its shorter side."""
     width, length = sorted(shape)
-    spins = 2.0 * ((np.arange(2**width)[:, None] >> np.arange(width)) & 1) - 1
+    spins = 2.0 * states(width, np.arange(2**width)) - 1
     within = (spins * np.roll(spins, 1, axis=1)).sum(axis=1) * coupling
     within += external_field * spins.sum(axis=1)
     log_transfer = coupling * spins @ spins.T + (within[:, None] + within) / 2

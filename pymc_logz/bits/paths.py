@@ -70,19 +70,19 @@ class BinaryPath(AnnealingPath):
         if len(self.sizes) == 2:
             return parts[1] @ couplings.T if k == 0 else parts[0] @ couplings
         end = sum(self.sizes[: k + 1])
-        return _joined(parts) @ couplings[:, end - self.sizes[k] : end]
+        return pt.concatenate(list(parts), axis=1) @ couplings[:, end - self.sizes[k] : end]
 
     def pairs(self, parts: Parts, couplings: TensorVariable) -> TensorVariable:
         """What couplings add to the log density; of two blocks, from the product of `field`."""
         if len(self.sizes) == 2:
             return (self.field(0, parts, couplings) * parts[0]).sum(axis=1)
-        rows = _joined(parts)
+        rows = pt.concatenate(list(parts), axis=1)
         return ((rows @ couplings) * rows).sum(axis=1) / 2
 
     def evaluated(self, parts: Parts) -> Evaluation:
         """What rows (by block) are worth; of two by the product that the first one's odds take."""
         couplings, bias, base, constant, *before = self.parameters
-        rows = _joined(parts)
+        rows = pt.concatenate(list(parts), axis=1)
         zeros = pt.zeros_like(rows)
         log_reference, at_reference = rows @ base, -pt.softplus(base).sum()
         if before:
@@ -105,9 +105,7 @@ def path_between(first: BinaryPath, second: BinaryPath, rows: np.ndarray) -> Bin
     def draw(rng: np.random.Generator, n: int) -> np.ndarray:
         return rows[rng.integers(len(rows), size=n)]
 
-    moved = _template(first.sizes, between=True).along(values, draw)
-    assert isinstance(moved, BinaryPath)
-    return moved
+    return _template(first.sizes, between=True).along(values, draw)
 
 
 def binary_path(
@@ -123,9 +121,7 @@ def binary_path(
     def draw(rng: np.random.Generator, n: int) -> np.ndarray:
         return (rng.random((n, base.size)) < expit(base)).astype(float)
 
-    moved = _template(tuple(sizes)).along((couplings, bias, base, constant), draw)
-    assert isinstance(moved, BinaryPath)
-    return moved
+    return _template(tuple(sizes)).along((couplings, bias, base, constant), draw)
 
 
 @lru_cache(maxsize=32)
@@ -148,10 +144,6 @@ def _template(sizes: tuple[int, ...], *, between: bool = False) -> BinaryPath:
         values=tuple(map(np.zeros, shapes.values())),
         sizes=sizes,
     )
-
-
-def _joined(parts: Parts) -> TensorVariable:
-    return pt.concatenate(list(parts), axis=1)
 
 
 @dataclass(frozen=True)

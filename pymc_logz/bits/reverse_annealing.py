@@ -102,11 +102,16 @@ def raise_log_likelihood(
             f"model is of type {type(model).__name__}, but must be a machine whose hidden units "
             "can be drawn given data: pymc_logz.energies.bernoulli_rbm(...)"
         )
-    visible = _visible(model, data)
+    visible, n_visible = np.asarray(data, dtype=float), len(model.visible_bias)
+    if visible.ndim != 2 or not visible.size or visible.shape[1] != n_visible:
+        raise ValueError(f"data has shape {visible.shape}, and must have shape (N, {n_visible})")
+    if not np.isin(visible, (0.0, 1.0)).all():
+        raise ValueError("data must be zeros and ones; round or threshold them first")
     check_whole(2, draws=draws)
     watch, rngs = Stopwatch(), generators_from(random_seed)
-    given = {"draws": draws, "chains": 1, "betas": betas, "kernel": BlockGibbs()}
-    settings = HaisSettings.asked(**given, reference="prior")
+    settings = HaisSettings.asked(
+        draws=draws, chains=1, betas=betas, kernel=BlockGibbs(), reference="prior"
+    )
     ladder = settings.ladder()
     if ladder is None:
         raise ValueError(f"betas={betas!r} must be an integer or an array: there is no pilot")
@@ -122,24 +127,14 @@ def raise_log_likelihood(
         run = anneal(block, plan, np.concatenate([rows, hidden], axis=1), rngs.run, report)
     watch.end("sampling_time")
     cost = {**watch.seconds, **block.work.record(0, block.kernel)}
-    n = plan.n_temperatures
-    attrs = run_attrs(block.compiled, block.path.batching, 1.0, cost, n_temperatures=n)
+    own = {"n_temperatures": plan.n_temperatures}
+    attrs = run_attrs(block.compiled, block.path.batching, 1.0, cost, **own)
     groups = {
         "evidence": _evidence(model, visible, run, attrs),
         "annealing": annealing_dataset([run], plan),
     }
     asked = {**settings.record(), "method": "raise_log_likelihood", "energy": model.name}
     return make_tree(groups, {**asked, **attrs}, PER_DATUM)
-
-
-def _visible(model: BernoulliRBM, data: Any) -> np.ndarray:
-    """Data as rows of zeros and ones."""
-    visible, n = np.asarray(data, dtype=float), len(model.visible_bias)
-    if visible.ndim != 2 or not visible.size or visible.shape[1] != n:
-        raise ValueError(f"data has shape {visible.shape}, and must have shape (N, {n})")
-    if not np.isin(visible, (0.0, 1.0)).all():
-        raise ValueError("data must be zeros and ones; round or threshold them first")
-    return visible
 
 
 def _evidence(
@@ -151,8 +146,7 @@ def _evidence(
     # nothing speaks against weights of these but their number, and they are low on average
     low = ("ok", "few_rows")
     estimates = [replace(one, status="lower_end") if one.status in low else one for one in found]
-    log_p = np.array([estimate.log_z for estimate in estimates])
-    mcse = np.array([estimate.mcse for estimate in estimates])
+    log_p, mcse = (np.array([getattr(one, of) for one in estimates]) for of in ("log_z", "mcse"))
     of_mean = {
         "mean_log_likelihood": float(log_p.mean()),
         "mean_mcse": float(np.sqrt((mcse**2).sum()) / len(mcse)),

@@ -10,7 +10,7 @@ by averaging moments, section 5; Carlson et al. (2016), section 2.1, arXiv 1603.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -37,7 +37,6 @@ from pymc_logz.tempered import run as tempered
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.trees.posterior import posterior_of
 
-KERNELS = (BlockGibbs,)
 PARAMETERS = ("weights", "visible_bias", "hidden_bias")
 LABELS: dict[str, Any] = {"coords": {}, "dims": None}
 INDEPENDENT_BITS = Reference("prior", "energies start from independent bits")
@@ -245,6 +244,7 @@ class FollowedMachine:
 
     model: BernoulliRBM
     names: Sequence[str]
+    labels: ClassVar[dict[str, Any]] = LABELS
 
     @property
     def data(self) -> dict[str, np.ndarray]:
@@ -264,10 +264,6 @@ class FollowedMachine:
     def named(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         """Bits of both layers."""
         return self.model.named(rows)
-
-    def labels(self) -> dict[str, Any]:
-        """None."""
-        return LABELS
 
     def placed(
         self,

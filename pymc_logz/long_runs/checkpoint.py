@@ -25,8 +25,6 @@ from pymc_logz.runners.moves_of_rows import Work
 FORMAT, FORMAT_VERSION = "pymc_logz checkpoint", 1
 LOCK = ".lock"
 """Name of what is no record."""
-COUNTS = ("n_drawn", "n_outside", "n_rounded")
-"""What draws of a prior count."""
 
 
 def check_path(path: Any) -> Path | None:
@@ -61,8 +59,6 @@ class Keeper:
         self.is_whole = True
         """Whether all chains have come to their ends so far."""
         self._lock: Any = None
-
-    # -- opening ---------------------------------------------------------------------------------
 
     @classmethod
     def opened(
@@ -147,8 +143,6 @@ class Keeper:
         self._n_named[name] += 1
         return f"{name}-{self._n_named[name]}"
 
-    # -- what was made once ----------------------------------------------------------------------
-
     def remember(
         self,
         name: str,
@@ -170,12 +164,11 @@ class Keeper:
                 setattr(prior, count, kept["draws"][count])
             return kept["made"]
         before, made = work.done, make()
-        draws = {} if prior is None else {count: getattr(prior, count) for count in COUNTS}
+        counts = () if prior is None else ("n_drawn", "n_outside", "n_rounded")
+        draws = {count: getattr(prior, count) for count in counts}
         own = {"work": work.done - before, "draws": draws}
         self.write(name, {"made": made, "generator": dict(rng.bit_generator.state), **own})
         return made
-
-    # -- chains ----------------------------------------------------------------------------------
 
     def store_chain(self, name: str, job: Any, part: Any) -> None:
         """Keep where a chain is, and a further part of its draws."""
@@ -218,8 +211,6 @@ class Keeper:
         """Numbers of the states of a chain that are there."""
         found = (entry.name.removeprefix(f"{name}.") for entry in self.path.glob(f"{name}.*"))
         return [int(number) for number in found if number.isdigit()]
-
-    # -- records ---------------------------------------------------------------------------------
 
     def write(self, name: str, record: Any, attrs: Mapping[str, Any] | None = None) -> bool:
         """Write a record; whether that could be done. If not, the run goes on, and says so."""

@@ -5,7 +5,7 @@ import json
 import platform
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -65,10 +65,9 @@ def identity_of_call(
 
 def _of_settings(settings: RunSettings, compiled: Any) -> dict[str, Any]:
     """What of the settings of a run, and of its moves, bits depend on."""
-    every = {one.name: getattr(settings, one.name) for one in fields(settings)}
     arrays = {
         name: np.asarray(value) if isinstance(value, list) else value
-        for name, value in every.items()
+        for name, value in (fields_of(settings) or {}).items()
         if isinstance(value, list | np.ndarray | xr.DataTree)
     }
     record = {
@@ -86,10 +85,9 @@ def request_of(settings: Any, compiled: Any) -> dict[str, Any]:
     """What a user gave, as a record; empty if it is more than numbers and names."""
     if not isinstance(settings, RunSettings):
         return {}
-    apart = ("running", "cores")
-    given = {
-        one.name: getattr(settings, one.name) for one in fields(settings) if one.name not in apart
-    }
+    given = fields_of(settings) or {}
+    for apart in ("running", "cores"):
+        given.pop(apart)
     record = {"settings": given, "compile_kwargs": dict(compiled.compile_kwargs or {})}
     try:
         encode(record)
@@ -102,10 +100,8 @@ def versions() -> dict[str, str]:
     """Versions of libraries on which bits may depend."""
     found = {}
     for name in LIBRARIES_OF_BITS:
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found
 
 
@@ -113,7 +109,7 @@ def identity_of_model(flat: FlatModel) -> dict[str, Any]:
     """Variables, data and densities of a model as it is run, in nested dicts of strings."""
     observed, constant = model_data(flat)
     named = {**observed, **constant}
-    data = {str(name): digest_of(np.asarray(value)) for name, value in named.items()}
+    data = {str(name): digest_of(value) for name, value in named.items()}
     shapes = dict(zip(flat.value_names, map(str, flat.shapes), strict=True))
     inputs = [flat.point, *flat.inputs]
     density = digest_of_graph(inputs, [flat.log_prior, flat.log_ratio], set(data.values()))
@@ -148,7 +144,7 @@ def as_text(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): as_text(part) for key, part in value.items()}
     if isinstance(value, np.ndarray | np.generic):
-        return digest_of(np.asarray(value))
+        return digest_of(value)
     if (own := fields_of(value)) is not None:
         named = {name: as_text(part) for name, part in own.items()}
         return {"class": type(value).__name__, **named}
@@ -157,7 +153,7 @@ def as_text(value: Any) -> Any:
     return type(value).__qualname__  # what it prints may be another thing in each process
 
 
-def digest_of(array: np.ndarray) -> str:
+def digest_of(array: Any) -> str:
     """Digest of an array: its dtype, shape and contents."""
     array = np.asarray(array)
     if array.dtype.kind not in "biufc":
@@ -187,9 +183,12 @@ def _lines(inputs: Sequence[Variable], outputs: Sequence[Variable], known: set[s
     def named(var: Variable) -> str:
         if var in names:
             return names[var]
-        if isinstance(var, Constant):
-            return _constant(var, known)
-        return f"{var.type}"  # an input that nobody gave: a random generator, say
+        if not isinstance(var, Constant):
+            return f"{var.type}"  # an input that nobody gave: a random generator, say
+        if not isinstance(var.data, np.ndarray | np.generic):
+            return ADDRESS.sub("", repr(var.data))
+        digest = digest_of(var.data)
+        return "data" if digest in known else f"{var.type}{digest}"
 
     for n, node in enumerate(io_toposort(list(inputs), list(outputs))):
         arguments = ", ".join(map(named, node.inputs))
@@ -198,17 +197,9 @@ def _lines(inputs: Sequence[Variable], outputs: Sequence[Variable], known: set[s
     return [*lines, *map(named, outputs)]
 
 
-def _constant(var: Constant, known: set[str]) -> str:
-    if not isinstance(var.data, np.ndarray | np.generic):
-        return ADDRESS.sub("", repr(var.data))
-    digest = digest_of(np.asarray(var.data))
-    return "data" if digest in known else f"{var.type}{digest}"
-
-
 def _op(op: Op, known: set[str]) -> str:
     """An operation with all that it does."""
-    inner = getattr(op, "fgraph", None)
-    inside = ""
+    inner, inside = getattr(op, "fgraph", None), ""
     if isinstance(inner, FunctionGraph):
         inside = "[" + "; ".join(_lines(inner.inputs, inner.outputs, known)) + "]"
     props = {name: getattr(op, name, None) for name in getattr(op, "__props__", ())}

@@ -225,7 +225,19 @@ def extend(
         tree = lz.extend(tree, model, draws=1024)  # half of the error
     """
     check_whole(2, draws=draws)
-    path = Path(checkpoint_of(idata, checkpoint))
+    tree_kind = kind_of(idata, "idata")
+    if tree_kind not in (HAIS, HAIS_BOTH, TEMPERED, TEMPERED_SUMS):
+        raise ValueError(
+            f"idata is of kind {tree_kind!r}; only runs of sample_hais and sample_tempered can "
+            "be added to"
+        )
+    given = idata.attrs.get("checkpoint") if checkpoint is None else checkpoint
+    if given is None:
+        raise ValueError(
+            "the run of this tree was not kept, so that nothing can be added to it: run it with "
+            "checkpoint='run.zarr', or say with checkpoint= where that is"
+        )
+    path = Path(given)
     method = str(header_of(path)["identity"]["settings"]["method"])
     if method not in RUNS:
         raise CheckpointError(
@@ -255,20 +267,3 @@ def extend(
         return getattr(model.runs, run.__name__)(model, settings, **options)
     found = model_from(model, "extend(idata, model, draws=...)")
     return run(found, settings, **options)
-
-
-def checkpoint_of(tree: xr.DataTree, given: str | os.PathLike | None) -> str | os.PathLike:
-    """Where the run of a tree is kept; an error if it is none that was kept."""
-    kind = kind_of(tree, "idata")
-    if kind not in (HAIS, HAIS_BOTH, TEMPERED, TEMPERED_SUMS):
-        raise ValueError(
-            f"idata is of kind {kind!r}; only runs of sample_hais and sample_tempered can "
-            "be added to"
-        )
-    path = tree.attrs.get("checkpoint") if given is None else given
-    if path is None:
-        raise ValueError(
-            "the run of this tree was not kept, so that nothing can be added to it: run it with "
-            "checkpoint='run.zarr', or say with checkpoint= where that is"
-        )
-    return path

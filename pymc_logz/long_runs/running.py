@@ -12,14 +12,7 @@ from pymc_logz.errors import warn
 from pymc_logz.long_runs.checkpoint import Keeper, begun_with, check_path
 from pymc_logz.long_runs.identity import REQUEST, SEED, digest_of, identity_of_call, request_of
 from pymc_logz.long_runs.records import digest, encode, fields_of
-from pymc_logz.long_runs.workers import (
-    Answer,
-    Part,
-    Task,
-    Workers,
-    check_executor,
-    n_workers,
-)
+from pymc_logz.long_runs.workers import Answer, Part, Task, Workers, check_executor, n_workers
 from pymc_logz.runners.anneal import Report
 from pymc_logz.runners.arrays import leaves
 from pymc_logz.runners.moves_of_rows import Work
@@ -29,8 +22,6 @@ from pymc_logz.seeds import random_generator
 SECONDS = 2.0
 """Of work between two times that a chain hands back what it has: it is what a kill can lose, and
 all that is sent to and fro is small beside it."""
-NO_RESULTS = ("rng", "n_evaluations")
-"""Of a chain, what is no result of it."""
 
 
 def begin_long_run(
@@ -40,11 +31,9 @@ def begin_long_run(
     path = check_path(checkpoint)
     if path is None:
         return LongRunning(**how), random_seed
-    if random_seed is None and path.exists():
-        rng = generator_at(begun_with(path, SEED))
-    else:
-        rng = random_generator(random_seed)
-        rng = generator_at(state_of(rng))
+    is_kept = random_seed is None and path.exists()
+    state = begun_with(path, SEED) if is_kept else state_of(random_generator(random_seed))
+    rng = generator_at(state)
     return LongRunning(checkpoint=path, seed=state_of(rng), **how), rng
 
 
@@ -138,8 +127,9 @@ def check_same(name: str, one: Outcome, again: Outcome | None) -> None:
 def _digest(outcome: Outcome) -> str:
     """Digest of all that a chain came to, its parts joined."""
     parts = [np.concatenate(part) for part in zip(*map(leaves, outcome.parts), strict=True)]
-    state = fields_of(outcome.job) or {}
-    results = {name: value for name, value in state.items() if name not in NO_RESULTS}
+    results = fields_of(outcome.job) or {}
+    for no_result in ("rng", "n_evaluations"):
+        results.pop(no_result, None)
     return digest(*encode([results, parts]))
 
 
@@ -204,13 +194,13 @@ class _Drive:
 
     def _keep(self, name: str, answer: Answer) -> None:
         one = self.outcomes[name]
-        before, now = one.job, answer.job
+        before, (now, part) = one.job, answer
         one.job = now
-        if answer.part is not None:
-            one.parts.append(answer.part)
+        if part is not None:
+            one.parts.append(part)
         self.course.thing.work.add(now.n_evaluations - before.n_evaluations)
         if self.how.keeper is not None:
-            self.how.keeper.store_chain(name, now, answer.part)
+            self.how.keeper.store_chain(name, now, part)
         if now.n_done > before.n_done:
             self.report(now.n_done - before.n_done)
 

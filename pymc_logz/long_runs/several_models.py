@@ -160,7 +160,14 @@ def evidence_of_models(
                 else:
                     _by_others(tasks, executor, found.take)
         except KeyboardInterrupt:
-            found.say_what_is_left(len(models))
+            if not found.done:
+                raise
+            if running.keeper is not None:
+                running.keeper.is_whole = False
+            warn(
+                f"interrupted: {len(found.done)} of {len(models)} models are done, and only they "
+                "are returned"
+            )
     for message, category in found.said:
         warnings.warn(message, category, stacklevel=2)
     return {name: found.done[name] for name in models if name in found.done}
@@ -190,14 +197,6 @@ class _Found:
         if self.keeper is not None:
             self.keeper.write(self.records[name], record_of(self.done[name]))
         self.report(1)
-
-    def say_what_is_left(self, n: int) -> None:
-        """Warn that an interrupt has left some of n models out; raise it if it has left none."""
-        if not self.done:
-            raise KeyboardInterrupt
-        if self.keeper is not None:
-            self.keeper.is_whole = False
-        warn(f"interrupted: {len(self.done)} of {n} models are done, and only they are returned")
 
 
 def _within(

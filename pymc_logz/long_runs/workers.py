@@ -10,17 +10,11 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    BrokenExecutor,
-    CancelledError,
-    Future,
-    wait,
-)
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from concurrent.futures.process import ProcessPoolExecutor
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -169,37 +163,33 @@ class Part:
 
     @cached_property
     def pickles(self) -> Mapping[str, bytes]:
-        """The part, and those that it needs, which come first."""
-        contents, held = pickled(self.thing)
-        return {**{k: v for part in held for k, v in part.pickles.items()}, self.token: contents}
+        """The part as bytes, and those that it holds, which are not in there and come first."""
+        import cloudpickle
 
+        thing, held = self.thing, dict[str, Part]()
 
-def pickled(thing: Any) -> tuple[bytes, list[Part]]:
-    """A thing as bytes, and the parts that it holds, which are not in there."""
-    import cloudpickle
+        class Pickler(cloudpickle.Pickler):
+            def persistent_id(self, obj: Any) -> str | None:
+                if isinstance(obj, PriorDraws) and obj is not thing:  # compiled where they arrive
+                    draws = obj
+                    columns = None if obj.columns is None else tuple(obj.columns.tolist())
+                    obj = kept_for(draws.model).get((Part, columns), lambda: Part(copy.copy(draws)))
+                if not isinstance(obj, Part):
+                    return None
+                held[obj.token] = obj
+                return obj.token
 
-    held: dict[str, Part] = {}
+            def reducer_override(self, obj: Any) -> Any:
+                if obj is not thing and isinstance(obj, MovesOfRows):
+                    return _reduced_moves(obj)
+                if obj is not thing and isinstance(obj, FlatModel):
+                    return _reduced_model(obj)
+                return super().reducer_override(obj)
 
-    class Pickler(cloudpickle.Pickler):
-        def persistent_id(self, obj: Any) -> str | None:
-            if isinstance(obj, PriorDraws) and obj is not thing:  # compiled anew where they arrive
-                draws, columns = obj, None if obj.columns is None else tuple(obj.columns.tolist())
-                obj = kept_for(draws.model).get((Part, columns), lambda: Part(copy.copy(draws)))
-            if not isinstance(obj, Part):
-                return None
-            held[obj.token] = obj
-            return obj.token
-
-        def reducer_override(self, obj: Any) -> Any:
-            if obj is not thing:
-                for kind, reduced in _REDUCED.items():
-                    if isinstance(obj, kind):
-                        return reduced(obj)
-            return super().reducer_override(obj)
-
-    file = io.BytesIO()
-    Pickler(file).dump(thing)
-    return file.getvalue(), list(held.values())
+        file = io.BytesIO()
+        Pickler(file).dump(thing)
+        pickles = {k: v for part in held.values() for k, v in part.pickles.items()}
+        return {**pickles, self.token: file.getvalue()}
 
 
 def _reduced_moves(moves: MovesOfRows) -> tuple[Any, ...]:
@@ -246,12 +236,6 @@ def _reduced_model(flat: FlatModel) -> tuple[Any, ...]:
     return partial(replace, values=flat.values), (part,)
 
 
-_REDUCED: dict[type, Callable[[Any], tuple[Any, ...]]] = {
-    MovesOfRows: _reduced_moves,
-    FlatModel: _reduced_model,
-}
-
-
 class Store:
     """Parts that have arrived in a process; of more than ``most``, the longest unused go."""
 
@@ -289,11 +273,8 @@ HERE = Store()
 """What has arrived in this process."""
 
 
-class Answer(NamedTuple):
-    """What came of a task."""
-
-    job: Any
-    part: Any
+type Answer = tuple[Any, Any]
+"""A job further on, and the draws that it has left, if any."""
 
 
 class Task:
@@ -305,7 +286,7 @@ class Task:
     def __init__(self, course: Part, job: Any, seconds: float | None, takes_course: bool) -> None:
         self.course, self.job, self.seconds, self.takes_course = course, job, seconds, takes_course
 
-    def __call__(self) -> "Answer":
+    def __call__(self) -> Answer:
         """Do it in the process that it was made in."""
         return carried_on(self.course.thing, self.job, self.seconds)
 
@@ -329,4 +310,4 @@ def carried_on(course: Any, job: Any, seconds: float | None) -> Answer:
     work, deadline = Work(), None if seconds is None else time.monotonic() + seconds
     enough = None if deadline is None else lambda: time.monotonic() >= deadline
     job, part = job.advance(course.counted(work), enough)
-    return Answer(replace(job, n_evaluations=job.n_evaluations + work.done), part)
+    return replace(job, n_evaluations=job.n_evaluations + work.done), part

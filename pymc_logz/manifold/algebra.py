@@ -1,7 +1,8 @@
 """Which inputs reach which constraints, and projections onto a level set and its tangent space."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -229,17 +230,17 @@ class Structured(Dense):
 
     structure: Structure
     n_dims: int
-    _slots: np.ndarray = field(init=False)
-    """For each input its place among common and local entries, or the place after the last."""
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def _slots(self) -> np.ndarray:
+        """For each input its place among common and local entries, or the place after the last."""
         common, flat = self.structure.common, self.structure.local.ravel()
         n_common = common.size
         slots = np.full(self.n_dims, n_common + flat.size)
         slots[common] = np.arange(n_common)
         used = flat >= 0
         slots[flat[used]] = n_common + np.flatnonzero(used)
-        object.__setattr__(self, "_slots", slots)
+        return slots
 
     def _parts(self, jacobian: Any) -> tuple[Any, Any]:
         n_common = self.structure.common.size

@@ -6,7 +6,6 @@ that they move on, so that one source runs on both.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -90,11 +89,8 @@ class JaxBackend:
         self.constraint = _jax_function(symbolic.point, symbolic.residual)
         density = _jax_function(symbolic.point, symbolic.log_density.reshape((1,)))
         self.log_density = lambda inputs: density(inputs)[0]
-
-    @cached_property
-    def jacobian(self) -> Callable[[np.ndarray], Any]:
-        """Function from inputs as they are to the dense Jacobian, shape (m, d)."""
-        return self.compile(self._jacobian(self.constraint, None))
+        self.jacobian = self.compile(self._jacobian(self.constraint, None))
+        """From inputs as they are to the dense Jacobian, shape (m, d)."""
 
     def compile(self, function: Callable) -> Callable:
         """The function, compiled."""
@@ -197,39 +193,24 @@ class PytensorBackend:
     def __init__(
         self, symbolic: SymbolicSystem, reason: str, mode: Any, kwargs: Mapping[str, Any]
     ) -> None:
+        point, residual, log_density = symbolic.point, symbolic.residual, symbolic.log_density
+
+        def compiled(output: Any, *more: Any, **options: Any) -> Callable:
+            options = compile_kwargs_for(mode, {"trust_input": True, **kwargs, **options})
+            return one_at_a_time(pytensor.function([point, *more], output, **options))
+
         self.symbolic, self.reason = symbolic, reason
-        self._mode, self._kwargs = mode, {"trust_input": True, **kwargs}
-        self.constraint = self._function(symbolic.residual)
         linker = type(get_mode(mode).linker).__name__
         self.name = linker.removesuffix("Linker").lower()
-
-    def _function(self, output: Any, *more: Any, **kwargs: Any) -> Callable:
-        """Function of the inputs, and of more variables."""
-        kwargs = compile_kwargs_for(self._mode, {**self._kwargs, **kwargs})
-        return one_at_a_time(pytensor.function([self.symbolic.point, *more], output, **kwargs))
-
-    @cached_property
-    def _graph_jacobian(self) -> Any:
-        residual, point = self.symbolic.residual, self.symbolic.point
-        return symbolic_jacobian(residual, point, vectorize=not needs_loop([residual]))
-
-    @cached_property
-    def jacobian(self) -> Callable[[np.ndarray], Any]:
-        """Function from inputs as they are to the dense Jacobian, shape (m, d)."""
-        return self.compile(self._function(self._graph_jacobian))
-
-    @cached_property
-    def _pull(self) -> Callable:
-        """Gradient of the entries of the Jacobian weighted by a matrix (m, d)."""
+        self.constraint = compiled(residual)
+        self._density = compiled([log_density, pt.grad(log_density, point)])
+        jacobian = symbolic_jacobian(residual, point, vectorize=not needs_loop([residual]))
+        self.jacobian = self.compile(compiled(jacobian))
+        """From inputs as they are to the dense Jacobian, shape (m, d)."""
         weights = pt.matrix("weights", dtype="float64")
-        total = (weights * self._graph_jacobian).sum()
-        gradient = pt.grad(total, self.symbolic.point, disconnected_inputs="ignore")
-        return self._function(gradient, weights, on_unused_input="ignore")
-
-    @cached_property
-    def _density(self) -> Callable:
-        log_density, point = self.symbolic.log_density, self.symbolic.point
-        return self._function([log_density, pt.grad(log_density, point)])
+        gradient = pt.grad((weights * jacobian).sum(), point, disconnected_inputs="ignore")
+        self._pull = compiled(gradient, weights, on_unused_input="ignore")
+        """Gradient of the entries of the Jacobian weighted by a matrix (m, d)."""
 
     def compile(self, function: Callable) -> Callable:
         """The function, quiet about values that are not finite."""

@@ -10,11 +10,11 @@ import pytensor
 import pytensor.tensor as pt
 from pymc.pytensorf import join_nonshared_inputs, rewrite_pregrad
 from pytensor.gradient import NullTypeGradError
-from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.scan.op import Scan
 from pytensor.tensor.shape import SpecifyShape
-from pytensor.tensor.subtensor import Subtensor, get_idx_list
+from pytensor.tensor.subtensor import Subtensor, get_constant_idx, get_idx_list
 
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.modes import compile_kwargs_for
@@ -59,12 +59,17 @@ def _place(output: Variable) -> tuple[Apply, int] | None:
     trace = output.owner.inputs[0]
     if trace.owner is None or not isinstance(trace.owner.op, Scan):
         return None
-    index = get_idx_list(output.owner.inputs, output.owner.op.idx_list)
+    index = get_constant_idx(
+        output.owner.op.idx_list,
+        output.owner.inputs,
+        allow_partial=True,
+        only_process_constants=True,
+    )
     info = trace.owner.op.info
     plain = not (info.as_while or info.mit_mot_in_slices or info.mit_sot_in_slices)
     plain = plain and all(tuple(taps) == (-1,) for taps in info.sit_sot_in_slices)
     states = trace.owner.op.outer_sitsot_outs(trace.owner.outputs)
-    if not plain or trace not in states or not _is_all_but_first(index):
+    if not plain or trace not in states or index != [slice(1, None)]:
         return None
     return trace.owner, states.index(trace)
 
@@ -75,15 +80,6 @@ def _changes_nothing(node: Apply) -> bool:
         index = get_idx_list(node.inputs, node.op.idx_list)
         return all(part == slice(None) for part in index)
     return isinstance(node.op, SpecifyShape)
-
-
-def _is_all_but_first(index: Sequence[Any]) -> bool:
-    """Whether an index is ``[1:]``."""
-    if len(index) != 1 or not isinstance(index[0], slice):
-        return False
-    start, stop, step = index[0].start, index[0].stop, index[0].step
-    start = start.data if isinstance(start, Constant) else start
-    return start is not None and start == 1 and stop is None and step is None
 
 
 def _all_steps_at_once(node: Apply, state: int, observed: dict[int, Variable]) -> Variable:

@@ -15,7 +15,7 @@ from pymc.model.fgraph import (
     model_potential,
 )
 from pymc.pytensorf import toposort_replace
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Variable
 
 from pymc_logz.errors import ModelError
 from pymc_logz.models.exact import ExactlyEqual, exact_observations, graph_of, is_exact
@@ -125,28 +125,24 @@ def generator_form(model: pm.Model, var_names: Sequence[str] | None = None) -> p
     fgraph = graph_of(model)
     replacements = []
     for node in fgraph.toposort():
-        if isinstance(node.op, ModelObservedRV) and node.op.name in chosen:
-            # the output list of the graph is a client too
-            if len(fgraph.clients[node.outputs[0]]) > 1:
-                raise ModelError(
-                    f"other variables depend on the observed variable {node.op.name!r}, so it has "
-                    "no form of its own; write them in terms of its data"
-                )
-            replacements.append((node.outputs[0], _exact(node)))
+        if not (isinstance(node.op, ModelObservedRV) and node.op.name in chosen):
+            continue
+        (rv, value), name, dims = node.inputs, node.op.name, node.op.dims
+        # the output list of the graph is a client too
+        if len(fgraph.clients[node.outputs[0]]) > 1:
+            raise ModelError(
+                f"other variables depend on the observed variable {name!r}, so it has no form of "
+                "its own; write them in terms of its data"
+            )
+        form = _form_of(rv, name)
+        parameters = rv.owner.op.dist_params(rv.owner)
+        noise = form.noise(*parameters, shape=value.shape)
+        free = model_free_rv(noise, noise.type(name=f"{name}_noise"), None, f"{name}_noise", *dims)
+        output = form.output(free, *parameters)
+        exact = ExactlyEqual((f"{name}_noise",))(output, value.astype(output.dtype))
+        replacements.append((node.outputs[0], model_potential(exact, name, *dims)))
     toposort_replace(fgraph, replacements)
     return model_from_fgraph(fgraph, mutate_fgraph=True)
-
-
-def _exact(node: Apply) -> Variable:
-    """The exact observation that takes the place of an observed variable."""
-    (rv, value), name, dims = node.inputs, node.op.name, node.op.dims
-    form = _form_of(rv, name)
-    parameters = rv.owner.op.dist_params(rv.owner)
-    noise = form.noise(*parameters, shape=value.shape)
-    free = model_free_rv(noise, noise.type(name=f"{name}_noise"), None, f"{name}_noise", *dims)
-    output = form.output(free, *parameters)
-    exact = ExactlyEqual((f"{name}_noise",))(output, value.astype(output.dtype))
-    return model_potential(exact, name, *dims)
 
 
 def _form_of(rv: Variable, name: str) -> Form:

@@ -115,11 +115,8 @@ def _noises(model: pm.Model) -> dict[str, str]:
     terms = [*model.basic_RVs, *model.deterministics, *model.potentials]
     found: dict[str, str] = {}
     for observation, output in outputs.items():
-        value = observation.owner.inputs[1]
         in_use: list[str] = []
         for rv in _candidates(model, observation, output, draws):
-            if not _is_affine(model, output, value, rv, draws):
-                continue
             users = [
                 term.name
                 for term in terms
@@ -130,38 +127,37 @@ def _noises(model: pm.Model) -> dict[str, str]:
                 break
             in_use.append(f"{rv.name!r} is needed by {users} too")
         else:
-            raise ModelError(_refusal(observation.name, in_use))
+            remedy = (
+                f" ({'; '.join(in_use)}: leave that out of the model first)"
+                if in_use
+                else ". If there is none, the likelihood is an integral: use lz.ConstrainedHMC and "
+                "lz.bridge_sampling"
+            )
+            raise ModelError(
+                f"no noise variable of the exact observation {observation.name!r} was found: one "
+                "of the shape of the output, without a transform, that nothing else uses, and that "
+                "enters each entry as mean + scale * noise in operations known to be smooth"
+                f"{remedy}"
+            )
     return found
-
-
-def _refusal(name: str, in_use: list[str]) -> str:
-    wanted = (
-        f"no noise variable of the exact observation {name!r} was found: one of the shape of the "
-        "output, without a transform, that nothing else uses, and that enters each entry as mean + "
-        "scale * noise in operations known to be smooth"
-    )
-    if in_use:
-        return f"{wanted} ({'; '.join(in_use)}: leave that out of the model first)"
-    return (
-        f"{wanted}. If there is none, the likelihood is an integral: use lz.ConstrainedHMC and "
-        "lz.bridge_sampling"
-    )
 
 
 def _candidates(
     model: pm.Model, observation: Variable, output: Variable, draws: Mapping[str, np.ndarray]
 ) -> Iterator[Variable]:
-    """Free variables that may be the noise of an exact observation, the last declared first."""
+    """Free variables that can be the noise of an exact observation, the last declared first."""
     if not is_analytic(model.free_RVs, [output]):
         return
     reached, declared = set(ancestors([output])), observation.owner.op.noise
-    shape = tuple(observation.owner.inputs[1].shape.eval(mode="FAST_COMPILE"))
+    value = observation.owner.inputs[1]
+    shape = tuple(value.shape.eval(mode="FAST_COMPILE"))
     for rv in reversed(model.free_RVs):
         if (
             rv in reached
             and (not declared or rv.name in declared)
             and draws[rv.name].shape[1:] == shape
             and model.rvs_to_transforms[rv] is None
+            and _is_affine(model, output, value, rv, draws)
         ):
             yield rv
 

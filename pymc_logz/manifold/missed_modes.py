@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,36 @@ class Atlas:
     """Maps of tangent spaces onto the level set of a model, for many rows at a time."""
 
     def __init__(self, model: ConstrainedModel) -> None:
+        backend, system = model.backend, model.system
+        xp, algebra = system.arrays.xp, system.algebra
+
+        def linear_at(position: Any) -> Linear:
+            return algebra.factorise(system.jacobian(position))
+
+        def lift(tangent: Any, centre: Any, basis: Any, linear: Linear) -> tuple[Any, ...]:
+            there = project_position(system, centre + basis @ tangent, linear)
+            _, log_density, _ = system.evaluate(there.position)
+            usable = (there.residual <= 1.0) & xp.isfinite(log_density)
+            return there.position, xp.where(usable, log_density, -xp.inf)
+
+        def tangent_to(position: Any, centre: Any, basis: Any, linear: Linear) -> tuple[Any, ...]:
+            tangent = basis.T @ (position - centre)
+            there = project_position(system, centre + basis @ tangent, linear)
+            same = xp.max(xp.abs(there.position - position)) < 1e-6
+            here = linear_at(position)
+            # the determinant of T' T_u is that of the normal spaces: J J_c' between two factors
+            log_angle = algebra.cross_log_det(here.jacobian, linear.jacobian)
+            log_angle = log_angle - algebra.half_log_det(here) - algebra.half_log_det(linear)
+            found = (there.residual <= 1.0) & same & ~xp.isnan(log_angle)
+            return tangent, xp.where(found, log_angle, -xp.inf)
+
         self.model = model
+        dense = backend.system(model.scale, model.tolerance, None)
+        self._dense_jacobian = backend.compile(dense.jacobian)
+        self._linear = backend.compile(linear_at)
+        self._lift = backend.compile_rows(lift)
+        self._tangents = backend.compile_rows(tangent_to)
+        self._target = backend.compile_rows(lambda position: (system.evaluate(position)[1],))
 
     def place(self, centre: np.ndarray) -> Chart:
         """A chart at a point of the level set, with a standard density for now."""
@@ -116,54 +144,6 @@ class Atlas:
             outputs = function(lengthened(chunk, n, 0) if is_jax else chunk, *shared)
             columns.append([np.asarray(output)[: len(chunk)] for output in outputs])
         return [np.concatenate(column) for column in zip(*columns, strict=True)]
-
-    @cached_property
-    def _dense_jacobian(self) -> Callable:
-        model = self.model
-        dense = model.backend.system(model.scale, model.tolerance, None)
-        return model.backend.compile(dense.jacobian)
-
-    @cached_property
-    def _linear(self) -> Callable:
-        system = self.model.system
-        return self.model.backend.compile(
-            lambda position: system.algebra.factorise(system.jacobian(position))
-        )
-
-    @cached_property
-    def _lift(self) -> Callable:
-        system, xp = self.model.system, self.model.system.arrays.xp
-
-        def lift(tangent: Any, centre: Any, basis: Any, linear: Linear) -> tuple[Any, ...]:
-            there = project_position(system, centre + basis @ tangent, linear)
-            _, log_density, _ = system.evaluate(there.position)
-            usable = (there.residual <= 1.0) & xp.isfinite(log_density)
-            return there.position, xp.where(usable, log_density, -xp.inf)
-
-        return self.model.backend.compile_rows(lift)
-
-    @cached_property
-    def _tangents(self) -> Callable:
-        system = self.model.system
-        xp, algebra = system.arrays.xp, system.algebra
-
-        def tangent_to(position: Any, centre: Any, basis: Any, linear: Linear) -> tuple[Any, ...]:
-            tangent = basis.T @ (position - centre)
-            there = project_position(system, centre + basis @ tangent, linear)
-            same = xp.max(xp.abs(there.position - position)) < 1e-6
-            here = algebra.factorise(system.jacobian(position))
-            # the determinant of T' T_u is that of the normal spaces: J J_c' between two factors
-            log_angle = algebra.cross_log_det(here.jacobian, linear.jacobian)
-            log_angle = log_angle - algebra.half_log_det(here) - algebra.half_log_det(linear)
-            found = (there.residual <= 1.0) & same & ~xp.isnan(log_angle)
-            return tangent, xp.where(found, log_angle, -xp.inf)
-
-        return self.model.backend.compile_rows(tangent_to)
-
-    @cached_property
-    def _target(self) -> Callable:
-        system = self.model.system
-        return self.model.backend.compile_rows(lambda position: (system.evaluate(position)[1],))
 
 
 def fitted_charts(atlas: Atlas, position: np.ndarray) -> tuple[list[Chart], float]:

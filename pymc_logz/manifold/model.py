@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from threadpoolctl import (  # type: ignore[import-untyped]  # PyMC's own dependency
-    ThreadpoolController,
-)
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # PyMC's own dependency
 
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.kept import settings_key
@@ -33,9 +31,7 @@ MAX_TRANSITIONS = 16
 """In one call, since a call of a function of JAX costs as much as several steps."""
 
 
-@cache
-def _threads() -> ThreadpoolController:
-    return ThreadpoolController()
+_threads = cache(ThreadpoolController)
 
 
 def one_blas_thread() -> Any:
@@ -57,7 +53,7 @@ class ConstrainedModel:
         rng: np.random.Generator,
         *,
         distance: float = 1e-9,
-        scale: Sequence[float] | None = None,
+        scale: Sequence[float] | np.ndarray | None = None,
         use_structure: bool = True,
         compile_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
@@ -66,7 +62,12 @@ class ConstrainedModel:
         self.generator  # noqa: B018  # checks the model before it is drawn from
         # scales need no more than a digit
         rows = PriorDraws(model)(rng, 256)
-        self.scale = _spread(rows) if scale is None else np.array(scale)
+        if scale is None:
+            # quartiles of a normal distribution are 1.349 standard deviations apart
+            low, high = np.quantile(rows, [0.25, 0.75], axis=0)
+            width = (high - low) / 1.349
+            scale = np.where(np.isfinite(width) & (width > 0), width, 1.0)
+        self.scale = np.array(scale)
         self.structure = self._structure_at(rows) if use_structure else None
         self.tolerance = self.find_point(rng).tolerance
         """Size of each constraint that counts as zero, shape (m,)."""
@@ -203,13 +204,6 @@ class ConstrainedModel:
     def position_of(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
         """Inputs in units of their scales, shape (d,), of value variables by name."""
         return joined(point, self.model.value_vars, "float64") / self.scale
-
-
-def _spread(rows: np.ndarray) -> np.ndarray:
-    """Standard deviation of each column by its quartiles, 1.349 of them apart if it is normal."""
-    low, high = np.quantile(rows, [0.25, 0.75], axis=0)
-    width = (high - low) / 1.349
-    return np.where(np.isfinite(width) & (width > 0), width, 1.0)
 
 
 def make_constrained_model(

@@ -55,12 +55,6 @@ class Simulator:
         self.compile_kwargs = compile_kwargs
         self.n_simulations = 0
 
-    @property
-    def log_volume(self) -> float:
-        """Log volume of the ball of radius epsilon."""
-        m = self.n_outputs
-        return float(m * (0.5 * np.log(np.pi) + np.log(self.epsilon)) - gammaln(0.5 * m + 1))
-
     def simulate(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Distance and log prior of rows (n, d); infinite where the output is not finite."""
         log_prior, log_likelihood = self.density(rows)
@@ -204,9 +198,11 @@ def abc_rejection(
     model = model_from(model, "abc_rejection(model, epsilon)")
     simulator = Simulator(model, epsilon, compile_kwargs)
     rows, distance, _, nearest = simulator.near(rngs.run, draws)
+    m = simulator.n_outputs
+    log_volume = float(m * (0.5 * np.log(np.pi) + np.log(epsilon)) - gammaln(0.5 * m + 1))
     if not len(rows):
         # three in n is the upper end of a 95% interval for a share of which nothing was seen
-        bound = np.log(3 / draws) - simulator.log_volume
+        bound = np.log(3 / draws) - log_volume
         raise ModelError(
             f"none of draws={draws} came within epsilon={epsilon}, the nearest within "
             f"{nearest:.3g}: log Z is below {bound:.4g} (95%). Use a larger epsilon, more draws, "
@@ -215,7 +211,7 @@ def abc_rejection(
     share = len(rows) / draws
     estimate = LogZEstimate(
         "abc_rejection",
-        float(np.log(share) - simulator.log_volume),
+        float(np.log(share) - log_volume),
         float(np.sqrt((1 - share) / len(rows))),
         float(len(rows)),
         np.nan,

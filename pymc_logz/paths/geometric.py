@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pytensor.tensor as pt
@@ -249,7 +249,7 @@ class AnnealingPath:
         self,
         values: Sequence[Any],
         sample_reference: Callable[[np.random.Generator, int], np.ndarray],
-    ) -> "AnnealingPath":
+    ) -> Self:
         """The same path at other values of its parameters, which are another reference's."""
         return replace(self, values=tuple(values), sample_reference=sample_reference)
 

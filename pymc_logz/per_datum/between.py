@@ -234,9 +234,8 @@ def _go_on_twice(
     """All rows annealed on; again, along a longer ladder, if their weights are not good."""
     runs = _go_on(planned, start, flat, settings, rng)
     longer = planned.longer(4)
-    if settings.ladder() is not None or longer.plan is planned.plan:
-        return planned, runs
-    if forward_estimate(Directions(runs, FROM_MODEL)).status == "ok":
+    is_fixed = settings.ladder() is not None or longer.plan is planned.plan
+    if is_fixed or forward_estimate(Directions(runs, FROM_MODEL)).status == "ok":
         return planned, runs
     return longer, _go_on(longer, start, flat, settings, rng)
 

@@ -54,6 +54,7 @@ class FollowedModel:
         values = [np.ravel(value) for value in self.data.values()]
         return block.given(np.concatenate(values).astype(float))
 
+    @property
     def labels(self) -> dict[str, Any]:
         """Of the model."""
         return model_labels(self.model)
@@ -91,7 +92,7 @@ def kernel_of(model: Any, kernel: Any) -> Kernel:
     if isinstance(model, ForeignModel):
         moved: Kernel = model.runs.checked(model, kernel, None, None)[0]
         return moved
-    return kernel_for(kernel, model)
+    return kernel_for(kernel, model_from(model, "LogZTracker(model)"))
 
 
 def evaluator(block: TemperBlock, compile_kwargs: Mapping[str, Any] | None) -> Any:
@@ -144,17 +145,15 @@ def moment_datasets(
         ESTIMATOR,
         combine_attrs="drop_conflicts",
     ).assign_attrs(attrs)
-    per_stage, per_time = (
-        {name: np.stack([getattr(moment, name) for moment in moments]) for name in names}
-        for names in (
-            ("log_z", "mcse", "occupancy", "step_size"),
-            ("acceptance_rate", "carried_share"),
-        )
-    )
+
+    def column(name: str) -> np.ndarray:
+        return np.stack([getattr(moment, name) for moment in moments])
+
+    per_stage = ("log_z", "mcse", "occupancy", "step_size")
     tracking = xr.Dataset(
         {
-            **{name: ((TIME, "stage"), values) for name, values in per_stage.items()},
-            **{name: (TIME, values) for name, values in per_time.items()},
+            **{name: ((TIME, "stage"), column(name)) for name in per_stage},
+            **{name: (TIME, column(name)) for name in ("acceptance_rate", "carried_share")},
         },
         coords={**time, "stage": np.arange(betas.size), "beta": ("stage", betas)},
     )

@@ -318,11 +318,8 @@ def run_batches(
     line = f"Annealing: {k} temperature{'s' if k > 1 else ''}, {n_parts} batches"
     report = report_count(progress, line, n_parts * k, f"fewer draws than {settings.draws}")
 
-    generators, ends = spawn_generators(rng, n_parts), np.cumsum([len(data) for data in batches])
-    names = [
-        f"data-rows-{end - len(data)}-to-{end - 1}.chain-{i}"
-        for i, (data, end) in enumerate(zip(batches, ends, strict=True))
-    ]
+    generators, size = spawn_generators(rng, n_parts), len(batches[0])
+    names = [f"data-rows-{i * size}-to-{(i + 1) * size - 1}.chain-{i}" for i in range(n_parts)]
     course, results = AnnealCourse(block, plan), list[BatchResult | None]()
     # no more starts at a time than keep workers busy
     n_ahead = AHEAD * settings.how.n_workers
@@ -374,21 +371,16 @@ def collect(
         "evidence": evidence_of_rows(estimates, rows.dim, rows.coords, {**attrs, **sums}),
         "annealing": annealing_dataset([annealed], plan),
     }
-    _warn_of_rows(estimates, annealed.n_nan)
-    return make_tree(groups, {**settings.record(), "data": list(rows.names), **attrs}, PER_DATUM)
-
-
-def _warn_of_rows(estimates: list[LogZEstimate], n_nan: int) -> None:
-    counts = Counter(estimate.status for estimate in estimates)
-    for status, count in counts.items():
+    statuses = [estimate.status for estimate in estimates]
+    for status, count in Counter(statuses).items():
         if status != "ok":
-            first = next(i for i, estimate in enumerate(estimates) if estimate.status == status)
             warn(
-                f"{count} of {len(estimates)} data rows, the first of them row {first}, have "
-                f"status {status!r}: {STATUS_SENTENCES[status]}"
+                f"{count} of {n_data} data rows, the first of them row {statuses.index(status)}, "
+                f"have status {status!r}: {STATUS_SENTENCES[status]}"
             )
-    if n_nan:
+    if annealed.n_nan:
         warn(
-            f"the log likelihood plus potentials was NaN {n_nan} times during annealing, and "
-            "counted as a likelihood of zero"
+            f"the log likelihood plus potentials was NaN {annealed.n_nan} times during annealing, "
+            "and counted as a likelihood of zero"
         )
+    return make_tree(groups, {**settings.record(), "data": list(rows.names), **attrs}, PER_DATUM)

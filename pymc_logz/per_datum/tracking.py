@@ -232,7 +232,12 @@ class LogZTracker:
         before, old = self.ladder.log_z_hat, self._block
         share = self._carry()
         part = self._walk(self.settings.draws)
-        step_back, share_back = self._change_back(old)
+        # by walkers of the new model: those of the old one, which told where to go, fit the model
+        # they led to better than others do
+        step_back, contributions, share_back = self._change(
+            self._walkers.state.evaluation, self._evaluated(old)
+        )
+        self._influence -= contributions
         return self._record(part, before - step_back, self.alpha, min(share, share_back))
 
     def _check(self, data: Mapping[str, Any]) -> None:
@@ -264,17 +269,6 @@ class LogZTracker:
                 "Z before it says little about log Z after it: change the data in smaller steps"
             )
         return share
-
-    def _change_back(self, old: TemperBlock) -> tuple[np.ndarray, float]:
-        """By how much log Z of the model before is above the present one, from walkers of this one.
-
-        Not from walkers of the one before: those that told where to go fit the model they led to
-        better than others do.
-        """
-        now, then = self._walkers.state.evaluation, self._evaluated(old)
-        step, contributions, share = self._change(now, then)
-        self._influence -= contributions
-        return step, share
 
     def _change(
         self, before: Evaluation, after: Evaluation
@@ -313,7 +307,18 @@ class LogZTracker:
         self._influence *= 1 - gain
         if curve.usable:
             self._influence += gain * curve.contributions.sum(axis=1)
-        moment = self._moment(part, draws, curve, log_z, share)
+        n = self.settings.walkers
+        mcse = np.sqrt(n / (n - 1) * (self._influence**2).sum(axis=0))
+        moment = Moment(
+            tracked=self._tracked(curve, log_z[-1], mcse[-1], share),
+            alone=curve.estimate,
+            log_z=log_z,
+            mcse=mcse,
+            occupancy=level_share(draws),
+            step_size=self.ladder.step_size,
+            acceptance_rate=float(part.acceptance_rate.mean()),
+            carried_share=share,
+        )
         self.moments.append(moment)
         self._attrs |= self._block.work.record(self._pilot_work, self._block.kernel)
         moves, aim = moves_by_level(part, self.ladder.n_levels), self.settings.target_accept
@@ -325,34 +330,16 @@ class LogZTracker:
         }
         return make_tree(groups, self._settings(), TRACKED_MOMENT)
 
-    def _moment(
-        self,
-        part: Walk,
-        draws: TemperedDraws,
-        curve: LogZCurve,
-        log_z: np.ndarray,
-        carried_share: float,
-    ) -> Moment:
-        n = self.settings.walkers
-        mcse = np.sqrt(n / (n - 1) * (self._influence**2).sum(axis=0))
+    def _tracked(
+        self, curve: LogZCurve, log_z: float, mcse: float, carried_share: float
+    ) -> LogZEstimate:
         status = curve.status if not curve.usable else "ok"
         if status == "ok" and carried_share < LEAST_CARRIED:
             status = "low_weight_ess"
-        elif status == "ok" and n < MIN_INDEPENDENT:
+        elif status == "ok" and self.settings.walkers < MIN_INDEPENDENT:
             status = "short_run"
-        tracked = LogZEstimate("tracked", log_z[-1], mcse[-1], curve.weight_ess, np.nan, status)
-        if not tracked.usable:
-            tracked = replace(tracked, log_z=np.nan, mcse=np.nan)
-        return Moment(
-            tracked=tracked,
-            alone=curve.estimate,
-            log_z=log_z,
-            mcse=mcse,
-            occupancy=level_share(draws),
-            step_size=self.ladder.step_size,
-            acceptance_rate=float(part.acceptance_rate.mean()),
-            carried_share=carried_share,
-        )
+        tracked = LogZEstimate("tracked", log_z, mcse, curve.weight_ess, np.nan, status)
+        return tracked if tracked.usable else replace(tracked, log_z=np.nan, mcse=np.nan)
 
     def _draws(self, part: Walk, draws: TemperedDraws) -> xr.Dataset:
         """Group ``tempered_posterior``, as of `sample_tempered` with one chain."""
@@ -361,7 +348,7 @@ class LogZTracker:
         named = {name: v.reshape(1, *rows.shape[:-1], *v.shape[1:]) for name, v in values.items()}
         kept = np.arange(1, rows.shape[1] + 1) * (len(part.level) // rows.shape[1]) - 1
         log_weight = rao_blackwell_log_weight(draws)[None][..., kept]
-        return tempered_draws_dataset(named, log_weight, kept, **self._followed.labels())
+        return tempered_draws_dataset(named, log_weight, kept, **self._followed.labels)
 
     def _settings(self) -> dict[str, Any]:
         return {**self.settings.record(), "method": "tracking", "alpha": self.alpha, **self._attrs}

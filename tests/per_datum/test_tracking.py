@@ -117,7 +117,8 @@ def machine() -> lz.LogZTracker:
     rng = make_rng("start")
     weights = rng.normal(0, 0.3, (N_VISIBLE, N_HIDDEN))
     model = gaussian_rbm(weights, np.zeros(N_VISIBLE), np.zeros(N_HIDDEN)).model
-    return lz.LogZTracker(model, level_prior="exp", random_seed=2)
+    with model:  # from the context stack, with a kernel that is chosen for it
+        return lz.LogZTracker(level_prior="exp", random_seed=2)
 
 
 def check_tracked(z: np.ndarray) -> None:
