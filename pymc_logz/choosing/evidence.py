@@ -92,13 +92,8 @@ def evidence(
     cross_check
         Whether to add the second estimate. It is entry ``"importance"`` of the group, and never
         the first one unless the first has no number.
-    random_seed
-        Anything that ``pm.sample`` takes.
-    progressbar
-        Whether to show PyMC's progress bar.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``; by default JAX is used if it is installed and
-        the model converts.
+    random_seed, progressbar, compile_kwargs
+        As in `sample_hais`.
     **kwargs
         Passed to `sample_hais` when a model is given (to ``pm.sample`` if it has exact
         observations), and to `bridge_sampling` when a posterior is given.

@@ -109,13 +109,8 @@ def bridge_sampling(
     checkpoint
         A folder, such as ``"bridge.zarr"``, in which repetitions are kept: killed and called again
         with the same arguments, those that were made are read. See `pymc_logz.resume`.
-    random_seed
-        Anything that ``pm.sample`` takes.
-    progressbar
-        Whether to show PyMC's progress bar.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``; by default JAX is used if it is installed and
-        the model converts.
+    random_seed, progressbar, compile_kwargs
+        As in `sample_hais`.
 
     Returns
     -------
@@ -133,8 +128,8 @@ def bridge_sampling(
         If the checkpoint is of another bridge; the message says what differs.
     ValueError
         If an argument is outside its range or does not apply, or the posterior is not one of this
-        model: other
-        variables, shapes, data or log density; too few draws, warm-up left in, weighted draws.
+        model: other variables, shapes, data or log density; too few draws, warm-up left in,
+        weighted draws.
 
     Warns
     -----

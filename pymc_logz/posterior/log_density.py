@@ -48,8 +48,7 @@ def log_density(
         (n, ...); for a model with one free variable that array alone. A DataArray's first
         dimension, and its coordinates, are those of the result.
     compile_kwargs
-        Keyword arguments of ``pytensor.function``; by default JAX is used if it is installed and
-        the model converts.
+        As in `sample_hais`.
 
     Returns
     -------

@@ -100,11 +100,8 @@ def importance_sampling(
     smooth
         Whether to replace the largest weights by what their generalised Pareto fit expects of them
         (PSIS). The resampled posterior takes the weights as they are.
-    random_seed
-        Anything that ``pm.sample`` takes.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``; by default JAX is used if it is installed and
-        the model converts.
+    random_seed, compile_kwargs
+        As in `sample_hais`.
 
     Returns
     -------
