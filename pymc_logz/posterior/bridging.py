@@ -20,16 +20,14 @@ from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.fitting import fitted_normal
 from pymc_logz.posterior.own_proposal import importance
 from pymc_logz.posterior.repetitions import (
-    ONCE,
-    Repeated,
     bridges,
     imbalance_of_draws,
-    repetition_variables,
+    repetitions_of,
     symmetrised,
 )
 from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import line, progress_bar
-from pymc_logz.runners.running import running_for
+from pymc_logz.runners.running import Running, running_for
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.chains import (
     check_possible,
@@ -201,8 +199,7 @@ def bridge_sampling(
                 "give more draws"
             )
         return from_wing("manifold_bridge")(idata, model, **settings)
-    repeated = Repeated(repetitions, running)
-    return _bridged(idata, model, method, cross_check, repeated, **settings)
+    return _bridged(idata, model, method, cross_check, repetitions, running, **settings)
 
 
 @says_if_interrupted("the bridge was being built")
@@ -211,7 +208,8 @@ def _bridged(
     model: "pm.Model",
     method: str,
     cross_check: str | None,
-    repeated: Repeated,
+    repetitions: int,
+    running: Running,
     *,
     draws: int | None,
     random_seed: Any,
@@ -229,13 +227,14 @@ def _bridged(
         watch.end("compile_time")
         with line(f"Density of {posterior.rows[..., 0].size} draws of the posterior"):
             log_target = target_at_draws(density, posterior, idata)
+        asked = {"method": "bridge_sampling", "bridge_method": method, "draws": draws}
+        of = asked, prepared.flat, density, rngs.pilot
         with (
             line("Bridge: draws of the proposal"),
-            repeated.kept(density, posterior, method, draws, rngs.pilot) as kept,
+            running.kept(*of, posterior_draws=posterior.rows) as running,
         ):
-            bridged = bridge(
-                density, posterior, log_target, method, cross_check, draws, rngs.pilot, kept
-            )
+            how = method, cross_check, draws, rngs.pilot, repetitions, running
+            bridged = bridge(density, posterior, log_target, *how)
         with line("Checking the result"):
             rows, log_z = posterior.inside, bridged.estimates[0].log_z
             found = [*bridged.doubts, *tail_doubts(prepared.flat, density, rows, rngs.checks)]
@@ -265,8 +264,12 @@ def _bridged(
     }
     attrs = run_attrs(density.compiled, density.batching, float(np.exp(log_share)), cost, **own)
     group = evidence_dataset(sorted(estimates, key=lambda one: not one.usable), attrs)
-    alone = [one.less(log_share, share_error) for one in bridged.repetitions]
-    return with_evidence(idata, group.assign(repetition_variables(alone)), BRIDGED)
+    if bridged.repetitions:
+        alone = [one.less(log_share, share_error) for one in bridged.repetitions]
+        for name in ("log_z", "mcse"):
+            values = np.array([getattr(one, name) for one in alone])
+            group[f"repetition_{name}"] = ("repetition", values, {"units": "nats"})
+    return with_evidence(idata, group, BRIDGED)
 
 
 class Bridged(NamedTuple):
@@ -287,7 +290,8 @@ def bridge(
     cross_check: str | None,
     draws: int | None,
     rng: np.random.Generator,
-    repeated: Repeated = ONCE,
+    repetitions: int = 1,
+    running: Running | None = None,
 ) -> Bridged:
     """Bridge between second halves of chains and a normal fitted to the first halves."""
     half = posterior.rows.shape[1] // 2
@@ -300,7 +304,8 @@ def bridge(
     if method == "warp3":
         # a target that is symmetric in the centre has the same constant, and no skewness
         at_posterior = symmetrised(density, at_posterior, proposal.mirrored(rows))
-    made = repeated.made(density, proposal, method == "warp3", n, rng)
+    of = density, proposal, method == "warp3", repetitions, n, rng
+    made = repetitions_of(*of, running or Running())
     proposed, at_proposed = (
         np.concatenate([getattr(one, name) for one in made]) for name in ("rows", "log_target")
     )
