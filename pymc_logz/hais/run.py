@@ -11,9 +11,8 @@ import xarray as xr
 
 from pymc_logz.errors import warn
 from pymc_logz.hais.directions import Directions, estimates_of, forward_estimate, of_model
-from pymc_logz.hais.enumerated import exact_tree
 from pymc_logz.hais.judging import doubts_of, doubts_of_run
-from pymc_logz.hais.results import annealing_dataset, draw_datasets, reverse_dataset
+from pymc_logz.hais.results import annealing_dataset, draw_datasets, exact_tree, reverse_dataset
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import block_for, plan_run

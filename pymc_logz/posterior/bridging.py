@@ -1,7 +1,7 @@
 """log Z of a posterior that already exists: bridge sampling from its draws."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -247,11 +247,7 @@ def _bridged(
     estimates = [*doubted([first], doubts), *second_opinions(first, others, doubts)]
     if not doubts:
         warn_of_status(estimates[0])
-    if density.n_nan:
-        warn(
-            f"the log density was NaN at {density.n_nan} draws of the proposals, and counted as "
-            "zero there; if that is not what is meant, guard the expression or restrict the prior"
-        )
+    _warn_of_nan(density.n_nan)
     watch.end("sampling_time")
     cost = {**watch.seconds, "row_evaluations": density.n_evaluated}
     own: dict[str, Any] = {
@@ -264,12 +260,24 @@ def _bridged(
     }
     attrs = run_attrs(density.compiled, density.batching, float(np.exp(log_share)), cost, **own)
     group = evidence_dataset(sorted(estimates, key=lambda one: not one.usable), attrs)
-    if bridged.repetitions:
-        alone = [one.less(log_share, share_error) for one in bridged.repetitions]
-        for name in ("log_z", "mcse"):
-            values = np.array([getattr(one, name) for one in alone])
-            group[f"repetition_{name}"] = ("repetition", values, {"units": "nats"})
-    return with_evidence(idata, group, BRIDGED)
+    alone = [one.less(log_share, share_error) for one in bridged.repetitions]
+    return with_evidence(idata, _with_repetitions(group, alone), BRIDGED)
+
+
+def _warn_of_nan(n_nan: int) -> None:
+    if n_nan:
+        warn(
+            f"the log density was NaN at {n_nan} draws of the proposals, and counted as "
+            "zero there; if that is not what is meant, guard the expression or restrict the prior"
+        )
+
+
+def _with_repetitions(group: xr.Dataset, alone: Sequence[LogZEstimate]) -> xr.Dataset:
+    """Group ``evidence`` with what each repetition alone comes to, if there are several."""
+    for name in ("log_z", "mcse") if alone else ():
+        values = np.array([getattr(one, name) for one in alone])
+        group[f"repetition_{name}"] = ("repetition", values, {"units": "nats"})
+    return group
 
 
 class Bridged(NamedTuple):
