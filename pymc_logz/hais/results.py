@@ -1,12 +1,12 @@
 """HAIS runs as groups of an ArviZ tree, and trees of models whose sum can be written down."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
+from pymc_logz.errors import logger
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.models.context import model_labels
@@ -26,8 +26,6 @@ from pymc_logz.trees.layout import (
 
 if TYPE_CHECKING:
     import pymc as pm
-
-logger = logging.getLogger("pymc.pymc_logz")
 
 
 def annealing_dataset(runs: Sequence[Annealed], plan: Plan) -> xr.Dataset:

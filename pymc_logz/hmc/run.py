@@ -95,10 +95,9 @@ class Chains:
 
     def move(self, step_size: float, refreshment: float | None = None) -> np.ndarray:
         """One move of all chains at beta = 1; their acceptance rates, shape (n,)."""
-        step_sizes = np.array([step_size])
-        renewed = self.block.kernel.refreshment_for(step_sizes)
-        if refreshment is not None:
-            renewed = np.array([refreshment])
+        step_sizes, renewed = np.array([step_size]), np.array([refreshment])
+        if refreshment is None:
+            renewed = self.block.kernel.refreshment_for(step_sizes)
         move = Move(np.ones(1), step_sizes, self.scale[None], renewed)
         self.state, trace = self.block.run(self.state, move, self.rng)
         return trace.acceptance_rate[0]
@@ -109,14 +108,13 @@ class Chains:
 
     def tune(self, n_moves: int, report: Callable[[int], None]) -> None:
         """Make moves that find the step size, and at three times the scales."""
-        fixed_step = self.block.kernel.step_size is not None
-        fixed_scale = self.block.kernel.scale is not None
+        kernel = self.block.kernel
         at = {int(part * n_moves) for part in (0.25, 0.5, 0.75)}
         for i in range(n_moves):
-            if i in at and not fixed_scale:
+            if i in at and kernel.scale is None:
                 self.scale = scale_of_chains(np.asarray(self.state.position), self.scale)
             accepted = self.move(self.jittered())
-            if not fixed_step:
+            if kernel.step_size is None:
                 self.step.update(float(accepted.mean()))
             report(1)
 

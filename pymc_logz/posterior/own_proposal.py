@@ -211,14 +211,12 @@ def coverage_doubts(
     mcse: float,
     rng: np.random.Generator,
 ) -> list[Doubt]:
-    """Whether posterior draws, moved on, leave where a proposal has density, or draws.
+    """Whether posterior draws, moved on, leave where a proposal has density, or draws ``rows``.
 
-    Moves leave the posterior as it is, whatever the proposal is. Where the density of the proposal
-    is not known, rows are beyond it that exceed all its draws in one of the d dimensions; of n
-    independent draws of one distribution another one does so with a probability of at most 2 d / (n
-    + 1). ``rows`` are draws of the proposal within the support. More rows than expected have to be
-    beyond the draws by 4 standard deviations, and their fraction has to be twice the error of log Z
-    to matter.
+    Where the density of the proposal is not known, rows are beyond it that exceed all its draws in
+    one of the d dimensions; of n independent draws of one distribution another one does so with a
+    probability of at most 2 d / (n + 1). More rows than expected have to be beyond by 4 standard
+    deviations, and their fraction has to be twice the error of log Z to matter.
     """
     n_rows = ROWS_PER_CALL
     start = rows[resampled(log_weight, rng, n_rows)]
