@@ -200,9 +200,8 @@ def _of_model(
         found = sample_hais(model=model, **how._asdict(), **{"sum_out": None, **kwargs})
         reason = "there are no posterior draws, and annealed importance sampling needs none; "
         if kind_of(found) == EXACT:
-            return chosen_by(
-                found, "exact", f"{reason}it has discrete variables alone, {_route(found)}"
-            )
+            reason += f"it has discrete variables alone, {_route(found)}"
+            return chosen_by(found, "exact", reason)
         if names := discrete_names(model):
             reason += f"discrete variables are {_route(found) or f'moved: {names}'}; "
         found = chosen_by(found, "hais", f"{reason}{_cost(found)}")
@@ -220,8 +219,7 @@ def _route(found: xr.DataTree) -> str:
 def _cost(found: xr.DataTree) -> str:
     """What HAIS took, beside what the draws that a bridge needs take at least."""
     n_evaluations = sum(spent_on(found).values())
-    defaults = inspect.signature(pm.sample).parameters
-    n_moves = LEAST_CHAINS * defaults["draws"].default
+    n_moves = LEAST_CHAINS * inspect.signature(pm.sample).parameters["draws"].default
     return (
         f"it evaluated the model {n_evaluations:,} times, where the draws of a default pm.sample "
         f"are {n_moves:,} moves of several evaluations each, beside those of its warm-up"

@@ -119,10 +119,8 @@ class Chains:
             report(1)
 
     def draw(self, n_draws: int, report: Callable[[int], None]) -> tuple[np.ndarray, ...]:
-        """Make moves with everything frozen, and keep where they lead; so does an interrupt.
-
-        Positions (chains, draws, d), log densities (up to log Z) and acceptance rates.
-        """
+        """Positions (chains, draws, d), log densities up to log Z, and acceptance rates."""
+        # everything is frozen; an interrupt keeps what there is
         kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         try:
             for _ in range(n_draws):
@@ -206,14 +204,13 @@ def run_hmc(
             tune=RunSettings.tune,
             report=report_beta(progress),
         )
-        chains = Chains(block, stages, settings, rngs.run)
-        of_chains = f"{settings.chains} chains"
-        chains.tune(settings.tune, report_count(progress, f"Tuning {of_chains}", settings.tune))
+        chains, n = Chains(block, stages, settings, rngs.run), settings.chains
+        report = report_count(progress, f"Tuning {n} chains", settings.tune)
+        chains.tune(settings.tune, report)
         watch.end("tuning_time")
         pilot_work = block.work.done
-        kept = chains.draw(
-            settings.draws, report_count(progress, f"Sampling {of_chains}", settings.draws)
-        )
+        report = report_count(progress, f"Sampling {n} chains", settings.draws)
+        kept = chains.draw(settings.draws, report)
         watch.end("sampling_time")
         found = {
             "step_size": chains.step.now,

@@ -190,12 +190,11 @@ def importance_sampling(
     values = constrain(flat, np.where(alive[:, None], rows, 0.0))
     labels = model_labels(model)
     chosen = resampled(log_weight, rngs.run, shuffled=True)
-    weighted = {**values, "log_weight": log_weight}
+    drawn = {name: array[chosen][None] for name, array in values.items()}
+    weighted = {name: array[None] for name, array in (values | {"log_weight": log_weight}).items()}
     groups = {
-        "posterior": dataset_of({k: v[chosen][None] for k, v in values.items()}, **labels),
-        "weighted_posterior": with_units(
-            dataset_of({k: v[None] for k, v in weighted.items()}, **labels)
-        ),
+        "posterior": dataset_of(drawn, **labels),
+        "weighted_posterior": with_units(dataset_of(weighted, **labels)),
         "evidence": evidence_dataset([judged], attrs),
         **data_datasets(flat),
     }
