@@ -29,7 +29,6 @@ from pymc_logz.runners.running import run_tasks, state_of
 from pymc_logz.runners.temper import whole_walk
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.chains import Frozen, TemperJob, course_of
-from pymc_logz.tempered.results import draws_of
 from pymc_logz.tempered.run import place_levels, warm_up
 from pymc_logz.tempered.settings import TemperedSettings
 
@@ -148,7 +147,7 @@ def estimates(frozen: Frozen, start: np.ndarray, settings: TemperedSettings, rng
     job = TemperJob(start, state_of(rng), levels, settings.tune, settings.n_kept)
     _, walked = job.advance(course, None)
     walk = whole_walk([walked], course.draws, course.every)
-    draws = draws_of(frozen.ladder, [walk])
+    draws = frozen.ladder.draws(walk)
     return {name: method(draws).estimate for name, method in METHODS.items()}
 
 

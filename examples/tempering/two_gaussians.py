@@ -99,7 +99,7 @@ def errors_of_warm_up(energy, n_blocks):
         ladder, correct, found = first, CORRECTIONS[rule](), []
         walkers = walking.start(block.path.sample_reference(rng, WALKERS), rng)
         for _ in range(n_blocks):
-            if correct.by_rounds:
+            if rule == "rts":
                 walkers = Walkers(walkers.state, walking.spread_levels(rng))
             tables = ladder.tables(block.kernel)
             walkers, part = walk(walking, walkers, tables, walking.n_moves, rng)

@@ -92,13 +92,8 @@ def evidence(
     cross_check
         Whether to add the second estimate. It is entry ``"importance"`` of the group, and never
         the first one unless the first has no number.
-    random_seed
-        Anything that ``pm.sample`` takes.
-    progressbar
-        Whether to show PyMC's progress bar.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``; by default JAX is used if it is installed and
-        the model converts.
+    random_seed, progressbar, compile_kwargs
+        As in `sample_hais`.
     **kwargs
         Passed to `sample_hais` when a model is given (to ``pm.sample`` if it has exact
         observations), and to `bridge_sampling` when a posterior is given.
@@ -205,9 +200,8 @@ def _of_model(
         found = sample_hais(model=model, **how._asdict(), **{"sum_out": None, **kwargs})
         reason = "there are no posterior draws, and annealed importance sampling needs none; "
         if kind_of(found) == EXACT:
-            return chosen_by(
-                found, "exact", f"{reason}it has discrete variables alone, {_route(found)}"
-            )
+            reason += f"it has discrete variables alone, {_route(found)}"
+            return chosen_by(found, "exact", reason)
         if names := discrete_names(model):
             reason += f"discrete variables are {_route(found) or f'moved: {names}'}; "
         found = chosen_by(found, "hais", f"{reason}{_cost(found)}")
@@ -225,8 +219,7 @@ def _route(found: xr.DataTree) -> str:
 def _cost(found: xr.DataTree) -> str:
     """What HAIS took, beside what the draws that a bridge needs take at least."""
     n_evaluations = sum(spent_on(found).values())
-    defaults = inspect.signature(pm.sample).parameters
-    n_moves = LEAST_CHAINS * defaults["draws"].default
+    n_moves = LEAST_CHAINS * inspect.signature(pm.sample).parameters["draws"].default
     return (
         f"it evaluated the model {n_evaluations:,} times, where the draws of a default pm.sample "
         f"are {n_moves:,} moves of several evaluations each, beside those of its warm-up"

@@ -1,6 +1,5 @@
 """Second estimates: importance sampling from a fit, or another method where HAIS is in doubt."""
 
-import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ import xarray as xr
 from pymc.exceptions import SamplingError
 
 from pymc_logz.checks.necks import is_funnel
-from pymc_logz.errors import ModelError, PilotError, warn
+from pymc_logz.errors import ModelError, PilotError, logger, warn
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.models.density import RowDensity, n_gradients_of
 from pymc_logz.models.discrete import discrete_names
@@ -39,7 +38,6 @@ from pymc_logz.trees.layout import ESTIMATOR, estimate_of, evidence_dataset, wit
 from pymc_logz.trees.posterior import check_data, checked_variables
 from pymc_logz.wings import from_wing
 
-logger = logging.getLogger("pymc.pymc_logz")
 UNITS = ("row_gradients", "row_evaluations")
 """Of what a run cost, in the attributes of ``evidence``."""
 

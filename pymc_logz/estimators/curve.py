@@ -253,9 +253,9 @@ def batch_sums(contributions: np.ndarray) -> np.ndarray:
     return sums.reshape(-1, contributions.shape[2])
 
 
-def batches_of_walker(n_walkers: int, n_draws: int, n_batches: int = 64) -> int:
-    """Into how many stretches each walker is cut, so that there are at least so many in all."""
-    return min(n_draws, -(-n_batches // n_walkers))
+def batches_of_walker(n_walkers: int, n_draws: int) -> int:
+    """Into how many stretches each walker is cut, so that there are at least 64 in all."""
+    return min(n_draws, -(-64 // n_walkers))
 
 
 def level_mean_errors(draws: TemperedDraws, residual: np.ndarray) -> np.ndarray:

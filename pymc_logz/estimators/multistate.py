@@ -192,13 +192,12 @@ def judged(
     exact: LogZCurve,
     verdicts: tuple[str, str] = ("rule_error", "coarse_ladder"),
 ) -> LogZCurve:
-    """The curve with the verdict, and an error that counts the distance, of a method with no bias.
+    """The curve judged by one that is right on any ladder, ``exact``, from the same draws.
 
     What a rule or a tail of weights is off by is no noise, so that contributions do not tell; the
-    distance from a method on the same draws that has no such error does. ``exact`` is by a method
-    that is right on any ladder on which it has a number, from the same draws. ``verdicts`` are the
-    statuses of a number that is off by more than its error, and of none because it is off by over 3
-    nats, two errors included, so that a step of the ladder holds more than the rule can tell.
+    distance does, and its error counts it. ``verdicts`` are the statuses of a number that is off by
+    more than its error, and of none because it is off by over 3 nats, two errors included, so that
+    a step of the ladder holds more than the rule can tell.
     """
     if not curve.usable:
         return curve

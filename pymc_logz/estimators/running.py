@@ -183,10 +183,12 @@ class RunningRTS:
             status = "infinite_weight"
         if status is not None:
             return replace(make_curve(stand_in, status=status), method="rts")
-        ends = [0, -1]
-        total, squares = (part.sum(axis=(0, 1))[ends] for part in (seen.share, seen.square))
-        details = {"level_share": self.level_share, "bias": rts_bias(seen.share)}
-        details["autocorrelation_time"] = np.array(np.nan)  # which sums do not tell
+        total, squares = (part.sum(axis=(0, 1))[[0, -1]] for part in (seen.share, seen.square))
+        details = {
+            "level_share": seen.mean_share,
+            "bias": rts_bias(seen.share),
+            "autocorrelation_time": np.array(np.nan),  # which sums do not tell
+        }
         ess = float(ess_of_sums(total, squares).min())
         curve = curve_of_levels(stand_in, seen.share / seen.n_draws, ess, details)
         return replace(curve, method="rts")

@@ -6,12 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from pymc_logz.estimators.curve import (
-    LogZCurve,
-    estimator,
-    long_run_variance,
-    make_curve,
-)
+from pymc_logz.estimators.curve import LogZCurve, estimator, long_run_variance, make_curve
 from pymc_logz.estimators.draws import TemperedDraws, shares
 from pymc_logz.estimators.result import documented
 from pymc_logz.weights import DEGENERATE_ESS, LOW_ESS, ess_of_sums
@@ -27,7 +22,7 @@ class LevelOdds(NamedTuple):
     gram: np.ndarray
     """Mean of the products of two levels' shares, shape (K, K)."""
     converged: bool
-    """Whether the last Newton step was small: its square is what is left of the error."""
+    """Whether the last Newton step was small."""
 
 
 def solve_odds(
@@ -40,8 +35,7 @@ def solve_odds(
     The minimum of a convex function, by Newton steps; where one does not bring the shares nearer to
     the target, by a self-consistent step, which always does. ``target`` sums to 1, its first entry
     positive; ``mean_shares`` maps a (K,) to the means of the shares (K,) and of their products (K,
-    K). The first entry of ``start`` stays fixed. What is left of the error is the square of the
-    last step, of at most 1e-6.
+    K). The first entry of ``start`` stays fixed.
     """
     seen = np.flatnonzero(target > 0)
     odds = np.full(target.size, -np.inf)
@@ -49,7 +43,7 @@ def solve_odds(
     share, gram = mean_shares(odds)
     for _ in range(200):
         step = _newton_step(target, share, gram, seen)
-        if np.all(np.abs(step) < 1e-6):
+        if np.all(np.abs(step) < 1e-6):  # its square is what is left of the error
             odds[seen] += step
             return LevelOdds(odds, share, gram, converged=True)
         moved = odds.copy()
@@ -270,10 +264,7 @@ def _log_sums(log_values: np.ndarray, *, axis: int) -> np.ndarray:
 
 
 def curve_of_levels(
-    draws: TemperedDraws,
-    sums: np.ndarray,
-    ess: float,
-    details: dict[str, np.ndarray],
+    draws: TemperedDraws, sums: np.ndarray, ess: float, details: dict[str, np.ndarray]
 ) -> LogZCurve:
     """Curve from sums over blocks (W, B, K) of the probability of each level, or of visits."""
     status = level_status(ess)

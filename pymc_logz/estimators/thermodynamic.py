@@ -239,9 +239,7 @@ def _trapezoid(betas: np.ndarray) -> np.ndarray:
 
 
 def _integral(
-    draws: TemperedDraws,
-    mean_rule: np.ndarray,
-    variance_rule: np.ndarray | None = None,
+    draws: TemperedDraws, mean_rule: np.ndarray, variance_rule: np.ndarray | None = None
 ) -> LogZCurve:
     """Curve that is linear in the means, and variances, of the log ratio at each level."""
     mean = _level_means(draws, draws.log_ratio)

@@ -53,11 +53,9 @@ def forward_estimate(directions: Directions) -> LogZEstimate:
 def with_error(
     estimate: LogZEstimate, factor: float = 1.0, reference_mcse: float = 0.0
 ) -> LogZEstimate:
-    """The estimate with a factor in its error, and that of the reference's own constant.
-
-    Of n rows that are not all alike none may have come to where a share of 1 / n of the reference
-    has hardly any weight, or none, so the error is that at least.
-    """
+    """The estimate with a factor in its error, and that of the reference's own constant."""
+    # of n rows that are not all alike none may have come to where a share of 1 / n of the reference
+    # has hardly any weight, or none, so the error is that at least
     n_rows = estimate.details.get("n_rows", np.inf)
     unseen = 1 / n_rows if estimate.mcse > 0 else 0.0
     mcse = np.hypot(max(factor * estimate.mcse, unseen), reference_mcse)
@@ -119,11 +117,8 @@ def of_model(run: Annealed, reference: Reference) -> Annealed:
 
 
 def of_weights(tree: xr.DataTree) -> xr.DataTree:
-    """The tree with log Z from the log weights that it holds.
-
-    A whole run keeps its own estimate. Some rows of it have all that spoke against the run, and an
-    error of their own.
-    """
+    """The tree with log Z from the log weights that it holds; a whole run keeps its estimate."""
+    # some rows of it have all that spoke against the run, and an error of their own
     estimate = importance_log_z(log_weights(tree), method="hais")
     if kind_of(tree) != HAIS or "evidence" not in tree.children:
         return with_evidence(tree, evidence_dataset([with_error(estimate)], {}))
@@ -140,11 +135,9 @@ def of_weights(tree: xr.DataTree) -> xr.DataTree:
 
 
 def bayes_factor(before: Sequence[Annealed], after: Sequence[Annealed]) -> LogZEstimate:
-    """Log of the ratio of the mean weights of the same rows at two models.
+    """Log of the ratio of the mean weights of the same rows at two models, the first one before.
 
     The error is that of a ratio of two means of the same rows (delta method).
-
-    ``before`` are rows at the model that they came to first, ``after`` the same at the other one.
     """
     log_weights = [np.concatenate([run.log_weight for run in runs]) for runs in (before, after)]
     first, second = (importance_log_z(weights, method="hais") for weights in log_weights)

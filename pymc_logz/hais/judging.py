@@ -31,10 +31,7 @@ def doubts_of(estimate: LogZEstimate, planned: Planned, runs: list[Annealed]) ->
 
 
 def pilot_disagrees(planned: Planned, estimate: LogZEstimate) -> list[Doubt]:
-    """Whether the pilot along the same path found more.
-
-    A run from a fitted reference was compared with the pilot from the prior when it was planned.
-    """
+    """Whether the pilot along the same path found more; others were compared when planned."""
     stages = planned.stages
     if stages is None or not exceeds(stages, estimate.log_z, estimate.mcse):
         return []
@@ -54,7 +51,7 @@ def doubts_of_run(
 ) -> list[Doubt]:
     """What speaks against the estimates of a run; ``block`` moves rows along the path of the prior.
 
-    Rows of a model are looked at where their weights are good enough to stand for the posterior.
+    Only rows whose weights are good enough stand for the posterior, and are looked at.
     """
     estimate, ends = forward_estimate(directions), doubts_of_ends(directions)
     if prepared is None or not estimate.usable:

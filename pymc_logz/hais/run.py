@@ -1,6 +1,5 @@
 """One HAIS run: from a prepared model to a frozen plan, weighted rows, and a DataTree."""
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.errors import warn
+from pymc_logz.errors import logger, warn
 from pymc_logz.hais.directions import Directions, estimates_of, forward_estimate, of_model
-from pymc_logz.hais.enumerated import exact_tree
 from pymc_logz.hais.judging import doubts_of, doubts_of_run
-from pymc_logz.hais.results import annealing_dataset, draw_datasets, reverse_dataset
+from pymc_logz.hais.results import annealing_dataset, draw_datasets, exact_tree, reverse_dataset
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
 from pymc_logz.kernels.compose import sums_out
 from pymc_logz.loop.frozen import Planned
@@ -35,8 +33,6 @@ from pymc_logz.weights import resampled
 if TYPE_CHECKING:
     import pymc as pm
 
-logger = logging.getLogger("pymc.pymc_logz")
-
 ONE_TEMPERATURE = "plain importance sampling: one temperature, so nothing is annealed"
 MOST_MOVES = 2**24
 """Moves of all rows together beyond which no second try is made: minutes for most models."""
@@ -54,11 +50,8 @@ def run_hais(
     random_seed: Any = None,
     **shown: Any,
 ) -> xr.DataTree:
-    """Anneal to a PyMC model; ``shown`` are options of `run_subject`.
-
-    With ``simulate_data`` the data are simulated from the model, and reverse rows start at the draw
-    of the prior that they came from.
-    """
+    """Anneal to a PyMC model, or to data simulated from it; ``shown`` are of `run_subject`."""
+    # reverse rows start at the draw of the prior that the simulated data came from
     rngs = generators_from(random_seed)
     sum_out = False if simulate_data else sums_out(settings.sum_out, settings.kernel)
     if sum_out is not False and (exact := exact_tree(model, settings, rngs)) is not None:
@@ -101,8 +94,7 @@ def run_subject(
 ) -> xr.DataTree:
     """Prepare, tune, freeze, run, collect.
 
-    What is made is the subject, compiled, and draws of it that reverse rows start from, if there
-    are any. Of its plans those after the first take what was tried.
+    What is made is the subject, compiled, and draws of it that reverse rows start from, if any.
     """
     watch = Stopwatch()
     with progress_bar(progressbar) as progress:
@@ -158,11 +150,9 @@ class Chains:
     def twice(
         self, planned: Planned, others: Sequence[MakePlan] = ()
     ) -> tuple[Planned, list[Annealed]]:
-        """Chains, run again along a longer ladder if they are not good enough, and their plan.
-
-        The second run has fresh rows, and is the one that counts. Where rows had no path, the blend
-        is not what it seemed, and all is planned anew with one.
-        """
+        """Chains, run again along a longer ladder if they are not good enough, and their plan."""
+        # the second run has fresh rows, and is the one that counts; where rows had no path, the
+        # blend is not what it seemed, and all is planned anew with one
         settings, runs = self.settings, self.until(planned)
         estimate = forward_estimate(Directions(runs, planned.reference))
         sound = estimate.status == "ok" and not doubts_of(estimate, planned, runs)
@@ -266,9 +256,8 @@ class Chains:
     def back(self, planned: Planned, forward: list[Annealed]) -> list[Annealed]:
         """Anneal from the target back to the reference, in as many chains as ran forward.
 
-        Rows start at draws of the target: those given, or the ends of the forward rows of the same
-        chain, resampled. Both are first moved on at beta = 1, which leaves draws of the target as
-        such.
+        Rows start at draws of the target, which are first moved on at beta = 1: those given, or the
+        ends of the forward rows of the same chain, resampled.
         """
         [dealer, *generators] = spawn_generators(self.rng, len(forward) + 1)
         sizes = [run.log_weight.size for run in forward]

@@ -51,11 +51,9 @@ class HaisSettings(RunSettings):
 
     @property
     def reference_asked(self) -> str | xr.DataTree:
-        """What the path is to start from: the prior, where rows go both ways and nothing is said.
-
-        A mixture has heavier tails than most targets, which serves rows that come from it, and
-        leaves those that are annealed back to it with an error of no finite variance.
-        """
+        """What the path is to start from: the prior for both directions, where nothing is said."""
+        # a mixture has heavier tails than most targets, which serves rows that come from it, and
+        # leaves those that are annealed back to it with an error of no finite variance
         if self.reference is None and self.direction == "both":
             return "prior"
         return super().reference_asked
@@ -82,10 +80,10 @@ class HaisSettings(RunSettings):
 
     def cheaper(self) -> list[str]:
         """What would take less time than these settings."""
-        coarser = (
-            [] if self.target_mcse is None else [f"a larger target_mcse than {self.target_mcse}"]
-        )
-        return [*coarser, *super().cheaper()]
+        ways = super().cheaper()
+        if self.target_mcse is not None:
+            ways.insert(0, f"a larger target_mcse than {self.target_mcse}")
+        return ways
 
     def ladder(self) -> np.ndarray | None:
         """Betas that the user gave; None if the pilot is to place them."""

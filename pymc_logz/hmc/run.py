@@ -95,10 +95,9 @@ class Chains:
 
     def move(self, step_size: float, refreshment: float | None = None) -> np.ndarray:
         """One move of all chains at beta = 1; their acceptance rates, shape (n,)."""
-        step_sizes = np.array([step_size])
-        renewed = self.block.kernel.refreshment_for(step_sizes)
-        if refreshment is not None:
-            renewed = np.array([refreshment])
+        step_sizes, renewed = np.array([step_size]), np.array([refreshment])
+        if refreshment is None:
+            renewed = self.block.kernel.refreshment_for(step_sizes)
         move = Move(np.ones(1), step_sizes, self.scale[None], renewed)
         self.state, trace = self.block.run(self.state, move, self.rng)
         return trace.acceptance_rate[0]
@@ -109,22 +108,19 @@ class Chains:
 
     def tune(self, n_moves: int, report: Callable[[int], None]) -> None:
         """Make moves that find the step size, and at three times the scales."""
-        fixed_step = self.block.kernel.step_size is not None
-        fixed_scale = self.block.kernel.scale is not None
+        kernel = self.block.kernel
         at = {int(part * n_moves) for part in (0.25, 0.5, 0.75)}
         for i in range(n_moves):
-            if i in at and not fixed_scale:
+            if i in at and kernel.scale is None:
                 self.scale = scale_of_chains(np.asarray(self.state.position), self.scale)
             accepted = self.move(self.jittered())
-            if not fixed_step:
+            if kernel.step_size is None:
                 self.step.update(float(accepted.mean()))
             report(1)
 
     def draw(self, n_draws: int, report: Callable[[int], None]) -> tuple[np.ndarray, ...]:
-        """Make moves with everything frozen, and keep where they lead; so does an interrupt.
-
-        Positions (chains, draws, d), log densities (up to log Z) and acceptance rates.
-        """
+        """Positions (chains, draws, d), log densities up to log Z, and acceptance rates."""
+        # everything is frozen; an interrupt keeps what there is
         kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         try:
             for _ in range(n_draws):
@@ -208,14 +204,13 @@ def run_hmc(
             tune=RunSettings.tune,
             report=report_beta(progress),
         )
-        chains = Chains(block, stages, settings, rngs.run)
-        of_chains = f"{settings.chains} chains"
-        chains.tune(settings.tune, report_count(progress, f"Tuning {of_chains}", settings.tune))
+        chains, n = Chains(block, stages, settings, rngs.run), settings.chains
+        report = report_count(progress, f"Tuning {n} chains", settings.tune)
+        chains.tune(settings.tune, report)
         watch.end("tuning_time")
         pilot_work = block.work.done
-        kept = chains.draw(
-            settings.draws, report_count(progress, f"Sampling {of_chains}", settings.draws)
-        )
+        report = report_count(progress, f"Sampling {n} chains", settings.draws)
+        kept = chains.draw(settings.draws, report)
         watch.end("sampling_time")
         found = {
             "step_size": chains.step.now,

@@ -1,7 +1,7 @@
 """log Z of a posterior that already exists: bridge sampling from its draws."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,16 +20,14 @@ from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.fitting import fitted_normal
 from pymc_logz.posterior.own_proposal import importance
 from pymc_logz.posterior.repetitions import (
-    ONCE,
-    Repeated,
     bridges,
     imbalance_of_draws,
-    repetition_variables,
+    repetitions_of,
     symmetrised,
 )
 from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import line, progress_bar
-from pymc_logz.runners.running import running_for
+from pymc_logz.runners.running import Running, running_for
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.chains import (
     check_possible,
@@ -109,13 +107,8 @@ def bridge_sampling(
     checkpoint
         A folder, such as ``"bridge.zarr"``, in which repetitions are kept: killed and called again
         with the same arguments, those that were made are read. See `pymc_logz.resume`.
-    random_seed
-        Anything that ``pm.sample`` takes.
-    progressbar
-        Whether to show PyMC's progress bar.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``; by default JAX is used if it is installed and
-        the model converts.
+    random_seed, progressbar, compile_kwargs
+        As in `sample_hais`.
 
     Returns
     -------
@@ -133,8 +126,8 @@ def bridge_sampling(
         If the checkpoint is of another bridge; the message says what differs.
     ValueError
         If an argument is outside its range or does not apply, or the posterior is not one of this
-        model: other
-        variables, shapes, data or log density; too few draws, warm-up left in, weighted draws.
+        model: other variables, shapes, data or log density; too few draws, warm-up left in,
+        weighted draws.
 
     Warns
     -----
@@ -206,8 +199,7 @@ def bridge_sampling(
                 "give more draws"
             )
         return from_wing("manifold_bridge")(idata, model, **settings)
-    repeated = Repeated(repetitions, running)
-    return _bridged(idata, model, method, cross_check, repeated, **settings)
+    return _bridged(idata, model, method, cross_check, repetitions, running, **settings)
 
 
 @says_if_interrupted("the bridge was being built")
@@ -216,7 +208,8 @@ def _bridged(
     model: "pm.Model",
     method: str,
     cross_check: str | None,
-    repeated: Repeated,
+    repetitions: int,
+    running: Running,
     *,
     draws: int | None,
     random_seed: Any,
@@ -234,13 +227,14 @@ def _bridged(
         watch.end("compile_time")
         with line(f"Density of {posterior.rows[..., 0].size} draws of the posterior"):
             log_target = target_at_draws(density, posterior, idata)
+        asked = {"method": "bridge_sampling", "bridge_method": method, "draws": draws}
+        of = asked, prepared.flat, density, rngs.pilot
         with (
             line("Bridge: draws of the proposal"),
-            repeated.kept(density, posterior, method, draws, rngs.pilot) as kept,
+            running.kept(*of, posterior_draws=posterior.rows) as running,
         ):
-            bridged = bridge(
-                density, posterior, log_target, method, cross_check, draws, rngs.pilot, kept
-            )
+            how = method, cross_check, draws, rngs.pilot, repetitions, running
+            bridged = bridge(density, posterior, log_target, *how)
         with line("Checking the result"):
             rows, log_z = posterior.inside, bridged.estimates[0].log_z
             found = [*bridged.doubts, *tail_doubts(prepared.flat, density, rows, rngs.checks)]
@@ -253,11 +247,7 @@ def _bridged(
     estimates = [*doubted([first], doubts), *second_opinions(first, others, doubts)]
     if not doubts:
         warn_of_status(estimates[0])
-    if density.n_nan:
-        warn(
-            f"the log density was NaN at {density.n_nan} draws of the proposals, and counted as "
-            "zero there; if that is not what is meant, guard the expression or restrict the prior"
-        )
+    _warn_of_nan(density.n_nan)
     watch.end("sampling_time")
     cost = {**watch.seconds, "row_evaluations": density.n_evaluated}
     own: dict[str, Any] = {
@@ -271,7 +261,23 @@ def _bridged(
     attrs = run_attrs(density.compiled, density.batching, float(np.exp(log_share)), cost, **own)
     group = evidence_dataset(sorted(estimates, key=lambda one: not one.usable), attrs)
     alone = [one.less(log_share, share_error) for one in bridged.repetitions]
-    return with_evidence(idata, group.assign(repetition_variables(alone)), BRIDGED)
+    return with_evidence(idata, _with_repetitions(group, alone), BRIDGED)
+
+
+def _warn_of_nan(n_nan: int) -> None:
+    if n_nan:
+        warn(
+            f"the log density was NaN at {n_nan} draws of the proposals, and counted as "
+            "zero there; if that is not what is meant, guard the expression or restrict the prior"
+        )
+
+
+def _with_repetitions(group: xr.Dataset, alone: Sequence[LogZEstimate]) -> xr.Dataset:
+    """Group ``evidence`` with what each repetition alone comes to, if there are several."""
+    for name in ("log_z", "mcse") if alone else ():
+        values = np.array([getattr(one, name) for one in alone])
+        group[f"repetition_{name}"] = ("repetition", values, {"units": "nats"})
+    return group
 
 
 class Bridged(NamedTuple):
@@ -292,7 +298,8 @@ def bridge(
     cross_check: str | None,
     draws: int | None,
     rng: np.random.Generator,
-    repeated: Repeated = ONCE,
+    repetitions: int = 1,
+    running: Running | None = None,
 ) -> Bridged:
     """Bridge between second halves of chains and a normal fitted to the first halves."""
     half = posterior.rows.shape[1] // 2
@@ -305,7 +312,8 @@ def bridge(
     if method == "warp3":
         # a target that is symmetric in the centre has the same constant, and no skewness
         at_posterior = symmetrised(density, at_posterior, proposal.mirrored(rows))
-    made = repeated.made(density, proposal, method == "warp3", n, rng)
+    of = density, proposal, method == "warp3", repetitions, n, rng
+    made = repetitions_of(*of, running or Running())
     proposed, at_proposed = (
         np.concatenate([getattr(one, name) for one in made]) for name in ("rows", "log_target")
     )

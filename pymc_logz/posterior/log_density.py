@@ -48,8 +48,7 @@ def log_density(
         (n, ...); for a model with one free variable that array alone. A DataArray's first
         dimension, and its coordinates, are those of the result.
     compile_kwargs
-        Keyword arguments of ``pytensor.function``; by default JAX is used if it is installed and
-        the model converts.
+        As in `sample_hais`.
 
     Returns
     -------
@@ -101,8 +100,7 @@ def log_density(
     log_p = natural_density(density, rows)
     # log Z is that of a prior of mass one, which transforms may take a part of: by which part is
     # told by draws that are the same in every call
-    prior = PriorDraws(model, needed=False)
-    log_share, share_error = prior.log_share()
+    log_share, share_error = PriorDraws(model, needed=False).log_share()
     log_p -= float(entry["log_z"]) + log_share
     log_z_error = float(np.hypot(entry["mcse"], share_error))
     n = len(log_p)

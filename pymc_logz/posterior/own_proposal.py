@@ -100,11 +100,8 @@ def importance_sampling(
     smooth
         Whether to replace the largest weights by what their generalised Pareto fit expects of them
         (PSIS). The resampled posterior takes the weights as they are.
-    random_seed
-        Anything that ``pm.sample`` takes.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``; by default JAX is used if it is installed and
-        the model converts.
+    random_seed, compile_kwargs
+        As in `sample_hais`.
 
     Returns
     -------
@@ -193,12 +190,11 @@ def importance_sampling(
     values = constrain(flat, np.where(alive[:, None], rows, 0.0))
     labels = model_labels(model)
     chosen = resampled(log_weight, rngs.run, shuffled=True)
-    weighted = {**values, "log_weight": log_weight}
+    drawn = {name: array[chosen][None] for name, array in values.items()}
+    weighted = {name: array[None] for name, array in (values | {"log_weight": log_weight}).items()}
     groups = {
-        "posterior": dataset_of({k: v[chosen][None] for k, v in values.items()}, **labels),
-        "weighted_posterior": with_units(
-            dataset_of({k: v[None] for k, v in weighted.items()}, **labels)
-        ),
+        "posterior": dataset_of(drawn, **labels),
+        "weighted_posterior": with_units(dataset_of(weighted, **labels)),
         "evidence": evidence_dataset([judged], attrs),
         **data_datasets(flat),
     }
@@ -214,14 +210,12 @@ def coverage_doubts(
     mcse: float,
     rng: np.random.Generator,
 ) -> list[Doubt]:
-    """Whether posterior draws, moved on, leave where a proposal has density, or draws.
+    """Whether posterior draws, moved on, leave where a proposal has density, or draws ``rows``.
 
-    Moves leave the posterior as it is, whatever the proposal is. Where the density of the proposal
-    is not known, rows are beyond it that exceed all its draws in one of the d dimensions; of n
-    independent draws of one distribution another one does so with a probability of at most 2 d / (n
-    + 1). ``rows`` are draws of the proposal within the support. More rows than expected have to be
-    beyond the draws by 4 standard deviations, and their fraction has to be twice the error of log Z
-    to matter.
+    Where the density of the proposal is not known, rows are beyond it that exceed all its draws in
+    one of the d dimensions; of n independent draws of one distribution another one does so with a
+    probability of at most 2 d / (n + 1). More rows than expected have to be beyond by 4 standard
+    deviations, and their fraction has to be twice the error of log Z to matter.
     """
     n_rows = ROWS_PER_CALL
     start = rows[resampled(log_weight, rng, n_rows)]

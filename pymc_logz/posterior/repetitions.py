@@ -1,7 +1,6 @@
 """Repetitions of a bridge, each a unit of work, and what a bridge says against the draws."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -19,7 +18,6 @@ from pymc_logz.runners.moves_of_rows import Work
 from pymc_logz.runners.running import Running, finished, generator_at, state_of
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.trees.doubts import Doubt
-from pymc_logz.trees.posterior import PosteriorRows
 
 UNIT = "repetitions"
 
@@ -104,50 +102,25 @@ def symmetrised(density: RowDensity, log_target: np.ndarray, mirrored: np.ndarra
     return np.logaddexp(log_target, bounded(density.log_target(mirrored))) - np.log(2.0)
 
 
-@dataclass(frozen=True)
-class Repeated:
-    """How often the proposal of a bridge is drawn from, and by whom."""
-
-    n: int = 1
-    running: Running = field(default_factory=Running)
-
-    def made(
-        self,
-        density: RowDensity,
-        proposal: Elliptical,
-        mirrored: bool,
-        n_draws: int,
-        rng: np.random.Generator,
-    ) -> list[Repetition]:
-        """All repetitions, of so many draws each, or those that an interrupt has left."""
-        # the first moves the generator on, and the i-th does not depend on how many there are
-        others = spawn_generators(generator_at(state_of(rng)), self.n - 1)
-        jobs = [Repetition(state_of(one), n_draws) for one in (rng, *others)]
-        course = BridgeCourse(density.flat, density.compile_kwargs, proposal, mirrored)
-        outcomes = finished(self.running.run(UNIT, course, jobs), UNIT)
-        made = [one.job for one in outcomes]
-        rng.bit_generator.state = made[0].rng
-        density.n_evaluated += course.work.done
-        density.n_nan += sum(one.n_nan for one in made)
-        return made
-
-    @contextmanager
-    def kept(
-        self,
-        density: RowDensity,
-        posterior: PosteriorRows,
-        method: str,
-        draws: int | None,
-        rng: np.random.Generator,
-    ) -> Iterator["Repeated"]:
-        """The same, kept in a checkpoint if that is asked for."""
-        settings = {"method": "bridge_sampling", "bridge_method": method, "draws": draws}
-        of = settings, density.flat, density, rng
-        with self.running.kept(*of, posterior_draws=posterior.rows) as running:
-            yield replace(self, running=running)
-
-
-ONCE = Repeated()
+def repetitions_of(
+    density: RowDensity,
+    proposal: Elliptical,
+    mirrored: bool,
+    n: int,
+    n_draws: int,
+    rng: np.random.Generator,
+    running: Running,
+) -> list[Repetition]:
+    """So many repetitions of so many draws each, or those that an interrupt has left."""
+    # the first moves the generator on, and the i-th does not depend on how many there are
+    others = spawn_generators(generator_at(state_of(rng)), n - 1)
+    jobs = [Repetition(state_of(one), n_draws) for one in (rng, *others)]
+    course = BridgeCourse(density.flat, density.compile_kwargs, proposal, mirrored)
+    made = [one.job for one in finished(running.run(UNIT, course, jobs), UNIT)]
+    rng.bit_generator.state = made[0].rng
+    density.n_evaluated += course.work.done
+    density.n_nan += sum(one.n_nan for one in made)
+    return made
 
 
 def bridges(
@@ -163,17 +136,6 @@ def bridges(
         )
         for some in sets
     ]
-
-
-def repetition_variables(alone: Sequence[LogZEstimate]) -> dict[str, Any]:
-    """Variables of the group ``evidence`` for what each repetition alone comes to."""
-    if not alone:
-        return {}
-    attrs = {"units": "nats"}
-    return {
-        f"repetition_{name}": ("repetition", np.array([getattr(one, name) for one in alone]), attrs)
-        for name in ("log_z", "mcse")
-    }
 
 
 def imbalance_of_draws(
@@ -192,12 +154,10 @@ def imbalance_of_draws(
         s mean_p[(1 - P) g] = (1 - s) mean_q[P g]
 
     With g = 1 that is the equation of the bridge, which makes log Z of it and can check nothing.
-    Looked at are the log ratio of f and q, the distance from the centre, and each coordinate. No
-    density is computed for it, and it needs no weights, so it is of use where importance sampling
-    is not. It knows only the places where both have draws: not a mode that the draws have missed.
-    The proposal, a normal, was fitted to other draws than ``rows`` (chains, draws, d). Draws whose
-    log target is not finite are not looked at. Draws of the posterior are accused with a
-    probability of 1e-4, by the normal distribution of means.
+    Looked at are the log ratio of f and q, the distance from the centre, and each coordinate, where
+    both have draws: a mode that the draws have missed does not show. The proposal, a normal, was
+    fitted to other draws than ``rows`` (chains, draws, d), of which those count whose log target is
+    finite. Draws of the posterior are accused with a probability of 1e-4.
     """
     inside = np.isfinite(log_target)
     shape, n_dims = log_target.shape, rows.shape[-1]

@@ -12,6 +12,7 @@ import xarray as xr
 from pymc_logz.checks.missed_modes import mode_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn
+from pymc_logz.estimators.tempering import rts
 from pymc_logz.kernels.compose import sums_out
 from pymc_logz.loop.frozen import Planned, fixed_plan, n_followed
 from pymc_logz.loop.frozen import walk as pilot_walk
@@ -27,8 +28,13 @@ from pymc_logz.runners.running import finished, state_of
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walks_of
-from pymc_logz.tempered.measuring import Chains, at_the_end, curve_of, measured, posterior_datasets
-from pymc_logz.tempered.results import walker_doubts
+from pymc_logz.tempered.results import (
+    Chains,
+    at_the_end,
+    measured,
+    posterior_datasets,
+    walker_doubts,
+)
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.sums import SummedChains
 from pymc_logz.tempered.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds
@@ -111,8 +117,11 @@ def doubts_of(
     if reference.taken == "draws":  # no pilot has come from the prior
         # few walkers reach what the components lack, and those that do hide it
         of_components = reference.draws_of_components(rng, 2**11)
-        log_z = float(curve_of(ladder, chains).log_z[-1])
-        doubts += mode_doubts(prepared, density, of_components, log_z, rng)
+        if isinstance(chains, SummedChains):
+            curve = chains.curve(ladder)
+        else:
+            curve = rts(ladder.draws(*chains))
+        doubts += mode_doubts(prepared, density, of_components, float(curve.log_z[-1]), rng)
     return doubts
 
 

@@ -92,42 +92,20 @@ def sample_tempered(
         ``"swap"`` lets walkers at neighbouring levels swap theirs (parallel tempering), which needs
         no rough log Z.
     kernel
-        How walkers move: settings such as ``Hamiltonian()``, ``RandomWalk()`` or ``Slice()``, of
-        which the pilot tunes what they leave None, or one of ``"hais"``, ``"hmc"``, ``"langevin"``,
-        ``"random_walk"``, ``"slice"``. The last two need no gradient. None means ``"hais"``.
-        Anything that follows `pymc_logz.kernels.Kernel` is taken too.
+        How walkers move, as in `sample_hais`.
     tune
         Moves of the pilot at each of its stages, and of new walkers at each level on their way up;
         iterations of the first round of warm-up, and those that chains make before they keep any.
     target_accept
-        Acceptance rate that the tuned step sizes aim at, in (0, 1), by default 0.8; for kernels
-        that have an aim of their own, or no step size to tune, it must be left out.
+        As in `sample_hais`.
     thin
         Every so many draws of all levels go to ``tempered_posterior``.
     keep
         ``"draws"``, or ``"sums"``: of all iterations only the sums of the levels' probabilities,
         which log Z and its error by RTS are made of, so that memory does not grow with ``draws``.
         Such a tree has no posterior and no draws for other estimators.
-    executor
-        Who runs the chains, in place of threads of this process: any
-        ``concurrent.futures.Executor``, such as a pool of processes or dask's
-        ``Client.get_executor()``. It changes the wall time, never the result.
-    checkpoint
-        A folder, such as ``"run.zarr"``, in which the run is kept as it goes. Killed at any moment
-        and called again with the same arguments it goes on, and ends with the same bits; see
-        `pymc_logz.resume`.
-    time_limit
-        Seconds without an answer of any chain after which the run is given up: a likelihood hangs.
-        None waits.
-    max_memory
-        Bytes, or text such as ``"2 GB"``, that the moves of all chains of a process may take at a
-        time: they move in portions. Beside it are the model's data, the libraries, and the
-        draws. It changes results by rounding at most.
-    check_reproducible
-        Whether to run one chain again in this process, and to warn if a bit of it is another.
-    cores
-        Chains that run at the same time. It changes the wall time, never the result. None runs as
-        many as there are processors.
+    executor, checkpoint, time_limit, max_memory, check_reproducible, cores
+        As in `sample_hais`; walkers move in portions that fit in ``max_memory``.
     reference
         What beta = 0 is: ``"prior"``; ``"laplace"``, a Student-t with the curvature at the
         posterior's mode; or a DataTree with a group ``posterior``, to which a Student-t is fitted
@@ -135,13 +113,8 @@ def sample_tempered(
     sum_out
         Whether discrete variables of a PyMC model are summed out in place of being moved, as of
         `sample_hais`. None does so where the model's graph shows that it can be done.
-    random_seed
-        Seed or `numpy.random.Generator`.
-    progressbar
-        Whether to show progress.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``; ``{"mode": "NUMBA"}`` chooses a backend. By
-        default JAX is used if it is installed and the model converts.
+    random_seed, progressbar, compile_kwargs
+        As in `sample_hais`.
 
     Returns
     -------

@@ -44,8 +44,10 @@ def added(
         sums = WalkSums(levels, np.zeros(k), none - 1, none, 0, 0, nowhere)
     before = sums.levels.n_draws
     n = min(len(part.level), n_draws - before)
-    n_rows = (before + n) // every - before // every
-    now, left = _split(part, n, n_rows)
+    # the first n iterations, with positions of some, and the others
+    n_rows, position = (before + n) // every - before // every, part.position
+    now = mapped(lambda array: array[:n], part)._replace(position=position[:n_rows])
+    left = mapped(lambda array: array[n:], part)._replace(position=position[n_rows:])
     draws = ladder.draws(now)
     running = RunningRTS(ladder.betas, ladder.log_prior, ladder.log_z_hat, block_length)
     running.seen = sums.levels
@@ -63,13 +65,6 @@ def added(
         top=np.concatenate([sums.top, now.position[now.level[looked_at] == top]]),
     )
     return found, left if len(left.level) else None
-
-
-def _split(part: Walk, n: int, n_rows: int) -> tuple[Walk, Walk]:
-    """The first n iterations of a walk, with so many positions, and the others."""
-    position = part.position
-    first = mapped(lambda array: array[:n], part)._replace(position=position[:n_rows])
-    return first, mapped(lambda array: array[n:], part)._replace(position=position[n_rows:])
 
 
 def ends_seen(level: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp, softmax
@@ -47,13 +47,13 @@ class Ladder:
         log_pseudo_prior = self.log_prior - self.log_z_hat
         return Tables(self.betas, self.step_size, self.scale, refreshment, log_pseudo_prior)
 
-    def draws(self, walk: Walk) -> TemperedDraws:
-        """What walkers did, as estimators take it: walkers first."""
+    def draws(self, *walks: Walk) -> TemperedDraws:
+        """What walkers did, those of one walk after the other, as estimators take it."""
         # a walker that has not found the support yet is on its way to the first level
-        level = np.where(np.isneginf(walk.log_ratio), 0, walk.level)
+        level = [np.where(np.isneginf(walk.log_ratio), 0, walk.level).T for walk in walks]
         return TemperedDraws(
-            level=level.T,
-            log_ratio=walk.log_ratio.T,
+            level=np.concatenate(level),
+            log_ratio=np.concatenate([walk.log_ratio.T for walk in walks]),
             betas=self.betas,
             log_prior=self.log_prior,
             log_z_hat=self.log_z_hat,
@@ -76,7 +76,7 @@ class Round(NamedTuple):
 
 
 class Rounds(NamedTuple):
-    """Frozen levels, and the rounds of the warm-up that led to them, the first one first."""
+    """Frozen levels, and the rounds of the warm-up that led to them."""
 
     ladder: Ladder
     history: tuple[Round, ...]
@@ -190,13 +190,14 @@ def run_rounds(
     """Rounds, each twice as long, that correct ``log_z_hat`` and step sizes till shares fit."""
     # Carlson et al. (2016), section 2.4, arXiv 1603.01912
     # swaps need no constants, and have one walker at each level whatever they are
-    correct = CORRECTIONS[update if block.exchange == "gibbs" else "rts"]()
+    update = update if block.exchange == "gibbs" else "rts"
+    correct = CORRECTIONS[update]()
     history: list[Round] = []
     for _ in range(MAX_ROUNDS):
         walkers = Walkers(walkers.state, block.spread_levels(rng))
         share = np.zeros(ladder.n_levels)
         moved, accepted = np.zeros((2, ladder.n_levels))
-        portion = length if correct.by_rounds else block.n_moves
+        portion = length if update == "rts" else block.n_moves
         for _ in range(0, length, portion):
             walkers, part = walk(
                 block, walkers, ladder.tables(block.kernel), portion, rng, every=portion
@@ -246,16 +247,6 @@ def with_tuned_steps(
     return replace(ladder, step_size=step_size)
 
 
-class RaoBlackwell:
-    """After each round ``log_z_hat`` is the estimate of that round: Carlson et al., eq. 12."""
-
-    by_rounds = True
-
-    def __call__(self, draws: TemperedDraws) -> np.ndarray:
-        """New ``log_z_hat``."""
-        return rts_log_z(draws)
-
-
 class StochasticApproximation:
     """Small steps after every block of iterations, along the deviation of the shares.
 
@@ -264,8 +255,6 @@ class StochasticApproximation:
     Optimally adjusted mixture sampling and locally weighted histogram analysis, eq. 8, doi
     10.1080/10618600.2015.1113975.
     """
-
-    by_rounds = False
 
     def __init__(self) -> None:
         self.n_steps = 0
@@ -286,8 +275,6 @@ class WangLandau:
     last halved: Wang & Landau (2001), doi 10.1103/PhysRevLett.86.2050; Atchade & Liu (2010).
     """
 
-    by_rounds = False
-
     def __init__(self) -> None:
         self.step = 1.0
         self.visits: np.ndarray | float = 0.0
@@ -303,9 +290,9 @@ class WangLandau:
         return log_z_hat - log_z_hat[0]
 
 
-CORRECTIONS: dict[str, Any] = {
-    "rts": RaoBlackwell,
+CORRECTIONS: dict[str, Callable[[], Callable[[TemperedDraws], np.ndarray]]] = {
+    "rts": lambda: rts_log_z,
     "wang_landau": WangLandau,
     "stochastic_approximation": StochasticApproximation,
 }
-"""Ways to correct ``log_z_hat``, by name."""
+"""Ways to correct ``log_z_hat``, by name: RTS does after each round, the others at each block."""

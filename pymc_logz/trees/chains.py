@@ -70,8 +70,8 @@ def check_possible(log_target: np.ndarray) -> None:
 
 def check_stored_density(tree: xr.DataTree, log_target: np.ndarray) -> None:
     """A ValueError if the log density that a sampler stored is not this one, but for a constant."""
-    stored = _stored_density(tree, log_target.shape)
-    if stored is None:
+    stored = _stored_density(tree)
+    if stored is None or stored.shape != log_target.shape:
         return
     finite = np.isfinite(stored) & np.isfinite(log_target)
     stored, own = stored[finite], log_target[finite]
@@ -87,14 +87,13 @@ def check_stored_density(tree: xr.DataTree, log_target: np.ndarray) -> None:
         )
 
 
-def _stored_density(tree: xr.DataTree, shape: tuple[int, ...]) -> np.ndarray | None:
+def _stored_density(tree: xr.DataTree) -> np.ndarray | None:
     if "sample_stats" not in tree.children:
         return None
     stats = in_time(tree["sample_stats"].to_dataset())
     for name in ("lp", "logp"):
         if name in stats and set(stats[name].dims) == set(SAMPLES):
-            stored = stats[name].transpose(*SAMPLES).to_numpy().astype(float)
-            return stored if stored.shape == shape else None
+            return stats[name].transpose(*SAMPLES).to_numpy().astype(float)
     return None
 
 

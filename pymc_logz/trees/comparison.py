@@ -116,11 +116,8 @@ def compare_evidence(
     error.iloc[0] = 0.0 if np.isfinite(best["log_z"]) else np.nan
     table["log_bayes_factor_mcse"] = error
     log_odds = (numbers["log_z"] + table.pop("log_prior_odds")).to_numpy(dtype=float)
-    usable = np.isfinite(log_odds)
-    probability = np.full(len(table), np.nan)
-    if usable.all():
-        probability = np.exp(log_softmax(log_odds))
-    table["probability"] = probability
+    known = np.isfinite(log_odds).all()
+    table["probability"] = np.exp(log_softmax(log_odds)) if known else np.nan
     table.insert(0, "rank", np.arange(len(table)))
     _warn_of_status(entries)
     for name, row in table.iloc[1:].iterrows():

@@ -54,10 +54,8 @@ def evidence_sensitivity(
     alternatives
         Values of these data, by name: A values for each, which are taken together, so that arrays
         of shape ``(A, *shape)``, with the shape of the data, make A alternatives.
-    progressbar
-        Whether to show PyMC's progress bar.
-    compile_kwargs
-        Keyword arguments of ``pytensor.function``.
+    progressbar, compile_kwargs
+        As in `sample_hais`.
 
     Returns
     -------

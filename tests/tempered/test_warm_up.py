@@ -14,7 +14,6 @@ from pymc_logz.runners.temper import TemperBlock, walk
 from pymc_logz.tempered import warm_up
 from pymc_logz.tempered.warm_up import (
     Ladder,
-    RaoBlackwell,
     climb,
     level_share,
     make_ladder,
@@ -122,12 +121,7 @@ def test_rounds_bring_shares_to_their_prior(update: str, head_start: float) -> N
 
 def test_rounds_that_correct_nothing_do_not_converge(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a rule that is met by whatever the shares are."""
-
-    class Nothing(RaoBlackwell):
-        def __call__(self, draws: warm_up.TemperedDraws) -> np.ndarray:
-            return draws.log_z_hat[0]
-
-    monkeypatch.setitem(warm_up.CORRECTIONS, "rts", Nothing)
+    monkeypatch.setitem(warm_up.CORRECTIONS, "rts", lambda: lambda draws: draws.log_z_hat[0])
     monkeypatch.setattr(warm_up, "MAX_ROUNDS", 3)
     rng, rows = start("nothing")
     walkers = block().start(rows, rng)
