@@ -13,9 +13,6 @@ from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.climb import climbed
 from pymc_logz.weights import NEGLIGIBLE, TOLERANCE, relative
 
-MOST_DIMS = 2**8
-"""Dimensions up to which rows climb: the curvature at a mode takes two gradients for each."""
-
 
 def tops_of_prior(search: Search, look: Look, rng: np.random.Generator) -> Evaluated:
     """Where rows of the prior climb to; those that are still on their way are left out.
@@ -79,9 +76,9 @@ def modes_of_heavy(
     return _lacking(search, look, modes, rng, search.shares())
 
 
-def _can_climb(look: Look) -> bool:
-    """Whether there are gradients, and matrices of second derivatives are small."""
-    return look.walked.follows_whole_gradient and look.walked.path.n_dims <= MOST_DIMS
+def _can_climb(look: Look, most: int = 2**8) -> bool:
+    """Whether there are gradients, and not too many: each mode takes two for each dimension."""
+    return look.walked.follows_whole_gradient and look.walked.path.n_dims <= most
 
 
 def _lacking(

@@ -20,7 +20,7 @@ from scipy.special import gammaln, logsumexp
 from pymc_logz.models.known_priors import factors_matrices, normal_columns
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.fitting import Clusters, fitted_clusters, fitted_to_few
-from pymc_logz.references.blend import Drawn, Target
+from pymc_logz.references.blend import N_ROWS, Drawn, Target
 from pymc_logz.references.conditional_modes import Conditionals, peaks_apart
 from pymc_logz.references.matrices import Factors, Matrices, Whole
 from pymc_logz.references.modes import MAX_DIMS
@@ -31,9 +31,6 @@ MAX_OUTER = 16
 """Entries that are not normal, at most: weights of too many of them tell nothing."""
 MAX_INNER = 2**9
 """Normal entries of whole matrices: each mode takes several gradients for each, and a cube."""
-MOST_PLACES = 2**9
-"""Settings of the others in a round, where a mode costs few gradients: of so many draws of the
-prior one is, by a chance of .99, where a hundredth of it is."""
 INNER_INFLATION = 1.02
 """Factor in a conditional covariance that is nearly right."""
 PER_ENTRY = 10
@@ -148,7 +145,7 @@ def conditional_normal(
         return ConditionalNormal(
             parts.inner, parts.outer, None, known, _spread(inner), parts.matrices
         )
-    prior = prepared.prior(rng, MOST_PLACES)
+    prior = prepared.prior(rng, N_ROWS[0])
     found = explored_enough(parts, outer, inner, prior[:, parts.outer], rng)
     return None if found is None else found[0]
 
@@ -166,7 +163,7 @@ def explored_enough(
     Rounds of settings, three of them or more, go on until that is enough for each component of a
     fit. None where it is too little even for one.
     """
-    n_places = int(np.clip(2**14 // parts.matrices.groups.n, fewest, MOST_PLACES))
+    n_places = int(np.clip(2**14 // parts.matrices.groups.n, fewest, N_ROWS[0]))
     enough = PER_ENTRY * parts.outer.size
     for places, log_weight, known, scale in explored(parts, outer, inner, prior, n_places, rng):
         found, ess = None, float(weight_ess(log_weight))

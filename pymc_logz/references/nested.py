@@ -19,7 +19,6 @@ from pymc_logz.references.blend import AT_ONCE, N_ROWS, N_STARTS
 from pymc_logz.references.conditional import (
     INNER_INFLATION,
     MAX_INNER,
-    MOST_PLACES,
     PER_ENTRY,
     ConditionalNormal,
     Known,
@@ -61,7 +60,7 @@ def conditional_at_peak(
         noise = rng.standard_normal((n_known, prior.shape[1]))
         outer = peak.outer + noise[:, :m] @ peak.factor.T
         inner = peak.inner + factors.drawn(noise[:, m:])
-        fresh = prepared.prior(rng, MOST_PLACES)[:, parts.outer]
+        fresh = prepared.prior(rng, N_ROWS[0])[:, parts.outer]
         found = explored_enough(parts, outer, inner, fresh, rng)
         if found is None:
             return None
