@@ -101,9 +101,7 @@ def test_neither_of_two_spreads_of_many_effects_is_lost(how: str) -> None:
     case = next(
         one
         for one in cases
-        if one.about["effects"] == 80
-        and one.about["spread"] == how
-        and abs(one.about["odds"]) < 2
+        if one.about["effects"] == 80 and one.about["spread"] == how and abs(one.about["odds"]) < 2
     )
     found = tried(case, case.build(), "sample_hais", 1, limit=180)
     assert not found.is_wrong
