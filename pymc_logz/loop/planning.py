@@ -42,7 +42,7 @@ from pymc_logz.references.blend import Blend, Component, Part, Prior, Target
 from pymc_logz.references.conditional import has_conditional_normals
 from pymc_logz.references.conditional_modes import Start, highest_marginal
 from pymc_logz.references.matrices import Bands
-from pymc_logz.references.nested import conditional_at_peak, nested_laplace
+from pymc_logz.references.nested import conditional_at_peak, has_one_mode, nested_laplace
 from pymc_logz.references.reference import Reference, components_in_words, whitened_draws
 from pymc_logz.references.search import HEAVY, Search
 from pymc_logz.runners.block import Block
@@ -101,11 +101,15 @@ def plan_run(
         return make_plan(moved, settings, start, rng, report, given)
     planner = Planner(Target(prepared, block), settings, rng, report, direct)
     may_be_nested = settings.asks_for("learned") and not has_conditional_normals(prepared)
-    if may_be_nested and (nested := planner.nested()) is not None:
-        return nested
+    parts = tried.blend.parts if tried is not None and tried.blend is not None else ()
+    if may_be_nested:
+        found = planner.nested()
+        if isinstance(found, Planned):
+            return found
+        parts = (*parts, *found)
     look = look_around(prepared, block, settings, rng, report)
     with line("Fitting a reference, looking for modes", BRIDGE):
-        search = searched(planner.target, look, settings, rng, tried)
+        search = searched(planner.target, look, settings, rng, tried, parts)
     return planner.searched(search, look)
 
 
@@ -241,20 +245,28 @@ class Planner:
         warn_of_stuck(look.stages)
         return refine(moved, settings, look.stages, rng, reference)[0]
 
-    def nested(self) -> Planned | None:
-        """Plan from nested Laplace approximations; None where the model has none that hold."""
+    def nested(self, most: int = 2**8) -> Planned | list[Part]:
+        """Plan from nested Laplace approximations, or a part to begin with where none holds.
+
+        Normal entries that may have several modes given the others are looked at from the prior, in
+        up to so many dimensions.
+        """
         (prepared, block), rng = (self.target.prepared, self.target.block), self.rng
         with line("Fitting nested Laplace approximations", BRIDGE):
             start = highest_marginal(prepared, block, rng)
             if start is None:
-                return None
+                return []
+            if prepared.n_dims <= most and not has_one_mode(start, rng):
+                part = conditional_at_peak(prepared, start, rng)
+                return [] if part is None else [part]
             # rows that each have their own conditional mode are cheap where the matrices are bands
             is_banded = isinstance(start.parts.matrices, Bands)
             if is_banded and (planned := self.at_peak(start)) is not None:
                 return planned
             found = nested_laplace(prepared, block, start, rng)
             if found is None:
-                return None if is_banded else self.at_peak(start)
+                planned = None if is_banded else self.at_peak(start)
+                return planned or []
         reference, ends = found
         moved = reference.start(block)
         rows = moved.path.sample_reference(rng, block.n_rows)

@@ -48,17 +48,17 @@ def searched(
     settings: RunSettings,
     rng: np.random.Generator,
     tried: Planned | None = None,
+    parts: Sequence[Part] = (),
     *,
     alone: bool = False,
 ) -> Search:
     """A blend of all that was proposed, widened until it explains the rows or nothing is gained.
 
-    What was ``tried`` before, and did not hold, has parts that are of use, as is what they lacked.
+    It begins with these ``parts``. What was ``tried`` before, and did not hold, lacked something.
     With ``alone`` nothing but components in the coordinates of the look is proposed.
     """
     search, known = Search(target), look.restored(look.position)
     proposers = iter(() if alone else proposed(search, rng))
-    parts = tried.blend.parts if tried is not None and tried.blend is not None else ()
     search.add_parts([Prior(), *(part for part in parts if not isinstance(part, Prior))])
     search.add_parts(first_components(target.block, look, known, settings, rng))
     search.add_witnesses(target(known[rng.permutation(len(known))[:AT_ONCE]]))

@@ -79,6 +79,24 @@ def conditional_at_peak(
     return part
 
 
+def has_one_mode(start: Start, rng: np.random.Generator, n_points: int = 17) -> bool:
+    """Whether normal entries have one mode given the others, as far as lines to it tell.
+
+    The slope of a concave log density falls along each. Lines begin at draws of the prior.
+    """
+    parts, peak, inner = start.parts, start.peak, start.prior[:, start.parts.inner]
+    outer = peak.outer + rng.standard_normal((len(inner), parts.outer.size)) @ peak.factor.T
+    begin = np.tile(peak.inner, (len(inner), 1))
+    way = parts.modes(outer, begin, parts.scale_of(peak.precision)).inner - inner
+    there = inner[:, None] + np.linspace(0, 1, n_points)[:, None] * way[:, None]
+    rows = parts.rows(np.repeat(outer, n_points, axis=0), there.reshape(-1, inner.shape[1]))
+    slopes = parts.at(rows)[1][:, parts.inner].reshape(there.shape)
+    with np.errstate(invalid="ignore"):
+        slope = np.einsum("kpn,kn->kp", slopes, way)
+        small = 1e-6 * np.maximum(np.abs(slope[:, 1:]), np.abs(slope[:, :-1]))
+        return not np.any(np.diff(slope, axis=1) > small)
+
+
 def nested_laplace(
     prepared: Prepared, block: Block, start: Start, rng: np.random.Generator
 ) -> tuple[Reference, np.ndarray | None] | None:
