@@ -89,3 +89,32 @@ def switched_scale(rng: np.random.Generator) -> Drawn:
         log_z, accuracy = logsumexp(np.log(weights) + log_likelihood(spreads)), 1e-9
     about = {"effects": d, "prior of the large one": share, "odds": odds, "spread": how}
     return Drawn(build, d + (how != "mixture"), float(log_z), accuracy, about)
+
+
+@family
+def switched_noise(rng: np.random.Generator) -> Drawn:
+    """Latent values seen with small noise or with large noise, all of them with the same."""
+    d, how = one_of(rng, 5, 20, 60, 80, 120), one_of(rng, "moved", "sum")
+    noises, odds = one_of(rng, (0.3, 0.6), (0.5, 2.0)), rng.uniform(-2, 2)
+    variance = 1 + np.square(noises)
+    # the sum of squares at which both evidences are apart by these odds
+    wanted = odds + 0.5 * d * np.log(variance[1] / variance[0])
+    direction = rng.normal(size=d)
+    length = np.sqrt(2 * wanted / (1 / variance[0] - 1 / variance[1]))
+    y = direction * length / np.linalg.norm(direction)
+
+    def build() -> pm.Model:
+        with pm.Model() as model:
+            latent = pm.Normal("latent", 0, 1, shape=d)
+            if how == "moved":
+                is_large = pm.Bernoulli("is_large", 0.5)
+                pm.Normal("y", latent, pt.switch(is_large, *noises[::-1]), observed=y)
+            else:
+                logs = [pm.logp(pm.Normal.dist(latent, sd), y).sum() for sd in noises]
+                pm.Potential("y", np.log(0.5) + pt.logaddexp(*logs))
+        return model
+
+    each = -0.5 * (d * (LOG_2PI + np.log(variance)) + length**2 / variance)
+    log_z = logsumexp(each) + np.log(0.5)
+    about = {"latent": d, "noises": noises, "odds": odds, "indicator": how}
+    return Drawn(build, d + (how == "moved"), float(log_z), 1e-9, about)

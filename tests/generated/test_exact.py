@@ -240,6 +240,7 @@ BY_DRAWS = {
     "one_factor": 7,
     "smooth_curve": 3,
     "switched_block": 3,
+    "switched_noise": 6,
     "switched_scale": 6,
 }
 """Families without a closed form of few variables, and dimensions of their smallest members."""
