@@ -249,7 +249,8 @@ def test_axes_that_turn_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
             return 0.0
         reference, block = found
         moved = reference.start(block)
-        log_weight = moved.evaluate(moved.path.sample_reference(np.random.default_rng(0), 2048))
+        rows = moved.path.sample_reference(np.random.default_rng(0), 2048)
+        log_weight = moved.densities(rows)[1]
         return float(lz.weights.weight_ess(log_weight)) / 2048
 
     assert share(whole) > 0.5
