@@ -132,9 +132,9 @@ def sample_hais(
         Whether discrete variables are summed out in place of being moved: entries that are
         independent given the others one by one (labels of a mixture), others over all of their
         values together, if these are at most 4,096. None does so where the model's graph shows that
-        it can be done and no kernel is given that moves them: what moves may stay at values that
-        most of the prior has, and not come to those of the posterior. The draws of the posterior
-        have them again.
+        it can be done and no kernel is given that moves them, or has scales: what moves may stay at
+        values that most of the prior has, and not come to those of the posterior. The draws of the
+        posterior have them again.
     random_seed
         Anything that ``pm.sample`` takes.
     progressbar

@@ -220,10 +220,15 @@ def _check_names(asked: Sequence[Part], names: Sequence[str], discrete: set[str]
 
 
 def sums_out(asked: bool | None, kernel: Kernel) -> bool | None:
-    """Whether discrete variables are summed out: not where a kernel was given to move them."""
-    parts = kernel.parts if isinstance(kernel, Compose) else ()
-    is_moved = moves_integers(kernel) or any(part.is_discrete for part in parts)
-    return False if asked is None and is_moved else asked
+    """Whether discrete variables are summed out: not where a kernel was made for them."""
+    return False if asked is None and _counts_them(kernel) else asked
+
+
+def _counts_them(kernel: Kernel) -> bool:
+    """Whether a kernel moves discrete variables, or has scales of all entries, or a part of it."""
+    members = kernel.members if isinstance(kernel, Led) else ()
+    own = moves_integers(kernel) or kernel.scale is not None
+    return own or any(map(_counts_them, members))
 
 
 def _bound(

@@ -175,16 +175,10 @@ def test_a_switch_is_summed_out_by_default() -> None:
 
 def test_what_a_kernel_is_given_for_moves() -> None:
     """Catches a kernel of discrete variables that is refused since they are summed out."""
-    prepared = [
-        sums_out(None, kernel)
-        for kernel in (
-            Hamiltonian(),
-            Gibbs(),
-            Compose({"is_in": Gibbs()}),
-            Compose({"slope": Hamiltonian()}),
-        )
-    ]
-    assert prepared == [None, False, False, None]
+    free = Hamiltonian(), RandomWalk(scale=None), Compose({"slope": Hamiltonian()})
+    assert [sums_out(None, kernel) for kernel in free] == [None] * 3
+    bound = Gibbs(), Compose({"is_in": Gibbs()}), RandomWalk(step_size=1.0, scale=(7.0, 7.0))
+    assert [sums_out(None, kernel) for kernel in bound] == [False] * 3
     assert sums_out(True, Gibbs()) is True
 
 
