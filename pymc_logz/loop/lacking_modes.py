@@ -10,6 +10,7 @@ from pymc_logz.references.blend import N_ROWS, Component, Evaluated
 from pymc_logz.references.modes import Mode, modes_of
 from pymc_logz.references.search import HEAVY, Search
 from pymc_logz.runners.anneal import Annealed
+from pymc_logz.runners.block import Block
 from pymc_logz.runners.climb import climbed
 from pymc_logz.weights import NEGLIGIBLE, TOLERANCE, relative
 
@@ -20,7 +21,7 @@ def tops_of_prior(search: Search, look: Look, rng: np.random.Generator) -> Evalu
     They are never resampled: whichever basin holds a row of the prior is found, however little of
     the posterior is there half way.
     """
-    if not _can_climb(look):
+    if not can_climb(look.walked):
         return search.tops
     # fewer rows where one costs more
     flat = search.target.prepared.flat
@@ -63,7 +64,7 @@ def modes_of_heavy(
     Few rows of a region say that it is there, and not how wide it is. At most ``most`` of the rows
     that were ``tried`` climb.
     """
-    if not _can_climb(look):
+    if not can_climb(look.walked):
         return []
     weight = relative(tried.log_weight)
     order = np.argsort(-weight)[:most]
@@ -76,9 +77,9 @@ def modes_of_heavy(
     return _lacking(search, look, modes, rng, search.shares())
 
 
-def _can_climb(look: Look, most: int = 2**8) -> bool:
+def can_climb(block: Block, most: int = 2**8) -> bool:
     """Whether there are gradients, and not too many: each mode takes two for each dimension."""
-    return look.walked.follows_whole_gradient and look.walked.path.n_dims <= most
+    return block.follows_whole_gradient and block.path.n_dims <= most
 
 
 def _lacking(

@@ -27,7 +27,7 @@ from pymc_logz.loop.frozen import (
     refine,
     walk,
 )
-from pymc_logz.loop.lacking_modes import lacking_modes, modes_of_heavy
+from pymc_logz.loop.lacking_modes import can_climb, lacking_modes, modes_of_heavy
 from pymc_logz.loop.looking import Look, given_reference, look_around
 from pymc_logz.loop.widening import LEAST, N_TRIED, OF_MODE, add_draws, add_modes, searched
 from pymc_logz.models.flat import model_path, open_path
@@ -101,15 +101,12 @@ def plan_run(
         return make_plan(moved, settings, start, rng, report, given)
     planner = Planner(Target(prepared, block), settings, rng, report, direct)
     may_be_nested = settings.asks_for("learned") and not has_conditional_normals(prepared)
-    parts = tried.blend.parts if tried is not None and tried.blend is not None else ()
-    if may_be_nested:
-        found = planner.nested()
-        if isinstance(found, Planned):
-            return found
-        parts = (*parts, *found)
+    found = planner.nested() if may_be_nested else []
+    if isinstance(found, Planned):
+        return found
     look = look_around(prepared, block, settings, rng, report)
     with line("Fitting a reference, looking for modes", BRIDGE):
-        search = searched(planner.target, look, settings, rng, tried, parts)
+        search = searched(planner.target, look, settings, rng, tried, found)
     return planner.searched(search, look)
 
 
@@ -245,18 +242,18 @@ class Planner:
         warn_of_stuck(look.stages)
         return refine(moved, settings, look.stages, rng, reference)[0]
 
-    def nested(self, most: int = 2**8) -> Planned | list[Part]:
+    def nested(self) -> Planned | list[Part]:
         """Plan from nested Laplace approximations, or a part to begin with where none holds.
 
-        Normal entries that may have several modes given the others are looked at from the prior, in
-        up to so many dimensions.
+        Normal entries that may have several modes given the others are looked at from the prior, if
+        rows can climb.
         """
         (prepared, block), rng = (self.target.prepared, self.target.block), self.rng
         with line("Fitting nested Laplace approximations", BRIDGE):
             start = highest_marginal(prepared, block, rng)
             if start is None:
                 return []
-            if prepared.n_dims <= most and not has_one_mode(start, rng):
+            if can_climb(block) and not has_one_mode(start, rng):
                 part = conditional_at_peak(prepared, start, rng)
                 return [] if part is None else [part]
             # rows that each have their own conditional mode are cheap where the matrices are bands

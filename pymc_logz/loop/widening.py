@@ -48,18 +48,19 @@ def searched(
     settings: RunSettings,
     rng: np.random.Generator,
     tried: Planned | None = None,
-    parts: Sequence[Part] = (),
+    more: Sequence[Part] = (),
     *,
     alone: bool = False,
 ) -> Search:
     """A blend of all that was proposed, widened until it explains the rows or nothing is gained.
 
-    It begins with these ``parts``. What was ``tried`` before, and did not hold, lacked something.
+    It begins with the parts of what was ``tried`` before, and did not hold, and with ``more``.
     With ``alone`` nothing but components in the coordinates of the look is proposed.
     """
     search, known = Search(target), look.restored(look.position)
     proposers = iter(() if alone else proposed(search, rng))
-    search.add_parts([Prior(), *(part for part in parts if not isinstance(part, Prior))])
+    parts = tried.blend.parts if tried is not None and tried.blend is not None else ()
+    search.add_parts([Prior(), *(part for part in parts if not isinstance(part, Prior)), *more])
     search.add_parts(first_components(target.block, look, known, settings, rng))
     search.add_witnesses(target(known[rng.permutation(len(known))[:AT_ONCE]]))
     search.draw(rng, N_TRIED)

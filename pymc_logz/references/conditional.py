@@ -38,6 +38,30 @@ PER_ENTRY = 10
 
 
 @dataclass(frozen=True)
+class Known:
+    """Conditional modes of the normal entries, or what is nearly one, at some settings."""
+
+    outer: np.ndarray
+    """Settings of the others, shape (k, m)."""
+    inner: np.ndarray
+    """Shape (k, n)."""
+
+    def nearest(self, outer: np.ndarray) -> np.ndarray:
+        """The one at the nearest setting, for each of some settings; shape (K, n)."""
+        if not outer.shape[1]:
+            return np.tile(self.inner[0], (len(outer), 1))
+        return self.inner[self._tree.query(outer / self._unit)[1]]
+
+    @cached_property
+    def _unit(self) -> np.ndarray:
+        return _spread(self.outer)
+
+    @cached_property
+    def _tree(self) -> KDTree:
+        return KDTree(self.outer / self._unit)
+
+
+@dataclass(frozen=True)
 class ConditionalNormal:
     """A density of rows: Student-t components of the others, nearly normal entries given them."""
 
@@ -47,7 +71,7 @@ class ConditionalNormal:
     """Columns of the others."""
     fit: Clusters | None
     """Of the others; None where there are none."""
-    known: "Known"
+    known: Known
     """Where the search for a conditional mode begins."""
     scale: np.ndarray
     """Rough standard deviations of the normal entries, shape (n,)."""
@@ -183,32 +207,8 @@ class Explored(NamedTuple):
 
     places: np.ndarray  # Settings of them, shape (k, m).
     log_weight: np.ndarray  # Log weights that make them draws of the posterior, shape (k,).
-    known: "Known"  # Conditional modes of the normal entries.
+    known: Known  # Conditional modes of the normal entries.
     scale: np.ndarray  # Their rough standard deviations, shape (n,).
-
-
-@dataclass(frozen=True)
-class Known:
-    """Conditional modes of the normal entries, or what is nearly one, at some settings."""
-
-    outer: np.ndarray
-    """Settings of the others, shape (k, m)."""
-    inner: np.ndarray
-    """Shape (k, n)."""
-
-    def nearest(self, outer: np.ndarray) -> np.ndarray:
-        """The one at the nearest setting, for each of some settings; shape (K, n)."""
-        if not outer.shape[1]:
-            return np.tile(self.inner[0], (len(outer), 1))
-        return self.inner[self._tree.query(outer / self._unit)[1]]
-
-    @cached_property
-    def _unit(self) -> np.ndarray:
-        return _spread(self.outer)
-
-    @cached_property
-    def _tree(self) -> KDTree:
-        return KDTree(self.outer / self._unit)
 
 
 def _spread(rows: np.ndarray) -> np.ndarray:
