@@ -55,7 +55,7 @@ def edge_doubts(
     prior = prepared.prior(rng, block.n_rows)[:, parts.outer]
     # each of the modes takes a few gradients for each of its dimensions
     n_places = min(192, 2**13 // inner.shape[1])
-    rounds = explored(parts, seen, inner, prior, n_places, rng, n_rounds=3, climb=False)
+    rounds = explored(parts, seen, inner, prior, n_places, rng, n_rounds=3)
     for found in rounds:
         places, log_weight, _, scale = found
         if np.isfinite(log_weight).sum() < 2:

@@ -40,7 +40,7 @@ from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Blend, Component, Part, Prior, Target
 from pymc_logz.references.conditional import has_conditional_normals
-from pymc_logz.references.conditional_modes import Start, highest_marginal
+from pymc_logz.references.conditional_modes import Start, highest_marginal, looked_wider
 from pymc_logz.references.matrices import Bands
 from pymc_logz.references.nested import conditional_at_peak, has_one_mode, nested_laplace
 from pymc_logz.references.reference import Reference, components_in_words, whitened_draws
@@ -100,8 +100,9 @@ def plan_run(
         start = moved.path.sample_reference(rng, n_followed(block))
         return make_plan(moved, settings, start, rng, report, given)
     planner = Planner(Target(prepared, block), settings, rng, report, direct)
-    may_be_nested = settings.asks_for("learned") and not has_conditional_normals(prepared)
-    found = planner.nested() if may_be_nested else []
+    # a second try, where all is cheap, trusts rows that walk from the prior alone
+    may_be_nested = tried is None or not has_conditional_normals(prepared)
+    found = planner.nested() if settings.asks_for("learned") and may_be_nested else []
     if isinstance(found, Planned):
         return found
     look = look_around(prepared, block, settings, rng, report)
@@ -253,7 +254,11 @@ class Planner:
             start = highest_marginal(prepared, block, rng)
             if start is None:
                 return []
-            if can_climb(block) and not has_one_mode(start, rng):
+            has_one = not can_climb(block) or has_one_mode(start, rng)
+            if not has_one and has_conditional_normals(prepared):
+                return []  # the rounds propose conditional normals themselves
+            start = looked_wider(start, prepared, rng)
+            if not has_one:
                 part = conditional_at_peak(prepared, start, rng)
                 return [] if part is None else [part]
             # rows that each have their own conditional mode are cheap where the matrices are bands

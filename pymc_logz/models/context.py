@@ -125,10 +125,10 @@ def n_numbers(flat: FlatModel) -> int:
     return n_values * n_data(flat) + flat.n_dims
 
 
-def n_affordable(flat: FlatModel, n_rows: int, most: int) -> int:
+def n_affordable(flat: FlatModel, n_rows: int, most: int, n_gradients: int = 1) -> int:
     """Rows to look at, in portions of so many: the most, or fewer where one costs too much."""
     # so many numbers take no time that a user would notice
-    portions = 2**22 // n_numbers(flat) // n_rows
+    portions = 2**22 // (n_numbers(flat) * n_gradients) // n_rows
     return n_rows * int(np.clip(portions, 1, max(1, most // n_rows)))
 
 

@@ -7,21 +7,27 @@ that go to zero too, where rows that move hardly get. So the others are explored
 dimensions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial import KDTree
 from scipy.special import gammaln, logsumexp
 
+from pymc_logz.models.context import n_affordable
+from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.known_priors import factors_matrices, normal_columns
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.fitting import Clusters, fitted_clusters, fitted_to_few
 from pymc_logz.references.blend import N_ROWS, Drawn, Target
-from pymc_logz.references.conditional_modes import Conditionals, peaks_apart
+from pymc_logz.references.conditional_modes import (
+    Conditionals,
+    Known,
+    Peak,
+    peaks_apart,
+    spread_of,
+)
 from pymc_logz.references.matrices import Factors, Matrices, Whole
 from pymc_logz.references.modes import MAX_DIMS
 from pymc_logz.references.reference import widened
@@ -35,30 +41,6 @@ INNER_INFLATION = 1.02
 """Factor in a conditional covariance that is nearly right."""
 PER_ENTRY = 10
 """Effective settings of the others for each of them that a component of a fit takes."""
-
-
-@dataclass(frozen=True)
-class Known:
-    """Conditional modes of the normal entries, or what is nearly one, at some settings."""
-
-    outer: np.ndarray
-    """Settings of the others, shape (k, m)."""
-    inner: np.ndarray
-    """Shape (k, n)."""
-
-    def nearest(self, outer: np.ndarray) -> np.ndarray:
-        """The one at the nearest setting, for each of some settings; shape (K, n)."""
-        if not outer.shape[1]:
-            return np.tile(self.inner[0], (len(outer), 1))
-        return self.inner[self._tree.query(outer / self._unit)[1]]
-
-    @cached_property
-    def _unit(self) -> np.ndarray:
-        return _spread(self.outer)
-
-    @cached_property
-    def _tree(self) -> KDTree:
-        return KDTree(self.outer / self._unit)
 
 
 @dataclass(frozen=True)
@@ -167,11 +149,20 @@ def conditional_normal(
     if not parts.outer.size:
         known = Known(outer[:1], np.median(inner, axis=0)[None])
         return ConditionalNormal(
-            parts.inner, parts.outer, None, known, _spread(inner), parts.matrices
+            parts.inner, parts.outer, None, known, spread_of(inner), parts.matrices
         )
-    prior = prepared.prior(rng, N_ROWS[0])
-    found = explored_enough(parts, outer, inner, prior[:, parts.outer], rng)
+    prior = prepared.prior(rng, n_places(parts, prepared.flat))[:, parts.outer]
+    # draws of a vague prior, and rows that walked from them, may be nowhere near
+    starts, known = np.concatenate([outer[:16], prior]), Known(outer, inner)
+    seen = parts.modes(starts, known.nearest(starts), spread_of(inner))
+    peaks = peaks_apart(parts, starts, seen)
+    found = explored_enough(parts, outer, inner, prior, rng, len(prior), peaks)
     return None if found is None else found[0]
+
+
+def n_places(parts: Conditionals, flat: FlatModel, fewest: int = 64) -> int:
+    """Settings of the others to look at: each takes several gradients for each normal entry."""
+    return n_affordable(flat, fewest, N_ROWS[0], parts.matrices.groups.n)
 
 
 def explored_enough(
@@ -180,18 +171,18 @@ def explored_enough(
     inner: np.ndarray,
     prior: np.ndarray,
     rng: np.random.Generator,
-    fewest: int = 64,
+    n: int,
+    peaks: Sequence[Peak],
 ) -> tuple[ConditionalNormal, float] | None:
     """Conditional normals, and log Z by them, from what `explored` has found.
 
-    Rounds of settings, three of them or more, go on until that is enough for each component of a
+    Rounds of n settings, three of them or more, go on until that is enough for each component of a
     fit. None where it is too little even for one.
     """
-    n_places = int(np.clip(2**14 // parts.matrices.groups.n, fewest, N_ROWS[0]))
     enough = PER_ENTRY * parts.outer.size
-    for places, log_weight, known, scale in explored(parts, outer, inner, prior, n_places, rng):
+    for places, log_weight, known, scale in explored(parts, outer, inner, prior, n, rng, peaks):
         found, ess = None, float(weight_ess(log_weight))
-        if len(places) < 3 * n_places or not ess > enough:
+        if len(places) < 3 * n or not ess > enough:
             continue
         fit = fitted_clusters(places[resampled(log_weight, rng, len(places))], ess, rng)
         wide = with_tails(fit)
@@ -211,11 +202,6 @@ class Explored(NamedTuple):
     scale: np.ndarray  # Their rough standard deviations, shape (n,).
 
 
-def _spread(rows: np.ndarray) -> np.ndarray:
-    """Standard deviations, none of them zero."""
-    return np.maximum(rows.std(axis=0), 1e-300)
-
-
 def without_factors(
     parts: Conditionals, rows: np.ndarray, least: float = 0.25, most: float = 0.6
 ) -> Conditionals:
@@ -228,7 +214,7 @@ def without_factors(
     without it, since where the likelihood is not normal no entry is to blame.
     """
     some = rows[np.linspace(0, len(rows) - 1, 12).astype(int)]
-    scale = _spread(rows[:, parts.inner])
+    scale = spread_of(rows[:, parts.inner])
     parts = parts.with_zeros(some[::3], scale)
     square = _changes(parts, some, scale)
     if square is None:
@@ -284,29 +270,26 @@ def explored(
     outer: np.ndarray,
     inner: np.ndarray,
     prior: np.ndarray,
-    n_places: int,
+    n: int,
     rng: np.random.Generator,
-    *,
+    peaks: Sequence[Peak] = (),
     n_rounds: int = 6,
-    climb: bool = True,
 ) -> Iterator[Explored]:
     """All that is known after each round, by adaptive multiple importance sampling.
 
-    Rounds of ``n_places`` settings start from entries of rows that are known, ``outer`` (n, m) and
-    ``inner`` (n, d - m), and from draws of the prior (k, m); the first also from peaks, if it is to
-    ``climb`` there from as many of these.
+    Rounds of n settings start from entries of rows that are known, ``outer`` (N, m) and ``inner``
+    (N, d - m), from draws of the prior (k, m), and from peaks.
     """
-    scale, known = _spread(inner), Known(outer, inner)
+    scale, known = spread_of(inner), Known(outer, inner)
     first = fitted_clusters(outer, len(outer), rng)
     others = [fitted_to_few(prior[np.all(np.isfinite(prior), axis=1)], 5.0)]
-    if climb:  # draws of a vague prior, and rows that walked from them, may be nowhere near
-        starts = np.concatenate([outer[:16], prior[:n_places]])
-        for peak in peaks_apart(parts, starts, parts.modes(starts, known.nearest(starts), scale)):
-            others.append(peak.density)
-            known = Known(
-                np.vstack([known.outer, peak.outer]), np.vstack([known.inner, peak.inner])
-            )
-            scale = parts.scale_of(peak.precision)
+    if peaks:
+        others += [one.density for one in peaks]
+        known = Known(
+            np.vstack([outer, *(one.outer for one in peaks)]),
+            np.vstack([inner, *(one.inner for one in peaks)]),
+        )
+        scale = parts.scale_of(max(peaks, key=lambda one: one.log_mass).precision)
     fits = [
         Clusters(
             (*(one.wider(4.0) for one in first.components), *others),
@@ -316,7 +299,7 @@ def explored(
     ]
     places, log_marginal, modes = np.empty((0, outer.shape[1])), np.empty(0), inner[:0]
     for _ in range(n_rounds):
-        new = drawn(fits[-1], rng, n_places)
+        new = drawn(fits[-1], rng, n)
         found = parts.modes(new, known.nearest(new), scale)
         places, modes = np.concatenate([places, new]), np.concatenate([modes, found.inner])
         log_marginal = np.concatenate([log_marginal, found.log_marginal])

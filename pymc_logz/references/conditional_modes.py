@@ -3,11 +3,15 @@
 And the peak of the density of the others, these integrated out.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
+from scipy.spatial import KDTree
 
+from pymc_logz.models.context import n_affordable
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.known_priors import normal_columns
 from pymc_logz.models.preparation import Prepared
@@ -15,10 +19,12 @@ from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.references.blend import N_ROWS, N_STARTS
 from pymc_logz.references.matrices import Matrices, Whole, matrices_of
 from pymc_logz.runners.block import Block
-from pymc_logz.weights import TOLERANCE
+from pymc_logz.weights import NEGLIGIBLE, TOLERANCE
 
 MAX_OTHERS = 6
 """Entries that are not normal, at most: products of them grow with the square."""
+CLOSE = 0.2
+"""Nats that the last step to a mode may promise: the curvature that is taken is that before it."""
 FIRST_SCALE = (0.05, 1.0)
 """Bounds of the first guess at a standard deviation."""
 
@@ -84,7 +90,7 @@ class Conditionals:
         A mode is found where a further step promises less than the tolerance, and the curvature is
         known there: the last step was short, or gave what it promised.
         """
-        close, same = 0.2, 1e-3  # nats that are promised, and relative error of a promise
+        same = 1e-3  # relative error of a promise
         (k, n), matrices = start.shape, self.matrices
         inner, precision = start.copy(), np.tile(matrices.of_diagonal(np.ones(n)), (k, 1, 1))
         value, slope = self._inner_at(outer, inner)
@@ -108,7 +114,7 @@ class Conditionals:
             t, new_value, new_slope = self._along(outer[moving], inner[moving], step, 1.0)
             gain = new_value - value[moving]
             with np.errstate(divide="ignore", invalid="ignore"):
-                bent = ~(np.abs(gain / (0.5 * promise) - 1) < same)
+                bent = ~(np.abs(gain / (0.5 * promise) - 1) < same) & (promise > NEGLIGIBLE)
             if np.any(bent):
                 there = outer[moving[bent]], inner[moving[bent]], step[bent]
                 t[bent], new_value[bent], new_slope[bent] = self._along(*there, 1.0, 0.4, 0.1, 0.02)
@@ -120,9 +126,9 @@ class Conditionals:
             left = 0.5 * np.sum(factors.solved(slope[moving]) * slope[moving], axis=1)
             with np.errstate(divide="ignore", invalid="ignore"):
                 kept = np.abs(gain / (t * (1 - t / 2) * promise) - 1) < same
-            done = (left < TOLERANCE) & (kept | (promise < close))
+            done = (left < TOLERANCE) & (kept | (promise < CLOSE))
             found[moving[done]] = True
-            moving = moving[~done & (better | (promise < close))]
+            moving = moving[~done & (better | (promise < CLOSE))]
         log_det = matrices.factors(precision).log_det()
         log_marginal = value - 0.5 * log_det + 0.5 * n * np.log(2 * np.pi)
         log_marginal = np.where(found & np.isfinite(log_marginal), log_marginal, -np.inf)
@@ -207,6 +213,35 @@ class Conditionals:
         return whole
 
 
+def spread_of(rows: np.ndarray) -> np.ndarray:
+    """Standard deviations of rows (n, d), none of them zero."""
+    return np.maximum(rows.std(axis=0), 1e-300)
+
+
+@dataclass(frozen=True)
+class Known:
+    """Conditional modes of the normal entries, or what is nearly one, at some settings."""
+
+    outer: np.ndarray
+    """Settings of the others, shape (k, m)."""
+    inner: np.ndarray
+    """Shape (k, n)."""
+
+    def nearest(self, outer: np.ndarray) -> np.ndarray:
+        """The one at the nearest setting, for each of some settings; shape (K, n)."""
+        if not outer.shape[1]:
+            return np.tile(self.inner[0], (len(outer), 1))
+        return self.inner[self._tree.query(outer / self._unit)[1]]
+
+    @cached_property
+    def _unit(self) -> np.ndarray:
+        return spread_of(self.outer)
+
+    @cached_property
+    def _tree(self) -> KDTree:
+        return KDTree(self.outer / self._unit)
+
+
 class Peak(NamedTuple):
     """Where the marginal density of the outer entries is highest."""
 
@@ -229,32 +264,58 @@ class Peak(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Where the marginal density of the outer entries is highest, and how it was found."""
+    """Where the marginal density of the outer entries is high, and how it was found."""
 
     parts: Conditionals
-    prior: np.ndarray  # Draws of the prior, shape (n, d); the search started among the first.
+    prior: np.ndarray  # Draws of the prior, shape (n, d).
+    outer: np.ndarray  # Settings that were looked at, shape (k, m).
     seen: Modes  # Conditional modes there.
-    peak: Peak
+    peaks: Sequence[Peak]  # The one with the most mass first.
+
+    @property
+    def peak(self) -> Peak:
+        """The one with the most mass."""
+        return self.peaks[0]
 
 
 def highest_marginal(
-    prepared: Prepared, block: Block, rng: np.random.Generator, n_climbs: int = 128
+    prepared: Prepared, block: Block, rng: np.random.Generator, n_prior: int = 128
 ) -> Start | None:
     """The peak of a latent Gaussian model; None where there are no normal entries, or no peak.
 
-    The search starts at the first draws of the prior, which the fit is held against; so many more
-    are there for rows to climb from.
+    It is climbed to from the first draws of the prior; so many more are there to look from.
     """
     parts = Conditionals.of_normal_entries(prepared.flat, block)
     if parts is None or not parts.inner.size or parts.outer.size > MAX_OTHERS:
         return None
-    prior = prepared.prior(rng, N_STARTS + n_climbs)
+    prior = prepared.prior(rng, N_STARTS + n_prior)
     scale = np.clip(prior[:, parts.inner].std(axis=0), *FIRST_SCALE)
-    first = prior[:N_STARTS]
+    first, prior = prior[:N_STARTS], prior[N_STARTS:]
     parts = parts.with_zeros(first[: N_STARTS // 2], scale)
-    seen = parts.modes(first[:, parts.outer], first[:, parts.inner], scale)
-    peak = highest_peak(parts, first[:, parts.outer], seen)
-    return None if peak is None else Start(parts, prior, seen, peak)
+    outer = first[:, parts.outer]
+    seen = parts.modes(outer, first[:, parts.inner], scale)
+    peak = highest_peak(parts, outer, seen)
+    return None if peak is None else Start(parts, prior, outer, seen, [peak])
+
+
+def looked_wider(start: Start, prepared: Prepared, rng: np.random.Generator) -> Start:
+    """The same with all peaks that draws of the prior lead to, as many as are cheap."""
+    parts, peak = start.parts, start.peak
+    if not parts.outer.size:
+        return start
+    most = int(np.clip(2**13 // parts.matrices.groups.n, *N_ROWS))
+    n = n_affordable(prepared.flat, parts.block.n_rows, most)
+    outer, alive = prepared.prior(rng, n)[:, parts.outer], np.isfinite(start.seen.log_marginal)
+    known = Known(
+        np.vstack([start.outer[alive], peak.outer]),
+        np.vstack([start.seen.inner[alive], peak.inner]),
+    )
+    seen = parts.modes(outer, known.nearest(outer), parts.scale_of(peak.precision))
+    top = Modes(peak.inner[None], peak.precision[None], np.array([peak.height]))
+    outer = np.concatenate([start.outer, peak.outer[None], outer])
+    seen = Modes(*map(np.concatenate, zip(start.seen, top, seen, strict=True)))
+    peaks = sorted(peaks_apart(parts, outer, seen), key=lambda one: -one.log_mass)
+    return start._replace(outer=outer, seen=seen, peaks=peaks or [peak])
 
 
 def highest_peak(
@@ -276,9 +337,8 @@ def highest_peak(
         points = centre + np.concatenate([np.zeros((1, m)), spread * axes, -spread * axes])
         found = parts.modes(points, np.tile(inner, (len(points), 1)), parts.scale_of(precision))
         value = found.log_marginal
-        # a mode is found to within the tolerance
-        if is_higher := value[0] > top - TOLERANCE:
-            top, inner, precision = value[0], found.inner[0], found.precision[0]
+        if is_higher := value[0] > top - CLOSE:
+            top, inner, precision = max(top, value[0]), found.inner[0], found.precision[0]
             before = centre, inner, precision
         if not is_higher or not np.all(np.isfinite(value)):
             centre, inner, precision = before
@@ -288,11 +348,12 @@ def highest_peak(
         slope, curvature = (up - down) / 2, 2 * value[0] - up - down
         convex = curvature <= 0
         step = np.where(convex, np.sign(slope) * np.inf, slope / np.where(convex, 1.0, curvature))
-        wide = np.where(convex, np.inf, spread / np.sqrt(np.where(convex, 1.0, curvature)))
-        wide = np.clip(wide, spread / factor, growth * spread)
+        width = np.where(convex, np.inf, spread / np.sqrt(np.where(convex, 1.0, curvature)))
+        wide = np.clip(width, spread / factor, growth * spread)
         step = np.clip(step, -2.0, 2.0) * spread
-        small = np.all((np.abs(step) < 0.3 * wide) & (spread < factor * wide))
-        centre, spread, growth = centre + step, wide, factor
+        is_known = (spread < factor * wide) & (width < factor * spread)
+        small = np.all((np.abs(step) < 0.3 * wide) & is_known)
+        centre, spread, growth = centre + step, width if small else wide, factor
         if small:
             break
     else:

@@ -15,19 +15,19 @@ from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import Clusters, fitted_clusters
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.mixture import Mixture
-from pymc_logz.references.blend import AT_ONCE, N_ROWS, N_STARTS
+from pymc_logz.references.blend import AT_ONCE, N_ROWS
 from pymc_logz.references.conditional import (
     INNER_INFLATION,
     MAX_INNER,
     PER_ENTRY,
     ConditionalNormal,
-    Known,
     explored_enough,
     inner_df,
     log_density_by,
+    n_places,
     with_tails,
 )
-from pymc_logz.references.conditional_modes import Conditionals, Modes, Peak, Start
+from pymc_logz.references.conditional_modes import Conditionals, Known, Modes, Peak, Start
 from pymc_logz.references.matrices import Bands
 from pymc_logz.references.modes import furthest
 from pymc_logz.references.nested_map import fitted_map
@@ -60,8 +60,8 @@ def conditional_at_peak(
         noise = rng.standard_normal((n_known, prior.shape[1]))
         outer = peak.outer + noise[:, :m] @ peak.factor.T
         inner = peak.inner + factors.drawn(noise[:, m:])
-        fresh = prepared.prior(rng, N_ROWS[0])[:, parts.outer]
-        found = explored_enough(parts, outer, inner, fresh, rng)
+        fresh, n = prior[:, parts.outer], n_places(parts, prepared.flat)
+        found = explored_enough(parts, outer, inner, fresh, rng, n, start.peaks)
         if found is None:
             return None
         part, log_z = found
@@ -73,23 +73,31 @@ def conditional_at_peak(
         return None
     if part.fit is not None:
         volume = np.linalg.slogdet(peak.factor)[1]
+        outer = np.concatenate([start.outer, outer])
+        there = np.append(start.seen.log_marginal, one.log_marginal) + volume
         own = log_z + log_density_by(part.fit, outer) + volume
-        if _is_missed(one.log_marginal + volume, own, log_z):
+        if _is_missed(there, own, log_z):
             return None
     return part
 
 
-def has_one_mode(start: Start, rng: np.random.Generator, n_points: int = 17) -> bool:
-    """Whether normal entries have one mode given the others, as far as lines to it tell.
+def has_one_mode(start: Start, rng: np.random.Generator, n_halves: int = 16) -> bool:
+    """Whether normal entries have one mode given the others, as far as lines tell.
 
-    The slope of a concave log density falls along each. Lines begin at draws of the prior.
+    The slope of a concave log density falls along each. They lead from draws of the prior to the
+    mode, the others near the peak, or as in the draw. Places on them lie evenly, and at halves of
+    the way that is left: a second mode shows at places that are closer together than the modes.
     """
-    parts, peak, inner = start.parts, start.peak, start.prior[:, start.parts.inner]
-    outer = peak.outer + rng.standard_normal((len(inner), parts.outer.size)) @ peak.factor.T
-    begin = np.tile(peak.inner, (len(inner), 1))
-    way = parts.modes(outer, begin, parts.scale_of(peak.precision)).inner - inner
-    there = inner[:, None] + np.linspace(0, 1, n_points)[:, None] * way[:, None]
-    rows = parts.rows(np.repeat(outer, n_points, axis=0), there.reshape(-1, inner.shape[1]))
+    parts, peak, prior = start.parts, start.peak, start.prior
+    n_near, inner = len(prior) // 2, prior[:, parts.inner]
+    outer, end = prior[:, parts.outer], np.tile(peak.inner, (len(prior), 1))
+    outer[:n_near] = peak.outer + rng.standard_normal((n_near, parts.outer.size)) @ peak.factor.T
+    scale = parts.scale_of(peak.precision)
+    end[:n_near] = parts.modes(outer[:n_near], end[:n_near], scale).inner
+    way = end - inner
+    places = np.union1d(np.linspace(0, 1, 9), 1 - 0.5 ** np.arange(n_halves))
+    there = inner[:, None] + places[:, None] * way[:, None]
+    rows = parts.rows(np.repeat(outer, len(places), axis=0), there.reshape(-1, inner.shape[1]))
     slopes = parts.at(rows)[1][:, parts.inner].reshape(there.shape)
     with np.errstate(invalid="ignore"):
         slope = np.einsum("kpn,kn->kp", slopes, way)
@@ -115,8 +123,8 @@ def nested_laplace(
     log_mass, error = prepared.prior.log_share()
     if error > MAX_SHARE_ERROR:
         return None
-    parts, prior, seen, peak = start
-    found = _followed(parts, peak, rng)
+    parts = start.parts
+    found = _followed(parts, start.peak, rng)
     if found is None:
         return None
     centre, funnel, rows, log_z = found
@@ -124,12 +132,12 @@ def nested_laplace(
         return None
     # there may be no outer entries
     fit = with_tails(fitted_clusters(rows, len(rows), rng)) if rows.shape[1] else None
-    others = _other_modes(parts, centre, funnel, prior[N_STARTS:])
+    others = _other_modes(parts, centre, funnel, start.prior)
     if others is None:
         return None
     if fit is not None:
-        outer = np.concatenate([prior[:N_STARTS, parts.outer], others[0]])
-        log_marginal = np.concatenate([seen.log_marginal, others[1]])
+        outer = np.concatenate([start.outer, others[0]])
+        log_marginal = np.concatenate([start.seen.log_marginal, others[1]])
         apart = np.linalg.solve(centre.factor, (outer - centre.outer).T).T
         there = log_marginal + np.linalg.slogdet(centre.factor)[1]
         if _is_missed(there, log_z + log_density_by(fit, apart), log_z):
