@@ -11,7 +11,7 @@ from pymc_logz.references.modes import Mode, modes_of
 from pymc_logz.references.search import HEAVY, Search
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.climb import climbed
+from pymc_logz.runners.climb import climbed, towards_data
 from pymc_logz.weights import NEGLIGIBLE, TOLERANCE, relative
 
 
@@ -19,7 +19,7 @@ def tops_of_prior(search: Search, look: Look, rng: np.random.Generator) -> Evalu
     """Where rows of the prior climb to; those that are still on their way are left out.
 
     They are never resampled: whichever basin holds a row of the prior is found, however little of
-    the posterior is there half way.
+    the posterior is there half way. One in eight goes to where it fits the data first.
     """
     if not can_climb(look.walked):
         return search.tops
@@ -28,7 +28,8 @@ def tops_of_prior(search: Search, look: Look, rng: np.random.Generator) -> Evalu
     least = n_affordable(flat, look.walked.n_rows, N_ROWS[0])
     n_rows = int(np.clip(2**17 // n_numbers(flat), least, N_ROWS[1]))
     start = look.walked.path.sample_reference(rng, n_rows)
-    ends, height = climbed(look.walked, start, look.scale)
+    start[: n_rows // 8] = towards_data(look.walked, start[: n_rows // 8])
+    ends, height = climbed(look.walked.target_and_gradient, start, look.scale)
     arrived = ends[np.isfinite(height)]
     return search.target(look.restored(arrived)) if len(arrived) else search.tops
 
@@ -71,7 +72,7 @@ def modes_of_heavy(
     rows = tried.position[order[weight[order] > HEAVY * weight.mean()]]
     if not len(rows):
         return []
-    ends, height = climbed(look.walked, look.whitened(rows), look.scale)
+    ends, height = climbed(look.walked.target_and_gradient, look.whitened(rows), look.scale)
     found = np.isfinite(height)
     modes = modes_of(look.walked, ends[found], height[found], look.scale)
     return _lacking(search, look, modes, rng, search.shares())

@@ -284,7 +284,6 @@ class Planner:
         search = Search(self.target)
         search.add_parts([Prior(), part])
         search.draw(self.rng, N_TRIED)
-        search.draw(self.rng, N_TRIED)
         return self.without_path(search, None)
 
 

@@ -160,9 +160,10 @@ def conditional_normal(
     return None if found is None else found[0]
 
 
-def n_places(parts: Conditionals, flat: FlatModel, fewest: int = 64) -> int:
+def n_places(parts: Conditionals, flat: FlatModel, each: int = 128) -> int:
     """Settings of the others to look at: each takes several gradients for each normal entry."""
-    return n_affordable(flat, fewest, N_ROWS[0], parts.matrices.groups.n)
+    most = min(each * max(parts.outer.size, 1), N_ROWS[0])
+    return n_affordable(flat, each // 2, most, parts.matrices.groups.n)
 
 
 def explored_enough(

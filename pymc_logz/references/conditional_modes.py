@@ -303,7 +303,7 @@ def looked_wider(start: Start, prepared: Prepared, rng: np.random.Generator) -> 
     parts, peak = start.parts, start.peak
     if not parts.outer.size:
         return start
-    most = int(np.clip(2**13 // parts.matrices.groups.n, *N_ROWS))
+    most = int(np.clip(2**12 // parts.matrices.groups.n, *N_ROWS))
     n = n_affordable(prepared.flat, parts.block.n_rows, most)
     outer, alive = prepared.prior(rng, n)[:, parts.outer], np.isfinite(start.seen.log_marginal)
     known = Known(

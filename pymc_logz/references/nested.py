@@ -33,6 +33,7 @@ from pymc_logz.references.modes import furthest
 from pymc_logz.references.nested_map import fitted_map
 from pymc_logz.references.reference import MAX_SHARE_ERROR, PRIOR_SHARE, Reference, whitened_draws
 from pymc_logz.runners.block import Block
+from pymc_logz.runners.climb import towards_data
 from pymc_logz.weights import NEGLIGIBLE, log_mean, resampled, weight_ess
 
 PLACES = (0.9, 1.25, 1.8, 3.0)
@@ -84,11 +85,14 @@ def conditional_at_peak(
 def has_one_mode(start: Start, rng: np.random.Generator, n_halves: int = 16) -> bool:
     """Whether normal entries have one mode given the others, as far as lines tell.
 
-    The slope of a concave log density falls along each. They lead from draws of the prior to the
-    mode, the others near the peak, or as in the draw. Places on them lie evenly, and at halves of
-    the way that is left: a second mode shows at places that are closer together than the modes.
+    The slope of a concave log density falls along each. They lead to the mode from draws of the
+    prior, and from where these fit the data, the others near the peak, or as they begin. Places on
+    them lie evenly, and at halves of the way that is left: a second mode shows at places that are
+    closer together than the modes.
     """
     parts, peak, prior = start.parts, start.peak, start.prior
+    fitting = towards_data(parts.block, prior[1::2])
+    prior = rng.permutation(np.concatenate([prior[::2], fitting]))
     n_near, inner = len(prior) // 2, prior[:, parts.inner]
     outer, end = prior[:, parts.outer], np.tile(peak.inner, (len(prior), 1))
     outer[:n_near] = peak.outer + rng.standard_normal((n_near, parts.outer.size)) @ peak.factor.T

@@ -1,14 +1,34 @@
 """Rows that climb to a mode by gradients: what is beside where a run went."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from pymc_logz.runners.block import Block
 
+Density = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""From rows (n, d) to a log density (n,) and its gradients (n, d)."""
+
+
+def towards_data(block: Block, start: np.ndarray, n_steps: int = 20) -> np.ndarray:
+    """Rows (n, d) of the prior that climbed the likelihood alone for some steps.
+
+    An explanation that fits the data better than others, and has less of the prior, is where rows
+    that climb to the posterior do not get.
+    """
+
+    def likelihood(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = block.looked_at(rows)[0].evaluation
+        value = np.asarray(found.log_ratio)
+        return np.where(np.isnan(value), -np.inf, value), np.asarray(found.grad_log_ratio)
+
+    return climbed(likelihood, start, start.std(axis=0), n_steps)[0]
+
 
 def climbed(
-    block: Block, start: np.ndarray, scale: np.ndarray, n_steps: int = 100, memory: int = 6
+    density: Density, start: np.ndarray, scale: np.ndarray, n_steps: int = 100, memory: int = 6
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (n, d) that L-BFGS took uphill, and their log target (n,).
+    """Rows (n, d) that L-BFGS took uphill, and their log density (n,).
 
     It is -inf for those that are still on their way after ``n_steps``, or after 80 for each row on
     average. Each row has a curvature of its own, from the last ``memory`` of its steps, so that it
@@ -19,7 +39,7 @@ def climbed(
     # Nocedal & Wright (2006), Numerical Optimization, algorithm 7.4
     unit = np.maximum(start.std(axis=0), scale)
     rows, (n, d) = start.copy(), start.shape
-    value, slope = _at(block, rows)
+    value, slope = _at(density, rows)
     # steps, falls of the slope along them, and one over their products: see `_uphill`
     history = (*np.zeros((2, memory, n, d)), np.zeros((memory, n)))
     length, n_small, (going,) = np.ones(n), np.zeros(n, dtype=int), np.nonzero(np.isfinite(value))
@@ -32,7 +52,7 @@ def climbed(
         step = unit * length[going, None] * _uphill(unit * slope[going], *known)
         step /= np.maximum(np.max(np.abs(step) / (0.25 * unit), axis=1, keepdims=True), 1.0)
         tried = rows[going] + np.where(np.isfinite(step), step, 0.0)
-        new_value, new_slope = _at(block, tried)
+        new_value, new_slope = _at(density, tried)
         gain = new_value - value[going]
         better = gain > 0
         n_small[going] = np.where(gain > 0.02, 0, n_small[going] + better)
@@ -73,7 +93,7 @@ def _uphill(
     return np.where(is_uphill[:, None], way, 0.5 * slope)
 
 
-def _at(block: Block, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Log target, and gradients with zeros for what is not finite."""
-    value, slope = block.target_and_gradient(rows)
+def _at(density: Density, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log density, and gradients with zeros for what is not finite."""
+    value, slope = density(rows)
     return value, np.where(np.isfinite(slope), slope, 0.0)

@@ -95,9 +95,7 @@ def switched_scale(rng: np.random.Generator) -> Drawn:
 def switched_noise(rng: np.random.Generator) -> Drawn:
     """Latent values seen with small noise or with large noise, all of them with the same."""
     d, how = one_of(rng, 5, 20, 60, 80, 120), one_of(rng, "moved", "sum")
-    # far apart in many dimensions no draw of the prior leads to the explanation by small noise
-    pairs = [(0.3, 0.6), (0.5, 2.0)] if d <= 20 else [(0.3, 0.6)]
-    noises, odds = one_of(rng, *pairs), rng.uniform(-2, 2)
+    noises, odds = one_of(rng, (0.3, 0.6), (0.5, 2.0)), rng.uniform(-2, 2)
     variance = 1 + np.square(noises)
     # the sum of squares at which both evidences are apart by these odds
     wanted = odds + 0.5 * d * np.log(variance[1] / variance[0])

@@ -25,7 +25,9 @@ def test_rows_come_to_both_modes() -> None:
     rng = make_rng("climb")
     prepared = prepare(model, rng)
     block = block_for(prepared, HaisSettings(), None)
-    rows, _ = climbed(block, prepared.prior(rng, 128), np.append(0.4, np.ones(D - 1)))
+    rows, _ = climbed(
+        block.target_and_gradient, prepared.prior(rng, 128), np.append(0.4, np.ones(D - 1))
+    )
     ends = np.abs(rows[:, 0])
     assert np.mean(np.abs(ends - 3) < 0.1) > 0.9
     assert 0.2 < np.mean(rows[:, 0] > 0) < 0.8
@@ -45,7 +47,7 @@ def test_rows_climb_along_bent_ridges() -> None:
     rng = make_rng("bent ridges")
     prepared = prepare(bent_ridges(), rng)
     block = block_for(prepared, HaisSettings(), None)
-    rows, height = climbed(block, prepared.prior(rng, 512), np.full(8, 0.1))
+    rows, height = climbed(block.target_and_gradient, prepared.prior(rng, 512), np.full(8, 0.1))
     assert np.quantile(height, 0.1) > height.max() - 1
     arms = (rows[:, :4] > 0) @ (2 ** np.arange(4))
     assert np.all(np.bincount(arms, minlength=16) > 5)
