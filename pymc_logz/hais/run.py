@@ -148,11 +148,11 @@ class Chains:
     """Draws of the target that reverse rows start from, shape (n, d), if there are any."""
 
     def twice(
-        self, planned: Planned, others: Sequence[MakePlan] = ()
+        self, planned: Planned, others: Sequence[MakePlan] = (), *, may_grow: bool = True
     ) -> tuple[Planned, list[Annealed]]:
         """Chains, run again along a longer ladder if they are not good enough, and their plan."""
-        # the second run has fresh rows, and is the one that counts; where rows had no path, the
-        # blend is not what it seemed, and all is planned anew with one
+        # the second run has fresh rows, and is the one that counts; where the plan is not what it
+        # seemed, all is planned anew
         settings, runs = self.settings, self.until(planned)
         estimate = forward_estimate(Directions(runs, planned.reference))
         sound = estimate.status == "ok" and not doubts_of(estimate, planned, runs)
@@ -161,17 +161,16 @@ class Chains:
         most = 0.03 if planned.reference.taken == "nested_laplace" else DEFAULT_MCSE[1]
         good = sound and estimate.mcse <= max(most, settings.target_mcse or 0.0)
         whole = len(runs) == settings.chains
-        tried = planned.blend is not None and not sound
-        if tried and others and whole and not good:
+        if planned.target is not None and others and whole and not sound:
             ran = replace(planned, ran=tuple(runs))
-            logger.info("A blend that was tried gave status %r: another plan.", estimate.status)
+            logger.info("What was tried gave status %r: another plan.", estimate.status)
             return self.twice(others[0](ran), others[1:])
         # the variance of a sound run falls as one over the number of temperatures
         growth = np.ceil(1.2 * (estimate.mcse / most) ** 2) if sound else MAX_GROWTH
         longer = planned.longer(int(np.clip(growth, 2, MAX_GROWTH)))
         n_moves = settings.draws * settings.chains * longer.plan.n_temperatures
         asked = settings.target_mcse is not None or not whole
-        if good or asked or longer is planned or n_moves > MOST_MOVES:
+        if good or not may_grow or asked or longer is planned or n_moves > MOST_MOVES:
             return planned, runs
         before, after = planned.plan.n_temperatures, longer.plan.n_temperatures
         logger.info(
@@ -181,7 +180,7 @@ class Chains:
             before,
             after if after > before else "more particles",
         )
-        return longer, self.until(longer)
+        return self.twice(longer, others, may_grow=False)
 
     def until(self, planned: Planned) -> list[Annealed]:
         """Chains that grow until the error of log Z is met, or until that is out of reach."""

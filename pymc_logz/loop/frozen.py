@@ -33,7 +33,7 @@ class Planned:
     blend: Blend | None = None
     """What rows are drawn from, and weighted by, where no path is needed."""
     target: Target | None = None
-    """What these are weighted for."""
+    """What these are weighted for, or what may be planned in another way if this one fails."""
     ran: tuple[Annealed, ...] = ()
     """Chains of a run of it, once there is one."""
 

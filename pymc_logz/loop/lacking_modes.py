@@ -14,6 +14,8 @@ from pymc_logz.runners.block import Block
 from pymc_logz.runners.climb import climbed, towards_data
 from pymc_logz.weights import NEGLIGIBLE, TOLERANCE, relative
 
+OF_CLIMBS = "modes that particles climbed to"
+
 
 def tops_of_prior(search: Search, look: Look, rng: np.random.Generator) -> Evaluated:
     """Where rows of the prior climb to; those that are still on their way are left out.
@@ -96,8 +98,7 @@ def _lacking(
 
     Mass is counted in rows that would have weights above ``heavy``, by n draws of each component.
     """
-    what = "modes that particles climbed to"
-    parts = [Component(one.component, look.funnel, what) for one in modes]
+    parts = [Component(one.component, look.funnel, OF_CLIMBS) for one in modes]
     if not parts:
         return []
     rows = [part.draw(search.target, rng, n)[0] for part in parts]

@@ -27,7 +27,7 @@ from pymc_logz.loop.frozen import (
     refine,
     walk,
 )
-from pymc_logz.loop.lacking_modes import can_climb, lacking_modes, modes_of_heavy
+from pymc_logz.loop.lacking_modes import OF_CLIMBS, can_climb, lacking_modes, modes_of_heavy
 from pymc_logz.loop.looking import Look, given_reference, look_around
 from pymc_logz.loop.widening import LEAST, N_TRIED, OF_MODE, add_draws, add_modes, searched
 from pymc_logz.models.flat import model_path, open_path
@@ -100,7 +100,7 @@ def plan_run(
         start = moved.path.sample_reference(rng, n_followed(block))
         return make_plan(moved, settings, start, rng, report, given)
     planner = Planner(Target(prepared, block), settings, rng, report, direct)
-    # a second try, where all is cheap, trusts rows that walk from the prior alone
+    # where all is cheap a second try trusts rows that walk from the prior alone
     may_be_nested = tried is None or not has_conditional_normals(prepared)
     found = planner.nested() if settings.asks_for("learned") and may_be_nested else []
     if isinstance(found, Planned):
@@ -274,7 +274,8 @@ class Planner:
         rows = moved.path.sample_reference(rng, block.n_rows)
         stages = walk(moved, self.settings, rows, rng, self.report)
         ends = stages.end if ends is None else ends
-        return refine(moved, self.settings, stages, rng, reference, ends)[0]
+        planned = refine(moved, self.settings, stages, rng, reference, ends)[0]
+        return replace(planned, target=self.target if has_conditional_normals(prepared) else None)
 
     def at_peak(self, start: Start) -> Planned | None:
         """Rows of conditional normals; None where rows are to move, or weights are not even."""
@@ -288,9 +289,13 @@ class Planner:
 
 
 def components_of(search: Search) -> Reference:
-    """Components of the coordinates whose blend with the prior has the most even weights."""
+    """Components of the coordinates whose blend with the prior has the most even weights.
+
+    The prior takes no more temperatures where theirs are very uneven, unless there are modes which
+    particles from the prior did not end in.
+    """
     best = Reference("prior", "no components were found that explain the particles from the prior")
-    most = LEAST
+    most = 0.0 if any(part.what == OF_CLIMBS for part in search.parts) else LEAST
     is_prior = np.array([isinstance(part, Prior) for part in search.parts])
     funnels = {id(one.funnel): one.funnel for one in search.parts if isinstance(one, Component)}
     for funnel in funnels.values():

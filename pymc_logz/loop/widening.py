@@ -59,7 +59,8 @@ def searched(
     """
     search, known = Search(target), look.restored(look.position)
     proposers = iter(() if alone else proposed(search, rng))
-    parts = tried.blend.parts if tried is not None and tried.blend is not None else ()
+    blend = tried.blend if tried is not None else None
+    parts = blend.parts if blend is not None else ()
     search.add_parts([Prior(), *(part for part in parts if not isinstance(part, Prior)), *more])
     search.add_parts(first_components(target.block, look, known, settings, rng))
     search.add_witnesses(target(known[rng.permutation(len(known))[:AT_ONCE]]))
@@ -68,7 +69,7 @@ def searched(
         return search
     search.tops = tops_of_prior(search, look, rng)
     add_modes(search, lacking_modes(search, look, rng, search.shares()), rng)
-    if tried is not None and tried.ran:
+    if tried is not None and blend is not None and tried.ran:
         add_modes(search, modes_of_heavy(search, look, reduce(merge, tried.ran), rng), rng)
     # what is fitted to rows says nothing of where they did not get, the narrow end of a funnel or
     # far tails, and seems even without it

@@ -12,6 +12,7 @@ from pymc.backends.arviz import coords_and_dims_for_inferencedata, find_constant
 
 from pymc_logz.arguments import check_compile_kwargs
 from pymc_logz.models.flat import FlatModel, constrain
+from pymc_logz.models.known_priors import n_factored
 
 if TYPE_CHECKING:
     from pymc_logz.paths.geometric import AnnealingPath
@@ -122,7 +123,7 @@ def n_numbers(flat: FlatModel) -> int:
     # all data come in as often as a discrete variable that is summed out has values
     summed = () if flat.summed is None else flat.summed.whole.sites
     n_values = max((site.n_values or 1 for site in summed), default=1)
-    return n_values * n_data(flat) + flat.n_dims
+    return n_values * n_data(flat) + flat.n_dims + n_factored(flat.model) ** 3
 
 
 def n_affordable(flat: FlatModel, n_rows: int, most: int, n_gradients: int = 1) -> int:

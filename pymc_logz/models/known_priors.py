@@ -201,9 +201,9 @@ def normal_columns(flat: "FlatModel") -> np.ndarray:
     return np.array([j for j, owner in enumerate(flat.owners) if owner in normal], dtype=int)
 
 
-def factors_matrices(model: pm.Model) -> bool:
-    """Whether free variables decide a matrix that each evaluation factors, at cubic cost."""
-    free = set(model.free_RVs)
+def n_factored(model: pm.Model) -> int:
+    """Rows of the largest matrix that free variables decide and each evaluation factors, or 0."""
+    free, most = set(model.free_RVs), 0
     for node in {var.owner for var in ancestors(model.basic_RVs) if var.owner is not None}:
         core = getattr(node.op, "core_op", node.op)
         if isinstance(core, basic.MvNormalRV):
@@ -213,8 +213,8 @@ def factors_matrices(model: pm.Model) -> bool:
         else:
             continue
         if not free.isdisjoint(ancestors(matrices)):
-            return True
-    return False
+            most = max(most, 1, *(one.type.shape[-1] or 1 for one in matrices))
+    return most
 
 
 def _beside_mean(model: pm.Model, rv: Any) -> list[Any] | None:

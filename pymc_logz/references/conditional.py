@@ -17,7 +17,7 @@ from scipy.special import gammaln, logsumexp
 
 from pymc_logz.models.context import n_affordable
 from pymc_logz.models.flat import FlatModel
-from pymc_logz.models.known_priors import factors_matrices, normal_columns
+from pymc_logz.models.known_priors import n_factored, normal_columns
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.fitting import Clusters, fitted_clusters, fitted_to_few
 from pymc_logz.references.blend import N_ROWS, Drawn, Target
@@ -124,7 +124,7 @@ def has_conditional_normals(prepared: Prepared, cheap: int = 16) -> bool:
     n_inner = normal_columns(prepared.flat).size
     if not 0 < n_inner <= MAX_DIMS or prepared.n_dims - n_inner > MAX_OUTER:
         return False
-    return n_inner <= cheap or not factors_matrices(prepared.flat.model)
+    return n_inner <= cheap or not n_factored(prepared.flat.model)
 
 
 def conditional_normal(

@@ -23,8 +23,6 @@ from pymc_logz.weights import NEGLIGIBLE, TOLERANCE
 
 MAX_OTHERS = 6
 """Entries that are not normal, at most: products of them grow with the square."""
-CLOSE = 0.2
-"""Nats that the last step to a mode may promise: the curvature that is taken is that before it."""
 FIRST_SCALE = (0.05, 1.0)
 """Bounds of the first guess at a standard deviation."""
 
@@ -90,7 +88,7 @@ class Conditionals:
         A mode is found where a further step promises less than the tolerance, and the curvature is
         known there: the last step was short, or gave what it promised.
         """
-        same = 1e-3  # relative error of a promise
+        close, same = 0.2, 1e-3  # nats that are promised, and relative error of a promise
         (k, n), matrices = start.shape, self.matrices
         inner, precision = start.copy(), np.tile(matrices.of_diagonal(np.ones(n)), (k, 1, 1))
         value, slope = self._inner_at(outer, inner)
@@ -126,9 +124,9 @@ class Conditionals:
             left = 0.5 * np.sum(factors.solved(slope[moving]) * slope[moving], axis=1)
             with np.errstate(divide="ignore", invalid="ignore"):
                 kept = np.abs(gain / (t * (1 - t / 2) * promise) - 1) < same
-            done = (left < TOLERANCE) & (kept | (promise < CLOSE))
+            done = (left < TOLERANCE) & (kept | (promise < close))
             found[moving[done]] = True
-            moving = moving[~done & (better | (promise < CLOSE))]
+            moving = moving[~done & (better | (promise < close))]
         log_det = matrices.factors(precision).log_det()
         log_marginal = value - 0.5 * log_det + 0.5 * n * np.log(2 * np.pi)
         log_marginal = np.where(found & np.isfinite(log_marginal), log_marginal, -np.inf)
@@ -319,7 +317,7 @@ def looked_wider(start: Start, prepared: Prepared, rng: np.random.Generator) -> 
 
 
 def highest_peak(
-    parts: Conditionals, outer: np.ndarray, seen: Modes, factor: float = 3.0
+    parts: Conditionals, outer: np.ndarray, seen: Modes, factor: float = 3.0, close: float = 0.2
 ) -> Peak | None:
     """Climb to the peak of the marginal density from the best of some settings, by differences.
 
@@ -337,7 +335,7 @@ def highest_peak(
         points = centre + np.concatenate([np.zeros((1, m)), spread * axes, -spread * axes])
         found = parts.modes(points, np.tile(inner, (len(points), 1)), parts.scale_of(precision))
         value = found.log_marginal
-        if is_higher := value[0] > top - CLOSE:
+        if is_higher := value[0] > top - close:
             top, inner, precision = max(top, value[0]), found.inner[0], found.precision[0]
             before = centre, inner, precision
         if not is_higher or not np.all(np.isfinite(value)):
