@@ -8,12 +8,8 @@ from scipy.special import gammainc
 from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.models.beyond_draws import (
     MAX_DIMS,
-    N_LOOKED_AT,
     N_ROWS,
     Densities,
-    are_apart,
-    far_rows,
-    in_company,
     other_mode,
 )
 from pymc_logz.models.context import n_data
@@ -58,7 +54,6 @@ def hit_doubts(
     draws: np.ndarray,
     log_z: float,
     log_share: float,
-    rng: np.random.Generator,
     more: Callable[[], np.ndarray] | None = None,
     least_mass: float = LEAST_HIT,
 ) -> list[Doubt]:
@@ -68,26 +63,24 @@ def hit_doubts(
     of the posterior that are right k have a likelihood above which k / m of it is, and the mean
     over the prior of likelihoods above that is as much of Z. Where it is much more, by more draws
     than chance brings there (their number is a Poisson variable), they have hit what the others
-    lack. Where the likelihood is no higher, draws count that are far from nearly all of the
-    posterior, and parted from them by a barrier. ``log_share`` is of the prior that transforms
-    allow. A few hits tell nothing, but that it is worth ``more`` draws, which are then judged in
-    place of the first ones. ``least_mass`` is that of a mode above all draws, in units of Z, if it
-    is 15 times what is expected. Some draws of the posterior may have strayed there: above 16 or 64
-    of them it is 3 times at least, since their number is noisy.
+    lack. ``log_share`` is of the prior that transforms allow. A few hits tell nothing, but that it
+    is worth ``more`` draws, which are then judged in place of the first ones. ``least_mass`` is
+    that of a mode above all draws, in units of Z, if it is 15 times what is expected. Some draws of
+    the posterior may have strayed there: above 16 or 64 of them it is 3 times at least, since their
+    number is noisy.
     """
     distinct, which = np.unique(draws, axis=0, return_inverse=True)
     if len(distinct) < FEW_DRAWS:
         return []
     with np.errstate(all="ignore"):
-        log_prior, likelihood = (
-            np.where(np.isnan(part), -np.inf, part) for part in densities(rows)
-        )
+        likelihood = densities(rows)[1]
+        likelihood = np.where(np.isnan(likelihood), -np.inf, likelihood)
         of_draws = densities(distinct)[1][which.ravel()]
     if not likelihood.max() < np.inf:
         return []
     ordered = np.sort(of_draws[~np.isnan(of_draws)])[::-1]
     if more is not None and 0 < np.sum(likelihood > ordered[0]) < 8:
-        return hit_doubts(densities, more(), draws, log_z, log_share, rng, None, least_mass)
+        return hit_doubts(densities, more(), draws, log_z, log_share, None, least_mass)
     for n_beyond in (1, 16, 64):
         above = likelihood[likelihood > ordered[min(n_beyond, ordered.size) - 1]]
         if not above.size:
@@ -103,42 +96,7 @@ def hit_doubts(
         if mass > np.log(least) and chance < ALPHA:
             what = f"{above.size} of {len(rows)} draws of the prior have a higher likelihood than"
             return [_hit(f"{what} all particles of the run but {n_beyond - 1}", mass)]
-    return _far_hits(densities, rows, distinct, (log_prior, likelihood), log_z - log_share, rng)
-
-
-def _far_hits(
-    densities: Densities,
-    rows: np.ndarray,
-    draws: np.ndarray,
-    values: tuple[np.ndarray, np.ndarray],
-    log_z: float,
-    rng: np.random.Generator,
-) -> list[Doubt]:
-    """The same of rows (n, d) of these log prior and log likelihood, far from the draws."""
-    log_prior, likelihood = values
-    if len(draws := in_company(draws)) < FEW_DRAWS:
-        return []
-    far, nearest = far_rows(rows, draws, rng)
-    worth = log_mean(likelihood[far]) + np.log(far.size / len(rows)) if far.size else -np.inf
-    if worth <= log_z + np.log(HIT_MASS):
-        return []
-    order = np.argsort(-likelihood[far], kind="stable")[:N_LOOKED_AT]
-    order = order[np.isfinite(likelihood[far[order]] + log_prior[far[order]])]
-    if not order.size:
-        return []
-    heavy, nearest = far[order], nearest[order]
-    # what is on the flank of a mode with draws belongs to it
-    target = log_prior[heavy] + likelihood[heavy]
-    apart = heavy[are_apart(densities, rows[heavy], target, nearest)]
-    if len(apart) < FEW_HITS:
-        return []
-    share = np.exp(log_mean(likelihood[apart]) - log_mean(likelihood[heavy]))
-    share *= len(apart) / len(heavy)
-    mass = worth + np.log(share)
-    if mass <= log_z + np.log(HIT_MASS):
-        return []
-    what = f"{share:.0%} of the likelihood at {far.size} of {len(rows)} draws of the prior, where "
-    return [_hit(what + "hardly a particle of the run is, is in other modes", mass - log_z)]
+    return []
 
 
 def _hit(what: str, log_factor: float) -> Doubt:

@@ -14,6 +14,7 @@ from pymc_logz.loop.frozen import Planned
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.checks import exceeds, islands_log_z
 from pymc_logz.references.blend import AT_ONCE
+from pymc_logz.references.conditional import ConditionalNormal
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt
@@ -65,7 +66,10 @@ def doubts_of_run(
         *tail_doubts(prepared.flat, block.densities, rows, rng),
         *doubts_of(estimate, planned, directions.forward),
     ]
-    if directions.reference.taken != "nested_laplace":  # which was looked at as it was fitted
+    parts = planned.blend.parts if planned.blend is not None else ()
+    is_explored = any(isinstance(part, ConditionalNormal) for part in parts)
+    # what is normal given few others was looked at along these as it was fitted
+    if directions.reference.taken != "nested_laplace" and not is_explored:
         doubts += edge_doubts(prepared, block, rows, rng)
     drawn = resampled(log_weight, rng)
     ends = position[np.unique(drawn)]
@@ -77,7 +81,7 @@ def doubts_of_run(
         if estimate.status == "ok":
             more, least = partial(prepared.prior, rng, 8192), LEAST_HIT
         doubts += hit_doubts(
-            block.densities, prior, position[drawn], estimate.log_z, log_share, rng, more, least
+            block.densities, prior, position[drawn], estimate.log_z, log_share, more, least
         )
     if directions.reference.taken == "draws":  # no pilot has come from the prior
         doubts += mode_doubts(prepared, block.densities, ends, estimate.log_z, rng)
