@@ -100,9 +100,12 @@ def plan_run(
         start = moved.path.sample_reference(rng, n_followed(block))
         return make_plan(moved, settings, start, rng, report, given)
     planner = Planner(Target(prepared, block), settings, rng, report, direct)
-    # where all is cheap a second try trusts rows that walk from the prior alone
-    may_be_nested = tried is None or not has_conditional_normals(prepared)
-    found = planner.nested() if settings.asks_for("learned") and may_be_nested else []
+    # where rows that walk from the prior are cheap they look once more, and where a potential or a
+    # sum may have a second mode that lines do not meet
+    flat, is_cheap = prepared.flat, has_conditional_normals(prepared)
+    is_doubted = tried is not None or flat.summed is not None or bool(flat.model.potentials)
+    may_be_nested = settings.asks_for("learned") and not (is_cheap and is_doubted)
+    found = planner.nested() if may_be_nested else []
     if isinstance(found, Planned):
         return found
     look = look_around(prepared, block, settings, rng, report)
