@@ -117,8 +117,9 @@ def test_rows_without_a_path_that_are_not_good_are_planned_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Catches rows that were weighted at once, and badly, kept for more of them."""
+    target: Any = object()
     blend = Blend((Prior(),), np.ones(1))
-    first = Planned(None, find_stages().plan(16), ASKED_FOR, blend=blend)
+    first = Planned(None, find_stages().plan(16), ASKED_FOR, blend=blend, target=target)
     other = Planned(None, find_stages().plan(40), ASKED_FOR, find_stages())
     spreads = {16: POOR, 40: GOOD}
 
@@ -132,5 +133,9 @@ def test_rows_without_a_path_that_are_not_good_are_planned_anew(
     settings = HaisSettings(draws=N, chains=2)
     chains = hais.Chains(settings, make_rng("again"), None)
     assert chains.twice(first, [lambda _: other])[0] is other
+    # so is another plan that says that it may be made in another way, after a longer run of it
+    nested = Planned(None, find_stages().plan(16), ASKED_FOR, find_stages(), target=target)
+    spreads[16 * MAX_GROWTH] = POOR
+    assert chains.twice(nested, [lambda _: other])[0] is other
     spreads[16] = GOOD
     assert chains.twice(first, [lambda _: other])[0] is first
