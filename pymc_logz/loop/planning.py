@@ -249,20 +249,23 @@ class Planner:
     def nested(self) -> Planned | list[Part]:
         """Plan from nested Laplace approximations, or a part to begin with where none holds.
 
-        Normal entries that may have several modes given the others are looked at from the prior, if
-        rows can climb.
+        Normal entries that may have several modes given the others, and others with several peaks,
+        are looked at from the prior, if rows can climb.
         """
         (prepared, block), rng = (self.target.prepared, self.target.block), self.rng
         with line("Fitting nested Laplace approximations", BRIDGE):
             start = highest_marginal(prepared, block, rng)
             if start is None:
                 return []
-            has_one = not can_climb(block) or has_one_mode(start, rng)
-            if not has_one and has_conditional_normals(prepared):
-                return []  # the rounds propose conditional normals themselves
-            start = looked_wider(start, prepared, rng)
+            is_cheap, has_one = has_conditional_normals(prepared), True
+            if can_climb(block):
+                has_one = has_one_mode(start, rng)
+            if has_one or not is_cheap:
+                start = looked_wider(start, prepared, rng)
+            has_one &= len(start.peaks) == 1 or not can_climb(block)
             if not has_one:
-                part = conditional_at_peak(prepared, start, rng)
+                # the rounds propose conditional normals themselves where these are cheap
+                part = None if is_cheap else conditional_at_peak(prepared, start, rng)
                 return [] if part is None else [part]
             # rows that each have their own conditional mode are cheap where the matrices are bands
             is_banded = isinstance(start.parts.matrices, Bands)
@@ -278,7 +281,7 @@ class Planner:
         stages = walk(moved, self.settings, rows, rng, self.report)
         ends = stages.end if ends is None else ends
         planned = refine(moved, self.settings, stages, rng, reference, ends)[0]
-        return replace(planned, target=self.target if has_conditional_normals(prepared) else None)
+        return replace(planned, target=self.target if is_cheap else None)
 
     def at_peak(self, start: Start) -> Planned | None:
         """Rows of conditional normals; None where rows are to move, or weights are not even."""
