@@ -6,6 +6,7 @@ that they move on, so that one source runs on both.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from pymc_logz.manifold.algebra import (
     make_algebra,
     needs_loop,
 )
-from pymc_logz.runners.arrays import filled, leaves
+from pymc_logz.runners.arrays import filled, leaves, mapped
 
 
 @dataclass(frozen=True)
@@ -238,7 +239,7 @@ class PytensorBackend:
         def chain(state: Any, given: Any, n: int) -> tuple[Any, Any]:
             records = []
             for i in range(n):
-                state, record = one(state, filled(given, (part[i] for part in leaves(given))))
+                state, record = one(state, mapped(itemgetter(i), given))
                 records.append(record)
             return state, filled(records[0], map(np.stack, zip(*map(leaves, records), strict=True)))
 

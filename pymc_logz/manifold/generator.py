@@ -8,7 +8,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from pymc.pytensorf import join_nonshared_inputs, rewrite_pregrad
+from pymc.pytensorf import rewrite_pregrad
 from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import clone_replace, vectorize_graph
@@ -21,6 +21,7 @@ from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.manifold.backends import SymbolicSystem
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_rows import starting_point, with_constant_data
+from pymc_logz.models.discrete import row_variable, split_row
 from pymc_logz.models.exact import exact_observations, is_exact
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.guards import check_model
@@ -169,13 +170,10 @@ def _flat(
 ) -> tuple[FlatModel, list[Any], list[Any]]:
     """Everything as a function of one flat vector of static length, data constant."""
     start = starting_point(model)
-    everything, joined = join_nonshared_inputs(
-        start, [*densities, *outputs, *observed], model.value_vars
-    )
     shapes = tuple(start[var.name].shape for var in model.value_vars)
-    n_dims = int(sum(np.prod(shape, dtype=int) for shape in shapes))
-    point = pt.tensor("row", dtype=joined.dtype, shape=(n_dims,))
-    everything = clone_replace(everything, {joined: point}, rebuild_strict=False)
+    point = row_variable("row", model, shapes)
+    parts = split_row(point, model.value_vars, start)
+    everything = clone_replace([*densities, *outputs, *observed], parts, rebuild_strict=False)
     log_prior, log_ratio, *rest = with_constant_data(everything, kept_for(model))
     names = tuple(var.name for var in model.value_vars)
     flat = FlatModel(model, names, shapes, point, log_prior, log_ratio)

@@ -24,7 +24,6 @@ from pymc_logz.manifold.rattle import (
     state_at,
 )
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.discrete import joined
 from pymc_logz.models.prior import PriorDraws
 
 MAX_TRANSITIONS = 16
@@ -74,8 +73,7 @@ class ConstrainedModel:
 
     def __getstate__(self) -> dict[str, Any]:
         """What it was made of, without cached properties."""
-        made = {name for name in vars(self) if hasattr(type(self), name)}
-        return {name: value for name, value in vars(self).items() if name not in made}
+        return {name: value for name, value in vars(self).items() if not hasattr(type(self), name)}
 
     @cached_property
     def backend(self) -> Backend:
@@ -200,10 +198,6 @@ class ConstrainedModel:
         state, records = self._chain(state, stacked, len(given))
         each = zip(*map(np.asarray, records), strict=True)
         return state, [TransitionRecord(*record) for record in islice(each, len(given))]
-
-    def position_of(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Inputs in units of their scales, shape (d,), of value variables by name."""
-        return joined(point, self.model.value_vars, "float64") / self.scale
 
 
 def make_constrained_model(

@@ -54,12 +54,10 @@ class TransitionInput(NamedTuple):
 
 
 class TransitionRecord(NamedTuple):
-    """What is known after a transition."""
+    """What is known after a transition; what has no word here is as of the state or trajectory."""
 
     position: Any
-    """Inputs in units of their scales, shape (d,)."""
     log_density: Any
-    """Log of rho times |J J'|^(-1/2) there, in nats."""
     acceptance_rate: Any
     accepted: Any
     energy: Any
@@ -69,12 +67,9 @@ class TransitionRecord(NamedTuple):
     residual: Any
     """Largest constraint of the state, in units of its tolerance."""
     status: Any
-    """What ended the trajectory, as `pymc_logz.manifold.rattle` numbers it."""
     n_steps: Any
     n_iterations: Any
-    """Of the quasi-Newton search, all projections together, those of the check included."""
     n_newton: Any
-    """Iterations of Newton's method in its place."""
 
 
 def state_at(system: System, position: Any) -> ManifoldState:
@@ -149,19 +144,16 @@ class ConstrainedHamiltonian:
             return (trajectory.n_steps < n_steps) & (trajectory.status == OK)
 
         def step(trajectory: Trajectory) -> Trajectory:
-            return self.step(system, trajectory, step_size)
+            """Kick, drift, kick."""
+            trajectory = self._kick(system, trajectory, 0.5 * step_size)
+            inner = step_size / self.n_inner
+            for i in range(self.n_inner):
+                trajectory = self._drift(system, trajectory, inner, is_last=i == self.n_inner - 1)
+            trajectory = self._kick(system, trajectory, 0.5 * step_size)
+            return trajectory._replace(n_steps=trajectory.n_steps + 1)
 
         first = Trajectory(state, momentum, 0, OK, 0, 0)
         return system.arrays.while_loop(going_on, step, first)
-
-    def step(self, system: System, trajectory: Trajectory, step_size: Any) -> Trajectory:
-        """One step of RATTLE: kick, drift, kick."""
-        trajectory = self._kick(system, trajectory, 0.5 * step_size)
-        inner = step_size / self.n_inner
-        for i in range(self.n_inner):
-            trajectory = self._drift(system, trajectory, inner, is_last=i == self.n_inner - 1)
-        trajectory = self._kick(system, trajectory, 0.5 * step_size)
-        return trajectory._replace(n_steps=trajectory.n_steps + 1)
 
     def _kick(self, system: System, trajectory: Trajectory, step_size: Any) -> Trajectory:
         state = trajectory.state

@@ -15,7 +15,7 @@ from pymc_logz.errors import ModelError, PilotError
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.graphs.kept import Kept
 from pymc_logz.manifold.generator_form import relax
-from pymc_logz.models.context import model_data, model_from, model_labels, written_as
+from pymc_logz.models.context import model_from, model_labels, n_data, written_as
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.flat import constrain, flatten_model, unconstrain
@@ -50,7 +50,7 @@ class Simulator:
         self.model, self.epsilon = relax(model, epsilon), float(epsilon)
         self.flat = flatten_model(self.model)
         self.prior = PriorDraws(self.model)
-        self.n_outputs = sum(int(np.size(value)) for value in model_data(self.flat)[0].values())
+        self.n_outputs = n_data(self.flat)
         self.density = RowDensity(self.flat, compile_kwargs)
         self.compile_kwargs = compile_kwargs
         self.n_simulations = 0

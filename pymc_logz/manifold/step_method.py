@@ -22,6 +22,7 @@ from pymc_logz.manifold.model import (
 )
 from pymc_logz.manifold.rattle import ManifoldState, TransitionInput, TransitionRecord
 from pymc_logz.models.data_rows import starting_point
+from pymc_logz.models.discrete import joined
 from pymc_logz.step_methods.base import (
     MAX_ENERGY_ERROR,
     STATS_OF_TRAJECTORIES,
@@ -63,7 +64,7 @@ class ConstrainedSource(Source):
     def start(self, point: Mapping[str, np.ndarray], seed: Sequence[int]) -> np.ndarray:
         """The given point if it is on the level set, else one from prior draws."""
         model = self.model
-        position = model.position_of(point)
+        position = joined(point, model.model.value_vars, "float64") / model.scale
         with np.errstate(all="ignore"):
             residual = model.residual_at(position)
             if residual <= 1.0:
