@@ -139,7 +139,16 @@ def make_generator(model: pm.Model) -> Generator:
     log_ratio = model.observedlogp + pt.sum(terms) if terms else model.observedlogp
     densities = [rewrite_pregrad(model.varlogp), rewrite_pregrad(log_ratio)]
     observed = model.replace_rvs_by_values([value for _, value in parts])
-    flat, outputs, observed = _flat(model, densities, outputs, observed)
+    # everything as a function of one flat vector of static length, data constant
+    start = starting_point(model)
+    names = tuple(var.name for var in model.value_vars)
+    shapes = tuple(start[name].shape for name in names)
+    point = row_variable("row", model, shapes)
+    entries = split_row(point, model.value_vars, start)
+    everything = clone_replace([*densities, *outputs, *observed], entries, rebuild_strict=False)
+    log_prior, log_ratio, *rest = with_constant_data(everything, kept_for(model))
+    flat = FlatModel(model, names, shapes, point, log_prior, log_ratio)
+    outputs, observed = rest[: len(outputs)], rest[len(outputs) :]
     arrays = _values(observed, [observation.name for observation in observations], outputs)
     residual = pt.concatenate(
         [(out - value).ravel() for out, value in zip(outputs, arrays, strict=True)]
@@ -153,9 +162,9 @@ def make_generator(model: pm.Model) -> Generator:
     if unknown := noise - set(model.named_vars):
         raise ModelError(f"noise={sorted(unknown)} are no variables of the model")
     generator = Generator(
-        flat.point,
+        point,
         pt.specify_shape(residual.astype(pytensor.config.floatX), (len(labels),)),
-        flat.log_prior + flat.log_ratio,
+        log_prior + log_ratio,
         flat,
         np.concatenate([value.ravel() for value in arrays]),
         labels,
@@ -163,21 +172,6 @@ def make_generator(model: pm.Model) -> Generator:
     )
     _check(generator)
     return generator
-
-
-def _flat(
-    model: pm.Model, densities: list[Any], outputs: list[Any], observed: list[Any]
-) -> tuple[FlatModel, list[Any], list[Any]]:
-    """Everything as a function of one flat vector of static length, data constant."""
-    start = starting_point(model)
-    shapes = tuple(start[var.name].shape for var in model.value_vars)
-    point = row_variable("row", model, shapes)
-    parts = split_row(point, model.value_vars, start)
-    everything = clone_replace([*densities, *outputs, *observed], parts, rebuild_strict=False)
-    log_prior, log_ratio, *rest = with_constant_data(everything, kept_for(model))
-    names = tuple(var.name for var in model.value_vars)
-    flat = FlatModel(model, names, shapes, point, log_prior, log_ratio)
-    return flat, rest[: len(outputs)], rest[len(outputs) :]
 
 
 def _values(observed: list[Any], names: list[str], outputs: list[Any]) -> list[np.ndarray]:

@@ -13,8 +13,7 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
 from pymc_logz.errors import ModelError
-from pymc_logz.manifold.algebra import is_analytic
-from pymc_logz.manifold.gauss_newton import RELATIVE_ROUNDING
+from pymc_logz.manifold.algebra import RELATIVE_ROUNDING, is_analytic
 from pymc_logz.manifold.generator import without_recurrence
 from pymc_logz.models.exact import exact_observations, graph_of, is_exact
 from pymc_logz.models.guards import check_model

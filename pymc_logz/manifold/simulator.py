@@ -25,9 +25,6 @@ from pymc_logz.trees.doubts import warn_of_status
 from pymc_logz.trees.kinds import ABC
 from pymc_logz.trees.layout import data_datasets, dataset_of, evidence_dataset, make_tree
 
-ROWS_AT_A_TIME = 10_000
-"""Prior draws that are simulated together."""
-
 
 class Simulator:
     """Outputs of a model with exact observations alone, and how far they are from the data."""
@@ -90,7 +87,7 @@ class Simulator:
         found: list[tuple[np.ndarray, np.ndarray]] = []
         nearest, tried = np.inf, 0
         while tried < n_draws and sum(len(rows) for rows, _ in found) < n_wanted:
-            rows = self.prior(rng, min(ROWS_AT_A_TIME, n_draws - tried))
+            rows = self.prior(rng, min(10_000, n_draws - tried))
             distance, _ = self.simulate(rows)
             hit = distance < self.epsilon
             found.append((rows[hit], distance[hit]))

@@ -73,7 +73,7 @@ class ConstrainedSource(Source):
             if residual <= 1e4:
                 near, residual = model.polish(position)
                 if residual <= 1.0:
-                    return near
+                    return np.asarray(near)
         return find_start(model, np.random.default_rng(seed))
 
     def move(
