@@ -188,7 +188,16 @@ def abc_mcmc(
     model = model_from(model, "abc_mcmc(model, epsilon, var_names)")
     simulator, rngs = Simulator(model, epsilon, compile_kwargs), generators_from(random_seed)
     columns = _columns(simulator, var_names)
-    _check_independent(simulator, columns)
+    parameters, free = set(np.array(simulator.flat.owners)[columns]), simulator.model.free_RVs
+    for rv in free:
+        above = {one.name for one in ancestors([rv]) if one in set(free)} - {rv.name}
+        mixed = {name for name in above if (name in parameters) != (rv.name in parameters)}
+        if mixed:
+            raise ModelError(
+                f"the prior of {rv.name!r} depends on {sorted(mixed)}, one of which is noise and "
+                "the other a parameter: write noise as independent of parameters, such as "
+                "mu + sigma * n with n ~ Normal(0, 1), or name both in var_names"
+            )
     _, spread = simulator.moments(rngs.pilot, columns)
     begin = simulator.starts(start, chains, rngs.pilot)
     if step_size is None:
@@ -314,17 +323,3 @@ def _columns(simulator: Simulator, var_names: Sequence[str]) -> np.ndarray:
     if not given or not set(given) <= set(free):
         raise ValueError(f"var_names={given} must name some of the free variables {free}")
     return np.isin(np.array(simulator.flat.owners), given)
-
-
-def _check_independent(simulator: Simulator, walked: np.ndarray) -> None:
-    """Raise if noise depends on parameters, or the other way round."""
-    model, parameters = simulator.model, set(np.array(simulator.flat.owners)[walked])
-    for rv in model.free_RVs:
-        above = {one.name for one in ancestors([rv]) if one in set(model.free_RVs)} - {rv.name}
-        mixed = {name for name in above if (name in parameters) != (rv.name in parameters)}
-        if mixed:
-            raise ModelError(
-                f"the prior of {rv.name!r} depends on {sorted(mixed)}, one of which is noise and "
-                "the other a parameter: write noise as independent of parameters, such as "
-                "mu + sigma * n with n ~ Normal(0, 1), or name both in var_names"
-            )

@@ -119,11 +119,7 @@ class Generator(SymbolicSystem):
 
 
 def make_generator(model: pm.Model) -> Generator:
-    """Inputs, their density and the constraints of a model with exact observations.
-
-    An error is raised if a free variable is discrete, there are too many observations or none, or
-    an output has no gradient.
-    """
+    """Inputs, their density and the constraints of a model with exact observations."""
     observations = exact_observations(model)
     if not observations:
         raise ModelError(

@@ -168,10 +168,7 @@ class ConstrainedModel:
         return make_algebra(NUMPY, self.structure, self.generator.n_dims)
 
     def find_point(self, rng: np.random.Generator) -> Found:
-        """A point of the level set where a chain may start, by way of the first prior draws.
-
-        A ModelError has the best residual, and the entries that could not be matched.
-        """
+        """A point of the level set where a chain may start, by way of the first prior draws."""
         best, n_finite, deficient = None, 0, False
         with np.errstate(all="ignore"):
             blocks = (PriorDraws(self.model)(rng, 128) for _ in range(MAX_STARTS // 128))
@@ -331,8 +328,7 @@ def make_constrained_model(
 ) -> ConstrainedModel:
     """A model's level set ready for moves, made once for the same settings of `ConstrainedModel`.
 
-    The seed is that of the prior draws that scales, structure and tolerances are read off. A
-    ModelError is raised if no inputs give what was observed, or the Jacobian has not full rank.
+    The seed is that of the prior draws that scales, structure and tolerances are read off.
     """
     moves = moves or ConstrainedHamiltonian()
 

@@ -110,7 +110,7 @@ class ManifoldState(NamedTuple):
 
 
 class Trajectory(NamedTuple):
-    """Where a trajectory is, and what it took to get there."""
+    """Where a trajectory is, and what all projections, those of checks included, took together."""
 
     state: ManifoldState
     momentum: Any
@@ -119,9 +119,7 @@ class Trajectory(NamedTuple):
     status: Any
     """`OK` or what ended it early."""
     n_iterations: Any
-    """Of the quasi-Newton search, all projections together, those of the check included."""
     n_newton: Any
-    """Iterations of Newton's method in its place."""
 
 
 class TransitionInput(NamedTuple):
@@ -172,7 +170,6 @@ class ConstrainedHamiltonian:
 
     n_inner: int = 1
     max_iterations: int = 20
-    reverse_tolerance: float = 1e-6
 
     def project_momentum(self, system: System, linear: Linear, momentum: Any) -> Any:
         """Part of a momentum that is tangent to the level set."""
@@ -183,7 +180,7 @@ class ConstrainedHamiltonian:
     def is_reversible(self, system: System, old: Any, back: Any) -> Any:
         """Whether the step back arrived where the step began."""
         distance = system.arrays.xp.max(system.arrays.xp.abs(back.position - old))
-        return (back.residual <= 1.0) & (distance <= self.reverse_tolerance)
+        return (back.residual <= 1.0) & (distance <= 1e-6)
 
     def energy(self, state: ManifoldState, momentum: Any) -> Any:
         """Potential plus kinetic energy, in nats."""

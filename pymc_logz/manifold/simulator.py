@@ -79,11 +79,7 @@ class Simulator:
     def near(
         self, rng: np.random.Generator, n_draws: int, n_wanted: float = np.inf
     ) -> tuple[np.ndarray, np.ndarray, int, float]:
-        """Those of so many prior draws that are within epsilon, or as many of these as wanted.
-
-        Their rows (n, d) and distances (n,), how many draws they are some of, and the distance of
-        the nearest of all.
-        """
+        """Prior draws within epsilon, their distances, how many were tried, least distance."""
         found: list[tuple[np.ndarray, np.ndarray]] = []
         nearest, tried = np.inf, 0
         while tried < n_draws and sum(len(rows) for rows, _ in found) < n_wanted:
