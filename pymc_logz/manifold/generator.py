@@ -27,13 +27,13 @@ from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.guards import check_model
 
 
-def without_recurrence(outputs: Sequence[Variable], observed: Sequence[Variable]) -> list[Variable]:
-    """Outputs with the observed value of each earlier step in place of the simulated one.
+def without_recurrence(observations: Sequence[Variable]) -> list[Variable]:
+    """Outputs of exact observations, with what was observed of earlier steps in place of those.
 
     Outputs that are not all states of a loop from its first step on are left as they are.
     """
-    places = [_place(output) for output in outputs]
-    result = list(outputs)
+    outputs, observed = zip(*(one.owner.inputs for one in observations), strict=True)
+    places, result = [_place(output) for output in outputs], list(outputs)
     for i, place in enumerate(places):
         if place is None:
             continue
@@ -55,10 +55,10 @@ def _place(output: Variable) -> tuple[Apply, int] | None:
     """The loop and the number of the state that an output is, from its first step to its last."""
     while output.owner is not None and _changes_nothing(output.owner):
         output = output.owner.inputs[0]
-    if output.owner is None or not isinstance(output.owner.op, Subtensor):
+    if not isinstance(output.owner_op, Subtensor):
         return None
     trace = output.owner.inputs[0]
-    if trace.owner is None or not isinstance(trace.owner.op, Scan):
+    if not isinstance(trace.owner_op, Scan):
         return None
     index = get_constant_idx(
         output.owner.op.idx_list,
@@ -127,14 +127,12 @@ def make_generator(model: pm.Model) -> Generator:
             "observed), or sample it with pm.NUTS and the like"
         )
     check_model(model)
-    parts = [observation.owner.inputs for observation in observations]
-    outputs = without_recurrence(*zip(*parts, strict=True))
-    outputs = model.replace_rvs_by_values(outputs)
+    outputs = model.replace_rvs_by_values(without_recurrence(observations))
     potentials = [term for term in model.potentials if not is_exact(term)]
     terms = [pt.sum(term) for term in model.replace_rvs_by_values(potentials)]
     log_ratio = model.observedlogp + pt.sum(terms) if terms else model.observedlogp
     densities = [rewrite_pregrad(model.varlogp), rewrite_pregrad(log_ratio)]
-    observed = model.replace_rvs_by_values([value for _, value in parts])
+    observed = model.replace_rvs_by_values([one.owner.inputs[1] for one in observations])
     # everything as a function of one flat vector of static length, data constant
     start = starting_point(model)
     names = tuple(var.name for var in model.value_vars)

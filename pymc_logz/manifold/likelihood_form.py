@@ -83,12 +83,10 @@ def likelihood_form(model: pm.Model) -> pm.Model:
     nodes = fgraph.toposort()
     free = {node.op.name: node for node in nodes if isinstance(node.op, ModelFreeRV)}
     exact = [n for n in nodes if isinstance(n.op, ModelPotential) and is_exact(n.inputs[0])]
-    outputs, observed = zip(*(node.inputs[0].owner.inputs for node in exact), strict=True)
+    outputs = without_recurrence([node.inputs[0] for node in exact])
     replacements = []
-    for node, output, value in zip(
-        exact, without_recurrence(outputs, observed), observed, strict=True
-    ):
-        noise = free[noises[node.op.name]]
+    for node, output in zip(exact, outputs, strict=True):
+        noise, value = free[noises[node.op.name]], node.inputs[0].owner.inputs[1]
         mean, scale = _mean_and_scale(output, noise.outputs[0], value)
         # PyMC has the density of such an expression, whatever the family of the noise
         new = mean + scale * noise.inputs[0]
@@ -103,8 +101,7 @@ def likelihood_form(model: pm.Model) -> pm.Model:
 def _noises(model: pm.Model) -> dict[str, str]:
     """Name of the noise variable of each exact observation, by name."""
     observations = exact_observations(model)
-    parts = [observation.owner.inputs for observation in observations]
-    outputs = dict(zip(observations, without_recurrence(*zip(*parts, strict=True)), strict=True))
+    outputs = dict(zip(observations, without_recurrence(observations), strict=True))
     try:
         drawn = pm.draw(model.free_RVs, draws=32, random_seed=1)
     except NotImplementedError as error:

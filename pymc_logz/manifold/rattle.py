@@ -152,6 +152,11 @@ class TransitionRecord(NamedTuple):
     n_iterations: Any
     n_newton: Any
 
+    @property
+    def clean_acceptance_rate(self) -> float:
+        """Acceptance rate, zero where a projection needed the fallback."""
+        return float(self.acceptance_rate * (self.n_newton == 0))
+
 
 def state_at(system: System, position: Any) -> ManifoldState:
     """State at a point of the level set."""
