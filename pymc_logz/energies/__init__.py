@@ -42,12 +42,10 @@ if TYPE_CHECKING:
         moment_averaged,
     )
 
+MACHINES = "base_log_odds", "bernoulli_rbm", "boltzmann_machine", "ising_torus", "moment_averaged"
 OF_BITS = {
-    name: "bits.energies" if name in ("BernoulliRBM", "BinaryEnergy") else "bits.machines"
-    for name in (
-        *("BernoulliRBM", "BinaryEnergy", "base_log_odds", "bernoulli_rbm", "boltzmann_machine"),
-        *("ising_torus", "moment_averaged"),
-    )
+    **dict.fromkeys(("BernoulliRBM", "BinaryEnergy"), "bits.energies"),
+    **dict.fromkeys(MACHINES, "bits.machines"),
 }
 """Public names of `pymc_logz.bits`, and where they are."""
 __getattr__ = lazily(__name__, OF_BITS)

@@ -154,7 +154,6 @@ def student_t_experts(filters: np.ndarray, exponents: np.ndarray) -> Energy:
             f"exponents={exponents} must have shape ({len(filters)},), with every entry above 0.5: "
             "otherwise Z is infinite"
         )
-
     log_integrals = gammaln(exponents - 0.5) - gammaln(exponents) + np.log(np.pi) / 2
     return _experts(
         "student_t_experts",

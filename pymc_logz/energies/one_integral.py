@@ -40,11 +40,8 @@ def log_trapezoid(
 def sample_density(
     rng: np.random.Generator, n: int, log_f: LogFunction, lower: float, upper: float
 ) -> np.ndarray:
-    """Draws (n,) of the density proportional to exp(log_f), whose mass is in [lower, upper].
-
-    Inverse of a tabulated distribution function, constant between nodes, h apart: probabilities are
-    off by a relative O(h**2), about 1e-6 for every use in this package.
-    """
+    """Draws (n,) of the density proportional to exp(log_f), whose mass is in [lower, upper]."""
+    # probabilities between nodes h apart are off by a relative O(h**2), here about 1e-6
     nodes = np.linspace(lower, upper, 40_001)
     log_values = log_f(nodes)
     values = np.exp(log_values - np.max(log_values))

@@ -35,14 +35,17 @@ class NormalGamma:
     shape: float
     rate: float
 
-    def update(self, design: np.ndarray, y: np.ndarray) -> "NormalGamma":
-        """Posterior given a design matrix (n, d) and observations (n,)."""
+    def update(self, design: np.ndarray, y: np.ndarray) -> tuple["NormalGamma", float]:
+        """Posterior given a design matrix (n, d) and observations (n,), and their log Z."""
         precision = self.precision + design.T @ design
         mean = np.linalg.solve(precision, self.precision @ self.mean + design.T @ y)
         # The textbook form y'y + m'L m - m_n'L_n m_n cancels large squares; this one does not.
         residual, shift = y - design @ mean, mean - self.mean
         squares = residual @ residual + shift @ self.precision @ shift
-        return NormalGamma(mean, precision, self.shape + len(y) / 2, self.rate + squares / 2)
+        shape, rate = self.shape + len(y) / 2, self.rate + squares / 2
+        posterior = NormalGamma(mean, precision, shape, rate)
+        log_ratio = posterior.log_constant() - self.log_constant()
+        return posterior, float(log_ratio - len(y) / 2 * np.log(2 * np.pi))
 
     def log_constant(self) -> float:
         """Log of the integral of the unnormalised density, without powers of 2 pi."""
@@ -56,11 +59,6 @@ class NormalGamma:
             np.linalg.cholesky(self.precision).T, rng.standard_normal((len(self.mean), n))
         )
         return tau, self.mean + (noise / np.sqrt(tau)).T
-
-
-def _log_z(prior: NormalGamma, posterior: NormalGamma, n: int) -> float:
-    """Log marginal likelihood of n observations."""
-    return float(posterior.log_constant() - prior.log_constant() - n / 2 * np.log(2 * np.pi))
 
 
 def linear_regression(
@@ -100,7 +98,7 @@ def linear_regression(
     design = np.column_stack([np.ones(n_obs), rng.standard_normal((n_obs, n_features - 1))])
     y = design @ np.linspace(1, -1, n_features) + 0.5 * rng.standard_normal(n_obs)
     prior = NormalGamma(np.zeros(n_features), 0.1 * np.eye(n_features), 1.0, 1.0)
-    posterior = prior.update(design, y)
+    posterior, log_z = prior.update(design, y)
     with pm.Model() as model:
         tau = pm.Gamma("tau", *float64(prior.shape, prior.rate))
         coefficients = pm.Normal("coefficients", 0, tau=0.1 * tau, shape=n_features)
@@ -110,7 +108,6 @@ def linear_regression(
         draws = posterior.sample(rng, n)
         return {"tau": draws[0], "coefficients": draws[1]}
 
-    log_z = _log_z(prior, posterior, n_obs)
     return Energy("linear_regression", model, log_z, sample, "normal-gamma conjugate model")
 
 
@@ -198,7 +195,7 @@ def radiata_pine(
     data = radiata_pine_data(version)
     y, x = data["strength"], data[covariate] - data[covariate].mean()
     prior = NormalGamma(np.array([3000.0, 185.0]), np.diag([0.06, 6.0]), 3.0, 180_000.0)
-    posterior = prior.update(np.column_stack([np.ones_like(x), x]), y)
+    posterior, log_z = prior.update(np.column_stack([np.ones_like(x), x]), y)
     with pm.Model() as model:
         tau = pm.Gamma("tau", *float64(prior.shape, prior.rate))
         intercept = pm.Normal("intercept", 3000, tau=0.06 * tau)
@@ -210,4 +207,4 @@ def radiata_pine(
         return {"tau": draws, "intercept": coefficients[:, 0], "slope": coefficients[:, 1]}
 
     name, source = f"radiata_pine_{covariate}", "Williams (1959); Friel and Wyse (2012)"
-    return Energy(name, model, _log_z(prior, posterior, len(y)), sample, source)
+    return Energy(name, model, log_z, sample, source)

@@ -26,6 +26,9 @@ ANALYTIC |= {"Shape", "Shape_i", "Unbroadcast", "ViewOp", "Subtensor", "IncSubte
 ANALYTIC |= {"AdvancedSubtensor", "AdvancedSubtensor1", "AdvancedIncSubtensor"}
 ANALYTIC |= {"TensorFromScalar", "ScalarFromTensor"}
 
+RELATIVE_ROUNDING = 64 * np.finfo(float).eps
+"""Relative error of an output that some dozens of operations leave."""
+
 
 class Structure(NamedTuple):
     """Inputs that reach any number of constraints, and those that reach one each."""
@@ -234,12 +237,10 @@ class Structured(Dense):
     @cached_property
     def _slots(self) -> np.ndarray:
         """For each input its place among common and local entries, or the place after the last."""
-        common, flat = self.structure.common, self.structure.local.ravel()
-        n_common = common.size
-        slots = np.full(self.n_dims, n_common + flat.size)
-        slots[common] = np.arange(n_common)
-        used = flat >= 0
-        slots[flat[used]] = n_common + np.flatnonzero(used)
+        inputs = np.concatenate([self.structure.common, self.structure.local.ravel()])
+        used = np.flatnonzero(inputs >= 0)
+        slots = np.full(self.n_dims, inputs.size)
+        slots[inputs[used]] = used
         return slots
 
     def _parts(self, jacobian: Any) -> tuple[Any, Any]:

@@ -6,6 +6,7 @@ that they move on, so that one source runs on both.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from pymc_logz.manifold.algebra import (
     make_algebra,
     needs_loop,
 )
-from pymc_logz.runners.arrays import filled, leaves
+from pymc_logz.runners.arrays import filled, leaves, mapped
 
 
 @dataclass(frozen=True)
@@ -102,10 +103,7 @@ class JaxBackend:
         """Function of ``(rows, *others)`` that applies one of ``(row, *others)`` to each row."""
         import jax
 
-        def over_rows(rows: Any, *others: Any) -> Any:
-            return jax.lax.map(lambda row: function(row, *others), rows)
-
-        return jax.jit(over_rows)
+        return jax.jit(lambda rows, *others: jax.lax.map(lambda row: function(row, *others), rows))
 
     def compile_chain(self, function: Callable) -> Callable:
         """Function of ``(state, given, n)`` that passes a state on through the first n given."""
@@ -165,16 +163,15 @@ class JaxBackend:
         columns = [np.arange(n_dims) == entry for entry in structure.common]
         columns += [np.isin(np.arange(n_dims), column) for column in structure.local.T]
         tangents = np.array(columns, dtype=float)
-        n_common = structure.common.size
-        present = np.ones((n_outputs, len(tangents)))
-        present[:, n_common:] = structure.local >= 0
+        # a row without a k-th local input must not see those of others
+        of_common = np.full((n_outputs, structure.common.size), fill_value=True)
+        present = np.concatenate([of_common, structure.local >= 0], axis=1)
 
         def jacobian(position: Any) -> Any:
             def along(tangent: Any) -> Any:
                 return jax.jvp(constraint, (position,), (tangent,))[1]
 
-            # a row without a k-th local input must not see those of others
-            return jnp.where(present > 0, jax.vmap(along)(tangents).T, 0.0)
+            return jnp.where(present, jax.vmap(along)(tangents).T, 0.0)
 
         return jacobian
 
@@ -238,7 +235,7 @@ class PytensorBackend:
         def chain(state: Any, given: Any, n: int) -> tuple[Any, Any]:
             records = []
             for i in range(n):
-                state, record = one(state, filled(given, (part[i] for part in leaves(given))))
+                state, record = one(state, mapped(itemgetter(i), given))
                 records.append(record)
             return state, filled(records[0], map(np.stack, zip(*map(leaves, records), strict=True)))
 

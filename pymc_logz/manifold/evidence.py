@@ -29,8 +29,6 @@ from pymc_logz.trees.kinds import MANIFOLD_BRIDGED
 from pymc_logz.trees.layout import evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import posterior_rows
 
-STEPS = ("compile", "posterior draws", "proposals", "missed modes")
-"""What the progress bar of a bridge counts."""
 MAX_CORRECTION = 1e-3
 """Units of the scales by which a draw may be moved: single precision, not another model."""
 MISSED = "searches from prior draws lead to mass where no chain has been"
@@ -59,7 +57,7 @@ def manifold_bridge(
     watch = Stopwatch()
     rng = random_generator(random_seed)
     with progress_bar(progressbar) as progress:
-        report = report_count(progress, "Bridge", len(STEPS))
+        report = report_count(progress, "Bridge", 4)
         constrained = make_constrained_model(model, compile_kwargs=compile_kwargs)
         # a generator of its own: what follows must not depend on whether a check was made
         [apart] = spawn_generators(rng, 1)

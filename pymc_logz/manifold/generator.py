@@ -8,7 +8,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from pymc.pytensorf import join_nonshared_inputs, rewrite_pregrad
+from pymc.pytensorf import rewrite_pregrad
 from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import clone_replace, vectorize_graph
@@ -21,18 +21,19 @@ from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.manifold.backends import SymbolicSystem
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_rows import starting_point, with_constant_data
+from pymc_logz.models.discrete import row_variable, split_row
 from pymc_logz.models.exact import exact_observations, is_exact
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.guards import check_model
 
 
-def without_recurrence(outputs: Sequence[Variable], observed: Sequence[Variable]) -> list[Variable]:
-    """Outputs with the observed value of each earlier step in place of the simulated one.
+def without_recurrence(observations: Sequence[Variable]) -> list[Variable]:
+    """Outputs of exact observations, with what was observed of earlier steps in place of those.
 
     Outputs that are not all states of a loop from its first step on are left as they are.
     """
-    places = [_place(output) for output in outputs]
-    result = list(outputs)
+    outputs, observed = zip(*(one.owner.inputs for one in observations), strict=True)
+    places, result = [_place(output) for output in outputs], list(outputs)
     for i, place in enumerate(places):
         if place is None:
             continue
@@ -54,10 +55,10 @@ def _place(output: Variable) -> tuple[Apply, int] | None:
     """The loop and the number of the state that an output is, from its first step to its last."""
     while output.owner is not None and _changes_nothing(output.owner):
         output = output.owner.inputs[0]
-    if output.owner is None or not isinstance(output.owner.op, Subtensor):
+    if not isinstance(output.owner_op, Subtensor):
         return None
     trace = output.owner.inputs[0]
-    if trace.owner is None or not isinstance(trace.owner.op, Scan):
+    if not isinstance(trace.owner_op, Scan):
         return None
     index = get_constant_idx(
         output.owner.op.idx_list,
@@ -118,11 +119,7 @@ class Generator(SymbolicSystem):
 
 
 def make_generator(model: pm.Model) -> Generator:
-    """Inputs, their density and the constraints of a model with exact observations.
-
-    An error is raised if a free variable is discrete, there are too many observations or none, or
-    an output has no gradient.
-    """
+    """Inputs, their density and the constraints of a model with exact observations."""
     observations = exact_observations(model)
     if not observations:
         raise ModelError(
@@ -130,15 +127,22 @@ def make_generator(model: pm.Model) -> Generator:
             "observed), or sample it with pm.NUTS and the like"
         )
     check_model(model)
-    parts = [observation.owner.inputs for observation in observations]
-    outputs = without_recurrence(*zip(*parts, strict=True))
-    outputs = model.replace_rvs_by_values(outputs)
+    outputs = model.replace_rvs_by_values(without_recurrence(observations))
     potentials = [term for term in model.potentials if not is_exact(term)]
     terms = [pt.sum(term) for term in model.replace_rvs_by_values(potentials)]
     log_ratio = model.observedlogp + pt.sum(terms) if terms else model.observedlogp
     densities = [rewrite_pregrad(model.varlogp), rewrite_pregrad(log_ratio)]
-    observed = model.replace_rvs_by_values([value for _, value in parts])
-    flat, outputs, observed = _flat(model, densities, outputs, observed)
+    observed = model.replace_rvs_by_values([one.owner.inputs[1] for one in observations])
+    # everything as a function of one flat vector of static length, data constant
+    start = starting_point(model)
+    names = tuple(var.name for var in model.value_vars)
+    shapes = tuple(start[name].shape for name in names)
+    point = row_variable("row", model, shapes)
+    entries = split_row(point, model.value_vars, start)
+    everything = clone_replace([*densities, *outputs, *observed], entries, rebuild_strict=False)
+    log_prior, log_ratio, *rest = with_constant_data(everything, kept_for(model))
+    flat = FlatModel(model, names, shapes, point, log_prior, log_ratio)
+    outputs, observed = rest[: len(outputs)], rest[len(outputs) :]
     arrays = _values(observed, [observation.name for observation in observations], outputs)
     residual = pt.concatenate(
         [(out - value).ravel() for out, value in zip(outputs, arrays, strict=True)]
@@ -152,9 +156,9 @@ def make_generator(model: pm.Model) -> Generator:
     if unknown := noise - set(model.named_vars):
         raise ModelError(f"noise={sorted(unknown)} are no variables of the model")
     generator = Generator(
-        flat.point,
+        point,
         pt.specify_shape(residual.astype(pytensor.config.floatX), (len(labels),)),
-        flat.log_prior + flat.log_ratio,
+        log_prior + log_ratio,
         flat,
         np.concatenate([value.ravel() for value in arrays]),
         labels,
@@ -162,24 +166,6 @@ def make_generator(model: pm.Model) -> Generator:
     )
     _check(generator)
     return generator
-
-
-def _flat(
-    model: pm.Model, densities: list[Any], outputs: list[Any], observed: list[Any]
-) -> tuple[FlatModel, list[Any], list[Any]]:
-    """Everything as a function of one flat vector of static length, data constant."""
-    start = starting_point(model)
-    everything, joined = join_nonshared_inputs(
-        start, [*densities, *outputs, *observed], model.value_vars
-    )
-    shapes = tuple(start[var.name].shape for var in model.value_vars)
-    n_dims = int(sum(np.prod(shape, dtype=int) for shape in shapes))
-    point = pt.tensor("row", dtype=joined.dtype, shape=(n_dims,))
-    everything = clone_replace(everything, {joined: point}, rebuild_strict=False)
-    log_prior, log_ratio, *rest = with_constant_data(everything, kept_for(model))
-    names = tuple(var.name for var in model.value_vars)
-    flat = FlatModel(model, names, shapes, point, log_prior, log_ratio)
-    return flat, rest[: len(outputs)], rest[len(outputs) :]
 
 
 def _values(observed: list[Any], names: list[str], outputs: list[Any]) -> list[np.ndarray]:

@@ -215,7 +215,15 @@ def relax(model: pm.Model, tolerance: float | Mapping[str, Any]) -> pm.Model:
     names = [observation.name for observation in exact_observations(model)]
     if not names:
         raise ModelError("the model has no exact observation (lz.ExactObservation) to relax")
-    widths = _checked_widths(tolerance, names)
+    if not isinstance(tolerance, Mapping):
+        tolerance = dict.fromkeys(names, tolerance)
+    missing = [name for name in names if name not in tolerance]
+    if missing:
+        raise ValueError(f"tolerance has no number for the exact observations {missing}")
+    widths = {name: np.asarray(tolerance[name], dtype=float) for name in names}
+    for name, width in widths.items():
+        if not np.all(np.isfinite(width) & (width > 0)):
+            raise ValueError(f"tolerance of {name!r} is {width}, but must be positive and finite")
     fgraph = graph_of(model)
     replacements = []
     for node in fgraph.toposort():
@@ -228,18 +236,3 @@ def relax(model: pm.Model, tolerance: float | Mapping[str, Any]) -> pm.Model:
         replacements.append((node.outputs[0], new))
     toposort_replace(fgraph, replacements)
     return model_from_fgraph(fgraph, mutate_fgraph=True)
-
-
-def _checked_widths(
-    tolerance: float | Mapping[str, Any], names: Sequence[str]
-) -> dict[str, np.ndarray]:
-    if not isinstance(tolerance, Mapping):
-        tolerance = dict.fromkeys(names, tolerance)
-    missing = [name for name in names if name not in tolerance]
-    if missing:
-        raise ValueError(f"tolerance has no number for the exact observations {missing}")
-    widths = {name: np.asarray(tolerance[name], dtype=float) for name in names}
-    for name, width in widths.items():
-        if not np.all(np.isfinite(width) & (width > 0)):
-            raise ValueError(f"tolerance of {name!r} is {width}, but must be positive and finite")
-    return widths

@@ -1,7 +1,6 @@
 """A simulator as an ordinary model, where its noise is tied so simply that a likelihood exists."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -14,8 +13,7 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
 from pymc_logz.errors import ModelError
-from pymc_logz.manifold.algebra import is_analytic
-from pymc_logz.manifold.gauss_newton import RELATIVE_ROUNDING
+from pymc_logz.manifold.algebra import RELATIVE_ROUNDING, is_analytic
 from pymc_logz.manifold.generator import without_recurrence
 from pymc_logz.models.exact import exact_observations, graph_of, is_exact
 from pymc_logz.models.guards import check_model
@@ -85,12 +83,10 @@ def likelihood_form(model: pm.Model) -> pm.Model:
     nodes = fgraph.toposort()
     free = {node.op.name: node for node in nodes if isinstance(node.op, ModelFreeRV)}
     exact = [n for n in nodes if isinstance(n.op, ModelPotential) and is_exact(n.inputs[0])]
-    outputs, observed = zip(*(node.inputs[0].owner.inputs for node in exact), strict=True)
+    outputs = without_recurrence([node.inputs[0] for node in exact])
     replacements = []
-    for node, output, value in zip(
-        exact, without_recurrence(outputs, observed), observed, strict=True
-    ):
-        noise = free[noises[node.op.name]]
+    for node, output in zip(exact, outputs, strict=True):
+        noise, value = free[noises[node.op.name]], node.inputs[0].owner.inputs[1]
         mean, scale = _mean_and_scale(output, noise.outputs[0], value)
         # PyMC has the density of such an expression, whatever the family of the noise
         new = mean + scale * noise.inputs[0]
@@ -105,8 +101,7 @@ def likelihood_form(model: pm.Model) -> pm.Model:
 def _noises(model: pm.Model) -> dict[str, str]:
     """Name of the noise variable of each exact observation, by name."""
     observations = exact_observations(model)
-    parts = [observation.owner.inputs for observation in observations]
-    outputs = dict(zip(observations, without_recurrence(*zip(*parts, strict=True)), strict=True))
+    outputs = dict(zip(observations, without_recurrence(observations), strict=True))
     try:
         drawn = pm.draw(model.free_RVs, draws=32, random_seed=1)
     except NotImplementedError as error:
@@ -181,22 +176,32 @@ def _is_affine(
     draws: Mapping[str, np.ndarray],
 ) -> bool:
     """Whether each entry of an output is affine in its own entry of the noise, and in no other."""
-    # taken by several factors, the root of a square shows itself
-    n_draws = len(draws[str(noise.name)])
+    n_draws, n_finite = len(draws[str(noise.name)]), 0
     function = pytensor.function(
         model.free_RVs,
         [output, *_mean_and_scale(output, noise, value)],
         mode="FAST_COMPILE",
         on_unused_input="ignore",
     )
-    n_finite = 0
+
+    def deviates(values: dict[str, np.ndarray], factor: float) -> bool | None:
+        """Whether the output is not mean + scale * noise; None if it is not finite."""
+        changed = factor * values[noise.name]
+        actual, mean, scale = function(*{**values, noise.name: changed}.values())
+        if not np.all(np.isfinite(actual) & np.isfinite(mean)):
+            return None
+        if not np.all(np.isfinite(scale) & (scale != 0.0)):
+            return True
+        error = np.abs(actual - (mean + scale * changed))
+        # in units of what the noise adds, not of the output, which may be small, or large beside it
+        bound = 1e-9 * np.abs(scale) * np.maximum(1.0, np.abs(changed))
+        return bool(np.any(error > bound + RELATIVE_ROUNDING * np.abs(actual)))
+
     with np.errstate(all="ignore"):
         for i in range(n_draws):
             values = {rv.name: draws[rv.name][i] for rv in model.free_RVs}
-            checks = [
-                _deviates(function, {**values, noise.name: factor * values[noise.name]}, noise.name)
-                for factor in (1.0, -1.0, 10.0)
-            ]
+            # taken by several factors, the root of a square shows itself
+            checks = [deviates(values, factor) for factor in (1.0, -1.0, 10.0)]
             if any(check is None for check in checks):
                 continue
             if any(checks):
@@ -208,16 +213,3 @@ def _is_affine(
         f"an exact observation's output is finite at {n_finite} of {n_draws} prior draws, too few "
         f"to tell how the noise {noise.name!r} enters; narrow the priors"
     )
-
-
-def _deviates(function: Any, values: Mapping[str, np.ndarray], noise: str) -> bool | None:
-    """Whether an output is not mean + scale * noise at some values; None if it is not finite."""
-    actual, mean, scale = function(*values.values())
-    if not np.all(np.isfinite(actual) & np.isfinite(mean)):
-        return None
-    if not np.all(np.isfinite(scale) & (scale != 0.0)):
-        return True
-    error = np.abs(actual - (mean + scale * values[noise]))
-    # in units of what the noise adds, not of the output, which may be small, or large beside it
-    bound = 1e-9 * np.abs(scale) * np.maximum(1.0, np.abs(values[noise]))
-    return bool(np.any(error > bound + RELATIVE_ROUNDING * np.abs(actual)))

@@ -10,9 +10,8 @@ from scipy.special import bdtrc, logsumexp
 
 from pymc_logz.errors import ModelError
 from pymc_logz.manifold.algebra import Linear
-from pymc_logz.manifold.gauss_newton import project_position
 from pymc_logz.manifold.model import MAX_TRANSITIONS, ConstrainedModel
-from pymc_logz.manifold.rattle import TransitionInput, TransitionRecord
+from pymc_logz.manifold.rattle import TransitionInput, TransitionRecord, project_position
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.fitting import fitted_to_few
 from pymc_logz.runners.arrays import lengthened
@@ -86,17 +85,13 @@ class Atlas:
         standard = Elliptical(np.zeros(k), np.eye(k), 6.0)
         return Chart(centre, basis, self._linear(centre), standard, 1.0)
 
-    def lift(self, chart: Chart, tangent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def lift(self, chart: Chart, tangent: np.ndarray) -> list[np.ndarray]:
         """Points that tangent vectors (n, k) lead to, and the log target there; -inf where none."""
-        shared = (chart.centre, chart.basis, chart.linear)
-        position, log_density = self._in_chunks(self._lift, tangent, shared)
-        return position, log_density
+        return self._in_chunks(self._lift, tangent, chart.centre, chart.basis, chart.linear)
 
-    def tangents(self, chart: Chart, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def tangents(self, chart: Chart, position: np.ndarray) -> list[np.ndarray]:
         """Tangent vectors of points (n, d), and log |det T' T_u|; -inf where none leads there."""
-        shared = (chart.centre, chart.basis, chart.linear)
-        tangent, log_angle = self._in_chunks(self._tangents, position, shared)
-        return tangent, log_angle
+        return self._in_chunks(self._tangents, position, chart.centre, chart.basis, chart.linear)
 
     def log_density(self, charts: Sequence[Chart], position: np.ndarray) -> np.ndarray:
         """Log of the mixture's density with respect to surface measure at points (n, d)."""
@@ -130,17 +125,14 @@ class Atlas:
 
     def log_target(self, position: np.ndarray) -> np.ndarray:
         """Log target density at points of the level set (n, d)."""
-        return self._in_chunks(self._target, position, ())[0]
+        return self._in_chunks(self._target, position)[0]
 
-    def _in_chunks(
-        self, function: Callable, rows: np.ndarray, shared: tuple[Any, ...]
-    ) -> list[np.ndarray]:
+    def _in_chunks(self, function: Callable, rows: np.ndarray, *shared: Any) -> list[np.ndarray]:
         """Outputs of a function of rows; each call has as many of them: JAX compiles it once."""
         columns: list[list[np.ndarray]] = []
-        n = 256
+        n, is_jax = 256, self.model.backend.name == "jax"
         for begin in range(0, len(rows), n):
             chunk = rows[begin : begin + n]
-            is_jax = self.model.backend.name == "jax"
             outputs = function(lengthened(chunk, n, 0) if is_jax else chunk, *shared)
             columns.append([np.asarray(output)[: len(chunk)] for output in outputs])
         return [np.concatenate(column) for column in zip(*columns, strict=True)]
@@ -260,10 +252,7 @@ def share_unvisited(draws: np.ndarray, proposed: np.ndarray, log_weight: np.ndar
 
 
 def misses_a_mode(
-    atlas: Atlas,
-    charts: Sequence[Chart],
-    position: np.ndarray,
-    rng: np.random.Generator,
+    atlas: Atlas, charts: Sequence[Chart], position: np.ndarray, rng: np.random.Generator
 ) -> bool:
     """Whether searches from prior draws lead to mass that no chain (chains, draws, d) has been to.
 

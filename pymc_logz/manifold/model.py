@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -12,24 +12,32 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  
 
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.kept import settings_key
-from pymc_logz.manifold.algebra import NUMPY, Structure, find_structure, is_analytic, make_algebra
+from pymc_logz.manifold.algebra import (
+    NUMPY,
+    RELATIVE_ROUNDING,
+    Dense,
+    Structure,
+    find_structure,
+    is_analytic,
+    make_algebra,
+)
 from pymc_logz.manifold.backends import Backend, System, make_backend
-from pymc_logz.manifold.gauss_newton import MAX_STARTS, Found, Search, explanation, project_position
 from pymc_logz.manifold.generator import Generator, make_generator
 from pymc_logz.manifold.rattle import (
     ConstrainedHamiltonian,
     ManifoldState,
     TransitionInput,
     TransitionRecord,
+    project_position,
     state_at,
 )
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.discrete import joined
 from pymc_logz.models.prior import PriorDraws
 
 MAX_TRANSITIONS = 16
 """In one call, since a call of a function of JAX costs as much as several steps."""
-
+MAX_STARTS = 2**15
+"""Prior draws after which a simulator counts as finite nowhere."""
 
 _threads = cache(ThreadpoolController)
 
@@ -37,6 +45,31 @@ _threads = cache(ThreadpoolController)
 def one_blas_thread() -> Any:
     """Context in which BLAS does not start threads, which cost more than these small matrices."""
     return _threads().limit(limits=1, user_api="blas")
+
+
+class Found(NamedTuple):
+    """Where a search ended."""
+
+    position: np.ndarray
+    """Inputs in units of their scales, shape (d,)."""
+    value: np.ndarray
+    """Constraints there, shape (m,)."""
+    residual: np.ndarray
+    """Size of each constraint in units of its tolerance, shape (m,); infinite where it is NaN."""
+    tolerance: np.ndarray
+    """Size of each constraint that counts as zero there, shape (m,)."""
+    jacobian: np.ndarray
+    """Compressed, shape (m, s)."""
+
+    @property
+    def converged(self) -> bool:
+        """Whether every constraint is met."""
+        return bool(np.max(self.residual) <= 1.0)
+
+    @property
+    def distance(self) -> tuple[int, float]:
+        """Constraints that are not met, and how far off they are."""
+        return int(np.sum(self.residual > 1.0)), _size(self.value)
 
 
 class ConstrainedModel:
@@ -74,8 +107,7 @@ class ConstrainedModel:
 
     def __getstate__(self) -> dict[str, Any]:
         """What it was made of, without cached properties."""
-        made = {name for name in vars(self) if hasattr(type(self), name)}
-        return {name: value for name, value in vars(self).items() if name not in made}
+        return {name: value for name, value in vars(self).items() if not hasattr(type(self), name)}
 
     @cached_property
     def backend(self) -> Backend:
@@ -121,32 +153,31 @@ class ConstrainedModel:
         system = self._untoleranced
         return self.backend.compile(lambda position: state_at(system, position))
 
+    # what a search needs, which runs in NumPy
+
     @cached_property
-    def search(self) -> Search:
-        """Compiled constraints and Jacobian, for a search that runs in NumPy."""
-        system = self._untoleranced
-        return Search(
-            self.backend.compile(system.constraint),
-            self.backend.compile(system.jacobian),
-            make_algebra(NUMPY, self.structure, self.generator.n_dims),
-            self.generator.observed,
-            self.distance,
-        )
+    def _constraint(self) -> Callable[[np.ndarray], Any]:
+        return self.backend.compile(self._untoleranced.constraint)
+
+    @cached_property
+    def _jacobian(self) -> Callable[[np.ndarray], Any]:
+        return self.backend.compile(self._untoleranced.jacobian)
+
+    @cached_property
+    def _algebra(self) -> Dense:
+        return make_algebra(NUMPY, self.structure, self.generator.n_dims)
 
     def find_point(self, rng: np.random.Generator) -> Found:
-        """A point of the level set where a chain may start, by way of the first prior draws.
-
-        A ModelError has the best residual, and the entries that could not be matched.
-        """
-        search, best, n_finite, deficient = self.search, None, 0, False
+        """A point of the level set where a chain may start, by way of the first prior draws."""
+        best, n_finite, deficient = None, 0, False
         with np.errstate(all="ignore"):
             blocks = (PriorDraws(self.model)(rng, 128) for _ in range(MAX_STARTS // 128))
             drawn = (start for block in blocks for start in block / self.scale)
-            finite = (one for one in drawn if np.all(np.isfinite(search.constraint(one))))
+            finite = (one for one in drawn if np.all(np.isfinite(self._constraint(one))))
             for start in islice(finite, 100):
                 n_finite += 1
-                found = search.run(start)
-                if found.converged and search.has_full_rank(found):
+                found = self.search(start)
+                if found.converged and self.has_full_rank(found):
                     state = self.state_at(found.position)
                     if np.isfinite(state.log_density) and np.all(np.isfinite(state.gradient)):
                         return found
@@ -154,7 +185,86 @@ class ConstrainedModel:
                     deficient = True
                 if best is None or found.distance < best.distance:
                     best = found
-        raise ModelError(explanation(search, best, self.generator.labels, n_finite, deficient))
+        raise ModelError(self._explanation(best, n_finite, deficient))
+
+    def search(self, start: np.ndarray) -> Found:
+        """Follow damped Gauss-Newton steps of least length from ``start`` (Levenberg-Marquardt)."""
+        found = self._found(start, np.asarray(self._constraint(start)))
+        # how far one unit of the inputs moves each constraint where the search begins
+        units = np.maximum(self._algebra.row_norms(found.jacobian), 1e-300)
+        # relative to the Gram matrix: below 1e-12 it changes no digit, above 1e8 steps are none
+        damping = 1e-3
+        for _ in range(200):
+            if found.converged or not np.all(np.isfinite(found.jacobian)):
+                break
+            ahead = found.position + self._step(found, damping * units**2)
+            trial = np.asarray(self._constraint(ahead))
+            if _size(trial / units) < _size(found.value / units):
+                found = self._found(ahead, trial)
+                damping = max(damping / 5.0, 1e-12)
+            else:
+                damping *= 8.0
+            if damping > 1e8:
+                break
+        return found
+
+    def _found(self, position: np.ndarray, value: np.ndarray) -> Found:
+        jacobian = np.asarray(self._jacobian(position))
+        rounding = RELATIVE_ROUNDING * np.maximum(np.abs(self.generator.observed), 1e-300)
+        tolerance = self.distance * self._algebra.row_norms(jacobian) + rounding
+        residual = np.abs(value) / np.where(tolerance > 0, tolerance, np.inf)
+        # a constraint that no input moves is met or it is not
+        residual = np.where((tolerance > 0) | (value == 0), residual, np.inf)
+        residual = np.where(np.isnan(residual), np.inf, residual)
+        return Found(position, value, residual, tolerance, jacobian)
+
+    def _step(self, found: Found, raised: np.ndarray) -> np.ndarray:
+        linear = self._algebra.factorise(found.jacobian, raised)
+        step = -self._algebra.transposed(linear, self._algebra.solved(linear, found.value))
+        length = float(np.linalg.norm(step))
+        if not np.isfinite(length):
+            return np.full_like(found.position, np.nan)
+        # a longer step leaves the region that the prior draw stands for
+        return step * min(1.0, 10.0 / max(length, 1e-300))
+
+    def has_full_rank(self, found: Found) -> bool:
+        """Whether the rows of the Jacobian are independent beyond rounding."""
+        norms = self._algebra.row_norms(found.jacobian)
+        if not (np.all(np.isfinite(norms)) and np.all(norms > 0)):
+            return False
+        linear = self._algebra.factorise(found.jacobian / norms[:, None])
+        if linear.inverse_diagonal.size:
+            return bool(np.all(np.isfinite(linear.factor)) and linear.inverse_diagonal.max() < 1e14)
+        # rows have norm one: above the square root of rounding error
+        return bool(np.min(np.diag(linear.factor)) > 1e-7)
+
+    def _explanation(self, best: Found | None, n_finite: int, deficient: bool) -> str:
+        """Why no search has ended at a point where a chain may start."""
+        labels = self.generator.labels
+        if best is None:
+            return (
+                f"the observed output is NaN or infinite at each of {MAX_STARTS} prior draws, so "
+                "there is nowhere to start from; check the simulator, or narrow the prior so that "
+                "it stays finite"
+            )
+        if deficient or best.converged:
+            return (
+                "the Jacobian of the exactly observed outputs has not full rank where they are "
+                f"matched: some of {_listed(labels)} are functions of others, or do not move with "
+                "any input, or the density is zero there; leave out what is redundant, or give it "
+                "noise of its own"
+            )
+        worst = [i for i in np.argsort(best.residual)[::-1] if best.residual[i] > 1.0]
+        norms = self._algebra.row_norms(best.jacobian)
+        still = _listed([labels[i] for i in worst if norms[i] == 0])
+        hint = f"; {still} did not move with any input" if still else ""
+        return (
+            f"no inputs were found that give what was observed, from {n_finite} finite prior "
+            f"draws: the closest are off by {np.abs(best.value).max():.3g}, and {len(worst)} of "
+            f"{len(labels)} entries could not be matched ({_listed([labels[i] for i in worst])})"
+            f"{hint}. Check that the simulator can reach the data; if it can, pass a point that "
+            "does as initvals to pm.sample"
+        )
 
     def structure_holds(self, position: np.ndarray) -> bool:
         """Whether no entry of the Jacobian is left out at a position."""
@@ -162,21 +272,17 @@ class ConstrainedModel:
             return True
         dense = self.scale * np.asarray(self.backend.jacobian(self.scale * position))
         expected = np.sqrt((dense**2).sum(axis=1))
-        found = self.search.algebra.row_norms(np.asarray(self.search.jacobian(position)))
+        found = self._algebra.row_norms(np.asarray(self._jacobian(position)))
         return bool(np.allclose(found, expected, rtol=1e-8))
 
     def residual_at(self, position: np.ndarray) -> float:
         """Largest constraint in units of its tolerance: at most 1 on the level set."""
-        value = np.asarray(self.search.constraint(position))
+        value = np.asarray(self._constraint(position))
         return float(np.max(np.abs(value) / self.tolerance))
 
-    def polish(self, position: np.ndarray) -> tuple[np.ndarray, float]:
-        """The nearest point that meets the tolerance, and its residual in units of that."""
-        end, residual = self._polish(position)
-        return np.asarray(end), float(residual)
-
     @cached_property
-    def _polish(self) -> Callable:
+    def polish(self) -> Callable[[np.ndarray], tuple[Any, Any]]:
+        """Function from a position to the nearest point within tolerance, and to its residual."""
         system = self.system
 
         def polish(position: Any) -> tuple[Any, Any]:
@@ -201,9 +307,15 @@ class ConstrainedModel:
         each = zip(*map(np.asarray, records), strict=True)
         return state, [TransitionRecord(*record) for record in islice(each, len(given))]
 
-    def position_of(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Inputs in units of their scales, shape (d,), of value variables by name."""
-        return joined(point, self.model.value_vars, "float64") / self.scale
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+
+
+def _size(values: np.ndarray) -> float:
+    """Euclidean norm, infinite where something is NaN."""
+    size = float(np.linalg.norm(values))
+    return np.inf if np.isnan(size) else size
 
 
 def make_constrained_model(
@@ -216,8 +328,7 @@ def make_constrained_model(
 ) -> ConstrainedModel:
     """A model's level set ready for moves, made once for the same settings of `ConstrainedModel`.
 
-    The seed is that of the prior draws that scales, structure and tolerances are read off. A
-    ModelError is raised if no inputs give what was observed, or the Jacobian has not full rank.
+    The seed is that of the prior draws that scales, structure and tolerances are read off.
     """
     moves = moves or ConstrainedHamiltonian()
 

@@ -1,17 +1,100 @@
 """Hamiltonian Monte Carlo on a level set by RATTLE, for NumPy and JAX from one source."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pymc_logz.manifold.algebra import Linear
 from pymc_logz.manifold.backends import System
-from pymc_logz.manifold.gauss_newton import project_position
 from pymc_logz.runners.arrays import filled, leaves
 
 OK, NOT_CONVERGED, NOT_REVERSIBLE, NOT_FINITE = range(4)
 """What ended a trajectory: its length; no point of the level set found after a step; a step back
 that does not lead to where the step came from; a density or Jacobian that is not finite, or a
 Jacobian that has not full rank."""
+
+MAX_RESIDUAL = 1e30
+"""Units of the tolerance: a search that is as far off as this has diverged."""
+
+
+class Projection(NamedTuple):
+    """Where the search for a point of the level set ended."""
+
+    position: Any
+    residual: Any
+    """In units of the tolerance: it converged if this is at most 1."""
+    n_iterations: Any
+    """Of the quasi-Newton search."""
+    n_newton: Any
+    """Of Newton's method with line search, which takes over where that fails."""
+
+
+def project_position(
+    system: System, start: Any, base: Linear, max_iterations: int = 30
+) -> Projection:
+    """Point of the level set at ``start - J_base' multipliers``, by solving for the multipliers.
+
+    The quasi-Newton search has the Gram matrix of the base point for its derivative (Barth et al.,
+    1995, doi 10.1002/jcc.540161003); Newton's method with line search takes over where it fails.
+    The result depends on ``start`` and ``base`` alone, as the reversibility check needs it.
+    """
+    algebra, xp = system.algebra, system.arrays.xp
+
+    def search(state: tuple[Any, ...]) -> Any:
+        _, _, residual, n = state
+        return (residual > 1.0) & (residual < MAX_RESIDUAL) & (n < max_iterations)
+
+    def improve(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        position, value, _, n = state
+        position = position - algebra.transposed(base, algebra.solved(base, value))
+        value = system.constraint(position)
+        return position, value, system.residual(value), n + 1
+
+    value = system.constraint(start)
+    first = (start, value, system.residual(value))
+    *last, n = system.arrays.while_loop(search, improve, (*first, 0))
+    found = last[2] <= 1.0
+    begin = [xp.where(found, *pair) for pair in zip(last, first, strict=True)]
+    position, residual, n_newton = _newton(system, begin, base, max_iterations)
+    return Projection(position, residual, n, n_newton)
+
+
+def _newton(
+    system: System, begin: Sequence[Any], base: Linear, max_iterations: int
+) -> tuple[Any, Any, Any]:
+    """Newton's method with line search from a position, its value and its residual."""
+    # it gives up where a thousandth of a step is not enough of a decrease (Armijo's usual constant)
+    algebra, xp, min_step, sufficient = system.algebra, system.arrays.xp, 2.0**-10, 1e-4
+
+    def search(state: tuple[Any, ...]) -> Any:
+        _, _, residual, n, step = state
+        return (
+            (residual > 1.0) & (residual < MAX_RESIDUAL) & (n < max_iterations) & (step >= min_step)
+        )
+
+    def improve(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        position, value, residual, n, _ = state
+        jacobian = system.jacobian(position)
+        multipliers = algebra.cross_solve(jacobian, base.jacobian, value)
+        direction = -algebra.transposed(base, multipliers)
+
+        def worse(line: tuple[Any, ...]) -> Any:
+            step, _, reached = line
+            return ~(reached <= (1.0 - sufficient * step) * residual) & (step >= min_step)
+
+        def shorten(line: tuple[Any, ...]) -> tuple[Any, ...]:
+            step = 0.5 * line[0]
+            value = system.constraint(position + step * direction)
+            return step, value, system.residual(value)
+
+        trial = system.constraint(position + direction)
+        line = (xp.asarray(1.0), trial, system.residual(trial))
+        step, trial, reached = system.arrays.while_loop(worse, shorten, line)
+        return position + step * direction, trial, reached, n + 1, step
+
+    start = (*begin, 0, xp.asarray(1.0))
+    position, _, residual, n, _ = system.arrays.while_loop(search, improve, start)
+    return position, residual, n
 
 
 class ManifoldState(NamedTuple):
@@ -27,7 +110,7 @@ class ManifoldState(NamedTuple):
 
 
 class Trajectory(NamedTuple):
-    """Where a trajectory is, and what it took to get there."""
+    """Where a trajectory is, and what all projections, those of checks included, took together."""
 
     state: ManifoldState
     momentum: Any
@@ -36,9 +119,7 @@ class Trajectory(NamedTuple):
     status: Any
     """`OK` or what ended it early."""
     n_iterations: Any
-    """Of the quasi-Newton search, all projections together, those of the check included."""
     n_newton: Any
-    """Iterations of Newton's method in its place."""
 
 
 class TransitionInput(NamedTuple):
@@ -54,12 +135,10 @@ class TransitionInput(NamedTuple):
 
 
 class TransitionRecord(NamedTuple):
-    """What is known after a transition."""
+    """What is known after a transition; what has no word here is as of the state or trajectory."""
 
     position: Any
-    """Inputs in units of their scales, shape (d,)."""
     log_density: Any
-    """Log of rho times |J J'|^(-1/2) there, in nats."""
     acceptance_rate: Any
     accepted: Any
     energy: Any
@@ -69,12 +148,14 @@ class TransitionRecord(NamedTuple):
     residual: Any
     """Largest constraint of the state, in units of its tolerance."""
     status: Any
-    """What ended the trajectory, as `pymc_logz.manifold.rattle` numbers it."""
     n_steps: Any
     n_iterations: Any
-    """Of the quasi-Newton search, all projections together, those of the check included."""
     n_newton: Any
-    """Iterations of Newton's method in its place."""
+
+    @property
+    def clean_acceptance_rate(self) -> float:
+        """Acceptance rate, zero where a projection needed the fallback."""
+        return float(self.acceptance_rate * (self.n_newton == 0))
 
 
 def state_at(system: System, position: Any) -> ManifoldState:
@@ -94,7 +175,6 @@ class ConstrainedHamiltonian:
 
     n_inner: int = 1
     max_iterations: int = 20
-    reverse_tolerance: float = 1e-6
 
     def project_momentum(self, system: System, linear: Linear, momentum: Any) -> Any:
         """Part of a momentum that is tangent to the level set."""
@@ -105,7 +185,7 @@ class ConstrainedHamiltonian:
     def is_reversible(self, system: System, old: Any, back: Any) -> Any:
         """Whether the step back arrived where the step began."""
         distance = system.arrays.xp.max(system.arrays.xp.abs(back.position - old))
-        return (back.residual <= 1.0) & (distance <= self.reverse_tolerance)
+        return (back.residual <= 1.0) & (distance <= 1e-6)
 
     def energy(self, state: ManifoldState, momentum: Any) -> Any:
         """Potential plus kinetic energy, in nats."""
@@ -121,7 +201,6 @@ class ConstrainedHamiltonian:
         start_energy = self.energy(state, momentum)
         error = self.energy(end.state, end.momentum) - start_energy
         error = xp.where((end.status == OK) & ~xp.isnan(error), error, xp.inf)
-        acceptance_rate = xp.exp(-xp.maximum(error, 0.0))
         accepted = given.log_uniform < -error
         # each array out of the one state or out of the other
         either = zip(leaves(end.state), leaves(state), strict=True)
@@ -129,7 +208,7 @@ class ConstrainedHamiltonian:
         return new, TransitionRecord(
             new.position,
             new.log_density,
-            acceptance_rate=acceptance_rate,
+            acceptance_rate=xp.exp(-xp.maximum(error, 0.0)),
             accepted=accepted,
             energy=xp.where(accepted, start_energy + error, start_energy),
             energy_error=error,
@@ -149,19 +228,16 @@ class ConstrainedHamiltonian:
             return (trajectory.n_steps < n_steps) & (trajectory.status == OK)
 
         def step(trajectory: Trajectory) -> Trajectory:
-            return self.step(system, trajectory, step_size)
+            """Kick, drift, kick."""
+            trajectory = self._kick(system, trajectory, 0.5 * step_size)
+            inner = step_size / self.n_inner
+            for i in range(self.n_inner):
+                trajectory = self._drift(system, trajectory, inner, is_last=i == self.n_inner - 1)
+            trajectory = self._kick(system, trajectory, 0.5 * step_size)
+            return trajectory._replace(n_steps=trajectory.n_steps + 1)
 
         first = Trajectory(state, momentum, 0, OK, 0, 0)
         return system.arrays.while_loop(going_on, step, first)
-
-    def step(self, system: System, trajectory: Trajectory, step_size: Any) -> Trajectory:
-        """One step of RATTLE: kick, drift, kick."""
-        trajectory = self._kick(system, trajectory, 0.5 * step_size)
-        inner = step_size / self.n_inner
-        for i in range(self.n_inner):
-            trajectory = self._drift(system, trajectory, inner, is_last=i == self.n_inner - 1)
-        trajectory = self._kick(system, trajectory, 0.5 * step_size)
-        return trajectory._replace(n_steps=trajectory.n_steps + 1)
 
     def _kick(self, system: System, trajectory: Trajectory, step_size: Any) -> Trajectory:
         state = trajectory.state

@@ -15,7 +15,7 @@ from pymc_logz.errors import ModelError, PilotError
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.graphs.kept import Kept
 from pymc_logz.manifold.generator_form import relax
-from pymc_logz.models.context import model_data, model_from, model_labels, written_as
+from pymc_logz.models.context import model_from, model_labels, n_data, written_as
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.flat import constrain, flatten_model, unconstrain
@@ -24,9 +24,6 @@ from pymc_logz.seeds import generators_from
 from pymc_logz.trees.doubts import warn_of_status
 from pymc_logz.trees.kinds import ABC
 from pymc_logz.trees.layout import data_datasets, dataset_of, evidence_dataset, make_tree
-
-ROWS_AT_A_TIME = 10_000
-"""Prior draws that are simulated together."""
 
 
 class Simulator:
@@ -50,7 +47,7 @@ class Simulator:
         self.model, self.epsilon = relax(model, epsilon), float(epsilon)
         self.flat = flatten_model(self.model)
         self.prior = PriorDraws(self.model)
-        self.n_outputs = sum(int(np.size(value)) for value in model_data(self.flat)[0].values())
+        self.n_outputs = n_data(self.flat)
         self.density = RowDensity(self.flat, compile_kwargs)
         self.compile_kwargs = compile_kwargs
         self.n_simulations = 0
@@ -82,15 +79,11 @@ class Simulator:
     def near(
         self, rng: np.random.Generator, n_draws: int, n_wanted: float = np.inf
     ) -> tuple[np.ndarray, np.ndarray, int, float]:
-        """Those of so many prior draws that are within epsilon, or as many of these as wanted.
-
-        Their rows (n, d) and distances (n,), how many draws they are some of, and the distance of
-        the nearest of all.
-        """
+        """Prior draws within epsilon, their distances, how many were tried, least distance."""
         found: list[tuple[np.ndarray, np.ndarray]] = []
         nearest, tried = np.inf, 0
         while tried < n_draws and sum(len(rows) for rows, _ in found) < n_wanted:
-            rows = self.prior(rng, min(ROWS_AT_A_TIME, n_draws - tried))
+            rows = self.prior(rng, min(10_000, n_draws - tried))
             distance, _ = self.simulate(rows)
             hit = distance < self.epsilon
             found.append((rows[hit], distance[hit]))

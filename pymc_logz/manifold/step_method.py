@@ -22,6 +22,7 @@ from pymc_logz.manifold.model import (
 )
 from pymc_logz.manifold.rattle import ManifoldState, TransitionInput, TransitionRecord
 from pymc_logz.models.data_rows import starting_point
+from pymc_logz.models.discrete import joined
 from pymc_logz.step_methods.base import (
     MAX_ENERGY_ERROR,
     STATS_OF_TRAJECTORIES,
@@ -63,7 +64,7 @@ class ConstrainedSource(Source):
     def start(self, point: Mapping[str, np.ndarray], seed: Sequence[int]) -> np.ndarray:
         """The given point if it is on the level set, else one from prior draws."""
         model = self.model
-        position = model.position_of(point)
+        position = joined(point, model.model.value_vars, "float64") / model.scale
         with np.errstate(all="ignore"):
             residual = model.residual_at(position)
             if residual <= 1.0:
@@ -72,7 +73,7 @@ class ConstrainedSource(Source):
             if residual <= 1e4:
                 near, residual = model.polish(position)
                 if residual <= 1.0:
-                    return near
+                    return np.asarray(near)
         return find_start(model, np.random.default_rng(seed))
 
     def move(
@@ -269,10 +270,9 @@ class ConstrainedHMC(WholeModelStep):
     def _next(self, point: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """The end of a trajectory, or the point where it began."""
         if self.position is None:
-            self._start(point)
+            self.position = self._start(point)
         adapts = self.tune and self.step_size is None
         step_size = float(self.step_adapt.current(tune=adapts))
-        assert self.position is not None
         if not self.waiting:
             # only a call of JAX is dear enough to make several transitions of it
             ahead = not adapts and self.source.uses_jax()
@@ -282,30 +282,30 @@ class ConstrainedHMC(WholeModelStep):
         self.position, self.waiting = record.position, tuple(rest)
         if adapts:
             # a trajectory that needed the fallback is too dear to aim at: it counts as a failed one
-            self.step_adapt.update(_clean_acceptance_rate(record), tune=True)
+            self.step_adapt.update(record.clean_acceptance_rate, tune=True)
         bar = float(self.step_adapt.current(tune=False))
         return {**self._stats(record), "step_size": step_size, "step_size_bar": bar}
 
     def _row(self) -> np.ndarray | None:
         return None if self.position is None else self._scale * self.position
 
-    def _start(self, point: Mapping[str, np.ndarray]) -> None:
-        """A point to start from, and a first step size."""
+    def _start(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
+        """A position to start from, once there is a first step size too."""
         seed = self.rng.integers(2**63, size=4).tolist()
         # copies, since a worker process writes the next point into the same memory
         point = {name: np.array(value) for name, value in point.items()}
-        self.position = self.source.ask(("start", point, seed))
+        position: np.ndarray = self.source.ask(("start", point, seed))
         if self.step_size is None and self.tune:
-            start = self.position
 
             def acceptance_rate(step_size: float) -> float:
                 # log of a uniform number above 1: tried, not taken
                 noise = self.rng.standard_normal(self._n_dims)
                 tried = TransitionInput(noise, np.inf, step_size, 1)
-                [record] = self.source.ask(("move", start, [tried]))
-                return _clean_acceptance_rate(record)
+                [record] = self.source.ask(("move", position, [tried]))
+                return record.clean_acceptance_rate
 
             self._set_step_size(min(reasonable_step_size(acceptance_rate, 0.25), 1.0))
+        return position
 
     def _input(self, step_size: float) -> TransitionInput:
         """What decides a trajectory: its length, step size and noise, drawn in this order."""
@@ -333,8 +333,3 @@ class ConstrainedHMC(WholeModelStep):
             "model_logp": record.log_density,
             **failed,
         }
-
-
-def _clean_acceptance_rate(record: TransitionRecord) -> float:
-    """Acceptance rate, zero where a projection needed the fallback."""
-    return float(record.acceptance_rate * (record.n_newton == 0))

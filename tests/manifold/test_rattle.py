@@ -15,7 +15,6 @@ from support.level_sets import (
 )
 
 from pymc_logz.manifold.backends import JaxBackend, PytensorBackend
-from pymc_logz.manifold.gauss_newton import project_position
 from pymc_logz.manifold.rattle import (
     NOT_CONVERGED,
     NOT_FINITE,
@@ -23,6 +22,7 @@ from pymc_logz.manifold.rattle import (
     OK,
     ConstrainedHamiltonian,
     TransitionInput,
+    project_position,
     state_at,
 )
 

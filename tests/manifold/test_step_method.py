@@ -225,8 +225,8 @@ def test_initial_values_on_the_set_are_kept():
     with model:
         step = ConstrainedHMC(compile_kwargs=NUMPY)
         step.setup_chain(np.random.default_rng(1), 0, 10)
-        step._start(start)
-    np.testing.assert_allclose(step.position * step.source.model.scale, np.r_[v, start["n"]])
+        position = step._start(start)
+    np.testing.assert_allclose(position * step.source.model.scale, np.r_[v, start["n"]])
 
 
 @pytest.mark.parametrize(
