@@ -31,20 +31,11 @@ from pymc_logz.estimators.thermodynamic import (
     ti_trapezoid,
 )
 
+_BY_LEVELS = (rts, mbar, ts, bar_chain)
+_STONES = (stepping_stone, stepping_stone_reverse)
+_INTEGRALS = (ti_trapezoid, ti_simpson, ti_corrected, ti_rb, ti_marginal, ti_left, ti_right)
 METHODS: dict[str, Callable[[TemperedDraws], LogZCurve]] = {
-    "rts": rts,
-    "mbar": mbar,
-    "ts": ts,
-    "bar_chain": bar_chain,
-    "stepping_stone": stepping_stone,
-    "stepping_stone_reverse": stepping_stone_reverse,
-    "ti_trapezoid": ti_trapezoid,
-    "ti_simpson": ti_simpson,
-    "ti_corrected": ti_corrected,
-    "ti_rb": ti_rb,
-    "ti_marginal": ti_marginal,
-    "ti_left": ti_left,
-    "ti_right": ti_right,
+    method.__name__: method for method in (*_BY_LEVELS, *_STONES, *_INTEGRALS)
 }
 """Estimators of a tempered run, by the name that each goes by."""
 

@@ -242,7 +242,11 @@ def bridge_log_z(
     }
     variance = _relative_variance(bridge.of_posterior, ess)
     variance += _relative_variance(bridge.of_proposal, proposal.size)
-    carried = _concentration(bridge.of_posterior), _concentration(bridge.of_proposal)
+    # effective fraction of values that carry their sum, 1 if all are equal
+    carried = [
+        float(ess_of_sums(values.mean(), np.mean(values**2)))
+        for values in (bridge.of_posterior, bridge.of_proposal)
+    ]
     overlap_ess = min(carried[0] * ess, carried[1] * proposal.size)
     n_shared = min(carried[0] * posterior.size, carried[1] * proposal.size)
     status = _status(bridge.converged, n_shared, ess)
@@ -351,11 +355,6 @@ def _relative_variance(values: np.ndarray, n_effective: float) -> float:
         return 0.0
     excess = max(float(np.mean(square**2)) / variance**2 - 1.0, 0.0)
     return variance * (1.0 + float(np.sqrt(excess / n_effective))) / n_effective
-
-
-def _concentration(values: np.ndarray) -> float:
-    """Effective fraction of values that carry their sum, 1 if all are equal."""
-    return float(ess_of_sums(values.mean(), np.mean(values**2)))
 
 
 def _status(converged: bool, n_shared: float, posterior_ess: float) -> str:

@@ -76,15 +76,10 @@ class LogZCurve:
     @property
     def estimate(self) -> LogZEstimate:
         """The estimate at beta = 1."""
-        numbers = {name: value for name, value in self.details.items() if np.ndim(value) == 0}
+        log_z, mcse = float(self.log_z[-1]), float(self.mcse[-1])
+        details = {name: float(one) for name, one in self.details.items() if np.ndim(one) == 0}
         return LogZEstimate(
-            method=self.method,
-            log_z=float(self.log_z[-1]),
-            mcse=float(self.mcse[-1]),
-            weight_ess=self.weight_ess,
-            khat=self.khat,
-            status=self.status,
-            details={name: float(value) for name, value in numbers.items()},
+            self.method, log_z, mcse, self.weight_ess, self.khat, self.status, details
         )
 
     @property
@@ -135,45 +130,55 @@ type Estimator = Callable[[TemperedDraws], LogZCurve]
 
 
 def estimator(
+    shows: str,
     run: str = "A tempered run.",
     returns: str = "",
     *,
     every_level: bool = False,
     full_support: bool = False,
 ) -> Callable[[Estimator], Estimator]:
-    """Decorator of an estimator that is asked only for runs without `obstacle`; documents it."""
-    needed = "A tempered run with draws at every level." if every_level else run
+    """Decorator of an estimator that is asked only for runs without `obstacle`; documents it.
+
+    It ``shows`` this estimate for the draws of the example.
+    """
+    parameters = f"draws\n    {'A tempered run with draws at every level.' if every_level else run}"
     returned = f"LogZCurve\n    {returns}" if returns else ""
 
     def make(method: Estimator) -> Estimator:
         @wraps(method)
         def estimate(draws: TemperedDraws) -> LogZCurve:
-            status = obstacle(draws, every_level=every_level, full_support=full_support)
+            n_infinite = int(np.isposinf(draws.log_ratio).sum())
+            n_outside = int(np.isneginf(draws.log_ratio).sum())
+            needed = draws.visits if every_level else draws.visits[[0, -1]]
+            status = obstacle(draws.n_draws, n_infinite, n_outside, needed, full_support)
             curve = make_curve(draws, status=status) if status else method(draws)
             return replace(curve, method=method.__name__)
 
-        return documented(parameters=f"draws\n    {needed}", returns=returned)(estimate)
+        return documented(parameters=parameters, returns=returned, shows=shows)(estimate)
 
     return make
 
 
 def obstacle(
-    draws: TemperedDraws, *, every_level: bool = False, full_support: bool = False
+    n_draws: int,
+    n_infinite: int,
+    n_outside: int,
+    visits: np.ndarray | None,
+    full_support: bool = False,
 ) -> str | None:
-    """Status that forbids a number before anything is computed, or None."""
-    # full_support is for methods that need a finite log ratio wherever the reference has mass
-    if np.any(np.isposinf(draws.log_ratio)):
+    """Status that forbids a number before anything is computed, or None.
+
+    ``visits`` are those of the levels that are needed, if they are known; ``full_support`` is for
+    methods that need a finite log ratio wherever the reference has mass.
+    """
+    if n_infinite:
         return "infinite_weight"
-    if np.all(np.isneginf(draws.log_ratio)):
+    if n_outside == n_draws:
         return "no_support"
-    if full_support and np.any(np.isneginf(draws.log_ratio)):
+    if full_support and n_outside:
         return "partial_support"
-    return visit_obstacle(draws.visits if every_level else draws.visits[[0, -1]])
-
-
-def visit_obstacle(visits: np.ndarray) -> str | None:
-    """Status where a level that is needed has less than the two draws of which a variance is."""
-    return "unvisited_level" if visits.min() < 2 else None
+    # a variance is of two draws at least
+    return "unvisited_level" if visits is not None and visits.min() < 2 else None
 
 
 def visit_status(draws: TemperedDraws) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_logz.arguments import check_betas, check_whole
-from pymc_logz.estimators.curve import LogZCurve, make_curve, visit_obstacle
+from pymc_logz.estimators.curve import LogZCurve, make_curve, obstacle
 from pymc_logz.estimators.draws import CHUNK_ELEMENTS, TemperedDraws
 from pymc_logz.estimators.tempering import curve_of_levels, rts_bias
 from pymc_logz.weights import ess_of_sums
@@ -176,11 +176,10 @@ class RunningRTS:
         seen = self._seen()
         # one draw a walker stands for all of them, which are in the sums
         stand_in = self._draws(np.zeros((len(seen.share), 1)))
-        status = None if seen.visits is None else visit_obstacle(seen.visits[[0, -1]])
-        if seen.n_outside == len(seen.share) * seen.n_draws:
-            status = "no_support"
-        if seen.n_infinite:
-            status = "infinite_weight"
+        n_draws, ends = len(seen.share) * seen.n_draws, None
+        if seen.visits is not None:
+            ends = seen.visits[[0, -1]]
+        status = obstacle(n_draws, seen.n_infinite, seen.n_outside, ends)
         if status is not None:
             return replace(make_curve(stand_in, status=status), method="rts")
         total, squares = (part.sum(axis=(0, 1))[[0, -1]] for part in (seen.share, seen.square))
