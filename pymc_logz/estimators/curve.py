@@ -209,12 +209,13 @@ def long_run_variance(contributions: np.ndarray) -> tuple[np.ndarray, np.ndarray
     """
     n_walkers, n, n_columns = contributions.shape
     width = max(1, CHUNK_ELEMENTS // (n_walkers * n))
-    parts = [contributions[..., i : i + width] for i in range(0, n_columns, width)]
-    lagged = np.concatenate([_lagged_sums(part) for part in parts], axis=1)
+    # products of values t apart, summed over time and walkers, for every lag t
+    lagged, size = np.zeros((n + n % 2, n_columns)), next_fast_len(2 * n, real=True)
+    for i in range(0, n_columns, width):
+        power = np.abs(rfft(contributions[..., i : i + width], size, axis=1)) ** 2
+        lagged[:n, i : i + width] = irfft(power.sum(axis=0), size, axis=0)[:n]
     squares = lagged[0]
-    pairs = np.zeros((n + n % 2, n_columns))
-    pairs[:n] = lagged
-    pairs = pairs.reshape(-1, 2, n_columns).sum(axis=1)
+    pairs = lagged.reshape(-1, 2, n_columns).sum(axis=1)
     kept = np.logical_and.accumulate(pairs > 0, axis=0)
     monotone = np.minimum.accumulate(pairs, axis=0)
     total = 2 * np.where(kept, monotone, 0.0).sum(axis=0) - squares
@@ -228,14 +229,6 @@ def long_run_variance(contributions: np.ndarray) -> tuple[np.ndarray, np.ndarray
         variance = np.maximum(variance, n_walkers / (n_walkers - 1) * apart)
     ratio = np.divide(squares, variance, out=np.ones_like(squares), where=variance > 0)
     return variance, n_walkers * n * np.minimum(ratio, 1.0)
-
-
-def _lagged_sums(values: np.ndarray) -> np.ndarray:
-    """Products of values t apart, summed over time and walkers, for every lag t, (B, P)."""
-    n = values.shape[1]
-    size = next_fast_len(2 * n, real=True)
-    power = np.abs(rfft(values, size, axis=1)) ** 2
-    return irfft(power.sum(axis=0), size, axis=0)[:n]
 
 
 def long_run_covariance(contributions: np.ndarray) -> np.ndarray:

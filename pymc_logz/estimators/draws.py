@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from pymc_logz.arguments import check_betas
+from pymc_logz.estimators.result import documented
 
 MIN_CHAIN = 4
 """Fewest draws of a chain whose autocorrelation ArviZ estimates."""
@@ -44,6 +45,7 @@ CHUNK_ELEMENTS = 2**20
 MAX_BLOCKS = 2**14
 
 
+@documented()
 @dataclass(frozen=True, eq=False)
 class TemperedDraws:
     """Levels and log ratios of W walkers with N draws each on a ladder of K temperatures.
@@ -81,14 +83,6 @@ class TemperedDraws:
 
     Examples
     --------
-    Walkers whose density at inverse temperature beta is exponential with rate 1 + beta:
-
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> draws.n_levels, draws.n_draws, int(draws.visits.sum())
     (5, 4000, 4000)
     """

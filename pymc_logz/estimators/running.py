@@ -9,6 +9,7 @@ import numpy as np
 from pymc_logz.arguments import check_betas, check_whole
 from pymc_logz.estimators.curve import LogZCurve, make_curve, obstacle
 from pymc_logz.estimators.draws import CHUNK_ELEMENTS, TemperedDraws
+from pymc_logz.estimators.result import documented
 from pymc_logz.estimators.tempering import curve_of_levels, rts_bias
 from pymc_logz.weights import ess_of_sums
 
@@ -48,6 +49,7 @@ def joined(parts: Sequence[LevelSums]) -> LevelSums:
     )
 
 
+@documented("RunningRTS")
 @dataclass(eq=False)
 class RunningRTS:
     """`rts` of a run whose draws are not kept: of each walker only the sums of q(k | x) are.
@@ -80,17 +82,11 @@ class RunningRTS:
 
     Examples
     --------
-    Walkers with exponential log ratios, drawn exactly, with log Z = -log(1 + beta):
-
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import RunningRTS
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> running = RunningRTS(betas, np.zeros(5), -np.log1p(betas))
-    >>> for _ in range(200):
-    ...     level = rng.integers(5, size=(40, 1))
-    ...     running.add(-rng.exponential(1 / (1 + betas[level])))
+    >>> running = RunningRTS(betas, np.zeros(5), -np.log1p(betas), block_length=10)
+    >>> for log_ratio in np.split(draws.log_ratio, 8, axis=1):
+    ...     running.add(log_ratio)
     >>> print(running.curve.estimate)  # log Z = -0.693
-    log Z = -0.691 ± 0.008 (rts, ok)
+    log Z = -0.690 ± 0.010 (rts, ok)
     """
 
     betas: np.ndarray

@@ -37,7 +37,7 @@ def ti_left(draws: TemperedDraws) -> LogZCurve:
     ----------
     Gelman & Meng (1998), doi 10.1214/ss/1028905934; eq. 20 of Carlson et al. (2016).
     """
-    return _integral(draws, _riemann(draws.betas)[0])
+    return _integral(draws, _weights(draws.betas, of_lower=1.0))
 
 
 @rule("log Z = -0.626 ± 0.064 (ti_right, rule_error)")
@@ -48,7 +48,7 @@ def ti_right(draws: TemperedDraws) -> LogZCurve:
     ----------
     Gelman & Meng (1998), doi 10.1214/ss/1028905934; eq. 20 of Carlson et al. (2016).
     """
-    return _integral(draws, _riemann(draws.betas)[1])
+    return _integral(draws, _weights(draws.betas, of_lower=0.0))
 
 
 @rule("log Z = -0.693 ± 0.012 (ti_trapezoid, ok)")
@@ -61,7 +61,7 @@ def ti_trapezoid(draws: TemperedDraws) -> LogZCurve:
     ----------
     Friel & Pettitt (2008), doi 10.1111/j.1467-9868.2007.00650.x.
     """
-    return _integral(draws, _trapezoid(draws.betas))
+    return _integral(draws, _weights(draws.betas))
 
 
 @rule("log Z = -0.690 ± 0.011 (ti_corrected, ok)")
@@ -79,7 +79,7 @@ def ti_corrected(draws: TemperedDraws) -> LogZCurve:
     last = np.arange(widths.size) + 1
     change = np.zeros((draws.n_levels, draws.n_levels))
     change[last, last - 1], change[last, last] = widths, -widths
-    return _integral(draws, _trapezoid(draws.betas), np.cumsum(change, axis=0))
+    return _integral(draws, _weights(draws.betas), np.cumsum(change, axis=0))
 
 
 @rule("log Z = -0.692 ± 0.013 (ti_simpson, ok)")
@@ -95,7 +95,7 @@ def ti_simpson(draws: TemperedDraws) -> LogZCurve:
     cumulative integration with MS Excel and irregularly-spaced data, eq. 7 and 8.
     """
     if draws.n_levels < 3:
-        return _integral(draws, _trapezoid(draws.betas))
+        return _integral(draws, _weights(draws.betas))
     # takes long to import, and few who import this module get here
     from scipy.integrate import cumulative_simpson
 
@@ -182,23 +182,18 @@ def _by_shares(
     """Trapezoidal rule over means, less ``middle``, of ratios of sums (W, B, K), beside RTS."""
     share, ratio = sums
     total = share.sum(axis=(0, 1))
-    mean, weights = ratio.sum(axis=(0, 1)) / total, _trapezoid(draws.betas)
+    mean, weights = ratio.sum(axis=(0, 1)) / total, _weights(draws.betas)
     log_z, contributions = weights @ (mean + middle), (ratio - share * mean) / total @ weights.T
     curve = make_curve(draws, log_z, contributions, status=status, weight_ess=ess, details=details)
     return judged(curve, draws, rts(draws))
 
 
-def _riemann(betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (K, K) of the left and right Riemann sums up to each level."""
+def _weights(betas: np.ndarray, of_lower: float = 0.5) -> np.ndarray:
+    """Weights (K, K) of the means in sums up to each level: the trapezoidal rule, or Riemann's."""
     widths = np.diff(betas)
     left = np.tril(np.broadcast_to(np.append(widths, 0.0), (betas.size, betas.size)), -1)
     right = np.tril(np.broadcast_to(np.append(0.0, widths), (betas.size, betas.size)))
-    return left, right
-
-
-def _trapezoid(betas: np.ndarray) -> np.ndarray:
-    left, right = _riemann(betas)
-    return (left + right) / 2
+    return of_lower * left + (1.0 - of_lower) * right
 
 
 def _integral(

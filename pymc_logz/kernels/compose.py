@@ -220,15 +220,15 @@ def _check_names(asked: Sequence[Part], names: Sequence[str], discrete: set[str]
 
 
 def sums_out(asked: bool | None, kernel: Kernel) -> bool | None:
-    """Whether discrete variables are summed out: not where a kernel was made for them."""
-    return False if asked is None and _counts_them(kernel) else asked
+    """Whether discrete variables are summed out: not where a kernel, or a part, is made for them.
 
-
-def _counts_them(kernel: Kernel) -> bool:
-    """Whether a kernel moves discrete variables, or has scales of all entries, or a part of it."""
+    It moves them, or has scales of all entries.
+    """
+    if asked is not None:
+        return asked
     members = kernel.members if isinstance(kernel, Led) else ()
     own = moves_integers(kernel) or kernel.scale is not None
-    return own or any(map(_counts_them, members))
+    return False if own or any(sums_out(None, one) is False for one in members) else None
 
 
 def _bound(

@@ -59,11 +59,11 @@ class Led:
     def refreshment_for(self, step_size: np.ndarray) -> np.ndarray:
         """That of the leader, or of the first kernel that replaces momentum at all."""
         for kernel in (self.leader, *self.members):
-            own = (
-                step_size if kernel.step_size is None else np.full_like(step_size, kernel.step_size)
-            )
             if np.any(two_shares(kernel) > 0):
-                return kernel.refreshment_for(own)
+                own = kernel.step_size
+                return kernel.refreshment_for(
+                    step_size if own is None else np.full_like(step_size, own)
+                )
         return np.zeros_like(step_size)
 
     def acceptance_for(self, target_accept: float) -> float:
