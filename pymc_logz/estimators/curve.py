@@ -137,10 +137,7 @@ def estimator(
     every_level: bool = False,
     full_support: bool = False,
 ) -> Callable[[Estimator], Estimator]:
-    """Decorator of an estimator that is asked only for runs without `obstacle`; documents it.
-
-    It ``shows`` this estimate for the draws of the example.
-    """
+    """Decorator that asks only for runs without `obstacle`; ``shows`` completes the example."""
     parameters = f"draws\n    {'A tempered run with draws at every level.' if every_level else run}"
     returned = f"LogZCurve\n    {returns}" if returns else ""
 
@@ -201,11 +198,7 @@ def long_run_variance(contributions: np.ndarray) -> tuple[np.ndarray, np.ndarray
     as a mode that is hardly ever left, drowns in the noise of the lags and ends the sequence early;
     so 16 walkers or more are also compared with each other, and the larger variance counts.
     Contributions of W walkers, B in order of time, with mean zero have shape (W, B, P); both
-    results have shape (P,).
-
-    References
-    ----------
-    Geyer (1992), Practical Markov chain Monte Carlo, doi 10.1214/ss/1177011137, section 3.3.
+    results have shape (P,). Geyer (1992), doi 10.1214/ss/1177011137, section 3.3.
     """
     n_walkers, n, n_columns = contributions.shape
     width = max(1, CHUNK_ELEMENTS // (n_walkers * n))

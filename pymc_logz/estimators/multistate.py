@@ -108,19 +108,16 @@ def _solve_mbar(draws: TemperedDraws) -> LevelOdds:
             gram += p.T @ p
         return share / draws.n_draws, gram / draws.n_draws
 
-    target = draws.visits / draws.n_draws
-    with np.errstate(divide="ignore"):
-        start = np.log(target) - _trapezoid_guess(draws)
-    return solve_odds(target, mean_shares, start)
-
-
-def _trapezoid_guess(draws: TemperedDraws) -> np.ndarray:
-    """Thermodynamic integral over the visited levels, good enough to start from."""
+    # the thermodynamic integral over the visited levels is good enough to start from
     finite = np.where(np.isfinite(draws.log_ratio), draws.log_ratio, 0.0)
     total = np.bincount(draws.level.ravel(), finite.ravel(), minlength=draws.n_levels)
     seen = draws.visits > 0
     mean = np.interp(draws.betas, draws.betas[seen], total[seen] / draws.visits[seen])
-    return np.append(0.0, np.cumsum(np.diff(draws.betas) * (mean[1:] + mean[:-1]) / 2))
+    guess = np.append(0.0, np.cumsum(np.diff(draws.betas) * (mean[1:] + mean[:-1]) / 2))
+    target = draws.visits / draws.n_draws
+    with np.errstate(divide="ignore"):
+        start = np.log(target) - guess
+    return solve_odds(target, mean_shares, start)
 
 
 def _mbar_contributions(draws: TemperedDraws, odds: LevelOdds) -> np.ndarray:

@@ -38,11 +38,16 @@ def solve_odds(
     K). The first entry of ``start`` stays fixed.
     """
     seen = np.flatnonzero(target > 0)
+    free = seen[1:]
     odds = np.full(target.size, -np.inf)
     odds[seen] = start[seen]
     share, gram = mean_shares(odds)
     for _ in range(200):
-        step = _newton_step(target, share, gram, seen)
+        hessian = (np.diag(share) - gram)[np.ix_(free, free)]
+        try:
+            step = np.append(0.0, np.linalg.solve(hessian, (target - share)[free]))
+        except np.linalg.LinAlgError:
+            step = np.append(0.0, np.full(free.size, np.nan))
         if np.all(np.abs(step) < 1e-6):  # its square is what is left of the error
             odds[seen] += step
             return LevelOdds(odds, share, gram, converged=True)
@@ -55,18 +60,6 @@ def solve_odds(
             moved_share, moved_gram = mean_shares(moved)
         odds, share, gram = moved, moved_share, moved_gram
     return LevelOdds(odds, share, gram, converged=False)
-
-
-def _newton_step(
-    target: np.ndarray, share: np.ndarray, gram: np.ndarray, seen: np.ndarray
-) -> np.ndarray:
-    free = seen[1:]
-    hessian = (np.diag(share) - gram)[np.ix_(free, free)]
-    try:
-        step = np.linalg.solve(hessian, (target - share)[free])
-    except np.linalg.LinAlgError:
-        step = np.full(free.size, np.nan)
-    return np.append(0.0, step)
 
 
 def _misfit(target: np.ndarray, share: np.ndarray, seen: np.ndarray) -> float:

@@ -99,9 +99,8 @@ def ti_simpson(draws: TemperedDraws) -> LogZCurve:
     # takes long to import, and few who import this module get here
     from scipy.integrate import cumulative_simpson
 
-    each = np.eye(draws.n_levels)
-    of_each_mean = cumulative_simpson(each, x=draws.betas, axis=1, initial=0.0)
-    return _integral(draws, np.asarray(of_each_mean).T)
+    of_each = cumulative_simpson(np.eye(draws.n_levels), x=draws.betas, axis=1, initial=0.0)
+    return _integral(draws, np.asarray(of_each).T)
 
 
 @estimator(

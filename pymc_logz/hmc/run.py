@@ -39,13 +39,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class StepSize:
-    """A step size that follows a moving average of acceptance rates, until it is frozen.
+    """A step size that follows a moving average of acceptance rates, until it is frozen."""
 
-    References
-    ----------
-    Theano Development Team (2013), Deep Learning Tutorials, chapter Hybrid Monte-Carlo Sampling,
-    https://github.com/lisa-lab/DeepLearningTutorials.
-    """
+    # Theano Development Team (2013), Deep Learning Tutorials, Hybrid Monte-Carlo Sampling,
+    # https://github.com/lisa-lab/DeepLearningTutorials
 
     now: float
     """Step size of the next move, in units of the scales."""

@@ -9,7 +9,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.kernels.base import KernelInfo, KernelState, Move
+from pymc_logz.kernels.base import KernelInfo, KernelState, Move, column
 from pymc_logz.kernels.tuning import KernelDefaults
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation, Site, log_density
 
@@ -149,9 +149,8 @@ class Gibbs(OfIntegers):
             path = path.given(copies.reshape((-1, path.row_data.type.shape[1])))
         found = path.evaluate(rows.reshape((-1, path.n_dims)))
         references, ratios = (part.reshape((-1, k)) for part in found[:2])
-        at = beta[:, None] if beta.ndim else beta
         # as a density of k columns, whose beta is that of the row
-        density = log_density(Evaluation(references, ratios, None, None), at)
+        density = log_density(Evaluation(references, ratios, None, None), column(beta))
         chosen = drawn(pt.switch(exists, density, -np.inf), uniform)
         before = pt.switch(here, position, 0.0).sum(axis=1)
         stays = pt.cast(pt.clip(before - lower, 0, k - 1), "int64")
