@@ -1,7 +1,5 @@
 """Estimators of log Z: plain functions from arrays to a `LogZEstimate` or a `LogZCurve`."""
 
-from collections.abc import Callable
-
 from pymc_logz.estimators.agreement import (
     Agreement,
     bootstrap_log_z,
@@ -9,7 +7,7 @@ from pymc_logz.estimators.agreement import (
     joint_covariance,
 )
 from pymc_logz.estimators.bridge import bar_log_z, bridge_log_z, reverse_log_z
-from pymc_logz.estimators.curve import LogZCurve
+from pymc_logz.estimators.curve import Estimator, LogZCurve
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.importance import importance_log_z, reweighted_log_z
 from pymc_logz.estimators.multistate import (
@@ -31,20 +29,11 @@ from pymc_logz.estimators.thermodynamic import (
     ti_trapezoid,
 )
 
-METHODS: dict[str, Callable[[TemperedDraws], LogZCurve]] = {
-    "rts": rts,
-    "mbar": mbar,
-    "ts": ts,
-    "bar_chain": bar_chain,
-    "stepping_stone": stepping_stone,
-    "stepping_stone_reverse": stepping_stone_reverse,
-    "ti_trapezoid": ti_trapezoid,
-    "ti_simpson": ti_simpson,
-    "ti_corrected": ti_corrected,
-    "ti_rb": ti_rb,
-    "ti_marginal": ti_marginal,
-    "ti_left": ti_left,
-    "ti_right": ti_right,
+_BY_LEVELS = (rts, mbar, ts, bar_chain)
+_STONES = (stepping_stone, stepping_stone_reverse)
+_INTEGRALS = (ti_trapezoid, ti_simpson, ti_corrected, ti_rb, ti_marginal, ti_left, ti_right)
+METHODS: dict[str, Estimator] = {
+    method.__name__: method for method in (*_BY_LEVELS, *_STONES, *_INTEGRALS)
 }
 """Estimators of a tempered run, by the name that each goes by."""
 

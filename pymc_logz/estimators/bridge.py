@@ -242,16 +242,24 @@ def bridge_log_z(
     }
     variance = _relative_variance(bridge.of_posterior, ess)
     variance += _relative_variance(bridge.of_proposal, proposal.size)
-    carried = _concentration(bridge.of_posterior), _concentration(bridge.of_proposal)
+    # effective fraction of values that carry their sum, 1 if all are equal
+    carried = [
+        float(ess_of_sums(values.mean(), np.mean(values**2)))
+        for values in (bridge.of_posterior, bridge.of_proposal)
+    ]
     overlap_ess = min(carried[0] * ess, carried[1] * proposal.size)
     n_shared = min(carried[0] * posterior.size, carried[1] * proposal.size)
-    status = _status(bridge.converged, n_shared, ess)
+    status = "low_overlap" if n_shared < LOW_ESS else "ok"
+    if ess < LOW_ESS:
+        status = "short_run"
+    if not n_shared >= DEGENERATE_ESS:
+        status = "poor_overlap"
+    if not bridge.converged:
+        status = "not_converged"
     if status in ("not_converged", "poor_overlap"):
         return LogZEstimate(method, np.nan, np.nan, overlap_ess, np.nan, status, details)
-    log_z = log_z_reference + bridge.log_z
-    return LogZEstimate(
-        method, float(log_z), float(np.sqrt(variance)), overlap_ess, np.nan, status, details
-    )
+    log_z, mcse = float(log_z_reference + bridge.log_z), float(np.sqrt(variance))
+    return LogZEstimate(method, log_z, mcse, overlap_ess, np.nan, status, details)
 
 
 class Bridge(NamedTuple):
@@ -351,19 +359,3 @@ def _relative_variance(values: np.ndarray, n_effective: float) -> float:
         return 0.0
     excess = max(float(np.mean(square**2)) / variance**2 - 1.0, 0.0)
     return variance * (1.0 + float(np.sqrt(excess / n_effective))) / n_effective
-
-
-def _concentration(values: np.ndarray) -> float:
-    """Effective fraction of values that carry their sum, 1 if all are equal."""
-    return float(ess_of_sums(values.mean(), np.mean(values**2)))
-
-
-def _status(converged: bool, n_shared: float, posterior_ess: float) -> str:
-    """Verdict from the number of draws in the overlap, and of independent posterior draws."""
-    if not converged:
-        return "not_converged"
-    if not n_shared >= DEGENERATE_ESS:
-        return "poor_overlap"
-    if posterior_ess < LOW_ESS:
-        return "short_run"
-    return "low_overlap" if n_shared < LOW_ESS else "ok"

@@ -76,15 +76,10 @@ class LogZCurve:
     @property
     def estimate(self) -> LogZEstimate:
         """The estimate at beta = 1."""
-        numbers = {name: value for name, value in self.details.items() if np.ndim(value) == 0}
+        log_z, mcse = float(self.log_z[-1]), float(self.mcse[-1])
+        details = {name: float(one) for name, one in self.details.items() if np.ndim(one) == 0}
         return LogZEstimate(
-            method=self.method,
-            log_z=float(self.log_z[-1]),
-            mcse=float(self.mcse[-1]),
-            weight_ess=self.weight_ess,
-            khat=self.khat,
-            status=self.status,
-            details={name: float(value) for name, value in numbers.items()},
+            self.method, log_z, mcse, self.weight_ess, self.khat, self.status, details
         )
 
     @property
@@ -135,45 +130,52 @@ type Estimator = Callable[[TemperedDraws], LogZCurve]
 
 
 def estimator(
+    shows: str,
     run: str = "A tempered run.",
     returns: str = "",
     *,
     every_level: bool = False,
     full_support: bool = False,
 ) -> Callable[[Estimator], Estimator]:
-    """Decorator of an estimator that is asked only for runs without `obstacle`; documents it."""
-    needed = "A tempered run with draws at every level." if every_level else run
+    """Decorator that asks only for runs without `obstacle`; ``shows`` completes the example."""
+    parameters = f"draws\n    {'A tempered run with draws at every level.' if every_level else run}"
     returned = f"LogZCurve\n    {returns}" if returns else ""
 
     def make(method: Estimator) -> Estimator:
         @wraps(method)
         def estimate(draws: TemperedDraws) -> LogZCurve:
-            status = obstacle(draws, every_level=every_level, full_support=full_support)
+            n_infinite = int(np.isposinf(draws.log_ratio).sum())
+            n_outside = int(np.isneginf(draws.log_ratio).sum())
+            needed = draws.visits if every_level else draws.visits[[0, -1]]
+            status = obstacle(draws.n_draws, n_infinite, n_outside, needed, full_support)
             curve = make_curve(draws, status=status) if status else method(draws)
             return replace(curve, method=method.__name__)
 
-        return documented(parameters=f"draws\n    {needed}", returns=returned)(estimate)
+        return documented(parameters=parameters, returns=returned, shows=shows)(estimate)
 
     return make
 
 
 def obstacle(
-    draws: TemperedDraws, *, every_level: bool = False, full_support: bool = False
+    n_draws: int,
+    n_infinite: int,
+    n_outside: int,
+    visits: np.ndarray | None,
+    full_support: bool = False,
 ) -> str | None:
-    """Status that forbids a number before anything is computed, or None."""
-    # full_support is for methods that need a finite log ratio wherever the reference has mass
-    if np.any(np.isposinf(draws.log_ratio)):
+    """Status that forbids a number before anything is computed, or None.
+
+    ``visits`` are those of the levels that are needed, if they are known; ``full_support`` is for
+    methods that need a finite log ratio wherever the reference has mass.
+    """
+    if n_infinite:
         return "infinite_weight"
-    if np.all(np.isneginf(draws.log_ratio)):
+    if n_outside == n_draws:
         return "no_support"
-    if full_support and np.any(np.isneginf(draws.log_ratio)):
+    if full_support and n_outside:
         return "partial_support"
-    return visit_obstacle(draws.visits if every_level else draws.visits[[0, -1]])
-
-
-def visit_obstacle(visits: np.ndarray) -> str | None:
-    """Status where a level that is needed has less than the two draws of which a variance is."""
-    return "unvisited_level" if visits.min() < 2 else None
+    # a variance is of two draws at least
+    return "unvisited_level" if visits is not None and visits.min() < 2 else None
 
 
 def visit_status(draws: TemperedDraws) -> str:
@@ -196,20 +198,17 @@ def long_run_variance(contributions: np.ndarray) -> tuple[np.ndarray, np.ndarray
     as a mode that is hardly ever left, drowns in the noise of the lags and ends the sequence early;
     so 16 walkers or more are also compared with each other, and the larger variance counts.
     Contributions of W walkers, B in order of time, with mean zero have shape (W, B, P); both
-    results have shape (P,).
-
-    References
-    ----------
-    Geyer (1992), Practical Markov chain Monte Carlo, doi 10.1214/ss/1177011137, section 3.3.
+    results have shape (P,). Geyer (1992), doi 10.1214/ss/1177011137, section 3.3.
     """
     n_walkers, n, n_columns = contributions.shape
     width = max(1, CHUNK_ELEMENTS // (n_walkers * n))
-    parts = [contributions[..., i : i + width] for i in range(0, n_columns, width)]
-    lagged = np.concatenate([_lagged_sums(part) for part in parts], axis=1)
+    # products of values t apart, summed over time and walkers, for every lag t
+    lagged, size = np.zeros((n + n % 2, n_columns)), next_fast_len(2 * n, real=True)
+    for i in range(0, n_columns, width):
+        power = np.abs(rfft(contributions[..., i : i + width], size, axis=1)) ** 2
+        lagged[:n, i : i + width] = irfft(power.sum(axis=0), size, axis=0)[:n]
     squares = lagged[0]
-    pairs = np.zeros((n + n % 2, n_columns))
-    pairs[:n] = lagged
-    pairs = pairs.reshape(-1, 2, n_columns).sum(axis=1)
+    pairs = lagged.reshape(-1, 2, n_columns).sum(axis=1)
     kept = np.logical_and.accumulate(pairs > 0, axis=0)
     monotone = np.minimum.accumulate(pairs, axis=0)
     total = 2 * np.where(kept, monotone, 0.0).sum(axis=0) - squares
@@ -223,14 +222,6 @@ def long_run_variance(contributions: np.ndarray) -> tuple[np.ndarray, np.ndarray
         variance = np.maximum(variance, n_walkers / (n_walkers - 1) * apart)
     ratio = np.divide(squares, variance, out=np.ones_like(squares), where=variance > 0)
     return variance, n_walkers * n * np.minimum(ratio, 1.0)
-
-
-def _lagged_sums(values: np.ndarray) -> np.ndarray:
-    """Products of values t apart, summed over time and walkers, for every lag t, (B, P)."""
-    n = values.shape[1]
-    size = next_fast_len(2 * n, real=True)
-    power = np.abs(rfft(values, size, axis=1)) ** 2
-    return irfft(power.sum(axis=0), size, axis=0)[:n]
 
 
 def long_run_covariance(contributions: np.ndarray) -> np.ndarray:

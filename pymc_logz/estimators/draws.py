@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from pymc_logz.arguments import check_betas
+from pymc_logz.estimators.result import documented
 
 MIN_CHAIN = 4
 """Fewest draws of a chain whose autocorrelation ArviZ estimates."""
@@ -44,6 +45,7 @@ CHUNK_ELEMENTS = 2**20
 MAX_BLOCKS = 2**14
 
 
+@documented()
 @dataclass(frozen=True, eq=False)
 class TemperedDraws:
     """Levels and log ratios of W walkers with N draws each on a ladder of K temperatures.
@@ -81,14 +83,6 @@ class TemperedDraws:
 
     Examples
     --------
-    Walkers whose density at inverse temperature beta is exponential with rate 1 + beta:
-
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import TemperedDraws
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> level = rng.integers(5, size=(20, 200))
-    >>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
-    >>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
     >>> draws.n_levels, draws.n_draws, int(draws.visits.sum())
     (5, 4000, 4000)
     """
@@ -112,7 +106,13 @@ class TemperedDraws:
         for name, array in arrays.items():
             object.__setattr__(self, name, array)
         _check_draws(self.level, self.log_ratio, self.n_levels)
-        _check_ladder_values(self.log_prior, self.log_z_hat, self.n_levels)
+        for name in ("log_prior", "log_z_hat"):
+            array, k = arrays[name], self.n_levels
+            if array.shape[-1:] != (k,) or array.ndim > 2 or not np.all(np.isfinite(array)):
+                raise ValueError(
+                    f"{name} has shape {array.shape}, {np.sum(~np.isfinite(array))} entries not "
+                    f"finite; give one finite number for each of the {k} betas"
+                )
         shape, n_segments = self.log_ratio.shape, len(self.log_z_hat)
         segment = _checked_segment(np.asarray(self.segment), shape, n_segments)
         object.__setattr__(self, "segment", segment)
@@ -238,15 +238,6 @@ def _check_draws(level: np.ndarray, log_ratio: np.ndarray, n_levels: int) -> Non
             f"{impossible} of {level.size} draws have log_ratio=-inf at a level above 0, where "
             "that has probability zero; leave out the draws made before the walkers had mixed"
         )
-
-
-def _check_ladder_values(log_prior: np.ndarray, log_z_hat: np.ndarray, n_levels: int) -> None:
-    for name, array in (("log_prior", log_prior), ("log_z_hat", log_z_hat)):
-        if array.shape[-1:] != (n_levels,) or array.ndim > 2 or not np.all(np.isfinite(array)):
-            raise ValueError(
-                f"{name} has shape {array.shape}, {np.sum(~np.isfinite(array))} entries not "
-                f"finite; give one finite number for each of the {n_levels} betas"
-            )
 
 
 def _checked_segment(segment: np.ndarray, shape: tuple[int, ...], n_segments: int) -> np.ndarray:

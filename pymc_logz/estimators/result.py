@@ -86,9 +86,14 @@ Walkers with exponential log ratios, drawn exactly, with log Z = -log(1 + beta):
 """
 
 
-def documented[T: Any](*names: str, parameters: str = "", returns: str = "") -> Callable[[T], T]:
-    """Decorator that completes a docstring: first sections, and the draws that ``Examples`` use."""
-    # names are imported by the example beside TemperedDraws and what is documented
+def documented[T: Any](
+    *names: str, parameters: str = "", returns: str = "", shows: str = ""
+) -> Callable[[T], T]:
+    """Decorator that completes a docstring: first sections, and the draws that ``Examples`` use.
+
+    ``names`` are imported by the example beside `TemperedDraws` and what is documented. An
+    estimator needs no example but what it ``shows`` for these draws.
+    """
 
     def complete(given: T) -> T:
         text = inspect.cleandoc(given.__doc__ or "")
@@ -97,6 +102,9 @@ def documented[T: Any](*names: str, parameters: str = "", returns: str = "") -> 
             if body and first:
                 before, after = text[: first.start()], text[first.start() :]
                 text = f"{before}{heading}\n{'-' * len(heading)}\n{body}\n\n{after}"
+        if shows:
+            call = f">>> print({given.__name__}(draws).estimate)  # true: -log(2) = -0.693"
+            text += f"\n\nExamples\n--------\n{call}\n{shows}"
         own = [] if isinstance(given, type) else [given.__name__]
         imported = {"TemperedDraws", *own, *names}
         example = EXAMPLE.format(names=", ".join(sorted(imported)))

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_logz.arguments import check_betas, check_whole
-from pymc_logz.estimators.curve import LogZCurve, make_curve, visit_obstacle
+from pymc_logz.estimators.curve import LogZCurve, make_curve, obstacle
 from pymc_logz.estimators.draws import CHUNK_ELEMENTS, TemperedDraws
+from pymc_logz.estimators.result import documented
 from pymc_logz.estimators.tempering import curve_of_levels, rts_bias
 from pymc_logz.weights import ess_of_sums
 
@@ -48,6 +49,7 @@ def joined(parts: Sequence[LevelSums]) -> LevelSums:
     )
 
 
+@documented("RunningRTS")
 @dataclass(eq=False)
 class RunningRTS:
     """`rts` of a run whose draws are not kept: of each walker only the sums of q(k | x) are.
@@ -80,17 +82,11 @@ class RunningRTS:
 
     Examples
     --------
-    Walkers with exponential log ratios, drawn exactly, with log Z = -log(1 + beta):
-
-    >>> import numpy as np
-    >>> from pymc_logz.estimators import RunningRTS
-    >>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
-    >>> running = RunningRTS(betas, np.zeros(5), -np.log1p(betas))
-    >>> for _ in range(200):
-    ...     level = rng.integers(5, size=(40, 1))
-    ...     running.add(-rng.exponential(1 / (1 + betas[level])))
+    >>> running = RunningRTS(betas, np.zeros(5), -np.log1p(betas), block_length=10)
+    >>> for log_ratio in np.split(draws.log_ratio, 8, axis=1):
+    ...     running.add(log_ratio)
     >>> print(running.curve.estimate)  # log Z = -0.693
-    log Z = -0.691 ± 0.008 (rts, ok)
+    log Z = -0.690 ± 0.010 (rts, ok)
     """
 
     betas: np.ndarray
@@ -176,11 +172,10 @@ class RunningRTS:
         seen = self._seen()
         # one draw a walker stands for all of them, which are in the sums
         stand_in = self._draws(np.zeros((len(seen.share), 1)))
-        status = None if seen.visits is None else visit_obstacle(seen.visits[[0, -1]])
-        if seen.n_outside == len(seen.share) * seen.n_draws:
-            status = "no_support"
-        if seen.n_infinite:
-            status = "infinite_weight"
+        n_draws, ends = len(seen.share) * seen.n_draws, None
+        if seen.visits is not None:
+            ends = seen.visits[[0, -1]]
+        status = obstacle(n_draws, seen.n_infinite, seen.n_outside, ends)
         if status is not None:
             return replace(make_curve(stand_in, status=status), method="rts")
         total, squares = (part.sum(axis=(0, 1))[[0, -1]] for part in (seen.share, seen.square))

@@ -38,11 +38,16 @@ def solve_odds(
     K). The first entry of ``start`` stays fixed.
     """
     seen = np.flatnonzero(target > 0)
+    free = seen[1:]
     odds = np.full(target.size, -np.inf)
     odds[seen] = start[seen]
     share, gram = mean_shares(odds)
     for _ in range(200):
-        step = _newton_step(target, share, gram, seen)
+        hessian = (np.diag(share) - gram)[np.ix_(free, free)]
+        try:
+            step = np.append(0.0, np.linalg.solve(hessian, (target - share)[free]))
+        except np.linalg.LinAlgError:
+            step = np.append(0.0, np.full(free.size, np.nan))
         if np.all(np.abs(step) < 1e-6):  # its square is what is left of the error
             odds[seen] += step
             return LevelOdds(odds, share, gram, converged=True)
@@ -57,18 +62,6 @@ def solve_odds(
     return LevelOdds(odds, share, gram, converged=False)
 
 
-def _newton_step(
-    target: np.ndarray, share: np.ndarray, gram: np.ndarray, seen: np.ndarray
-) -> np.ndarray:
-    free = seen[1:]
-    hessian = (np.diag(share) - gram)[np.ix_(free, free)]
-    try:
-        step = np.linalg.solve(hessian, (target - share)[free])
-    except np.linalg.LinAlgError:
-        step = np.full(free.size, np.nan)
-    return np.append(0.0, step)
-
-
 def _misfit(target: np.ndarray, share: np.ndarray, seen: np.ndarray) -> float:
     """Largest log ratio of a share to its target."""
     with np.errstate(divide="ignore"):
@@ -79,7 +72,7 @@ SIMULATED = """A simulated tempering run. Any ``log_z_hat`` gives a consistent a
     gives a small error."""
 
 
-@estimator(SIMULATED)
+@estimator("log Z = -0.690 ± 0.010 (rts, ok)", SIMULATED)
 def rts(draws: TemperedDraws) -> LogZCurve:
     r"""Log Z by Rao-Blackwellized tempered sampling.
 
@@ -101,11 +94,6 @@ def rts(draws: TemperedDraws) -> LogZCurve:
     ----------
     Carlson, Stinson, Pakman & Paninski (2016), arXiv 1603.01912: eq. 12 and Algorithm 1; the
     likelihood of eq. 14, summed over segments; bias and variance, eq. 15 and 16.
-
-    Examples
-    --------
-    >>> print(rts(draws).estimate)  # log Z = -0.693
-    log Z = -0.690 ± 0.010 (rts, ok)
     """
     n_levels = draws.n_levels
 
@@ -123,7 +111,7 @@ def rts(draws: TemperedDraws) -> LogZCurve:
     return curve_of_levels(draws, level_sums, ess, details)
 
 
-@estimator(SIMULATED)
+@estimator("log Z = -0.606 ± 0.053 (ts, ok)", SIMULATED)
 def ts(draws: TemperedDraws) -> LogZCurve:
     """Log Z by tempered sampling: the visits of each level, counted.
 
@@ -138,11 +126,6 @@ def ts(draws: TemperedDraws) -> LogZCurve:
     ----------
     Carlson et al. (2016), arXiv 1603.01912, section 2.2; Geyer & Thompson (1995), doi
     10.1080/01621459.1995.10476590.
-
-    Examples
-    --------
-    >>> print(ts(draws).estimate)  # log Z = -0.693
-    log Z = -0.606 ± 0.053 (ts, ok)
     """
     sums = draws.level_block_sums(np.ones(draws.level.shape))
     ess = float(draws.visits[[0, -1]].min())
@@ -175,9 +158,7 @@ def rts_log_z(draws: TemperedDraws) -> np.ndarray:
         log_q -= _log_sums(log_q, axis=1)[:, None]
         log_share = np.logaddexp(log_share, _log_sums(log_q, axis=0))
     log_share -= np.log(draws.n_draws)
-    if draws.log_z_hat.shape[0] == 1:
-        return _one_segment_log_z(draws, log_share) + draws.log_z_reference
-    return _solve_segments(draws, log_share)[0] + draws.log_z_reference
+    return _log_z_of_levels(draws, log_share)[0] + draws.log_z_reference
 
 
 def rts_bias(level_sums: np.ndarray) -> np.ndarray:
@@ -273,28 +254,27 @@ def curve_of_levels(
     total = sums.sum(axis=(0, 1))
     with np.errstate(divide="ignore"):
         log_share = np.log(total / draws.n_draws)
-    if draws.log_z_hat.shape[0] == 1:
-        log_z = _one_segment_log_z(draws, log_share)
+    log_z, odds = _log_z_of_levels(draws, log_share)
+    if odds is None:
         relative = sums / np.where(total > 0, total, np.nan)
         contributions = relative - relative[..., :1]
-    else:
-        log_z, odds = _solve_segments(draws, log_share)
-        if not odds.converged:
-            return make_curve(draws, status="not_converged", weight_ess=ess)
+    elif odds.converged:
         contributions = _segment_contributions(draws, sums, odds)
+    else:
+        return make_curve(draws, status="not_converged", weight_ess=ess)
     return make_curve(draws, log_z, contributions, status=status, weight_ess=ess, details=details)
 
 
-def _one_segment_log_z(draws: TemperedDraws, log_share: np.ndarray) -> np.ndarray:
-    """Eq. 12 of Carlson et al. (2016); NaN where the share is 0."""
-    log_z = draws.log_z_hat[0] - draws.log_prior + log_share
-    return np.where(np.isfinite(log_share), log_z - log_z[0], np.nan)
-
-
-def _solve_segments(draws: TemperedDraws, log_share: np.ndarray) -> tuple[np.ndarray, LevelOdds]:
-    """Log Z that maximises the likelihood of all segments, and how it was found."""
-    # the derivative by log Z_k of eq. 14, summed over segments s of T_s draws, is sum_s T_s (c_sk -
-    # p_sk): what was seen of level k, less what their probabilities p_s expect
+def _log_z_of_levels(
+    draws: TemperedDraws, log_share: np.ndarray
+) -> tuple[np.ndarray, LevelOdds | None]:
+    """Log Z, NaN where the share is 0, and of several segments how it was found."""
+    if draws.log_z_hat.shape[0] == 1:  # eq. 12 of Carlson et al. (2016)
+        log_z = draws.log_z_hat[0] - draws.log_prior + log_share
+        return np.where(np.isfinite(log_share), log_z - log_z[0], np.nan), None
+    # what maximises the likelihood of all segments: its derivative by log Z_k, eq. 14 summed over
+    # segments s of T_s draws, is sum_s T_s (c_sk - p_sk): what was seen of level k, less what their
+    # probabilities p_s expect
     size = np.bincount(draws.segment.ravel(), minlength=draws.log_z_hat.shape[0]) / draws.n_draws
 
     def mean_shares(log_z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,5 +1,7 @@
 """log Z by thermodynamic integration along the ladder."""
 
+from functools import partial
+
 import numpy as np
 
 from pymc_logz.estimators.curve import (
@@ -14,7 +16,8 @@ from pymc_logz.estimators.multistate import bar_of, judged
 from pymc_logz.estimators.tempering import SIMULATED, level_status, rts
 from pymc_logz.weights import ess_of_sums
 
-RULE = estimator(
+rule = partial(
+    estimator,
     returns="""``details`` has ``mean_log_ratio`` of each level, shape (K,). No number where a level
     has no draws (``"unvisited_level"``), a log ratio is -inf (``"partial_support"``), or the levels
     are too far apart for the rule (``"coarse_ladder"``); ``mcse`` counts the distance from
@@ -26,39 +29,29 @@ RULE = estimator(
 """What rules of integration need, and what comes back."""
 
 
-@RULE
+@rule("log Z = -0.760 ± 0.072 (ti_left, rule_error)")
 def ti_left(draws: TemperedDraws) -> LogZCurve:
     """Log Z by thermodynamic integration with the left Riemann sum: always low but for noise.
 
     References
     ----------
     Gelman & Meng (1998), doi 10.1214/ss/1028905934; eq. 20 of Carlson et al. (2016).
-
-    Examples
-    --------
-    >>> print(ti_left(draws).estimate)  # true: -log(2) = -0.693
-    log Z = -0.760 ± 0.072 (ti_left, rule_error)
     """
-    return _integral(draws, _riemann(draws.betas)[0])
+    return _integral(draws, _weights(draws.betas, of_lower=1.0))
 
 
-@RULE
+@rule("log Z = -0.626 ± 0.064 (ti_right, rule_error)")
 def ti_right(draws: TemperedDraws) -> LogZCurve:
     """Log Z by thermodynamic integration with the right Riemann sum: always high but for noise.
 
     References
     ----------
     Gelman & Meng (1998), doi 10.1214/ss/1028905934; eq. 20 of Carlson et al. (2016).
-
-    Examples
-    --------
-    >>> print(ti_right(draws).estimate)  # true: -log(2) = -0.693
-    log Z = -0.626 ± 0.064 (ti_right, rule_error)
     """
-    return _integral(draws, _riemann(draws.betas)[1])
+    return _integral(draws, _weights(draws.betas, of_lower=0.0))
 
 
-@RULE
+@rule("log Z = -0.693 ± 0.012 (ti_trapezoid, ok)")
 def ti_trapezoid(draws: TemperedDraws) -> LogZCurve:
     """Log Z by thermodynamic integration with the trapezoidal rule.
 
@@ -67,16 +60,11 @@ def ti_trapezoid(draws: TemperedDraws) -> LogZCurve:
     References
     ----------
     Friel & Pettitt (2008), doi 10.1111/j.1467-9868.2007.00650.x.
-
-    Examples
-    --------
-    >>> print(ti_trapezoid(draws).estimate)  # true: -log(2) = -0.693
-    log Z = -0.693 ± 0.012 (ti_trapezoid, ok)
     """
-    return _integral(draws, _trapezoid(draws.betas))
+    return _integral(draws, _weights(draws.betas))
 
 
-@RULE
+@rule("log Z = -0.690 ± 0.011 (ti_corrected, ok)")
 def ti_corrected(draws: TemperedDraws) -> LogZCurve:
     """Log Z by thermodynamic integration with the trapezoidal rule, corrected by the variances.
 
@@ -86,21 +74,15 @@ def ti_corrected(draws: TemperedDraws) -> LogZCurve:
     References
     ----------
     Friel, Hurn & Wyse (2014), doi 10.1007/s11222-013-9397-1.
-
-    Examples
-    --------
-    >>> print(ti_corrected(draws).estimate)  # true: -log(2) = -0.693
-    log Z = -0.690 ± 0.011 (ti_corrected, ok)
     """
-    rule = _trapezoid(draws.betas)
     widths = np.diff(draws.betas) ** 2 / 12
-    lower, upper = np.zeros_like(rule), np.zeros_like(rule)
-    index = np.arange(widths.size)
-    lower[index + 1, index], upper[index + 1, index + 1] = widths, widths
-    return _integral(draws, rule, np.cumsum(lower - upper, axis=0))
+    last = np.arange(widths.size) + 1
+    change = np.zeros((draws.n_levels, draws.n_levels))
+    change[last, last - 1], change[last, last] = widths, -widths
+    return _integral(draws, _weights(draws.betas), np.cumsum(change, axis=0))
 
 
-@RULE
+@rule("log Z = -0.692 ± 0.013 (ti_simpson, ok)")
 def ti_simpson(draws: TemperedDraws) -> LogZCurve:
     """Log Z by thermodynamic integration with Simpson's rule, for levels at any distances.
 
@@ -111,23 +93,19 @@ def ti_simpson(draws: TemperedDraws) -> LogZCurve:
     ----------
     Carlson et al. (2016), arXiv 1603.01912, section 3.4; Cartwright (2017), Simpson's rule
     cumulative integration with MS Excel and irregularly-spaced data, eq. 7 and 8.
-
-    Examples
-    --------
-    >>> print(ti_simpson(draws).estimate)  # true: -log(2) = -0.693
-    log Z = -0.692 ± 0.013 (ti_simpson, ok)
     """
     if draws.n_levels < 3:
-        return _integral(draws, _trapezoid(draws.betas))
+        return _integral(draws, _weights(draws.betas))
     # takes long to import, and few who import this module get here
     from scipy.integrate import cumulative_simpson
 
-    each = np.eye(draws.n_levels)
-    of_each_mean = cumulative_simpson(each, x=draws.betas, axis=1, initial=0.0)
-    return _integral(draws, np.asarray(of_each_mean).T)
+    of_each = cumulative_simpson(np.eye(draws.n_levels), x=draws.betas, axis=1, initial=0.0)
+    return _integral(draws, np.asarray(of_each).T)
 
 
-@estimator(SIMULATED, every_level=True, full_support=True)
+@estimator(
+    "log Z = -0.692 ± 0.011 (ti_marginal, ok)", SIMULATED, every_level=True, full_support=True
+)
 def ti_marginal(draws: TemperedDraws) -> LogZCurve:
     r"""Log Z by thermodynamic integration over draws whose beta is random: no mean at any level.
 
@@ -147,11 +125,6 @@ def ti_marginal(draws: TemperedDraws) -> LogZCurve:
     ----------
     Carlson et al. (2016), arXiv 1603.01912, section 3.4, the equation after 20; Gelman & Meng
     (1998), doi 10.1214/ss/1028905934.
-
-    Examples
-    --------
-    >>> print(ti_marginal(draws).estimate)  # true: -log(2) = -0.693
-    log Z = -0.692 ± 0.011 (ti_marginal, ok)
     """
     middle = float(np.mean(draws.log_ratio))
     q = draws.block_sums(draws.level_given, draws.n_levels)
@@ -162,7 +135,7 @@ def ti_marginal(draws: TemperedDraws) -> LogZCurve:
     return _by_shares(draws, (q, ratio), middle, status, ess, {})
 
 
-@estimator(SIMULATED, full_support=True)
+@estimator("log Z = -0.694 ± 0.011 (ti_rb, ok)", SIMULATED, full_support=True)
 def ti_rb(draws: TemperedDraws) -> LogZCurve:
     """Log Z by Rao-Blackwellized thermodynamic integration, with the trapezoidal rule.
 
@@ -179,11 +152,6 @@ def ti_rb(draws: TemperedDraws) -> LogZCurve:
     References
     ----------
     Carlson et al. (2016), arXiv 1603.01912, eq. 21.
-
-    Examples
-    --------
-    >>> print(ti_rb(draws).estimate)  # true: -log(2) = -0.693
-    log Z = -0.694 ± 0.011 (ti_rb, ok)
     """
     n_levels, middle = draws.n_levels, float(np.mean(draws.log_ratio))
 
@@ -213,29 +181,18 @@ def _by_shares(
     """Trapezoidal rule over means, less ``middle``, of ratios of sums (W, B, K), beside RTS."""
     share, ratio = sums
     total = share.sum(axis=(0, 1))
-    mean, rule = ratio.sum(axis=(0, 1)) / total, _trapezoid(draws.betas)
-    curve = make_curve(
-        draws,
-        rule @ (mean + middle),
-        (ratio - share * mean) / total @ rule.T,
-        status=status,
-        weight_ess=ess,
-        details=details,
-    )
+    mean, weights = ratio.sum(axis=(0, 1)) / total, _weights(draws.betas)
+    log_z, contributions = weights @ (mean + middle), (ratio - share * mean) / total @ weights.T
+    curve = make_curve(draws, log_z, contributions, status=status, weight_ess=ess, details=details)
     return judged(curve, draws, rts(draws))
 
 
-def _riemann(betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (K, K) of the left and right Riemann sums up to each level."""
+def _weights(betas: np.ndarray, of_lower: float = 0.5) -> np.ndarray:
+    """Weights (K, K) of the means in sums up to each level: the trapezoidal rule, or Riemann's."""
     widths = np.diff(betas)
     left = np.tril(np.broadcast_to(np.append(widths, 0.0), (betas.size, betas.size)), -1)
     right = np.tril(np.broadcast_to(np.append(0.0, widths), (betas.size, betas.size)))
-    return left, right
-
-
-def _trapezoid(betas: np.ndarray) -> np.ndarray:
-    left, right = _riemann(betas)
-    return (left + right) / 2
+    return of_lower * left + (1.0 - of_lower) * right
 
 
 def _integral(
@@ -252,14 +209,8 @@ def _integral(
         deviation = residual**2 * unbiased[draws.level] - variance[draws.level]
         log_z = log_z + variance_rule @ variance
         contributions += level_mean_errors(draws, deviation) @ variance_rule.T
-    curve = make_curve(
-        draws,
-        log_z,
-        contributions,
-        status=visit_status(draws),
-        weight_ess=float(draws.visits.min()),
-        details={"mean_log_ratio": mean},
-    )
+    status, ess, details = visit_status(draws), float(draws.visits.min()), {"mean_log_ratio": mean}
+    curve = make_curve(draws, log_z, contributions, status=status, weight_ess=ess, details=details)
     return judged(curve, draws, bar_of(draws))
 
 

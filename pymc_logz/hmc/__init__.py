@@ -130,10 +130,5 @@ def sample_hmc(
         target_accept=target_accept,
         jitter=jitter,
     )
-    return run_hmc(
-        model_from(model, "sample_hmc(model=model)"),
-        settings,
-        random_seed=random_seed,
-        progressbar=progressbar,
-        compile_kwargs=compile_kwargs,
-    )
+    model = model_from(model, "sample_hmc(model=model)")
+    return run_hmc(model, settings, random_seed, progressbar, compile_kwargs)

@@ -20,7 +20,7 @@ from pymc_logz.kernels.hamiltonian import Hamiltonian
 from pymc_logz.kernels.tuning import MAX_STEP_SIZE, MIN_STEP_SIZE
 from pymc_logz.models.context import model_labels
 from pymc_logz.models.flat import FlatModel, constrain, model_path
-from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.models.preparation import prepare
 from pymc_logz.pilot.population import ROWS_TO_CORRELATE, Stages, run_pilot
 from pymc_logz.pilot.scales import population_correlation, population_scale
 from pymc_logz.pilot.settings import RunSettings
@@ -39,13 +39,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class StepSize:
-    """A step size that follows a moving average of acceptance rates, until it is frozen.
+    """A step size that follows a moving average of acceptance rates, until it is frozen."""
 
-    References
-    ----------
-    Theano Development Team (2013), Deep Learning Tutorials, chapter Hybrid Monte-Carlo Sampling,
-    https://github.com/lisa-lab/DeepLearningTutorials.
-    """
+    # Theano Development Team (2013), Deep Learning Tutorials, Hybrid Monte-Carlo Sampling,
+    # https://github.com/lisa-lab/DeepLearningTutorials
 
     now: float
     """Step size of the next move, in units of the scales."""
@@ -181,32 +178,32 @@ RANKED_DRAWS = 4
 def run_hmc(
     model: "pm.Model",
     settings: HmcSettings,
-    *,
-    random_seed: Any = None,
-    progressbar: bool = True,
-    compile_kwargs: Mapping[str, Any] | None = None,
+    random_seed: Any,
+    progressbar: bool,
+    compile_kwargs: Mapping[str, Any] | None,
 ) -> xr.DataTree:
     """Prepare, walk to the posterior, tune, draw, collect."""
     watch, rngs = Stopwatch(), generators_from(random_seed)
     with progress_bar(progressbar) as progress:
         with line("Compiling the model"):
             prepared = prepare(model, rngs.checks)
-            block = block_for(prepared, settings, compile_kwargs)
+            path = model_path(prepared.flat, prepared.prior)
+            asked = Hamiltonian(
+                settings.n_steps, settings.refreshment, settings.step_size, settings.scale
+            )
+            kernel = RunSettings(kernel=asked).kernel_for(path.n_dims)
+            # more chains together no longer gain, and need more memory; with one move in a call
+            # all points on the way are seen
+            n_rows = min(settings.chains, RunSettings.pilot_rows)
+            block = Block(path, kernel, n_rows, compile_kwargs, most_moves=1)
             block.compile()
         watch.end("compile_time")
         rows = prepared.prior(rngs.pilot, RunSettings.pilot_rows)
         check_start(prepared, block, rows)
-        stages = run_pilot(
-            block,
-            rows,
-            rngs.pilot,
-            target_accept=settings.target_accept,
-            tune=RunSettings.tune,
-            report=report_beta(progress),
-        )
+        aim, tune, report = settings.target_accept, RunSettings.tune, report_beta(progress)
+        stages = run_pilot(block, rows, rngs.pilot, target_accept=aim, tune=tune, report=report)
         chains, n = Chains(block, stages, settings, rngs.run), settings.chains
-        report = report_count(progress, f"Tuning {n} chains", settings.tune)
-        chains.tune(settings.tune, report)
+        chains.tune(settings.tune, report_count(progress, f"Tuning {n} chains", settings.tune))
         watch.end("tuning_time")
         pilot_work = block.work.done
         report = report_count(progress, f"Sampling {n} chains", settings.draws)
@@ -220,23 +217,6 @@ def run_hmc(
         }
         with line("Collecting the draws"):
             return collect(prepared.flat, kept, settings, found)
-
-
-def block_for(
-    prepared: Prepared, settings: HmcSettings, compile_kwargs: Mapping[str, Any] | None
-) -> Block:
-    """Moves of a model, one in a call, so that all points on the way are seen."""
-    path = model_path(prepared.flat, prepared.prior)
-    asked = Hamiltonian(
-        n_steps=settings.n_steps,
-        refreshment=settings.refreshment,
-        step_size=settings.step_size,
-        scale=settings.scale,
-    )
-    kernel = RunSettings(kernel=asked).kernel_for(path.n_dims)
-    # more chains together no longer gain, and need more memory
-    n_rows = min(settings.chains, RunSettings.pilot_rows)
-    return Block(path, kernel, n_rows, compile_kwargs, most_moves=1)
 
 
 def collect(

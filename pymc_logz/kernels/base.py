@@ -34,10 +34,8 @@ class KernelState(NamedTuple):
 
 def take_rows(state: KernelState, chosen: np.ndarray | slice) -> KernelState:
     """The rows of a state that these indices choose, as NumPy arrays; rows may repeat."""
-    position, momentum, *evaluation = (
-        np.asarray(part)[chosen] for part in (*state[:2], *state.evaluation)
-    )
-    return KernelState(position, momentum, type(state.evaluation)(*evaluation))
+    parts = [np.asarray(part)[chosen] for part in (*state[:2], *state.evaluation)]
+    return KernelState(parts[0], parts[1], Evaluation(*parts[2:]))
 
 
 class KernelInfo(NamedTuple):

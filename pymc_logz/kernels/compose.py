@@ -23,11 +23,6 @@ class Part(NamedTuple):
     columns: tuple[int, ...] = ()
     """Their columns in a row, once the model is known."""
 
-    @property
-    def is_discrete(self) -> bool:
-        """Whether it moves integers."""
-        return moves_integers(self.kernel)
-
 
 @dataclass(frozen=True)
 class Compose(Led):
@@ -90,7 +85,7 @@ class Compose(Led):
     @property
     def columns(self) -> tuple[int, ...] | None:
         """Columns of a row along which a gradient is followed; None where all of them are."""
-        if all(part.kernel.needs_gradient or part.is_discrete for part in self.parts):
+        if all(part.kernel.needs_gradient or moves_integers(part.kernel) for part in self.parts):
             return None
         own = (part.columns for part in self.parts if part.kernel.needs_gradient)
         return tuple(sorted(column for columns in own for column in columns))
@@ -142,7 +137,7 @@ class Compose(Led):
 
     def _move_of(self, part: Part, move: Move) -> Move:
         """The settings of a kernel's own step: its scales are zero at variables of others."""
-        if part.is_discrete:
+        if moves_integers(part.kernel):
             return move
         kernel, per_row = part.kernel, move.step_size.ndim
         if kernel is not self.leader:
@@ -205,9 +200,9 @@ def _check_names(asked: Sequence[Part], names: Sequence[str], discrete: set[str]
             raise ValueError(
                 f"kernel=Compose(...) names {unknown}, but the free variables are {list(names)}"
             )
-        what = type(part.kernel).__name__
-        wrong = [name for name in part.names if (name in discrete) is not part.is_discrete]
-        if wrong and part.is_discrete:
+        what, integers = type(part.kernel).__name__, moves_integers(part.kernel)
+        wrong = [name for name in part.names if (name in discrete) is not integers]
+        if wrong and integers:
             raise ValueError(
                 f"{what} moves integers, but {wrong} are continuous: give them another "
                 "kernel, such as Hamiltonian() or RandomWalk()"
@@ -220,15 +215,13 @@ def _check_names(asked: Sequence[Part], names: Sequence[str], discrete: set[str]
 
 
 def sums_out(asked: bool | None, kernel: Kernel) -> bool | None:
-    """Whether discrete variables are summed out: not where a kernel was made for them."""
-    return False if asked is None and _counts_them(kernel) else asked
-
-
-def _counts_them(kernel: Kernel) -> bool:
-    """Whether a kernel moves discrete variables, or has scales of all entries, or a part of it."""
+    """Whether discrete variables are summed out: not where a kernel or a part is made for them."""
+    if asked is not None:
+        return asked
+    # it moves them, or has scales of all entries
     members = kernel.members if isinstance(kernel, Led) else ()
     own = moves_integers(kernel) or kernel.scale is not None
-    return own or any(map(_counts_them, members))
+    return False if own or any(sums_out(None, one) is False for one in members) else None
 
 
 def _bound(
@@ -236,7 +229,7 @@ def _bound(
 ) -> Part:
     """A part with its columns, and its entries if it moves integers."""
     columns = tuple(i for i, name in enumerate(owners) if name in part.names)
-    if not part.is_discrete:
+    if not moves_integers(part.kernel):
         return part._replace(columns=columns)
     own = tuple(site for site in sites if site.column in columns)
     unknown = sorted({owners[site.column] for site in own if site.n_values is None})

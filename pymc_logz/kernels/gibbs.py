@@ -9,7 +9,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.kernels.base import KernelInfo, KernelState, Move
+from pymc_logz.kernels.base import KernelInfo, KernelState, Move, column
 from pymc_logz.kernels.tuning import KernelDefaults
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation, Site, log_density
 
@@ -144,11 +144,13 @@ class Gibbs(OfIntegers):
         values = pt.minimum(lower[:, None] + np.arange(k), upper[:, None])
         exists = lower[:, None] + np.arange(k) <= upper[:, None]
         rows = pt.switch(here[:, None, :], values[:, :, None], position[:, None, :])
-        found = repeated(path, k).evaluate(rows.reshape((-1, path.n_dims)))
+        if path.row_data is not None:  # which each copy of a row brings along
+            copies = pt.repeat(path.row_data[:, None, :], k, axis=1)
+            path = path.given(copies.reshape((-1, path.row_data.type.shape[1])))
+        found = path.evaluate(rows.reshape((-1, path.n_dims)))
         references, ratios = (part.reshape((-1, k)) for part in found[:2])
-        at = beta[:, None] if beta.ndim else beta
         # as a density of k columns, whose beta is that of the row
-        density = log_density(Evaluation(references, ratios, None, None), at)
+        density = log_density(Evaluation(references, ratios, None, None), column(beta))
         chosen = drawn(pt.switch(exists, density, -np.inf), uniform)
         before = pt.switch(here, position, 0.0).sum(axis=1)
         stays = pt.cast(pt.clip(before - lower, 0, k - 1), "int64")
@@ -198,12 +200,3 @@ def visits(visit: Any, sequences: list[Any], carried: list[Any], constants: list
         # not strict: the path may hold data of the rows, which come along
     )
     return [end[-1] for end in ends]
-
-
-def repeated(path: AnnealingPath, k: int) -> AnnealingPath:
-    """The path for rows of which each stands k times in a row, with the data that it brings."""
-    if path.row_data is None:
-        return path
-    data = path.row_data
-    copies = pt.repeat(data[:, None, :], k, axis=1)
-    return path.given(copies.reshape((-1, data.type.shape[1])))

@@ -113,9 +113,12 @@ class Hamiltonian(KernelDefaults):
         self, path: AnnealingPath, state: KernelState, move: Move, noise: Noise
     ) -> tuple[KernelState, KernelInfo]:
         """Refresh, integrate, accept or reject; leaves the density at ``move.beta`` invariant."""
-        refreshed = refresh_momentum(state, move.refreshment, noise.normal)
-        proposal = leapfrog(path, refreshed, move, self.n_steps, self.walls)
-        return accept_or_flip(refreshed, proposal, move.beta, noise.log_uniform)
+        share = column(move.refreshment)
+        start = state._replace(momentum=refreshed(state.momentum, noise.normal, share, pt.sqrt))
+        end = leapfrog(path, start, move, self.n_steps, self.walls)
+        log_accept = energy(start, move.beta) - energy(end, move.beta)
+        turned = start._replace(momentum=-start.momentum)
+        return metropolis(log_accept, noise.log_uniform, end, turned)
 
 
 @dataclass(frozen=True)
@@ -149,12 +152,6 @@ class Langevin(Hamiltonian):
     walls: tuple[Wall, ...] = field(default=(), init=False)
 
 
-def refresh_momentum(state: KernelState, refreshment: Any, normal: Any) -> KernelState:
-    """Replace a fraction of the momentum variance; the standard normal stays invariant."""
-    momentum = refreshed(state.momentum, normal, column(refreshment), pt.sqrt)
-    return state._replace(momentum=momentum)
-
-
 def leapfrog(
     path: AnnealingPath,
     state: KernelState,
@@ -181,15 +178,6 @@ def leapfrog(
 def energy(state: KernelState, beta: Any) -> TensorVariable:
     """Potential plus kinetic energy of each row, shape (n,)."""
     return 0.5 * (state.momentum**2).sum(axis=1) - log_density(state.evaluation, beta)
-
-
-def accept_or_flip(
-    state: KernelState, proposal: KernelState, beta: Any, log_uniform: Any
-) -> tuple[KernelState, KernelInfo]:
-    """Metropolis: go to the proposal, or stay and turn the momentum round."""
-    log_accept = energy(state, beta) - energy(proposal, beta)
-    turned = state._replace(momentum=-state.momentum)
-    return metropolis(log_accept, log_uniform, proposal, turned)
 
 
 def share_replaced(time: Any, half_life: float) -> Any:

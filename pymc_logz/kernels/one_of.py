@@ -19,15 +19,14 @@ def moves_integers(kernel: Any) -> bool:
 
 
 class Led:
-    """What kernels made of others have from the one that leads: their settings, and their aim.
+    """What kernels made of others have from the one that leads: their settings, and their aim."""
 
-    Heirs have ``members``, the ones that they are made of.
-    """
+    kernels: tuple[Kernel, ...]
 
     @property
     def members(self) -> Sequence[Kernel]:
-        """Those that it is made of."""
-        raise NotImplementedError
+        """Those that it is made of: its ``kernels``, unless it says otherwise."""
+        return self.kernels
 
     @property
     def leader(self) -> Kernel:
@@ -59,11 +58,9 @@ class Led:
     def refreshment_for(self, step_size: np.ndarray) -> np.ndarray:
         """That of the leader, or of the first kernel that replaces momentum at all."""
         for kernel in (self.leader, *self.members):
-            own = (
-                step_size if kernel.step_size is None else np.full_like(step_size, kernel.step_size)
-            )
             if np.any(two_shares(kernel) > 0):
-                return kernel.refreshment_for(own)
+                own = step_size if kernel.step_size is None else kernel.step_size
+                return kernel.refreshment_for(np.full_like(step_size, own))
         return np.zeros_like(step_size)
 
     def acceptance_for(self, target_accept: float) -> float:
@@ -167,11 +164,6 @@ class OneOf(Led):
             )
         object.__setattr__(self, "kernels", kernels)
         object.__setattr__(self, "weights", tuple(float(w) for w in weights / weights.sum()))
-
-    @property
-    def members(self) -> tuple[Kernel, ...]:
-        """The kernels."""
-        return self.kernels
 
     @property
     def moves_integers(self) -> bool:

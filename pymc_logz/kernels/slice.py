@@ -11,6 +11,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.arguments import check_positive, check_whole
 from pymc_logz.kernels.base import MAX_STEPS, KernelInfo, KernelState, Move, draw_log_uniform
+from pymc_logz.kernels.gibbs import visits
 from pymc_logz.kernels.tuning import KernelDefaults, check_scale
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation, log_density
 
@@ -147,13 +148,13 @@ class Slice(KernelDefaults):
             directions = move.scale[..., None] * pt.eye(move.scale.shape[-1])
         else:
             directions = move.scale.swapaxes(-1, -2)
-        visits = np.arange(path.n_dims)[:, None]
-        order = pt.switch(noise.backward < 0.5, visits, path.n_dims - 1 - visits)
+        each = np.arange(path.n_dims)[:, None]
+        order = pt.switch(noise.backward < 0.5, each, path.n_dims - 1 - each)
         log_level, place, split = (part.T for part in noise[1:4])
 
         def visit(*args: Any) -> list[Any]:
             which, log_level, place, split, tries, position, reference, ratio = args[:8]
-            beta, step_size, directions = args[8:]
+            n_found, beta, step_size, directions = args[8:]
             index = which if directions.ndim == 2 else (pt.arange(which.shape[0]), which)
             direction = directions[index]
             level = log_density(Evaluation(reference, ratio, None, None), beta) + log_level
@@ -163,20 +164,17 @@ class Slice(KernelDefaults):
                 position + found.offset[:, None] * direction,
                 pt.switch(found.found, found.log_reference, reference),
                 pt.switch(found.found, found.log_ratio, ratio),
-                pt.cast(found.found, "float64"),
+                n_found + found.found,
             ]
 
-        ends = pytensor.scan(
+        position, reference, ratio, n_found = visits(
             visit,
-            sequences=[order, log_level, place, split, noise.candidate.transpose(1, 2, 0)],
-            outputs_info=[state.position, *state.evaluation[:2], None],
-            non_sequences=[move.beta, move.step_size, directions],
-            return_updates=False,
-            # not strict: the path may hold data of the rows, which come along
+            [order, log_level, place, split, noise.candidate.transpose(1, 2, 0)],
+            [state.position, *state.evaluation[:2], pt.zeros_like(state.evaluation[0])],
+            [move.beta, move.step_size, directions],
         )
-        position, reference, ratio = (end[-1] for end in ends[:3])
         evaluation = Evaluation(reference, ratio, *state.evaluation[2:])
-        return KernelState(position, state.momentum, evaluation), KernelInfo(ends[3].mean(axis=0))
+        return KernelState(position, state.momentum, evaluation), KernelInfo(n_found / path.n_dims)
 
     def _search(
         self,

@@ -144,10 +144,6 @@ class IntegerWalk(OfIntegers):
 
     def evaluations_per_move(self, n_dims: int) -> int:
         """Evaluations of the path: one for each proposal."""
-        return self._n_visits
-
-    @property
-    def _n_visits(self) -> int:
         return self.n_tries * len(self.sites)
 
     @property
@@ -158,7 +154,7 @@ class IntegerWalk(OfIntegers):
         self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int
     ) -> WalkNoise:
         """Uniforms for the order, the jumps and the decisions."""
-        each = (n_moves, n_rows, self._n_visits)
+        each = (n_moves, n_rows, self.evaluations_per_move(n_dims))
         of_partner = each if self._has_ties else (*each[:2], 0)
         return WalkNoise(
             rng.random(each[:2]),
@@ -172,7 +168,7 @@ class IntegerWalk(OfIntegers):
         self, path: AnnealingPath, state: KernelState, move: Move, noise: WalkNoise
     ) -> tuple[KernelState, KernelInfo]:
         """Propose jumps; leaves the density at ``move.beta`` invariant, and gradients stale."""
-        path = path.without_gradients()
+        path, n_visits = path.without_gradients(), self.evaluations_per_move(path.n_dims)
         here_of, lower, upper = table_of(self.sites, path.n_dims)
         columns = [site.column for site in self.sites]
         lowest, highest = np.full(path.n_dims, -np.inf), np.full(path.n_dims, np.inf)
@@ -203,7 +199,7 @@ class IntegerWalk(OfIntegers):
                 pt.switch(accepted[:, None], proposed, position),
                 pt.switch(accepted, found.log_reference, reference),
                 pt.switch(accepted, found.log_ratio, ratio),
-                rate + pt.exp(pt.minimum(log_accept, 0.0)) / self._n_visits,
+                rate + pt.exp(pt.minimum(log_accept, 0.0)) / n_visits,
             ]
 
         # spread of each entry, shape (d,), or (n, d) where settings are those of each row
@@ -212,7 +208,7 @@ class IntegerWalk(OfIntegers):
         noise_of_visits = [part.T for part in (noise[1:] if self._has_ties else noise[1:-1])]
         position, reference, ratio, rate = visits(
             visit,
-            [in_order(noise.backward, self._n_visits), *noise_of_visits],
+            [in_order(noise.backward, n_visits), *noise_of_visits],
             [state.position, *state.evaluation[:2], pt.zeros_like(state.evaluation[0])],
             [move.beta, move.step_size, spread_of_all],
         )

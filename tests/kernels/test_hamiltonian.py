@@ -24,13 +24,8 @@ from support.paths_with_exact_draws import N_ROWS, TARGETS, compiled_block
 
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.kernels import Hamiltonian
-from pymc_logz.kernels.base import KernelState, Move
-from pymc_logz.kernels.hamiltonian import (
-    accept_or_flip,
-    energy,
-    leapfrog,
-    refresh_momentum,
-)
+from pymc_logz.kernels.base import KernelState, Move, column
+from pymc_logz.kernels.hamiltonian import energy, leapfrog, refreshed
 from pymc_logz.paths.geometric import grad_log_density
 
 STEP_SIZES = (0.3, 1.0, 1.6)
@@ -49,10 +44,10 @@ class NoFlip(Hamiltonian):
     """Keeps the momentum on rejection."""
 
     def step(self, path: Any, state: Any, move: Any, noise: Any) -> Any:
-        refreshed = refresh_momentum(state, move.refreshment, noise.normal)
+        momentum = refreshed(state.momentum, noise.normal, column(move.refreshment), pt.sqrt)
         new, info = super().step(path, state, move, noise)
-        stayed = pt.eq(new.position, refreshed.position).all(axis=1)[:, None]
-        return new._replace(momentum=pt.switch(stayed, refreshed.momentum, new.momentum)), info
+        stayed = pt.eq(new.position, state.position).all(axis=1)[:, None]
+        return new._replace(momentum=pt.switch(stayed, momentum, new.momentum)), info
 
 
 @dataclass(frozen=True)
@@ -78,10 +73,11 @@ class NoKineticEnergy(Hamiltonian):
     """Accepts on the density of the position alone."""
 
     def step(self, path: Any, state: Any, move: Any, noise: Any) -> Any:
-        refreshed = refresh_momentum(state, move.refreshment, noise.normal)
-        proposal = leapfrog(path, refreshed, move, self.n_steps)
-        lost = 0.5 * (refreshed.momentum**2 - proposal.momentum**2).sum(axis=1)
-        return accept_or_flip(refreshed, proposal, move.beta, noise.log_uniform + lost)
+        momentum = refreshed(state.momentum, noise.normal, column(move.refreshment), pt.sqrt)
+        proposal = leapfrog(path, state._replace(momentum=momentum), move, self.n_steps)
+        lost = 0.5 * (momentum**2 - proposal.momentum**2).sum(axis=1)
+        noise = noise._replace(log_uniform=noise.log_uniform + lost)
+        return super().step(path, state, move, noise)
 
 
 def check_kernel(
