@@ -19,6 +19,7 @@ from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.references.blend import N_ROWS, N_STARTS
 from pymc_logz.references.matrices import Matrices, Whole, matrices_of
 from pymc_logz.runners.block import Block
+from pymc_logz.runners.climb import climbed
 from pymc_logz.weights import NEGLIGIBLE, TOLERANCE
 
 MAX_OTHERS = 6
@@ -132,31 +133,6 @@ class Conditionals:
         log_marginal = np.where(found & np.isfinite(log_marginal), log_marginal, -np.inf)
         return Modes(inner, precision, log_marginal)
 
-    def climbed(
-        self, start: np.ndarray, outer_scale: np.ndarray, precision: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Whole rows after steps uphill, and their log target.
-
-        Steps from ``start`` (K, d) are guided by standard deviations of the outer entries (m,) and
-        the curvature of the inner ones, one of `matrices`. None is longer than one of the first,
-        lest it jump over whatever is there.
-        """
-        rows, length = start.copy(), np.ones(len(start))
-        value, slope = self.at(rows)
-        factors = self.matrices.factors(precision[None])
-        for _ in range(24):
-            step = np.zeros_like(rows)
-            step[:, self.outer] = slope[:, self.outer] * outer_scale**2
-            step[:, self.inner] = factors.solved(slope[:, self.inner])
-            far = np.max(np.abs(step[:, self.outer]) / outer_scale, axis=1, initial=0.0)
-            tried = rows + (length / np.maximum(far, 1.0))[:, None] * step
-            new_value, new_slope = self.at(tried)
-            better = (new_value > value) & np.isfinite(new_slope).all(axis=1)
-            rows[better], value[better] = tried[better], new_value[better]
-            slope[better] = new_slope[better]
-            length = np.where(better, np.minimum(2 * length, 1.0), length / 4)
-        return rows, value
-
     def curvature(self, rows: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """Minus the second derivatives by the inner entries, as `matrices` stores them.
 
@@ -269,6 +245,7 @@ class Start(NamedTuple):
     outer: np.ndarray  # Settings that were looked at, shape (k, m).
     seen: Modes  # Conditional modes there.
     peaks: Sequence[Peak]  # The one with the most mass first.
+    ends: np.ndarray  # Where the draws climbed to, if they did, shape (n, d).
 
     @property
     def peak(self) -> Peak:
@@ -293,24 +270,36 @@ def highest_marginal(
     outer = first[:, parts.outer]
     seen = parts.modes(outer, first[:, parts.inner], scale)
     peak = highest_peak(parts, outer, seen)
-    return None if peak is None else Start(parts, prior, outer, seen, [peak])
+    return None if peak is None else Start(parts, prior, outer, seen, [peak], prior)
 
 
 def looked_wider(start: Start, prepared: Prepared, rng: np.random.Generator) -> Start:
-    """The same with all peaks that draws of the prior lead to, as many as are cheap."""
+    """The same with all peaks that draws of the prior lead to.
+
+    Whole draws climb, and the marginal density is known where more of them are, as many as are
+    cheap.
+    """
     parts, peak = start.parts, start.peak
+    scale = np.empty(prepared.n_dims)
+    scale[parts.outer] = np.linalg.norm(peak.factor, axis=1)
+    scale[parts.inner] = parts.scale_of(peak.precision)
+    ends, _ = climbed(parts.block.target_and_gradient, start.prior, scale)
+    start = start._replace(ends=ends)
     if not parts.outer.size:
         return start
     most = int(np.clip(2**12 // parts.matrices.groups.n, *N_ROWS))
     n = n_affordable(prepared.flat, parts.block.n_rows, most)
-    outer, alive = prepared.prior(rng, n)[:, parts.outer], np.isfinite(start.seen.log_marginal)
+    alive = np.isfinite(start.seen.log_marginal)
     known = Known(
         np.vstack([start.outer[alive], peak.outer]),
         np.vstack([start.seen.inner[alive], peak.inner]),
     )
-    seen = parts.modes(outer, known.nearest(outer), parts.scale_of(peak.precision))
+    more = prepared.prior(rng, n)[:, parts.outer]
+    begin = np.concatenate([known.nearest(more), ends[:, parts.inner]])
+    more = np.concatenate([more, ends[:, parts.outer]])
+    seen = parts.modes(more, begin, scale[parts.inner])
     top = Modes(peak.inner[None], peak.precision[None], np.array([peak.height]))
-    outer = np.concatenate([start.outer, peak.outer[None], outer])
+    outer = np.concatenate([start.outer, peak.outer[None], more])
     seen = Modes(*map(np.concatenate, zip(start.seen, top, seen, strict=True)))
     peaks = sorted(peaks_apart(parts, outer, seen), key=lambda one: -one.log_mass)
     return start._replace(outer=outer, seen=seen, peaks=peaks or [peak])

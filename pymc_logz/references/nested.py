@@ -49,33 +49,30 @@ def conditional_at_peak(
 
     None where these are too many for whole matrices, or other modes show.
     """
-    parts, prior, peak = start.parts, start.prior, start.peak
+    parts, ends, peak = start.parts, start.ends, start.peak
     if parts.inner.size > MAX_INNER and not isinstance(parts.matrices, Bands):
         return None
-    m, usual = parts.outer.size, np.tile(peak.inner, (len(prior), 1))
+    m, usual = parts.outer.size, np.tile(peak.inner, (len(ends), 1))
     scale, factors = parts.scale_of(peak.precision), parts.matrices.factors(peak.precision[None])
     known = Known(peak.outer[None], peak.inner[None])
     part = ConditionalNormal(parts.inner, parts.outer, None, known, scale, parts.matrices)
     log_z = 0.0
     if m:
-        noise = rng.standard_normal((n_known, prior.shape[1]))
+        noise = rng.standard_normal((n_known, prepared.n_dims))
         outer = peak.outer + noise[:, :m] @ peak.factor.T
         inner = peak.inner + factors.drawn(noise[:, m:])
-        fresh, n = prior[:, parts.outer], n_places(parts, prepared.flat)
+        fresh, n = start.prior[:, parts.outer], n_places(parts, prepared.flat)
         found = explored_enough(parts, outer, inner, fresh, rng, n, start.peaks)
         if found is None:
             return None
         part, log_z = found
-    ends, value = parts.climbed(prior, np.linalg.norm(peak.factor, axis=1), peak.precision)
-    ends, usual = ends[np.isfinite(value)], usual[np.isfinite(value)]
     outer = ends[:, parts.outer]
     one, other = (parts.modes(outer, inner, scale) for inner in (ends[:, parts.inner], usual))
     if np.any(_are_apart(parts, one, other)):
         return None
     if part.fit is not None:
         volume = np.linalg.slogdet(peak.factor)[1]
-        outer = np.concatenate([start.outer, outer])
-        there = np.append(start.seen.log_marginal, one.log_marginal) + volume
+        outer, there = start.outer, start.seen.log_marginal + volume
         own = log_z + log_density_by(part.fit, outer) + volume
         if _is_missed(there, own, log_z):
             return None
@@ -136,7 +133,7 @@ def nested_laplace(
         return None
     # there may be no outer entries
     fit = with_tails(fitted_clusters(rows, len(rows), rng)) if rows.shape[1] else None
-    others = _other_modes(parts, centre, funnel, start.prior)
+    others = _other_modes(parts, centre, funnel, start.ends)
     if others is None:
         return None
     if fit is not None:
@@ -179,15 +176,14 @@ def _beyond_reach(parts: Conditionals, peak: Peak, funnel: Funnel) -> float:
 
 
 def _other_modes(
-    parts: Conditionals, peak: Peak, funnel: Funnel, starts: np.ndarray, n_far: int = 4
+    parts: Conditionals, peak: Peak, funnel: Funnel, ends: np.ndarray, n_far: int = 4
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Outer entries, and their log marginal density, where rows from the prior end that climb.
 
     A few of those are looked at that end far from the fit. None where one of them ends in another
     conditional mode of the inner entries.
     """
-    spread = np.sqrt(np.sum(peak.factor**2, axis=1))
-    ends, value = parts.climbed(starts, spread, peak.precision)
+    value, _ = parts.at(ends)
     ends, value = ends[np.isfinite(value)], value[np.isfinite(value)]
     whitened = funnel.whitened(ends)
     beyond = np.any(np.abs(whitened[:, parts.outer]) > funnel.reach, axis=1)
