@@ -109,7 +109,7 @@ def cite(tree: xr.DataTree) -> str:
     >>> with pm.Model() as model:
     ...     x = pm.Normal("x", 0, 1)
     ...     y = pm.Normal("y", x, 1, observed=1.0)
-    >>> print(lz.cite(lz.sample_hais(model=model, random_seed=1, progressbar=False))[:27])
+    >>> print(lz.cite(lz.sample_hais(model=model, reference="prior", progressbar=False))[:27])
     @article{sohldickstein2012,
     """
     own = kinds.kind_of(tree)

@@ -301,7 +301,7 @@ def components_of(search: Search) -> Reference:
     particles from the prior did not end in.
     """
     best = Reference("prior", "no components were found that explain the particles from the prior")
-    most = 0.0 if any(part.what == OF_CLIMBS for part in search.parts) else LEAST
+    most = LEAST**2 if any(part.what == OF_CLIMBS for part in search.parts) else LEAST
     is_prior = np.array([isinstance(part, Prior) for part in search.parts])
     funnels = {id(one.funnel): one.funnel for one in search.parts if isinstance(one, Component)}
     for funnel in funnels.values():

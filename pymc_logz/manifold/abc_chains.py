@@ -70,37 +70,51 @@ def slices(
         ratio = log_prior + 0.5 * (((rows - mean) / spread) ** 2).sum(axis=1)
         return np.where(distance < simulator.epsilon, ratio, -np.inf), distance
 
-    def move(group: np.ndarray) -> None:
-        """Move these columns of all rows by one slice each."""
-        x = rows[:, group] - mean[group]
-        other = spread[group] * rng.normal(size=x.shape)
-        threshold = height + np.log(rng.uniform(size=len(rows)))
-        angle = rng.uniform(0, 2 * np.pi, size=len(rows))
-        low, high = angle - 2 * np.pi, angle.copy()
-        left = np.arange(len(rows))
-        while left.size:
-            turn = angle[left, None]
-            new = rows[left]
-            new[:, group] = mean[group] + x[left] * np.cos(turn) + other[left] * np.sin(turn)
-            new_height, new_distance = level(new)
-            inside = new_height > threshold[left]
-            done = left[inside]
-            rows[done], height[done] = new[inside], new_height[inside]
-            distance[done] = new_distance[inside]
-            # a bracket of rounding size leaves the row where it is
-            left = left[~inside & (high[left] - low[left] > 1e-12)]
-            below = angle[left] < 0
-            low[left[below]], high[left[~below]] = angle[left[below]], angle[left[~below]]
-            angle[left] = rng.uniform(low[left], high[left])
-
-    rows = rows.copy()
-    height, distance = level(rows)
+    now: Sequence[np.ndarray] = level(rows)
     while True:
         before = simulator.n_simulations
         for group in groups:
-            move(group)
+            rows, *now = sliced(rows, now, group, (mean[group], spread[group]), level, rng)
         share = len(groups) * len(rows) / (simulator.n_simulations - before)
-        yield rows.copy(), distance.copy(), np.full(len(rows), share)
+        yield rows, now[1], np.full(len(rows), share)
+
+
+def sliced(
+    rows: np.ndarray,
+    now: Sequence[np.ndarray],
+    group: np.ndarray,
+    ellipse: tuple[np.ndarray, np.ndarray],
+    level: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows (n, d) after one slice of the columns ``group``, and ``now``: their level and distance.
+
+    ``ellipse`` is the mean and the standard deviations of the columns that move.
+    """
+    mean, spread = ellipse
+    x = rows[:, group] - mean
+    other = spread * rng.normal(size=x.shape)
+    rows, height, distance = rows.copy(), now[0].copy(), now[1].copy()
+    threshold = height + np.log(rng.uniform(size=len(rows)))
+    angle = rng.uniform(0, 2 * np.pi, size=len(rows))
+    low, high = angle - 2 * np.pi, angle.copy()
+    left = np.arange(len(rows))
+    while left.size:
+        turn = angle[left, None]
+        new = rows[left]
+        new[:, group] = mean + x[left] * np.cos(turn) + other[left] * np.sin(turn)
+        new_height, new_distance = level(new)
+        inside = new_height > threshold[left]
+        done = left[inside]
+        rows[done], height[done], distance[done] = (
+            part[inside] for part in (new, new_height, new_distance)
+        )
+        # a bracket of rounding size leaves the row where it is
+        left = left[~inside & (high[left] - low[left] > 1e-12)]
+        below = angle[left] < 0
+        low[left[below]], high[left[~below]] = angle[left[below]], angle[left[~below]]
+        angle[left] = rng.uniform(low[left], high[left])
+    return rows, height, distance
 
 
 @written_as("abc_mcmc(model, epsilon, var_names)")
@@ -188,16 +202,7 @@ def abc_mcmc(
     model = model_from(model, "abc_mcmc(model, epsilon, var_names)")
     simulator, rngs = Simulator(model, epsilon, compile_kwargs), generators_from(random_seed)
     columns = _columns(simulator, var_names)
-    parameters, free = set(np.array(simulator.flat.owners)[columns]), simulator.model.free_RVs
-    for rv in free:
-        above = {one.name for one in ancestors([rv]) if one in set(free)} - {rv.name}
-        mixed = {name for name in above if (name in parameters) != (rv.name in parameters)}
-        if mixed:
-            raise ModelError(
-                f"the prior of {rv.name!r} depends on {sorted(mixed)}, one of which is noise and "
-                "the other a parameter: write noise as independent of parameters, such as "
-                "mu + sigma * n with n ~ Normal(0, 1), or name both in var_names"
-            )
+    _check_independent(simulator, columns)
     _, spread = simulator.moments(rngs.pilot, columns)
     begin = simulator.starts(start, chains, rngs.pilot)
     if step_size is None:
@@ -323,3 +328,17 @@ def _columns(simulator: Simulator, var_names: Sequence[str]) -> np.ndarray:
     if not given or not set(given) <= set(free):
         raise ValueError(f"var_names={given} must name some of the free variables {free}")
     return np.isin(np.array(simulator.flat.owners), given)
+
+
+def _check_independent(simulator: Simulator, walked: np.ndarray) -> None:
+    """Raise if noise depends on parameters, or the other way round."""
+    model, parameters = simulator.model, set(np.array(simulator.flat.owners)[walked])
+    for rv in model.free_RVs:
+        above = {one.name for one in ancestors([rv]) if one in set(model.free_RVs)} - {rv.name}
+        mixed = {name for name in above if (name in parameters) != (rv.name in parameters)}
+        if mixed:
+            raise ModelError(
+                f"the prior of {rv.name!r} depends on {sorted(mixed)}, one of which is noise and "
+                "the other a parameter: write noise as independent of parameters, such as "
+                "mu + sigma * n with n ~ Normal(0, 1), or name both in var_names"
+            )

@@ -21,9 +21,7 @@ from pymc_logz.references import nested, nested_map
 from pymc_logz.references.conditional import has_conditional_normals
 from pymc_logz.references.conditional_modes import (
     Conditionals,
-    Start,
     highest_marginal,
-    highest_peak,
 )
 from pymc_logz.references.matrices import Whole
 from pymc_logz.runners.block import Block
@@ -323,72 +321,6 @@ def test_a_target_of_straight_pieces_has_no_modes() -> None:
     """Catches a step of Newton's method without curvature: 54 Laplace experts ended in an error."""
     filters = np.random.default_rng(1).normal(size=(54, N)) / np.sqrt(N)
     assert made(lz.energies.laplace_experts(filters).model, 1) is None
-
-
-def begun(model: pm.Model, seed: int) -> Start:
-    """Where the nested approximations of a model begin."""
-    rng = np.random.default_rng(seed)
-    prepared = prepare(model, rng)
-    start = highest_marginal(prepared, block_for(prepared, HaisSettings(), None), rng)
-    assert start is not None
-    return start
-
-
-def explained_twice(d: int = 20) -> pm.Model:
-    """Values seen with a noise of 0.5 or of 2, all of them with the same, and far from zero."""
-    y = 6.0 * np.ones(d) / np.sqrt(d)
-    with pm.Model() as model:
-        x = pm.Normal("x", 0, 1, shape=d)
-        logs = [pm.logp(pm.Normal.dist(x, sd), y).sum() for sd in (0.5, 2.0)]
-        pm.Potential("y", pt.logaddexp(*logs))
-    return model
-
-
-@pytest.mark.filterwarnings("ignore:the model has potentials")
-def test_an_explanation_by_small_noise_is_a_second_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches lines from draws of the prior alone, which pass a narrow mode far from all of them.
-
-    log Z of 20 values with a noise of 0.5 or 2 was 0.49 nats low with `ok`.
-    """
-    model = explained_twice()
-    for seed in range(3):
-        assert not nested.has_one_mode(begun(model, seed), np.random.default_rng(seed))
-    monkeypatch.setattr(nested, "towards_data", lambda block, rows: rows)
-    assert nested.has_one_mode(begun(model, 0), np.random.default_rng(0))
-
-
-def test_modes_close_together_under_a_vague_prior_are_seen() -> None:
-    """Catches places on a line that are further apart than two modes are."""
-    with pm.Model() as model:
-        x = pm.Normal("x", 0, 1000, shape=3)
-        pm.NormalMixture("y", [0.5, 0.5], pt.stack([x[0], x[0] + 8]), [1, 1], observed=[8.0])
-        pm.Normal("z", x[1:], 1, observed=np.zeros(2))
-    for seed in range(3):
-        assert not nested.has_one_mode(begun(model, seed), np.random.default_rng(seed))
-
-
-def test_a_regression_has_one_mode() -> None:
-    """Catches a rounding error taken for a slope that rises."""
-    x = make_rng("one mode").normal(size=(40, 6))
-    with pm.Model() as model:
-        spread = pm.HalfNormal("spread", 1)
-        beta = pm.Normal("beta", 0, spread, shape=6)
-        pm.Bernoulli("y", logit_p=x @ beta, observed=(x[:, 0] > 0).astype(int))
-    for seed in range(5):
-        assert nested.has_one_mode(begun(model, seed), np.random.default_rng(seed))
-
-
-def test_the_width_of_a_peak_is_known_wherever_the_climb_begins() -> None:
-    """Catches a width cut to a third where a climb begins close to the peak, or no peak at all."""
-    start = begun(counts(), 1)
-    parts, peak = start.parts, start.peak
-    for apart in (-2.0, -0.5, 0.0, 0.1, 1.0):
-        outer = peak.outer[None] + apart * np.diag(peak.factor)
-        seen = parts.modes(outer, peak.inner[None], parts.scale_of(peak.precision))
-        found = highest_peak(parts, outer, seen)
-        assert found is not None
-        np.testing.assert_allclose(found.outer, peak.outer, atol=0.5 * peak.factor.max())
-        np.testing.assert_allclose(found.factor, peak.factor, rtol=0.3)
 
 
 @pytest.mark.filterwarnings("ignore:the model has potentials")

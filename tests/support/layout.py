@@ -41,7 +41,7 @@ WINGS = (
     "workflow",
 )
 # Figures of today: they may fall, and then the number here falls with them.
-CEILINGS = {"lines": 38160, "modules": 194, "lines of the core": 25989, "named numbers": 112}
+CEILINGS = {"lines": 37895, "modules": 193, "lines of the core": 25860, "named numbers": 111}
 
 
 def package_files() -> dict[str, Path]:
