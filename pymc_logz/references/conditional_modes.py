@@ -368,7 +368,9 @@ def peaks_apart(
         peak = highest_peak(parts, outer[left], Modes(*(part[left] for part in seen)))
         if peak is None:
             break
-        found.append(peak)
+        # a peak of correlated entries is climbed to again by what its axes do not explain
+        if not any(np.all(np.abs(peak.outer - one.outer) < np.diag(one.factor)) for one in found):
+            found.append(peak)
         log_density = peak.density.log_density_of(outer) + peak.log_mass
         log_explained = np.logaddexp(log_explained, log_density)
     enough = max((one.log_mass for one in found), default=0.0) + np.log(1e-3)
