@@ -257,13 +257,11 @@ class Planner:
             start = highest_marginal(prepared, block, rng)
             if start is None:
                 return []
-            is_cheap, has_one = has_conditional_normals(prepared), True
-            if can_climb(block):
-                has_one = has_one_mode(start, rng)
+            is_cheap, climbs = has_conditional_normals(prepared), can_climb(block)
+            has_one = not climbs or has_one_mode(start, rng)
             if has_one or not is_cheap:
                 start = looked_wider(start, prepared, rng)
-            has_one &= len(start.peaks) == 1 or not can_climb(block)
-            if not has_one:
+            if climbs and not (has_one and len(start.peaks) == 1):
                 # the rounds propose conditional normals themselves where these are cheap
                 part = None if is_cheap else conditional_at_peak(prepared, start, rng)
                 return [] if part is None else [part]

@@ -10,6 +10,7 @@ from scipy import optimize, stats
 from scipy.special import logsumexp
 from support.checks import make_rng
 from support.flat_rows import named_values
+from support.pymc_models import counts
 
 import pymc_logz as lz
 from pymc_logz.hais.settings import HaisSettings
@@ -55,17 +56,6 @@ def walk_log_z() -> float:
 
 
 @cache
-def counts(n: int = 40) -> pm.Model:
-    """Counts of groups whose log rates have a common mean and spread."""
-    y = np.random.default_rng(5).poisson(np.exp(np.random.default_rng(6).normal(1, 0.7, n)))
-    with pm.Model() as model:
-        mean = pm.Normal("mean", 0, 2)
-        spread = pm.HalfNormal("spread", 1)
-        log_rate = pm.Normal("log_rate", mean, spread, shape=n)
-        pm.Poisson("y", pm.math.exp(log_rate), observed=y)
-    return model
-
-
 def counts_log_z(n: int = 40) -> float:
     """Rates one by one on a grid, their mean and spread on another."""
     y = np.random.default_rng(5).poisson(np.exp(np.random.default_rng(6).normal(1, 0.7, n)))

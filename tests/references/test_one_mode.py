@@ -5,6 +5,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from support.checks import make_rng
+from support.pymc_models import counts
 
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.planning import block_for
@@ -20,16 +21,6 @@ def begun(model: pm.Model, seed: int) -> Start:
     start = highest_marginal(prepared, block_for(prepared, HaisSettings(), None), rng)
     assert start is not None
     return start
-
-
-def counts(n: int = 40) -> pm.Model:
-    """Counts whose log rates are normal."""
-    y = np.random.default_rng(5).poisson(np.exp(np.random.default_rng(6).normal(1, 0.7, n)))
-    with pm.Model() as model:
-        mean, spread = pm.Normal("mean", 0, 2), pm.HalfNormal("spread", 1)
-        log_rate = pm.Normal("log_rate", mean, spread, shape=n)
-        pm.Poisson("y", pm.math.exp(log_rate), observed=y)
-    return model
 
 
 def explained_twice(d: int = 20) -> pm.Model:

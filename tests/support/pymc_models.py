@@ -195,6 +195,17 @@ MODELS: dict[str, Callable[[], pm.Model]] = {
 }
 
 
+def counts(n: int = 40) -> pm.Model:
+    """Counts of groups whose log rates have a common mean and spread."""
+    y = np.random.default_rng(5).poisson(np.exp(np.random.default_rng(6).normal(1, 0.7, n)))
+    with pm.Model() as model:
+        mean = pm.Normal("mean", 0, 2)
+        spread = pm.HalfNormal("spread", 1)
+        log_rate = pm.Normal("log_rate", mean, spread, shape=n)
+        pm.Poisson("y", pm.math.exp(log_rate), observed=y)
+    return model
+
+
 def quick(model: pm.Model, **kwargs: object) -> xr.DataTree:
     """A small run with a fixed seed and no progress bar."""
     settings = {"draws": 256, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False}
