@@ -35,3 +35,41 @@ def spawn_generators(rng: np.random.Generator, n: int) -> list[np.random.Generat
     seed = np.random.SeedSequence(rng.integers(2**63, size=4).tolist())
     # SFC64 draws normals a fifth faster than NumPy's default, and noise is most of the cost
     return [np.random.Generator(np.random.SFC64(child)) for child in seed.spawn(n)]
+
+
+class DeviceGenerator:
+    """Draws the noise of kernels where JAX computes; whatever else is asked of it NumPy draws.
+
+    Its stream follows from the generator's, but is another one: runs on a GPU repeat by their seed,
+    and differ from those on a processor.
+    """
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        import jax
+
+        self._rng, self._random = rng, jax.random
+        self._key = jax.random.key(int(rng.integers(2**63)))
+
+    def _next(self) -> Any:
+        self._key, key = self._random.split(self._key)
+        return key
+
+    def random(self, shape: Any) -> Any:
+        """Uniforms in [0, 1)."""
+        return self._random.uniform(self._next(), shape, "float64")
+
+    def standard_normal(self, shape: Any) -> Any:
+        """Standard normals."""
+        return self._random.normal(self._next(), shape, "float64")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._rng, name)
+
+
+def generator_of_noise(backend: str, rng: np.random.Generator) -> Any:
+    """What draws noise for a function of this backend: the generator, or one on JAX's GPU."""
+    if backend != "jax":
+        return rng
+    import jax
+
+    return rng if jax.default_backend() == "cpu" else DeviceGenerator(rng)

@@ -73,8 +73,8 @@ def digits(rng):
     return data[:1500], data[1500:]
 
 
-def learn(data, n_hidden, rng, n_updates, rate=0.1, contrastive=1 / 3):
-    """A machine learned by CD-1 for a share of the updates, then by persistent chains."""
+def learn(data, n_hidden, rng, n_updates, rate=0.1, contrastive=1 / 3, gibbs=1, decay=2e-4):
+    """A machine learned by contrastive divergence for a share of the updates, then persistent."""
     bias, kind = base_log_odds(data).astype(data.dtype), data.dtype
     w = rng.normal(0, 0.01, (data.shape[1], n_hidden)).astype(kind)
     b, c = bias.copy(), np.zeros(n_hidden, dtype=kind)
@@ -82,11 +82,12 @@ def learn(data, n_hidden, rng, n_updates, rate=0.1, contrastive=1 / 3):
     for i in range(n_updates):
         batch = data[rng.integers(len(data), size=100)]
         of_data = expit(c + batch @ w)
-        start = batch if i < int(contrastive * n_updates) else chains
-        hidden = (rng.random((100, n_hidden), kind) < expit(c + start @ w)).astype(kind)
-        chains = (rng.random(batch.shape, kind) < expit(b + hidden @ w.T)).astype(kind)
+        chains = batch if i < int(contrastive * n_updates) else chains
+        for _ in range(gibbs):
+            hidden = (rng.random((100, n_hidden), kind) < expit(c + chains @ w)).astype(kind)
+            chains = (rng.random(batch.shape, kind) < expit(b + hidden @ w.T)).astype(kind)
         of_model, step = expit(c + chains @ w), rate * (1 - i / n_updates)
-        w += step * ((batch.T @ of_data - chains.T @ of_model) / 100 - 2e-4 * w)
+        w += step * ((batch.T @ of_data - chains.T @ of_model) / 100 - decay * w)
         b += step * (batch - chains).mean(axis=0)
         c += step * (of_data - of_model).mean(axis=0)
     return bernoulli_rbm(w, b, c, bias)
@@ -96,7 +97,8 @@ class Tempered:
     """The paper's procedure: rounds that correct rough log Z, then a run with all frozen."""
 
     def __init__(self, rbm, n_levels=N_LEVELS, n_chains=N_CHAINS):
-        self.block = TemperBlock(Block(rbm.path, BlockGibbs(), 128), n_levels, n_chains)
+        blocks = (Block(rbm.path, BlockGibbs(), 128, most_moves=n) for n in (8, 64))
+        self.block, self.long_block = (TemperBlock(one, n_levels, n_chains) for one in blocks)
         betas = np.linspace(0, 1, n_levels)
         self.ladder = make_ladder(even_plan(betas, rbm.n_sites), BlockGibbs(), np.zeros(n_levels))
         self.walkers = None
@@ -104,9 +106,8 @@ class Tempered:
     def sweep(self, n, rng, every=None):
         """Levels and log ratios of so many sweeps, and what the walkers did."""
         tables = self.ladder.tables(BlockGibbs())
-        self.walkers, done = walk(
-            self.block, self.walkers, tables, n, rng, every=n if every is None else every
-        )
+        block, every = self.block if n <= ROUND else self.long_block, every or n
+        self.walkers, done = walk(block, self.walkers, tables, n, rng, every=every)
         return self.ladder.draws(done), done
 
     def rounds(self, rng, n_rounds=N_ROUNDS, *, counts=False, climbs=True):

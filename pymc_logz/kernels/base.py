@@ -120,7 +120,8 @@ def draw_log_uniform(rng: np.random.Generator, shape: tuple[int, ...]) -> np.nda
     True
     """
     # 1 - random() lies in (0, 1], whose logarithm is finite
-    return np.log1p(-rng.random(shape))
+    uniform: Any = rng.random(shape)
+    return uniform.__array_namespace__().log1p(-uniform)
 
 
 class Move(NamedTuple):

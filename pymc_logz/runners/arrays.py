@@ -36,11 +36,12 @@ def mapped[R](function: Callable[[Any], Any], record: R) -> R:
     return filled(record, map(function, leaves(record)))
 
 
-def lengthened(array: Any, length: int, axis: int) -> np.ndarray:
+def lengthened(array: Any, length: int, axis: int) -> Any:
     """An array with its last row repeated, up to so many rows."""
-    array = np.asarray(array)
     n = array.shape[axis]
-    return array if n == length else np.take(array, np.arange(length).clip(max=n - 1), axis)
+    if n == length:
+        return array
+    return np.take(np.asarray(array), np.arange(length).clip(max=n - 1), axis)
 
 
 def trimmed(states: Sequence[KernelState], sizes: Sequence[int]) -> list[KernelState]:

@@ -24,6 +24,7 @@ from pymc_logz.runners.arrays import (
     trimmed,
 )
 from pymc_logz.runners.moves_of_rows import Arguments, MovesOfRows, Work
+from pymc_logz.seeds import generator_of_noise
 
 MOVES_PER_BLOCK = 8
 """Enough to make the cost of a call small beside that of its moves, and few enough for a pilot to
@@ -205,8 +206,10 @@ class Block(MovesOfRows):
         if rng is None:
             of_moves = self._kept_at_rest(n_computed)
         else:
-            noise = self.kernel.draw_noise(rng, self.n_moves, n_rows, self.given_path.n_dims)
-            if n_computed > n_rows:
+            source = generator_of_noise(self.compiled.backend, rng)
+            n_drawn = n_rows if source is rng else n_computed
+            noise = self.kernel.draw_noise(source, self.n_moves, n_drawn, self.given_path.n_dims)
+            if n_computed > n_drawn:
                 noise = mapped(lambda part: lengthened(part, n_computed, axis=1), noise)
             moves = Move(*(lengthened(part, self.n_moves, axis=0) for part in moves))
             of_moves = [*along_rows(moves, None), *along_rows(noise, 1)]

@@ -86,6 +86,8 @@ class MovesOfRows:
     """Evaluations of the path at each row."""
     row_data: Sequence[np.ndarray]
     """Data that rows bring along, shape (n, D), if any."""
+    at_hand: tuple[Arguments, Arguments] = ([], [])
+    """What all calls have been given, and the same where the function computes."""
     draws_reference: ClassVar[bool] = False
     """Whether the moves need draws of the reference."""
 
@@ -143,10 +145,20 @@ class MovesOfRows:
         """Rows that are computed together, out of so many."""
         return n_rows if self.most_rows is None else min(n_rows, self.most_rows)
 
-    def _arguments(self, state: Any, of_moves: Arguments) -> Arguments:
-        """All that the compiled moves are called with."""
-        data = along_rows(self.row_data, 0)
-        return [*along_rows(state, 0), *of_moves, *data, *along_rows(self.given_path.values, None)]
+    def _arguments(self, state: Any, of_moves: Arguments, left: bool = False) -> Arguments:
+        """All that the compiled moves are called with; what is the same each time may be left."""
+        same = [*along_rows(self.row_data, 0), *along_rows(self.given_path.values, None)]
+        return [*along_rows(state, 0), *of_moves, *(self._left(same) if left else same)]
+
+    def _left(self, same: Arguments) -> Arguments:
+        """Arguments of all calls where the function computes, brought there once."""
+        known, left = self.at_hand
+        if len(known) != len(same) or any(
+            a is not b for (a, _), (b, _) in zip(known, same, strict=True)
+        ):
+            left = [(self.compiled.left(array), axis) for array, axis in same]
+            self.at_hand = same, left
+        return left
 
     def _compiled_loop(
         self,
@@ -167,8 +179,9 @@ class MovesOfRows:
         self, state: State, of_moves: Arguments, n_asked: int, n_rows: int
     ) -> tuple[State, list[Any]]:
         """A state of so many rows after as many moves as asked for, and what these traced."""
-        arguments, n_state = self._arguments(state, of_moves), len(leaves(state))
-        n_together, call = self._together(n_rows), partial(self.compiled.call, np.array(n_asked))
+        n_state, n_together = len(leaves(state)), self._together(n_rows)
+        call = partial(self.compiled.call, np.array(n_asked))
+        arguments = self._arguments(state, of_moves, n_together == n_rows)
         if n_together == n_rows:
             outputs = list(call(*(array for array, _ in arguments)))
             self.work.add(n_asked * n_rows * self.cost_of_move)

