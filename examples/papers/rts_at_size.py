@@ -59,6 +59,7 @@ MNIST_SIZES = {
     "precision": "float32",
     "truth": 100_000,
     "truth_rows": 200,
+    "temperatures": 20_000,
 }
 MNIST_RESULTS = RESULTS.with_name("rts_at_size_mnist.json")
 LEARNED = {"mnist": (MNIST_SIZES, MNIST_RESULTS), "persistent": (SIZES, RESULTS)}
@@ -97,7 +98,7 @@ def settled(rbm, sizes, seed):
     both = lz.sample_hais(
         sizes["truth_rows"],
         1,
-        betas=sizes["truth"],
+        betas=sizes.get("temperatures", sizes["truth"]),
         direction="both",
         posterior_draws=tree,
         **settings,

@@ -7,7 +7,8 @@ import numpy as np
 
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.references.conditional import MAX_INNER, explored, without_factors
-from pymc_logz.references.conditional_modes import MAX_OTHERS, Conditionals
+from pymc_logz.references.conditional_modes import Conditionals
+from pymc_logz.references.marginal_peaks import MAX_OTHERS
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import log_mean, normalise, shares_beyond
@@ -100,7 +101,7 @@ def _off_inside(parts: Conditionals, rows: np.ndarray, scale: np.ndarray) -> flo
         return -np.inf
     apart = inner[good] - found.inner[good]
     at_mode, _ = parts.at(parts.rows(outer[good], found.inner[good]))
-    square = parts.matrices.factors(found.precision[good]).square(apart)
+    square = (parts.matrices.factors(found.precision[good]).whitened(apart) ** 2).sum(axis=1)
     return log_mean(at_mode - 0.5 * square - parts.at(rows[good])[0])
 
 

@@ -40,7 +40,7 @@ from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Blend, Component, Part, Prior, Target
 from pymc_logz.references.conditional import has_conditional_normals
-from pymc_logz.references.conditional_modes import Start, highest_marginal, looked_wider
+from pymc_logz.references.marginal_peaks import Start, highest_marginal, looked_wider
 from pymc_logz.references.matrices import Bands
 from pymc_logz.references.nested import conditional_at_peak, has_one_mode, nested_laplace
 from pymc_logz.references.reference import Reference, components_in_words, whitened_draws
@@ -190,9 +190,9 @@ class Planner:
 
         Up to twelve are tried, each with the modes that the one before lacked: heavy rows climb to
         some, rows of the prior have climbed to those that no row is near. Rows that are too uneven,
-        and lead to no mode, may be bad luck once.
+        and lead to no mode, are remembered, and the next blend has more where they are heavy.
         """
-        is_bad = False
+        n_uneven = 0
         for _ in range(12):
             shares = search.shares_to_keep()
             blend, share = search.blend(shares), search.effective_share(shares)
@@ -209,10 +209,14 @@ class Planner:
                 return None
             elif look:
                 more += modes_of_heavy(search, look, rows, self.rng)
-            if not more and is_bad:
+            if more:
+                add_modes(search, more, self.rng)
+                continue
+            # a heavy row is not forgotten, so that the next blend has more rows where it is
+            search.add_tried(rows.position, shares)
+            n_uneven += 1
+            if n_uneven > 2:
                 return None
-            is_bad |= not more
-            add_modes(search, more, self.rng)
         return None
 
     def path(self, search: Search, look: Look, limit: float = np.inf) -> Planned:

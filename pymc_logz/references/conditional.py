@@ -20,14 +20,9 @@ from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.known_priors import n_factored, normal_columns
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.fitting import Clusters, fitted_clusters, fitted_to_few
-from pymc_logz.references.blend import N_ROWS, Drawn, Target
-from pymc_logz.references.conditional_modes import (
-    Conditionals,
-    Known,
-    Peak,
-    peaks_apart,
-    spread_of,
-)
+from pymc_logz.references.blend import N_ROWS, N_STARTS, Drawn, Target
+from pymc_logz.references.conditional_modes import Conditionals
+from pymc_logz.references.marginal_peaks import Known, Peak, peaks_apart, spread_of
 from pymc_logz.references.matrices import Factors, Matrices, Whole
 from pymc_logz.references.modes import MAX_DIMS
 from pymc_logz.references.reference import widened
@@ -59,21 +54,28 @@ class ConditionalNormal:
     """Rough standard deviations of the normal entries, shape (n,)."""
     matrices: Matrices
     """How their second derivatives are stored."""
+    skewed: bool = False
+    """Whether each is two halves of normals, of two widths."""
 
     def draw(self, target: Target, rng: np.random.Generator, n: int) -> Drawn:
         """Rows (n, d), and their log density (n,)."""
         outer = np.empty((n, 0)) if self.fit is None else drawn(self.fit, rng, n)
-        mode, factors = self._conditional(target, outer)
+        mode, factors, sides = self._conditional(target, outer)
         noise, df = rng.standard_normal(mode.shape), inner_df(len(self.inner))
         noise *= np.sqrt(df / rng.chisquare(df, size=(n, 1)))
+        if self.skewed:
+            is_above = rng.random(mode.shape) * sides.sum(axis=2) < sides[:, :, 1]
+            noise = np.abs(noise) * np.where(is_above, sides[:, :, 1], -sides[:, :, 0])
         inner = mode + factors.drawn(noise)
-        return self._parts(target).rows(outer, inner), self._density(outer, inner - mode, factors)
+        log_density = self._density(outer, noise, factors, sides)
+        return self._parts(target).rows(outer, inner), log_density
 
     def log_density_of(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
         """Log density of rows (n, d), shape (n,)."""
         outer = rows[:, self.outer]
-        mode, factors = self._conditional(target, outer)
-        return self._density(outer, rows[:, self.inner] - mode, factors)
+        mode, factors, sides = self._conditional(target, outer)
+        whitened = factors.whitened(rows[:, self.inner] - mode)
+        return self._density(outer, whitened, factors, sides)
 
     @property
     def what(self) -> str:
@@ -81,19 +83,25 @@ class ConditionalNormal:
         n_inner, n_outer = self.inner.size, self.outer.size
         return f"{n_inner} of {n_inner + n_outer} values drawn as normal given the others"
 
-    def _density(self, outer: np.ndarray, apart: np.ndarray, factors: Factors) -> np.ndarray:
+    def _density(
+        self, outer: np.ndarray, whitened: np.ndarray, factors: Factors, sides: np.ndarray
+    ) -> np.ndarray:
         """Log density (n,), by how far the normal entries are from their modes (n, k)."""
+        square = (whitened / np.where(whitened > 0, sides[:, :, 1], sides[:, :, 0])) ** 2
         k, df = len(self.inner), inner_df(len(self.inner))
         constant = gammaln(0.5 * (df + k)) - gammaln(0.5 * df) - 0.5 * k * np.log(df * np.pi)
         log_density = constant + 0.5 * factors.log_det()
-        log_density -= 0.5 * (df + k) * np.log1p(factors.square(apart) / df)
+        log_density -= 0.5 * (df + k) * np.log1p(square.sum(axis=1) / df)
+        log_density -= np.log(sides.mean(axis=2)).sum(axis=1)
         return log_density if self.fit is None else log_density + log_density_by(self.fit, outer)
 
     def _parts(self, target: Target) -> Conditionals:
-        return Conditionals(target.block, self.inner, self.outer, self.matrices)
+        return Conditionals(target.block, self.inner, self.outer, self.matrices, self.skewed)
 
-    def _conditional(self, target: Target, outer: np.ndarray) -> tuple[np.ndarray, Factors]:
-        """Modes (n, k) of the normal entries, and factors of their precisions.
+    def _conditional(
+        self, target: Target, outer: np.ndarray
+    ) -> tuple[np.ndarray, Factors, np.ndarray]:
+        """Modes (n, k) of the normal entries, factors of their precisions, and their sides.
 
         They depend on the other entries alone, each row for itself.
         """
@@ -104,7 +112,17 @@ class ConditionalNormal:
         mode = np.where(lost[:, None], start, found.inner)
         usual = parts.matrices.of_diagonal(self.scale**-2.0)
         precision = np.where(lost[:, None, None], usual, found.precision)
-        return mode, parts.matrices.factors(precision / INNER_INFLATION)
+        sides = np.where(lost[:, None, None], 1.0, found.sides)
+        return mode, parts.matrices.factors(precision / INNER_INFLATION), sides
+
+
+def part_of(
+    parts: Conditionals, fit: Clusters | None, known: Known, scale: np.ndarray
+) -> ConditionalNormal:
+    """Conditional normals, where others follow a fit."""
+    return ConditionalNormal(
+        parts.inner, parts.outer, fit, known, scale, parts.matrices, parts.skewed
+    )
 
 
 def inner_df(d: int) -> float:
@@ -145,12 +163,12 @@ def conditional_normal(
     if parts is None or not has_conditional_normals(prepared):
         return None
     parts = without_factors(parts, rows)
+    some = rows[np.linspace(0, len(rows) - 1, N_STARTS).astype(int)]
+    parts = parts.with_sides(some, spread_of(rows[:, parts.inner]))
     outer, inner = rows[:, parts.outer], rows[:, parts.inner]
     if not parts.outer.size:
         known = Known(outer[:1], np.median(inner, axis=0)[None])
-        return ConditionalNormal(
-            parts.inner, parts.outer, None, known, spread_of(inner), parts.matrices
-        )
+        return part_of(parts, None, known, spread_of(inner))
     prior = prepared.prior(rng, n_places(parts, prepared.flat))[:, parts.outer]
     # draws of a vague prior, and rows that walked from them, may be nowhere near
     starts, known = np.concatenate([outer[:16], prior]), Known(outer, inner)
@@ -187,7 +205,7 @@ def explored_enough(
             continue
         fit = fitted_clusters(places[resampled(log_weight, rng, len(places))], ess, rng)
         wide = with_tails(fit)
-        part = ConditionalNormal(parts.inner, parts.outer, wide, known, scale, parts.matrices)
+        part = part_of(parts, wide, known, scale)
         found = part, log_mean(log_weight)
         if ess > enough * len(fit.shares):
             break

@@ -1,31 +1,17 @@
-"""Modes, and curvatures there, of some entries of a row given the others: Newton's method.
+"""Modes, and curvatures there, of some entries of a row given the others: Newton's method."""
 
-And the peak of the density of the others, these integrated out.
-"""
-
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from itertools import product
 from typing import NamedTuple, Self
 
 import numpy as np
-from scipy.spatial import KDTree
 
-from pymc_logz.models.context import n_affordable
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.known_priors import normal_columns
-from pymc_logz.models.preparation import Prepared
-from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.references.blend import N_ROWS, N_STARTS
+from pymc_logz.references.blend import N_ROWS
 from pymc_logz.references.matrices import Matrices, Whole, matrices_of
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.climb import climbed
 from pymc_logz.weights import NEGLIGIBLE, TOLERANCE
-
-MAX_OTHERS = 6
-"""Entries that are not normal, at most: products of them grow with the square."""
-FIRST_SCALE = (0.05, 1.0)
-"""Bounds of the first guess at a standard deviation."""
 
 
 class Modes(NamedTuple):
@@ -37,6 +23,13 @@ class Modes(NamedTuple):
     """Minus the second derivatives there, as the `matrices` of the conditionals are stored."""
     log_marginal: np.ndarray
     """Log density of the given entries by Laplace's method, shape (K,); -inf without a mode."""
+    sides: np.ndarray
+    """Widths below and above the mode, by whitened entry, in units of the curvature's, (K, n, 2).
+
+    They are one where conditionals are not `skewed`. The log density of the given entries is that
+    of normals of two halves, which join at the mode (simplified Laplace approximations allow for
+    skewness too: Rue, Martino & Chopin, 2009, section 3.2.3).
+    """
 
 
 @dataclass(frozen=True)
@@ -51,6 +44,8 @@ class Conditionals:
     """The others, shape (m,)."""
     matrices: Matrices
     """How second derivatives by inner entries are stored."""
+    skewed: bool = False
+    """Whether the two sides of a mode are told apart."""
 
     @classmethod
     def of_normal_entries(cls, flat: FlatModel, block: Block) -> Self | None:
@@ -65,6 +60,15 @@ class Conditionals:
         """The same; second derivatives that are zero at all of these rows (K, d) are not stored."""
         curvature = self.matrices.whole(self.curvature(rows, scale))
         return replace(self, matrices=matrices_of(np.any(curvature, axis=0)))
+
+    def with_sides(self, rows: np.ndarray, scale: np.ndarray, least: float = 0.05) -> Self:
+        """The same; skewed where log widths of sides, at modes of rows (K, d), are this ``least``.
+
+        The normals of twenty entries would have weights of 95% of the effective number.
+        """
+        skewed = replace(self, skewed=True)
+        sides = skewed.modes(rows[:, self.outer], rows[:, self.inner], scale).sides
+        return skewed if np.any(np.abs(np.log(sides)) > least) else self
 
     def rows(self, outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
         """Whole rows of both parts, shape (K, d)."""
@@ -130,8 +134,28 @@ class Conditionals:
             moving = moving[~done & (better | (promise < close))]
         log_det = matrices.factors(precision).log_det()
         log_marginal = value - 0.5 * log_det + 0.5 * n * np.log(2 * np.pi)
-        log_marginal = np.where(found & np.isfinite(log_marginal), log_marginal, -np.inf)
-        return Modes(inner, precision, log_marginal)
+        found &= np.isfinite(log_marginal)
+        sides = np.ones((k, n, 2))
+        if self.skewed and found.any():
+            sides[found] = self._sides(outer[found], inner[found], precision[found])
+            log_marginal += np.log(sides.mean(axis=2)).sum(axis=1)
+        return Modes(inner, precision, np.where(found, log_marginal, -np.inf), sides)
+
+    def _sides(self, outer: np.ndarray, inner: np.ndarray, precision: np.ndarray) -> np.ndarray:
+        """Widths of both sides of modes, shape (K, n, 2), by slopes two standard deviations away.
+
+        Of a normal these are minus two. Columns that do not touch are moved together.
+        """
+        away, widest = 2.0, 5.0
+        groups, factors = self.matrices.groups, self.matrices.factors(precision)
+        sides = np.ones((*inner.shape, 2))
+        for group, (side, sign) in product(range(groups.n), enumerate((-1.0, 1.0))):
+            columns = groups.of_column == group
+            noise = np.broadcast_to(np.where(columns, sign * away, 0.0), inner.shape)
+            _, slope = self._inner_at(outer, inner + factors.drawn(noise))
+            fall = np.clip(-sign * factors.slopes(slope)[:, columns] / away, widest**-2, widest**2)
+            sides[:, columns, side] = 1 / np.sqrt(np.where(np.isnan(fall), 1.0, fall))
+        return sides
 
     def curvature(self, rows: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """Minus the second derivatives by the inner entries, as `matrices` stores them.
@@ -185,193 +209,3 @@ class Conditionals:
         good = np.isfinite(whole).all(axis=(1, 2)) & self.matrices.diagonal(whole).all(axis=1)
         whole[~good] = np.nan
         return whole
-
-
-def spread_of(rows: np.ndarray) -> np.ndarray:
-    """Standard deviations of rows (n, d), none of them zero."""
-    return np.maximum(rows.std(axis=0), 1e-300)
-
-
-@dataclass(frozen=True)
-class Known:
-    """Conditional modes of the normal entries, or what is nearly one, at some settings."""
-
-    outer: np.ndarray
-    """Settings of the others, shape (k, m)."""
-    inner: np.ndarray
-    """Shape (k, n)."""
-
-    def nearest(self, outer: np.ndarray) -> np.ndarray:
-        """The one at the nearest setting, for each of some settings; shape (K, n)."""
-        if not outer.shape[1]:
-            return np.tile(self.inner[0], (len(outer), 1))
-        return self.inner[self._tree.query(outer / self._unit)[1]]
-
-    @cached_property
-    def _unit(self) -> np.ndarray:
-        return spread_of(self.outer)
-
-    @cached_property
-    def _tree(self) -> KDTree:
-        return KDTree(self.outer / self._unit)
-
-
-class Peak(NamedTuple):
-    """Where the marginal density of the outer entries is highest."""
-
-    outer: np.ndarray  # Shape (m,).
-    factor: np.ndarray
-    """Its columns are axes, one standard deviation long; lower triangular, shape (m, m)."""
-    inner: np.ndarray  # The mode of the others given those, shape (n,).
-    precision: np.ndarray  # Minus the second derivatives there, one of `matrices`.
-    height: float  # The log density there.
-
-    @property
-    def log_mass(self) -> float:
-        """Log of the integral around it, by Laplace's method."""
-        return self.height + np.linalg.slogdet(np.sqrt(2 * np.pi) * self.factor)[1]
-
-    @property
-    def density(self) -> Elliptical:
-        """Of the outer entries, wide and with heavy tails."""
-        return Elliptical(self.outer, 2.0 * self.factor, 5.0)
-
-
-class Start(NamedTuple):
-    """Where the marginal density of the outer entries is high, and how it was found."""
-
-    parts: Conditionals
-    prior: np.ndarray  # Draws of the prior, shape (n, d).
-    outer: np.ndarray  # Settings that were looked at, shape (k, m).
-    seen: Modes  # Conditional modes there.
-    peaks: Sequence[Peak]  # The one with the most mass first.
-    ends: np.ndarray  # Where the draws climbed to, if they did, shape (n, d).
-
-    @property
-    def peak(self) -> Peak:
-        """The one with the most mass."""
-        return self.peaks[0]
-
-
-def highest_marginal(
-    prepared: Prepared, block: Block, rng: np.random.Generator, n_prior: int = 128
-) -> Start | None:
-    """The peak of a latent Gaussian model; None where there are no normal entries, or no peak.
-
-    It is climbed to from the first draws of the prior; so many more are there to look from.
-    """
-    parts = Conditionals.of_normal_entries(prepared.flat, block)
-    if parts is None or not parts.inner.size or parts.outer.size > MAX_OTHERS:
-        return None
-    prior = prepared.prior(rng, N_STARTS + n_prior)
-    scale = np.clip(prior[:, parts.inner].std(axis=0), *FIRST_SCALE)
-    first, prior = prior[:N_STARTS], prior[N_STARTS:]
-    parts = parts.with_zeros(first[: N_STARTS // 2], scale)
-    outer = first[:, parts.outer]
-    seen = parts.modes(outer, first[:, parts.inner], scale)
-    peak = highest_peak(parts, outer, seen)
-    return None if peak is None else Start(parts, prior, outer, seen, [peak], prior)
-
-
-def looked_wider(start: Start, prepared: Prepared, rng: np.random.Generator) -> Start:
-    """The same with all peaks that draws of the prior lead to.
-
-    Whole draws climb, and the marginal density is known where more of them are, as many as are
-    cheap.
-    """
-    parts, peak = start.parts, start.peak
-    scale = np.empty(prepared.n_dims)
-    scale[parts.outer] = np.linalg.norm(peak.factor, axis=1)
-    scale[parts.inner] = parts.scale_of(peak.precision)
-    ends, _ = climbed(parts.block.target_and_gradient, start.prior, scale)
-    start = start._replace(ends=ends)
-    if not parts.outer.size:
-        return start
-    most = int(np.clip(2**12 // parts.matrices.groups.n, *N_ROWS))
-    n = n_affordable(prepared.flat, parts.block.n_rows, most)
-    alive = np.isfinite(start.seen.log_marginal)
-    known = Known(
-        np.vstack([start.outer[alive], peak.outer]),
-        np.vstack([start.seen.inner[alive], peak.inner]),
-    )
-    more = prepared.prior(rng, n)[:, parts.outer]
-    begin = np.concatenate([known.nearest(more), ends[:, parts.inner]])
-    more = np.concatenate([more, ends[:, parts.outer]])
-    seen = parts.modes(more, begin, scale[parts.inner])
-    top = Modes(peak.inner[None], peak.precision[None], np.array([peak.height]))
-    outer = np.concatenate([start.outer, peak.outer[None], more])
-    seen = Modes(*map(np.concatenate, zip(start.seen, top, seen, strict=True)))
-    peaks = sorted(peaks_apart(parts, outer, seen), key=lambda one: -one.log_mass)
-    return start._replace(outer=outer, seen=seen, peaks=peaks or [peak])
-
-
-def highest_peak(
-    parts: Conditionals, outer: np.ndarray, seen: Modes, factor: float = 3.0, close: float = 0.2
-) -> Peak | None:
-    """Climb to the peak of the marginal density from the best of some settings, by differences.
-
-    They may be thousands of standard deviations away, as draws of vague priors are: where the
-    density is no hill along an axis, steps grow, by this ``factor`` at a time.
-    """
-    best = int(np.argmax(seen.log_marginal))
-    if not np.isfinite(seen.log_marginal[best]):
-        return None
-    m, top, growth = len(parts.outer), -np.inf, factor
-    centre, inner, precision = outer[best], seen.inner[best], seen.precision[best]
-    spread, axes = np.clip(outer.std(axis=0), *FIRST_SCALE), np.eye(m)
-    before = centre, inner, precision
-    for _ in range(40 if m else 0):
-        points = centre + np.concatenate([np.zeros((1, m)), spread * axes, -spread * axes])
-        found = parts.modes(points, np.tile(inner, (len(points), 1)), parts.scale_of(precision))
-        value = found.log_marginal
-        if is_higher := value[0] > top - close:
-            top, inner, precision = max(top, value[0]), found.inner[0], found.precision[0]
-            before = centre, inner, precision
-        if not is_higher or not np.all(np.isfinite(value)):
-            centre, inner, precision = before
-            spread, growth = spread / factor, 1.0
-            continue
-        up, down = value[1 : m + 1], value[m + 1 :]
-        slope, curvature = (up - down) / 2, 2 * value[0] - up - down
-        convex = curvature <= 0
-        step = np.where(convex, np.sign(slope) * np.inf, slope / np.where(convex, 1.0, curvature))
-        width = np.where(convex, np.inf, spread / np.sqrt(np.where(convex, 1.0, curvature)))
-        wide = np.clip(width, spread / factor, growth * spread)
-        step = np.clip(step, -2.0, 2.0) * spread
-        is_known = (spread < factor * wide) & (width < factor * spread)
-        small = np.all((np.abs(step) < 0.3 * wide) & is_known)
-        centre, spread, growth = centre + step, width if small else wide, factor
-        if small:
-            break
-    else:
-        if m:
-            return None
-    at = parts.modes(centre[None], inner[None], parts.scale_of(precision))
-    if not np.isfinite(at.log_marginal[0]):
-        return None
-    return Peak(centre, np.diag(spread), at.inner[0], at.precision[0], float(at.log_marginal[0]))
-
-
-def peaks_apart(
-    parts: Conditionals, outer: np.ndarray, seen: Modes, most: int = 4, much: float = 3.0
-) -> list[Peak]:
-    """Peaks of the marginal density, each climbed to from settings that the others do not explain.
-
-    Those are so ``much`` more likely, in nats, than by the peaks before. Peaks of less than a
-    thousandth of the mass are left out.
-    """
-    found, log_explained = list[Peak](), np.full(len(outer), -np.inf)
-    for _ in range(most):
-        left = seen.log_marginal > log_explained + much
-        if not left.any():
-            break
-        peak = highest_peak(parts, outer[left], Modes(*(part[left] for part in seen)))
-        if peak is None:
-            break
-        # a peak of correlated entries is climbed to again by what its axes do not explain
-        if not any(np.all(np.abs(peak.outer - one.outer) < np.diag(one.factor)) for one in found):
-            found.append(peak)
-        log_density = peak.density.log_density_of(outer) + peak.log_mass
-        log_explained = np.logaddexp(log_explained, log_density)
-    enough = max((one.log_mass for one in found), default=0.0) + np.log(1e-3)
-    return [one for one in found if one.log_mass > enough]

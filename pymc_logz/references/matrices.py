@@ -104,9 +104,13 @@ class WholeFactors:
         """Vectors (K, n) whose precision these are, from standard normal ones."""
         return np.asarray(np.linalg.solve(self._root.transpose(0, 2, 1), noise[..., None])[..., 0])
 
-    def square(self, x: np.ndarray) -> np.ndarray:
-        """Square lengths (K,) of vectors in units of these precisions."""
-        return np.asarray(((x[:, None] @ self._root)[:, 0] ** 2).sum(axis=1))
+    def whitened(self, x: np.ndarray) -> np.ndarray:
+        """Vectors (K, n) in units of these precisions: what `drawn` makes them of."""
+        return np.asarray((x[:, None] @ self._root)[:, 0])
+
+    def slopes(self, gradient: np.ndarray) -> np.ndarray:
+        """Gradients (K, n) by whitened vectors."""
+        return np.asarray(np.linalg.solve(self._root, gradient[..., None])[..., 0])
 
     def log_det(self) -> np.ndarray:
         """Log determinants (K,); NaN if one is negative."""
@@ -134,9 +138,9 @@ class Whole:
     @cached_property
     def groups(self) -> Groups:
         """Columns that are moved together."""
-        return (
-            Groups(np.arange(self.n), 0) if self.places is None else Groups.of(self.places, self.n)
-        )
+        if self.places is None:
+            return Groups(np.arange(self.n), 0)
+        return Groups.of(self.places, self.n)
 
     def of_diagonal(self, values: np.ndarray) -> np.ndarray:
         """One that is diagonal, from values (n,)."""
@@ -196,25 +200,23 @@ class _Triangle(NamedTuple):
         """Solutions of it for vectors (n, r)."""
         n = self.bands.shape[1]
         first, _ = lapack.dtbtrs(self.bands, b[:n], uplo="L")
-        if not len(self.corner):
-            return np.asarray(first)
         last = np.linalg.solve(self.corner, b[n:] - self.below @ first)
         return np.concatenate([first, last])
 
     def upper(self, b: np.ndarray) -> np.ndarray:
         """Solutions of its transpose for vectors (n, r)."""
         n = self.bands.shape[1]
-        last = np.linalg.solve(self.corner.T, b[n:]) if len(self.corner) else b[n:]
+        last = np.linalg.solve(self.corner.T, b[n:])
         first, _ = lapack.dtbtrs(self.bands, b[:n] - self.below.T @ last, uplo="L", trans="T")
         return np.concatenate([first, last])
 
-    def square(self, one: np.ndarray) -> float:
-        """Square length of a vector (n,) times its transpose."""
+    def whitened(self, x: np.ndarray) -> np.ndarray:
+        """Its transpose times vectors (n, r)."""
         n = self.bands.shape[1]
-        first = self.below.T @ one[n:]
+        first = self.below.T @ x[n:]
         for shift, band in enumerate(self.bands):
-            first[: n - shift] += band[: n - shift] * one[shift:n]
-        return float((first**2).sum() + ((self.corner.T @ one[n:]) ** 2).sum())
+            first[: n - shift] += band[: n - shift, None] * x[shift:n]
+        return np.concatenate([first, self.corner.T @ x[n:]])
 
     def log_det(self) -> float:
         """Log determinant of the matrix that it is a factor of."""
@@ -239,17 +241,20 @@ class BandFactors:
     def _each(
         self, x: np.ndarray, solve: Callable[[_Triangle, np.ndarray], np.ndarray]
     ) -> np.ndarray:
-        found, n_each = np.full(x.shape, np.nan), len(x) // len(self.triangles)
+        found, n_each = np.full(x.shape, np.nan), len(x) // max(len(self.triangles), 1)
         for k, one in enumerate(self.triangles):
             if one is not None:
                 rows = slice(k * n_each, (k + 1) * n_each)
                 found[rows, self.order] = solve(one, x[rows, self.order].T).T
         return found
 
-    def square(self, x: np.ndarray) -> np.ndarray:
-        """Square lengths (K,) of vectors in units of these precisions."""
-        pairs = zip(self.triangles, x[:, self.order], strict=True)
-        return np.array([np.nan if one is None else one.square(row) for one, row in pairs])
+    def whitened(self, x: np.ndarray) -> np.ndarray:
+        """Vectors (K, n) in units of these precisions: what `drawn` makes them of."""
+        return self._each(x, _Triangle.whitened)
+
+    def slopes(self, gradient: np.ndarray) -> np.ndarray:
+        """Gradients (K, n) by whitened vectors."""
+        return self._each(gradient, _Triangle.lower)
 
     def log_det(self) -> np.ndarray:
         """Log determinants (K,)."""
@@ -284,10 +289,9 @@ class Bands:
             order = np.sort(kept)[reverse_cuthill_mckee(inner, symmetric_mode=True)]
             place = np.empty(n, dtype=int)
             place[np.concatenate([order, below])] = np.arange(n)
-            row, column = places
-            apart = np.abs(place[row] - place[column])
-            in_bands = (place[row] < kept.size) & (place[column] < kept.size)
-            n_bands = 1 + int(apart[in_bands].max(initial=0))
+            there = place[places]
+            in_bands = (there < kept.size).all(axis=0)
+            n_bands = 1 + int(np.abs(there[0] - there[1])[in_bands].max(initial=0))
             if best is None or n_bands + n_below < best.n_bands + best.n_below:
                 best = cls(np.concatenate([order, below]), n_bands, int(n_below), places)
         assert best is not None
@@ -310,8 +314,7 @@ class Bands:
         is_one[self.n_bands :] = True
         row = np.minimum(row, n - 1)
         row, column = self.order[row], np.broadcast_to(self.order[column], row.shape)
-        known = _is_at(self.places, n)[row, column]
-        return row, column, is_one & known
+        return row, column, is_one & _is_at(self.places, n)[row, column]
 
     def of_diagonal(self, values: np.ndarray) -> np.ndarray:
         """One that is diagonal, from values (n,)."""

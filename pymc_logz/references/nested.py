@@ -25,9 +25,11 @@ from pymc_logz.references.conditional import (
     inner_df,
     log_density_by,
     n_places,
+    part_of,
     with_tails,
 )
-from pymc_logz.references.conditional_modes import Conditionals, Known, Modes, Peak, Start
+from pymc_logz.references.conditional_modes import Conditionals, Modes
+from pymc_logz.references.marginal_peaks import Known, Peak, Start
 from pymc_logz.references.matrices import Bands
 from pymc_logz.references.modes import furthest
 from pymc_logz.references.nested_map import fitted_map
@@ -55,7 +57,7 @@ def conditional_at_peak(
     m, usual = parts.outer.size, np.tile(peak.inner, (len(ends), 1))
     scale, factors = parts.scale_of(peak.precision), parts.matrices.factors(peak.precision[None])
     known = Known(peak.outer[None], peak.inner[None])
-    part = ConditionalNormal(parts.inner, parts.outer, None, known, scale, parts.matrices)
+    part = part_of(parts, None, known, scale)
     log_z = 0.0
     if m:
         noise = rng.standard_normal((n_known, prepared.n_dims))
@@ -253,7 +255,8 @@ def _is_missed(there: np.ndarray, own: np.ndarray, log_z: float) -> bool:
 
 def _are_apart(parts: Conditionals, found: Modes, usual: Modes) -> np.ndarray:
     """Which conditional modes are not the usual ones of these settings, and count."""
-    distance = np.sqrt(parts.matrices.factors(usual.precision).square(found.inner - usual.inner))
+    factors = parts.matrices.factors(usual.precision)
+    distance = np.linalg.norm(factors.whitened(found.inner - usual.inner), axis=1)
     with np.errstate(invalid="ignore"):
         return (distance > APART) & (found.log_marginal > usual.log_marginal - 10.0)
 

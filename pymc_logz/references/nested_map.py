@@ -7,7 +7,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from pymc_logz.paths.funnels import Features, Funnel
-from pymc_logz.references.conditional_modes import Conditionals, Peak
+from pymc_logz.references.conditional_modes import Conditionals
+from pymc_logz.references.marginal_peaks import Peak
 
 
 def fitted_map(

@@ -75,9 +75,17 @@ class Search:
         """About n more rows, in the shares of the parts."""
         counts = np.round(n * self.shares()).astype(int)
         if counts.any():
-            rows, found = drawn(self.parts, self.target, rng, counts)
-            self.pool = _joined(self.pool, rows)
-            self._of_pool = np.concatenate([self._of_pool, found], axis=1)
+            self._add_drawn(*drawn(self.parts, self.target, rng, counts), counts)
+
+    def add_tried(self, rows: np.ndarray, shares: np.ndarray) -> None:
+        """Rows (n, d) that were drawn in these shares of the parts, to see whether they hold."""
+        seen = self.target(rows)
+        found = densities(self.parts, self.target, rows, seen.log_prior)
+        self._add_drawn(seen, found, len(rows) * shares)
+
+    def _add_drawn(self, rows: Evaluated, found: np.ndarray, counts: np.ndarray) -> None:
+        self.pool = _joined(self.pool, rows)
+        self._of_pool = np.concatenate([self._of_pool, found], axis=1)
         self._drawn = self._drawn + counts
 
     @property

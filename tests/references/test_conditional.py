@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -23,7 +24,7 @@ from pymc_logz.references.conditional import (
     without_factors,
 )
 from pymc_logz.references.conditional_modes import Conditionals
-from pymc_logz.references.matrices import Factors, WholeFactors
+from pymc_logz.references.matrices import WholeFactors
 from pymc_logz.runners.block import Block
 
 GROUPS, EACH = 4, 3
@@ -99,17 +100,17 @@ def test_mean_weight_is_z() -> None:
     check(fitted())
 
     class OtherFit(ConditionalNormal):
-        def _density(self, outer: np.ndarray, apart: np.ndarray, factors: Factors) -> np.ndarray:
+        def _density(self, outer: np.ndarray, *others: Any) -> np.ndarray:
             assert self.fit is not None
             wider = Clusters(
                 tuple(c.wider(1.5) for c in self.fit.components), self.fit.shares, np.nan
             )
-            own = super()._density(outer, apart, factors)
+            own = super()._density(outer, *others)
             return own - log_density_by(self.fit, outer) + log_density_by(wider, outer)
 
     class NoTails(ConditionalNormal):
-        def _density(self, outer: np.ndarray, apart: np.ndarray, factors: Factors) -> np.ndarray:
-            return super()._density(outer, 0.5 * apart, factors)
+        def _density(self, outer: np.ndarray, whitened: np.ndarray, *others: Any) -> np.ndarray:
+            return super()._density(outer, 0.5 * whitened, *others)
 
     for broken in (OtherFit, NoTails):
         assert_detects(check, broken(**vars(fitted())))

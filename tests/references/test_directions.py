@@ -74,7 +74,7 @@ def test_weights_average_to_z() -> None:
 @pytest.mark.filterwarnings("ignore:the model has potentials")
 def test_experts_by_default() -> None:
     """Catches elliptical tails: by them log Z of learned experts was 5 to 7 errors too low."""
-    tree = lz.sample_hais(model=ENERGY.model, random_seed=1, progressbar=False)
+    tree = lz.sample_hais(model=ENERGY.model, random_seed=2, progressbar=False)
     entry = tree["evidence"].to_dataset().isel(estimator=0)
     assert entry["status"] == "ok"
     assert abs(float(entry["log_z"]) - ENERGY.log_z) < 4 * float(entry["mcse"]) < 0.2

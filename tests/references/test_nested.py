@@ -20,10 +20,8 @@ from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.funnels import Features
 from pymc_logz.references import nested, nested_map
 from pymc_logz.references.conditional import has_conditional_normals
-from pymc_logz.references.conditional_modes import (
-    Conditionals,
-    highest_marginal,
-)
+from pymc_logz.references.conditional_modes import Conditionals
+from pymc_logz.references.marginal_peaks import highest_marginal
 from pymc_logz.references.matrices import Whole
 from pymc_logz.runners.block import Block
 
@@ -144,7 +142,7 @@ def test_modes_and_curvatures_are_those_of_an_optimiser() -> None:
         row = parts.rows(given[None], x[None])[0]
         return float(-log_p(named_values(prepared.flat, row)))
 
-    for given, mode, precision, log_marginal in zip(outer, *found, strict=True):
+    for given, mode, precision, log_marginal in zip(outer, *found[:3], strict=True):
         best = optimize.minimize(value, np.zeros(41), (given,), method="BFGS", tol=1e-6)
         np.testing.assert_allclose(mode, best.x, atol=0.02)
         laplace = -best.fun + 20.5 * np.log(2 * np.pi) - np.linalg.slogdet(precision)[1] / 2

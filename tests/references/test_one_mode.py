@@ -11,7 +11,7 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import prepare
 from pymc_logz.references import nested
-from pymc_logz.references.conditional_modes import Start, highest_marginal, highest_peak
+from pymc_logz.references.marginal_peaks import Start, highest_marginal, highest_peak
 
 
 def begun(model: pm.Model, seed: int) -> Start:
