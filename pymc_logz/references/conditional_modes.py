@@ -61,14 +61,14 @@ class Conditionals:
         curvature = self.matrices.whole(self.curvature(rows, scale))
         return replace(self, matrices=matrices_of(np.any(curvature, axis=0)))
 
-    def with_sides(self, rows: np.ndarray, scale: np.ndarray, least: float = 0.05) -> Self:
-        """The same; skewed where log widths of sides, at modes of rows (K, d), are this ``least``.
+    def with_sides(self, rows: np.ndarray, scale: np.ndarray, least: float = 1.0) -> Self:
+        """The same; skewed where squares of log widths of sides add up to ``least``.
 
-        The normals of twenty entries would have weights of 95% of the effective number.
+        At modes of rows (K, d), on average. Weights of normals vary by about as much.
         """
         skewed = replace(self, skewed=True)
         sides = skewed.modes(rows[:, self.outer], rows[:, self.inner], scale).sides
-        return skewed if np.any(np.abs(np.log(sides)) > least) else self
+        return skewed if np.sum(np.log(sides) ** 2) > least * len(rows) else self
 
     def rows(self, outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
         """Whole rows of both parts, shape (K, d)."""

@@ -101,10 +101,21 @@ def highest_marginal(
     prior = prepared.prior(rng, N_STARTS + n_prior)
     scale = np.clip(prior[:, parts.inner].std(axis=0), *FIRST_SCALE)
     first, prior = prior[:N_STARTS], prior[N_STARTS:]
-    parts = parts.with_zeros(first[: N_STARTS // 2], scale).with_sides(first, scale)
+    parts = parts.with_zeros(first[: N_STARTS // 2], scale)
     outer = first[:, parts.outer]
     seen = parts.modes(outer, first[:, parts.inner], scale)
-    peak = highest_peak(parts, outer, seen)
+    if (peak := highest_peak(parts, outer, seen)) is None:
+        return None
+    centre, axes = peak.outer[None], peak.factor.T
+    around = np.concatenate([centre, centre + axes, centre - axes])
+    rows, scale = (
+        parts.rows(around, np.tile(peak.inner, (len(around), 1))),
+        parts.scale_of(peak.precision),
+    )
+    parts = parts.with_sides(rows, scale)
+    if parts.skewed:
+        seen = parts.modes(outer, seen.inner, scale)
+        peak = highest_peak(parts, outer, seen)
     return None if peak is None else Start(parts, prior, outer, seen, [peak], prior)
 
 
