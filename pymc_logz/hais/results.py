@@ -14,7 +14,7 @@ from pymc_logz.models.flat import constrain, flatten_model
 from pymc_logz.models.preparation import NotSummed, summed_out
 from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.moves_of_rows import Stopwatch
-from pymc_logz.seeds import Generators
+from pymc_logz.seeds import generators_from
 from pymc_logz.trees.kinds import EXACT
 from pymc_logz.trees.layout import (
     data_datasets,
@@ -89,7 +89,7 @@ def draw_datasets(
     }
 
 
-def exact_tree(model: "pm.Model", settings: HaisSettings, rngs: Generators) -> xr.DataTree | None:
+def exact_tree(model: "pm.Model", settings: HaisSettings, random_seed: Any) -> xr.DataTree | None:
     """Log Z as a sum over all values, and draws; None if a variable is continuous or not summed."""
     whole = flatten_model(model, integers=True)
     if not whole.sites or whole.continuous.size:
@@ -104,7 +104,8 @@ def exact_tree(model: "pm.Model", settings: HaisSettings, rngs: Generators) -> x
     watch.end("compile_time")
     log_z = summed.log_target(np.empty(0))
     shape = settings.chains, settings.draws
-    rows = summed.filled(np.empty((shape[0] * shape[1], 0)), rngs.run)
+    rng = generators_from(random_seed).run
+    rows = summed.filled(np.empty((shape[0] * shape[1], 0)), rng)
     values = constrain(whole, rows.reshape(*shape, -1))
     estimate = LogZEstimate("exact", log_z, 0.0, float(len(rows)), np.nan, "ok")
     if not np.isfinite(log_z):

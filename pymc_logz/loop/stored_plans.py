@@ -1,10 +1,10 @@
-"""What a run is of; and what its pilot came to, read from where the run is kept, or made now."""
+"""One call of a method: what it is of, what its stages share, and what of it is kept."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import xarray as xr
@@ -16,6 +16,9 @@ from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Target
 from pymc_logz.runners.block import Block
+from pymc_logz.runners.moves_of_rows import Stopwatch
+from pymc_logz.runners.progress import progress_bar
+from pymc_logz.seeds import Generators, generators_from
 from pymc_logz.trees.doubts import Doubt, prior_doubts
 from pymc_logz.trees.layout import data_datasets, run_attrs
 
@@ -61,66 +64,69 @@ class Subject:
         return {} if self.prepared is None else data_datasets(self.prepared.flat)
 
 
+@dataclass(frozen=True)
+class Call[S: RunSettings]:
+    """What all stages of one call share, whatever its method."""
+
+    settings: S
+    rngs: Generators
+    progress: Any = None
+    compile_kwargs: Mapping[str, Any] | None = None
+    watch: Stopwatch = field(default_factory=Stopwatch)
+
+    @contextmanager
+    def kept(self, what: Any, block: Block, **arrays: np.ndarray | None) -> Iterator[Self]:
+        """The same call, whose chains are kept, if that is asked for.
+
+        ``what`` it is of is a model that is prepared, or a target that is none; ``arrays`` are what
+        it is given, such as draws that reverse rows start from.
+        """
+        settings, of = self.settings, what.flat if isinstance(what, Prepared) else what
+        with settings.running.kept(settings, of, block, self.rngs.run, **arrays) as running:
+            yield replace(self, settings=replace(settings, running=running))
+
+    def planned_once(self, subject: Subject, name: str, make: Callable[[], Planned]) -> Planned:
+        """What is planned, or was planned before, if it was kept under this name."""
+        prepared, block = subject.prepared, subject.block
+        if self.settings.running.keeper is None:
+            return make()
+
+        def record() -> dict[str, Any]:
+            made = make()
+            found = {name: getattr(made, name) for name in ("plan", "stages", "blend")}
+            return {**found, "reference": made.reference.without_draws()}
+
+        made = self.once(name, record, prepared, block)
+        reference = made["reference"]
+        if prepared is not None:
+            reference = reference.with_draws(prepared.prior)
+        planned = Planned(reference.start(block), made["plan"], reference, made["stages"])
+        if made["blend"] is None or prepared is None:
+            return planned
+        return replace(planned, blend=made["blend"], target=Target(prepared, block))
+
+    def once(
+        self, name: str, make: Callable[[], Any], prepared: Prepared | None, block: Block
+    ) -> Any:
+        """What is made, or was made and kept, by the pilot's generator.
+
+        Evaluations of ``block`` and draws of the prior of a model, if it is one, are counted once.
+        """
+        keeper = self.settings.running.keeper
+        if keeper is None:
+            return make()
+        counts: Any = None if prepared is None else prepared.prior
+        return keeper.remember(name, make, self.rngs.pilot, work=block.work, prior=counts)
+
+
 @contextmanager
-def kept[S: RunSettings](
+def begun[S: RunSettings](
     settings: S,
-    what: Any,
-    block: Block,
-    rng: np.random.Generator,
-    **arrays: np.ndarray | None,
-) -> Iterator[S]:
-    """Settings by which chains are kept, if that is asked for.
-
-    ``what`` the run is of is a model that is prepared, or a target that is none; ``rng`` is its
-    generator before it was used, and ``arrays`` are what it is given, such as draws that reverse
-    rows start from.
-    """
-    of = what.flat if isinstance(what, Prepared) else what
-    with settings.running.kept(settings, of, block, rng, **arrays) as running:
-        yield replace(settings, running=running)
-
-
-def planned_once(
-    subject: Subject,
-    settings: RunSettings,
-    rng: np.random.Generator,
-    name: str,
-    make: Callable[[], Planned],
-) -> Planned:
-    """What is planned, or was planned before, if it was kept under this name."""
-    keeper, prepared, block = settings.running.keeper, subject.prepared, subject.block
-    if keeper is None:
-        return make()
-
-    def record() -> dict[str, Any]:
-        made = make()
-        found = {name: getattr(made, name) for name in ("plan", "stages", "blend")}
-        return {**found, "reference": made.reference.without_draws()}
-
-    made = once(keeper, name, record, prepared, block, rng)
-    reference = made["reference"]
-    if prepared is not None:
-        reference = reference.with_draws(prepared.prior)
-    planned = Planned(reference.start(block), made["plan"], reference, made["stages"])
-    if made["blend"] is None or prepared is None:
-        return planned
-    return replace(planned, blend=made["blend"], target=Target(prepared, block))
-
-
-def once(
-    keeper: Any,
-    name: str,
-    make: Callable[[], Any],
-    prepared: Prepared | None,
-    block: Block,
-    rng: np.random.Generator,
-) -> Any:
-    """What is made, or was made and kept; evaluations and draws of the prior are counted once.
-
-    Without a ``keeper`` it is made now; ``prepared`` is None for a target that is no model.
-    Evaluations are those of ``block``, and draws are from ``rng``.
-    """
-    if keeper is None:
-        return make()
-    counts: Any = None if prepared is None else prepared.prior
-    return keeper.remember(name, make, rng, work=block.work, prior=counts)
+    random_seed: Any = None,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> Iterator[Call[S]]:
+    """A call of these settings, by arguments of `pymc_logz.sample_hais`."""
+    rngs = generators_from(random_seed)
+    with progress_bar(progressbar) as progress:
+        yield Call(settings, rngs, progress, compile_kwargs)
