@@ -144,7 +144,7 @@ def estimates(frozen: Frozen, start: np.ndarray, settings: TemperedSettings, rng
     levels = frozen.ladder.n_levels
     job = TemperJob(start, state_of(rng), levels, settings.tune, settings.n_kept)
     _, walked = job.advance(course, None)
-    walk = whole_walk([walked], course.draws, course.every)
+    walk = whole_walk([walked], settings.n_kept, course.every)
     draws = frozen.ladder.draws(walk)
     return {name: method(draws).estimate for name, method in METHODS.items()}
 

@@ -25,7 +25,7 @@ from pymc_logz.kernels.base import Kernel
 from pymc_logz.loop.frozen import Planned, n_followed, refine, walk
 from pymc_logz.loop.stored_plans import Call, Subject, begun
 from pymc_logz.references.reference import Reference
-from pymc_logz.runners.anneal import Annealed, Plan, anneal
+from pymc_logz.runners.anneal import Annealed, Plan, anneal, of_rows
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import line, report_beta
 from pymc_logz.runners.running import finished, run_tasks
@@ -168,8 +168,7 @@ def run_through(
         last, ends = ([way[i] for way in ways] for i in (-2, -1))
         n, directions = sum(leg.plan.n_temperatures for leg in legs), Directions(ends, THROUGH)
         tree = collect(call, subject_of(energy, call), planned, directions, cost, [], n)
-    log_weight = np.concatenate([run.log_weight for run in last])
-    other_log_z = importance_log_z(log_weight, method="hais")
+    other_log_z = importance_log_z(of_rows("log_weight", last), method="hais")
     tree["bayes_factor"] = xr.DataTree(factor_dataset(bayes_factor(last, ends), other_log_z))
     return tree
 

@@ -15,7 +15,7 @@ from pymc_logz.loop.stored_plans import Subject
 from pymc_logz.pilot.checks import exceeds, islands_log_z
 from pymc_logz.references.blend import AT_ONCE
 from pymc_logz.references.conditional import ConditionalNormal
-from pymc_logz.runners.anneal import Annealed
+from pymc_logz.runners.anneal import Annealed, of_rows
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import resampled
 
@@ -49,13 +49,13 @@ def doubts_of_run(
 
     Only rows whose weights are good enough stand for the posterior, and are looked at.
     """
-    estimate, ends = forward_estimate(directions), doubts_of_ends(directions)
+    estimate = forward_estimate(directions.forward, directions.reference)
+    ends = doubts_of_ends(directions)
     prepared, block = subject.prepared, subject.block
     if prepared is None or not estimate.usable:
         return ends
     runs = [of_model(run, directions.reference) for run in directions.forward]
-    position = np.concatenate([run.position for run in runs])
-    log_weight = np.concatenate([run.log_weight for run in runs])
+    position, log_weight = of_rows("position", runs), of_rows("log_weight", runs)
     rows = position[resampled(log_weight, rng, AT_ONCE)]
     doubts = [
         *ends,

@@ -15,12 +15,11 @@ from pymc_logz.hais.results import annealing_dataset, draw_datasets, exact_tree,
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
 from pymc_logz.kernels.compose import sums_out
 from pymc_logz.loop.frozen import Planned
-from pymc_logz.loop.planning import block_for, plan_run
-from pymc_logz.loop.stored_plans import Call, Subject, begun
+from pymc_logz.loop.planning import plan_run
+from pymc_logz.loop.stored_plans import Call, Subject, begun, ready
 from pymc_logz.models.flat import unconstrain
-from pymc_logz.models.preparation import prepare
 from pymc_logz.pilot.ladder import MAX_GROWTH
-from pymc_logz.runners.anneal import Annealed, Plan, merge
+from pymc_logz.runners.anneal import Annealed, Plan, merge, of_rows
 from pymc_logz.runners.progress import line, report_beta, report_count
 from pymc_logz.runners.running import AnnealCourse, Running, anneal_all, finished, run_tasks
 from pymc_logz.seeds import spawn_generators
@@ -55,17 +54,11 @@ def run_hais(
     if sum_out is not False and (exact := exact_tree(model, settings, random_seed)) is not None:
         return exact
     with begun(settings, random_seed, **shown) as call:
-        with line("Compiling the model"):
-            prepared = prepare(
-                model, call.rngs.checks, simulate_data=simulate_data, integers=True, sum_out=sum_out
-            )
-            block = block_for(prepared, settings, call.compile_kwargs)
-            block = settings.within_memory(block)
-            block.compile()
-            rows = prepared.exact_row
-            if posterior_draws is not None:
-                rows = unconstrain(prepared.flat, posterior_of(posterior_draws, "posterior_draws"))
-        subject, report = Subject.of_model(prepared, block), report_beta(call.progress)
+        subject = ready(model, call, simulate_data=simulate_data, sum_out=sum_out)
+        prepared, block, report = subject.what, subject.block, report_beta(call.progress)
+        rows = prepared.exact_row
+        if posterior_draws is not None:
+            rows = unconstrain(prepared.flat, posterior_of(posterior_draws, "posterior_draws"))
 
         def plan(
             name: str, call: Call, tried: Planned | None = None, *, direct: bool = True
@@ -146,7 +139,7 @@ class Chains:
         # the second run has fresh rows, and is the one that counts; where the plan is not what it
         # seemed, all is planned anew
         settings, runs = self.settings, self.until(planned)
-        estimate = forward_estimate(Directions(runs, planned.reference))
+        estimate = forward_estimate(runs, planned.reference)
         sound = estimate.status == "ok" and not doubts_of(estimate, planned, runs)
         # tails of nested approximations are those of normal laws, so that few temperatures leave
         # weights whose errors are too small
@@ -190,7 +183,7 @@ class Chains:
                 runs = list(map(merge, runs, more))
             if target_mcse is None or interrupted:
                 return runs
-            estimate = forward_estimate(Directions(runs, planned.reference))
+            estimate = forward_estimate(runs, planned.reference)
             n_now = runs[0].log_weight.size
             wanted = n_now * (estimate.mcse / target_mcse) ** 2
             if estimate.mcse <= target_mcse:
@@ -293,8 +286,7 @@ def collect(
             f"the log likelihood plus potentials was NaN {n_nan} times during annealing, and "
             "counted as a likelihood of zero; guard the expression, or restrict the prior"
         )
-    log_weight = np.concatenate([run.log_weight for run in runs])
-    values = subject.named(np.concatenate([run.position for run in runs]))
+    values = subject.named(of_rows("position", runs))
     attrs = subject.attrs(
         block,
         cost,
@@ -304,7 +296,7 @@ def collect(
         **planned.reference.record_of_errors(),
         **noted(doubts),
     )
-    chosen = resampled(log_weight, call.rngs.run, shuffled=True)
+    chosen = resampled(of_rows("log_weight", runs), call.rngs.run, shuffled=True)
     groups = {
         **draw_datasets(runs, values, chosen, **subject.labels),
         "annealing": annealing_dataset(runs, plan),

@@ -4,23 +4,27 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import xarray as xr
 
 from pymc_logz.loop.frozen import Planned
+from pymc_logz.loop.planning import block_for
 from pymc_logz.models.context import model_labels
 from pymc_logz.models.flat import constrain
-from pymc_logz.models.preparation import Prepared
+from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Target
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves_of_rows import Stopwatch
-from pymc_logz.runners.progress import progress_bar
+from pymc_logz.runners.progress import line, progress_bar
 from pymc_logz.seeds import Generators, generators_from
 from pymc_logz.trees.doubts import Doubt, prior_doubts
 from pymc_logz.trees.layout import data_datasets, run_attrs
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,17 @@ class Call[S: RunSettings]:
             return make()
         counts: Any = None if prepared is None else prepared.prior
         return keeper.remember(name, make, self.rngs.pilot, work=block.work, prior=counts)
+
+
+def ready(model: "pm.Model", call: Call, **options: Any) -> Subject:
+    """A model that is prepared, with options of `prepare`, and moves of it that are compiled."""
+    settings = call.settings
+    with line("Compiling the model"):
+        prepared = prepare(model, call.rngs.checks, integers=True, **options)
+        block = block_for(prepared, settings, call.compile_kwargs)
+        block = settings.within_memory(block)
+        block.compile()
+    return Subject.of_model(prepared, block)
 
 
 @contextmanager

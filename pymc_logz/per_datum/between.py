@@ -14,7 +14,7 @@ Carlson, Stinson, Pakman & Paninski (2016), section 2.1, arXiv 1603.01912, for t
 Meng (1998), Simulating normalizing constants, doi 10.1214/ss/1028905934.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -45,7 +45,7 @@ from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.references.reference import Reference
-from pymc_logz.runners.anneal import Annealed
+from pymc_logz.runners.anneal import Annealed, of_rows
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import report_beta
 from pymc_logz.runners.running import AnnealCourse, Running, anneal_all
@@ -103,14 +103,14 @@ def run_between(
         doubts = [
             *start.doubts,
             *doubts_of(factor, planned, runs),
-            *_modes_of_its_own(prepared, directions, compile_kwargs, rngs.checks),
+            *_modes_of_its_own(prepared, runs, compile_kwargs, rngs.checks),
         ]
         watch.end("sampling_time")
         work = block.work.record(pilot_work, block.kernel)
         cost = {"compile_time": 0.0, **watch.seconds, **work}
         subject = Subject.of_model(prepared, planned.block)
         tree = collect(call, subject, planned, directions, cost, doubts)
-    other_log_z = forward_estimate(Directions(start.runs, start.planned.reference))
+    other_log_z = forward_estimate(start.runs, start.planned.reference)
     [factor], [other_log_z] = doubted([factor], doubts), doubted([other_log_z], start.doubts)
     tree["bayes_factor"] = xr.DataTree(factor_dataset(factor, other_log_z))
     return tree
@@ -118,16 +118,15 @@ def run_between(
 
 def _modes_of_its_own(
     prepared: Prepared,
-    directions: Directions,
+    runs: Sequence[Annealed],
     compile_kwargs: Mapping[str, Any] | None,
     rng: np.random.Generator,
 ) -> list[Doubt]:
     """Whether the model has modes that the other one lacks, from which no row gets there."""
-    log_z = forward_estimate(directions).log_z
+    log_z = forward_estimate(runs, FROM_MODEL).log_z
     if prepared.flat.sites or not np.isfinite(log_z):
         return []
-    position = np.concatenate([run.position for run in directions.forward])
-    log_weight = np.concatenate([run.log_weight for run in directions.forward])
+    position, log_weight = of_rows("position", runs), of_rows("log_weight", runs)
     density = RowDensity(prepared.flat, compile_kwargs)
     return mode_doubts(prepared, density, position[resampled(log_weight, rng)], log_z, rng)
 
@@ -219,7 +218,7 @@ def _go_on_twice(
     runs = _go_on(planned, start, flat, call)
     longer = planned.longer(4)
     is_fixed = call.settings.ladder() is not None or longer.plan is planned.plan
-    if is_fixed or forward_estimate(Directions(runs, FROM_MODEL)).status == "ok":
+    if is_fixed or forward_estimate(runs, FROM_MODEL).status == "ok":
         return planned, runs
     return longer, _go_on(longer, start, flat, call)
 

@@ -43,14 +43,10 @@ class WalkSums(NamedTuple):
 
 @dataclass(frozen=True)
 class TemperCourse(Course):
-    """Iterations, frozen levels, and how long chains are."""
+    """Iterations, frozen levels, and what is kept of chains."""
 
     block: TemperBlock
     ladder: Ladder
-    tune: int
-    """Moves at each level on the way up, and iterations that are forgotten."""
-    draws: int
-    """Iterations that are kept."""
     every: int
     """Positions of every so many of them are kept."""
     block_length: int | None = None
@@ -72,7 +68,9 @@ class TemperJob:
     """State of the generator of all noise."""
     n_levels: int
     tune: int
+    """Moves at each level on the way up, and iterations that are forgotten."""
     draws: int
+    """Iterations that are kept."""
     climbing: Climbing | None = None
     """On the way up."""
     burn_in: Walking | None = None
@@ -110,7 +108,7 @@ class TemperJob:
     ) -> tuple["TemperJob", Walk | None]:
         """Walkers further on, and what they did of what is kept; see `Job` of runners."""
         rng, block, job = generator_at(self.rng), course.block, self
-        ladder, tune = course.ladder, course.tune
+        ladder, tune = course.ladder, self.tune
         if job.start is not None:
             job = replace(job, climbing=set_off(block, ladder, job.start, rng), start=None)
         if job.climbing is not None:
@@ -127,7 +125,7 @@ class TemperJob:
                 return job, None
             # draws that were made for one walk are not those of the next
             job = replace(job, burn_in=None, sampling=Walking(0, burn_in.walkers))
-        on = partial(on, n_iterations=course.draws, every=course.every)
+        on = partial(on, n_iterations=self.draws, every=course.every)
         if course.block_length is not None:
             return replace(job._summing(course, on, enough), rng=state_of(rng)), None
         sampling, part = on(job.sampling, enough=enough)
@@ -136,7 +134,7 @@ class TemperJob:
     def summed(self, course: TemperCourse) -> "TemperJob":
         """The same chain with all iterations in its sums that are asked for."""
         sums, part, ladder, every = self.sums, self.left, course.ladder, course.every
-        if part is None or (sums is not None and sums.levels.n_draws == course.draws):
+        if part is None or (sums is not None and sums.levels.n_draws == self.draws):
             return self
         k, top = ladder.n_levels, ladder.n_levels - 1
         if sums is None:
@@ -145,7 +143,7 @@ class TemperJob:
             levels = LevelSums(0, empty, empty, np.zeros(k, dtype=int), 0, 0)
             sums = WalkSums(levels, np.zeros(k), none - 1, none, 0, 0, nowhere)
         before = sums.levels.n_draws
-        n = min(len(part.level), course.draws - before)
+        n = min(len(part.level), self.draws - before)
         # the first n iterations, with positions of some, and the others
         n_rows, position = (before + n) // every - before // every, part.position
         now = mapped(lambda array: array[:n], part)._replace(position=position[:n_rows])
@@ -174,7 +172,7 @@ class TemperJob:
         """Walkers further on, and sums of what they did, 16 blocks while the next is computed."""
         job = self
         assert job.sampling is not None
-        while job.sampling.n_made < course.draws:
+        while job.sampling.n_made < self.draws:
             n_blocks = count(1)
 
             def some(n_blocks: Iterator[int] = n_blocks) -> bool:
@@ -229,7 +227,7 @@ def course_of(frozen: Frozen, settings: TemperedSettings) -> TemperCourse:
         length = length_of_blocks(settings.chains * n_walkers, draws)
     else:
         every = min(draws, -(-draws * n_walkers * frozen.block.path.n_dims // 2**24))
-    return TemperCourse(frozen.block, frozen.ladder, settings.tune, settings.n_kept, every, length)
+    return TemperCourse(frozen.block, frozen.ladder, every, length)
 
 
 class WalkedChains(NamedTuple):
@@ -287,22 +285,22 @@ class SummedChains(NamedTuple):
 Chains = WalkedChains | SummedChains
 
 
-def chains_of(outcomes: Sequence[Outcome | None], course: TemperCourse) -> Chains:
-    """What walkers did in all chains, or sums of it."""
+def chains_of(outcomes: Sequence[Outcome | None], course: TemperCourse, draws: int) -> Chains:
+    """What walkers did in all chains, ``draws`` of each if no interrupt cut them; or its sums."""
     if course.block_length is not None:
         return SummedChains([one.job.summed(course).sums for one in finished(outcomes)])
     # after an interrupt those chains, cut to the shortest of them, that have the most draws
     # together
     there = [one for one in outcomes if one is not None]
-    made = [min(one.job.sampling.n_made, course.draws) for one in there]
+    made = [min(one.job.sampling.n_made, draws) for one in there]
     n_draws = max(made, key=lambda n: n * sum(length >= n for length in made), default=0)
     long_enough = [one for one, length in zip(there, made, strict=True) if length >= n_draws]
     n_draws -= n_draws % course.every
-    if n_draws < course.draws:
+    if n_draws < draws:
         if n_draws < MIN_CHAIN:
             raise KeyboardInterrupt
         warn(
-            f"interrupted: {n_draws} of {course.draws} draws of {len(long_enough)} of "
+            f"interrupted: {n_draws} of {draws} draws of {len(long_enough)} of "
             f"{len(outcomes)} chains are there, and only they are used"
         )
     else:

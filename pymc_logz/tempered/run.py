@@ -15,9 +15,9 @@ from pymc_logz.errors import says_if_interrupted, warn
 from pymc_logz.kernels.compose import sums_out
 from pymc_logz.loop.frozen import Planned, fixed_plan, n_followed
 from pymc_logz.loop.frozen import walk as pilot_walk
-from pymc_logz.loop.planning import block_for, look
-from pymc_logz.loop.stored_plans import Call, Subject, begun
-from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.loop.planning import look
+from pymc_logz.loop.stored_plans import Call, Subject, begun, ready
+from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.checks import exceeds, islands_log_z, warn_of_stuck
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
@@ -50,14 +50,8 @@ LARGE_DEVIATION = 0.5
 def run_tempered(model: "pm.Model", settings: TemperedSettings, **shown: Any) -> xr.DataTree:
     """Temper a PyMC model; ``shown`` are arguments of `begun`."""
     with begun(settings, **shown) as call:
-        with line("Compiling the model"):
-            sum_out = sums_out(settings.sum_out, settings.kernel)
-            prepared = prepare(model, call.rngs.checks, integers=True, sum_out=sum_out)
-            block = block_for(prepared, settings, call.compile_kwargs)
-            block = settings.within_memory(block)
-            block.compile()
-        place = partial(place_levels, prepared, block)
-        return run_subject(call, Subject.of_model(prepared, block), place)
+        subject = ready(model, call, sum_out=sums_out(settings.sum_out, settings.kernel))
+        return run_subject(call, subject, partial(place_levels, subject.what, subject.block))
 
 
 def run_subject(
@@ -191,17 +185,16 @@ def run_chains(frozen: Frozen, call: Call[TemperedSettings]) -> Chains:
     generators = spawn_generators(call.rngs.run, settings.chains)
     # prior draws share one compiled function, so they are made here, chain by chain
     starts = [block.path.sample_reference(rng, block.n_walkers) for rng in generators]
-    chains, k = settings.chains, frozen.ladder.n_levels
-    # the way up to each level, what is forgotten, and what is kept
-    total = chains * ((k + 1) * settings.tune + settings.n_kept)
-    what = f"Tempering: {k} levels, {block.n_walkers} walkers, {chains} chains"
-    report = report_count(call.progress, what, total, "; ".join(settings.cheaper()))
-    course = course_of(frozen, settings)
+    k, course = frozen.ladder.n_levels, course_of(frozen, settings)
     jobs = [
         TemperJob(start, state_of(rng), k, settings.tune, settings.n_kept)
         for start, rng in zip(starts, generators, strict=True)
     ]
-    return chains_of(settings.how.run("chains", course, jobs, report), course)
+    what = f"Tempering: {k} levels, {block.n_walkers} walkers, {settings.chains} chains"
+    total = sum(job.n_total for job in jobs)
+    report = report_count(call.progress, what, total, "; ".join(settings.cheaper()))
+    outcomes = settings.how.run("chains", course, jobs, report)
+    return chains_of(outcomes, course, settings.n_kept)
 
 
 def collect(
