@@ -20,9 +20,9 @@ from pymc_logz.energies import Energy
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.hais.run import Chains, Directions, estimates_of, run_chains
 from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import block_for, plan_run
-from pymc_logz.loop.stored_plans import Call
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.runners.anneal import Annealed, Plan

@@ -22,8 +22,8 @@ import numpy as np
 from pymc_logz import EvidenceWarning, energies
 from pymc_logz.energies import Energy
 from pymc_logz.estimators import METHODS
+from pymc_logz.loop.calls import begun
 from pymc_logz.loop.planning import block_for
-from pymc_logz.loop.stored_plans import begun
 from pymc_logz.models.preparation import prepare
 from pymc_logz.runners.running import run_tasks, state_of
 from pymc_logz.runners.temper import whole_walk

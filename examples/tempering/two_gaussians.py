@@ -27,8 +27,8 @@ import pandas as pd
 import pymc_logz as lz
 from pymc_logz.energies import two_gaussians, two_gaussians_log_z
 from pymc_logz.estimators import METHODS, TemperedDraws
+from pymc_logz.loop.calls import begun
 from pymc_logz.loop.planning import block_for
-from pymc_logz.loop.stored_plans import begun
 from pymc_logz.models.preparation import prepare
 from pymc_logz.runners.temper import TemperBlock, Walkers, walk
 from pymc_logz.tempered.run import place_levels

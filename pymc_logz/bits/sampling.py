@@ -22,8 +22,8 @@ from pymc_logz.hais.directions import Directions, bayes_factor, factor_dataset
 from pymc_logz.hais.run import collect, run_subject
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
+from pymc_logz.loop.calls import Call, Subject, begun
 from pymc_logz.loop.frozen import Planned, n_followed, refine, walk
-from pymc_logz.loop.stored_plans import Call, Subject, begun
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Annealed, Plan, anneal, of_rows
 from pymc_logz.runners.block import Block
@@ -157,17 +157,16 @@ def run_through(
     with begun(settings, **shown) as call:
         watch, rngs = call.watch, call.rngs
         legs = _legs([*others, energy], call)
+        watch.seconds["compile_time"] = 0.0
         watch.end("tuning_time")
         generators = spawn_generators(rngs.run, settings.chains)
         tasks = [partial(_way, legs, settings.draws, rng) for rng in generators]
         ways = finished(run_tasks(tasks, settings.cores))
         planned = legs[-1]
         watch.end("sampling_time")
-        work = planned.block.work.record(0, planned.block.kernel)
-        cost = {"compile_time": 0.0, **watch.seconds, **work}
         last, ends = ([way[i] for way in ways] for i in (-2, -1))
         n, directions = sum(leg.plan.n_temperatures for leg in legs), Directions(ends, THROUGH)
-        tree = collect(call, subject_of(energy, call), planned, directions, cost, [], n)
+        tree = collect(call, subject_of(energy, call), planned, directions, [], n)
     other_log_z = importance_log_z(of_rows("log_weight", last), method="hais")
     tree["bayes_factor"] = xr.DataTree(factor_dataset(bayes_factor(last, ends), other_log_z))
     return tree

@@ -10,8 +10,8 @@ from pymc_logz.checks.settling import lagging
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.directions import Directions, doubts_of_ends, forward_estimate, of_model
+from pymc_logz.loop.calls import Subject
 from pymc_logz.loop.frozen import Planned
-from pymc_logz.loop.stored_plans import Subject
 from pymc_logz.pilot.checks import exceeds, islands_log_z
 from pymc_logz.references.blend import AT_ONCE
 from pymc_logz.references.conditional import ConditionalNormal

@@ -1,6 +1,6 @@
 """One HAIS run: from a prepared model to a frozen plan, weighted rows, and a DataTree."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,9 @@ from pymc_logz.hais.judging import doubts_of, doubts_of_run
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, exact_tree, reverse_dataset
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
 from pymc_logz.kernels.compose import sums_out
+from pymc_logz.loop.calls import Call, Subject, begun, ready
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import plan_run
-from pymc_logz.loop.stored_plans import Call, Subject, begun, ready
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.pilot.ladder import MAX_GROWTH
 from pymc_logz.runners.anneal import Annealed, Plan, merge, of_rows
@@ -83,18 +83,15 @@ def run_subject(
     with call.kept(subject.what, block, posterior_draws=target_rows) as call:
         first, *others = (partial(plan, call) for plan in plans)
         planned = first()
-        watch.end("tuning_time")
-        pilot_work = block.work.done
+        watch.end("tuning_time", block.work)
         chains = Chains(call, target_rows)
         planned, forward = chains.twice(planned, others)
         directions = chains.both_ways(planned, forward)
-    watch.end("sampling_time")
-    run_work = block.work.done
+    watch.end("sampling_time", block.work)
     with line("Checking the result"):
         doubts = doubts_of_run(subject, planned, directions, call.rngs.checks)
     watch.end("checking_time")
-    cost = {**watch.seconds, **block.work.record(pilot_work, block.kernel, run_work)}
-    return collect(call, subject, planned, directions, cost, doubts)
+    return collect(call, subject, planned, directions, doubts)
 
 
 def run_chains(
@@ -267,12 +264,12 @@ def collect(
     subject: Subject,
     planned: Planned,
     directions: Directions,
-    cost: Mapping[str, float],
     doubts: list[Doubt],
     n_temperatures: int | None = None,
 ) -> xr.DataTree:
     """The DataTree of a run; ``n_temperatures`` are those of the whole way, if it has parts."""
     settings, block, plan = call.settings, planned.block, planned.plan
+    cost = call.watch.cost(block)
     runs = [of_model(run, planned.reference) for run in directions.forward]
     warn_of_doubts(doubts)
     doubts = [*doubts, *subject.prior_doubts()]

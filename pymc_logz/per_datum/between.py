@@ -38,9 +38,9 @@ from pymc_logz.hais.judging import doubts_of, doubts_of_run
 from pymc_logz.hais.run import Chains, collect, run_chains
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.compose import for_variables
+from pymc_logz.loop.calls import Call, Subject, begun
 from pymc_logz.loop.frozen import Planned, n_followed, refine, walk
 from pymc_logz.loop.planning import block_for, plan_run
-from pymc_logz.loop.stored_plans import Call, Subject, begun
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, model_path
 from pymc_logz.models.preparation import Prepared, prepare
@@ -96,8 +96,8 @@ def run_between(
         rows = block.path.sample_reference(rngs.pilot, n_followed(block))
         stages = walk(block, settings, rows, rngs.pilot, report_beta(call.progress))
         planned, _ = refine(block, settings, stages, rngs.pilot, FROM_MODEL)
-        watch.end("tuning_time")
-        pilot_work = block.work.done
+        watch.seconds["compile_time"] = 0.0
+        watch.end("tuning_time", block.work)
         planned, runs = _go_on_twice(planned, start, flat, call)
         factor, directions = bayes_factor(start.runs, runs), Directions(runs, FROM_MODEL)
         doubts = [
@@ -106,10 +106,8 @@ def run_between(
             *_modes_of_its_own(prepared, runs, compile_kwargs, rngs.checks),
         ]
         watch.end("sampling_time")
-        work = block.work.record(pilot_work, block.kernel)
-        cost = {"compile_time": 0.0, **watch.seconds, **work}
         subject = Subject.of_model(prepared, planned.block)
-        tree = collect(call, subject, planned, directions, cost, doubts)
+        tree = collect(call, subject, planned, directions, doubts)
     other_log_z = forward_estimate(start.runs, start.planned.reference)
     [factor], [other_log_z] = doubted([factor], doubts), doubted([other_log_z], start.doubts)
     tree["bayes_factor"] = xr.DataTree(factor_dataset(factor, other_log_z))

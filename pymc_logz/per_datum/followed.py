@@ -12,8 +12,8 @@ from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.compose import for_variables
+from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import Planned
-from pymc_logz.loop.stored_plans import Call
 from pymc_logz.models.context import ForeignModel, model_from, model_labels
 from pymc_logz.models.data_rows import container_names, read_data_rows
 from pymc_logz.models.flat import constrainer, model_path

@@ -16,8 +16,8 @@ from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.compose import for_variables
+from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import make_plan
-from pymc_logz.loop.stored_plans import Call
 from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.data_rows import read_data_rows
 from pymc_logz.models.flat import model_path
@@ -203,11 +203,10 @@ def marginal_log_likelihood(
             return make_plan(block, settings, start, rngs.pilot, report_beta(progress)).plan
 
         plan: Plan = call.once("plan", made, prepared, block)
-        watch.end("tuning_time")
-        pilot_work = block.work.done
+        watch.end("tuning_time", block.work)
         results = run_batches(block, plan, batches, settings, rngs.run, progress)
     watch.end("sampling_time")
-    cost = {**watch.seconds, **block.work.record(pilot_work, block.kernel)}
+    cost = watch.cost(block)
     return running.noted(collect(prepared, block, plan, results, settings, cost))
 
 

@@ -13,7 +13,7 @@ from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.estimators.tempering import change_of_log_z, rao_blackwell_log_weight, rts, rts_log_z
 from pymc_logz.kernels.base import Kernel, KernelState
-from pymc_logz.loop.stored_plans import begun
+from pymc_logz.loop.calls import begun
 from pymc_logz.models.context import written_as
 from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.per_datum.followed import Moment, evaluator, follow, kernel_of, moment_datasets

@@ -16,8 +16,8 @@ from rich.table import Column
 
 from pymc_logz.arguments import check_compile_kwargs, check_positive, check_probability
 from pymc_logz.errors import DiscreteVariableError
+from pymc_logz.loop.calls import Call
 from pymc_logz.loop.planning import block_for
-from pymc_logz.loop.stored_plans import Call
 from pymc_logz.models.context import check_no_model
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import Prepared, prepare

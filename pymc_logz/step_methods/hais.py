@@ -11,9 +11,9 @@ from pymc_logz.arguments import check_whole
 from pymc_logz.errors import logger
 from pymc_logz.hais.settings import VARIANCES, HaisSettings
 from pymc_logz.kernels.base import Kernel
+from pymc_logz.loop.calls import begun
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import plan_run
-from pymc_logz.loop.stored_plans import begun
 from pymc_logz.runners.anneal import anneal
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.step_methods.base import BatchedStep, declared

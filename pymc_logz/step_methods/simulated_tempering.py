@@ -12,7 +12,7 @@ from scipy.special import log_softmax, softmax
 from pymc_logz.arguments import check_whole
 from pymc_logz.errors import logger
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.loop.stored_plans import begun
+from pymc_logz.loop.calls import begun
 from pymc_logz.runners.arrays import filled, leaves, mapped
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.temper import TemperBlock, Walkers

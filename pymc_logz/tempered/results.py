@@ -15,7 +15,7 @@ from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.multistate import mbar
 from pymc_logz.estimators.running import LevelSums
 from pymc_logz.estimators.tempering import rao_blackwell_log_weight, rts
-from pymc_logz.loop.stored_plans import Call, Subject
+from pymc_logz.loop.calls import Call, Subject
 from pymc_logz.runners.temper import Walk
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.tempered.chains import Chains, Frozen, SummedChains, WalkedChains, ends_seen

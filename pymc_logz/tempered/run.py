@@ -1,7 +1,7 @@
 """One tempered run: from a prepared model to frozen levels, chains of walkers, and a DataTree."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,10 +13,10 @@ from pymc_logz.checks.missed_modes import mode_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn
 from pymc_logz.kernels.compose import sums_out
+from pymc_logz.loop.calls import Call, Subject, begun, ready
 from pymc_logz.loop.frozen import Planned, fixed_plan, n_followed
 from pymc_logz.loop.frozen import walk as pilot_walk
 from pymc_logz.loop.planning import look
-from pymc_logz.loop.stored_plans import Call, Subject, begun, ready
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.checks import exceeds, islands_log_z, warn_of_stuck
 from pymc_logz.references.reference import Reference
@@ -65,20 +65,16 @@ def run_subject(
     with call.kept(subject.what, subject.block) as call:
         planned = call.planned_once(subject, "levels", partial(place, call))
         frozen = warm_up(planned, call, subject.prepared)
-        watch.end("tuning_time")
-        block = planned.block
-        pilot_work = block.work.done
+        watch.end("tuning_time", frozen.block.work)
         chains = run_chains(frozen, call)
-    watch.end("sampling_time")
-    run_work = block.work.done
+    watch.end("sampling_time", frozen.block.work)
     with line("Checking the result"):
         doubts = doubts_of(subject, frozen, chains, call.rngs.checks)
     watch.end("checking_time")
     watch.seconds["compile_time"] += frozen.compile_time
     watch.seconds["tuning_time"] -= frozen.compile_time
-    cost = {**watch.seconds, **block.work.record(pilot_work, block.kernel, run_work)}
     with line("Estimating log Z of all temperatures"):
-        return collect(call, subject, frozen, chains, cost, doubts)
+        return collect(call, subject, frozen, chains, doubts)
 
 
 def doubts_of(
@@ -202,11 +198,11 @@ def collect(
     subject: Subject,
     frozen: Frozen,
     chains: Chains,
-    cost: Mapping[str, float],
     doubts: list[Doubt],
 ) -> xr.DataTree:
     """The DataTree of a run."""
     settings, reference, block = call.settings, frozen.planned.reference, frozen.block
+    cost = call.watch.cost(block)
     curve, tempering, draws = measured(frozen, chains, settings)
     doubts = [*doubts, *walker_doubts(tempering["rhat"].to_numpy())]
     warn_of_doubts(doubts)

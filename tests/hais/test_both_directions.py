@@ -15,8 +15,8 @@ import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.hais import run as hais
 from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import Planned
-from pymc_logz.loop.stored_plans import Call
 from pymc_logz.models.flat import constrain, flatten_model, unconstrain
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.elliptical import Elliptical, log_density_by

@@ -10,8 +10,8 @@ from support.pilot_runs import find_stages
 
 from pymc_logz.hais import run as hais
 from pymc_logz.hais.settings import VARIANCES, HaisSettings
+from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import Planned
-from pymc_logz.loop.stored_plans import Call
 from pymc_logz.pilot.ladder import MAX_GROWTH, Aim
 from pymc_logz.references.blend import Blend, Prior
 from pymc_logz.references.reference import ASKED_FOR, Reference

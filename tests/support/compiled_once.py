@@ -8,7 +8,7 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from pymc_logz.loop import stored_plans
+from pymc_logz.loop import calls
 from pymc_logz.models import preparation
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.tempered import warm_up
@@ -31,5 +31,5 @@ def compiled_once(shared: pm.Model) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(warm_up, "MAX_ROUNDS", 5)
-        patch.setattr(stored_plans, "prepare", prepare_once)
+        patch.setattr(calls, "prepare", prepare_once)
         yield
