@@ -20,12 +20,13 @@ from pymc_logz.energies import Energy
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.hais.run import Chains, Directions, estimates_of, run_chains
 from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import block_for, plan_run
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.runners.anneal import Annealed, Plan
-from pymc_logz.seeds import generators_from, spawn_generators
+from pymc_logz.seeds import Generators, generators_from, spawn_generators
 
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
 
@@ -174,8 +175,8 @@ def both_directions(
     rng: np.random.Generator,
 ) -> Directions:
     """A forward run together with a reverse run from its own exact draws."""
-    progress = create_simple_progress(False)
-    reverse = Chains(settings, rng, progress, start).back(planned, [run])
+    call = Call(settings, Generators(rng, rng, rng), create_simple_progress(False))
+    reverse = Chains(call, start).back(planned, [run])
     return Directions([run], planned.reference, reverse, exact_starts=True)
 
 

@@ -18,16 +18,16 @@ if __name__ == "__main__":
     sys.path.pop(0)  # this folder, whose coverage.py numba would take for the package
 
 import numpy as np
-from pymc.progress_bar import create_simple_progress
 
 from pymc_logz import EvidenceWarning, energies
 from pymc_logz.energies import Energy
 from pymc_logz.estimators import METHODS
+from pymc_logz.loop.calls import begun
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import prepare
 from pymc_logz.runners.running import run_tasks, state_of
 from pymc_logz.runners.temper import whole_walk
-from pymc_logz.seeds import generators_from, spawn_generators
+from pymc_logz.seeds import spawn_generators
 from pymc_logz.tempered.chains import Frozen, TemperJob, course_of
 from pymc_logz.tempered.run import place_levels, warm_up
 from pymc_logz.tempered.settings import TemperedSettings
@@ -114,12 +114,10 @@ def replicates(name: str, n: int = N_RUNS) -> dict[str, Found]:
     settings = TemperedSettings(**{"walkers": 16, "draws": 1000, "chains": n, **case.settings})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvidenceWarning)
-        rngs = generators_from(make_rng("tempered", name))
-        prepared = prepare(energy.model, rngs.checks)
-        block = block_for(prepared, settings, None)
-        progress = create_simple_progress(False)
-        planned = place_levels(prepared, block, settings, rngs.pilot, progress)
-        frozen = warm_up(planned, settings, rngs.pilot, None, progress)
+        with begun(settings, make_rng("tempered", name), progressbar=False) as call:
+            prepared = prepare(energy.model, call.rngs.checks)
+            block = block_for(prepared, settings, None)
+            frozen = warm_up(place_levels(prepared, block, call), call)
     generators = spawn_generators(make_rng("walks", name), n)
     n_walkers = frozen.block.n_walkers
     starts = [frozen.block.path.sample_reference(rng, n_walkers) for rng in generators]
@@ -146,7 +144,7 @@ def estimates(frozen: Frozen, start: np.ndarray, settings: TemperedSettings, rng
     levels = frozen.ladder.n_levels
     job = TemperJob(start, state_of(rng), levels, settings.tune, settings.n_kept)
     _, walked = job.advance(course, None)
-    walk = whole_walk([walked], course.draws, course.every)
+    walk = whole_walk([walked], settings.n_kept, course.every)
     draws = frozen.ladder.draws(walk)
     return {name: method(draws).estimate for name, method in METHODS.items()}
 

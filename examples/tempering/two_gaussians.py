@@ -23,15 +23,14 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from pymc.progress_bar import create_simple_progress
 
 import pymc_logz as lz
 from pymc_logz.energies import two_gaussians, two_gaussians_log_z
 from pymc_logz.estimators import METHODS, TemperedDraws
+from pymc_logz.loop.calls import begun
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import prepare
 from pymc_logz.runners.temper import TemperBlock, Walkers, walk
-from pymc_logz.seeds import generators_from
 from pymc_logz.tempered.run import place_levels
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import CORRECTIONS, make_ladder
@@ -85,11 +84,9 @@ def errors_by_iterations(energy, n_chains, draws, lengths):
 def errors_of_warm_up(energy, n_blocks):
     """Root mean square error over levels of the guesses of log Z, by rule, after each block."""
     settings = TemperedSettings(walkers=WALKERS, betas=N_LEVELS, reference="prior")
-    rngs = generators_from(11)
-    rng, prepared = rngs.run, prepare(energy.model, rngs.checks)
-    progress = create_simple_progress(False)
-    block = block_for(prepared, settings, None)
-    planned = place_levels(prepared, block, settings, rngs.pilot, progress)
+    with begun(settings, random_seed=11, progressbar=False) as call:
+        rng, prepared = call.rngs.run, prepare(energy.model, call.rngs.checks)
+        planned = place_levels(prepared, block_for(prepared, settings, None), call)
     block, plan = planned.block, planned.plan
     walking = TemperBlock(block, N_LEVELS, WALKERS)
     exact = two_gaussians_log_z(plan.betas, N_DIMS)

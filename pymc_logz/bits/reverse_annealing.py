@@ -126,7 +126,7 @@ def raise_log_likelihood(
         report = report_count(progress, "Annealing back", plan.n_temperatures)
         run = anneal(block, plan, np.concatenate([rows, hidden], axis=1), rngs.run, report)
     watch.end("sampling_time")
-    cost = {**watch.seconds, **block.work.record(0, block.kernel)}
+    cost = watch.cost(block)
     own = {"n_temperatures": plan.n_temperatures}
     attrs = run_attrs(block.compiled, block.path.batching, 1.0, cost, **own)
     groups = {

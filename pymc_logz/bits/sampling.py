@@ -19,20 +19,18 @@ from pymc_logz.bits.energies import BernoulliRBM, BinaryEnergy
 from pymc_logz.bits.paths import BlockGibbs, path_between
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.hais.directions import Directions, bayes_factor, factor_dataset
-from pymc_logz.hais.run import MakePlan, collect, run_subject
+from pymc_logz.hais.run import collect, run_subject
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
+from pymc_logz.loop.calls import Call, Subject, begun
 from pymc_logz.loop.frozen import Planned, n_followed, refine, walk
-from pymc_logz.loop.stored_plans import Subject, planned_once
-from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.reference import Reference
-from pymc_logz.runners.anneal import Annealed, Plan, anneal
+from pymc_logz.runners.anneal import Annealed, Plan, anneal, of_rows
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.moves_of_rows import Stopwatch
-from pymc_logz.runners.progress import progress_bar, report_beta
+from pymc_logz.runners.progress import line, report_beta
 from pymc_logz.runners.running import finished, run_tasks
 from pymc_logz.runners.temper import TemperBlock
-from pymc_logz.seeds import generators_from, spawn_generators
+from pymc_logz.seeds import spawn_generators
 from pymc_logz.tempered import run as tempered
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.trees.posterior import posterior_of
@@ -67,11 +65,10 @@ def checked(
     return BlockGibbs(), "prior"
 
 
-def subject_of(
-    energy: BinaryEnergy, settings: RunSettings, compile_kwargs: Mapping[str, Any] | None
-) -> Subject:
+def subject_of(energy: BinaryEnergy, call: Call) -> Subject:
     """An energy and its moves, compiled once for all with blocks of the same sizes."""
-    block = Block(energy.path, settings.kernel, settings.pilot_rows, compile_kwargs)
+    settings = call.settings
+    block = Block(energy.path, settings.kernel, settings.pilot_rows, call.compile_kwargs)
     record = {"energy": energy.name}
     return Subject(energy, settings.within_memory(block), energy.named, LABELS, record)
 
@@ -94,21 +91,16 @@ def energy_draws(energy: BinaryEnergy, tree: xr.DataTree) -> np.ndarray:
     return energy.rows(values)
 
 
-def placed(
-    energy: BinaryEnergy,
-    block: Block,
-    settings: RunSettings,
-    rng: np.random.Generator,
-    progress: Any,
-) -> Planned:
+def placed(energy: BinaryEnergy, block: Block, call: Call) -> Planned:
     """The temperatures asked for: those given, so many evenly spaced, or as a pilot places them."""
+    settings, rng = call.settings, call.rngs.pilot
     ladder, n_levels = settings.ladder(), getattr(settings, "n_levels", None)
     if ladder is None and n_levels is not None:
         ladder = np.linspace(0.0, 1.0, n_levels)
     if ladder is not None:
         return Planned(block, even_plan(ladder, energy.n_sites), INDEPENDENT_BITS)
     start = block.path.sample_reference(rng, n_followed(block))
-    stages = walk(block, settings, start, rng, report_beta(progress))
+    stages = walk(block, settings, start, rng, report_beta(call.progress))
     # the temperatures are all that is taken from the pilot, so a mode that it lost is none
     if isinstance(settings, TemperedSettings):
         return Planned(block, settings.plan_on(stages), INDEPENDENT_BITS)
@@ -120,24 +112,19 @@ def run_hais(
     settings: HaisSettings,
     *,
     posterior_draws: xr.DataTree | None = None,
-    random_seed: Any = None,
     **shown: Any,
 ) -> xr.DataTree:
-    """Anneal to an energy; ``shown`` are options of `pymc_logz.hais.run.run_subject`."""
-    rngs = generators_from(random_seed)
+    """Anneal to an energy; ``shown`` are arguments of `begun`."""
+    with begun(settings, **shown) as call:
+        with line("Compiling the model"):
+            subject = subject_of(energy, call)
+            subject.block.compile()
+            rows = None if posterior_draws is None else energy_draws(energy, posterior_draws)
 
-    def make(compile_kwargs: Mapping[str, Any] | None) -> tuple[Subject, np.ndarray | None]:
-        subject = subject_of(energy, settings, compile_kwargs)
-        subject.block.compile()
-        if posterior_draws is None:
-            return subject, None
-        return subject, energy_draws(energy, posterior_draws)
+        def plan(call: Call) -> Planned:
+            return call.planned_once(subject, "plan", partial(placed, energy, subject.block, call))
 
-    def plans(subject: Subject, settings: HaisSettings, progress: Any) -> list[MakePlan]:
-        make = partial(placed, energy, subject.block, settings, rngs.pilot, progress)
-        return [partial(planned_once, subject, settings, rngs.pilot, "plan", make)]
-
-    return run_subject(make, plans, settings, rngs, **shown)
+        return run_subject(call, subject, [plan], rows)
 
 
 def between(
@@ -157,53 +144,51 @@ def between(
 
 
 def run_through(
-    energy: BinaryEnergy,
-    settings: HaisSettings,
-    *,
-    others: Sequence[BinaryEnergy],
-    random_seed: Any = None,
-    progressbar: bool = True,
-    compile_kwargs: Mapping[str, Any] | None = None,
+    energy: BinaryEnergy, settings: HaisSettings, *, others: Sequence[BinaryEnergy], **shown: Any
 ) -> xr.DataTree:
-    """Place temperatures between the machines, freeze, run, collect."""
+    """Place temperatures between the machines, freeze, run, collect; ``shown`` as of `begun`."""
     settings.running.refuse("where reference is an energy", "checkpoint", "executor")
-    watch, rngs = Stopwatch(), generators_from(random_seed)
     for other in others:
         if _layout(other) != _layout(energy):
             raise ValueError(
                 f"reference has {other.name} with blocks of {other.path.sizes} bits, but the model "
                 f"has {energy.path.sizes}: both must have the same variables in the same blocks"
             )
-    legs: list[Planned] = []
-    path, rows = others[0].path, None
-    with progress_bar(progressbar) as progress:
-        for machine in (*others, energy):
-            # from bits, or from the machine before, of which a pilot has rows
-            path = machine.path if rows is None else path_between(path, machine.path, rows)
-            block = Block(path, settings.kernel, settings.pilot_rows, compile_kwargs)
-            start = path.sample_reference(rngs.pilot, n_followed(block))
-            stages = walk(block, settings, start, rngs.pilot, report_beta(progress))
-            path, rows = machine.path, stages.end
-            if (ladder := settings.ladder()) is not None:
-                legs.append(Planned(block, even_plan(ladder, machine.n_sites), THROUGH))
-            else:
-                legs.append(refine(block, settings, stages, rngs.pilot, THROUGH)[0])
+    with begun(settings, **shown) as call:
+        watch, rngs = call.watch, call.rngs
+        legs = _legs([*others, energy], call)
+        watch.seconds["compile_time"] = 0.0
         watch.end("tuning_time")
         generators = spawn_generators(rngs.run, settings.chains)
         tasks = [partial(_way, legs, settings.draws, rng) for rng in generators]
         ways = finished(run_tasks(tasks, settings.cores))
-    planned = legs[-1]
-    watch.end("sampling_time")
-    work = planned.block.work.record(0, planned.block.kernel)
-    cost = {"compile_time": 0.0, **watch.seconds, **work}
-    last, ends = ([way[i] for way in ways] for i in (-2, -1))
-    n, directions = sum(leg.plan.n_temperatures for leg in legs), Directions(ends, THROUGH)
-    subject = subject_of(energy, settings, compile_kwargs)
-    tree = collect(subject, planned, directions, settings, rngs.run, cost, [], n)
-    log_weight = np.concatenate([run.log_weight for run in last])
-    other_log_z = importance_log_z(log_weight, method="hais")
+        planned = legs[-1]
+        watch.end("sampling_time")
+        last, ends = ([way[i] for way in ways] for i in (-2, -1))
+        n, directions = sum(leg.plan.n_temperatures for leg in legs), Directions(ends, THROUGH)
+        tree = collect(call, subject_of(energy, call), planned, directions, [], n)
+    other_log_z = importance_log_z(of_rows("log_weight", last), method="hais")
     tree["bayes_factor"] = xr.DataTree(factor_dataset(bayes_factor(last, ends), other_log_z))
     return tree
+
+
+def _legs(machines: Sequence[BinaryEnergy], call: Call) -> list[Planned]:
+    """The way to the first of the machines, and from each to the next."""
+    settings, rng = call.settings, call.rngs.pilot
+    legs: list[Planned] = []
+    path, rows = machines[0].path, None
+    for machine in machines:
+        # from bits, or from the machine before, of which a pilot has rows
+        path = machine.path if rows is None else path_between(path, machine.path, rows)
+        block = Block(path, settings.kernel, settings.pilot_rows, call.compile_kwargs)
+        start = path.sample_reference(rng, n_followed(block))
+        stages = walk(block, settings, start, rng, report_beta(call.progress))
+        path, rows = machine.path, stages.end
+        if (ladder := settings.ladder()) is not None:
+            legs.append(Planned(block, even_plan(ladder, machine.n_sites), THROUGH))
+        else:
+            legs.append(refine(block, settings, stages, rng, THROUGH)[0])
+    return legs
 
 
 def _layout(energy: BinaryEnergy) -> tuple[Any, ...]:
@@ -224,18 +209,13 @@ def _way(legs: Sequence[Planned], draws: int, rng: np.random.Generator) -> list[
 
 
 def run_tempered(energy: BinaryEnergy, settings: TemperedSettings, **shown: Any) -> xr.DataTree:
-    """Temper an energy; ``shown`` are options of `pymc_logz.tempered.run.run_subject`."""
-
-    def make(_: np.random.Generator, compile_kwargs: Mapping[str, Any] | None) -> Subject:
-        subject = subject_of(energy, settings, compile_kwargs)
-        if settings.n_levels is None:  # a pilot needs it
-            subject.block.compile()
-        return subject
-
-    def place(subject: Subject, *how: Any) -> Planned:
-        return placed(energy, subject.block, *how)
-
-    return tempered.run_subject(make, place, settings, **shown)
+    """Temper an energy; ``shown`` are arguments of `begun`."""
+    with begun(settings, **shown) as call:
+        with line("Compiling the model"):
+            subject = subject_of(energy, call)
+            if settings.n_levels is None:  # a pilot needs it
+                subject.block.compile()
+        return tempered.run_subject(call, subject, partial(placed, energy, subject.block))
 
 
 @dataclass(frozen=True)
@@ -265,16 +245,11 @@ class FollowedMachine:
         """Bits of both layers."""
         return self.model.named(rows)
 
-    def placed(
-        self,
-        settings: TemperedSettings,
-        rng: np.random.Generator,
-        compile_kwargs: Mapping[str, Any] | None,
-        progress: Any,
-    ) -> Planned:
+    def placed(self, call: Call) -> Planned:
         """As a tempered run places them."""
-        block = Block(self.model.path, settings.kernel, settings.pilot_rows, compile_kwargs)
-        return placed(self.model, block, settings, rng, progress)
+        settings = call.settings
+        block = Block(self.model.path, settings.kernel, settings.pilot_rows, call.compile_kwargs)
+        return placed(self.model, block, call)
 
 
 def followed(energy: BinaryEnergy, names: Sequence[str] | None) -> FollowedMachine:

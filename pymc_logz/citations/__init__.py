@@ -13,18 +13,17 @@ from pymc_logz.trees import kinds
 from pymc_logz.trees.layout import ESTIMATOR
 
 OF_KIND = {
-    **dict.fromkeys(
-        (kinds.HAIS, kinds.PER_DATUM), ("sohldickstein2012", "neal2001", "vehtari2024")
-    ),
+    kinds.HAIS: ("sohldickstein2012", "neal2001", "vehtari2024"),
+    kinds.PER_DATUM: ("sohldickstein2012", "neal2001", "vehtari2024"),
     kinds.HAIS_STEP: ("sohldickstein2012", "neal2001", "andrieu2010", "vehtari2024"),
     kinds.HAIS_BOTH: ("sohldickstein2012", "neal2001", "grosse2015", "vehtari2024"),
-    **dict.fromkeys(
-        (kinds.TEMPERED, kinds.TEMPERED_SUMS, kinds.TEMPERED_STEP), ("carlson2016", "marinari1992")
-    ),
-    **dict.fromkeys(
-        (kinds.TRACKED, kinds.TRACKED_MOMENT), ("carlson2016", "marinari1992", "zwanzig1954")
-    ),
-    **dict.fromkeys((kinds.CONSTRAINED_STEP, kinds.MANIFOLD_BRIDGED), ("graham2017",)),
+    kinds.TEMPERED: ("carlson2016", "marinari1992"),
+    kinds.TEMPERED_SUMS: ("carlson2016", "marinari1992"),
+    kinds.TEMPERED_STEP: ("carlson2016", "marinari1992"),
+    kinds.TRACKED: ("carlson2016", "marinari1992", "zwanzig1954"),
+    kinds.TRACKED_MOMENT: ("carlson2016", "marinari1992", "zwanzig1954"),
+    kinds.CONSTRAINED_STEP: ("graham2017",),
+    kinds.MANIFOLD_BRIDGED: ("graham2017",),
     kinds.HMC: ("duane1987", "margossian2024"),
     kinds.IMPORTANCE: ("vehtari2024",),
 }

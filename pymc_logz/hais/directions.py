@@ -12,7 +12,7 @@ from pymc_logz.estimators import LogZEstimate, bar_log_z, importance_log_z, reve
 from pymc_logz.estimators.bridge import above_upper_end
 from pymc_logz.models.context import ForeignModel, is_model
 from pymc_logz.references.reference import ERROR_FACTOR, REFERENCE_MCSE, Reference
-from pymc_logz.runners.anneal import Annealed
+from pymc_logz.runners.anneal import Annealed, of_rows
 from pymc_logz.trees.doubts import (
     MAX_DISAGREEMENT,
     Doubt,
@@ -43,10 +43,9 @@ class Directions:
         return HAIS if self.reverse is None else HAIS_BOTH
 
 
-def forward_estimate(directions: Directions) -> LogZEstimate:
+def forward_estimate(runs: Sequence[Annealed], reference: Reference) -> LogZEstimate:
     """Log Z from all forward rows."""
-    log_weight = np.concatenate([run.log_weight for run in directions.forward])
-    estimate, reference = importance_log_z(log_weight, method="hais"), directions.reference
+    estimate = importance_log_z(of_rows("log_weight", runs), method="hais")
     return with_error(estimate, reference.error_factor, reference.mcse)
 
 
@@ -64,13 +63,13 @@ def with_error(
 
 def estimates_of(directions: Directions) -> list[LogZEstimate]:
     """Estimates of a run, the recommended one first."""
-    forward = forward_estimate(directions)
+    reference = directions.reference
+    forward = forward_estimate(directions.forward, reference)
     if directions.reverse is None:
         return [forward]
-    weights = weights_of(directions)
-    found = (reverse_log_z(weights[1]), bar_log_z(*weights))
-    factor, reference_mcse = directions.reference.error_factor, directions.reference.mcse
-    reverse, bar = (with_error(one, factor, reference_mcse) for one in found)
+    ends = of_rows("log_weight", directions.forward), of_rows("log_weight", directions.reverse)
+    found = (reverse_log_z(ends[1]), bar_log_z(*ends))
+    reverse, bar = (with_error(one, reference.error_factor, reference.mcse) for one in found)
     if directions.exact_starts:
         if reverse.status == "ok":
             reverse = replace(reverse, status="upper_end")
@@ -82,20 +81,13 @@ def estimates_of(directions: Directions) -> list[LogZEstimate]:
     return [forward, *both]
 
 
-def weights_of(directions: Directions) -> list[np.ndarray]:
-    """Log weights of all forward rows, and of all reverse rows of a run that has them."""
-    return [
-        np.concatenate([run.log_weight for run in runs])
-        for runs in (directions.forward, directions.reverse)
-        if runs is not None
-    ]
-
-
 def doubts_of_ends(directions: Directions) -> list[Doubt]:
     """Whether log Z from both directions is above its own upper end: starts were no such draws."""
     if directions.reverse is None or not directions.exact_starts:
         return []
-    forward, reverse = weights_of(directions)
+    forward, reverse = (
+        of_rows("log_weight", runs) for runs in (directions.forward, directions.reverse)
+    )
     bar = bar_log_z(forward, reverse)
     if not bar.usable:
         return []
@@ -139,7 +131,7 @@ def bayes_factor(before: Sequence[Annealed], after: Sequence[Annealed]) -> LogZE
 
     The error is that of a ratio of two means of the same rows (delta method).
     """
-    log_weights = [np.concatenate([run.log_weight for run in runs]) for runs in (before, after)]
+    log_weights = [of_rows("log_weight", runs) for runs in (before, after)]
     first, second = (importance_log_z(weights, method="hais") for weights in log_weights)
     worse = second if second.status != "ok" else first
     if not (first.usable and second.usable):

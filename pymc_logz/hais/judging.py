@@ -10,13 +10,12 @@ from pymc_logz.checks.settling import lagging
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.directions import Directions, doubts_of_ends, forward_estimate, of_model
+from pymc_logz.loop.calls import Subject
 from pymc_logz.loop.frozen import Planned
-from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.checks import exceeds, islands_log_z
 from pymc_logz.references.blend import AT_ONCE
 from pymc_logz.references.conditional import ConditionalNormal
-from pymc_logz.runners.anneal import Annealed
-from pymc_logz.runners.block import Block
+from pymc_logz.runners.anneal import Annealed, of_rows
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import resampled
 
@@ -44,22 +43,19 @@ def pilot_disagrees(planned: Planned, estimate: LogZEstimate) -> list[Doubt]:
 
 
 def doubts_of_run(
-    prepared: Prepared | None,
-    block: Block,
-    planned: Planned,
-    directions: Directions,
-    rng: np.random.Generator,
+    subject: Subject, planned: Planned, directions: Directions, rng: np.random.Generator
 ) -> list[Doubt]:
-    """What speaks against the estimates of a run; ``block`` moves rows along the path of the prior.
+    """What speaks against the estimates of a run.
 
     Only rows whose weights are good enough stand for the posterior, and are looked at.
     """
-    estimate, ends = forward_estimate(directions), doubts_of_ends(directions)
+    estimate = forward_estimate(directions.forward, directions.reference)
+    ends = doubts_of_ends(directions)
+    prepared, block = subject.prepared, subject.block
     if prepared is None or not estimate.usable:
         return ends
     runs = [of_model(run, directions.reference) for run in directions.forward]
-    position = np.concatenate([run.position for run in runs])
-    log_weight = np.concatenate([run.log_weight for run in runs])
+    position, log_weight = of_rows("position", runs), of_rows("log_weight", runs)
     rows = position[resampled(log_weight, rng, AT_ONCE)]
     doubts = [
         *ends,

@@ -12,9 +12,9 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.models.context import model_labels
 from pymc_logz.models.flat import constrain, flatten_model
 from pymc_logz.models.preparation import NotSummed, summed_out
-from pymc_logz.runners.anneal import Annealed, Plan
+from pymc_logz.runners.anneal import Annealed, Plan, of_rows
 from pymc_logz.runners.moves_of_rows import Stopwatch
-from pymc_logz.seeds import Generators
+from pymc_logz.seeds import generators_from
 from pymc_logz.trees.kinds import EXACT
 from pymc_logz.trees.layout import (
     data_datasets,
@@ -64,24 +64,21 @@ def draw_datasets(
     """Groups of draws; ``values`` are those of all rows, ``chosen`` the equally weighted ones."""
     shape = (len(runs), runs[0].log_weight.size)
 
-    def stacked(name: str) -> np.ndarray:
-        return np.concatenate([getattr(run, name) for run in runs])
-
     def labelled(arrays: Mapping[str, np.ndarray], index: Any) -> xr.Dataset:
         chains = {
             name: array[index].reshape(*shape, *array.shape[1:]) for name, array in arrays.items()
         }
         return with_units(dataset_of(chains, **labels))
 
-    log_ratio, acceptance_rate = stacked("log_ratio"), stacked("acceptance_rate")
+    log_ratio, acceptance_rate = of_rows("log_ratio", runs), of_rows("acceptance_rate", runs)
     if all(np.isnan(run.stage_acceptance_rate).all() for run in runs):
         acceptance_rate = np.full_like(acceptance_rate, np.nan)  # one temperature: nothing moved
     stats = {
-        "lp": stacked("log_reference") + log_ratio,
+        "lp": of_rows("log_reference", runs) + log_ratio,
         "log_ratio": log_ratio,
         "acceptance_rate": acceptance_rate,
     }
-    weighted = {**values, "log_weight": stacked("log_weight")}
+    weighted = {**values, "log_weight": of_rows("log_weight", runs)}
     return {
         "posterior": labelled(values, chosen),
         "sample_stats": labelled(stats, chosen),
@@ -89,7 +86,7 @@ def draw_datasets(
     }
 
 
-def exact_tree(model: "pm.Model", settings: HaisSettings, rngs: Generators) -> xr.DataTree | None:
+def exact_tree(model: "pm.Model", settings: HaisSettings, random_seed: Any) -> xr.DataTree | None:
     """Log Z as a sum over all values, and draws; None if a variable is continuous or not summed."""
     whole = flatten_model(model, integers=True)
     if not whole.sites or whole.continuous.size:
@@ -104,7 +101,8 @@ def exact_tree(model: "pm.Model", settings: HaisSettings, rngs: Generators) -> x
     watch.end("compile_time")
     log_z = summed.log_target(np.empty(0))
     shape = settings.chains, settings.draws
-    rows = summed.filled(np.empty((shape[0] * shape[1], 0)), rngs.run)
+    rng = generators_from(random_seed).run
+    rows = summed.filled(np.empty((shape[0] * shape[1], 0)), rng)
     values = constrain(whole, rows.reshape(*shape, -1))
     estimate = LogZEstimate("exact", log_z, 0.0, float(len(rows)), np.nan, "ok")
     if not np.isfinite(log_z):

@@ -1,6 +1,6 @@
 """One HAIS run: from a prepared model to a frozen plan, weighted rows, and a DataTree."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,17 +14,15 @@ from pymc_logz.hais.judging import doubts_of, doubts_of_run
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, exact_tree, reverse_dataset
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
 from pymc_logz.kernels.compose import sums_out
+from pymc_logz.loop.calls import Call, Subject, begun, ready
 from pymc_logz.loop.frozen import Planned
-from pymc_logz.loop.planning import block_for, plan_run
-from pymc_logz.loop.stored_plans import Subject, kept, planned_once
+from pymc_logz.loop.planning import plan_run
 from pymc_logz.models.flat import unconstrain
-from pymc_logz.models.preparation import prepare
 from pymc_logz.pilot.ladder import MAX_GROWTH
-from pymc_logz.runners.anneal import Annealed, Plan, merge
-from pymc_logz.runners.moves_of_rows import Stopwatch
-from pymc_logz.runners.progress import line, progress_bar, report_beta, report_count
+from pymc_logz.runners.anneal import Annealed, Plan, merge, of_rows
+from pymc_logz.runners.progress import line, report_beta, report_count
 from pymc_logz.runners.running import AnnealCourse, Running, anneal_all, finished, run_tasks
-from pymc_logz.seeds import Generators, generators_from, spawn_generators
+from pymc_logz.seeds import spawn_generators
 from pymc_logz.trees.doubts import Doubt, doubted, noted, warn_of_doubts, warn_of_status
 from pymc_logz.trees.layout import evidence_dataset, make_tree
 from pymc_logz.trees.posterior import posterior_of
@@ -38,7 +36,7 @@ MOST_MOVES = 2**24
 """Moves of all rows together beyond which no second try is made: minutes for most models."""
 
 MakePlan = Callable[..., Planned]
-"""Makes a plan; the second and later ones take what was planned before, and tried."""
+"""Makes a plan for a call; the second and later ones take what was planned before, and tried."""
 
 
 def run_hais(
@@ -50,73 +48,50 @@ def run_hais(
     random_seed: Any = None,
     **shown: Any,
 ) -> xr.DataTree:
-    """Anneal to a PyMC model, or to data simulated from it; ``shown`` are of `run_subject`."""
+    """Anneal to a PyMC model, or to data simulated from it; ``shown`` are arguments of `begun`."""
     # reverse rows start at the draw of the prior that the simulated data came from
-    rngs = generators_from(random_seed)
     sum_out = False if simulate_data else sums_out(settings.sum_out, settings.kernel)
-    if sum_out is not False and (exact := exact_tree(model, settings, rngs)) is not None:
+    if sum_out is not False and (exact := exact_tree(model, settings, random_seed)) is not None:
         return exact
-
-    def make(compile_kwargs: Mapping[str, Any] | None) -> tuple[Subject, np.ndarray | None]:
-        prepared = prepare(
-            model, rngs.checks, simulate_data=simulate_data, integers=True, sum_out=sum_out
-        )
-        block = settings.within_memory(block_for(prepared, settings, compile_kwargs))
-        block.compile()
+    with begun(settings, random_seed, **shown) as call:
+        subject = ready(model, call, simulate_data=simulate_data, sum_out=sum_out)
+        prepared, block, report = subject.what, subject.block, report_beta(call.progress)
         rows = prepared.exact_row
         if posterior_draws is not None:
             rows = unconstrain(prepared.flat, posterior_of(posterior_draws, "posterior_draws"))
-        return Subject.of_model(prepared, block), rows
 
-    def plans(subject: Subject, settings: HaisSettings, progress: Any) -> list[MakePlan]:
-        report = report_beta(progress)
-
-        def plan(name: str, tried: Planned | None = None, *, direct: bool = False) -> Planned:
-            of = subject.what, subject.block, settings, rngs.pilot, report, tried
-            make = partial(plan_run, *of, direct=direct)
-            return planned_once(subject, settings, rngs.pilot, name, make)
+        def plan(
+            name: str, call: Call, tried: Planned | None = None, *, direct: bool = True
+        ) -> Planned:
+            of = prepared, block, settings, call.rngs.pilot, report, tried
+            return call.planned_once(subject, name, partial(plan_run, *of, direct=direct))
 
         # fresh rows from the prior may see what the first ones did not, before a path is taken
-        direct = [partial(plan, name, direct=True) for name in ("plan", "plan-again")]
-        return [*direct, partial(plan, "plan-path")]
-
-    return run_subject(make, plans, settings, rngs, **shown)
+        plans = [partial(plan, "plan"), partial(plan, "plan-again")]
+        return run_subject(call, subject, [*plans, partial(plan, "plan-path", direct=False)], rows)
 
 
 def run_subject(
-    make: Callable[[Mapping[str, Any] | None], tuple[Subject, np.ndarray | None]],
-    plans: Callable[[Subject, HaisSettings, Any], list[MakePlan]],
-    settings: HaisSettings,
-    rngs: Generators,
-    *,
-    progressbar: bool = True,
-    compile_kwargs: Mapping[str, Any] | None = None,
+    call: Call[HaisSettings],
+    subject: Subject,
+    plans: Sequence[MakePlan],
+    target_rows: np.ndarray | None = None,
 ) -> xr.DataTree:
-    """Prepare, tune, freeze, run, collect.
-
-    What is made is the subject, compiled, and draws of it that reverse rows start from, if any.
-    """
-    watch = Stopwatch()
-    with progress_bar(progressbar) as progress:
-        with line("Compiling the model"):
-            subject, target_rows = make(compile_kwargs)
-        block = subject.block
-        watch.end("compile_time")
-        with kept(settings, subject.what, block, rngs.run, posterior_draws=target_rows) as settings:
-            first, *others = plans(subject, settings, progress)
-            planned = first()
-            watch.end("tuning_time")
-            pilot_work = block.work.done
-            chains = Chains(settings, rngs.run, progress, target_rows)
-            planned, forward = chains.twice(planned, others)
-            directions = chains.both_ways(planned, forward)
-        watch.end("sampling_time")
-        run_work = block.work.done
-        with line("Checking the result"):
-            doubts = doubts_of_run(subject.prepared, block, planned, directions, rngs.checks)
-        watch.end("checking_time")
-    cost = {**watch.seconds, **block.work.record(pilot_work, block.kernel, run_work)}
-    return collect(subject, planned, directions, settings, rngs.run, cost, doubts)
+    """Tune, freeze, run, collect; reverse rows start from draws of the target, if there are any."""
+    watch, block = call.watch, subject.block
+    watch.end("compile_time")
+    with call.kept(subject.what, block, posterior_draws=target_rows) as call:
+        first, *others = (partial(plan, call) for plan in plans)
+        planned = first()
+        watch.end("tuning_time", block.work)
+        chains = Chains(call, target_rows)
+        planned, forward = chains.twice(planned, others)
+        directions = chains.both_ways(planned, forward)
+    watch.end("sampling_time", block.work)
+    with line("Checking the result"):
+        doubts = doubts_of_run(subject, planned, directions, call.rngs.checks)
+    watch.end("checking_time")
+    return collect(call, subject, planned, directions, doubts)
 
 
 def run_chains(
@@ -141,11 +116,18 @@ def run_chains(
 class Chains:
     """Chains of a run, as they are asked for."""
 
-    settings: HaisSettings
-    rng: np.random.Generator
-    progress: Any
+    call: Call[HaisSettings]
     target_rows: np.ndarray | None = None
     """Draws of the target that reverse rows start from, shape (n, d), if there are any."""
+
+    @property
+    def settings(self) -> HaisSettings:
+        """Those of the call."""
+        return self.call.settings
+
+    def generators(self, n: int) -> list[np.random.Generator]:
+        """Generators of their own for so many chains."""
+        return spawn_generators(self.call.rngs.run, n)
 
     def twice(
         self, planned: Planned, others: Sequence[MakePlan] = (), *, may_grow: bool = True
@@ -154,7 +136,7 @@ class Chains:
         # the second run has fresh rows, and is the one that counts; where the plan is not what it
         # seemed, all is planned anew
         settings, runs = self.settings, self.until(planned)
-        estimate = forward_estimate(Directions(runs, planned.reference))
+        estimate = forward_estimate(runs, planned.reference)
         sound = estimate.status == "ok" and not doubts_of(estimate, planned, runs)
         # tails of nested approximations are those of normal laws, so that few temperatures leave
         # weights whose errors are too small
@@ -185,7 +167,7 @@ class Chains:
     def until(self, planned: Planned) -> list[Annealed]:
         """Chains that grow until the error of log Z is met, or until that is out of reach."""
         draws, target_mcse = self.settings.draws, self.settings.target_mcse
-        generators = spawn_generators(self.rng, self.settings.chains)
+        generators = self.generators(self.settings.chains)
         runs: list[Annealed] = []
         n_next = draws
         while True:
@@ -198,7 +180,7 @@ class Chains:
                 runs = list(map(merge, runs, more))
             if target_mcse is None or interrupted:
                 return runs
-            estimate = forward_estimate(Directions(runs, planned.reference))
+            estimate = forward_estimate(runs, planned.reference)
             n_now = runs[0].log_weight.size
             wanted = n_now * (estimate.mcse / target_mcse) ** 2
             if estimate.mcse <= target_mcse:
@@ -222,7 +204,7 @@ class Chains:
         does = f"{what}{more}: {k} temperatures" if k > 1 else f"Weighting{more}"
         text = f"{does}, {settings.chains} chains"
         total = settings.chains * k
-        return report_count(self.progress, text, total, "; ".join(settings.cheaper()))
+        return report_count(self.call.progress, text, total, "; ".join(settings.cheaper()))
 
     def both_ways(self, planned: Planned, forward: list[Annealed]) -> Directions:
         """Forward rows with those that go back, if they are asked for, and all that were added."""
@@ -239,7 +221,7 @@ class Chains:
                     "ones"
                 )
         for draws in self.settings.more:
-            generators = spawn_generators(self.rng, self.settings.chains)
+            generators = self.generators(self.settings.chains)
             report, name = self.report("More particles", planned.plan), f"more-{draws}"
             more = run_chains(planned, generators, draws, self.settings.how, report, name)
             if len(more) < len(directions.forward):
@@ -258,7 +240,7 @@ class Chains:
         Rows start at draws of the target, which are first moved on at beta = 1: those given, or the
         ends of the forward rows of the same chain, resampled.
         """
-        [dealer, *generators] = spawn_generators(self.rng, len(forward) + 1)
+        [dealer, *generators] = self.generators(len(forward) + 1)
         sizes = [run.log_weight.size for run in forward]
         if self.target_rows is None:
             starts = [
@@ -278,17 +260,16 @@ class Chains:
 
 
 def collect(
+    call: Call[HaisSettings],
     subject: Subject,
     planned: Planned,
     directions: Directions,
-    settings: HaisSettings,
-    rng: np.random.Generator,
-    cost: Mapping[str, float],
     doubts: list[Doubt],
     n_temperatures: int | None = None,
 ) -> xr.DataTree:
     """The DataTree of a run; ``n_temperatures`` are those of the whole way, if it has parts."""
-    block, plan = planned.block, planned.plan
+    settings, block, plan = call.settings, planned.block, planned.plan
+    cost = call.watch.cost(block)
     runs = [of_model(run, planned.reference) for run in directions.forward]
     warn_of_doubts(doubts)
     doubts = [*doubts, *subject.prior_doubts()]
@@ -302,8 +283,7 @@ def collect(
             f"the log likelihood plus potentials was NaN {n_nan} times during annealing, and "
             "counted as a likelihood of zero; guard the expression, or restrict the prior"
         )
-    log_weight = np.concatenate([run.log_weight for run in runs])
-    values = subject.named(np.concatenate([run.position for run in runs]))
+    values = subject.named(of_rows("position", runs))
     attrs = subject.attrs(
         block,
         cost,
@@ -313,7 +293,7 @@ def collect(
         **planned.reference.record_of_errors(),
         **noted(doubts),
     )
-    chosen = resampled(log_weight, rng, shuffled=True)
+    chosen = resampled(of_rows("log_weight", runs), call.rngs.run, shuffled=True)
     groups = {
         **draw_datasets(runs, values, chosen, **subject.labels),
         "annealing": annealing_dataset(runs, plan),

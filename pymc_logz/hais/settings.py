@@ -28,25 +28,14 @@ class HaisSettings(RunSettings):
     target_mcse: float | None = None
     target_variance: float | None = None
     """Variance of the log weight to aim at, in place of an error of log Z."""
-    sum_out: bool | None = None
-    """Whether discrete variables are summed out; None where that can be done."""
-    more: tuple[int, ...] = ()
-    """Rows per chain that were added to a run that was at its end, one number for each time."""
 
     method: ClassVar[str] = "hais"
-    recorded: ClassVar[tuple[str, ...]] = (
-        *RunSettings.recorded,
-        "direction",
-        "target_mcse",
-        "sum_out",
-        "more",
-    )
+    recorded: ClassVar[tuple[str, ...]] = (*RunSettings.recorded, "direction", "target_mcse")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(("forward", "both"), direction=self.direction)
         check_positive(unit="nats", one=True, target_mcse=self.target_mcse)
-        check_choice((True, False, None), sum_out=self.sum_out)
         self.ladder()
 
     @property

@@ -204,16 +204,14 @@ def run_hmc(
         stages = run_pilot(block, rows, rngs.pilot, target_accept=aim, tune=tune, report=report)
         chains, n = Chains(block, stages, settings, rngs.run), settings.chains
         chains.tune(settings.tune, report_count(progress, f"Tuning {n} chains", settings.tune))
-        watch.end("tuning_time")
-        pilot_work = block.work.done
+        watch.end("tuning_time", block.work)
         report = report_count(progress, f"Sampling {n} chains", settings.draws)
         kept = chains.draw(settings.draws, report)
         watch.end("sampling_time")
         found = {
             "step_size": chains.step.now,
             "backend": block.compiled.backend,
-            **watch.seconds,
-            **block.work.record(pilot_work, block.kernel),
+            **watch.cost(block),
         }
         with line("Collecting the draws"):
             return collect(prepared.flat, kept, settings, found)

@@ -28,6 +28,7 @@ MOVED = {
     "per_datum.batches": "per_datum.likelihood",
     "runners.jobs": "runners.running",
     "runners.walking": "runners.temper",
+    "tempered.sums": "tempered.chains",
 }
 """Modules whose classes older checkpoints name, and where they are now."""
 PLAIN, AS_NUMBERS = "biufS", {"U": "uint32", "m": "int64", "M": "int64"}

@@ -299,4 +299,5 @@ def unconstrained(model: pm.Model, posterior: xr.Dataset) -> list[np.ndarray]:
         outputs = replace_vars_in_graphs(outputs, dict(zip(model.free_RVs, inputs, strict=True)))
         return _function_of_batches(inputs, outputs, kept)
 
-    return kept.get("unconstrain", make)(*values)
+    with np.errstate(divide="ignore", invalid="ignore"):  # draws on a boundary
+        return kept.get("unconstrain", make)(*values)

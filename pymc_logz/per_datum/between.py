@@ -14,7 +14,7 @@ Carlson, Stinson, Pakman & Paninski (2016), section 2.1, arXiv 1603.01912, for t
 Meng (1998), Simulating normalizing constants, doi 10.1214/ss/1028905934.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,19 +38,18 @@ from pymc_logz.hais.judging import doubts_of, doubts_of_run
 from pymc_logz.hais.run import Chains, collect, run_chains
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.compose import for_variables
+from pymc_logz.loop.calls import Call, Subject, begun
 from pymc_logz.loop.frozen import Planned, n_followed, refine, walk
 from pymc_logz.loop.planning import block_for, plan_run
-from pymc_logz.loop.stored_plans import Subject
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.references.reference import Reference
-from pymc_logz.runners.anneal import Annealed
+from pymc_logz.runners.anneal import Annealed, of_rows
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.moves_of_rows import Stopwatch
-from pymc_logz.runners.progress import progress_bar, report_beta
+from pymc_logz.runners.progress import report_beta
 from pymc_logz.runners.running import AnnealCourse, Running, anneal_all
-from pymc_logz.seeds import Generators, generators_from, spawn_generators
+from pymc_logz.seeds import spawn_generators
 from pymc_logz.trees.doubts import Doubt, doubted
 from pymc_logz.weights import resampled
 
@@ -78,47 +77,38 @@ def run_between(
     settings: HaisSettings,
     *,
     other: "pm.Model",
-    random_seed: Any = None,
-    progressbar: bool = True,
-    compile_kwargs: Mapping[str, Any] | None = None,
+    **shown: Any,
 ) -> xr.DataTree:
-    """Anneal to the other model, on to the model, and collect."""
+    """Anneal to the other model, on to the model, and collect; ``shown`` as of `begun`."""
     remedy = "leave it out, or run sample_hais for each of the two with it, and compare_evidence"
     settings.running.refuse(f"where reference is a model: {remedy}", "checkpoint")
-    watch, rngs = Stopwatch(), generators_from(random_seed)
-    prepared, of_other = (prepare(one, rngs.checks, integers=True) for one in (model, other))
-    flat = joined_models(prepared.flat, of_other.flat)
-    if any(np.exp(one.prior.log_share(rngs.checks)[0]) < 1.0 for one in (prepared, of_other)):
-        raise ModelError(
-            "a transform restricts the prior of this model, whose constant a path between two "
-            "models does not know: run sample_hais for each, and compare_evidence"
-        )
-    with progress_bar(progressbar) as progress:
-        start = _anneal_other(of_other, settings, rngs, progress, compile_kwargs)
+    with begun(settings, **shown) as call:
+        watch, rngs, compile_kwargs = call.watch, call.rngs, call.compile_kwargs
+        prepared, of_other = (prepare(one, rngs.checks, integers=True) for one in (model, other))
+        flat = joined_models(prepared.flat, of_other.flat)
+        if any(np.exp(one.prior.log_share(rngs.checks)[0]) < 1.0 for one in (prepared, of_other)):
+            raise ModelError(
+                "a transform restricts the prior of this model, whose constant a path between two "
+                "models does not know: run sample_hais for each, and compare_evidence"
+            )
+        start = _anneal_other(of_other, call)
         block = _block_between(flat, start, settings, compile_kwargs)
-        stages = walk(
-            block,
-            settings,
-            block.path.sample_reference(rngs.pilot, n_followed(block)),
-            rngs.pilot,
-            report_beta(progress),
-        )
+        rows = block.path.sample_reference(rngs.pilot, n_followed(block))
+        stages = walk(block, settings, rows, rngs.pilot, report_beta(call.progress))
         planned, _ = refine(block, settings, stages, rngs.pilot, FROM_MODEL)
-        watch.end("tuning_time")
-        pilot_work = block.work.done
-        planned, runs = _go_on_twice(planned, start, flat, settings, rngs.run)
-    factor, directions = bayes_factor(start.runs, runs), Directions(runs, FROM_MODEL)
-    doubts = [
-        *start.doubts,
-        *doubts_of(factor, planned, runs),
-        *_modes_of_its_own(prepared, directions, compile_kwargs, rngs.checks),
-    ]
-    watch.end("sampling_time")
-    work = block.work.record(pilot_work, block.kernel)
-    cost = {"compile_time": 0.0, **watch.seconds, **work}
-    subject = Subject.of_model(prepared, planned.block)
-    tree = collect(subject, planned, directions, settings, rngs.run, cost, doubts)
-    other_log_z = forward_estimate(Directions(start.runs, start.planned.reference))
+        watch.seconds["compile_time"] = 0.0
+        watch.end("tuning_time", block.work)
+        planned, runs = _go_on_twice(planned, start, flat, call)
+        factor, directions = bayes_factor(start.runs, runs), Directions(runs, FROM_MODEL)
+        doubts = [
+            *start.doubts,
+            *doubts_of(factor, planned, runs),
+            *_modes_of_its_own(prepared, runs, compile_kwargs, rngs.checks),
+        ]
+        watch.end("sampling_time")
+        subject = Subject.of_model(prepared, planned.block)
+        tree = collect(call, subject, planned, directions, doubts)
+    other_log_z = forward_estimate(start.runs, start.planned.reference)
     [factor], [other_log_z] = doubted([factor], doubts), doubted([other_log_z], start.doubts)
     tree["bayes_factor"] = xr.DataTree(factor_dataset(factor, other_log_z))
     return tree
@@ -126,16 +116,15 @@ def run_between(
 
 def _modes_of_its_own(
     prepared: Prepared,
-    directions: Directions,
+    runs: Sequence[Annealed],
     compile_kwargs: Mapping[str, Any] | None,
     rng: np.random.Generator,
 ) -> list[Doubt]:
     """Whether the model has modes that the other one lacks, from which no row gets there."""
-    log_z = forward_estimate(directions).log_z
+    log_z = forward_estimate(runs, FROM_MODEL).log_z
     if prepared.flat.sites or not np.isfinite(log_z):
         return []
-    position = np.concatenate([run.position for run in directions.forward])
-    log_weight = np.concatenate([run.log_weight for run in directions.forward])
+    position, log_weight = of_rows("position", runs), of_rows("log_weight", runs)
     density = RowDensity(prepared.flat, compile_kwargs)
     return mode_doubts(prepared, density, position[resampled(log_weight, rng)], log_z, rng)
 
@@ -179,23 +168,19 @@ def order_of(flat: FlatModel, other: FlatModel) -> np.ndarray:
     return np.concatenate([columns[name] for name in other.value_names])
 
 
-def _anneal_other(
-    prepared: Prepared,
-    settings: HaisSettings,
-    rngs: Generators,
-    progress: Any,
-    compile_kwargs: Mapping[str, Any] | None,
-) -> Other:
+def _anneal_other(prepared: Prepared, call: Call[HaisSettings]) -> Other:
     """Rows of the other model's posterior, as `sample_hais` makes them by default."""
-    own = replace(settings, betas="adaptive", reference=None, target_mcse=None)
-    block = own.within_memory(block_for(prepared, own, compile_kwargs))
+    rngs = call.rngs
+    own = replace(call.settings, betas="adaptive", reference=None, target_mcse=None)
+    block = own.within_memory(block_for(prepared, own, call.compile_kwargs))
     block.compile()
-    plan = partial(plan_run, prepared, block, own, rngs.pilot, report_beta(progress))
-    planned, runs = Chains(own, rngs.run, progress).twice(plan(direct=True), [plan])
+    plan = partial(plan_run, prepared, block, own, rngs.pilot, report_beta(call.progress))
+    planned, runs = Chains(replace(call, settings=own)).twice(plan(direct=True), [plan])
     n_rows = max(own.draws, n_followed(block))
     [apart] = run_chains(planned, [rngs.pilot], n_rows, Running(), None)
     directions = Directions(runs, planned.reference)
-    doubts = doubts_of_run(prepared, block, planned, directions, rngs.checks)
+    subject = Subject.of_model(prepared, block)
+    doubts = doubts_of_run(subject, planned, directions, rngs.checks)
     return Other(prepared, planned, runs, apart, doubts)
 
 
@@ -225,33 +210,25 @@ def _in_order(flat: FlatModel, start: Other, run: Annealed) -> np.ndarray:
 
 
 def _go_on_twice(
-    planned: Planned,
-    start: Other,
-    flat: FlatModel,
-    settings: HaisSettings,
-    rng: np.random.Generator,
+    planned: Planned, start: Other, flat: FlatModel, call: Call[HaisSettings]
 ) -> tuple[Planned, list[Annealed]]:
     """All rows annealed on; again, along a longer ladder, if their weights are not good."""
-    runs = _go_on(planned, start, flat, settings, rng)
+    runs = _go_on(planned, start, flat, call)
     longer = planned.longer(4)
-    is_fixed = settings.ladder() is not None or longer.plan is planned.plan
-    if is_fixed or forward_estimate(Directions(runs, FROM_MODEL)).status == "ok":
+    is_fixed = call.settings.ladder() is not None or longer.plan is planned.plan
+    if is_fixed or forward_estimate(runs, FROM_MODEL).status == "ok":
         return planned, runs
-    return longer, _go_on(longer, start, flat, settings, rng)
+    return longer, _go_on(longer, start, flat, call)
 
 
 def _go_on(
-    planned: Planned,
-    start: Other,
-    flat: FlatModel,
-    settings: HaisSettings,
-    rng: np.random.Generator,
+    planned: Planned, start: Other, flat: FlatModel, call: Call[HaisSettings]
 ) -> list[Annealed]:
     """Rows of the other posterior after annealing to the model's, with the weights of both."""
-    generators = spawn_generators(rng, len(start.runs))
+    generators = spawn_generators(call.rngs.run, len(start.runs))
     course = AnnealCourse(planned.block, planned.plan)
     starts = [_in_order(flat, start, run) for run in start.runs]
-    on = anneal_all("on", course, starts, generators, settings.how)
+    on = anneal_all("on", course, starts, generators, call.settings.how)
     return [
         after._replace(log_weight=before.log_weight + after.log_weight)
         for before, after in zip(start.runs, on, strict=True)

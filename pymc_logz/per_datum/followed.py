@@ -12,6 +12,7 @@ from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.compose import for_variables
+from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.models.context import ForeignModel, model_from, model_labels
 from pymc_logz.models.data_rows import container_names, read_data_rows
@@ -59,19 +60,14 @@ class FollowedModel:
         """Of the model."""
         return model_labels(self.model)
 
-    def placed(
-        self,
-        settings: TemperedSettings,
-        rng: np.random.Generator,
-        compile_kwargs: Mapping[str, Any] | None,
-        progress: Any,
-    ) -> Planned:
+    def placed(self, call: Call[TemperedSettings]) -> Planned:
         """As a tempered run places them."""
+        settings = call.settings
         path = model_path(self.prepared.flat, self.prepared.prior)
         flat, values = self.prepared.flat, self.prepared.data_rows.values
         kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites)
-        block = Block(path, kernel, settings.pilot_rows, compile_kwargs, data=values)
-        return place_levels(self.prepared, block, settings, rng, progress)
+        block = Block(path, kernel, settings.pilot_rows, call.compile_kwargs, data=values)
+        return place_levels(self.prepared, block, call)
 
 
 def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> FollowedModel:

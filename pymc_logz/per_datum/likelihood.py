@@ -16,8 +16,8 @@ from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.compose import for_variables
+from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import make_plan
-from pymc_logz.loop.stored_plans import kept, once
 from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.data_rows import read_data_rows
 from pymc_logz.models.flat import model_path
@@ -192,21 +192,21 @@ def marginal_log_likelihood(
     block, batches = compile_batches(prepared, settings, rngs.pilot, compile_kwargs)
     watch.end("compile_time")
     with (
-        kept(settings, prepared, block, rngs.run, data_rows=prepared.data_rows.values) as settings,
         progress_bar(progressbar) as progress,
+        Call(settings, rngs).kept(prepared, block, data_rows=prepared.data_rows.values) as call,
     ):
+        settings = call.settings
 
         def made() -> Plan:
             start = block.path.sample_reference(rngs.pilot, block.n_rows)
             check_start(prepared, block, start)
             return make_plan(block, settings, start, rngs.pilot, report_beta(progress)).plan
 
-        plan: Plan = once(settings.running.keeper, "plan", made, prepared, block, rngs.pilot)
-        watch.end("tuning_time")
-        pilot_work = block.work.done
+        plan: Plan = call.once("plan", made, prepared, block)
+        watch.end("tuning_time", block.work)
         results = run_batches(block, plan, batches, settings, rngs.run, progress)
     watch.end("sampling_time")
-    cost = {**watch.seconds, **block.work.record(pilot_work, block.kernel)}
+    cost = watch.cost(block)
     return running.noted(collect(prepared, block, plan, results, settings, cost))
 
 

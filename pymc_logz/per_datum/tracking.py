@@ -13,12 +13,11 @@ from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.estimators.tempering import change_of_log_z, rao_blackwell_log_weight, rts, rts_log_z
 from pymc_logz.kernels.base import Kernel, KernelState
+from pymc_logz.loop.calls import begun
 from pymc_logz.models.context import written_as
 from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.per_datum.followed import Moment, evaluator, follow, kernel_of, moment_datasets
-from pymc_logz.runners.progress import progress_bar
 from pymc_logz.runners.temper import TemperBlock, Walk, Walkers, walk
-from pymc_logz.seeds import generators_from
 from pymc_logz.tempered.results import tempered_draws_dataset
 from pymc_logz.tempered.run import warm_up
 from pymc_logz.tempered.settings import TemperedSettings
@@ -163,17 +162,16 @@ class LogZTracker:
             thin=thin,
             reference="prior",
         )
-        self.alpha, rngs = alpha, generators_from(random_seed)
-        self._followed = follow(model, data, rngs)
-        self.shapes = {name: np.shape(value) for name, value in self.data.items()}
-        with progress_bar(progressbar) as progress:
-            planned = self._followed.placed(self.settings, rngs.pilot, compile_kwargs, progress)
-            frozen = warm_up(planned, self.settings, rngs.pilot, compile_kwargs, progress)
+        self.alpha = alpha
+        with begun(self.settings, random_seed, progressbar, compile_kwargs) as call:
+            self._followed = follow(model, data, call.rngs)
+            self.shapes = {name: np.shape(value) for name, value in self.data.items()}
+            frozen = warm_up(self._followed.placed(call), call)
         self._block, self.ladder = frozen.block, frozen.ladder
         self._evaluate = evaluator(frozen.block, compile_kwargs)
         self._attrs = {"backend": frozen.block.compiled.backend, "n_levels": self.ladder.n_levels}
         self._pilot_work = self._block.work.done
-        self._begin(rngs.run)
+        self._begin(call.rngs.run)
 
     def _begin(self, rng: np.random.Generator) -> None:
         """Fresh walkers, and the first estimate, from as many draws as later ones average."""

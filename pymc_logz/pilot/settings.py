@@ -36,12 +36,19 @@ class RunSettings:
     reference: str | xr.DataTree | None = None
     running: Running = field(default_factory=Running, compare=False)
     """Who runs the chains, which changes no bit of what they come to."""
+    sum_out: bool | None = None
+    """Whether discrete variables are summed out; None where that can be done."""
+    more: tuple[int, ...] = ()
+    """Draws of each chain that were added to a run that was at its end, for each time."""
 
     OPTIONAL: ClassVar[tuple[str, ...]] = ("target_accept",)
     """Settings that not every run reads: callers have None for them unless they are given."""
     method: ClassVar[str]
     """Name of the method in the result."""
-    recorded: ClassVar[tuple[str, ...]] = ("draws", "chains", "tune", "target_accept")
+    recorded: ClassVar[tuple[str, ...]] = (
+        *("draws", "chains", "tune", "target_accept"),
+        *("sum_out", "more"),
+    )
     """Settings that go into the result as they are."""
 
     def __post_init__(self) -> None:
@@ -49,6 +56,7 @@ class RunSettings:
         check_whole(1, chains=self.chains, cores=self.cores, tune=self.tune)
         check_probability(target_accept=self.target_accept)
         check_kernel(self.kernel)
+        check_choice((True, False, None), sum_out=self.sum_out)
         if not isinstance(self.reference, xr.DataTree):
             check_choice((None, *REFERENCES), reference=self.reference)
         if self.walls and not self.asks_for("prior"):

@@ -94,8 +94,7 @@ def log_density(
     entry = evidence_of(idata, "idata")
     flat = flatten_model(model)
     dim, coords, arrays = _points(points, natural_shapes(model))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rows = unconstrain(flat, as_draws(arrays))
+    rows = unconstrain(flat, as_draws(arrays))
     density = RowDensity(flat, compile_kwargs)
     log_p = natural_density(density, rows)
     # log Z is that of a prior of mass one, which transforms may take a part of: by which part is

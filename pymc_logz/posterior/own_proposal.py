@@ -163,8 +163,7 @@ def importance_sampling(
     density = RowDensity(flat, compile_kwargs)
     watch.end("compile_time")
     given = proposed(proposal, flat, draws, rngs.run)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rows = unconstrain(flat, given.draws)
+    rows = unconstrain(flat, given.draws)
     log_weight = bounded(natural_density(density, rows)) - given.log_density
     estimate = importance_log_z(log_weight, smooth=smooth)
     alive, found = log_weight > -np.inf, list[Doubt]()

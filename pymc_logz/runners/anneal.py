@@ -229,12 +229,16 @@ def _counted(
     return Tally(log_weight, acceptance, stage, tally.n_nan + int(is_nan.sum()))
 
 
+def of_rows(name: str, runs: Sequence[Annealed]) -> np.ndarray:
+    """One field of `Annealed`, of the rows of all these runs."""
+    return np.concatenate([getattr(run, name) for run in runs])
+
+
 def merge(first: Annealed, second: Annealed) -> Annealed:
     """Two runs of one chain along one plan as one run of all their rows."""
     runs = (first, second)
     found = along_plan(runs, [run.log_weight.size for run in runs])
-    of_rows = [name for name in Annealed._fields if name not in found]
-    found |= {name: np.concatenate([getattr(run, name) for run in runs]) for name in of_rows}
+    found |= {name: of_rows(name, runs) for name in Annealed._fields if name not in found}
     return Annealed(**found)
 
 

@@ -22,16 +22,24 @@ Arguments = list[tuple[Any, int | None]]
 
 
 class Stopwatch:
-    """Seconds of the stages of a run, by the attribute that a result has for them."""
+    """Seconds of the stages of a run, and evaluations, by the attributes of a result for them."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
+        self._done: list[int] = []
         self._began = time.perf_counter()
 
-    def end(self, stage: str) -> None:
-        """Give a stage the time since the last one ended."""
+    def end(self, stage: str, work: "Work | None" = None) -> None:
+        """Give a stage the time since the last one ended, and a pilot or a run its ``work``."""
         now = time.perf_counter()
         self.seconds[stage], self._began = now - self._began, now
+        if work is not None:
+            self._done.append(work.done)
+
+    def cost(self, block: "MovesOfRows") -> dict[str, float]:
+        """Seconds, and evaluations by a block: of the pilot, of the run, of checks after it."""
+        pilot, *run = self._done or [0]
+        return {**self.seconds, **block.work.record(pilot, block.kernel, *run)}
 
 
 class Work:

@@ -2,14 +2,13 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pymc as pm
 from pymc.step_methods import BlockedStep
 from pymc.step_methods.compound import Competence, StepMethodState
-from pymc.step_methods.state import DataClassState, WithSamplingState, dataclass_state
+from pymc.step_methods.state import dataclass_state
 from pymc.step_methods.step_sizes import DualAverageAdaptation
 from pymc.util import get_value_vars_from_user_vars
 from rich.progress import TextColumn
@@ -17,13 +16,13 @@ from rich.table import Column
 
 from pymc_logz.arguments import check_compile_kwargs, check_positive, check_probability
 from pymc_logz.errors import DiscreteVariableError
+from pymc_logz.loop.calls import Call
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.context import check_no_model
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.block import Block
-from pymc_logz.seeds import Generators, generators_from, random_generator
+from pymc_logz.seeds import random_generator
 from pymc_logz.step_methods.sources import BlockSource, Source
 
 
@@ -206,14 +205,11 @@ class BatchedStep(WholeModelStep):
     _state_class = BatchedState
     source: BlockSource
 
-    def _prepare(
-        self, model: pm.Model, settings: RunSettings, random_seed: Any, compile_kwargs: Any
-    ) -> tuple[Prepared, Block, Generators]:
-        """The model made flat, moves along the path from its prior, and generators."""
-        rngs = generators_from(random_seed)
-        prepared = prepare(model, rngs.checks, integers=True)
+    def _prepare(self, model: pm.Model, call: Call) -> tuple[Prepared, Block]:
+        """The model made flat, and moves along the path from its prior."""
+        prepared = prepare(model, call.rngs.checks, integers=True)
         self._label(prepared.flat)
-        return prepared, block_for(prepared, settings, compile_kwargs), rngs
+        return prepared, block_for(prepared, call.settings, call.compile_kwargs)
 
     def _reset(self, tune: int) -> None:
         self.tune, self.n_used = tune > 0, 0
@@ -256,51 +252,34 @@ def gradient_scale(gradient: np.ndarray) -> np.ndarray:
     return np.clip(np.where(usable, size, 1.0) ** -0.5, 1e-5, 1e5)
 
 
-@dataclass_state
-class ScaleState(DataClassState):
-    """What `ScaleAdaptation` knows."""
-
-    scale: np.ndarray
-    mean: np.ndarray
-    square: np.ndarray
-    n: int
-    n_dims: int = field(metadata={"frozen": True})
-
-
-class ScaleAdaptation(WithSamplingState):
+class ScaleAdaptation(NamedTuple):
     """Length scales ``(var(position) / var(gradient))**0.25`` over a window of draws."""
 
     # of a normal that is the geometric mean of marginal and conditional deviation; draws of a part
     # of the posterior shrink both variances alike, so the ratio comes right long before
 
-    _state_class = ScaleState
+    scale: np.ndarray
+    """Shape (d,)."""
+    mean: np.ndarray | float = 0.0
+    """Of positions and gradients of the window, shape (2, d)."""
+    square: np.ndarray | float = 0.0
+    """Sums of squares around these."""
+    n: int = 0
 
-    def __init__(self, n_dims: int) -> None:
-        self.n_dims = n_dims
-        self.scale = np.ones(n_dims)
-        self.clear()
-
-    def clear(self) -> None:
-        """Start a new window."""
-        self.mean, self.square = np.zeros((2, self.n_dims)), np.zeros((2, self.n_dims))
-        self.n = 0
-
-    def add(self, position: np.ndarray, gradient: np.ndarray) -> None:
-        """Take one draw into the window (Welford's update)."""
-        values = np.stack([position, gradient])
-        self.n += 1
+    def added(self, position: np.ndarray, gradient: np.ndarray) -> Self:
+        """With one more draw in the window (Welford's update)."""
+        values, n = np.stack([position, gradient]), self.n + 1
         delta = values - self.mean
-        self.mean = self.mean + delta / self.n
-        self.square = self.square + delta * (values - self.mean)
+        mean = self.mean + delta / n
+        return self._replace(mean=mean, square=self.square + delta * (values - mean), n=n)
 
-    def finish_window(self) -> None:
-        """Set the scales from the window, where it can tell them, and start a new one."""
-        position, gradient = self.square
+    def finished(self) -> Self:
+        """Scales from the window, where it can tell them, and a new one."""
+        position, gradient = np.asarray(self.square)
         known = (position > 0) & (gradient > 0) & np.isfinite(position) & np.isfinite(gradient)
         ratio = np.where(known, position, 1.0) / np.where(known, gradient, 1.0)
         # beyond these bounds a step changes nothing in floating point, or overflows
-        self.scale = np.where(known, np.clip(ratio**0.25, 1e-10, 1e10), self.scale)
-        self.clear()
+        return type(self)(np.where(known, np.clip(ratio**0.25, 1e-10, 1e10), self.scale))
 
 
 def aim_of(target_accept: float | None, step_size: float | None, default: float) -> float:

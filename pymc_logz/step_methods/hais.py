@@ -11,10 +11,10 @@ from pymc_logz.arguments import check_whole
 from pymc_logz.errors import logger
 from pymc_logz.hais.settings import VARIANCES, HaisSettings
 from pymc_logz.kernels.base import Kernel
+from pymc_logz.loop.calls import begun
+from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import plan_run
-from pymc_logz.references.reference import Reference
-from pymc_logz.runners.anneal import Plan, anneal
-from pymc_logz.runners.block import Block
+from pymc_logz.runners.anneal import anneal
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.step_methods.base import BatchedStep, declared
 from pymc_logz.step_methods.sources import BlockSource
@@ -37,11 +37,9 @@ class Proposals(NamedTuple):
 class ProposalSource(BlockSource):
     """Batches of annealed rows along a frozen plan; each is independent of all others."""
 
-    def __init__(
-        self, model: pm.Model, block: Block, reference: Reference, plan: Plan, batch_size: int
-    ) -> None:
-        super().__init__(model, block, reference)
-        self.plan, self.batch_size = plan, batch_size
+    def __init__(self, model: pm.Model, planned: Planned, batch_size: int) -> None:
+        super().__init__(model, planned)
+        self.plan, self.batch_size = planned.plan, batch_size
 
     def batch(self, carried: None, rng: np.random.Generator) -> tuple[None, Proposals]:
         """One batch of rows; none goes on with another one."""
@@ -175,12 +173,10 @@ class HAIS(BatchedStep):
             reference=checked_reference(reference, model),
             target_variance=VARIANCES[0],
         )
-        prepared, block, rngs = self._prepare(model, settings, random_seed, compile_kwargs)
-        planned = plan_run(prepared, block, settings, rngs.pilot)
+        with begun(settings, random_seed, False, compile_kwargs) as call:
+            planned = plan_run(*self._prepare(model, call), settings, call.rngs.pilot)
         logger.info("HAIS: the pilot chose %d temperatures.", planned.plan.n_temperatures)
-        self.source = ProposalSource(
-            model, planned.block, planned.reference, planned.plan, batch_size
-        ).opened()
+        self.source = ProposalSource(model, planned, batch_size).opened()
         self._reset(self.default_tune_steps)
 
     def _next(self, point: Mapping[str, np.ndarray]) -> dict[str, Any]:

@@ -28,7 +28,6 @@ from pymc_logz.step_methods.base import (
     STATS_OF_TRAJECTORIES,
     ChosenStep,
     ScaleAdaptation,
-    ScaleState,
     aim_of,
     checked_scale,
     continuous_vars,
@@ -67,7 +66,7 @@ class PartialMomentumState(StepMethodState):
 
     tune: bool
     momentum: np.ndarray
-    scale_adapt: ScaleState
+    scale_adapt: ScaleAdaptation
     step_adapt: StepSizeState
     window_ends: tuple[int, ...]
     n_draws: int
@@ -233,7 +232,7 @@ class PartialMomentumHMC(ChosenStep):
         self.window_ends = window_ends(tune)
         self.n_draws = self.n_divergences = 0
         self.momentum = np.zeros(self._n_dims)
-        self.scale_adapt = ScaleAdaptation(self._n_dims)
+        self.scale_adapt = ScaleAdaptation(np.ones(self._n_dims))
         self._set_step_size(0.5 * self._n_dims**-0.25 if self.step_size is None else self.step_size)
         self._cached: PhasePoint | None = None
         self._others: list[np.ndarray] = []
@@ -350,7 +349,7 @@ class PartialMomentumHMC(ChosenStep):
             )
         start = PhasePoint(position.astype(float), self.momentum, log_density, gradient)
         if self.n_draws == 0:  # momentum, scales and step size to begin a chain with
-            self.scale_adapt.scale = gradient_scale(start.gradient)
+            self.scale_adapt = ScaleAdaptation(gradient_scale(start.gradient))
             start = start._replace(momentum=self.rng.standard_normal(self._n_dims))
             self._find_step_size(start)
         return start
@@ -378,7 +377,7 @@ class PartialMomentumHMC(ChosenStep):
             self.step_adapt.update(acceptance_rate, tune=True)
         if self.scale is not None:
             return
-        self.scale_adapt.add(end.position, end.gradient)
+        self.scale_adapt = self.scale_adapt.added(end.position, end.gradient)
         if self.n_draws + 1 in self.window_ends:
-            self.scale_adapt.finish_window()
+            self.scale_adapt = self.scale_adapt.finished()
             self._find_step_size(end)

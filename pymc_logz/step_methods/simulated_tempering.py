@@ -12,14 +12,13 @@ from scipy.special import log_softmax, softmax
 from pymc_logz.arguments import check_whole
 from pymc_logz.errors import logger
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.references.reference import Reference
+from pymc_logz.loop.calls import begun
 from pymc_logz.runners.arrays import filled, leaves, mapped
-from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves import kernel_for
-from pymc_logz.runners.progress import progress_bar
 from pymc_logz.runners.temper import TemperBlock, Walkers
 from pymc_logz.step_methods.base import BatchedStep, declared
 from pymc_logz.step_methods.sources import BlockSource
+from pymc_logz.tempered.chains import Frozen
 from pymc_logz.tempered.run import place_levels, warm_up
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import Ladder, climb
@@ -33,22 +32,20 @@ def with_held(held: Walkers, walkers: Walkers) -> Walkers:
 
 
 class Draws(NamedTuple):
-    """B draws at beta = 1, and where the walkers were."""
+    """B draws at beta = 1, and where the walkers were, shape (B, W); of the draws shape (B,)."""
 
     position: np.ndarray
     """Shape (B, d)."""
     log_ratio: np.ndarray
-    """Log target minus log reference of the draws, shape (B,)."""
+    """Log target minus log reference."""
     log_density: np.ndarray
-    """Log density of the model at the draws, shape (B,)."""
+    """Log density of the model."""
     accepted: np.ndarray
-    """Whether the draw is another one than before, shape (B,)."""
+    """Whether the draw is another one than before."""
     acceptance_rate: np.ndarray
-    """Mean over the moves of all walkers since the draw before, shape (B,)."""
+    """Mean over the moves of all walkers since the draw before."""
     walker_level: np.ndarray
-    """Shape (B, W)."""
     walker_log_ratio: np.ndarray
-    """Shape (B, W)."""
 
 
 def refresh_held(
@@ -81,21 +78,12 @@ def refresh_held(
 class WalkSource(BlockSource):
     """Lets walkers walk on, a batch of draws at a time; ``tune`` moves a level on the way up."""
 
-    def __init__(
-        self,
-        model: pm.Model,
-        block: Block,
-        reference: Reference,
-        walking: TemperBlock,
-        ladder: Ladder,
-        *,
-        tune: int,
-        batch_size: int,
-    ) -> None:
-        super().__init__(model, block, reference)
-        self.walking = walking
-        self.n_walkers, self.ladder = walking.n_walkers, ladder
-        self.tune, self.batch_size = tune, batch_size
+    batch_size = 32
+
+    def __init__(self, model: pm.Model, frozen: Frozen, tune: int) -> None:
+        super().__init__(model, frozen.planned)
+        self.walking, self.ladder, self.tune = frozen.block, frozen.ladder, tune
+        self.n_walkers = frozen.block.n_walkers
 
     def batch(self, carried: Walkers | None, rng: np.random.Generator) -> tuple[Walkers, Draws]:
         """A batch of draws, and the walkers to go on with; None starts new ones."""
@@ -252,20 +240,11 @@ class SimulatedTempering(BatchedStep):
             target_accept=target_accept,
             reference=checked_reference(reference, model),
         )
-        prepared, block, rngs = self._prepare(model, settings, random_seed, compile_kwargs)
-        with progress_bar(False) as progress:
-            planned = place_levels(prepared, block, settings, rngs.pilot, progress)
-            frozen = warm_up(planned, settings, rngs.pilot, compile_kwargs, progress)
+        with begun(settings, random_seed, False, compile_kwargs) as call:
+            prepared, block = self._prepare(model, call)
+            frozen = warm_up(place_levels(prepared, block, call), call)
         self.ladder = frozen.ladder
-        self.source = WalkSource(
-            model,
-            planned.block,
-            planned.reference,
-            frozen.block,
-            frozen.ladder,
-            tune=pilot_tune,
-            batch_size=32,
-        ).opened()
+        self.source = WalkSource(model, frozen, pilot_tune).opened()
         self._declare_stats(walkers, self.ladder.n_levels)
         logger.info("SimulatedTempering: %d levels, %d walkers.", self.ladder.n_levels, walkers)
         self._reset(self.default_tune_steps)

@@ -14,10 +14,10 @@ import pymc as pm
 
 from pymc_logz.graphs.threads import hush_forks_of_chains
 from pymc_logz.kernels.base import Kernel
+from pymc_logz.loop.frozen import Planned
 from pymc_logz.models.flat import flatten_model, open_path
 from pymc_logz.models.preparation import with_entries
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
 
 
@@ -149,11 +149,11 @@ class Source:
 class BlockSource(Source):
     """Batches of draws by compiled moves; it pickles as the model and the settings."""
 
-    def __init__(self, model: pm.Model, block: Block, reference: Reference) -> None:
+    def __init__(self, model: pm.Model, planned: Planned) -> None:
         super().__init__()
-        self.model = model
+        self.model, block = model, planned.block
         # draws of the prior are compiled, and made again where they are needed
-        self.reference = reference.without_draws()
+        self.reference = planned.reference.without_draws()
         self.kernel: Kernel = block.kernel
         # the noise is drawn in portions that depend on the number of rows
         self.n_rows = block.n_rows

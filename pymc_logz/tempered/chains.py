@@ -1,33 +1,52 @@
-"""Tempered chains as jobs: a climb, a walk to forget it, and a walk that is kept."""
+"""Tempered chains as jobs: a climb, a walk to forget it, and a walk that is kept, or its sums."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pymc_logz.errors import warn
+from pymc_logz.estimators.curve import LogZCurve
 from pymc_logz.estimators.draws import MIN_CHAIN, length_of_blocks
+from pymc_logz.estimators.running import LevelSums, RunningRTS, joined
+from pymc_logz.estimators.tempering import rts
+from pymc_logz.loop.frozen import Planned
 from pymc_logz.runners.arrays import mapped
 from pymc_logz.runners.running import Course, Enough, Outcome, finished, generator_at, state_of
 from pymc_logz.runners.temper import TemperBlock, Walk, Walking, walk_on, whole_walk
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.tempered.sums import N_LOOKS, WalkSums, added
 from pymc_logz.tempered.warm_up import Climbing, Ladder, Rounds, at_their_levels, climb_on, set_off
+
+N_LOOKS = 64
+"""Positions of each walker that are looked at, and kept if it is at beta = 1: for tails."""
+
+
+class WalkSums(NamedTuple):
+    """Sums of what the walkers of one chain did."""
+
+    levels: LevelSums
+    accepted: np.ndarray
+    """Sum of the draws' acceptance probabilities at each level, shape (K,)."""
+    end: np.ndarray
+    """End of the ladder that each walker has seen last: a level, or -1, shape (W,)."""
+    crossings: np.ndarray
+    """How often each went from one end to the other, shape (W,)."""
+    n_nan: int
+    n_lost: int
+    """Draws above the reference by walkers that had not found the support yet."""
+    top: np.ndarray
+    """Positions at beta = 1, now and then, shape (n, d)."""
 
 
 @dataclass(frozen=True)
 class TemperCourse(Course):
-    """Iterations, frozen levels, and how long chains are."""
+    """Iterations, frozen levels, and what is kept of chains."""
 
     block: TemperBlock
     ladder: Ladder
-    tune: int
-    """Moves at each level on the way up, and iterations that are forgotten."""
-    draws: int
-    """Iterations that are kept."""
     every: int
     """Positions of every so many of them are kept."""
     block_length: int | None = None
@@ -49,7 +68,9 @@ class TemperJob:
     """State of the generator of all noise."""
     n_levels: int
     tune: int
+    """Moves at each level on the way up, and iterations that are forgotten."""
     draws: int
+    """Iterations that are kept."""
     climbing: Climbing | None = None
     """On the way up."""
     burn_in: Walking | None = None
@@ -87,7 +108,7 @@ class TemperJob:
     ) -> tuple["TemperJob", Walk | None]:
         """Walkers further on, and what they did of what is kept; see `Job` of runners."""
         rng, block, job = generator_at(self.rng), course.block, self
-        ladder, tune = course.ladder, course.tune
+        ladder, tune = course.ladder, self.tune
         if job.start is not None:
             job = replace(job, climbing=set_off(block, ladder, job.start, rng), start=None)
         if job.climbing is not None:
@@ -104,7 +125,7 @@ class TemperJob:
                 return job, None
             # draws that were made for one walk are not those of the next
             job = replace(job, burn_in=None, sampling=Walking(0, burn_in.walkers))
-        on = partial(on, n_iterations=course.draws, every=course.every)
+        on = partial(on, n_iterations=self.draws, every=course.every)
         if course.block_length is not None:
             return replace(job._summing(course, on, enough), rng=state_of(rng)), None
         sampling, part = on(job.sampling, enough=enough)
@@ -112,13 +133,38 @@ class TemperJob:
 
     def summed(self, course: TemperCourse) -> "TemperJob":
         """The same chain with all iterations in its sums that are asked for."""
-        sums, left = self.sums, self.left
-        if left is None or (sums is not None and sums.levels.n_draws == course.draws):
+        sums, part, ladder, every = self.sums, self.left, course.ladder, course.every
+        if part is None or (sums is not None and sums.levels.n_draws == self.draws):
             return self
-        assert course.block_length is not None
-        ladder, length = course.ladder, course.block_length
-        sums, left = added(sums, ladder, length, left, course.every, course.draws)
-        return replace(self, sums=sums, left=left)
+        k, top = ladder.n_levels, ladder.n_levels - 1
+        if sums is None:
+            none = np.zeros(part.level.shape[1], dtype=int)
+            empty, nowhere = np.zeros((none.size, 0, k)), np.zeros((0, part.position.shape[-1]))
+            levels = LevelSums(0, empty, empty, np.zeros(k, dtype=int), 0, 0)
+            sums = WalkSums(levels, np.zeros(k), none - 1, none, 0, 0, nowhere)
+        before = sums.levels.n_draws
+        n = min(len(part.level), self.draws - before)
+        # the first n iterations, with positions of some, and the others
+        n_rows, position = (before + n) // every - before // every, part.position
+        now = mapped(lambda array: array[:n], part)._replace(position=position[:n_rows])
+        left = mapped(lambda array: array[n:], part)._replace(position=position[n_rows:])
+        draws = ladder.draws(now)
+        running = RunningRTS(ladder.betas, ladder.log_prior, ladder.log_z_hat, course.block_length)
+        running.seen = sums.levels
+        running.add(draws.log_ratio, draws.level)
+        rate = now.acceptance_rate.T.ravel()
+        looked_at = np.arange(before + 1, before + n + 1) % every == 0
+        end, crossings = ends_seen(np.concatenate([sums.end[None], draws.level.T]), top)
+        sums = sums._replace(
+            levels=running.seen,
+            accepted=sums.accepted + np.bincount(draws.level.ravel(), rate, k),
+            end=end,
+            crossings=sums.crossings + crossings,
+            n_nan=sums.n_nan + int(now.n_nan.sum()),
+            n_lost=sums.n_lost + lost_draws(now),
+            top=np.concatenate([sums.top, now.position[now.level[looked_at] == top]]),
+        )
+        return replace(self, sums=sums, left=left if len(left.level) else None)
 
     def _summing(
         self, course: TemperCourse, on: Callable[..., Any], enough: Enough | None
@@ -126,7 +172,7 @@ class TemperJob:
         """Walkers further on, and sums of what they did, 16 blocks while the next is computed."""
         job = self
         assert job.sampling is not None
-        while job.sampling.n_made < course.draws:
+        while job.sampling.n_made < self.draws:
             n_blocks = count(1)
 
             def some(n_blocks: Iterator[int] = n_blocks) -> bool:
@@ -140,6 +186,18 @@ class TemperJob:
         return job
 
 
+def ends_seen(level: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
+    """Last end of the ladder in each column of levels (T, W), and how often it is another one."""
+    ends = [column[(column == 0) | (column == top)] for column in level.T]
+    last = np.array([column[-1] if column.size else -1 for column in ends])
+    return last, np.array([np.count_nonzero(np.diff(column)) for column in ends])
+
+
+def lost_draws(walk: Walk) -> int:
+    """Number of draws above the reference by walkers that had not found the support yet."""
+    return int((np.isneginf(walk.log_ratio) & (walk.level > 0)).sum())
+
+
 def _plain(walking: Walking) -> Walking:
     """The same in arrays of NumPy."""
     return mapped(lambda part: part if isinstance(part, int) else np.asarray(part), walking)
@@ -149,6 +207,7 @@ def _plain(walking: Walking) -> Walking:
 class Frozen:
     """What the chains run on, after the warm-up."""
 
+    planned: Planned
     block: TemperBlock
     rounds: Rounds
     compile_time: float
@@ -168,24 +227,82 @@ def course_of(frozen: Frozen, settings: TemperedSettings) -> TemperCourse:
         length = length_of_blocks(settings.chains * n_walkers, draws)
     else:
         every = min(draws, -(-draws * n_walkers * frozen.block.path.n_dims // 2**24))
-    return TemperCourse(frozen.block, frozen.ladder, settings.tune, settings.n_kept, every, length)
+    return TemperCourse(frozen.block, frozen.ladder, every, length)
 
 
-def walks_of(outcomes: Sequence[Outcome | None], course: TemperCourse) -> list[Walk]:
-    """What walkers did in all chains, as many iterations in each."""
+class WalkedChains(NamedTuple):
+    """What walkers did in several chains, as many iterations in each."""
+
+    walks: Sequence[Walk]
+
+    @property
+    def kept(self) -> np.ndarray:
+        """Iterations of which positions are kept."""
+        n_draws, n_kept = (len(part) for part in (self.walks[0].level, self.walks[0].position))
+        return np.arange(1, n_kept + 1) * (n_draws // n_kept) - 1
+
+    @property
+    def n_lost(self) -> int:
+        """As of `lost_draws`."""
+        return sum(map(lost_draws, self.walks))
+
+    def curve(self, ladder: Ladder) -> LogZCurve:
+        """Log Z of the levels."""
+        return rts(ladder.draws(*self.walks))
+
+    def at_the_end(self) -> np.ndarray:
+        """Positions that were kept at beta = 1, shape (n, d)."""
+        top = max(int(one.level.max()) for one in self.walks)
+        return np.concatenate([one.position[one.level[self.kept] == top] for one in self.walks])
+
+
+class SummedChains(NamedTuple):
+    """Sums of several chains."""
+
+    parts: Sequence[WalkSums]
+
+    @property
+    def levels(self) -> LevelSums:
+        """Of the walkers of all chains."""
+        return joined([one.levels for one in self.parts])
+
+    @property
+    def n_lost(self) -> int:
+        """As of `lost_draws`."""
+        return sum(one.n_lost for one in self.parts)
+
+    def curve(self, ladder: Ladder) -> LogZCurve:
+        """Log Z of the levels, as of `rts` on the draws."""
+        running = RunningRTS(ladder.betas, ladder.log_prior, ladder.log_z_hat)
+        running.seen = self.levels
+        return running.curve
+
+    def at_the_end(self) -> np.ndarray:
+        """Positions that were kept at beta = 1, shape (n, d)."""
+        return np.concatenate([one.top for one in self.parts])
+
+
+Chains = WalkedChains | SummedChains
+
+
+def chains_of(outcomes: Sequence[Outcome | None], course: TemperCourse, draws: int) -> Chains:
+    """What walkers did in all chains, ``draws`` of each if no interrupt cut them; or its sums."""
+    if course.block_length is not None:
+        return SummedChains([one.job.summed(course).sums for one in finished(outcomes)])
     # after an interrupt those chains, cut to the shortest of them, that have the most draws
     # together
     there = [one for one in outcomes if one is not None]
-    made = [min(one.job.sampling.n_made, course.draws) for one in there]
+    made = [min(one.job.sampling.n_made, draws) for one in there]
     n_draws = max(made, key=lambda n: n * sum(length >= n for length in made), default=0)
     long_enough = [one for one, length in zip(there, made, strict=True) if length >= n_draws]
     n_draws -= n_draws % course.every
-    if n_draws < course.draws:
+    if n_draws < draws:
         if n_draws < MIN_CHAIN:
             raise KeyboardInterrupt
         warn(
-            f"interrupted: {n_draws} of {course.draws} draws of {len(long_enough)} of "
+            f"interrupted: {n_draws} of {draws} draws of {len(long_enough)} of "
             f"{len(outcomes)} chains are there, and only they are used"
         )
-        return [whole_walk(one.parts, n_draws, course.every) for one in long_enough]
-    return [whole_walk(one.parts, n_draws, course.every) for one in finished(outcomes)]
+    else:
+        long_enough = finished(outcomes)
+    return WalkedChains([whole_walk(one.parts, n_draws, course.every) for one in long_enough])

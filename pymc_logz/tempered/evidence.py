@@ -85,7 +85,11 @@ def tempered_evidence(tree: xr.DataTree, methods: str | Sequence[str]) -> xr.Dat
     )
     dataset["log_z_curve"] = (ESTIMATOR, "stage"), np.stack([curve.log_z for curve in curves])
     dataset["mcse_curve"] = (ESTIMATOR, "stage"), np.stack([curve.mcse for curve in curves])
-    dataset["covariance"] = (ESTIMATOR, "other_estimator"), _covariance(curves)
+    usable = np.array([curve.usable for curve in curves])
+    covariance = np.full((usable.size, usable.size), np.nan)  # of those that have a number
+    if usable.any():
+        covariance[np.ix_(usable, usable)] = joint_covariance([c for c in curves if c.usable])
+    dataset["covariance"] = (ESTIMATOR, "other_estimator"), covariance
     dataset["departs"] = ESTIMATOR, np.isin(names, departing)
     return dataset
 
@@ -103,16 +107,6 @@ def _with_disagreement(
         else one
         for one in estimates
     ]
-
-
-def _covariance(curves: Sequence[LogZCurve]) -> np.ndarray:
-    """Covariance of the errors at beta = 1, NaN for methods without a number, shape (M, M)."""
-    usable = np.array([curve.usable for curve in curves])
-    covariance = np.full((usable.size, usable.size), np.nan)
-    if usable.any():
-        chosen = [curve for curve in curves if curve.usable]
-        covariance[np.ix_(usable, usable)] = joint_covariance(chosen)
-    return covariance
 
 
 def departing_methods(curves: Sequence[LogZCurve]) -> tuple[tuple[str, ...], list[Doubt]]:

@@ -1,10 +1,9 @@
 """Tempered runs: log Z of their levels, groups of a tree, and how well the walkers have mixed."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -14,13 +13,13 @@ from pymc_logz.errors import warn
 from pymc_logz.estimators.curve import LogZCurve
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.multistate import mbar
+from pymc_logz.estimators.running import LevelSums
 from pymc_logz.estimators.tempering import rao_blackwell_log_weight, rts
-from pymc_logz.loop.stored_plans import Subject
+from pymc_logz.loop.calls import Call, Subject
 from pymc_logz.runners.temper import Walk
 from pymc_logz.seeds import spawn_generators
-from pymc_logz.tempered.chains import Frozen
+from pymc_logz.tempered.chains import Chains, Frozen, SummedChains, WalkedChains, ends_seen
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.tempered.sums import SummedChains, ends_seen, rhat_of_sums
 from pymc_logz.tempered.warm_up import Rounds, level_share, moves_by_level
 from pymc_logz.trees.chains import split_rhat
 from pymc_logz.trees.doubts import Doubt, warn_of_status
@@ -84,6 +83,24 @@ def level_mixing(draws: TemperedDraws) -> tuple[np.ndarray, np.ndarray]:
             if n_walkers > 1:
                 rhat[k] = split_rhat(share[..., None])[0]
     return ess, rhat
+
+
+def rhat_of_sums(levels: LevelSums) -> np.ndarray:
+    """Split R-hat over walkers of the share of each level, (K,): halves are whole blocks."""
+    n_blocks = levels.share.shape[1]
+    if n_blocks == 1:
+        halves = [slice(None)]
+    else:
+        halves = [slice(0, n_blocks // 2), slice(n_blocks - n_blocks // 2, None)]
+    # q sums to one, so that sums over levels are numbers of draws
+    n, total, square = (
+        np.concatenate([part[:, half].sum(axis=1) for half in halves])
+        for part in (levels.share.sum(axis=2, keepdims=True), levels.share, levels.square)
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        within = ((square - total**2 / n) / (n - 1)).mean(axis=0)
+        between = (total / n).var(axis=0, ddof=1)
+        return np.sqrt(1 - 1 / n.mean() + between / within)
 
 
 def walker_doubts(rhat: np.ndarray) -> list[Doubt]:
@@ -198,80 +215,45 @@ def tempered_draws_dataset(
     dims: Any,
 ) -> xr.Dataset:
     """Group ``tempered_posterior``: draws of all levels with their weights for the target."""
-    with warnings.catch_warnings():
-        # more chains than draws are as they should be here
-        warnings.filterwarnings("ignore", "Found chain dimension to be longer", UserWarning)
-        dataset = dataset_of(
-            {**arrays, "log_weight": log_weight},
-            coords={**coords, "draw": draw},
-            dims=dims,
-            sample_dims=["chain", "walker", "draw"],
-        )
+    dataset = dataset_of(
+        {**arrays, "log_weight": log_weight},
+        coords={**coords, "draw": draw},
+        dims=dims,
+        sample_dims=["chain", "walker", "draw"],
+        check_conventions=False,  # more chains than draws are as they should be here
+    )
     return with_units(dataset)
 
 
-Chains = Sequence[Walk] | SummedChains
-"""What walkers of each chain did, or sums of it."""
-
-
-class Measured(NamedTuple):
-    """What the chains of a run say of its levels."""
-
-    curve: LogZCurve
-    tempering: xr.Dataset
-    """Group of that name."""
-    walks: Sequence[Walk]
-    """None of a run of sums, as the draws."""
-    draws: TemperedDraws | None
-
-
-def measured(frozen: Frozen, chains: Chains, settings: TemperedSettings) -> Measured:
-    """Log Z at every level, after a warning of what speaks against it."""
-    rounds, ladder = frozen.rounds, frozen.ladder
+def measured(
+    frozen: Frozen, chains: Chains, settings: TemperedSettings
+) -> tuple[LogZCurve, xr.Dataset, TemperedDraws | None]:
+    """Log Z at every level, group ``tempering`` and draws if any, after warnings of a bad run."""
+    rounds, ladder, draws = frozen.rounds, frozen.ladder, None
     if isinstance(chains, SummedChains):
         curve = chains.curve(ladder)
         tempering = sums_dataset(chains, rounds, curve)
-        warn_of_run(tempering, curve, sum(one.n_lost for one in chains.parts))
-        return Measured(curve, tempering, (), None)
-    draws = ladder.draws(*chains)
-    # swaps hold one walker at each level, whatever the constants
-    curve = rts(draws) if settings.exchange == "gibbs" else mbar(draws)
-    if settings.exchange == "swap" and curve.usable:
-        rounds = rounds._replace(ladder=replace(ladder, log_z_hat=curve.log_z))
-        draws = replace(draws, log_z_hat=curve.log_z)
-    tempering = tempering_dataset(chains, rounds, draws, curve)
-    lost = sum(int((np.isneginf(one.log_ratio) & (one.level > 0)).sum()) for one in chains)
-    warn_of_run(tempering, curve, lost)
-    return Measured(curve, tempering, chains, draws)
-
-
-def at_the_end(chains: Chains) -> np.ndarray:
-    """Positions that were kept at beta = 1, shape (n, d)."""
-    if isinstance(chains, SummedChains):
-        return np.concatenate([one.top for one in chains.parts])
-    found, top = [], max(int(one.level.max()) for one in chains)
-    for one in chains:
-        every = one.level.shape[0] // one.position.shape[0]
-        level = one.level[every - 1 :: every][: len(one.position)]
-        found.append(one.position[level == top])
-    return np.concatenate(found)
+    else:
+        draws = ladder.draws(*chains.walks)
+        # swaps hold one walker at each level, whatever the constants
+        curve = rts(draws) if settings.exchange == "gibbs" else mbar(draws)
+        if settings.exchange == "swap" and curve.usable:
+            rounds = rounds._replace(ladder=replace(ladder, log_z_hat=curve.log_z))
+            draws = replace(draws, log_z_hat=curve.log_z)
+        tempering = tempering_dataset(chains.walks, rounds, draws, curve)
+    warn_of_run(tempering, curve, chains.n_lost)
+    return curve, tempering, draws
 
 
 def posterior_datasets(
-    subject: Subject, found: Measured, settings: TemperedSettings, rng: np.random.Generator
+    call: Call[TemperedSettings], subject: Subject, chains: WalkedChains, draws: TemperedDraws
 ) -> dict[str, xr.Dataset]:
-    """Groups ``posterior``, ``sample_stats`` and ``tempered_posterior``; none of a run of sums."""
+    """Groups ``posterior``, ``sample_stats`` and ``tempered_posterior``."""
     # the posterior's draws are of all levels, resampled by the probability of beta = 1 given the
     # position, in the order of walkers and of time, so that ArviZ sees their autocorrelation
-    if found.draws is None:
-        return {}
-    walks, draws = found.walks, found.draws
-    n_chains, n_kept = len(walks), walks[0].position.shape[0]
-    n_draws = walks[0].level.shape[0]
-    every = n_draws // n_kept
-    kept = np.arange(1, n_kept + 1) * every - 1
-    log_weight = rao_blackwell_log_weight(draws).reshape(n_chains, -1, n_draws)[..., kept]
-    generators = spawn_generators(rng, settings.chains)
+    walks, kept, n_draws = chains.walks, chains.kept, len(chains.walks[0].level)
+    log_weight = rao_blackwell_log_weight(draws).reshape(len(walks), -1, n_draws)[..., kept]
+    generators = spawn_generators(call.rngs.run, call.settings.chains)
     chosen = [
         resampled(weight, rng, n_draws) for weight, rng in zip(log_weight, generators, strict=False)
     ]
@@ -288,7 +270,7 @@ def posterior_datasets(
         "walker": [np.indices(weight.shape)[0] for weight in log_weight],
     }
     positions = [walk.position.swapaxes(0, 1) for walk in walks]
-    thin = min(max(1, round(settings.thin / every)), n_kept)
+    thin = min(max(1, round(call.settings.thin / (kept[0] + 1))), kept.size)
     thinned = np.stack([position[:, thin - 1 :: thin] for position in positions])
     stats = {name: of_chosen(arrays) for name, arrays in at_kept.items()}
     return {

@@ -1,7 +1,7 @@
 """One tempered run: from a prepared model to frozen levels, chains of walkers, and a DataTree."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,32 +12,30 @@ import xarray as xr
 from pymc_logz.checks.missed_modes import mode_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn
-from pymc_logz.estimators.tempering import rts
 from pymc_logz.kernels.compose import sums_out
+from pymc_logz.loop.calls import Call, Subject, begun, ready
 from pymc_logz.loop.frozen import Planned, fixed_plan, n_followed
 from pymc_logz.loop.frozen import walk as pilot_walk
-from pymc_logz.loop.planning import block_for, look
-from pymc_logz.loop.stored_plans import Subject, kept, once, planned_once
-from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.loop.planning import look
+from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.checks import exceeds, islands_log_z, warn_of_stuck
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.moves_of_rows import Stopwatch
-from pymc_logz.runners.progress import line, progress_bar, report_beta, report_count, report_rounds
-from pymc_logz.runners.running import finished, state_of
+from pymc_logz.runners.progress import line, report_beta, report_count, report_rounds
+from pymc_logz.runners.running import state_of
 from pymc_logz.runners.temper import TemperBlock
-from pymc_logz.seeds import generators_from, spawn_generators
-from pymc_logz.tempered.chains import Frozen, TemperJob, course_of, walks_of
-from pymc_logz.tempered.results import (
+from pymc_logz.seeds import spawn_generators
+from pymc_logz.tempered.chains import (
     Chains,
-    at_the_end,
-    measured,
-    posterior_datasets,
-    walker_doubts,
+    Frozen,
+    TemperJob,
+    WalkedChains,
+    chains_of,
+    course_of,
 )
+from pymc_logz.tempered.results import measured, posterior_datasets, walker_doubts
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.tempered.sums import SummedChains
-from pymc_logz.tempered.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds
+from pymc_logz.tempered.warm_up import Rounds, climb, make_ladder, run_rounds
 from pymc_logz.trees.doubts import Doubt, doubted, noted, warn_of_doubts
 from pymc_logz.trees.kinds import TEMPERED, TEMPERED_SUMS
 from pymc_logz.trees.layout import evidence_dataset, make_tree
@@ -50,97 +48,64 @@ LARGE_DEVIATION = 0.5
 
 
 def run_tempered(model: "pm.Model", settings: TemperedSettings, **shown: Any) -> xr.DataTree:
-    """Temper a PyMC model; ``shown`` are options of `run_subject`."""
-
-    def make(rng: np.random.Generator, compile_kwargs: Mapping[str, Any] | None) -> Subject:
-        sum_out = sums_out(settings.sum_out, settings.kernel)
-        prepared = prepare(model, rng, integers=True, sum_out=sum_out)
-        block = settings.within_memory(block_for(prepared, settings, compile_kwargs))
-        block.compile()
-        return Subject.of_model(prepared, block)
-
-    def place(subject: Subject, *how: Any) -> Planned:
-        return place_levels(subject.what, subject.block, *how)
-
-    return run_subject(make, place, settings, **shown)
+    """Temper a PyMC model; ``shown`` are arguments of `begun`."""
+    with begun(settings, **shown) as call:
+        subject = ready(model, call, sum_out=sums_out(settings.sum_out, settings.kernel))
+        return run_subject(call, subject, partial(place_levels, subject.what, subject.block))
 
 
 def run_subject(
-    make: Callable[[np.random.Generator, Mapping[str, Any] | None], Subject],
-    place: Callable[..., Planned],
-    settings: TemperedSettings,
-    *,
-    random_seed: Any = None,
-    progressbar: bool = True,
-    compile_kwargs: Mapping[str, Any] | None = None,
+    call: Call[TemperedSettings],
+    subject: Subject,
+    place: Callable[[Call[TemperedSettings]], Planned],
 ) -> xr.DataTree:
-    """Prepare, warm up, freeze, run, collect."""
-    watch, rngs = Stopwatch(), generators_from(random_seed)
-    with progress_bar(progressbar) as progress:
-        with line("Compiling the model"):
-            subject = make(rngs.checks, compile_kwargs)
-        watch.end("compile_time")
-        with kept(settings, subject.what, subject.block, rngs.run) as settings:
-            levels = partial(place, subject, settings, rngs.pilot, progress)
-            planned = planned_once(subject, settings, rngs.pilot, "levels", levels)
-            how = settings, rngs.pilot, compile_kwargs, progress
-            frozen = warm_up(planned, *how, subject.prepared)
-            watch.end("tuning_time")
-            block = planned.block
-            pilot_work = block.work.done
-            chains = run_chains(frozen, settings, rngs.run, progress)
-        watch.end("sampling_time")
-        run_work = block.work.done
-        with line("Checking the result"):
-            doubts = doubts_of(subject, planned.reference, frozen.ladder, chains, rngs.checks)
-        watch.end("checking_time")
-        watch.seconds["compile_time"] += frozen.compile_time
-        watch.seconds["tuning_time"] -= frozen.compile_time
-        cost = {**watch.seconds, **block.work.record(pilot_work, block.kernel, run_work)}
-        with line("Estimating log Z of all temperatures"):
-            of = subject, frozen, planned.reference, chains, settings, rngs.run
-            return collect(*of, cost, doubts)
+    """Warm up, freeze, run, collect."""
+    watch = call.watch
+    watch.end("compile_time")
+    with call.kept(subject.what, subject.block) as call:
+        planned = call.planned_once(subject, "levels", partial(place, call))
+        frozen = warm_up(planned, call, subject.prepared)
+        watch.end("tuning_time", frozen.block.work)
+        chains = run_chains(frozen, call)
+    watch.end("sampling_time", frozen.block.work)
+    with line("Checking the result"):
+        doubts = doubts_of(subject, frozen, chains, call.rngs.checks)
+    watch.end("checking_time")
+    watch.seconds["compile_time"] += frozen.compile_time
+    watch.seconds["tuning_time"] -= frozen.compile_time
+    with line("Estimating log Z of all temperatures"):
+        return collect(call, subject, frozen, chains, doubts)
 
 
 def doubts_of(
-    subject: Subject,
-    reference: Reference,
-    ladder: Ladder,
-    chains: Chains,
-    rng: np.random.Generator,
+    subject: Subject, frozen: Frozen, chains: Chains, rng: np.random.Generator
 ) -> list[Doubt]:
     """What the rows of a model at beta = 1 say against log Z."""
     prepared, density = subject.prepared, subject.block.densities
-    if prepared is None or not len(rows := at_the_end(chains)):
+    reference = frozen.planned.reference
+    if prepared is None or not len(rows := chains.at_the_end()):
         return []
     doubts = tail_doubts(prepared.flat, density, rows, rng)
     if reference.taken == "draws":  # no pilot has come from the prior
         # few walkers reach what the components lack, and those that do hide it
         of_components = reference.draws_of_components(rng, 2**11)
-        if isinstance(chains, SummedChains):
-            curve = chains.curve(ladder)
-        else:
-            curve = rts(ladder.draws(*chains))
-        doubts += mode_doubts(prepared, density, of_components, float(curve.log_z[-1]), rng)
+        log_z = float(chains.curve(frozen.ladder).log_z[-1])
+        doubts += mode_doubts(prepared, density, of_components, log_z, rng)
     return doubts
 
 
 @says_if_interrupted("levels were being tuned")
 def warm_up(
-    planned: Planned,
-    settings: TemperedSettings,
-    rng: np.random.Generator,
-    compile_kwargs: Mapping[str, Any] | None,
-    progress: Any,
-    prepared: Prepared | None = None,
+    planned: Planned, call: Call[TemperedSettings], prepared: Prepared | None = None
 ) -> Frozen:
     """Tune the levels, and freeze all that belongs to them, or find it where it was kept."""
     block, plan, started = planned.block, planned.plan, time.perf_counter()
+    settings, rng = call.settings, call.rngs.pilot
     with line("Compiling the moves of walkers"):
         n_walkers, n_levels = settings.walkers, plan.betas.size
         if settings.exchange == "swap":  # as many at each level
             n_walkers = n_levels * -(-n_walkers // n_levels)
-        walking = TemperBlock(block, n_levels, n_walkers, settings.exchange, compile_kwargs)
+        walking = TemperBlock(block, n_levels, n_walkers, settings.exchange, call.compile_kwargs)
     compile_time = time.perf_counter() - started
 
     def tuned() -> Rounds:
@@ -155,10 +120,10 @@ def warm_up(
             length=settings.tune,
             target_accept=settings.target_accept,
             update=settings.update,
-            report=report_rounds(progress, "Warm-up"),
+            report=report_rounds(call.progress, "Warm-up"),
         )
 
-    rounds: Rounds = once(settings.running.keeper, "warm-up", tuned, prepared, block, rng)
+    rounds: Rounds = call.once("warm-up", tuned, prepared, block)
     deviation = rounds.history[-1].deviation
     if settings.exchange == "gibbs" and deviation > LARGE_DEVIATION:
         warn(
@@ -167,19 +132,14 @@ def warm_up(
             "at 0.1 / K: log Z is right all the same, but its error is larger than it needs to be. "
             "Use a larger tune, more walkers, or more temperatures (betas=<int>)"
         )
-    return Frozen(walking, rounds, compile_time)
+    return Frozen(planned, walking, rounds, compile_time)
 
 
 @says_if_interrupted("levels were being placed")
-def place_levels(
-    prepared: Prepared,
-    block: Block,
-    settings: TemperedSettings,
-    rng: np.random.Generator,
-    progress: Any,
-) -> Planned:
+def place_levels(prepared: Prepared, block: Block, call: Call[TemperedSettings]) -> Planned:
     """The path, and betas with the kernel's settings there: given ones, or what a pilot finds."""
-    report, ladder = report_beta(progress), settings.ladder()
+    settings, rng, report = call.settings, call.rngs.pilot, report_beta(call.progress)
+    ladder = settings.ladder()
     pilot, reference = look(prepared, block, settings, rng, report)
     reference = without_gaps(reference)
     moved = reference.start(block)
@@ -215,45 +175,39 @@ def without_gaps(reference: Reference) -> Reference:
     )
 
 
-def run_chains(
-    frozen: Frozen, settings: TemperedSettings, rng: np.random.Generator, progress: Any
-) -> Chains:
+def run_chains(frozen: Frozen, call: Call[TemperedSettings]) -> Chains:
     """Walk in independent chains from fresh draws of the reference, one generator each."""
-    block, generators = frozen.block, spawn_generators(rng, settings.chains)
+    block, settings = frozen.block, call.settings
+    generators = spawn_generators(call.rngs.run, settings.chains)
     # prior draws share one compiled function, so they are made here, chain by chain
     starts = [block.path.sample_reference(rng, block.n_walkers) for rng in generators]
-    chains, k = settings.chains, frozen.ladder.n_levels
-    # the way up to each level, what is forgotten, and what is kept
-    total = chains * ((k + 1) * settings.tune + settings.n_kept)
-    what = f"Tempering: {k} levels, {block.n_walkers} walkers, {chains} chains"
-    report = report_count(progress, what, total, "; ".join(settings.cheaper()))
-    course = course_of(frozen, settings)
+    k, course = frozen.ladder.n_levels, course_of(frozen, settings)
     jobs = [
         TemperJob(start, state_of(rng), k, settings.tune, settings.n_kept)
         for start, rng in zip(starts, generators, strict=True)
     ]
+    what = f"Tempering: {k} levels, {block.n_walkers} walkers, {settings.chains} chains"
+    total = sum(job.n_total for job in jobs)
+    report = report_count(call.progress, what, total, "; ".join(settings.cheaper()))
     outcomes = settings.how.run("chains", course, jobs, report)
-    if settings.keep == "sums":
-        return SummedChains([one.job.summed(course).sums for one in finished(outcomes)])
-    return walks_of(outcomes, course)
+    return chains_of(outcomes, course, settings.n_kept)
 
 
 def collect(
+    call: Call[TemperedSettings],
     subject: Subject,
     frozen: Frozen,
-    reference: Reference,
     chains: Chains,
-    settings: TemperedSettings,
-    rng: np.random.Generator,
-    cost: Mapping[str, float],
     doubts: list[Doubt],
 ) -> xr.DataTree:
     """The DataTree of a run."""
-    found, block = measured(frozen, chains, settings), frozen.block
-    doubts = [*doubts, *walker_doubts(found.tempering["rhat"].to_numpy())]
+    settings, reference, block = call.settings, frozen.planned.reference, frozen.block
+    cost = call.watch.cost(block)
+    curve, tempering, draws = measured(frozen, chains, settings)
+    doubts = [*doubts, *walker_doubts(tempering["rhat"].to_numpy())]
     warn_of_doubts(doubts)
     doubts += subject.prior_doubts()
-    estimates = doubted([found.curve.estimate.less(0.0, reference.mcse)], doubts)
+    estimates = doubted([curve.estimate.less(0.0, reference.mcse)], doubts)
     attrs = subject.attrs(
         block,
         cost,
@@ -263,14 +217,10 @@ def collect(
         **reference.record(),
         **noted(doubts),
     )
-    groups = {
-        **posterior_datasets(subject, found, settings, rng),
-        "tempering": found.tempering,
-        "evidence": evidence_dataset(estimates, attrs),
-        **subject.data(),
-    }
-    if "posterior" in groups:
-        groups["posterior"].attrs |= {"weight_ess": found.curve.weight_ess, **cost}
+    kind, groups = TEMPERED_SUMS, dict[str, xr.Dataset]()
+    if isinstance(chains, WalkedChains) and draws is not None:
+        kind, groups = TEMPERED, posterior_datasets(call, subject, chains, draws)
+        groups["posterior"].attrs |= {"weight_ess": curve.weight_ess, **cost}
+    groups |= {"tempering": tempering, "evidence": evidence_dataset(estimates, attrs)}
     record = {**settings.record(), **subject.record, **attrs}
-    kind = TEMPERED_SUMS if found.draws is None else TEMPERED
-    return settings.running.noted(make_tree(groups, record, kind))
+    return settings.running.noted(make_tree({**groups, **subject.data()}, record, kind))

@@ -26,22 +26,12 @@ class TemperedSettings(RunSettings):
     exchange: str = "gibbs"
     thin: int = 10
     keep: str = "draws"
-    sum_out: bool | None = None
-    """Whether discrete variables are summed out; None where that can be done."""
-    more: tuple[int, ...] = ()
-    """Iterations that were added to a run that was at its end, one number for each time."""
 
     OPTIONAL: ClassVar[tuple[str, ...]] = (*RunSettings.OPTIONAL, "update", "walkers")
     method: ClassVar[str] = "tempered"
     recorded: ClassVar[tuple[str, ...]] = (
         *RunSettings.recorded,
-        "walkers",
-        "update",
-        "exchange",
-        "thin",
-        "keep",
-        "sum_out",
-        "more",
+        *("walkers", "update", "exchange", "thin", "keep"),
     )
 
     def __post_init__(self) -> None:
@@ -50,14 +40,12 @@ class TemperedSettings(RunSettings):
         check_choice(tuple(CORRECTIONS), update=self.update)
         check_choice(EXCHANGES, exchange=self.exchange)
         check_choice(("draws", "sums"), keep=self.keep)
-        check_choice((True, False, None), sum_out=self.sum_out)
-        if isinstance(self.level_prior, str) and self.level_prior not in LEVEL_PRIORS:
+        if self.named_prior not in (None, *LEVEL_PRIORS):
             raise ValueError(
                 f"level_prior={self.level_prior!r} must be one of {LEVEL_PRIORS}, or an array with "
                 "the share of each level"
             )
-        is_uniform = isinstance(self.level_prior, str) and self.level_prior == "uniform"
-        if self.exchange == "swap" and not is_uniform:
+        if self.exchange == "swap" and self.named_prior != "uniform":
             raise ValueError(
                 "exchange='swap' has as many walkers at each level, so level_prior must be "
                 "'uniform'; use exchange='gibbs' for another"
@@ -67,7 +55,7 @@ class TemperedSettings(RunSettings):
                 "keep='sums' is for RTS, which rests on levels that are drawn: use "
                 "exchange='gibbs', or keep='draws' for exchange='swap', whose log Z is that of MBAR"
             )
-        if not isinstance(self.level_prior, str):
+        if self.named_prior is None:
             self._check_prior(np.asarray(self.level_prior, dtype=float))
 
     def unread(self) -> dict[str, str]:
@@ -91,6 +79,11 @@ class TemperedSettings(RunSettings):
                 f"level_prior has shape {prior.shape} and lowest entry {prior.min(initial=np.inf)};"
                 f" give one positive, finite number for each of the {self.n_levels} levels"
             )
+
+    @property
+    def named_prior(self) -> str | None:
+        """Prior of the levels if it has a name; None if it is an array."""
+        return self.level_prior if isinstance(self.level_prior, str) else None
 
     @property
     def n_kept(self) -> int:
@@ -124,12 +117,13 @@ class TemperedSettings(RunSettings):
 
     def log_prior(self, betas: np.ndarray) -> np.ndarray:
         """Log of the share of time that each level is to have, up to a constant, shape (K,)."""
-        if isinstance(self.level_prior, str):
-            # exp(2 beta), as in Carlson et al. (2016), section 4.4
-            return 2.0 * betas if self.level_prior == "exp" else np.zeros(betas.size)
+        match self.named_prior:
+            case "uniform":
+                return np.zeros(betas.size)
+            case "exp":  # as in Carlson et al. (2016), section 4.4
+                return 2.0 * betas
         return np.log(np.asarray(self.level_prior, dtype=float))
 
     def record(self) -> dict[str, Any]:
         """Settings as plain numbers and strings."""
-        prior = self.level_prior if isinstance(self.level_prior, str) else "array"
-        return {**super().record(), "level_prior": prior}
+        return {**super().record(), "level_prior": self.named_prior or "array"}

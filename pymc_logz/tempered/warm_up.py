@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,8 @@ from pymc_logz.runners.arrays import mapped
 from pymc_logz.runners.temper import Tables, TemperBlock, Walk, Walkers, walk
 from pymc_logz.weights import log_mean, resampled
 
+Correction = Callable[[TemperedDraws], np.ndarray]
+"""To a new ``log_z_hat``, from draws by the one so far."""
 MAX_ROUNDS = 8
 MAX_LEVEL_DEVIATION = 0.1
 """Rounds end when every level's share is within so much of its prior, as a part of 1 / K."""
@@ -23,16 +26,14 @@ MAX_LEVEL_DEVIATION = 0.1
 
 @dataclass(frozen=True)
 class Ladder:
-    """K levels and all that is tuned for them."""
+    """K levels and all that is tuned for them, a number for each where nothing else is said."""
 
     betas: np.ndarray
-    """From 0 to 1, shape (K,)."""
     log_prior: np.ndarray
-    """Log of the share of time that each level is to have, shape (K,)."""
+    """Log of the share of time that each level is to have."""
     log_z_hat: np.ndarray
-    """Guess of each level's log Z, relative to the first, shape (K,)."""
+    """Guess of each level's log Z, relative to the first."""
     step_size: np.ndarray
-    """Shape (K,)."""
     scale: np.ndarray
     """Shape (K, d), or (K, d, d) where scales are dense."""
 
@@ -247,7 +248,7 @@ def with_tuned_steps(
     return replace(ladder, step_size=step_size)
 
 
-class StochasticApproximation:
+def stochastic_approximation() -> Correction:
     """Small steps after every block of iterations, along the deviation of the shares.
 
     Carlson et al., eq. 19: ``log_z_hat += gain * share / prior``. A gain of 1 / t is for runs that
@@ -255,44 +256,41 @@ class StochasticApproximation:
     Optimally adjusted mixture sampling and locally weighted histogram analysis, eq. 8, doi
     10.1080/10618600.2015.1113975.
     """
+    steps = count(1)
 
-    def __init__(self) -> None:
-        self.n_steps = 0
-
-    def __call__(self, draws: TemperedDraws) -> np.ndarray:
-        """New ``log_z_hat``."""
-        self.n_steps += 1
+    def corrected(draws: TemperedDraws) -> np.ndarray:
         prior = np.exp(draws.log_prior)
-        gain = min(float(prior.min()), self.n_steps**-0.6)
+        gain = min(float(prior.min()), next(steps) ** -0.6)
         log_z_hat = draws.log_z_hat[0] + gain * level_share(draws) / prior
         return log_z_hat - log_z_hat[0]
 
+    return corrected
 
-class WangLandau:
+
+def wang_landau() -> Correction:
     """Levels that are visited are made less likely, by less and less.
 
     The step is halved when every level has had its share of visits, to within a fifth, since it was
     last halved: Wang & Landau (2001), doi 10.1103/PhysRevLett.86.2050; Atchade & Liu (2010).
     """
+    step, visits = 1.0, np.zeros(())
 
-    def __init__(self) -> None:
-        self.step = 1.0
-        self.visits: np.ndarray | float = 0.0
-
-    def __call__(self, draws: TemperedDraws) -> np.ndarray:
-        """New ``log_z_hat``."""
+    def corrected(draws: TemperedDraws) -> np.ndarray:
+        nonlocal step, visits
         prior = np.exp(draws.log_prior)
-        self.visits = self.visits + draws.visits
+        visits = visits + draws.visits
         share = draws.visits / draws.n_draws / prior
-        log_z_hat = draws.log_z_hat[0] + self.step * prior.min() * share
-        if np.all(np.abs(self.visits / np.sum(self.visits) / prior - 1.0) < 0.2):
-            self.step, self.visits = 0.5 * self.step, 0.0
+        log_z_hat = draws.log_z_hat[0] + step * prior.min() * share
+        if np.all(np.abs(visits / np.sum(visits) / prior - 1.0) < 0.2):
+            step, visits = 0.5 * step, np.zeros(())
         return log_z_hat - log_z_hat[0]
 
+    return corrected
 
-CORRECTIONS: dict[str, Callable[[], Callable[[TemperedDraws], np.ndarray]]] = {
+
+CORRECTIONS: dict[str, Callable[[], Correction]] = {
     "rts": lambda: rts_log_z,
-    "wang_landau": WangLandau,
-    "stochastic_approximation": StochasticApproximation,
+    "wang_landau": wang_landau,
+    "stochastic_approximation": stochastic_approximation,
 }
 """Ways to correct ``log_z_hat``, by name: RTS does after each round, the others at each block."""

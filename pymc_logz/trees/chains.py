@@ -70,8 +70,13 @@ def check_possible(log_target: np.ndarray) -> None:
 
 def check_stored_density(tree: xr.DataTree, log_target: np.ndarray) -> None:
     """A ValueError if the log density that a sampler stored is not this one, but for a constant."""
-    stored = _stored_density(tree)
-    if stored is None or stored.shape != log_target.shape:
+    stats = in_time(tree["sample_stats"].to_dataset()) if "sample_stats" in tree.children else {}
+    found = (stats[name] for name in ("lp", "logp") if name in stats)
+    density = next((one for one in found if set(one.dims) == set(SAMPLES)), None)
+    if density is None:
+        return
+    stored = density.transpose(*SAMPLES).to_numpy().astype(float)
+    if stored.shape != log_target.shape:
         return
     finite = np.isfinite(stored) & np.isfinite(log_target)
     stored, own = stored[finite], log_target[finite]
@@ -85,16 +90,6 @@ def check_stored_density(tree: xr.DataTree, log_target: np.ndarray) -> None:
             "priors or data have changed since, or a variable was transformed afterwards (Bambi "
             "moves the intercept unless center_predictors=False)"
         )
-
-
-def _stored_density(tree: xr.DataTree) -> np.ndarray | None:
-    if "sample_stats" not in tree.children:
-        return None
-    stats = in_time(tree["sample_stats"].to_dataset())
-    for name in ("lp", "logp"):
-        if name in stats and set(stats[name].dims) == set(SAMPLES):
-            return stats[name].transpose(*SAMPLES).to_numpy().astype(float)
-    return None
 
 
 def check_start_of_chains(log_target: np.ndarray) -> None:

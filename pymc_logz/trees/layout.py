@@ -178,27 +178,13 @@ def in_time(dataset: xr.Dataset) -> xr.Dataset:
 
 def log_weights(tree: xr.DataTree) -> np.ndarray:
     """Log weights of all independent rows of a run, shape (chains, draws), in nats."""
+    names = ["weighted_posterior"]
     if check_kind(tree, "weighted_posterior", (HAIS, HAIS_BOTH, HAIS_STEP)) == HAIS_STEP:
-        return proposal_log_weight(tree)
-    group = with_dims(group_of(tree, "weighted_posterior"), SAMPLES, "weighted_posterior")
-    return group["log_weight"].transpose(*SAMPLES).to_numpy()
-
-
-def proposal_log_weight(tree: xr.DataTree) -> np.ndarray:
-    """Log weights of all proposals of a run of `HAIS`, shape (chains, draws), in nats."""
-    # each is an independent row of one frozen plan, accepted or not, in warm-up or after
-    groups = [name for name in ("warmup_sample_stats", "sample_stats") if name in tree.children]
-    parts = [
-        with_dims(tree[name].to_dataset(), SAMPLES, name)["log_weight"]
-        for name in groups
-        if "log_weight" in tree[name]
-    ]
-    if not parts:
-        raise ValueError(
-            "the tree has no log_weight in sample_stats; make it by "
-            "pm.sample(step=pymc_logz.HAIS())"
-        )
-    return np.concatenate([part.transpose(*SAMPLES).to_numpy() for part in parts], axis=1)
+        # a proposal is an independent row of one frozen plan, accepted or not, in warm-up or after
+        before = tree.children.get("warmup_sample_stats", ())
+        names = [*(["warmup_sample_stats"] if "log_weight" in before else []), "sample_stats"]
+    groups = [with_dims(group_of(tree, name), SAMPLES, name)["log_weight"] for name in names]
+    return np.concatenate([group.transpose(*SAMPLES).to_numpy() for group in groups], axis=1)
 
 
 def tempering_of(tree: xr.DataTree) -> xr.Dataset:

@@ -69,8 +69,7 @@ def posterior_rows(
     n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
     _check_size(n_chains, n_draws, flat.n_dims)
     _check_stats(tree)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rows = unconstrain(flat, posterior).reshape(n_chains, n_draws, flat.n_dims)
+    rows = unconstrain(flat, posterior).reshape(n_chains, n_draws, flat.n_dims)
     on_boundary = ~np.all(np.isfinite(rows), axis=2)
     _check_boundary(rows, on_boundary, posterior, flat)
     doubts = [*doubts_of_tree(tree), *check_chains(rows, on_boundary, flat, resolution)]
@@ -119,8 +118,7 @@ def checked_draws(tree: xr.DataTree, model: "pm.Model", argument: str) -> xr.Dat
     found = checked_variables(posterior_of(tree, argument), model, what=what)
     flat = flatten_model(model)
     check_data(tree, flat)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rows = unconstrain(flat, found)
+    rows = unconstrain(flat, found)
     bad = ~np.isfinite(rows)
     if np.any(bad):
         variable = flat.owners[int(np.argmax(bad.sum(axis=0)))]

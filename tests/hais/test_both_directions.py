@@ -15,11 +15,13 @@ import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.hais import run as hais
 from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.models.flat import constrain, flatten_model, unconstrain
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.elliptical import Elliptical, log_density_by
 from pymc_logz.references.reference import ASKED_FOR
+from pymc_logz.seeds import Generators
 
 mpl.use("Agg")
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
@@ -80,10 +82,10 @@ def test_given_draws_are_dealt_out_to_all_chains(monkeypatch: pytest.MonkeyPatch
     planned = Planned(None, plan, ASKED_FOR)
     forward = [SimpleNamespace(log_weight=np.zeros(n)) for n in (3, 5)]
     settings = HaisSettings(chains=2, tune=1)
-    progress = create_simple_progress(False)
+    call = Call(settings, Generators(rng, rng, rng), create_simple_progress(False))
     for n_given in (8, 4):
         rows = np.arange(float(n_given))[:, None]
-        starts = hais.Chains(settings, rng, progress, rows).back(planned, forward)
+        starts = hais.Chains(call, rows).back(planned, forward)
         assert [start.shape for start in starts] == [(3, 1), (5, 1)]
         given = np.concatenate(starts).ravel()
         np.testing.assert_array_equal(np.sort(given), np.sort(np.resize(rows.ravel(), 8)))

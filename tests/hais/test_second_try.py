@@ -10,10 +10,12 @@ from support.pilot_runs import find_stages
 
 from pymc_logz.hais import run as hais
 from pymc_logz.hais.settings import VARIANCES, HaisSettings
+from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.pilot.ladder import MAX_GROWTH, Aim
 from pymc_logz.references.blend import Blend, Prior
 from pymc_logz.references.reference import ASKED_FOR, Reference
+from pymc_logz.seeds import generators_from
 from pymc_logz.trees.doubts import Doubt
 
 N = 1024
@@ -43,7 +45,7 @@ def tried(monkeypatch: pytest.MonkeyPatch, spreads: list[float], **changes: Any)
     monkeypatch.setattr(hais.Chains, "until", run)
     monkeypatch.setattr(hais, "doubts_of", lambda *_: doubts)
     settings = HaisSettings(draws=N, chains=2, **changes)
-    counted, runs = hais.Chains(settings, make_rng("twice"), None).twice(planned)
+    counted, runs = hais.Chains(Call(settings, generators_from(1))).twice(planned)
     assert counted.plan.n_temperatures == lengths[-1]
     assert np.std(runs[0].log_weight) == pytest.approx(spreads[len(lengths) - 1], rel=0.2)
     return lengths
@@ -131,7 +133,7 @@ def test_rows_without_a_path_that_are_not_good_are_planned_anew(
     monkeypatch.setattr(hais.Chains, "until", run)
     monkeypatch.setattr(hais, "doubts_of", lambda *_: [])
     settings = HaisSettings(draws=N, chains=2)
-    chains = hais.Chains(settings, make_rng("again"), None)
+    chains = hais.Chains(Call(settings, generators_from(1)))
     assert chains.twice(first, [lambda _: other])[0] is other
     # so is another plan that says that it may be made in another way, after a longer run of it
     nested = Planned(None, find_stages().plan(16), ASKED_FOR, find_stages(), target=target)

@@ -28,7 +28,7 @@ from pymc_logz import energies
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.step_methods import HAIS, PartialMomentumHMC
 from pymc_logz.step_methods.hais import Proposals
-from pymc_logz.trees.layout import proposal_log_weight
+from pymc_logz.trees.layout import log_weights
 
 pytestmark = [
     # threads of JAX, alive since some test before, make fork warn
@@ -137,7 +137,7 @@ def test_hais_keeps_every_weight_for_log_z(bimodal):
     dtypes = {name: variable.dtype for name, variable in sample_stats.items()}
     numbers = dict.fromkeys(["log_weight", "acceptance_rate", "log_ratio", "lp"], np.dtype(float))
     assert dtypes == {**numbers, "accepted": np.dtype(bool)}
-    log_weight = proposal_log_weight(tree)
+    log_weight = log_weights(tree)
     assert log_weight.shape == (2, 532)  # 32 draws of warm-up by default
     estimate = importance_log_z(log_weight)
     assert estimate.status == "ok"
@@ -146,7 +146,7 @@ def test_hais_keeps_every_weight_for_log_z(bimodal):
     assert np.unique(log_weight).size == log_weight.size
     assert 0.2 < float(sample_stats["accepted"].mean()) < 0.95
     without = hais_tree(energy, step)
-    np.testing.assert_array_equal(proposal_log_weight(without), log_weight[:, 32:])
+    np.testing.assert_array_equal(log_weights(without), log_weight[:, 32:])
 
 
 def test_hais_statistics_belong_to_the_draw(bimodal):
@@ -242,8 +242,8 @@ def test_hais_refuses_what_it_cannot_do(bimodal):
     point = continue_from(step, energy.model.initial_point(0), 3)[-1]
     with pytest.raises(RuntimeError, match="another step method moved"):
         step.step({name: value + 1 for name, value in point.items()})
-    with pytest.raises(ValueError, match="no log_weight"):
-        proposal_log_weight(xr.DataTree())
+    with pytest.raises(ValueError, match=r"or the statistics of pm.sample\(step=HAIS\(\)\)"):
+        log_weights(xr.DataTree())
 
 
 @pytest.mark.slow

@@ -332,15 +332,13 @@ def test_scale_adaptation_knows_a_normal_from_a_part_of_it():
     # draws from a tenth of each dimension's width: the ratio to the gradients tells the rest
     scales = np.array([1e-3, 1.0, 50.0])
     x = scales * make_rng("scale").normal(0.3, 0.1, size=(50, 3))
-    adapt = ScaleAdaptation(3)
+    adapt = ScaleAdaptation(np.ones(3))
     for row in x:
-        adapt.add(row, -row / scales**2)
-    adapt.finish_window()
+        adapt = adapt.added(row, -row / scales**2)
+    adapt = adapt.finished()
     np.testing.assert_allclose(adapt.scale, scales)
     assert adapt.n == 0
-    adapt.add(x[0], np.full(3, np.nan))
-    adapt.add(x[1], np.full(3, np.nan))
-    adapt.finish_window()
+    adapt = adapt.added(x[0], np.full(3, np.nan)).added(x[1], np.full(3, np.nan)).finished()
     np.testing.assert_allclose(adapt.scale, scales)
 
 
