@@ -133,8 +133,7 @@ def _of_model(model: pm.Model, names: list[str], n: int, rng: np.random.Generato
 
     def log_density_of(draws: xr.Dataset) -> np.ndarray:
         with np.errstate(divide="ignore", invalid="ignore"):
-            parts = unconstrained(model, draws)
-            others = np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
+            others = unconstrained(model, draws)
         inside = np.isfinite(others).all(axis=1)
         found = evaluate(np.where(inside[:, None], others, rows[:1]))[0] - log_share
         return np.where(inside & ~np.isnan(found), found, -np.inf)
