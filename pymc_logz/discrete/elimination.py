@@ -83,12 +83,10 @@ def _added(whole: np.ndarray, places: np.ndarray, part: np.ndarray) -> np.ndarra
     return np.moveaxis(turned, 0, -1)
 
 
-def _symbolic_added(whole: Any, places: np.ndarray, part: Any) -> Any:
-    return pt.inc_subtensor(whole[..., places], part)
-
-
 NUMERIC = Ops(np, logsumexp, _added)
-SYMBOLIC = Ops(pt, pt.logsumexp, _symbolic_added)
+SYMBOLIC = Ops(
+    pt, pt.logsumexp, lambda whole, places, part: pt.inc_subtensor(whole[..., places], part)
+)
 
 
 def rounds_for(n_entries: int, pairs: Sequence[tuple[int, int]]) -> tuple[Round, ...] | None:
