@@ -196,11 +196,23 @@ class _RowSampler(Sampler):
     obstacle: str | None = None
     """Why no draw can be made, if so."""
 
-    def __init__(self, model: pm.Model, *, vectorized: bool) -> None:
-        self.vectorized = vectorized
+    def __init__(self, model: pm.Model) -> None:
+        self.vectorized = True
         self.shapes = [value.shape for value in starting_point(model).values()]
         values, size = prior_values(model), pt.scalar("size", dtype="int64")
-        super().__init__([size], _batched(values, size) if vectorized else values)
+        try:
+            super().__init__([size], _batched(values, size))
+            self.draw(2)
+        except (NotImplementedError, ValueError, TypeError, AssertionError, MissingInputError):
+            self.vectorized = False
+            super().__init__([size], values)
+        try:
+            self.draw(1)
+        except NotImplementedError as error:
+            self.obstacle = (
+                f"the prior of {_undrawable(model)} cannot be drawn from ({error}), so there is "
+                "nowhere to start; use a proper prior, or give pm.CustomDist a random= function"
+            )
 
     def draw(self, n: int) -> np.ndarray:
         """N rows, of which some may not be finite."""
@@ -218,23 +230,7 @@ class _RowSampler(Sampler):
 
 def _row_sampler(model: pm.Model) -> _RowSampler:
     """What draws from a prior, compiled once for a model."""
-
-    def made() -> _RowSampler:
-        try:
-            sampler = _RowSampler(model, vectorized=True)
-            sampler.draw(2)
-        except (NotImplementedError, ValueError, TypeError, AssertionError, MissingInputError):
-            sampler = _RowSampler(model, vectorized=False)
-        try:
-            sampler.draw(1)
-        except NotImplementedError as error:
-            sampler.obstacle = (
-                f"the prior of {_undrawable(model)} cannot be drawn from ({error}), so there is "
-                "nowhere to start; use a proper prior, or give pm.CustomDist a random= function"
-            )
-        return sampler
-
-    return kept_for(model).get("prior draws", made)
+    return kept_for(model).get("prior draws", lambda: _RowSampler(model))
 
 
 def prior_values(model: pm.Model, *others: Any) -> list[Any]:
