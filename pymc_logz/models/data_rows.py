@@ -313,12 +313,13 @@ def _labels(model: pm.Model, data: Mapping[str, Any], n_rows: int) -> tuple[str,
             f"the leading dimension of data is called {dim!r}, as is something in the result; "
             f"rename it, to {DEFAULT_DIM!r} for instance (not allowed: {TAKEN_DIMS})"
         )
-    coords = {
-        str(key): (dim, _plain(coord.to_numpy()))
-        for value in labelled.values()
-        for key, coord in value.coords.items()
-        if coord.dims == (dim,) and key not in TAKEN_DIMS
-    }
+    coords = {}
+    for value in labelled.values():
+        for key, coord in value.coords.items():
+            if coord.dims == (dim,) and key not in TAKEN_DIMS:
+                labels = coord.to_numpy()
+                # no file format keeps object dtype
+                coords[str(key)] = dim, labels.astype(str) if labels.dtype == object else labels
     return dim, coords
 
 
@@ -339,8 +340,3 @@ def _check_order(model: pm.Model, name: str, value: xr.DataArray) -> None:
                 f"data[{name!r}] has other labels along {dim!r} than the model, or in another "
                 "order; select or reindex them to the model's coords"
             )
-
-
-def _plain(labels: np.ndarray) -> np.ndarray:
-    """Labels without object dtype, which no file format keeps."""
-    return labels.astype(str) if labels.dtype == object else labels
