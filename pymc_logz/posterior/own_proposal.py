@@ -1,9 +1,10 @@
 """Importance sampling from a proposal that the user has, and its resampled posterior."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pymc as pm
 import xarray as xr
 
 from pymc_logz.arguments import check_flag, check_whole
@@ -40,9 +41,6 @@ from pymc_logz.trees.layout import (
 )
 from pymc_logz.weights import MIN_ROWS_FOR_KHAT, resampled
 
-if TYPE_CHECKING:
-    import pymc as pm
-
 
 def importance(
     density: RowDensity, proposal: Elliptical, kind: str, n: int, rng: np.random.Generator
@@ -68,7 +66,7 @@ def bounded(log_target: np.ndarray) -> np.ndarray:
 @says_result
 def importance_sampling(
     proposal: Any,
-    model: "pm.Model | None" = None,
+    model: pm.Model | None = None,
     draws: int = 4000,
     *,
     smooth: bool = True,
