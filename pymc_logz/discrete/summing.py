@@ -249,24 +249,6 @@ class InPieces:
         return full
 
 
-def summed_out(whole: FlatModel) -> FlatModel | NotSummed:
-    """A model without its discrete variables, with data of its own, or why that cannot be."""
-    made = kept_for(whole.model).get("summed", lambda: _summed(whole))
-    if isinstance(made, NotSummed):
-        return made
-    flat, pieces = made
-    return replace(flat, values=pieces.data.values(), summed=pieces)
-
-
-def with_entries(whole: FlatModel) -> FlatModel:
-    """The model with pieces of the density for entries that are independent, if several are."""
-    made = kept_for(whole.model).get("entries", lambda: _with_entries(whole))
-    if made is None:
-        return whole
-    flat, data = made
-    return replace(flat, values=data.values())
-
-
 def _in_pieces(
     whole: FlatModel,
     row: Any,
@@ -298,7 +280,8 @@ def _in_pieces(
     return found
 
 
-def _summed(whole: FlatModel) -> tuple[FlatModel, InPieces] | NotSummed:
+def summed_out(whole: FlatModel) -> tuple[FlatModel, DataInputs] | NotSummed:
+    """A model without its discrete variables, with data of its own, or why that cannot be."""
     model, start = whole.model, starting_point(whole.model)
     left = [var for var in model.value_vars if not is_discrete(var)]
     row = pt.tensor("row", dtype="float64", shape=(whole.continuous.size,))
@@ -317,11 +300,13 @@ def _summed(whole: FlatModel) -> tuple[FlatModel, InPieces] | NotSummed:
         log_prior,
         log_target - log_prior,
         inputs=pieces.data.inputs,
+        summed=pieces,
     )
-    return flat, pieces
+    return flat, pieces.data
 
 
-def _with_entries(whole: FlatModel) -> tuple[FlatModel, DataInputs] | None:
+def with_entries(whole: FlatModel) -> tuple[FlatModel, DataInputs] | NotSummed:
+    """The model with pieces of the density for entries that are independent, if several are."""
     point = whole.point.type("row")
 
     def densities(pieces: Pieces, parts: dict[Any, Any]) -> list[Any]:
@@ -332,7 +317,7 @@ def _with_entries(whole: FlatModel) -> tuple[FlatModel, DataInputs] | None:
     given, plan_of = whole.model.value_vars, partial(independent_plan, whole)
     pieces = _in_pieces(whole, point, given, plan_of, densities)
     if isinstance(pieces, NotSummed):
-        return None
+        return pieces
     _, k, m = pieces.plan.shape
     apart = [
         (one.rest[0], pt.specify_shape(one.of_entry[0].ravel(), (k * m,))) for one in pieces.sums
