@@ -89,6 +89,16 @@ def starting_point(model: pm.Model) -> dict[str, np.ndarray]:
     return kept.get("start", make)
 
 
+def natural_shapes(model: pm.Model) -> dict[str, tuple[int, ...]]:
+    """Shapes of the free variables on their natural scale."""
+
+    def make() -> dict[str, tuple[int, ...]]:
+        evaluated = model.eval_rv_shapes()
+        return {rv.name: tuple(map(int, evaluated[rv.name])) for rv in model.free_RVs}
+
+    return kept_for(model).get("shapes", make)
+
+
 def decide_on_shapes(data: Sequence[Variable], outputs: Sequence[Variable]) -> set[Variable]:
     """Data from whose values, not only whose shapes, a shape may follow."""
     # integers and truth values do so wherever they enter an operation not known to be free of this

@@ -23,7 +23,7 @@ from pymc_logz.graphs.modes import cheaply_compiled
 from pymc_logz.models.cache import KeptForModel, kept_for
 from pymc_logz.models.data_rows import DataInputs, SymbolicData, starting_point, with_data_inputs
 from pymc_logz.models.discrete import at_symbolic_row, joined, sites_of
-from pymc_logz.models.exact import refuse_exact
+from pymc_logz.models.exact import REMEDY, exact_observations
 from pymc_logz.models.guards import check_model, refuse_discrete
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.elliptical import Elliptical, log_density_by
@@ -107,7 +107,8 @@ def _flat_graph(
     kept: KeptForModel,
 ) -> tuple[FlatModel, DataInputs]:
     """A model made flat, and the containers of data whose inputs come first."""
-    refuse_exact(model)
+    if names := [observation.name for observation in exact_observations(model)]:
+        raise ModelError(f"the model has exact observations {names}: {REMEDY}")
     check_model(model, integers=True)
     start = starting_point(model)
     shapes = tuple(start[var.name].shape for var in model.value_vars)

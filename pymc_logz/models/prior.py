@@ -247,7 +247,15 @@ def prior_values(model: pm.Model, *others: Any) -> list[Any]:
 
 def _batched(values: Sequence[Any], size: Variable) -> list[Any]:
     """Draws of many rows in one graph; raises where a distribution cannot be resized."""
-    outputs = _with_equal_parameters(_with_known_shapes(list(values)))
+    # what is made empty in the shape of a draw, as transforms do, is then not made row by row
+    known = {
+        node.outputs[0]: pt.constant(node.inputs[0].type.shape, dtype="int64")
+        for node in toposort(values)
+        if isinstance(node.op, Shape) and None not in node.inputs[0].type.shape
+    }
+    if known:
+        values = clone_replace(values, known, rebuild_strict=False)
+    outputs = _with_equal_parameters(values)
     random = rvs_in_graph(outputs)
     order = general_toposort(outputs, lambda var: var.owner.inputs if var.owner else None)
     resized: dict[Variable, Variable] = {}
@@ -263,18 +271,7 @@ def _batched(values: Sequence[Any], size: Variable) -> list[Any]:
     return batched
 
 
-def _with_known_shapes(outputs: list[Any]) -> list[Any]:
-    """The same graphs, with numbers for shapes that are known."""
-    # what is made empty in the shape of a draw, as transforms do, is then not made row by row
-    known = {
-        node.outputs[0]: pt.constant(node.inputs[0].type.shape, dtype="int64")
-        for node in toposort(outputs)
-        if isinstance(node.op, Shape) and None not in node.inputs[0].type.shape
-    }
-    return list(clone_replace(outputs, known, rebuild_strict=False)) if known else outputs
-
-
-def _with_equal_parameters(outputs: list[Any]) -> list[Any]:
+def _with_equal_parameters(outputs: Sequence[Any]) -> list[Any]:
     """The same graphs, with first parameters as large as all of a distribution."""
     # PyTensor counts the dimensions that a batch adds by the first parameter alone, so that
     # Normal(0, sigma, shape=4) would not be batched along with its sigma

@@ -8,6 +8,7 @@ import pymc as pm
 import xarray as xr
 
 from pymc_logz.models.cache import kept_for
+from pymc_logz.models.data_rows import natural_shapes
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, function_of_rows, unconstrained
 from pymc_logz.models.prior import PriorDraws
@@ -90,12 +91,6 @@ def _source(
     if len(shapes) == 1 and _is_distribution(proposal):
         return _of_distributions(dict.fromkeys(shapes, proposal), shapes, n, rng)
     raise TypeError(f"proposal={proposal!r} must be {FORMS}")
-
-
-def natural_shapes(model: pm.Model) -> dict[str, tuple[int, ...]]:
-    """Shapes of the free variables on their natural scale."""
-    evaluated = model.eval_rv_shapes()
-    return {rv.name: tuple(map(int, evaluated[rv.name])) for rv in model.free_RVs}
 
 
 def natural_density(density: RowDensity, rows: np.ndarray) -> np.ndarray:

@@ -9,10 +9,11 @@ import pymc as pm
 import xarray as xr
 
 from pymc_logz.models.context import model_from, written_as
+from pymc_logz.models.data_rows import natural_shapes
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import flatten_model, unconstrain
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.models.proposals import as_draws, natural_density, natural_shapes
+from pymc_logz.models.proposals import as_draws, natural_density
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.doubts import DOUBTS
 from pymc_logz.trees.kinds import PER_DATUM
