@@ -20,7 +20,7 @@ from pymc_logz.errors import ModelError
 from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.manifold.backends import SymbolicSystem
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_rows import starting_point, with_constant_data
+from pymc_logz.models.data_rows import starting_point, with_data_inputs
 from pymc_logz.models.discrete import at_symbolic_row
 from pymc_logz.models.exact import exact_observations, is_exact
 from pymc_logz.models.flat import FlatModel
@@ -138,7 +138,8 @@ def make_generator(model: pm.Model) -> Generator:
     names = tuple(var.name for var in model.value_vars)
     shapes = tuple(start[name].shape for name in names)
     point, everything = at_symbolic_row(model, [*densities, *outputs, *observed])
-    log_prior, log_ratio, *rest = with_constant_data(everything, kept_for(model))
+    everything, _ = with_data_inputs(everything, kept_for(model), constant=True)
+    log_prior, log_ratio, *rest = everything
     flat = FlatModel(model, names, shapes, point, log_prior, log_ratio)
     outputs, observed = rest[: len(outputs)], rest[len(outputs) :]
     arrays = _values(observed, [observation.name for observation in observations], outputs)

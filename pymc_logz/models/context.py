@@ -4,7 +4,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -13,9 +13,7 @@ from pymc.backends.arviz import coords_and_dims_for_inferencedata, find_constant
 from pymc_logz.arguments import check_compile_kwargs
 from pymc_logz.models.flat import FlatModel, constrain
 from pymc_logz.models.known_priors import n_factored
-
-if TYPE_CHECKING:
-    from pymc_logz.paths.geometric import AnnealingPath
+from pymc_logz.paths.geometric import AnnealingPath
 
 
 class ForeignModel:
@@ -26,7 +24,7 @@ class ForeignModel:
     """
 
     name: str
-    path: "AnnealingPath"
+    path: AnnealingPath
 
     @property
     def runs(self) -> Any:

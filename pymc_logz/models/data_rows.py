@@ -43,14 +43,14 @@ class DataInputs:
 
 
 def with_data_inputs(
-    outputs: Iterable[Variable], kept: KeptForModel
+    outputs: Iterable[Variable], kept: KeptForModel, *, constant: bool = False
 ) -> tuple[list[Any], DataInputs]:
-    """Graphs of a model in which inputs of static shape stand for data."""
+    """Graphs of a model in which inputs of static shape, or constants, stand for data."""
     # data that decide on a shape or a number of steps are replaced by their present values, as
     # static shapes make other graphs, and JAX compiles no others
     outputs = list(outputs)
     data = [var for var in graph_inputs(outputs) if is_data(var)]
-    constants = decide_on_shapes(data, outputs)
+    constants = set(data) if constant else decide_on_shapes(data, outputs)
     constants |= {var for var in data if not isinstance(var.type, TensorType)}
     kept.bake_in(constants)
     containers = [var for var in data if var not in constants]
@@ -60,21 +60,10 @@ def with_data_inputs(
         pt.tensor(dtype=container.type.dtype, shape=np.shape(container.get_value(borrow=True)))
         for container in containers
     ]
-    places = {**dict(zip(containers, inputs, strict=True)), **_constants(constants)}
+    places: dict[Variable, Any] = dict(zip(containers, inputs, strict=True))
+    places |= {var: pt.constant(var.get_value(), name=var.name) for var in constants}
     replaced = clone_replace(outputs, places, rebuild_strict=False)
     return replaced, DataInputs(tuple(containers), tuple(inputs))
-
-
-def with_constant_data(outputs: Iterable[Variable], kept: KeptForModel) -> list[Any]:
-    """Graphs in which the present values of data stand for them; see `with_data_inputs`."""
-    outputs = list(outputs)
-    data = [var for var in graph_inputs(outputs) if is_data(var)]
-    kept.bake_in(data)
-    return list(clone_replace(outputs, _constants(data), rebuild_strict=False))
-
-
-def _constants(data: Iterable[Any]) -> dict[Variable, Any]:
-    return {var: pt.constant(var.get_value(), name=var.name) for var in data}
 
 
 def starting_point(model: pm.Model) -> dict[str, np.ndarray]:
