@@ -248,21 +248,25 @@ def _function_of_batches(
 
 def unconstrain(flat: FlatModel, posterior: xr.Dataset) -> np.ndarray:
     """Unconstrained rows (chains * draws, d) of draws, refused if of another model."""
-    rows = unconstrained(flat.model, posterior)
+    names = [rv.name for rv in flat.model.free_RVs]
+    for name in names:
+        if name not in posterior:
+            raise ValueError(
+                f"the draws have no variable {name!r} (they have {sorted(map(str, posterior))}): "
+                "they are of another model"
+            )
+    rows = unconstrained(flat.model, stacked(posterior, names))
     return rows if flat.summed is None else rows[:, flat.summed.whole.continuous]
 
 
-def unconstrained(model: pm.Model, posterior: xr.Dataset) -> np.ndarray:
-    """Rows of all free variables, for draws as `unconstrain` takes them."""
-    values = []
-    for rv in model.free_RVs:
-        if rv.name not in posterior:
-            raise ValueError(
-                f"the draws have no variable {rv.name!r} (they have {sorted(map(str, posterior))}"
-                "): they are of another model"
-            )
-        array = posterior[rv.name].transpose("chain", "draw", ...).to_numpy()
-        values.append(array.reshape(-1, *array.shape[2:]).astype(rv.dtype))
+def stacked(posterior: xr.Dataset, names: Iterable[Any]) -> dict[str, np.ndarray]:
+    """Draws of variables, one chain after the other, shape (chains * draws, ...), by name."""
+    arrays = {str(name): posterior[name].transpose("chain", "draw", ...) for name in names}
+    return {name: one.to_numpy().reshape(-1, *one.shape[2:]) for name, one in arrays.items()}
+
+
+def unconstrained(model: pm.Model, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Rows (n, d) of draws (n, ...) of all free variables by name."""
     kept = kept_for(model)
 
     def make() -> Callable[..., list[np.ndarray]]:
@@ -276,6 +280,7 @@ def unconstrained(model: pm.Model, posterior: xr.Dataset) -> np.ndarray:
         outputs = replace_vars_in_graphs(outputs, dict(zip(model.free_RVs, inputs, strict=True)))
         return _function_of_batches(inputs, outputs, kept)
 
+    values = [draws[rv.name].astype(rv.dtype) for rv in model.free_RVs]
     parts, start = kept.get("unconstrain", make)(*values), starting_point(model)
     for rv, part in zip(model.free_RVs, parts, strict=True):
         shape = start[model.rvs_to_values[rv].name].shape

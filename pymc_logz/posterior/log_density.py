@@ -11,9 +11,9 @@ import xarray as xr
 from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.data_rows import natural_shapes
 from pymc_logz.models.density import RowDensity
-from pymc_logz.models.flat import flatten_model, unconstrain
+from pymc_logz.models.flat import flatten_model, unconstrained
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.models.proposals import as_draws, natural_density
+from pymc_logz.models.proposals import natural_density
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.doubts import DOUBTS
 from pymc_logz.trees.kinds import PER_DATUM
@@ -94,7 +94,7 @@ def log_density(
     flat = flatten_model(model)
     dim, coords, arrays = _points(points, natural_shapes(model))
     with np.errstate(divide="ignore", invalid="ignore"):
-        rows = unconstrain(flat, as_draws(arrays))
+        rows = unconstrained(model, arrays)
     density = RowDensity(flat, compile_kwargs)
     log_p = natural_density(density, rows)
     # log Z is that of a prior of mass one, which transforms may take a part of: by which part is
