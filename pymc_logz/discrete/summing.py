@@ -215,16 +215,6 @@ class InPieces:
     data: DataInputs
     function: Callable[..., list[Any]]
 
-    @property
-    def whole(self) -> FlatModel:
-        """The model with all of its variables."""
-        return self.plan.whole
-
-    @property
-    def route(self) -> str:
-        """Which variables are summed how, in words."""
-        return self.plan.route
-
     def at(self, row: np.ndarray) -> Sums:
         """The pieces at a row, as numbers."""
         values = list(map(np.asarray, self.function(row, *self.data.values())))
@@ -237,8 +227,9 @@ class InPieces:
 
     def filled(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Rows (n, D) of the whole model: discrete variables drawn given continuous rows (n, d)."""
-        plan, full = self.plan, np.empty((len(rows), self.whole.n_dims))
-        full[:, self.whole.continuous] = rows
+        plan, whole = self.plan, self.plan.whole
+        full = np.empty((len(rows), whole.n_dims))
+        full[:, whole.continuous] = rows
         others, alone = plan.columns
         for row, target in zip(rows, full, strict=True):
             of_point, tables = _eliminated(plan, self.at(row), NUMERIC, with_ratio=True)

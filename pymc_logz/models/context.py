@@ -119,7 +119,7 @@ def n_data(flat: FlatModel) -> int:
 def n_numbers(flat: FlatModel) -> int:
     """About how many numbers go into the density of a row: a measure of what it costs."""
     # all data come in as often as a discrete variable that is summed out has values
-    summed = () if flat.summed is None else flat.summed.whole.sites
+    summed = () if flat.summed is None else flat.summed.plan.whole.sites
     n_values = max((site.n_values or 1 for site in summed), default=1)
     return n_values * n_data(flat) + flat.n_dims + n_factored(flat.model) ** 3
 

@@ -256,7 +256,7 @@ def unconstrain(flat: FlatModel, posterior: xr.Dataset) -> np.ndarray:
                 "they are of another model"
             )
     rows = unconstrained(flat.model, stacked(posterior, names))
-    return rows if flat.summed is None else rows[:, flat.summed.whole.continuous]
+    return rows if flat.summed is None else rows[:, flat.summed.plan.whole.continuous]
 
 
 def stacked(posterior: xr.Dataset, names: Iterable[Any]) -> dict[str, np.ndarray]:

@@ -80,7 +80,7 @@ class Prepared:
     def record(self) -> dict[str, str]:
         """For the attributes of a result: which variables were summed out, and how."""
         summed = self.flat.summed
-        return {} if summed is None else {"summed_out": summed.route}
+        return {} if summed is None else {"summed_out": summed.plan.route}
 
     @property
     def data_rows(self) -> DataRows:
@@ -112,7 +112,7 @@ def prepare(
     if flat.sites and sum_out is not False:
         flat = without_integers(flat, must=bool(sum_out))
     flat = with_entries(flat)
-    columns = None if flat.summed is None else flat.summed.whole.continuous
+    columns = None if flat.summed is None else flat.summed.plan.whole.continuous
     prior = PriorDraws(model, needed=needs_prior_draws, columns=columns)
     doubt = None
     if prior.obstacle is None:
@@ -135,7 +135,7 @@ def without_integers(flat: FlatModel, *, must: bool) -> FlatModel:
         logger.info("The %s.", message)
         return flat
     assert found.summed is not None
-    logger.info("Discrete variables are summed out: %s.", found.summed.route)
+    logger.info("Discrete variables are summed out: %s.", found.summed.plan.route)
     return found
 
 
