@@ -2,10 +2,9 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 
 from pymc_logz.arguments import check_choice, check_whole
@@ -51,6 +50,9 @@ from pymc_logz.trees.layout import evidence_dataset, run_attrs, with_evidence
 from pymc_logz.trees.posterior import PosteriorRows, posterior_of, posterior_rows
 from pymc_logz.wings import from_wing
 
+if TYPE_CHECKING:
+    import pymc as pm
+
 METHODS = ("warp3", "normal")
 CROSS_CHECKS = ("student", "normal", None)
 
@@ -59,7 +61,7 @@ CROSS_CHECKS = ("student", "normal", None)
 @says_result
 def bridge_sampling(
     idata: xr.DataTree,
-    model: pm.Model | None = None,
+    model: "pm.Model | None" = None,
     *,
     method: str = "warp3",
     cross_check: str | None = "student",
@@ -203,7 +205,7 @@ def bridge_sampling(
 @says_if_interrupted("the bridge was being built")
 def _bridged(
     idata: xr.DataTree,
-    model: pm.Model,
+    model: "pm.Model",
     method: str,
     cross_check: str | None,
     repetitions: int,
@@ -245,11 +247,7 @@ def _bridged(
     estimates = [*doubted([first], doubts), *second_opinions(first, others, doubts)]
     if not doubts:
         warn_of_status(estimates[0])
-    if density.n_nan:
-        warn(
-            f"the log density was NaN at {density.n_nan} draws of the proposals, and counted as "
-            "zero there; if that is not what is meant, guard the expression or restrict the prior"
-        )
+    _warn_of_nan(density.n_nan)
     watch.end("sampling_time")
     cost = {**watch.seconds, "row_evaluations": density.n_evaluated}
     own: dict[str, Any] = {
@@ -266,6 +264,14 @@ def _bridged(
         values = [getattr(one.less(log_share, share_error), name) for one in alone]
         group[f"repetition_{name}"] = ("repetition", np.array(values), {"units": "nats"})
     return with_evidence(idata, group, BRIDGED)
+
+
+def _warn_of_nan(n_nan: int) -> None:
+    if n_nan:
+        warn(
+            f"the log density was NaN at {n_nan} draws of the proposals, and counted as "
+            "zero there; if that is not what is meant, guard the expression or restrict the prior"
+        )
 
 
 def bridge(

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 
 from pymc_logz.models.context import model_from, written_as
@@ -19,11 +18,14 @@ from pymc_logz.trees.doubts import DOUBTS
 from pymc_logz.trees.kinds import PER_DATUM
 from pymc_logz.trees.layout import estimate_of, evidence_of_rows, make_tree, totals_of_rows
 
+if TYPE_CHECKING:
+    import pymc as pm
+
 
 @written_as("log_density(idata, model, points)")
 def log_density(
     idata: xr.DataTree,
-    model: pm.Model | None = None,
+    model: "pm.Model | None" = None,
     points: Any = None,
     *,
     compile_kwargs: Mapping[str, Any] | None = None,

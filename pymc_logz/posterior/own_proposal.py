@@ -1,10 +1,9 @@
 """Importance sampling from a proposal that the user has, and its resampled posterior."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 
 from pymc_logz.arguments import check_flag, check_whole
@@ -41,6 +40,9 @@ from pymc_logz.trees.layout import (
 )
 from pymc_logz.weights import MIN_ROWS_FOR_KHAT, resampled
 
+if TYPE_CHECKING:
+    import pymc as pm
+
 
 def importance(
     density: RowDensity, proposal: Elliptical, kind: str, n: int, rng: np.random.Generator
@@ -66,7 +68,7 @@ def bounded(log_target: np.ndarray) -> np.ndarray:
 @says_result
 def importance_sampling(
     proposal: Any,
-    model: pm.Model | None = None,
+    model: "pm.Model | None" = None,
     draws: int = 4000,
     *,
     smooth: bool = True,
