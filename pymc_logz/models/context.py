@@ -99,10 +99,9 @@ def check_no_model(call: str, **given: Any) -> None:
 
 def describe_row(flat: FlatModel, row: np.ndarray) -> str:
     """Parameter values of one row on their natural scale, for messages."""
-    values = constrain(flat, row[None])
-    free = {var.name for var in flat.model.free_RVs}
+    values = constrain(flat, row[None], [rv.name for rv in flat.model.free_RVs])
     with np.printoptions(precision=4, threshold=6):
-        return ", ".join(f"{name}={value[0]}" for name, value in values.items() if name in free)
+        return ", ".join(f"{name}={value[0]}" for name, value in values.items())
 
 
 def model_labels(model: pm.Model) -> dict[str, Any]:

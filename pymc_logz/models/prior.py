@@ -52,22 +52,14 @@ class PriorDraws:
         self.model, self.columns = model, columns
         self._draws = _row_sampler(model)
         sizes = [value.size for value in starting_point(model).values()]
-        bare = [model.rvs_to_transforms[rv] is None for rv in model.free_RVs]
         # of each column of a row: which variable it is of, and whether no transform bounds that
-        self._owners, self._unbounded = (
-            np.repeat(of_variable, sizes) for of_variable in (np.arange(len(sizes)), bare)
-        )
+        self._owners = np.repeat([rv.name for rv in model.free_RVs], sizes)
+        bare = [model.rvs_to_transforms[rv] is None for rv in model.free_RVs]
+        self._unbounded = np.repeat(bare, sizes)
         self.n_drawn = self.n_outside = self.n_rounded = 0
         self._log_share: tuple[float, float] | None = None
         if needed and self.obstacle is not None:
             raise self.obstacle
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_draws": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__ |= state
-        self._draws = _row_sampler(self.model)
 
     @property
     def obstacle(self) -> ImproperPriorError | None:
@@ -157,7 +149,7 @@ class PriorDraws:
         if self.n_drawn < 1000 or self.n_rounded <= expected + 5.0 * np.sqrt(expected):
             return
         infinite = np.any(np.isinf(rows), axis=0)
-        names = [self.model.free_RVs[i].name for i in np.unique(self._owners[infinite])]
+        names = list(dict.fromkeys(self._owners[infinite].tolist()))
         raise ImproperPriorError(
             f"{self.n_rounded} of {self.n_drawn} prior draws round to a bound of {names}, or to "
             "infinity, in floating-point numbers: their unconstrained values are infinite, and log "
@@ -197,7 +189,7 @@ class _RowSampler(Sampler):
     """Why no draw can be made, if so."""
 
     def __init__(self, model: pm.Model) -> None:
-        self.vectorized = True
+        self.model, self.vectorized = model, True
         self.shapes = [value.shape for value in starting_point(model).values()]
         values, size = prior_values(model), pt.scalar("size", dtype="int64")
         try:
@@ -213,6 +205,9 @@ class _RowSampler(Sampler):
                 f"the prior of {_undrawable(model)} cannot be drawn from ({error}), so there is "
                 "nowhere to start; use a proper prior, or give pm.CustomDist a random= function"
             )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _row_sampler, (self.model,)
 
     def draw(self, n: int) -> np.ndarray:
         """N rows, of which some may not be finite."""
