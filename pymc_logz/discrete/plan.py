@@ -88,7 +88,7 @@ class SumPlan:
     @property
     def exists(self) -> np.ndarray:
         """Which of the values are not repeated, shape (K, m)."""
-        return np.asarray(self._steps <= [self.whole.sites[i].upper or 0 for i in self.alone])
+        return np.asarray(self._steps == self.values)
 
     @property
     def shape(self) -> tuple[int, int, int]:

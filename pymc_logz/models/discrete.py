@@ -58,8 +58,8 @@ def sites_of(
 ) -> tuple[Site, ...]:
     """The discrete entries of a row, in order; what is kept learns which data the bounds are of."""
     sites: list[Site] = []
-    rvs, values = model.free_RVs, [model.rvs_to_values[rv] for rv in model.free_RVs]
-    for rv, value, place in zip(rvs, values, slices_of(values, start), strict=True):
+    places = slices_of(model.value_vars, start)
+    for rv, value, place in zip(model.free_RVs, model.value_vars, places, strict=True):
         if is_discrete(rv):
             shape = start[value.name].shape
             length = shape[-1] if isinstance(rv.owner.op, TIED) else None

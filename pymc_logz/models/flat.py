@@ -282,8 +282,8 @@ def unconstrained(model: pm.Model, draws: Mapping[str, np.ndarray]) -> np.ndarra
 
     values = [draws[rv.name].astype(rv.dtype) for rv in model.free_RVs]
     parts, start = kept.get("unconstrain", make)(*values), starting_point(model)
-    for rv, part in zip(model.free_RVs, parts, strict=True):
-        shape = start[model.rvs_to_values[rv].name].shape
+    for rv, var, part in zip(model.free_RVs, model.value_vars, parts, strict=True):
+        shape = start[var.name].shape
         if part.shape[1:] != shape:
             raise ValueError(
                 f"the draws of {rv.name!r} give unconstrained shape {part.shape[1:]}, but the "
