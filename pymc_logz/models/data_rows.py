@@ -253,11 +253,7 @@ def _check_names(model: pm.Model, names: list[str]) -> None:
 
 def _read_by(outputs: list[Variable]) -> set[Variable]:
     """Variables whose values, not only whose shapes, the outputs depend on."""
-    shapes = [
-        var
-        for var in ancestors(outputs)
-        if var.owner is not None and isinstance(var.owner.op, Shape | Shape_i)
-    ]
+    shapes = [var for var in ancestors(outputs) if isinstance(var.owner_op, Shape | Shape_i)]
     return set(ancestors(outputs, blockers=shapes))
 
 

@@ -168,7 +168,7 @@ def exact_observations(model: pm.Model) -> list[Variable]:
 
 def is_exact(potential: Variable) -> bool:
     """Whether a potential came from `ExactObservation`."""
-    return potential.owner is not None and isinstance(potential.owner.op, ExactlyEqual)
+    return isinstance(potential.owner_op, ExactlyEqual)
 
 
 def graph_of(model: pm.Model) -> FunctionGraph:
