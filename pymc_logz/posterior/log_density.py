@@ -14,7 +14,7 @@ from pymc_logz.models.flat import flatten_model, unconstrained
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.models.proposals import natural_density
 from pymc_logz.trees.comparison import evidence_of
-from pymc_logz.trees.doubts import DOUBTS
+from pymc_logz.trees.doubts import noted
 from pymc_logz.trees.kinds import PER_DATUM
 from pymc_logz.trees.layout import estimate_of, evidence_of_rows, make_tree, totals_of_rows
 
@@ -109,9 +109,8 @@ def log_density(
         "backend": density.compiled.backend,
         "row_evaluations": density.n_evaluated,
         **totals_of_rows(log_p, n * log_z_error, 0.5 * n * log_z_error**2),
+        **noted([], idata["evidence"].to_dataset().attrs),
     }
-    if DOUBTS in idata["evidence"].attrs:
-        attrs[DOUBTS] = idata["evidence"].attrs[DOUBTS]
     one = replace(estimate_of(entry), mcse=log_z_error)
     estimates = [replace(one, log_z=float(value)) for value in log_p]
     groups = {"evidence": evidence_of_rows(estimates, dim, coords, attrs)}
