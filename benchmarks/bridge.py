@@ -37,7 +37,7 @@ def replicates(energy: Energy, n: int, method: str = "warp3") -> np.ndarray:
         posterior = posterior_rows(tree, density.flat)
         log_target = density.log_target(posterior.inside).reshape(posterior.on_boundary.shape)
         rng = np.random.default_rng(seed)
-        [one] = bridge(density, posterior, log_target, method, None, None, rng).estimates
+        [one] = bridge(density, posterior, log_target, method, None, None, rng)[0]
         found.append((one.log_z - energy.log_z, one.mcse))
     return np.array(found)
 

@@ -24,6 +24,7 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.loop.calls import Call, Subject, begun
 from pymc_logz.loop.frozen import Planned, n_followed, refine, walk
+from pymc_logz.models.flat import stacked
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Annealed, Plan, anneal, of_rows
 from pymc_logz.runners.block import Block
@@ -81,14 +82,11 @@ def even_plan(betas: np.ndarray, n_dims: int) -> Plan:
 
 def energy_draws(energy: BinaryEnergy, tree: xr.DataTree) -> np.ndarray:
     """Rows (n, d) of a tree's group ``posterior``; a ValueError if it is of something else."""
-    group, values = posterior_of(tree, "posterior_draws"), {}
+    group = posterior_of(tree, "posterior_draws")
     missing = [variable for variable in energy.variables if variable not in group]
     if missing:
         raise ValueError(f"posterior_draws has no {missing} in its group 'posterior'")
-    for variable in energy.variables:
-        stacked = group[variable].transpose("chain", "draw", ...).to_numpy()
-        values[variable] = stacked.reshape(-1, *stacked.shape[2:])
-    return energy.rows(values)
+    return energy.rows(stacked(group, energy.variables))
 
 
 def placed(energy: BinaryEnergy, block: Block, call: Call) -> Planned:

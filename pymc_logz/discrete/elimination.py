@@ -30,12 +30,10 @@ Adjacency = dict[int, dict[int, int]]
 class Sides(NamedTuple):
     """Edges of some entries, n of them."""
 
-    edge: np.ndarray
-    """Shape (n,)."""
     neighbour: np.ndarray
     """At the other end, shape (n,)."""
-    turned: np.ndarray
-    """Whether the entry is the second of its pair, shape (n,)."""
+    edge: np.ndarray
+    """Shape (n,)."""
 
 
 class Group(NamedTuple):
@@ -56,8 +54,6 @@ class Round(NamedTuple):
     """Edges that are left."""
     made: np.ndarray
     """Number, after the round, of the edge between the two neighbours of an entry."""
-    made_turned: np.ndarray
-    """Whether the second neighbour is the first of that pair."""
     n_edges: int
     """After the round."""
 
@@ -83,12 +79,10 @@ def _added(whole: np.ndarray, places: np.ndarray, part: np.ndarray) -> np.ndarra
     return np.moveaxis(turned, 0, -1)
 
 
-def _symbolic_added(whole: Any, places: np.ndarray, part: Any) -> Any:
-    return pt.inc_subtensor(whole[..., places], part)
-
-
 NUMERIC = Ops(np, logsumexp, _added)
-SYMBOLIC = Ops(pt, pt.logsumexp, _symbolic_added)
+SYMBOLIC = Ops(
+    pt, pt.logsumexp, lambda whole, places, part: pt.inc_subtensor(whole[..., places], part)
+)
 
 
 def rounds_for(n_entries: int, pairs: Sequence[tuple[int, int]]) -> tuple[Round, ...] | None:
@@ -126,25 +120,19 @@ def _round(
     chosen: Sequence[int], neighbours: Adjacency, edges: list[tuple[int, int]]
 ) -> tuple[Round, list[tuple[int, int]]]:
     """What a round does, and the edges after it."""
-
-    def sides(entries: list[int], which: int) -> Sides:
-        ends = [list(neighbours[i].items())[which] for i in entries]
-        other = np.array([j for j, _ in ends], dtype=int)
-        turned = np.array(entries, dtype=int) > other
-        return Sides(np.array([e for _, e in ends], dtype=int), other, turned)
-
-    alike = [[i for i in chosen if len(neighbours[i]) == n] for n in range(3)]
-    groups = tuple(
-        Group(np.array(entries, dtype=int), tuple(sides(entries, which) for which in range(n)))
-        for n, entries in enumerate(alike)
-    )
+    groups = []
+    for n in range(3):
+        entries = [i for i in chosen if len(neighbours[i]) == n]
+        ends = [list(neighbours[i].items()) for i in entries]
+        sides = np.array(ends, dtype=int).reshape(len(entries), n, 2).transpose(1, 2, 0)
+        groups.append(Group(np.array(entries, dtype=int), tuple(Sides(*side) for side in sides)))
     gone = {e for i in chosen for e in neighbours[i].values()}
     kept = [e for e in range(len(edges)) if e not in gone]
     after = {edges[e]: place for place, e in enumerate(kept)}
     both = np.stack([side.neighbour for side in groups[2].sides])
     made = [after.setdefault((i, j), len(after)) for i, j in np.sort(both, axis=0).T.tolist()]
     places = np.array(kept, dtype=int), np.array(made, dtype=int)
-    return Round(groups, *places, both[0] > both[1], len(after)), list(after)
+    return Round(tuple(groups), *places, len(after)), list(after)
 
 
 def eliminated(
@@ -163,7 +151,8 @@ def eliminated(
             table = of_entry[..., entries]
             for i, side in enumerate(sides):
                 seen = before[..., side.edge]  # with the value of the entry itself first
-                seen = xp.where(side.turned, seen.swapaxes(1, 2), seen)
+                is_second = entries > side.neighbour
+                seen = xp.where(is_second, seen.swapaxes(1, 2), seen)
                 table = table[..., None, :] + seen[(slice(None), slice(None), *[None] * i)]
             tables.append(table)
             summed = ops.logsumexp(table, axis=1)
@@ -172,7 +161,8 @@ def eliminated(
             elif len(sides) == 1 and entries.size:
                 of_entry = ops.added(of_entry, sides[0].neighbour, summed)
             elif entries.size:
-                summed = xp.where(one.made_turned, summed.swapaxes(1, 2), summed)
+                is_second = sides[0].neighbour > sides[1].neighbour
+                summed = xp.where(is_second, summed.swapaxes(1, 2), summed)
                 more = xp.zeros((*summed.shape[:3], one.n_edges - one.kept.size))
                 of_pair = ops.added(xp.concatenate([of_pair, more], axis=-1), one.made, summed)
         found.append(tables)

@@ -133,16 +133,12 @@ def data_that_decide(pieces: Sequence[Any]) -> list[Variable]:
     return list(found)
 
 
-def _performed(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners | None:
+def _performed(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Any:
     """What the operation itself makes of owners in the place of its first input."""
     if any(np.any(one != NONE) for one in given[1:]):
         return None
-    return _of_source(node, given[0], [values[var] for var in node.inputs[1:]])
-
-
-def _of_source(node: Apply, source: Owners, others: list[Any]) -> Owners:
     storage: list[list[Any]] = [[None]]
-    node.op.perform(node, [source, *others], storage)
+    node.op.perform(node, [given[0], *(values[var] for var in node.inputs[1:])], storage)
     return np.asarray(storage[0][0])
 
 
@@ -175,7 +171,7 @@ def _taken(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owne
     if of_index is None or np.all(given[0] == NONE):
         return of_index
     source = np.broadcast_to(sets.reduced(given[0], tuple(moving)), given[0].shape).copy()
-    chosen = _of_source(node, source, [values[var] for var in node.inputs[1:]])
+    chosen = _performed(node, [source], values, shape, sets)
     return sets.together([chosen, of_index], shape)
 
 

@@ -9,12 +9,10 @@ import numpy as np
 
 from pymc_logz.discrete.elimination import Round, rounds_for
 from pymc_logz.discrete.independence import NONE, SEVERAL, Owners, Sets, Tracer
+from pymc_logz.models.data_rows import starting_point
 from pymc_logz.models.discrete import colours, is_discrete, slices_of
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import NotSummed
-
-Start = Mapping[str, np.ndarray]
-"""A value of each value variable, by name."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ class SumPlan:
     @property
     def exists(self) -> np.ndarray:
         """Which of the values are not repeated, shape (K, m)."""
-        return np.asarray(self._steps <= [self.whole.sites[i].upper or 0 for i in self.alone])
+        return np.asarray(self._steps == self.values)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -114,33 +112,29 @@ class SumPlan:
         return np.arange(k)[:, None] + np.array([site.lower or 0 for site in sites])
 
 
-def sum_plan(whole: FlatModel, pieces: Sequence[object], start: Start) -> SumPlan | NotSummed:
+def sum_plan(whole: FlatModel, pieces: Sequence[object]) -> SumPlan | NotSummed:
     """Which entries are independent, or depend on each other in pairs; the cheaper of the two."""
     sites = whole.sites
     endless = sorted({whole.owners[site.column] for site in sites if site.n_values is None})
     if endless:
         return NotSummed(f"the values of {endless} have no end that is known")
-    plans = [_plan(whole, pieces, start, largest) for largest in (1, 2)]
+    plans = [_plan(whole, pieces, largest) for largest in (1, 2)]
     good = [plan for plan in plans if isinstance(plan, SumPlan)]
     return min(good, key=lambda plan: plan.cost) if good else plans[0]
 
 
-def independent_plan(
-    whole: FlatModel, pieces: Sequence[object], start: Start
-) -> SumPlan | NotSummed:
+def independent_plan(whole: FlatModel, pieces: Sequence[object]) -> SumPlan | NotSummed:
     """A plan of entries of which each piece has one at most, if several; the others are given."""
-    alone, found, _ = _traced_entries(whole, pieces, start, 1)
+    alone, found, _ = _traced_entries(whole, pieces, 1)
     if len(alone) < 2:
         return NotSummed("no two of its values are independent given all the rest")
     return SumPlan(whole, alone, np.zeros((1, 0), dtype=int), found)
 
 
-def _plan(
-    whole: FlatModel, pieces: Sequence[object], start: Start, largest: int
-) -> SumPlan | NotSummed:
+def _plan(whole: FlatModel, pieces: Sequence[object], largest: int) -> SumPlan | NotSummed:
     """The plan where pieces may depend on so many entries at most that are not summed together."""
     sites = whole.sites
-    alone, found, sets = _traced_entries(whole, pieces, start, largest)
+    alone, found, sets = _traced_entries(whole, pieces, largest)
     others = [i for i in range(len(sites)) if i not in alone]
     n_points = int(np.prod([float(sites[i].n_values or 1) for i in others]))
     if n_points > 4096:
@@ -177,12 +171,12 @@ def _numbered_pairs(
 
 
 def _traced_entries(
-    whole: FlatModel, pieces: Sequence[object], start: Start, largest: int
+    whole: FlatModel, pieces: Sequence[object], largest: int
 ) -> tuple[tuple[int, ...], tuple[Owners, ...], Sets]:
     """Entries of which each piece has so many at most, owners of all elements, and their sets."""
-    model, sites = whole.model, whole.sites
-    tracer = Tracer(pieces, {var: start[var.name] for var in model.value_vars})
-    entries, sets = numbered(whole, start), Sets(len(sites), largest)
+    sites, start = whole.sites, starting_point(whole.model)
+    tracer = Tracer(pieces, {var: start[var.name] for var in whole.model.value_vars})
+    entries, sets = numbered(whole), Sets(len(sites), largest)
 
     def can_be(followed: Mapping[object, Owners]) -> bool:
         owners = tracer.owners(followed, sets)
@@ -211,8 +205,9 @@ def _numbers(followed: Mapping[object, Owners]) -> tuple[int, ...]:
     return tuple(sorted(int(i) for numbers in followed.values() for i in numbers.ravel()))
 
 
-def numbered(whole: FlatModel, start: Start) -> dict[object, Owners]:
+def numbered(whole: FlatModel) -> dict[object, Owners]:
     """Discrete value variables of a model, and the numbers of their entries among all of those."""
+    start = starting_point(whole.model)
     variables = [var for var in whole.model.value_vars if is_discrete(var)]
     return {
         var: np.arange(place.start, place.stop).reshape(start[var.name].shape)

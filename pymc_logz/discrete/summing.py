@@ -39,7 +39,7 @@ from pymc_logz.graphs.kept import Kept
 from pymc_logz.graphs.modes import cheaply_compiled
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_rows import DataInputs, starting_point, with_data_inputs
-from pymc_logz.models.discrete import is_discrete, row_variable, split_row
+from pymc_logz.models.discrete import is_discrete, split_row
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import NotSummed
 from pymc_logz.models.prior import PriorDraws
@@ -103,14 +103,12 @@ def _terms(piece: Any) -> list[Any]:
     return [piece]
 
 
-def sums_of(
-    given: Mapping[Any, Any], pieces: Pieces, plan: SumPlan, start: Mapping[str, np.ndarray]
-) -> Sums:
+def sums_of(given: Mapping[Any, Any], pieces: Pieces, plan: SumPlan) -> Sums:
     """Pieces where some value variables are given, for all values of those that are summed over."""
     parts = dict(given)
     alone: dict[Any, Any] = {}
     others: dict[Any, Any] = {}
-    for var, entries in numbered(plan.whole, start).items():
+    for var, entries in numbered(plan.whole).items():
         numbers = entries.ravel()
         is_alone = bool(numbers.size) and numbers[0] in plan.alone
         if var in given and not is_alone and not (numbers.size and plan.points.size):
@@ -207,7 +205,7 @@ def add_up(plan: SumPlan, sums_at: Callable[[np.ndarray], Sums]) -> bool:
 
 @dataclass(frozen=True)
 class InPieces:
-    """The density of a model in pieces, compiled, and checked against the whole."""
+    """A density in pieces for all values of discrete variables, checked against the whole."""
 
     plan: SumPlan
     sums: Sums
@@ -222,58 +220,24 @@ class InPieces:
         values = list(map(np.asarray, self.function(row, *self.data.values())))
         return Owned(*values[:3]), Owned(*values[3:])
 
-
-@dataclass(frozen=True)
-class Summed:
-    """Discrete variables that were summed out of a model."""
-
-    pieces: InPieces
-
-    @property
-    def whole(self) -> FlatModel:
-        """The model with all of its variables."""
-        return self.pieces.plan.whole
-
-    @property
-    def route(self) -> str:
-        """Which variables are summed how, in words."""
-        return self.pieces.plan.route
-
     def log_target(self, row: np.ndarray) -> float:
         """Log of the sum over all discrete variables at a row of continuous ones."""
-        of_point, _ = _eliminated(self.pieces.plan, self.pieces.at(row), NUMERIC, with_ratio=True)
+        of_point, _ = _eliminated(self.plan, self.at(row), NUMERIC, with_ratio=True)
         return float(logsumexp(of_point))
 
     def filled(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Rows (n, D) of the whole model: discrete variables drawn given continuous rows (n, d)."""
-        plan, full = self.pieces.plan, np.empty((len(rows), self.whole.n_dims))
-        full[:, self.whole.continuous] = rows
+        plan, whole = self.plan, self.plan.whole
+        full = np.empty((len(rows), whole.n_dims))
+        full[:, whole.continuous] = rows
         others, alone = plan.columns
         for row, target in zip(rows, full, strict=True):
-            of_point, tables = _eliminated(plan, self.pieces.at(row), NUMERIC, with_ratio=True)
+            of_point, tables = _eliminated(plan, self.at(row), NUMERIC, with_ratio=True)
             c = int(rng.choice(len(of_point), p=softmax(of_point)))
             chosen = drawn_back(plan.rounds, tables, c, rng)
             target[others] = plan.points[c]
             target[alone] = plan.values[chosen, np.arange(len(alone))]
         return full
-
-
-def summed_out(whole: FlatModel) -> FlatModel | NotSummed:
-    """A model without its discrete variables, with data of its own, or why that cannot be."""
-    made = kept_for(whole.model).get("summed", lambda: _summed(whole))
-    if isinstance(made, NotSummed):
-        return made
-    flat, summed = made
-    return replace(flat, values=summed.pieces.data.values(), summed=summed)
-
-
-def with_entries(whole: FlatModel) -> FlatModel:
-    """The model with pieces of the density for entries that are independent, if several are."""
-    made = kept_for(whole.model).get("entries", lambda: _with_entries(whole))
-    if made is None:
-        return whole
-    flat, data = made
-    return replace(flat, values=data.values())
 
 
 def _in_pieces(
@@ -284,7 +248,7 @@ def _in_pieces(
     others_of: Callable[[Pieces, dict[Any, Any]], list[Any]] = lambda pieces, parts: [],
 ) -> InPieces | NotSummed:
     """The density at a symbolic row of some value variables, for all values of others."""
-    model, kept, start = whole.model, kept_for(whole.model), starting_point(whole.model)
+    model, kept = whole.model, kept_for(whole.model)
     pieces = pieces_of(model)
     both = [*pieces[0], *pieces[1]]
     kept.bake_in(data_that_decide(both))
@@ -292,8 +256,8 @@ def _in_pieces(
         plan = plan_of(both)
         if isinstance(plan, NotSummed):
             return plan
-        parts = split_row(row, given, start)
-        sums = sums_of(parts, pieces, plan, start)
+        parts = split_row(row, given, starting_point(model))
+        sums = sums_of(parts, pieces, plan)
         outputs = [*sums[0], *sums[1], *others_of(pieces, parts)]
         outputs = [part.astype(row.dtype) for part in outputs]
         made, data = with_data_inputs(outputs, kept)
@@ -307,11 +271,12 @@ def _in_pieces(
     return found
 
 
-def _summed(whole: FlatModel) -> tuple[FlatModel, Summed] | NotSummed:
+def summed_out(whole: FlatModel) -> tuple[FlatModel, DataInputs] | NotSummed:
+    """A model without its discrete variables, with data of its own, or why that cannot be."""
     model, start = whole.model, starting_point(whole.model)
     left = [var for var in model.value_vars if not is_discrete(var)]
     row = pt.tensor("row", dtype="float64", shape=(whole.continuous.size,))
-    pieces = _in_pieces(whole, row, left, partial(sum_plan, whole, start=start))
+    pieces = _in_pieces(whole, row, left, partial(sum_plan, whole))
     if isinstance(pieces, NotSummed):
         return pieces
     log_prior, log_target = (
@@ -326,23 +291,24 @@ def _summed(whole: FlatModel) -> tuple[FlatModel, Summed] | NotSummed:
         log_prior,
         log_target - log_prior,
         inputs=pieces.data.inputs,
+        summed=pieces,
     )
-    return flat, Summed(pieces)
+    return flat, pieces.data
 
 
-def _with_entries(whole: FlatModel) -> tuple[FlatModel, DataInputs] | None:
-    model, start = whole.model, starting_point(whole.model)
-    point = row_variable("row", model, whole.shapes)
+def with_entries(whole: FlatModel) -> tuple[FlatModel, DataInputs] | NotSummed:
+    """The model with pieces of the density for entries that are independent, if several are."""
+    point = whole.point.type("row")
 
     def densities(pieces: Pieces, parts: dict[Any, Any]) -> list[Any]:
         # the densities as they were, whose data are to be the same inputs
         given = (clone_replace(some, parts, rebuild_strict=False) for some in pieces)
         return [sum((one.sum() for one in some), pt.zeros(())) for some in given]
 
-    plan_of = partial(independent_plan, whole, start=start)
-    pieces = _in_pieces(whole, point, model.value_vars, plan_of, densities)
+    given, plan_of = whole.model.value_vars, partial(independent_plan, whole)
+    pieces = _in_pieces(whole, point, given, plan_of, densities)
     if isinstance(pieces, NotSummed):
-        return None
+        return pieces
     _, k, m = pieces.plan.shape
     apart = [
         (one.rest[0], pt.specify_shape(one.of_entry[0].ravel(), (k * m,))) for one in pieces.sums

@@ -96,7 +96,7 @@ def exact_tree(model: "pm.Model", settings: HaisSettings, random_seed: Any) -> x
     if isinstance(found, NotSummed):
         return None
     assert found.summed is not None
-    summed, route = found.summed, found.summed.route
+    summed, route = found.summed, found.summed.plan.route
     logger.info("All variables are discrete, and summed out: %s.", route)
     watch.end("compile_time")
     log_z = summed.log_target(np.empty(0))

@@ -11,7 +11,7 @@ import pytensor.tensor as pt
 from pymc.pytensorf import rewrite_pregrad
 from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.graph.replace import vectorize_graph
 from pytensor.scan.op import Scan
 from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.subtensor import Subtensor, get_constant_idx, get_idx_list
@@ -20,8 +20,8 @@ from pymc_logz.errors import ModelError
 from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.manifold.backends import SymbolicSystem
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_rows import starting_point, with_constant_data
-from pymc_logz.models.discrete import row_variable, split_row
+from pymc_logz.models.data_rows import starting_point, with_data_inputs
+from pymc_logz.models.discrete import at_symbolic_row
 from pymc_logz.models.exact import exact_observations, is_exact
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.guards import check_model
@@ -137,10 +137,9 @@ def make_generator(model: pm.Model) -> Generator:
     start = starting_point(model)
     names = tuple(var.name for var in model.value_vars)
     shapes = tuple(start[name].shape for name in names)
-    point = row_variable("row", model, shapes)
-    entries = split_row(point, model.value_vars, start)
-    everything = clone_replace([*densities, *outputs, *observed], entries, rebuild_strict=False)
-    log_prior, log_ratio, *rest = with_constant_data(everything, kept_for(model))
+    point, everything = at_symbolic_row(model, [*densities, *outputs, *observed])
+    everything, _ = with_data_inputs(everything, kept_for(model), constant=True)
+    log_prior, log_ratio, *rest = everything
     flat = FlatModel(model, names, shapes, point, log_prior, log_ratio)
     outputs, observed = rest[: len(outputs)], rest[len(outputs) :]
     arrays = _values(observed, [observation.name for observation in observations], outputs)

@@ -34,14 +34,6 @@ Densities = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """From rows (n, d) to their log prior and log likelihood, potentials included, shape (n,) each."""
 
 
-class Walked(NamedTuple):
-    """Rows (n, d) that walked to the posterior, and which of the prior each descends from (n,)."""
-
-    rows: np.ndarray
-    log_target: np.ndarray
-    founder: np.ndarray
-
-
 class OtherMode(NamedTuple):
     """Share of the rows from the prior that are where no draw is, and the mass there, roughly."""
 
@@ -64,17 +56,17 @@ def other_mode(
     walked = walk_from_prior(densities, start, rng)
     if walked is None:
         return None
-    far, nearest = far_rows(walked.rows, draws, rng)
-    if len(far) < LEAST_SHARE * len(walked.rows):
+    rows, log_target, founder = walked
+    far, nearest = far_rows(rows, draws, rng)
+    if len(far) < LEAST_SHARE * len(rows):
         return None
     seen = rng.permutation(len(far))[:N_LOOKED_AT]
     those = far[seen]
-    barred = are_apart(densities, walked.rows[those], walked.log_target[those], nearest[seen])
-    apart = seen[barred]
-    share = len(far) * len(apart) / len(seen) / len(walked.rows)
-    if share < LEAST_SHARE or len(np.unique(walked.founder[far[apart]])) < 2:
+    apart = seen[are_apart(densities, rows[those], log_target[those], nearest[seen])]
+    share = len(far) * len(apart) / len(seen) / len(rows)
+    if share < LEAST_SHARE or len(np.unique(founder[far[apart]])) < 2:
         return None
-    log_mass = _log_mass(densities, walked.rows[far[apart]], draws, rng)
+    log_mass = _log_mass(densities, rows[far[apart]], draws, rng)
     if log_mass < np.log(LEAST_SHARE) + log_z:
         return None
     return OtherMode(share, log_mass)
@@ -100,8 +92,11 @@ def _nearest(points: np.ndarray, rows: np.ndarray, k: int) -> tuple[np.ndarray, 
 
 def walk_from_prior(
     densities: Densities, start: np.ndarray, rng: np.random.Generator
-) -> Walked | None:
-    """Rows at the posterior that descend from these of the prior; None if they do not get there."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Rows (n, d) of the posterior, their log target, and which of the prior each descends from.
+
+    None if those of the prior do not get there.
+    """
     n = len(start)
     rows, (prior, ratio) = start.copy(), _finite(densities, start)
     founder, beta = np.arange(n), 0.0
@@ -115,7 +110,7 @@ def walk_from_prior(
         for _ in range(2 if beta < 1.0 else 6):
             rows, prior, ratio = _moved(densities, rows, prior, ratio, beta, rng)
         if beta >= 1.0:
-            return Walked(rows, prior + ratio, founder)
+            return rows, prior + ratio, founder
     return None
 
 

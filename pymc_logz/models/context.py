@@ -4,7 +4,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -13,9 +13,7 @@ from pymc.backends.arviz import coords_and_dims_for_inferencedata, find_constant
 from pymc_logz.arguments import check_compile_kwargs
 from pymc_logz.models.flat import FlatModel, constrain
 from pymc_logz.models.known_priors import n_factored
-
-if TYPE_CHECKING:
-    from pymc_logz.paths.geometric import AnnealingPath
+from pymc_logz.paths.geometric import AnnealingPath
 
 
 class ForeignModel:
@@ -26,7 +24,7 @@ class ForeignModel:
     """
 
     name: str
-    path: "AnnealingPath"
+    path: AnnealingPath
 
     @property
     def runs(self) -> Any:
@@ -101,10 +99,9 @@ def check_no_model(call: str, **given: Any) -> None:
 
 def describe_row(flat: FlatModel, row: np.ndarray) -> str:
     """Parameter values of one row on their natural scale, for messages."""
-    values = constrain(flat, row[None])
-    free = {var.name for var in flat.model.free_RVs}
+    values = constrain(flat, row[None], [rv.name for rv in flat.model.free_RVs])
     with np.printoptions(precision=4, threshold=6):
-        return ", ".join(f"{name}={value[0]}" for name, value in values.items() if name in free)
+        return ", ".join(f"{name}={value[0]}" for name, value in values.items())
 
 
 def model_labels(model: pm.Model) -> dict[str, Any]:
@@ -121,7 +118,7 @@ def n_data(flat: FlatModel) -> int:
 def n_numbers(flat: FlatModel) -> int:
     """About how many numbers go into the density of a row: a measure of what it costs."""
     # all data come in as often as a discrete variable that is summed out has values
-    summed = () if flat.summed is None else flat.summed.whole.sites
+    summed = () if flat.summed is None else flat.summed.plan.whole.sites
     n_values = max((site.n_values or 1 for site in summed), default=1)
     return n_values * n_data(flat) + flat.n_dims + n_factored(flat.model) ** 3
 

@@ -43,14 +43,14 @@ class DataInputs:
 
 
 def with_data_inputs(
-    outputs: Iterable[Variable], kept: KeptForModel
+    outputs: Iterable[Variable], kept: KeptForModel, *, constant: bool = False
 ) -> tuple[list[Any], DataInputs]:
-    """Graphs of a model in which inputs of static shape stand for data."""
+    """Graphs of a model in which inputs of static shape, or constants, stand for data."""
     # data that decide on a shape or a number of steps are replaced by their present values, as
     # static shapes make other graphs, and JAX compiles no others
     outputs = list(outputs)
     data = [var for var in graph_inputs(outputs) if is_data(var)]
-    constants = decide_on_shapes(data, outputs)
+    constants = set(data) if constant else decide_on_shapes(data, outputs)
     constants |= {var for var in data if not isinstance(var.type, TensorType)}
     kept.bake_in(constants)
     containers = [var for var in data if var not in constants]
@@ -60,21 +60,10 @@ def with_data_inputs(
         pt.tensor(dtype=container.type.dtype, shape=np.shape(container.get_value(borrow=True)))
         for container in containers
     ]
-    places = {**dict(zip(containers, inputs, strict=True)), **_constants(constants)}
+    places: dict[Variable, Any] = dict(zip(containers, inputs, strict=True))
+    places |= {var: pt.constant(var.get_value(), name=var.name) for var in constants}
     replaced = clone_replace(outputs, places, rebuild_strict=False)
     return replaced, DataInputs(tuple(containers), tuple(inputs))
-
-
-def with_constant_data(outputs: Iterable[Variable], kept: KeptForModel) -> list[Any]:
-    """Graphs in which the present values of data stand for them; see `with_data_inputs`."""
-    outputs = list(outputs)
-    data = [var for var in graph_inputs(outputs) if is_data(var)]
-    kept.bake_in(data)
-    return list(clone_replace(outputs, _constants(data), rebuild_strict=False))
-
-
-def _constants(data: Iterable[Any]) -> dict[Variable, Any]:
-    return {var: pt.constant(var.get_value(), name=var.name) for var in data}
 
 
 def starting_point(model: pm.Model) -> dict[str, np.ndarray]:
@@ -87,6 +76,16 @@ def starting_point(model: pm.Model) -> dict[str, np.ndarray]:
         return model.initial_point(0)
 
     return kept.get("start", make)
+
+
+def natural_shapes(model: pm.Model) -> dict[str, tuple[int, ...]]:
+    """Shapes of the free variables on their natural scale."""
+
+    def make() -> dict[str, tuple[int, ...]]:
+        evaluated = model.eval_rv_shapes()
+        return {rv.name: tuple(map(int, evaluated[rv.name])) for rv in model.free_RVs}
+
+    return kept_for(model).get("shapes", make)
 
 
 def decide_on_shapes(data: Sequence[Variable], outputs: Sequence[Variable]) -> set[Variable]:
@@ -254,11 +253,7 @@ def _check_names(model: pm.Model, names: list[str]) -> None:
 
 def _read_by(outputs: list[Variable]) -> set[Variable]:
     """Variables whose values, not only whose shapes, the outputs depend on."""
-    shapes = [
-        var
-        for var in ancestors(outputs)
-        if var.owner is not None and isinstance(var.owner.op, Shape | Shape_i)
-    ]
+    shapes = [var for var in ancestors(outputs) if isinstance(var.owner_op, Shape | Shape_i)]
     return set(ancestors(outputs, blockers=shapes))
 
 
@@ -313,12 +308,13 @@ def _labels(model: pm.Model, data: Mapping[str, Any], n_rows: int) -> tuple[str,
             f"the leading dimension of data is called {dim!r}, as is something in the result; "
             f"rename it, to {DEFAULT_DIM!r} for instance (not allowed: {TAKEN_DIMS})"
         )
-    coords = {
-        str(key): (dim, _plain(coord.to_numpy()))
-        for value in labelled.values()
-        for key, coord in value.coords.items()
-        if coord.dims == (dim,) and key not in TAKEN_DIMS
-    }
+    coords = {}
+    for value in labelled.values():
+        for key, coord in value.coords.items():
+            if coord.dims == (dim,) and key not in TAKEN_DIMS:
+                labels = coord.to_numpy()
+                # no file format keeps object dtype
+                coords[str(key)] = dim, labels.astype(str) if labels.dtype == object else labels
     return dim, coords
 
 
@@ -339,8 +335,3 @@ def _check_order(model: pm.Model, name: str, value: xr.DataArray) -> None:
                 f"data[{name!r}] has other labels along {dim!r} than the model, or in another "
                 "order; select or reindex them to the model's coords"
             )
-
-
-def _plain(labels: np.ndarray) -> np.ndarray:
-    """Labels without object dtype, which no file format keeps."""
-    return labels.astype(str) if labels.dtype == object else labels

@@ -12,17 +12,16 @@ from pymc.distributions.discrete import DiscreteUniformRV, DiscreteWeibullRV
 from pymc.distributions.multivariate import DirichletMultinomialRV
 from pymc.pytensorf import constant_fold, rvs_in_graph
 from pytensor.graph.basic import Variable
+from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.random import basic
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.models.cache import KeptForModel, is_data
+from pymc_logz.models.data_rows import starting_point
 from pymc_logz.paths.geometric import Site
 
-Bounds = tuple[Any, Any]
-"""Smallest and largest value, symbolic or numbers; None where there is none."""
-
-SUPPORTS: dict[type, Callable[..., Bounds]] = {
+SUPPORTS: dict[type, Callable[..., tuple[Any, Any]]] = {
     basic.BernoulliRV: lambda p: (0, 1),
     basic.BetaBinomialRV: lambda n, alpha, beta: (0, n),
     basic.BinomialRV: lambda n, p: (0, n),
@@ -36,7 +35,7 @@ SUPPORTS: dict[type, Callable[..., Bounds]] = {
     basic.MultinomialRV: lambda n, p: (0, pt.shape_padright(n)),
     DirichletMultinomialRV: lambda n, a: (0, pt.shape_padright(n)),
 }
-"""From a distribution's parameters to its smallest and largest value.
+"""From a distribution's parameters to its smallest and largest value; None where there is none.
 
 Of others, and of bounds that depend on free variables, nothing is assumed: the density says by
 itself where it is zero."""
@@ -59,8 +58,8 @@ def sites_of(
 ) -> tuple[Site, ...]:
     """The discrete entries of a row, in order; what is kept learns which data the bounds are of."""
     sites: list[Site] = []
-    rvs, values = model.free_RVs, [model.rvs_to_values[rv] for rv in model.free_RVs]
-    for rv, value, place in zip(rvs, values, slices_of(values, start), strict=True):
+    places = slices_of(model.value_vars, start)
+    for rv, value, place in zip(model.free_RVs, model.value_vars, places, strict=True):
         if is_discrete(rv):
             shape = start[value.name].shape
             length = shape[-1] if isinstance(rv.owner.op, TIED) else None
@@ -101,12 +100,15 @@ def slices_of(variables: Sequence[Any], start: Mapping[str, np.ndarray]) -> list
     return [slice(first, end) for first, end in pairwise(ends)]
 
 
-def row_variable(name: str, model: pm.Model, shapes: Sequence[tuple[int, ...]]) -> TensorVariable:
-    """Symbolic row (d,) of all value variables of a model, where integers are floats too."""
+def at_symbolic_row(model: pm.Model, outputs: Sequence[Any]) -> tuple[TensorVariable, list[Any]]:
+    """A symbolic row (d,) of all value variables, integers as floats, and graphs that read it."""
+    start = starting_point(model)
     dtypes = [var.dtype for var in model.value_vars if not is_discrete(var)]
     dtype = pytensor.scalar.upcast(*dtypes) if dtypes else pytensor.config.floatX
-    n_dims = int(sum(np.prod(shape, dtype=int) for shape in shapes))
-    return pt.tensor(name, dtype=dtype, shape=(n_dims,))
+    n_dims = sum(start[var.name].size for var in model.value_vars)
+    row = pt.tensor("row", dtype=dtype, shape=(n_dims,))
+    parts = split_row(row, model.value_vars, start)
+    return row, clone_replace(outputs, parts, rebuild_strict=False)
 
 
 def joined(values: Mapping[str, np.ndarray], variables: Sequence[Any], dtype: str) -> np.ndarray:

@@ -166,16 +166,9 @@ def exact_observations(model: pm.Model) -> list[Variable]:
     return [potential for potential in model.potentials if is_exact(potential)]
 
 
-def refuse_exact(model: pm.Model) -> None:
-    """Raise a `ModelError` for a model with exact observations, which have no density."""
-    names = [observation.name for observation in exact_observations(model)]
-    if names:
-        raise ModelError(f"the model has exact observations {names}: {REMEDY}")
-
-
 def is_exact(potential: Variable) -> bool:
     """Whether a potential came from `ExactObservation`."""
-    return potential.owner is not None and isinstance(potential.owner.op, ExactlyEqual)
+    return isinstance(potential.owner_op, ExactlyEqual)
 
 
 def graph_of(model: pm.Model) -> FunctionGraph:

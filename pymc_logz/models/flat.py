@@ -22,8 +22,8 @@ from pymc_logz.graphs.kept import Kept
 from pymc_logz.graphs.modes import cheaply_compiled
 from pymc_logz.models.cache import KeptForModel, kept_for
 from pymc_logz.models.data_rows import DataInputs, SymbolicData, starting_point, with_data_inputs
-from pymc_logz.models.discrete import joined, row_variable, sites_of, split_row
-from pymc_logz.models.exact import refuse_exact
+from pymc_logz.models.discrete import at_symbolic_row, joined, sites_of
+from pymc_logz.models.exact import REMEDY, exact_observations
 from pymc_logz.models.guards import check_model, refuse_discrete
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.elliptical import Elliptical, log_density_by
@@ -31,7 +31,7 @@ from pymc_logz.paths.geometric import AnnealingPath, Entries, Site
 from pymc_logz.paths.mixture import mixture_path
 
 if TYPE_CHECKING:
-    from pymc_logz.discrete.summing import Summed
+    from pymc_logz.discrete.summing import InPieces
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class FlatModel:
     values: tuple[np.ndarray, ...] = ()
     """What they were when the model was made flat."""
     kept: Kept = field(default_factory=Kept)
-    summed: "Summed | None" = None
+    summed: "InPieces | None" = None
     """Discrete variables that were summed out, and are no part of a row, if so."""
 
     @property
@@ -107,12 +107,12 @@ def _flat_graph(
     kept: KeptForModel,
 ) -> tuple[FlatModel, DataInputs]:
     """A model made flat, and the containers of data whose inputs come first."""
-    refuse_exact(model)
+    if names := [observation.name for observation in exact_observations(model)]:
+        raise ModelError(f"the model has exact observations {names}: {REMEDY}")
     check_model(model, integers=True)
     start = starting_point(model)
     shapes = tuple(start[var.name].shape for var in model.value_vars)
-    point = row_variable("row", model, shapes)
-    if not point.type.shape[0]:
+    if not any(value.size for value in start.values()):
         named = {name: value.shape for name, value in start.items()}
         raise ModelError(
             f"the free variables have no entries (their shapes are {named}), so there is nothing "
@@ -130,9 +130,7 @@ def _flat_graph(
         pt.as_tensor(rewrite_pregrad(density), allow_xtensor_conversion=True)
         for density in densities
     ]
-    densities = clone_replace(
-        densities, split_row(point, model.value_vars, start), rebuild_strict=False
-    )
+    point, densities = at_symbolic_row(model, densities)
     # PyTensor keeps 0.5 in single precision, and of a fair coin alone the density is then, too
     densities = [density.astype(point.dtype) for density in densities]
     densities = with_host_calls(densities, {point: joined(start, model.value_vars, point.dtype)})
@@ -192,45 +190,35 @@ def open_path(flat: FlatModel, prior: PriorDraws) -> AnnealingPath:
     return path if flat.sites else mixture_path(path)
 
 
-def constrain(flat: FlatModel, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Free variables and deterministics of rows (..., d) on their natural scale, by name."""
+def constrain(
+    flat: FlatModel, rows: np.ndarray, wanted: Iterable[str] | None = None
+) -> dict[str, np.ndarray]:
+    """Variables of rows (..., d) on their natural scale, by name: all, or those that are wanted."""
     model, shape = flat.model, rows.shape[:-1]
-    named = constrainer(flat, [var.name for var in (*model.free_RVs, *model.deterministics)])
-    values = named(rows.reshape(math.prod(shape), rows.shape[-1]))
-    return {name: value.reshape(*shape, *value.shape[1:]) for name, value in values.items()}
-
-
-def constrainer(
-    flat: FlatModel, wanted: Iterable[str]
-) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
-    """Function from rows (n, d) to variables of these names; see `constrain`."""
+    rows = rows.reshape(math.prod(shape), rows.shape[-1])
     if flat.summed is not None:
-        summed, of_whole = flat.summed, constrainer(flat.summed.whole, wanted)
+        # the same rows have the same discrete values, whoever asks
+        seed = zlib.crc32(np.ascontiguousarray(rows).tobytes())
+        rows = flat.summed.filled(rows, np.random.default_rng(seed))
+    if wanted is None:
+        wanted = [var.name for var in (*model.free_RVs, *model.deterministics)]
+    names = tuple(sorted(wanted))
 
-        def of_rows(rows: np.ndarray) -> dict[str, np.ndarray]:
-            # the same rows have the same discrete values, whoever asks
-            seed = zlib.crc32(np.ascontiguousarray(rows).tobytes())
-            return of_whole(summed.filled(rows, np.random.default_rng(seed)))
+    def make() -> tuple[list[str], Callable[[np.ndarray], list[np.ndarray]]]:
+        outputs = [var for var in model.unobserved_value_vars if var.name in names]
+        return [var.name for var in outputs], function_of_rows(model, outputs)
 
-        return of_rows
-    kept, names = kept_for(flat.model), tuple(sorted(wanted))
-
-    def make() -> Callable[[np.ndarray], dict[str, np.ndarray]]:
-        outputs = [var for var in flat.model.unobserved_value_vars if var.name in names]
-        found, values_of = [var.name for var in outputs], function_of_rows(flat.model, outputs)
-        return lambda rows: dict(zip(found, values_of(rows), strict=True))
-
-    return kept.get(("constrain", names), make)
+    found, values_of = kept_for(model).get(("constrain", names), make)
+    values = zip(found, values_of(rows), strict=True)
+    return {name: value.reshape(*shape, *value.shape[1:]) for name, value in values}
 
 
 def function_of_rows(
     model: pm.Model, outputs: Iterable[Any]
 ) -> Callable[[np.ndarray], list[np.ndarray]]:
     """Function from unconstrained rows (n, d) to n values of graphs of value variables."""
-    start = starting_point(model)
-    row = row_variable("row", model, [start[var.name].shape for var in model.value_vars])
     tensors = [pt.as_tensor(output, allow_xtensor_conversion=True) for output in outputs]
-    tensors = clone_replace(tensors, split_row(row, model.value_vars, start), rebuild_strict=False)
+    row, tensors = at_symbolic_row(model, tensors)
     function = _function_of_batches([row], tensors, kept_for(model))
 
     def values_of(rows: np.ndarray) -> list[np.ndarray]:
@@ -260,32 +248,25 @@ def _function_of_batches(
 
 def unconstrain(flat: FlatModel, posterior: xr.Dataset) -> np.ndarray:
     """Unconstrained rows (chains * draws, d) of draws, refused if of another model."""
-    if flat.summed is not None:
-        return unconstrain(flat.summed.whole, posterior)[:, flat.summed.whole.continuous]
-    model, parts = flat.model, unconstrained(flat.model, posterior)
-    shapes = dict(zip(flat.value_names, flat.shapes, strict=True))
-    for rv, part in zip(model.free_RVs, parts, strict=True):
-        shape = shapes[model.rvs_to_values[rv].name]
-        if part.shape[1:] != shape:
+    names = [rv.name for rv in flat.model.free_RVs]
+    for name in names:
+        if name not in posterior:
             raise ValueError(
-                f"the draws of {rv.name!r} give unconstrained shape {part.shape[1:]}, but the "
-                f"model has {shape}: they are of another model"
+                f"the draws have no variable {name!r} (they have {sorted(map(str, posterior))}): "
+                "they are of another model"
             )
-    rows = [part.reshape(len(part), -1) for part in parts]
-    return np.concatenate(rows, axis=1, dtype=float)
+    rows = unconstrained(flat.model, stacked(posterior, names))
+    return rows if flat.summed is None else rows[:, flat.summed.plan.whole.continuous]
 
 
-def unconstrained(model: pm.Model, posterior: xr.Dataset) -> list[np.ndarray]:
-    """Unconstrained values of each free variable, for draws as `unconstrain` takes them."""
-    values = []
-    for rv in model.free_RVs:
-        if rv.name not in posterior:
-            raise ValueError(
-                f"the draws have no variable {rv.name!r} (they have {sorted(map(str, posterior))}"
-                "): they are of another model"
-            )
-        array = posterior[rv.name].transpose("chain", "draw", ...).to_numpy()
-        values.append(array.reshape(-1, *array.shape[2:]).astype(rv.dtype))
+def stacked(posterior: xr.Dataset, names: Iterable[Any]) -> dict[str, np.ndarray]:
+    """Draws of variables, one chain after the other, shape (chains * draws, ...), by name."""
+    arrays = {str(name): posterior[name].transpose("chain", "draw", ...) for name in names}
+    return {name: one.to_numpy().reshape(-1, *one.shape[2:]) for name, one in arrays.items()}
+
+
+def unconstrained(model: pm.Model, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Rows (n, d) of draws (n, ...) of all free variables by name."""
     kept = kept_for(model)
 
     def make() -> Callable[..., list[np.ndarray]]:
@@ -299,5 +280,14 @@ def unconstrained(model: pm.Model, posterior: xr.Dataset) -> list[np.ndarray]:
         outputs = replace_vars_in_graphs(outputs, dict(zip(model.free_RVs, inputs, strict=True)))
         return _function_of_batches(inputs, outputs, kept)
 
+    values = [draws[rv.name].astype(rv.dtype) for rv in model.free_RVs]
     with np.errstate(divide="ignore", invalid="ignore"):  # draws on a boundary
-        return kept.get("unconstrain", make)(*values)
+        parts, start = kept.get("unconstrain", make)(*values), starting_point(model)
+    for rv, var, part in zip(model.free_RVs, model.value_vars, parts, strict=True):
+        shape = start[var.name].shape
+        if part.shape[1:] != shape:
+            raise ValueError(
+                f"the draws of {rv.name!r} give unconstrained shape {part.shape[1:]}, but the "
+                f"model has {shape}: they are of another model"
+            )
+    return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1, dtype=float)

@@ -128,9 +128,8 @@ def _check_likelihood(model: pm.Model, rv: "pm.Distribution") -> None:
             "without a gradient; use pm.sample_smc, or write the simulator's noise as free "
             "variables"
         )
-    graph = ancestors([rv, model.rvs_to_values[rv]])
-    nodes = [var.owner.op for var in graph if var.owner is not None]
-    if any(isinstance(op, MinibatchOp | MinibatchRandomVariable) for op in nodes):
+    ops = [var.owner_op for var in ancestors([rv, model.rvs_to_values[rv]])]
+    if any(isinstance(op, MinibatchOp | MinibatchRandomVariable) for op in ops):
         raise ModelError(
             f"{rv.name!r} uses a minibatch or total_size, so its likelihood is an estimate that "
             "changes from call to call; observe the full data set and drop total_size"

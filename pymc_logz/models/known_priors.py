@@ -88,16 +88,12 @@ def _is_made_of_known(rv: Any) -> bool:
     # prior has a closed form in any dimension (Lewandowski, Kurowicka & Joe 2009, eq. 16)
     op, parts = rv.owner.op, rv.owner.inputs
     if type(op) is timeseries.RandomWalkRV:
-        return all(type(_op_of(part)) in KNOWN for part in parts[:2])
+        return all(type(part.owner_op) in KNOWN for part in parts[:2])
     if type(op) is multivariate._LKJCholeskyCovRV:
-        op_of_sd = _op_of(parts[3])
+        op_of_sd = parts[3].owner_op
         is_known = type(op_of_sd) in KNOWN
         return is_known and isinstance(_default_transform(op_of_sd, parts[3]), LogTransform)
     return False
-
-
-def _op_of(part: Any) -> Any:
-    return None if part.owner is None else part.owner.op
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -226,8 +222,8 @@ def _beside_mean(model: pm.Model, rv: Any) -> list[Any] | None:
         return list(op.dist_params(node)[1:])
     if type(op) not in (timeseries.RandomWalkRV, timeseries.AutoRegressiveRV):
         return None
-    random = [part for part in node.inputs if isinstance(_op_of(part), basic.RandomVariable)]
-    if not random or any(type(_op_of(part)) not in NORMAL for part in random):
+    random = [part for part in node.inputs if isinstance(part.owner_op, basic.RandomVariable)]
+    if not random or any(type(part.owner_op) not in NORMAL for part in random):
         return None
     others, steps = [part for part in node.inputs if part not in random], (r.owner for r in random)
     return others + [one for step in steps for one in step.op.dist_params(step)[1:]]

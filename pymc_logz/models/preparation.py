@@ -1,8 +1,8 @@
 """A model that was checked, made flat, and may be summed: what every method starts with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -26,9 +26,7 @@ class NotSummed(NamedTuple):
 
 def summed_out(whole: FlatModel, *, whatever_is_left: bool = False) -> FlatModel | NotSummed:
     """A model without its discrete variables, or why that cannot be."""
-    if (wing := _wing()) is None:
-        return NotSummed(f"{WING} is not installed")
-    found: FlatModel | NotSummed = wing.summed_out(whole)
+    found = _made_by_wing("summed_out", whole)
     if isinstance(found, FlatModel) and not whole.continuous.size and not whatever_is_left:
         return NotSummed(
             "no continuous variable is left, and sample_hais(sum_out=True) has log Z as the sum"
@@ -40,17 +38,23 @@ def with_entries(whole: FlatModel) -> FlatModel:
     """The model with `Entries` that are independent given all the rest, if it has several."""
     if not whole.sites or whole.summed or whole.observed or whole.data is not None:
         return whole
-    wing = _wing()
-    return whole if wing is None else wing.with_entries(whole)
+    found = _made_by_wing("with_entries", whole)
+    return whole if isinstance(found, NotSummed) else found
 
 
-def _wing() -> Any:
+def _made_by_wing(name: str, whole: FlatModel) -> FlatModel | NotSummed:
+    """What a function of the wing makes of a model, once, with the data that there are now."""
     try:
-        return import_module(f"{WING}.summing")
+        wing = import_module(f"{WING}.summing")
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith(WING):
             raise
-        return None
+        return NotSummed(f"{WING} is not installed")
+    made = kept_for(whole.model).get(name, lambda: getattr(wing, name)(whole))
+    if isinstance(made, NotSummed):
+        return made
+    flat, data = made
+    return replace(flat, values=data.values())
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ class Prepared:
     def record(self) -> dict[str, str]:
         """For the attributes of a result: which variables were summed out, and how."""
         summed = self.flat.summed
-        return {} if summed is None else {"summed_out": summed.route}
+        return {} if summed is None else {"summed_out": summed.plan.route}
 
     @property
     def data_rows(self) -> DataRows:
@@ -108,7 +112,7 @@ def prepare(
     if flat.sites and sum_out is not False:
         flat = without_integers(flat, must=bool(sum_out))
     flat = with_entries(flat)
-    columns = None if flat.summed is None else flat.summed.whole.continuous
+    columns = None if flat.summed is None else flat.summed.plan.whole.continuous
     prior = PriorDraws(model, needed=needs_prior_draws, columns=columns)
     doubt = None
     if prior.obstacle is None:
@@ -131,7 +135,7 @@ def without_integers(flat: FlatModel, *, must: bool) -> FlatModel:
         logger.info("The %s.", message)
         return flat
     assert found.summed is not None
-    logger.info("Discrete variables are summed out: %s.", found.summed.route)
+    logger.info("Discrete variables are summed out: %s.", found.summed.plan.route)
     return found
 
 

@@ -52,22 +52,14 @@ class PriorDraws:
         self.model, self.columns = model, columns
         self._draws = _row_sampler(model)
         sizes = [value.size for value in starting_point(model).values()]
-        bare = [model.rvs_to_transforms[rv] is None for rv in model.free_RVs]
         # of each column of a row: which variable it is of, and whether no transform bounds that
-        self._owners, self._unbounded = (
-            np.repeat(of_variable, sizes) for of_variable in (np.arange(len(sizes)), bare)
-        )
+        self._owners = np.repeat([rv.name for rv in model.free_RVs], sizes)
+        bare = [model.rvs_to_transforms[rv] is None for rv in model.free_RVs]
+        self._unbounded = np.repeat(bare, sizes)
         self.n_drawn = self.n_outside = self.n_rounded = 0
         self._log_share: tuple[float, float] | None = None
         if needed and self.obstacle is not None:
             raise self.obstacle
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_draws": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__ |= state
-        self._draws = _row_sampler(self.model)
 
     @property
     def obstacle(self) -> ImproperPriorError | None:
@@ -157,7 +149,7 @@ class PriorDraws:
         if self.n_drawn < 1000 or self.n_rounded <= expected + 5.0 * np.sqrt(expected):
             return
         infinite = np.any(np.isinf(rows), axis=0)
-        names = [self.model.free_RVs[i].name for i in np.unique(self._owners[infinite])]
+        names = list(dict.fromkeys(self._owners[infinite].tolist()))
         raise ImproperPriorError(
             f"{self.n_rounded} of {self.n_drawn} prior draws round to a bound of {names}, or to "
             "infinity, in floating-point numbers: their unconstrained values are infinite, and log "
@@ -196,11 +188,26 @@ class _RowSampler(Sampler):
     obstacle: str | None = None
     """Why no draw can be made, if so."""
 
-    def __init__(self, model: pm.Model, *, vectorized: bool) -> None:
-        self.vectorized = vectorized
+    def __init__(self, model: pm.Model) -> None:
+        self.model, self.vectorized = model, True
         self.shapes = [value.shape for value in starting_point(model).values()]
         values, size = prior_values(model), pt.scalar("size", dtype="int64")
-        super().__init__([size], _batched(values, size) if vectorized else values)
+        try:
+            super().__init__([size], _batched(values, size))
+            self.draw(2)
+        except (NotImplementedError, ValueError, TypeError, AssertionError, MissingInputError):
+            self.vectorized = False
+            super().__init__([size], values)
+        try:
+            self.draw(1)
+        except NotImplementedError as error:
+            self.obstacle = (
+                f"the prior of {_undrawable(model)} cannot be drawn from ({error}), so there is "
+                "nowhere to start; use a proper prior, or give pm.CustomDist a random= function"
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _row_sampler, (self.model,)
 
     def draw(self, n: int) -> np.ndarray:
         """N rows, of which some may not be finite."""
@@ -218,23 +225,7 @@ class _RowSampler(Sampler):
 
 def _row_sampler(model: pm.Model) -> _RowSampler:
     """What draws from a prior, compiled once for a model."""
-
-    def made() -> _RowSampler:
-        try:
-            sampler = _RowSampler(model, vectorized=True)
-            sampler.draw(2)
-        except (NotImplementedError, ValueError, TypeError, AssertionError, MissingInputError):
-            sampler = _RowSampler(model, vectorized=False)
-        try:
-            sampler.draw(1)
-        except NotImplementedError as error:
-            sampler.obstacle = (
-                f"the prior of {_undrawable(model)} cannot be drawn from ({error}), so there is "
-                "nowhere to start; use a proper prior, or give pm.CustomDist a random= function"
-            )
-        return sampler
-
-    return kept_for(model).get("prior draws", made)
+    return kept_for(model).get("prior draws", lambda: _RowSampler(model))
 
 
 def prior_values(model: pm.Model, *others: Any) -> list[Any]:
@@ -251,7 +242,15 @@ def prior_values(model: pm.Model, *others: Any) -> list[Any]:
 
 def _batched(values: Sequence[Any], size: Variable) -> list[Any]:
     """Draws of many rows in one graph; raises where a distribution cannot be resized."""
-    outputs = _with_equal_parameters(_with_known_shapes(list(values)))
+    # what is made empty in the shape of a draw, as transforms do, is then not made row by row
+    known = {
+        node.outputs[0]: pt.constant(node.inputs[0].type.shape, dtype="int64")
+        for node in toposort(values)
+        if isinstance(node.op, Shape) and None not in node.inputs[0].type.shape
+    }
+    if known:
+        values = clone_replace(values, known, rebuild_strict=False)
+    outputs = _with_equal_parameters(values)
     random = rvs_in_graph(outputs)
     order = general_toposort(outputs, lambda var: var.owner.inputs if var.owner else None)
     resized: dict[Variable, Variable] = {}
@@ -267,18 +266,7 @@ def _batched(values: Sequence[Any], size: Variable) -> list[Any]:
     return batched
 
 
-def _with_known_shapes(outputs: list[Any]) -> list[Any]:
-    """The same graphs, with numbers for shapes that are known."""
-    # what is made empty in the shape of a draw, as transforms do, is then not made row by row
-    known = {
-        node.outputs[0]: pt.constant(node.inputs[0].type.shape, dtype="int64")
-        for node in toposort(outputs)
-        if isinstance(node.op, Shape) and None not in node.inputs[0].type.shape
-    }
-    return list(clone_replace(outputs, known, rebuild_strict=False)) if known else outputs
-
-
-def _with_equal_parameters(outputs: list[Any]) -> list[Any]:
+def _with_equal_parameters(outputs: Sequence[Any]) -> list[Any]:
     """The same graphs, with first parameters as large as all of a distribution."""
     # PyTensor counts the dimensions that a batch adds by the first parameter alone, so that
     # Normal(0, sigma, shape=4) would not be batched along with its sigma

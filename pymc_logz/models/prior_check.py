@@ -17,7 +17,6 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pymc.pytensorf import replace_vars_in_graphs
-from pytensor.compile.executor import Function
 from pytensor.graph.replace import vectorize_graph
 
 from pymc_logz.errors import ImproperPriorError, warn
@@ -200,7 +199,16 @@ class Conditional:
         self.joint = Sampler([], [*model.free_RVs, *values])
         # from the former, as parents, to an unconstrained draw of each variable that is checked
         self.draw = Sampler(list(given.values()), conditional)
-        self.log_density = _log_density_function(model, checked)
+        # from unconstrained values of all, as parents, and n of each checked one to n densities
+        batches, outputs = [], []
+        log_densities = model.logp(vars=list(checked), sum=False)
+        for rv, log_density in zip(checked, log_densities, strict=True):
+            value = model.rvs_to_values[rv]
+            # nameless: a name such as "1|group" looks like a dtype to PyTensor
+            batches.append(pt.tensor(dtype=value.type.dtype, shape=(None, *value.type.shape)))
+            outputs += vectorize_graph([log_density], {value: batches[-1]})
+        kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
+        self.log_density = pytensor.function([*model.value_vars, *batches], outputs, **kwargs)
         functions = (self.joint.function, self.draw.function, self.log_density)
         shared = (var for function in functions for var in function.get_shared())
         self.data = tuple(dict.fromkeys(var for var in shared if is_data(var)))
@@ -262,20 +270,3 @@ class Conditional:
             log_share = float(np.log(share).mean())
             error = float(np.sqrt(np.sum((1 - share) / (share * n))) / k)
         return PriorMass(self.names[i], tuple(looks), log_share, error, k, bounds)
-
-
-def _log_density_function(model: pm.Model, checked: Sequence[Any]) -> Function:
-    """From unconstrained values of all, and n values of each checked one, to n densities of each.
-
-    The n values of a variable meet the one value of its parents.
-    """
-    batches, outputs = [], []
-    log_densities = model.logp(vars=list(checked), sum=False)
-    for rv, log_density in zip(checked, log_densities, strict=True):
-        value = model.rvs_to_values[rv]
-        # nameless: a name such as "1|group" looks like a dtype to PyTensor
-        batch = pt.tensor(dtype=value.type.dtype, shape=(None, *value.type.shape))
-        batches.append(batch)
-        outputs += vectorize_graph([log_density], {value: batch})
-    kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
-    return pytensor.function([*model.value_vars, *batches], outputs, **kwargs)

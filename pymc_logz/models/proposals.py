@@ -8,8 +8,9 @@ import pymc as pm
 import xarray as xr
 
 from pymc_logz.models.cache import kept_for
+from pymc_logz.models.data_rows import natural_shapes
 from pymc_logz.models.density import RowDensity
-from pymc_logz.models.flat import FlatModel, function_of_rows, unconstrained
+from pymc_logz.models.flat import FlatModel, function_of_rows, stacked, unconstrained
 from pymc_logz.models.prior import PriorDraws
 
 FORMS = (
@@ -18,8 +19,8 @@ FORMS = (
 )
 
 
-type LogDensity = Callable[[xr.Dataset], np.ndarray]
-"""Of draws on the natural scale, dimensions chain and draw before their own."""
+type LogDensity = Callable[[Mapping[str, np.ndarray]], np.ndarray]
+"""Of draws (n, ...) by name on the natural scale."""
 type Source = tuple[dict[str, np.ndarray], np.ndarray, LogDensity | None]
 """Draws by name, their log density, and that of any others."""
 
@@ -27,8 +28,8 @@ type Source = tuple[dict[str, np.ndarray], np.ndarray, LogDensity | None]
 class Proposed(NamedTuple):
     """Draws of a proposal on the natural scale of the variables."""
 
-    draws: xr.Dataset
-    """Free variables by name, dimensions chain (of length 1) and draw before their own."""
+    draws: dict[str, np.ndarray]
+    """Free variables by name, shape (n, ...)."""
     log_density: np.ndarray
     """Of the draws, normalised, in nats, shape (n,)."""
     log_density_of: LogDensity | None
@@ -63,19 +64,7 @@ def proposed(proposal: Any, flat: FlatModel, n: int, rng: np.random.Generator) -
             f"{len(log_density)} draws; pass the normalised log density, in nats, of what the "
             "draws were drawn from"
         )
-    return Proposed(
-        as_draws({name: np.asarray(values[name]) for name in shapes}), log_density, log_density_of
-    )
-
-
-def as_draws(values: Mapping[str, np.ndarray]) -> xr.Dataset:
-    """Arrays (n, ...) by name as the draws of one chain."""
-    return xr.Dataset(
-        {
-            name: (("chain", "draw", *(f"{name}_{i}" for i in range(array.ndim - 1))), array[None])
-            for name, array in values.items()
-        }
-    )
+    return Proposed({name: values[name] for name in shapes}, log_density, log_density_of)
 
 
 def _source(
@@ -90,12 +79,6 @@ def _source(
     if len(shapes) == 1 and _is_distribution(proposal):
         return _of_distributions(dict.fromkeys(shapes, proposal), shapes, n, rng)
     raise TypeError(f"proposal={proposal!r} must be {FORMS}")
-
-
-def natural_shapes(model: pm.Model) -> dict[str, tuple[int, ...]]:
-    """Shapes of the free variables on their natural scale."""
-    evaluated = model.eval_rv_shapes()
-    return {rv.name: tuple(map(int, evaluated[rv.name])) for rv in model.free_RVs}
 
 
 def natural_density(density: RowDensity, rows: np.ndarray) -> np.ndarray:
@@ -131,10 +114,9 @@ def _of_model(model: pm.Model, names: list[str], n: int, rng: np.random.Generato
     evaluate = function_of_rows(model, outputs)
     log_density, *values = evaluate(rows)
 
-    def log_density_of(draws: xr.Dataset) -> np.ndarray:
+    def log_density_of(draws: Mapping[str, np.ndarray]) -> np.ndarray:
         with np.errstate(divide="ignore", invalid="ignore"):
-            parts = unconstrained(model, draws)
-            others = np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
+            others = unconstrained(model, draws)
         inside = np.isfinite(others).all(axis=1)
         found = evaluate(np.where(inside[:, None], others, rows[:1]))[0] - log_share
         return np.where(inside & ~np.isnan(found), found, -np.inf)
@@ -170,10 +152,7 @@ def _of_distributions(
             found += _log_density(distribution, arrays[name], whole[name])
         return found
 
-    def log_density_of(draws: xr.Dataset) -> np.ndarray:
-        return log_density({name: draws[name].to_numpy()[0] for name in given})
-
-    return values, log_density(values), log_density_of
+    return values, log_density(values), log_density
 
 
 def _drawn(
@@ -216,11 +195,7 @@ def _given(draws: Any, log_density: Any) -> tuple[dict[str, np.ndarray], np.ndar
     if isinstance(draws, xr.DataTree):
         draws = draws["posterior"].to_dataset()
     if isinstance(draws, xr.Dataset) and {"chain", "draw"} <= set(draws.dims):
-        draws = {
-            str(name): values.reshape(-1, *values.shape[2:])
-            for name in draws.data_vars
-            for values in [draws[name].transpose("chain", "draw", ...).to_numpy()]
-        }
+        draws = stacked(draws, draws.data_vars)
     if not isinstance(draws, Mapping):
         raise TypeError(f"draws of type {type(draws).__name__} must be {FORMS}")
     log_density = np.asarray(log_density, dtype=float).ravel()

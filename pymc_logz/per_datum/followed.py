@@ -1,6 +1,6 @@
 """What a tracker follows: a PyMC model whose data change, or a machine whose parameters do."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -16,7 +16,7 @@ from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.models.context import ForeignModel, model_from, model_labels
 from pymc_logz.models.data_rows import container_names, read_data_rows
-from pymc_logz.models.flat import constrainer, model_path
+from pymc_logz.models.flat import constrain, model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves import kernel_for
@@ -37,7 +37,10 @@ class FollowedModel:
     model: "pm.Model"
     names: Sequence[str]
     prepared: Prepared
-    named: Callable[[np.ndarray], dict[str, np.ndarray]]
+
+    def named(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """Free variables of rows (n, d)."""
+        return constrain(self.prepared.flat, rows, [rv.name for rv in self.model.free_RVs])
 
     @property
     def data(self) -> dict[str, np.ndarray]:
@@ -79,8 +82,7 @@ def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> Followed
     names = container_names(model, data)
     now = {name: np.asarray(model[name].get_value())[None] for name in names}
     prepared = prepare(model, rngs.checks, rows=read_data_rows(model, now))
-    named = constrainer(prepared.flat, [rv.name for rv in model.free_RVs])
-    return FollowedModel(model, names, prepared, named)
+    return FollowedModel(model, names, prepared)
 
 
 def kernel_of(model: Any, kernel: Any) -> Kernel:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -12,7 +12,7 @@ from pymc_logz.checks.missed_modes import mode_doubts
 from pymc_logz.checks.necks import neck_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn
-from pymc_logz.estimators import LogZEstimate
+from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
@@ -20,7 +20,7 @@ from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.fitting import fitted_normal
 from pymc_logz.posterior.own_proposal import importance
 from pymc_logz.posterior.repetitions import (
-    bridges,
+    Repetition,
     imbalance_of_draws,
     repetitions_of,
     symmetrised,
@@ -234,16 +234,16 @@ def _bridged(
             running.kept(*of, posterior_draws=posterior.rows) as running,
         ):
             how = method, cross_check, draws, rngs.pilot, repetitions, running
-            bridged = bridge(density, posterior, log_target, *how)
+            bridged, alone, found = bridge(density, posterior, log_target, *how)
         with line("Checking the result"):
-            rows, log_z = posterior.inside, bridged.estimates[0].log_z
-            found = [*bridged.doubts, *tail_doubts(prepared.flat, density, rows, rngs.checks)]
-            if bridged.estimates[0].usable:
+            rows, log_z = posterior.inside, bridged[0].log_z
+            found += tail_doubts(prepared.flat, density, rows, rngs.checks)
+            if bridged[0].usable:
                 found += mode_doubts(prepared, density, rows, log_z, rngs.checks)
                 found += neck_doubts(prepared, rows, rngs.checks, compile_kwargs)
     warn_of_doubts(found)
     doubts = [*posterior.doubts, *found, *prior_doubts(prepared.prior_doubt)]
-    first, *others = (one.less(log_share, share_error) for one in bridged.estimates)
+    first, *others = (one.less(log_share, share_error) for one in bridged)
     estimates = [*doubted([first], doubts), *second_opinions(first, others, doubts)]
     if not doubts:
         warn_of_status(estimates[0])
@@ -256,12 +256,14 @@ def _bridged(
         **prepared.record(),
         "n_nan": density.n_nan,
         **noted(doubts),
-        **bridged.estimates[0].details,
+        **bridged[0].details,
     }
     attrs = run_attrs(density.compiled, density.batching, float(np.exp(log_share)), cost, **own)
     group = evidence_dataset(sorted(estimates, key=lambda one: not one.usable), attrs)
-    alone = [one.less(log_share, share_error) for one in bridged.repetitions]
-    return with_evidence(idata, _with_repetitions(group, alone), BRIDGED)
+    for name in ("log_z", "mcse") if alone else ():
+        values = [getattr(one.less(log_share, share_error), name) for one in alone]
+        group[f"repetition_{name}"] = ("repetition", np.array(values), {"units": "nats"})
+    return with_evidence(idata, group, BRIDGED)
 
 
 def _warn_of_nan(n_nan: int) -> None:
@@ -270,24 +272,6 @@ def _warn_of_nan(n_nan: int) -> None:
             f"the log density was NaN at {n_nan} draws of the proposals, and counted as "
             "zero there; if that is not what is meant, guard the expression or restrict the prior"
         )
-
-
-def _with_repetitions(group: xr.Dataset, alone: Sequence[LogZEstimate]) -> xr.Dataset:
-    """Group ``evidence`` with what each repetition alone comes to, if there are several."""
-    for name in ("log_z", "mcse") if alone else ():
-        values = np.array([getattr(one, name) for one in alone])
-        group[f"repetition_{name}"] = ("repetition", values, {"units": "nats"})
-    return group
-
-
-class Bridged(NamedTuple):
-    """Estimates of one bridge, in the order bridge, importance."""
-
-    estimates: list[LogZEstimate]
-    doubts: list[Doubt]
-    """What speaks against the draws, where they are cross-checked."""
-    repetitions: list[LogZEstimate]
-    """Of each repetition alone, if there are several."""
 
 
 def bridge(
@@ -300,8 +284,12 @@ def bridge(
     rng: np.random.Generator,
     repetitions: int = 1,
     running: Running | None = None,
-) -> Bridged:
-    """Bridge between second halves of chains and a normal fitted to the first halves."""
+) -> tuple[list[LogZEstimate], list[LogZEstimate], list[Doubt]]:
+    """Bridge between second halves of chains and a normal fitted to the first halves.
+
+    Estimates, in the order bridge, importance; those of each repetition alone, if there are
+    several; and what speaks against the draws, where they are cross-checked.
+    """
     half = posterior.rows.shape[1] // 2
     fit = posterior.rows[:, :half][~posterior.on_boundary[:, :half]]
     proposal = fitted_normal(fit)
@@ -322,15 +310,23 @@ def bridge(
         np.where(outside, 0.0, at_posterior.reshape(outside.shape)),
         np.where(outside, -np.inf, q_at_posterior),
     )
-    estimate, *alone = bridges(at_draws, made)
-    estimates, doubts = [estimate], list[Doubt]()
+
+    def log_z_of(some: Sequence[Repetition]) -> LogZEstimate:
+        bridged, q_at_proposed = (
+            np.concatenate([getattr(one, name) for one in some])
+            for name in ("log_bridged", "log_proposal")
+        )
+        return bridge_log_z(*at_draws, bridged, q_at_proposed)
+
+    estimate, doubts = log_z_of(made), list[Doubt]()
+    estimates, alone = [estimate], [log_z_of([one]) for one in made] if len(made) > 1 else []
     if cross_check is not None:
         seen = second, log_target[:, half:], proposed, at_proposed
         doubts += imbalance_of_draws(density, *seen, proposal)
         estimates.append(importance(density, proposal, cross_check, n, rng))
     if estimate.usable:
         doubts += disagreements(estimate, estimates[1:])
-    return Bridged(estimates, doubts, alone)
+    return estimates, alone, doubts
 
 
 def target_at_draws(

@@ -8,12 +8,13 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.models.context import model_from, written_as
+from pymc_logz.models.data_rows import natural_shapes
 from pymc_logz.models.density import RowDensity
-from pymc_logz.models.flat import flatten_model, unconstrain
+from pymc_logz.models.flat import flatten_model, unconstrained
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.models.proposals import as_draws, natural_density, natural_shapes
+from pymc_logz.models.proposals import natural_density
 from pymc_logz.trees.comparison import evidence_of
-from pymc_logz.trees.doubts import DOUBTS
+from pymc_logz.trees.doubts import noted
 from pymc_logz.trees.kinds import PER_DATUM
 from pymc_logz.trees.layout import estimate_of, evidence_of_rows, make_tree, totals_of_rows
 
@@ -94,7 +95,7 @@ def log_density(
     entry = evidence_of(idata, "idata")
     flat = flatten_model(model)
     dim, coords, arrays = _points(points, natural_shapes(model))
-    rows = unconstrain(flat, as_draws(arrays))
+    rows = unconstrained(model, arrays)
     density = RowDensity(flat, compile_kwargs)
     log_p = natural_density(density, rows)
     # log Z is that of a prior of mass one, which transforms may take a part of: by which part is
@@ -107,9 +108,8 @@ def log_density(
         "backend": density.compiled.backend,
         "row_evaluations": density.n_evaluated,
         **totals_of_rows(log_p, n * log_z_error, 0.5 * n * log_z_error**2),
+        **noted([], idata["evidence"].to_dataset().attrs),
     }
-    if DOUBTS in idata["evidence"].attrs:
-        attrs[DOUBTS] = idata["evidence"].attrs[DOUBTS]
     one = replace(estimate_of(entry), mcse=log_z_error)
     estimates = [replace(one, log_z=float(value)) for value in log_p]
     groups = {"evidence": evidence_of_rows(estimates, dim, coords, attrs)}

@@ -14,9 +14,9 @@ from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.models.beyond_draws import in_company, moved_on
 from pymc_logz.models.context import model_from, model_labels, written_as
 from pymc_logz.models.density import ROWS_PER_CALL, RowDensity
-from pymc_logz.models.flat import constrain, unconstrain
+from pymc_logz.models.flat import constrain, unconstrained
 from pymc_logz.models.preparation import prepare
-from pymc_logz.models.proposals import Proposed, as_draws, natural_density, proposed
+from pymc_logz.models.proposals import Proposed, natural_density, proposed
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.seeds import generators_from
@@ -163,7 +163,7 @@ def importance_sampling(
     density = RowDensity(flat, compile_kwargs)
     watch.end("compile_time")
     given = proposed(proposal, flat, draws, rngs.run)
-    rows = unconstrain(flat, given.draws)
+    rows = unconstrained(flat.model, given.draws)
     log_weight = bounded(natural_density(density, rows)) - given.log_density
     estimate = importance_log_z(log_weight, smooth=smooth)
     alive, found = log_weight > -np.inf, list[Doubt]()
@@ -224,9 +224,7 @@ def coverage_doubts(
         expected = 2.0 * n_rows * rows.shape[1] / (len(rows) + 1)
         where = "where no draw of the proposal is"
     else:
-        values = constrain(density.flat, moved)
-        natural = as_draws({rv.name: values[rv.name] for rv in density.flat.model.free_RVs})
-        beyond = np.isneginf(proposed.log_density_of(natural))
+        beyond = np.isneginf(proposed.log_density_of(constrain(density.flat, moved)))
         expected, where = 0.0, "where the proposal has no density"
     n_beyond = int(beyond.sum())
     fraction = (n_beyond - expected) / n_rows

@@ -1,13 +1,12 @@
 """Repetitions of a bridge, each a unit of work, and what a bridge says against the draws."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, ndtri
 
-from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.estimators.bridge import solve_bridge
 from pymc_logz.estimators.draws import effective_draws
 from pymc_logz.models.density import RowDensity
@@ -121,21 +120,6 @@ def repetitions_of(
     density.n_evaluated += course.work.done
     density.n_nan += sum(one.n_nan for one in made)
     return made
-
-
-def bridges(
-    at_posterior: tuple[np.ndarray, np.ndarray], made: Sequence[Repetition]
-) -> list[LogZEstimate]:
-    """Log Z of all draws of the proposal, then of each repetition alone if there are more."""
-    sets = [made, *([one] for one in made)] if len(made) > 1 else [made]
-    return [
-        bridge_log_z(
-            *at_posterior,
-            np.concatenate([one.log_bridged for one in some]),
-            np.concatenate([one.log_proposal for one in some]),
-        )
-        for some in sets
-    ]
 
 
 def imbalance_of_draws(

@@ -12,8 +12,8 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import warn
-from pymc_logz.models.cache import kept_for
 from pymc_logz.models.context import model_data
+from pymc_logz.models.data_rows import natural_shapes
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
 from pymc_logz.paths.fitting import check_enough
 from pymc_logz.trees.chains import MIN_DRAWS_PER_CHAIN, check_chains
@@ -100,14 +100,13 @@ def checked_variables(
             "not computed afterwards, the posterior is of another model"
         )
     found = aligned(posterior, model, names, what=what)
-    shapes = kept_for(model).get("shapes", model.eval_rv_shapes)
+    shapes = natural_shapes(model)
     for name in names:
         shape = found[name].shape[2:]
-        if shape != tuple(shapes[name]):
+        if shape != shapes[name]:
             raise ValueError(
-                f"the draws of {name!r} have shape {shape}, but the model has "
-                f"{tuple(map(int, shapes[name]))}: {what} is of another model, or the data "
-                "have changed since"
+                f"the draws of {name!r} have shape {shape}, but the model has {shapes[name]}: "
+                f"{what} is of another model, or the data have changed since"
             )
     return found
 

@@ -155,7 +155,7 @@ def test_sums_are_those_over_all_values(name: str) -> None:
     summed = summed_out(whole)
     assert isinstance(summed, FlatModel)
     assert summed.summed is not None
-    assert summed.summed.pieces.plan.shape == shape
+    assert summed.summed.plan.shape == shape
     of_whole, of_sum = values_of(whole), values_of(summed)
     row = PriorDraws(whole.model)(np.random.default_rng(1), 1)[0]
     terms = []

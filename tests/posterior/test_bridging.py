@@ -115,7 +115,7 @@ def coverage_of(
         posterior = posterior_rows(tree, density.flat)
         posterior = PosteriorRows(monkey(posterior.rows), posterior.on_boundary)
         log_target = density.log_target(posterior.inside).reshape(posterior.on_boundary.shape)
-        [one] = module.bridge(density, posterior, log_target, method, None, None, rng).estimates
+        [one] = module.bridge(density, posterior, log_target, method, None, None, rng)[0]
         errors.append((one.log_z - energy.log_z) / one.mcse)
     return np.abs(errors) < 1.96
 
