@@ -171,15 +171,7 @@ class TemperedDraws:
     def block_sums(
         self, statistic: Callable[[np.ndarray, np.ndarray], np.ndarray], width: int
     ) -> np.ndarray:
-        """Sums over blocks of a statistic of (log_ratio, segment), shape (W, B, S).
-
-        Parameters
-        ----------
-        statistic
-            From the log ratios (n,) and segments (n,) of some draws to S values each, (n, S).
-        width
-            Number of values S.
-        """
+        """Sums over blocks, (W, B, S), of a statistic of log ratios and segments (n,), (n, S)."""
         n_walkers, n = self.level.shape
         length = self.block_length
         sums = np.empty((n_walkers, -(-n // length), width))
@@ -190,6 +182,12 @@ class TemperedDraws:
             first = columns.start // length
             sums[rows, first : first + starts.size] = np.add.reduceat(values, starts, axis=1)
         return sums
+
+    def level_means(self, values: np.ndarray) -> np.ndarray:
+        """Mean at each level of one value per draw (W, N), shape (K,); NaN without draws."""
+        total = np.bincount(self.level.ravel(), values.ravel(), minlength=self.n_levels)
+        with np.errstate(invalid="ignore"):
+            return total / self.visits
 
     def level_block_sums(self, values: np.ndarray) -> np.ndarray:
         """Sums over blocks and levels of one value per draw (W, N), shape (W, B, K)."""

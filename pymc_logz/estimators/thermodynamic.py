@@ -75,10 +75,8 @@ def ti_corrected(draws: TemperedDraws) -> LogZCurve:
     ----------
     Friel, Hurn & Wyse (2014), doi 10.1007/s11222-013-9397-1.
     """
-    widths = np.diff(draws.betas) ** 2 / 12
-    last = np.arange(widths.size) + 1
-    change = np.zeros((draws.n_levels, draws.n_levels))
-    change[last, last - 1], change[last, last] = widths, -widths
+    widths = np.append(0.0, np.diff(draws.betas) ** 2 / 12)
+    change = np.diag(widths[1:], -1) - np.diag(widths)
     return _integral(draws, _weights(draws.betas), np.cumsum(change, axis=0))
 
 
@@ -199,21 +197,16 @@ def _integral(
     draws: TemperedDraws, mean_rule: np.ndarray, variance_rule: np.ndarray | None = None
 ) -> LogZCurve:
     """Curve that is linear in the means, and variances, of the log ratio at each level."""
-    mean = _level_means(draws, draws.log_ratio)
+    mean = draws.level_means(draws.log_ratio)
     residual = draws.log_ratio - mean[draws.level]
     log_z = mean_rule @ mean
     contributions = level_mean_errors(draws, residual) @ mean_rule.T
     if variance_rule is not None:
         unbiased = draws.visits / (draws.visits - 1)
-        variance = _level_means(draws, residual**2) * unbiased
+        variance = draws.level_means(residual**2) * unbiased
         deviation = residual**2 * unbiased[draws.level] - variance[draws.level]
         log_z = log_z + variance_rule @ variance
         contributions += level_mean_errors(draws, deviation) @ variance_rule.T
     status, ess, details = visit_status(draws), float(draws.visits.min()), {"mean_log_ratio": mean}
     curve = make_curve(draws, log_z, contributions, status=status, weight_ess=ess, details=details)
     return judged(curve, draws, bar_of(draws))
-
-
-def _level_means(draws: TemperedDraws, values: np.ndarray) -> np.ndarray:
-    total = np.bincount(draws.level.ravel(), values.ravel(), minlength=draws.n_levels)
-    return total / draws.visits
