@@ -72,6 +72,13 @@ class Other(NamedTuple):
     doubts: list[Doubt]
     """What speaks against the rows that go on."""
 
+    def rows_of(self, run: Annealed, flat: FlatModel) -> np.ndarray:
+        """Ends of a run as rows of the model that the path leads to, shape (n, d)."""
+        rows = np.empty_like(run.position)
+        position = of_model(run, self.planned.reference).position
+        rows[:, order_of(flat, self.prepared.flat)] = position
+        return rows
+
 
 def run_between(
     model: "pm.Model",
@@ -157,14 +164,11 @@ def joined_models(flat: FlatModel, other: FlatModel) -> FlatModel:
         [other.log_prior + other.log_ratio], {other.point: point}, rebuild_strict=False
     )
     inputs = dict(zip([*flat.inputs, *other.inputs], [*flat.values, *other.values], strict=True))
+    log_own = flat.log_prior + flat.log_ratio
     return replace(
         flat,
         log_prior=log_other,
-        log_ratio=pt.switch(
-            pt.eq(flat.log_prior + flat.log_ratio, -np.inf),
-            -np.inf,
-            flat.log_prior + flat.log_ratio - log_other,
-        ),
+        log_ratio=pt.switch(pt.eq(log_own, -np.inf), -np.inf, log_own - log_other),
         entries=None,
         inputs=tuple(inputs),
         values=tuple(inputs.values()),
@@ -206,7 +210,7 @@ def _block_between(
     compile_kwargs: Mapping[str, Any] | None,
 ) -> Block:
     """Moves along the path, whose start is drawn from rows that do not go on."""
-    rows, log_weight = _in_order(flat, start, start.apart), start.apart.log_weight
+    rows, log_weight = start.rows_of(start.apart, flat), start.apart.log_weight
 
     def draw(rng: np.random.Generator, n: int) -> np.ndarray:
         return rows[resampled(log_weight, rng, n, shuffled=True)]
@@ -217,13 +221,6 @@ def _block_between(
     return settings.within_memory(block)
 
 
-def _in_order(flat: FlatModel, start: Other, run: Annealed) -> np.ndarray:
-    """Ends of rows of the other model as rows of the model, shape (n, d)."""
-    rows = np.empty_like(run.position)
-    rows[:, order_of(flat, start.prepared.flat)] = of_model(run, start.planned.reference).position
-    return rows
-
-
 def _go_on_twice(
     planned: Planned,
     start: Other,
@@ -232,27 +229,19 @@ def _go_on_twice(
     rng: np.random.Generator,
 ) -> tuple[Planned, list[Annealed]]:
     """All rows annealed on; again, along a longer ladder, if their weights are not good."""
-    runs = _go_on(planned, start, flat, settings, rng)
-    longer = planned.longer(4)
+    starts = [start.rows_of(run, flat) for run in start.runs]
+
+    def annealed_on(planned: Planned) -> list[Annealed]:
+        generators = spawn_generators(rng, len(starts))
+        course = AnnealCourse(planned.block, planned.plan)
+        runs = anneal_all("on", course, starts, generators, settings.how)
+        return [
+            after._replace(log_weight=before.log_weight + after.log_weight)
+            for before, after in zip(start.runs, runs, strict=True)
+        ]
+
+    runs, longer = annealed_on(planned), planned.longer(4)
     is_fixed = settings.ladder() is not None or longer.plan is planned.plan
     if is_fixed or forward_estimate(Directions(runs, FROM_MODEL)).status == "ok":
         return planned, runs
-    return longer, _go_on(longer, start, flat, settings, rng)
-
-
-def _go_on(
-    planned: Planned,
-    start: Other,
-    flat: FlatModel,
-    settings: HaisSettings,
-    rng: np.random.Generator,
-) -> list[Annealed]:
-    """Rows of the other posterior after annealing to the model's, with the weights of both."""
-    generators = spawn_generators(rng, len(start.runs))
-    course = AnnealCourse(planned.block, planned.plan)
-    starts = [_in_order(flat, start, run) for run in start.runs]
-    on = anneal_all("on", course, starts, generators, settings.how)
-    return [
-        after._replace(log_weight=before.log_weight + after.log_weight)
-        for before, after in zip(start.runs, on, strict=True)
-    ]
+    return longer, annealed_on(longer)

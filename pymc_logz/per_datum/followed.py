@@ -97,11 +97,8 @@ def kernel_of(model: Any, kernel: Any) -> Kernel:
 
 def evaluator(block: TemperBlock, compile_kwargs: Mapping[str, Any] | None) -> Any:
     """Function of rows (n, d), their data (n, D) and parameters: what the path is worth there."""
-    rows, data = pt.matrix("rows", dtype="float64", shape=(None, block.path.n_dims)), []
-    path = block.path
-    if path.data is not None:
-        data = [pt.matrix("data", dtype="float64", shape=(None, None))]
-        path = path.given(*data)
+    path, data = block.path.with_inputs()
+    rows = pt.matrix("rows", dtype="float64", shape=(None, path.n_dims))
     trial = [np.zeros((block.n_walkers, path.n_dims)), *block.row_data, *path.values]
     inputs = [rows, *data, *path.parameters]
     return compile_function(inputs, list(path.evaluate(rows)), compile_kwargs, trial)
@@ -137,23 +134,14 @@ def moment_datasets(
 ) -> dict[str, xr.Dataset]:
     """Groups ``evidence`` (estimator, time), with attributes, and ``tracking`` (time, stage)."""
     time = {TIME: np.arange(len(moments))}
-    evidence = xr.concat(
-        [
-            evidence_of_rows([getattr(moment, name) for moment in moments], TIME, time, {})
-            for name in ("tracked", "alone")
-        ],
-        ESTIMATOR,
-        combine_attrs="drop_conflicts",
-    ).assign_attrs(attrs)
-
-    def column(name: str) -> np.ndarray:
-        return np.stack([getattr(moment, name) for moment in moments])
-
-    per_stage = ("log_z", "mcse", "occupancy", "step_size")
+    tracked, alone, *others = zip(*moments, strict=True)
+    both = [evidence_of_rows(estimates, TIME, time, {}) for estimates in (tracked, alone)]
+    evidence = xr.concat(both, ESTIMATOR, combine_attrs="drop_conflicts").assign_attrs(attrs)
+    columns = map(np.stack, others)
     tracking = xr.Dataset(
         {
-            **{name: ((TIME, "stage"), column(name)) for name in per_stage},
-            **{name: (TIME, column(name)) for name in ("acceptance_rate", "carried_share")},
+            name: ((TIME, "stage")[: column.ndim], column)
+            for name, column in zip(Moment._fields[2:], columns, strict=True)
         },
         coords={**time, "stage": np.arange(betas.size), "beta": ("stage", betas)},
     )
