@@ -7,15 +7,14 @@ from itertools import combinations
 import numpy as np
 from scipy.special import fdtrc, stdtr
 
-from pymc_logz.estimators.curve import (
+from pymc_logz.estimators.draws import TemperedDraws, documented
+from pymc_logz.estimators.result import (
     LogZCurve,
     batch_sums,
     batches_of_walker,
     long_run_covariance,
     long_run_variance,
 )
-from pymc_logz.estimators.draws import TemperedDraws
-from pymc_logz.estimators.result import documented
 
 EQUAL = 1e-9
 """Of one and the difference of two estimates: what less than that is rounding."""

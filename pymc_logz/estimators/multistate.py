@@ -7,7 +7,8 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from pymc_logz.estimators.bridge import bar_log_z
-from pymc_logz.estimators.curve import (
+from pymc_logz.estimators.draws import TemperedDraws, shares
+from pymc_logz.estimators.result import (
     LogZCurve,
     estimator,
     level_mean_errors,
@@ -15,7 +16,6 @@ from pymc_logz.estimators.curve import (
     make_curve,
     visit_status,
 )
-from pymc_logz.estimators.draws import TemperedDraws, shares
 from pymc_logz.estimators.tempering import LevelOdds, level_status, solve_odds
 from pymc_logz.weights import ess_of_sums, log_mean, pareto_khat, weight_status
 

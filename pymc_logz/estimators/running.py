@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_logz.arguments import check_betas, check_whole
-from pymc_logz.estimators.curve import LogZCurve, make_curve, obstacle
-from pymc_logz.estimators.draws import CHUNK_ELEMENTS, TemperedDraws
-from pymc_logz.estimators.result import documented
+from pymc_logz.estimators.draws import CHUNK_ELEMENTS, TemperedDraws, documented
+from pymc_logz.estimators.result import LogZCurve, make_curve, obstacle
 from pymc_logz.estimators.tempering import curve_of_levels, rts_bias
 from pymc_logz.weights import ess_of_sums
 

@@ -6,9 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from pymc_logz.estimators.curve import LogZCurve, estimator, long_run_variance, make_curve
-from pymc_logz.estimators.draws import TemperedDraws, shares
-from pymc_logz.estimators.result import documented
+from pymc_logz.estimators.draws import TemperedDraws, documented, shares
+from pymc_logz.estimators.result import LogZCurve, estimator, long_run_variance, make_curve
 from pymc_logz.weights import DEGENERATE_ESS, LOW_ESS, ess_of_sums
 
 

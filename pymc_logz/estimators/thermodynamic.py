@@ -4,15 +4,15 @@ from functools import partial
 
 import numpy as np
 
-from pymc_logz.estimators.curve import (
+from pymc_logz.estimators.draws import TemperedDraws
+from pymc_logz.estimators.multistate import bar_of, judged
+from pymc_logz.estimators.result import (
     LogZCurve,
     estimator,
     level_mean_errors,
     make_curve,
     visit_status,
 )
-from pymc_logz.estimators.draws import TemperedDraws
-from pymc_logz.estimators.multistate import bar_of, judged
 from pymc_logz.estimators.tempering import SIMULATED, level_status, rts
 from pymc_logz.weights import ess_of_sums
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_logz.estimators.curve import LogZCurve
+from pymc_logz.estimators.result import LogZCurve
 from pymc_logz.estimators.running import LevelSums, RunningRTS, joined
 from pymc_logz.runners.arrays import mapped
 from pymc_logz.runners.temper import Walk

@@ -119,7 +119,6 @@ def evidence_sensitivity(
     density = RowDensity(flat, compile_kwargs)
     present = {name: own_data(model, name) for name in values}
     rows, log_weight, doubts = _draws(idata, flat)
-    prior = _prior_under(model, flat, values)
     if (status := str(base["status"].item())) in STATUSES:
         doubts.append(Doubt(status, str(base.attrs.get(DOUBTS, "of the log Z that is changed"))))
     every_row = rows.reshape(-1, rows.shape[-1])
@@ -131,6 +130,7 @@ def evidence_sensitivity(
     check_possible(target if log_weight is None else target[np.isfinite(log_weight)])
     if log_weight is None:
         check_stored_density(idata, target)
+    modes = _modes_under(model, density, every_row, values)
     changes, found, notes = [], list[LogZEstimate](), list(doubts)
     n_alternatives = len(next(iter(values.values())))
     with progress_bar(progressbar) as progress:
@@ -139,15 +139,9 @@ def evidence_sensitivity(
             data = {name: array[i] for name, array in values.items()}
             changes.append(log_joint(data) - target)
             one = reweighted_log_z(changes[-1], log_weight)
-            log_z = one.log_z + float(base["log_z"])
             weights = changes[-1] + (0.0 if log_weight is None else log_weight)
-            own: list[Doubt] = []
-            if one.usable and prior is not None:
-                # such a prior may have modes that no draw is in, though weights are even
-                rng, drawn_from = np.random.default_rng(0), partial(prior, data)
-                drawn = every_row[resampled(np.ravel(weights), rng)]
-                densities = partial(density, data=_one_vector(data))
-                own = walk_doubts(densities, drawn_from, drawn, log_z, rng)
+            log_z = one.log_z + float(base["log_z"])
+            own = modes(data, np.ravel(weights), log_z) if one.usable else []
             found += doubted([one], [*doubts, *own])
             notes += [Doubt(doubt.status, f"alternative {i}: {doubt.reason}") for doubt in own]
             report(1)
@@ -223,15 +217,14 @@ def _draws(tree: xr.DataTree, flat: FlatModel) -> tuple[np.ndarray, np.ndarray |
     return posterior.rows, None, list(posterior.doubts)
 
 
-def _prior_under(
-    model: "pm.Model", flat: FlatModel, values: Data
-) -> Callable[[Data, np.random.Generator, int], np.ndarray] | None:
-    """Draws of the prior under other data; None where no mode is looked for."""
+def _modes_under(
+    model: "pm.Model", density: RowDensity, rows: np.ndarray, values: Data
+) -> Callable[[Data, np.ndarray, float], list[Doubt]]:
+    """What looks for modes under other data that no row is in, though weights may be even."""
     places = {name: data_variable(model, name) for name in values}
     prior = PriorDraws(model, needed=False)
     in_containers = all(hasattr(place, "set_value") for place in places.values())
-    if flat.sites or not in_containers or not may_walk(flat, prior):
-        return None
+    can_look = not density.flat.sites and in_containers and may_walk(density.flat, prior)
 
     def under(data: Data, rng: np.random.Generator, n: int) -> np.ndarray:
         before = {name: place.get_value() for name, place in places.items()}
@@ -243,7 +236,15 @@ def _prior_under(
             for name, place in places.items():
                 place.set_value(before[name])
 
-    return under
+    def look(data: Data, log_weight: np.ndarray, log_z: float) -> list[Doubt]:
+        if not can_look:
+            return []
+        rng = np.random.default_rng(0)
+        drawn = rows[resampled(log_weight, rng)]
+        densities = partial(density, data=_one_vector(data))
+        return walk_doubts(densities, partial(under, data), drawn, log_z, rng)
+
+    return look
 
 
 def _one_vector(data: Data) -> np.ndarray:
