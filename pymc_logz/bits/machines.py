@@ -1,14 +1,13 @@
 """Boltzmann machines of bits: restricted, general, on a torus, and of averaged moments."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, logsumexp
 
 from pymc_logz.arguments import check_whole
-from pymc_logz.bits.energies import BernoulliRBM, BinaryEnergy, Bits, exact_or_nan, states
+from pymc_logz.bits.energies import BernoulliRBM, BinaryEnergy, Bits, states
 from pymc_logz.bits.paths import BinaryPath, binary_path
 from pymc_logz.models.discrete import colours
 from pymc_logz.seeds import random_generator
@@ -74,8 +73,7 @@ def bernoulli_rbm(
     path = binary_path((m, j), w, np.concatenate([b, c]), np.concatenate([base, np.zeros(j)]))
     variables = {"visible": Bits(np.arange(m)), "hidden": Bits(np.arange(m, m + j))}
     source = "Smolensky (1986); Salakhutdinov and Murray (2008), doi:10.1145/1390156.1390266"
-    rbm = BernoulliRBM("bernoulli_rbm", path, variables, source=source)
-    return replace(rbm, log_z=exact_or_nan(rbm))
+    return BernoulliRBM("bernoulli_rbm", path, variables, source=source).with_log_z()
 
 
 def base_log_odds(data: np.ndarray) -> np.ndarray:
@@ -156,8 +154,7 @@ def boltzmann_machine(
     b = _finite("biases", biases, 1, d)
     base = np.zeros(d) if base_bias is None else _finite("base_bias", base_bias, 1, d)
     path, place = _coloured(a, b, base)
-    energy = BinaryEnergy("boltzmann_machine", path, {"x": Bits(place)})
-    return replace(energy, log_z=exact_or_nan(energy))
+    return BinaryEnergy("boltzmann_machine", path, {"x": Bits(place)}).with_log_z()
 
 
 def ising_torus(

@@ -11,17 +11,16 @@ from scipy.special import expit
 from pymc_logz.arguments import check_whole
 from pymc_logz.bits.energies import BernoulliRBM
 from pymc_logz.bits.paths import BlockGibbs
-from pymc_logz.bits.sampling import even_plan
+from pymc_logz.bits.sampling import even_plan, subject_of
 from pymc_logz.estimators.importance import importance_log_z
 from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
-from pymc_logz.runners.anneal import Annealed, anneal
-from pymc_logz.runners.block import Block
+from pymc_logz.runners.anneal import anneal
 from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.kinds import PER_DATUM
-from pymc_logz.trees.layout import evidence_of_rows, make_tree, run_attrs
+from pymc_logz.trees.layout import evidence_of_rows, make_tree
 
 
 def raise_log_likelihood(
@@ -115,7 +114,8 @@ def raise_log_likelihood(
     ladder = settings.ladder()
     if ladder is None:
         raise ValueError(f"betas={betas!r} must be an integer or an array: there is no pilot")
-    block = Block(model.path, settings.kernel, settings.pilot_rows, compile_kwargs)
+    subject = subject_of(model, settings, compile_kwargs)
+    block = subject.block
     block.compile()
     watch.end("compile_time")
     plan = even_plan(ladder, model.n_sites).reverse()
@@ -127,19 +127,7 @@ def raise_log_likelihood(
         run = anneal(block, plan, np.concatenate([rows, hidden], axis=1), rngs.run, report)
     watch.end("sampling_time")
     cost = {**watch.seconds, **block.work.record(0, block.kernel)}
-    own = {"n_temperatures": plan.n_temperatures}
-    attrs = run_attrs(block.compiled, block.path.batching, 1.0, cost, **own)
-    groups = {
-        "evidence": _evidence(model, visible, run, attrs),
-        "annealing": annealing_dataset([run], plan),
-    }
-    asked = {**settings.record(), "method": "raise_log_likelihood", "energy": model.name}
-    return make_tree(groups, {**asked, **attrs}, PER_DATUM)
-
-
-def _evidence(
-    model: BernoulliRBM, visible: np.ndarray, run: Annealed, attrs: Mapping[str, Any]
-) -> xr.Dataset:
+    attrs = subject.attrs(block, cost, n_temperatures=plan.n_temperatures)
     log_visible = model.log_visible(visible)
     pairs = zip(run.log_weight.reshape(len(visible), -1), log_visible, strict=True)
     found = [importance_log_z(w, log_z_reference=f, method="raise") for w, f in pairs]
@@ -153,4 +141,9 @@ def _evidence(
         "log_z_upper": float(log_visible.mean() - log_p.mean()),
     }
     coords = {"data_row": np.arange(len(visible))}
-    return evidence_of_rows(estimates, "data_row", coords, {**attrs, **of_mean})
+    groups = {
+        "evidence": evidence_of_rows(estimates, "data_row", coords, {**attrs, **of_mean}),
+        "annealing": annealing_dataset([run], plan),
+    }
+    asked = {**settings.record(), **subject.record, "method": "raise_log_likelihood"}
+    return make_tree(groups, {**asked, **attrs}, PER_DATUM)

@@ -184,10 +184,7 @@ def run_through(
             start = path.sample_reference(rngs.pilot, n_followed(block))
             stages = walk(block, settings, start, rngs.pilot, report_beta(progress))
             path, rows = machine.path, stages.end
-            if (ladder := settings.ladder()) is not None:
-                legs.append(Planned(block, even_plan(ladder, machine.n_sites), THROUGH))
-            else:
-                legs.append(refine(block, settings, stages, rngs.pilot, THROUGH)[0])
+            legs.append(refine(block, settings, stages, rngs.pilot, THROUGH)[0])
         watch.end("tuning_time")
         generators = spawn_generators(rngs.run, settings.chains)
         tasks = [partial(_way, legs, settings.draws, rng) for rng in generators]

@@ -218,8 +218,7 @@ def bootstrap_log_z(
 
 def _pairs(difference: np.ndarray, contributions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Standard error and Holm's p-value of every difference, both (M, M)."""
-    pairs = list(combinations(range(difference.shape[0]), 2))
-    first, second = np.array(pairs).T
+    first, second = np.triu_indices(len(difference), k=1)
     variance, n_effective = long_run_variance(
         contributions[..., first] - contributions[..., second]
     )

@@ -75,9 +75,8 @@ def ti_corrected(draws: TemperedDraws) -> LogZCurve:
     ----------
     Friel, Hurn & Wyse (2014), doi 10.1007/s11222-013-9397-1.
     """
-    widths = np.append(0.0, np.diff(draws.betas) ** 2 / 12)
-    change = np.diag(widths[1:], -1) - np.diag(widths)
-    return _integral(draws, _weights(draws.betas), np.cumsum(change, axis=0))
+    change = np.diff(draws.betas) ** 2 / 12
+    return _integral(draws, _weights(draws.betas), _up_to_each(change, -change))
 
 
 @rule("log Z = -0.692 ± 0.013 (ti_simpson, ok)")
@@ -188,9 +187,12 @@ def _by_shares(
 def _weights(betas: np.ndarray, of_lower: float = 0.5) -> np.ndarray:
     """Weights (K, K) of the means in sums up to each level: the trapezoidal rule, or Riemann's."""
     widths = np.diff(betas)
-    left = np.tril(np.broadcast_to(np.append(widths, 0.0), (betas.size, betas.size)), -1)
-    right = np.tril(np.broadcast_to(np.append(0.0, widths), (betas.size, betas.size)))
-    return of_lower * left + (1.0 - of_lower) * right
+    return _up_to_each(of_lower * widths, (1.0 - of_lower) * widths)
+
+
+def _up_to_each(of_lower: np.ndarray, of_upper: np.ndarray) -> np.ndarray:
+    """Weights (K, K) of sums up to each level, from those of both ends of every step, (K - 1,)."""
+    return np.cumsum(np.diag(of_lower, -1) + np.diag(np.append(0.0, of_upper)), axis=0)
 
 
 def _integral(

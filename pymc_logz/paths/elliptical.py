@@ -191,13 +191,13 @@ def fitted_normal(rows: np.ndarray) -> Elliptical:
     return Elliptical(centre, scale[:, None] * factor)
 
 
-def check_enough(rows: np.ndarray, per_dimension: int = 10) -> None:
+def check_enough(rows: np.ndarray) -> None:
     """Raise a ValueError if draws (n, d) are too few to tell d scales and correlations."""
     n, d = rows.shape
-    if n < per_dimension * d or not np.all(np.isfinite(rows)):
+    if n < 10 * d or not np.all(np.isfinite(rows)):
         raise ValueError(
             f"reference holds {n} draws, {np.sum(~np.isfinite(rows).all(axis=1))} of them not "
-            f"finite; a fit in {d} dimensions needs at least {per_dimension * d} finite ones"
+            f"finite; a fit in {d} dimensions needs at least {10 * d} finite ones"
         )
 
 

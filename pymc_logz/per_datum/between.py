@@ -102,7 +102,15 @@ def run_between(
         )
     with progress_bar(progressbar) as progress:
         start = _anneal_other(of_other, settings, rngs, progress, compile_kwargs)
-        block = _block_between(flat, start, settings, compile_kwargs)
+        rows, log_weight = start.rows_of(start.apart, flat), start.apart.log_weight
+
+        def draw(rng: np.random.Generator, n: int) -> np.ndarray:
+            return rows[resampled(log_weight, rng, n, shuffled=True)]
+
+        path = replace(model_path(flat, of_other.prior), sample_reference=draw)
+        kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites)
+        kernel = kernel.resolved(path.n_dims)
+        block = settings.within_memory(Block(path, kernel, settings.pilot_rows, compile_kwargs))
         stages = walk(
             block,
             settings,
@@ -201,24 +209,6 @@ def _anneal_other(
     directions = Directions(runs, planned.reference)
     doubts = doubts_of_run(prepared, block, planned, directions, rngs.checks)
     return Other(prepared, planned, runs, apart, doubts)
-
-
-def _block_between(
-    flat: FlatModel,
-    start: Other,
-    settings: HaisSettings,
-    compile_kwargs: Mapping[str, Any] | None,
-) -> Block:
-    """Moves along the path, whose start is drawn from rows that do not go on."""
-    rows, log_weight = start.rows_of(start.apart, flat), start.apart.log_weight
-
-    def draw(rng: np.random.Generator, n: int) -> np.ndarray:
-        return rows[resampled(log_weight, rng, n, shuffled=True)]
-
-    path = replace(model_path(flat, start.prepared.prior), sample_reference=draw)
-    kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites)
-    block = Block(path, kernel.resolved(path.n_dims), settings.pilot_rows, compile_kwargs)
-    return settings.within_memory(block)
 
 
 def _go_on_twice(

@@ -280,7 +280,10 @@ def plot_sensitivity(
     if "sensitivity" not in getattr(idata, "children", ()):
         raise ValueError("this needs a DataTree with a group 'sensitivity': evidence_sensitivity")
     group = idata["sensitivity"].to_dataset()
-    name = _parameter(group, parameter)
+    names = [str(name) for name, coord in group.coords.items() if coord.dims == ("alternative",)]
+    name = names[0] if parameter is None and len(names) == 1 else parameter
+    if name not in names:
+        raise ValueError(f"parameter={parameter!r} must be one of {names}")
     centre = group["log_bayes_factor"].to_numpy()
     error = group["log_bayes_factor_mcse"].to_numpy()
     title = "Against the prior as it is (dashed)"
@@ -308,13 +311,3 @@ def plot_sensitivity(
         drawing.xticks(ticks, [f"{10.0**tick:g}" for tick in ticks], panel)
     label(drawing, panel, f"{title}, {ci_prob:.0%} band", name, "log Bayes factor (nats)")
     return collection
-
-
-def _parameter(group: xr.Dataset, parameter: str | None) -> str:
-    """Name of the changed parameter to draw."""
-    names = [str(name) for name, coord in group.coords.items() if coord.dims == ("alternative",)]
-    if parameter is None and len(names) == 1:
-        return names[0]
-    if parameter not in names:
-        raise ValueError(f"parameter={parameter!r} must be one of {names}")
-    return str(parameter)

@@ -73,7 +73,12 @@ def plot_tempering(
     draws = draws_of_group(group)
     names = ["level", "occupancy", "round_trips", "rejection_rate"]
     drawing, collection, panels = make_panels(names, 5.2, backend, figsize)
-    _draw_levels(drawing, panels[0], draws)
+    chosen = np.linspace(0, len(draws.level) - 1, 3).astype(int)
+    for k, walker in enumerate(np.unique(chosen)):
+        trace = draws.level[walker, :200]
+        drawing.line(np.arange(trace.size), trace, panels[0], color=color(k), alpha=0.8)
+    drawing.yticks(*level_ticks(draws.n_levels), panels[0])
+    label(drawing, panels[0], "Level of some walkers", "iteration", "level")
     _draw_occupancy(drawing, panels[1], group)
     _draw_round_trips(drawing, panels[2], draws)
     rate = rejection_rates(draws)
@@ -86,20 +91,9 @@ def plot_tempering(
     return collection
 
 
-def _draw_levels(drawing: Any, panel: Any, draws: TemperedDraws) -> None:
-    chosen = np.linspace(0, len(draws.level) - 1, 3).astype(int)
-    for k, walker in enumerate(np.unique(chosen)):
-        trace = draws.level[walker, :200]
-        drawing.line(np.arange(trace.size), trace, panel, color=color(k), alpha=0.8)
-    drawing.yticks(*level_ticks(draws.n_levels), panel)
-    label(drawing, panel, "Level of some walkers", "iteration", "level")
-
-
 def _draw_occupancy(drawing: Any, panel: Any, group: xr.Dataset) -> None:
-    shares = []
-    for chain in range(group.sizes["chain"]):
-        draws = draws_of_group(group.isel(chain=slice(chain, chain + 1)))
-        shares.append(level_share(draws))
+    chains = [draws_of_group(group.isel(chain=[chain])) for chain in range(group.sizes["chain"])]
+    shares, draws = [level_share(chain) for chain in chains], chains[-1]
     place = np.arange(draws.n_levels)
     for k, share in enumerate(shares):
         drawing.line(place, share, panel, color=color(k), alpha=0.8)
@@ -290,7 +284,13 @@ def plot_thermo(
     names = ["integrand", "log_z", "difference"]
     drawing, collection, panels = make_panels(names, 3.6, backend, figsize, n_columns=3)
     _draw_integrand(drawing, panels[0], draws)
-    _draw_curves(drawing, panels[1], draws.betas, lines)
+    # the recommended one last, on top of the others
+    for k, line in reversed(list(enumerate(lines))):
+        known = np.isfinite(line.log_z)
+        style = {"color": GREY, "alpha": 0.5} if k else {"color": BLUE, "width": 2}
+        drawing.line(draws.betas[known] ** 0.25, line.log_z[known], panels[1], **style)
+    title = f"log Z along the path, {lines[0].method} in blue"
+    label(drawing, panels[1], title, y="log Z (nats)")
     _draw_differences(drawing, panels[2], lines)
     for panel in panels[:2]:
         beta_axis(drawing, panel)
@@ -331,16 +331,6 @@ def _draw_integrand(drawing: Any, panel: Any, draws: TemperedDraws) -> None:
     log_z = float(np.trapezoid(curve, place))
     shown = "mean log ratio × dβ/dx, x = β^¼ (nats)"
     label(drawing, panel, f"Area: log Z = {log_z:.2f}", y=shown)
-
-
-def _draw_curves(drawing: Any, panel: Any, betas: np.ndarray, lines: Sequence[LogZCurve]) -> None:
-    # the recommended one last, on top of the others
-    for k, line in reversed(list(enumerate(lines))):
-        known = np.isfinite(line.log_z)
-        style = {"color": GREY, "alpha": 0.5} if k else {"color": BLUE, "width": 2}
-        drawing.line(betas[known] ** 0.25, line.log_z[known], panel, **style)
-    title = f"log Z along the path, {lines[0].method} in blue"
-    label(drawing, panel, title, y="log Z (nats)")
 
 
 def _draw_differences(drawing: Any, panel: Any, lines: Sequence[LogZCurve]) -> None:
