@@ -115,8 +115,7 @@ def raise_log_likelihood(
     if ladder is None:
         raise ValueError(f"betas={betas!r} must be an integer or an array: there is no pilot")
     subject = subject_of(model, settings, compile_kwargs)
-    block = subject.block
-    block.compile()
+    subject.block.compile()
     watch.end("compile_time")
     plan = even_plan(ladder, model.n_sites).reverse()
     rows = np.repeat(visible, draws, axis=0)
@@ -124,10 +123,10 @@ def raise_log_likelihood(
     hidden = (rngs.run.random(odds.shape) < expit(odds)).astype(float)
     with progress_bar(progressbar) as progress:
         report = report_count(progress, "Annealing back", plan.n_temperatures)
-        run = anneal(block, plan, np.concatenate([rows, hidden], axis=1), rngs.run, report)
+        run = anneal(subject.block, plan, np.concatenate([rows, hidden], axis=1), rngs.run, report)
     watch.end("sampling_time")
-    cost = {**watch.seconds, **block.work.record(0, block.kernel)}
-    attrs = subject.attrs(block, cost, n_temperatures=plan.n_temperatures)
+    cost = {**watch.seconds, **subject.block.work.record(0, settings.kernel)}
+    attrs = subject.attrs(subject.block, cost, n_temperatures=plan.n_temperatures)
     log_visible = model.log_visible(visible)
     pairs = zip(run.log_weight.reshape(len(visible), -1), log_visible, strict=True)
     found = [importance_log_z(w, log_z_reference=f, method="raise") for w, f in pairs]
