@@ -1,6 +1,5 @@
 """Boltzmann machines of bits: restricted, general, on a torus, and of averaged moments."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -328,7 +327,15 @@ def moment_averaged(
     for i in range(1, n_machines + 1):
         share = i / (n_machines + 1)
         wanted = [(1 - share) * a + share * b for a, b in zip(base, target, strict=True)]
-        machines.append(_fitted(rbm, wanted, share, chains, n_updates, rng))
+        # from the machine of averaged parameters
+        b = (1 - share) * rbm.base_bias + share * rbm.visible_bias
+        c, w, visible = share * rbm.hidden_bias, share * rbm.weights, chains
+        for update in range(n_updates):
+            now, visible = _swept(w, b, c, visible, rng)
+            rate = 0.5 * (1 - update / n_updates)
+            pairs = zip((b, c, w), wanted, now, strict=True)
+            b, c, w = (old + rate * (aim - found) for old, aim, found in pairs)
+        machines.append(rbm.at(w, b, c))
     return machines
 
 
@@ -342,22 +349,3 @@ def _swept(
     mean = expit(c + visible @ w)
     product = visible.T @ mean / len(visible)
     return (visible.mean(axis=0), mean.mean(axis=0), product), visible
-
-
-def _fitted(
-    rbm: BernoulliRBM,
-    wanted: Sequence[np.ndarray],
-    share: float,
-    visible: np.ndarray,
-    n_updates: int,
-    rng: np.random.Generator,
-) -> BernoulliRBM:
-    """A machine of these moments, from the one of averaged parameters."""
-    b = (1 - share) * rbm.base_bias + share * rbm.visible_bias
-    c, w = share * rbm.hidden_bias, share * rbm.weights
-    for i in range(n_updates):
-        now, visible = _swept(w, b, c, visible, rng)
-        rate = 0.5 * (1 - i / n_updates)
-        pairs = zip((b, c, w), wanted, now, strict=True)
-        b, c, w = (old + rate * (aim - found) for old, aim, found in pairs)
-    return rbm.at(w, b, c)

@@ -262,16 +262,13 @@ class FollowedMachine:
         """Bits of both layers."""
         return self.model.named(rows)
 
-    def placed(
-        self,
-        settings: TemperedSettings,
-        rng: np.random.Generator,
-        compile_kwargs: Mapping[str, Any] | None,
-        progress: Any,
-    ) -> Planned:
-        """As a tempered run places them."""
-        block = Block(self.model.path, settings.kernel, settings.pilot_rows, compile_kwargs)
-        return placed(self.model, block, settings, rng, progress)
+    def block(self, settings: TemperedSettings, compile_kwargs: Mapping[str, Any] | None) -> Block:
+        """Moves of the rows of a pilot."""
+        return Block(self.model.path, settings.kernel, settings.pilot_rows, compile_kwargs)
+
+    def placed(self, block: Block, *how: Any) -> Planned:
+        """Levels as those of a tempered run are."""
+        return placed(self.model, block, *how)
 
 
 def followed(energy: BinaryEnergy, names: Sequence[str] | None) -> FollowedMachine:

@@ -111,13 +111,8 @@ def run_between(
         kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites)
         kernel = kernel.resolved(path.n_dims)
         block = settings.within_memory(Block(path, kernel, settings.pilot_rows, compile_kwargs))
-        stages = walk(
-            block,
-            settings,
-            block.path.sample_reference(rngs.pilot, n_followed(block)),
-            rngs.pilot,
-            report_beta(progress),
-        )
+        first = path.sample_reference(rngs.pilot, n_followed(block))
+        stages = walk(block, settings, first, rngs.pilot, report_beta(progress))
         planned, _ = refine(block, settings, stages, rngs.pilot, FROM_MODEL)
         watch.end("tuning_time")
         pilot_work = block.work.done

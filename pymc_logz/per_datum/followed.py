@@ -59,19 +59,16 @@ class FollowedModel:
         """Of the model."""
         return model_labels(self.model)
 
-    def placed(
-        self,
-        settings: TemperedSettings,
-        rng: np.random.Generator,
-        compile_kwargs: Mapping[str, Any] | None,
-        progress: Any,
-    ) -> Planned:
-        """As a tempered run places them."""
+    def block(self, settings: TemperedSettings, compile_kwargs: Mapping[str, Any] | None) -> Block:
+        """Moves of the rows of a pilot, with the present data."""
         path = model_path(self.prepared.flat, self.prepared.prior)
         flat, values = self.prepared.flat, self.prepared.data_rows.values
         kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites)
-        block = Block(path, kernel, settings.pilot_rows, compile_kwargs, data=values)
-        return place_levels(self.prepared, block, settings, rng, progress)
+        return Block(path, kernel, settings.pilot_rows, compile_kwargs, data=values)
+
+    def placed(self, block: Block, *how: Any) -> Planned:
+        """Levels as `place_levels` places them."""
+        return place_levels(self.prepared, block, *how)
 
 
 def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> FollowedModel:

@@ -166,7 +166,8 @@ class LogZTracker:
         self._followed = follow(model, data, rngs)
         self.shapes = {name: np.shape(value) for name, value in self.data.items()}
         with progress_bar(progressbar) as progress:
-            planned = self._followed.placed(self.settings, rngs.pilot, compile_kwargs, progress)
+            block = self._followed.block(self.settings, compile_kwargs)
+            planned = self._followed.placed(block, self.settings, rngs.pilot, progress)
             frozen = warm_up(planned, self.settings, rngs.pilot, compile_kwargs, progress)
         self._block, self.ladder = frozen.block, frozen.ladder
         self._evaluate = evaluator(frozen.block, compile_kwargs)
