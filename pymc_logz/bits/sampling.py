@@ -129,9 +129,8 @@ def run_hais(
     def make(compile_kwargs: Mapping[str, Any] | None) -> tuple[Subject, np.ndarray | None]:
         subject = subject_of(energy, settings, compile_kwargs)
         subject.block.compile()
-        if posterior_draws is None:
-            return subject, None
-        return subject, energy_draws(energy, posterior_draws)
+        rows = None if posterior_draws is None else energy_draws(energy, posterior_draws)
+        return subject, rows
 
     def plans(subject: Subject, settings: HaisSettings, progress: Any) -> list[MakePlan]:
         make = partial(placed, energy, subject.block, settings, rngs.pilot, progress)
@@ -184,7 +183,10 @@ def run_through(
             start = path.sample_reference(rngs.pilot, n_followed(block))
             stages = walk(block, settings, start, rngs.pilot, report_beta(progress))
             path, rows = machine.path, stages.end
-            legs.append(refine(block, settings, stages, rngs.pilot, THROUGH)[0])
+            if (ladder := settings.ladder()) is not None:
+                legs.append(Planned(block, even_plan(ladder, machine.n_sites), THROUGH))
+            else:
+                legs.append(refine(block, settings, stages, rngs.pilot, THROUGH)[0])
         watch.end("tuning_time")
         generators = spawn_generators(rngs.run, settings.chains)
         tasks = [partial(_way, legs, settings.draws, rng) for rng in generators]

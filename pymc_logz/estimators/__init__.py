@@ -28,12 +28,10 @@ from pymc_logz.estimators.thermodynamic import (
     ti_trapezoid,
 )
 
-_BY_LEVELS = (rts, mbar, ts, bar_chain)
 _STONES = (stepping_stone, stepping_stone_reverse)
 _INTEGRALS = (ti_trapezoid, ti_simpson, ti_corrected, ti_rb, ti_marginal, ti_left, ti_right)
-METHODS: dict[str, Estimator] = {
-    method.__name__: method for method in (*_BY_LEVELS, *_STONES, *_INTEGRALS)
-}
+_ALL = (rts, mbar, ts, bar_chain, *_STONES, *_INTEGRALS)
+METHODS: dict[str, Estimator] = {method.__name__: method for method in _ALL}
 """Estimators of a tempered run, by the name that each goes by."""
 
 __all__ = [

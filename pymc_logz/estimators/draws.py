@@ -187,10 +187,7 @@ class TemperedDraws:
         return tilt
 
     def log_level_weight(self, log_ratio: np.ndarray, segment: np.ndarray) -> np.ndarray:
-        """Log q(level k | x) of n draws up to a constant per draw, shape (n, K).
-
-        Eq. 7 of Carlson et al. (2016), for a geometric path.
-        """
+        """Log q(level k | x) of n draws up to a constant of each, (n, K): eq. 7 of the source."""
         return self.log_tilt(log_ratio) + (self.log_prior - self.log_z_hat)[segment]
 
     def level_given(self, log_ratio: np.ndarray, segment: np.ndarray) -> np.ndarray:
