@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, logsumexp
@@ -78,12 +78,6 @@ class BinaryEnergy(ForeignModel):
         """Bits whose states an exact sum goes through: the smaller of two blocks, or all."""
         sizes = self.path.sizes
         return min(sizes) if len(sizes) == 2 else self.n_sites
-
-    def with_log_z(self) -> Self:
-        """The same with its log Z, where at most 20 bits are to be summed over."""
-        if self.n_summed > MAX_SUMMED:
-            return self
-        return replace(self, log_z=float(self.log_z_at(1.0)[0]))
 
     def named(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         """Values by name, shape (n, ...), of rows of bits (n, d)."""

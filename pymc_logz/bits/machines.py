@@ -1,12 +1,13 @@
 """Boltzmann machines of bits: restricted, general, on a torus, and of averaged moments."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, logsumexp
 
 from pymc_logz.arguments import check_whole
-from pymc_logz.bits.energies import BernoulliRBM, BinaryEnergy, Bits, states
+from pymc_logz.bits.energies import MAX_SUMMED, BernoulliRBM, BinaryEnergy, Bits, states
 from pymc_logz.bits.paths import BinaryPath, binary_path
 from pymc_logz.models.discrete import colours
 from pymc_logz.seeds import random_generator
@@ -72,7 +73,7 @@ def bernoulli_rbm(
     path = binary_path((m, j), w, np.concatenate([b, c]), np.concatenate([base, np.zeros(j)]))
     variables = {"visible": Bits(np.arange(m)), "hidden": Bits(np.arange(m, m + j))}
     source = "Smolensky (1986); Salakhutdinov and Murray (2008), doi:10.1145/1390156.1390266"
-    return BernoulliRBM("bernoulli_rbm", path, variables, source=source).with_log_z()
+    return _with_log_z(BernoulliRBM("bernoulli_rbm", path, variables, source=source))
 
 
 def base_log_odds(data: np.ndarray) -> np.ndarray:
@@ -153,7 +154,7 @@ def boltzmann_machine(
     b = _finite("biases", biases, 1, d)
     base = np.zeros(d) if base_bias is None else _finite("base_bias", base_bias, 1, d)
     path, place = _coloured(a, b, base)
-    return BinaryEnergy("boltzmann_machine", path, {"x": Bits(place)}).with_log_z()
+    return _with_log_z(BinaryEnergy("boltzmann_machine", path, {"x": Bits(place)}))
 
 
 def ising_torus(
@@ -224,6 +225,13 @@ def torus_log_z(shape: tuple[int, int], coupling: float, external_field: float) 
     log_powers = length * np.log(np.abs(values) + np.finfo(float).tiny)
     total = logsumexp(log_powers, b=np.sign(values) ** length)
     return float(total + length * log_transfer.max())
+
+
+def _with_log_z[Energy: BinaryEnergy](energy: Energy) -> Energy:
+    """The same with its log Z, where at most 20 bits are to be summed over."""
+    if energy.n_summed > MAX_SUMMED:
+        return energy
+    return replace(energy, log_z=float(energy.log_z_at(1.0)[0]))
 
 
 def _coloured(

@@ -187,7 +187,10 @@ class TemperedDraws:
         return tilt
 
     def log_level_weight(self, log_ratio: np.ndarray, segment: np.ndarray) -> np.ndarray:
-        """Log q(level k | x) of n draws up to a constant of each, (n, K): eq. 7 of the source."""
+        """Log q(level k | x) of n draws up to a constant per draw, shape (n, K).
+
+        Eq. 7 of Carlson et al. (2016), for a geometric path.
+        """
         return self.log_tilt(log_ratio) + (self.log_prior - self.log_z_hat)[segment]
 
     def level_given(self, log_ratio: np.ndarray, segment: np.ndarray) -> np.ndarray:
@@ -211,7 +214,15 @@ class TemperedDraws:
     def block_sums(
         self, statistic: Callable[[np.ndarray, np.ndarray], np.ndarray], width: int
     ) -> np.ndarray:
-        """Sums over blocks, (W, B, S), of a statistic of log ratios and segments (n,), (n, S)."""
+        """Sums over blocks of a statistic of (log_ratio, segment), shape (W, B, S).
+
+        Parameters
+        ----------
+        statistic
+            From the log ratios (n,) and segments (n,) of some draws to S values each, (n, S).
+        width
+            Number of values S.
+        """
         n_walkers, n = self.level.shape
         length = self.block_length
         sums = np.empty((n_walkers, -(-n // length), width))
