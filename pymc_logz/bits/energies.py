@@ -147,12 +147,12 @@ class BinaryEnergy(ForeignModel):
         log_mass = self._log_masses(beta)
         mass = np.exp(log_mass - logsumexp(log_mass))
         chosen = states(self.n_summed, rng.choice(mass.size, size=n, p=mass / mass.sum()))
-        if len(self.path.sizes) != 2:
+        _, odds = self._summed_over(chosen, beta)
+        if odds is None:
             return chosen
-        k, _, odds_of = self._bipartite(beta)
-        drawn = rng.random((n, self.n_sites - self.n_summed)) < expit(odds_of(chosen))
-        other = drawn.astype(float)
-        return np.concatenate([chosen, other] if k == 0 else [other, chosen], axis=1)
+        other = (rng.random(odds.shape) < expit(odds)).astype(float)
+        is_first = np.argmin(self.path.sizes) == 0
+        return np.concatenate([chosen, other] if is_first else [other, chosen], axis=1)
 
     def _log_masses(self, beta: float) -> np.ndarray:
         """Log mass of each state of the bits that are summed over, shape (2**m,)."""
@@ -161,28 +161,24 @@ class BinaryEnergy(ForeignModel):
                 f"{self.name} has {self.n_summed} bits whose states would have to be summed over, "
                 f"and {MAX_SUMMED} are the most; use sample_tempered(model=...) for log Z"
             )
-        couplings, bias, base, constant = self.path.values
-        scale = beta * constant - (1 - beta) * np.logaddexp(0, base).sum()
-        n, chunk, found = 2**self.n_summed, 2**14, []
-        for begin in range(0, n, chunk):
-            chosen = states(self.n_summed, np.arange(begin, min(begin + chunk, n)))
-            if len(self.path.sizes) == 2:
-                _, linear, odds_of = self._bipartite(beta)
-                of_others = np.logaddexp(0, odds_of(chosen)).sum(axis=1)
-            else:
-                linear = (1 - beta) * base + beta * bias
-                of_others = beta * ((chosen @ couplings) * chosen).sum(axis=1) / 2
-            found.append(chosen @ linear + of_others + scale)
-        return np.concatenate(found)
+        n, chunk = 2**self.n_summed, 2**14
+        parts = [np.arange(begin, min(begin + chunk, n)) for begin in range(0, n, chunk)]
+        masses = [self._summed_over(states(self.n_summed, part), beta)[0] for part in parts]
+        return np.concatenate(masses)
 
-    def _bipartite(self, beta: float) -> tuple[int, np.ndarray, Any]:
-        """Which block is summed over, its log odds, and the function to those of the other."""
-        couplings, bias, base, _ = self.path.values
-        first = self.path.sizes[0]
-        k = int(np.argmin(self.path.sizes))
-        odds = np.split((1 - beta) * base + beta * bias, [first])
-        product = beta * (couplings if k == 0 else couplings.T)
-        return k, odds[k], lambda chosen: odds[1 - k] + chosen @ product
+    def _summed_over(self, chosen: np.ndarray, beta: float) -> tuple[np.ndarray, np.ndarray | None]:
+        """Log mass of states of one block, or of all bits; log odds of the other block, if any."""
+        couplings, bias, base, constant = self.path.values
+        linear = (1 - beta) * base + beta * bias
+        scale = beta * constant - (1 - beta) * np.logaddexp(0, base).sum()
+        if len(self.path.sizes) != 2:
+            pairs = beta * ((chosen @ couplings) * chosen).sum(axis=1) / 2
+            return chosen @ linear + pairs + scale, None
+        own, other = np.split(linear, [self.path.sizes[0]])
+        if np.argmin(self.path.sizes) == 1:
+            own, other, couplings = other, own, couplings.T
+        odds = other + chosen @ (beta * couplings)
+        return chosen @ own + np.logaddexp(0, odds).sum(axis=1) + scale, odds
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,8 +247,3 @@ class BernoulliRBM(BinaryEnergy):
 def states(n_bits: int, index: np.ndarray) -> np.ndarray:
     """The bits of integers, shape (len(index), n_bits)."""
     return ((np.asarray(index)[:, None] >> np.arange(n_bits)) & 1).astype(float)
-
-
-def exact_or_nan(energy: BinaryEnergy) -> float:
-    """Log Z where at most 20 bits are to be summed over, else NaN."""
-    return float(energy.log_z_at(1.0)[0]) if energy.n_summed <= MAX_SUMMED else np.nan

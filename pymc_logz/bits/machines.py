@@ -1,6 +1,5 @@
 """Boltzmann machines of bits: restricted, general, on a torus, and of averaged moments."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from pymc_logz.arguments import check_whole
-from pymc_logz.bits.energies import BernoulliRBM, BinaryEnergy, Bits, exact_or_nan, states
+from pymc_logz.bits.energies import MAX_SUMMED, BernoulliRBM, BinaryEnergy, Bits, states
 from pymc_logz.bits.paths import BinaryPath, binary_path
 from pymc_logz.models.discrete import colours
 from pymc_logz.seeds import random_generator
@@ -74,8 +73,7 @@ def bernoulli_rbm(
     path = binary_path((m, j), w, np.concatenate([b, c]), np.concatenate([base, np.zeros(j)]))
     variables = {"visible": Bits(np.arange(m)), "hidden": Bits(np.arange(m, m + j))}
     source = "Smolensky (1986); Salakhutdinov and Murray (2008), doi:10.1145/1390156.1390266"
-    rbm = BernoulliRBM("bernoulli_rbm", path, variables, source=source)
-    return replace(rbm, log_z=exact_or_nan(rbm))
+    return _with_log_z(BernoulliRBM("bernoulli_rbm", path, variables, source=source))
 
 
 def base_log_odds(data: np.ndarray) -> np.ndarray:
@@ -156,8 +154,7 @@ def boltzmann_machine(
     b = _finite("biases", biases, 1, d)
     base = np.zeros(d) if base_bias is None else _finite("base_bias", base_bias, 1, d)
     path, place = _coloured(a, b, base)
-    energy = BinaryEnergy("boltzmann_machine", path, {"x": Bits(place)})
-    return replace(energy, log_z=exact_or_nan(energy))
+    return _with_log_z(BinaryEnergy("boltzmann_machine", path, {"x": Bits(place)}))
 
 
 def ising_torus(
@@ -228,6 +225,13 @@ def torus_log_z(shape: tuple[int, int], coupling: float, external_field: float) 
     log_powers = length * np.log(np.abs(values) + np.finfo(float).tiny)
     total = logsumexp(log_powers, b=np.sign(values) ** length)
     return float(total + length * log_transfer.max())
+
+
+def _with_log_z[Energy: BinaryEnergy](energy: Energy) -> Energy:
+    """The same with its log Z, where at most 20 bits are to be summed over."""
+    if energy.n_summed > MAX_SUMMED:
+        return energy
+    return replace(energy, log_z=float(energy.log_z_at(1.0)[0]))
 
 
 def _coloured(
@@ -331,7 +335,15 @@ def moment_averaged(
     for i in range(1, n_machines + 1):
         share = i / (n_machines + 1)
         wanted = [(1 - share) * a + share * b for a, b in zip(base, target, strict=True)]
-        machines.append(_fitted(rbm, wanted, share, chains, n_updates, rng))
+        # from the machine of averaged parameters
+        b = (1 - share) * rbm.base_bias + share * rbm.visible_bias
+        c, w, visible = share * rbm.hidden_bias, share * rbm.weights, chains
+        for update in range(n_updates):
+            now, visible = _swept(w, b, c, visible, rng)
+            rate = 0.5 * (1 - update / n_updates)
+            pairs = zip((b, c, w), wanted, now, strict=True)
+            b, c, w = (old + rate * (aim - found) for old, aim, found in pairs)
+        machines.append(rbm.at(w, b, c))
     return machines
 
 
@@ -345,22 +357,3 @@ def _swept(
     mean = expit(c + visible @ w)
     product = visible.T @ mean / len(visible)
     return (visible.mean(axis=0), mean.mean(axis=0), product), visible
-
-
-def _fitted(
-    rbm: BernoulliRBM,
-    wanted: Sequence[np.ndarray],
-    share: float,
-    visible: np.ndarray,
-    n_updates: int,
-    rng: np.random.Generator,
-) -> BernoulliRBM:
-    """A machine of these moments, from the one of averaged parameters."""
-    b = (1 - share) * rbm.base_bias + share * rbm.visible_bias
-    c, w = share * rbm.hidden_bias, share * rbm.weights
-    for i in range(n_updates):
-        now, visible = _swept(w, b, c, visible, rng)
-        rate = 0.5 * (1 - i / n_updates)
-        pairs = zip((b, c, w), wanted, now, strict=True)
-        b, c, w = (old + rate * (aim - found) for old, aim, found in pairs)
-    return rbm.at(w, b, c)

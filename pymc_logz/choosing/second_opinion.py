@@ -19,7 +19,7 @@ from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
 from pymc_logz.models.known_priors import normal_columns
 from pymc_logz.models.preparation import NotSummed, summed_out
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.paths.fitting import fitted_normal
+from pymc_logz.paths.elliptical import fitted_normal
 from pymc_logz.posterior.bridging import bridge_sampling
 from pymc_logz.posterior.own_proposal import importance
 from pymc_logz.runners.progress import progress_bar, report_count

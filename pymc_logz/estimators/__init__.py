@@ -7,7 +7,6 @@ from pymc_logz.estimators.agreement import (
     joint_covariance,
 )
 from pymc_logz.estimators.bridge import bar_log_z, bridge_log_z, reverse_log_z
-from pymc_logz.estimators.curve import Estimator, LogZCurve
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.importance import importance_log_z, reweighted_log_z
 from pymc_logz.estimators.multistate import (
@@ -16,7 +15,7 @@ from pymc_logz.estimators.multistate import (
     stepping_stone,
     stepping_stone_reverse,
 )
-from pymc_logz.estimators.result import LogZEstimate
+from pymc_logz.estimators.result import Estimator, LogZCurve, LogZEstimate
 from pymc_logz.estimators.running import RunningRTS
 from pymc_logz.estimators.tempering import rao_blackwell_log_weight, rts, rts_log_z, ts
 from pymc_logz.estimators.thermodynamic import (
@@ -29,12 +28,10 @@ from pymc_logz.estimators.thermodynamic import (
     ti_trapezoid,
 )
 
-_BY_LEVELS = (rts, mbar, ts, bar_chain)
 _STONES = (stepping_stone, stepping_stone_reverse)
 _INTEGRALS = (ti_trapezoid, ti_simpson, ti_corrected, ti_rb, ti_marginal, ti_left, ti_right)
-METHODS: dict[str, Estimator] = {
-    method.__name__: method for method in (*_BY_LEVELS, *_STONES, *_INTEGRALS)
-}
+_ALL = (rts, mbar, ts, bar_chain, *_STONES, *_INTEGRALS)
+METHODS: dict[str, Estimator] = {method.__name__: method for method in _ALL}
 """Estimators of a tempered run, by the name that each goes by."""
 
 __all__ = [

@@ -7,15 +7,14 @@ from itertools import combinations
 import numpy as np
 from scipy.special import fdtrc, stdtr
 
-from pymc_logz.estimators.curve import (
+from pymc_logz.estimators.draws import TemperedDraws, documented
+from pymc_logz.estimators.result import (
     LogZCurve,
     batch_sums,
     batches_of_walker,
     long_run_covariance,
     long_run_variance,
 )
-from pymc_logz.estimators.draws import TemperedDraws
-from pymc_logz.estimators.result import documented
 
 EQUAL = 1e-9
 """Of one and the difference of two estimates: what less than that is rounding."""
@@ -219,8 +218,7 @@ def bootstrap_log_z(
 
 def _pairs(difference: np.ndarray, contributions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Standard error and Holm's p-value of every difference, both (M, M)."""
-    pairs = list(combinations(range(difference.shape[0]), 2))
-    first, second = np.array(pairs).T
+    first, second = np.triu_indices(len(difference), k=1)
     variance, n_effective = long_run_variance(
         contributions[..., first] - contributions[..., second]
     )

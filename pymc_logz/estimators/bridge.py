@@ -102,17 +102,15 @@ def bar_log_z(
     forward, reverse = (np.asarray(one, dtype=float).ravel() for one in (forward, reverse))
     check_log_weight(forward=forward, reverse=reverse)
 
-    def imbalance(log_z: float) -> float:
-        of_forward, of_reverse = _of_the_other(forward, reverse, log_z)
+    def imbalance(of_reverse: np.ndarray, of_forward: np.ndarray) -> float:
         return float(of_reverse.sum() - of_forward.sum())
 
-    edges = np.concatenate([forward[np.isfinite(forward)], -reverse[np.isfinite(reverse)]])
+    log_odds = -np.log(forward.size / reverse.size)
     # weights of 1e300 take a thousand halvings
-    crossing = _crossing(imbalance, edges, 50.0, xtol=1e-12, maxiter=4000)
-    if crossing is None:
+    bridge = _crossing(-reverse, forward, log_odds, imbalance, 50.0, xtol=1e-12, maxiter=4000)
+    if bridge is None:
         return LogZEstimate(method, np.nan, np.nan, 0.0, np.nan, "no_overlap")
-    log_z, _ = crossing
-    parts = _of_the_other(forward, reverse, log_z)
+    parts = bridge.of_posterior, bridge.of_proposal
     overlap = float(parts[0].mean() + parts[1].mean())
     details = {"overlap": overlap, "log_mean_forward": log_mean(forward)}
     if not overlap > 0.01:
@@ -123,27 +121,19 @@ def bar_log_z(
     status = "ok" if ess >= DEGENERATE_ESS else "low_weight_ess"
     if min(forward.size, reverse.size) < MIN_ROWS_FOR_KHAT:
         status = "few_rows"
-    log_z, mcse = log_z_reference + log_z, float(np.sqrt(variance))
+    log_z, mcse = log_z_reference + bridge.log_z, float(np.sqrt(variance))
     return LogZEstimate(method, log_z, mcse, float(ess), np.nan, status, details)
-
-
-def _of_the_other(
-    forward: np.ndarray, reverse: np.ndarray, log_z: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Probability that a row of one kind could as well be of the other."""
-    log_share = np.log(forward.size / reverse.size)
-    return expit(forward - log_z - log_share), expit(reverse + log_z + log_share)
 
 
 def above_upper_end(forward: np.ndarray, reverse: np.ndarray, log_z: float) -> tuple[float, float]:
     """By how many nats Bennett's log Z is above that of reverse rows alone, and the error of it."""
     # reverse rows that started at draws of the target put log Z at its upper end: too few of them
     # make it higher still, never lower; both numbers have the reverse rows
-    shares = _of_the_other(forward, reverse, log_z)
+    shares = _terms(-reverse, forward, -np.log(forward.size / reverse.size), log_z)
     slope = sum(float((one * (1 - one)).sum()) for one in shares)
     weight = np.exp(reverse - log_mean(reverse))
-    of_reverse = weight / reverse.size - shares[1] / slope
-    variance = forward.size * np.var(shares[0]) / slope**2 + reverse.size * np.var(of_reverse)
+    of_reverse = weight / reverse.size - shares[0] / slope
+    variance = forward.size * np.var(shares[1]) / slope**2 + reverse.size * np.var(of_reverse)
     return float(log_z + log_mean(reverse)), float(np.sqrt(variance))
 
 
@@ -270,9 +260,9 @@ class Bridge(NamedTuple):
     """s2 Z q / (s1 f + s2 Z q) of posterior draws, shape (chains, draws)."""
     of_proposal: np.ndarray
     """s1 f / (s1 f + s2 Z q) of proposal draws, shape (n,)."""
-    overlap: float
     n_iterations: int
     converged: bool
+    overlap: float = np.nan
 
 
 def solve_bridge(posterior: np.ndarray, proposal: np.ndarray, n_effective: float) -> Bridge | None:
@@ -280,42 +270,52 @@ def solve_bridge(posterior: np.ndarray, proposal: np.ndarray, n_effective: float
     share = n_effective / (n_effective + proposal.size)
     log_odds = np.log(n_effective / proposal.size)
 
-    def terms(log_z: float) -> tuple[np.ndarray, np.ndarray]:
-        return expit(log_z - posterior - log_odds), expit(proposal - log_z + log_odds)
-
-    def imbalance(log_z: float) -> float:
-        of_posterior, of_proposal = terms(log_z)
+    def imbalance(of_posterior: np.ndarray, of_proposal: np.ndarray) -> float:
         return float(share * of_posterior.mean() - (1.0 - share) * of_proposal.mean())
 
-    finite = np.concatenate([posterior[np.isfinite(posterior)], proposal[np.isfinite(proposal)]])
     # far outside the values one of the means is its limit 1 and the other is below e**-60
     beyond = abs(log_odds) + 60.0
-    crossing = _crossing(imbalance, finite, beyond, xtol=1e-10, maxiter=200, disp=False)
-    if crossing is None:
-        return None
-    log_z, result = crossing
-    of_posterior, of_proposal = terms(log_z)
-    # each mean divided by its own factor is the same integral at the root
-    overlap = of_proposal.mean() / share
-    return Bridge(
-        log_z, of_posterior, of_proposal, float(overlap), result.iterations, result.converged
+    bridge = _crossing(
+        posterior, proposal, log_odds, imbalance, beyond, xtol=1e-10, maxiter=200, disp=False
     )
+    if bridge is None:
+        return None
+    # each mean divided by its own factor is the same integral at the root
+    return bridge._replace(overlap=float(bridge.of_proposal.mean() / share))
+
+
+def _terms(
+    posterior: np.ndarray, proposal: np.ndarray, log_odds: float, log_z: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Probability that a draw of one kind could as well be of the other, by their log ratios."""
+    return expit(log_z - posterior - log_odds), expit(proposal - log_z + log_odds)
 
 
 def _crossing(
-    imbalance: Callable[[float], float], values: np.ndarray, beyond: float, **settings: Any
-) -> tuple[float, Any] | None:
-    """Where an imbalance that rises is zero, within this distance of values; None if nowhere."""
+    posterior: np.ndarray,
+    proposal: np.ndarray,
+    log_odds: float,
+    imbalance: Callable[[np.ndarray, np.ndarray], float],
+    beyond: float,
+    **settings: Any,
+) -> Bridge | None:
+    """Where the terms balance, within this distance of their log ratios; None if nowhere."""
+    values = np.concatenate([part[np.isfinite(part)] for part in (posterior, proposal)])
     if not values.size:
         return None
+
+    def rising(log_z: float) -> float:
+        return imbalance(*_terms(posterior, proposal, log_odds, log_z))
+
     low, high = values.min() - beyond, values.max() + beyond
-    if not imbalance(low) < 0 < imbalance(high):
+    if not rising(low) < 0 < rising(high):
         return None
     # takes a third of a second, and most who import this module never get here
     from scipy.optimize import brentq
 
-    root: tuple[float, Any] = brentq(imbalance, low, high, full_output=True, **settings)
-    return root
+    log_z, result = brentq(rising, low, high, full_output=True, **settings)
+    terms = _terms(posterior, proposal, log_odds, log_z)
+    return Bridge(log_z, *terms, result.iterations, result.converged)
 
 
 def _posterior_ratio(target: np.ndarray, proposal: np.ndarray) -> np.ndarray:

@@ -1,13 +1,15 @@
 """Draws of a tempered run: the one input of every estimator that uses a ladder of temperatures."""
 
+import inspect
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from pymc_logz.arguments import check_betas
-from pymc_logz.estimators.result import documented
 
 MIN_CHAIN = 4
 """Fewest draws of a chain whose autocorrelation ArviZ estimates."""
@@ -39,6 +41,47 @@ def effective_draws(values: np.ndarray, *, tails: bool = False) -> float:
     sizes = [float(array_stats.ess(one, method="mean")) for one in measured]
     finite = [size for size in sizes if np.isfinite(size)]
     return min([*finite, float(values.size)]) if finite else 1.0
+
+
+EXAMPLE = """Examples
+--------
+Walkers with exponential log ratios, drawn exactly, with log Z = -log(1 + beta):
+
+>>> import numpy as np
+>>> from pymc_logz.estimators import {names}
+>>> rng, betas = np.random.default_rng(1), np.linspace(0, 1, 5)
+>>> level = rng.integers(5, size=(20, 200))
+>>> log_ratio = -rng.exponential(1 / (1 + betas[level]))
+>>> draws = TemperedDraws(level, log_ratio, betas, np.zeros(5), -np.log1p(betas))
+"""
+
+
+def documented[T: Any](
+    *names: str, parameters: str = "", returns: str = "", shows: str = ""
+) -> Callable[[T], T]:
+    """Decorator that completes a docstring: first sections, and the draws that ``Examples`` use.
+
+    ``names`` are imported by the example beside `TemperedDraws` and what is documented. An
+    estimator needs no example but what it ``shows`` for these draws.
+    """
+
+    def complete(given: T) -> T:
+        text = inspect.cleandoc(given.__doc__ or "")
+        for heading, body in (("Returns", returns), ("Parameters", parameters)):
+            first = re.search(r"^\w+\n-+$", text, re.MULTILINE)
+            if body and first:
+                before, after = text[: first.start()], text[first.start() :]
+                text = f"{before}{heading}\n{'-' * len(heading)}\n{body}\n\n{after}"
+        if shows:
+            call = f">>> print({given.__name__}(draws).estimate)  # true: -log(2) = -0.693"
+            text += f"\n\nExamples\n--------\n{call}\n{shows}"
+        own = [] if isinstance(given, type) else [given.__name__]
+        imported = {"TemperedDraws", *own, *names}
+        example = EXAMPLE.format(names=", ".join(sorted(imported)))
+        given.__doc__ = text.replace("Examples\n--------\n", example)
+        return given
+
+    return complete
 
 
 CHUNK_ELEMENTS = 2**20
@@ -190,6 +233,12 @@ class TemperedDraws:
             first = columns.start // length
             sums[rows, first : first + starts.size] = np.add.reduceat(values, starts, axis=1)
         return sums
+
+    def level_means(self, values: np.ndarray) -> np.ndarray:
+        """Mean at each level of one value per draw (W, N), shape (K,); NaN without draws."""
+        total = np.bincount(self.level.ravel(), values.ravel(), minlength=self.n_levels)
+        with np.errstate(invalid="ignore"):
+            return total / self.visits
 
     def level_block_sums(self, values: np.ndarray) -> np.ndarray:
         """Sums over blocks and levels of one value per draw (W, N), shape (W, B, K)."""

@@ -7,7 +7,8 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from pymc_logz.estimators.bridge import bar_log_z
-from pymc_logz.estimators.curve import (
+from pymc_logz.estimators.draws import TemperedDraws, shares
+from pymc_logz.estimators.result import (
     LogZCurve,
     estimator,
     level_mean_errors,
@@ -15,7 +16,6 @@ from pymc_logz.estimators.curve import (
     make_curve,
     visit_status,
 )
-from pymc_logz.estimators.draws import TemperedDraws, shares
 from pymc_logz.estimators.tempering import LevelOdds, level_status, solve_odds
 from pymc_logz.weights import ess_of_sums, log_mean, pareto_khat, weight_status
 
@@ -61,7 +61,15 @@ def mbar(draws: TemperedDraws) -> LogZCurve:
     if status == "degenerate" or not odds.converged:
         status = "no_overlap" if status == "degenerate" else "not_converged"
         return make_curve(draws, status=status, weight_ess=ess, details=details)
-    contributions = _mbar_contributions(draws, odds)
+    # score of the logistic regression times its inverse information
+    visits = draws.level_block_sums(np.ones(draws.level.shape))
+    p = draws.block_sums(
+        lambda log_ratio, _: shares(draws.log_tilt(log_ratio) + odds.log_odds), draws.n_levels
+    )
+    none = np.full(visits.shape, np.nan)
+    contributions = np.divide(visits, draws.visits, out=none, where=draws.visits > 0)
+    contributions -= odds.contributions(visits - p, draws.n_draws)
+    contributions -= contributions[..., :1].copy()
     log_z = np.where(draws.visits > 0, log_z - log_z[0], np.nan)
     return make_curve(draws, log_z, contributions, status=status, weight_ess=ess, details=details)
 
@@ -109,31 +117,14 @@ def _solve_mbar(draws: TemperedDraws) -> LevelOdds:
         return share / draws.n_draws, gram / draws.n_draws
 
     # the thermodynamic integral over the visited levels is good enough to start from
-    finite = np.where(np.isfinite(draws.log_ratio), draws.log_ratio, 0.0)
-    total = np.bincount(draws.level.ravel(), finite.ravel(), minlength=draws.n_levels)
+    mean = draws.level_means(np.where(np.isfinite(draws.log_ratio), draws.log_ratio, 0.0))
     seen = draws.visits > 0
-    mean = np.interp(draws.betas, draws.betas[seen], total[seen] / draws.visits[seen])
+    mean = np.interp(draws.betas, draws.betas[seen], mean[seen])
     guess = np.append(0.0, np.cumsum(np.diff(draws.betas) * (mean[1:] + mean[:-1]) / 2))
     target = draws.visits / draws.n_draws
     with np.errstate(divide="ignore"):
         start = np.log(target) - guess
     return solve_odds(target, mean_shares, start)
-
-
-def _mbar_contributions(draws: TemperedDraws, odds: LevelOdds) -> np.ndarray:
-    """Contributions (W, B, K): score of the logistic regression times its inverse information."""
-    seen = draws.visits > 0
-    free = np.flatnonzero(seen)[1:]
-    visits = draws.level_block_sums(np.ones(draws.level.shape))
-    p = draws.block_sums(
-        lambda log_ratio, _: shares(draws.log_tilt(log_ratio) + odds.log_odds), draws.n_levels
-    )
-    information = draws.n_draws * (np.diag(odds.share) - odds.gram)[np.ix_(free, free)]
-    contributions = np.full(visits.shape, np.nan)
-    contributions[..., seen] = visits[..., seen] / draws.visits[seen]
-    contributions[..., free] -= (visits - p)[..., free] @ np.linalg.inv(information)
-    contributions[..., seen] -= contributions[..., :1].copy()
-    return contributions
 
 
 def _bar_contributions(draws: TemperedDraws, increments: np.ndarray) -> np.ndarray:

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_logz.arguments import check_betas, check_whole
-from pymc_logz.estimators.curve import LogZCurve, make_curve, obstacle
-from pymc_logz.estimators.draws import CHUNK_ELEMENTS, TemperedDraws
-from pymc_logz.estimators.result import documented
+from pymc_logz.estimators.draws import CHUNK_ELEMENTS, TemperedDraws, documented
+from pymc_logz.estimators.result import LogZCurve, make_curve, obstacle
 from pymc_logz.estimators.tempering import curve_of_levels, rts_bias
 from pymc_logz.weights import ess_of_sums
 
@@ -172,9 +171,8 @@ class RunningRTS:
         seen = self._seen()
         # one draw a walker stands for all of them, which are in the sums
         stand_in = self._draws(np.zeros((len(seen.share), 1)))
-        n_draws, ends = len(seen.share) * seen.n_draws, None
-        if seen.visits is not None:
-            ends = seen.visits[[0, -1]]
+        ends = None if seen.visits is None else seen.visits[[0, -1]]
+        n_draws = len(seen.share) * seen.n_draws
         status = obstacle(n_draws, seen.n_infinite, seen.n_outside, ends)
         if status is not None:
             return replace(make_curve(stand_in, status=status), method="rts")

@@ -6,9 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from pymc_logz.estimators.curve import LogZCurve, estimator, long_run_variance, make_curve
-from pymc_logz.estimators.draws import TemperedDraws, shares
-from pymc_logz.estimators.result import documented
+from pymc_logz.estimators.draws import TemperedDraws, documented, shares
+from pymc_logz.estimators.result import LogZCurve, estimator, long_run_variance, make_curve
 from pymc_logz.weights import DEGENERATE_ESS, LOW_ESS, ess_of_sums
 
 
@@ -23,6 +22,15 @@ class LevelOdds(NamedTuple):
     """Mean of the products of two levels' shares, shape (K, K)."""
     converged: bool
     """Whether the last Newton step was small."""
+
+    def contributions(self, score: np.ndarray, n_draws: int) -> np.ndarray:
+        """Scores of blocks (W, B, K) times the inverse information of so many draws."""
+        free = np.flatnonzero(np.isfinite(self.log_odds))[1:]
+        information = n_draws * (np.diag(self.share) - self.gram)[np.ix_(free, free)]
+        contributions = np.full(score.shape, np.nan)
+        contributions[..., 0] = 0.0
+        contributions[..., free] = score[..., free] @ np.linalg.inv(information)
+        return contributions
 
 
 def solve_odds(
@@ -259,7 +267,10 @@ def curve_of_levels(
         relative = sums / np.where(total > 0, total, np.nan)
         contributions = relative - relative[..., :1]
     elif odds.converged:
-        contributions = _segment_contributions(draws, sums, odds)
+        expected = shares(draws.log_prior - draws.log_z_hat + odds.log_odds)
+        n_segments = len(expected)
+        sizes = draws.block_sums(lambda _, segment: np.eye(n_segments)[segment], n_segments)
+        contributions = odds.contributions(sums - sizes @ expected, draws.n_draws)
     else:
         return make_curve(draws, status="not_converged", weight_ess=ess)
     return make_curve(draws, log_z, contributions, status=status, weight_ess=ess, details=details)
@@ -285,16 +296,3 @@ def _log_z_of_levels(
     odds = solve_odds(np.exp(log_share), mean_shares, draws.log_z_hat[-1])
     log_z = odds.log_odds - odds.log_odds[0]
     return np.where(np.isfinite(log_z), log_z, np.nan), odds
-
-
-def _segment_contributions(draws: TemperedDraws, sums: np.ndarray, odds: LevelOdds) -> np.ndarray:
-    """Contributions (W, B, K): the score of each block times the inverse information."""
-    n_segments = draws.log_z_hat.shape[0]
-    expected = shares(draws.log_prior - draws.log_z_hat + odds.log_odds)
-    sizes = draws.block_sums(lambda _, segment: np.eye(n_segments)[segment], n_segments)
-    free = np.flatnonzero(np.isfinite(odds.log_odds))[1:]
-    information = draws.n_draws * (np.diag(odds.share) - odds.gram)[np.ix_(free, free)]
-    contributions = np.full(sums.shape, np.nan)
-    contributions[..., 0] = 0.0
-    contributions[..., free] = (sums - sizes @ expected)[..., free] @ np.linalg.inv(information)
-    return contributions

@@ -4,15 +4,15 @@ from functools import partial
 
 import numpy as np
 
-from pymc_logz.estimators.curve import (
+from pymc_logz.estimators.draws import TemperedDraws
+from pymc_logz.estimators.multistate import bar_of, judged
+from pymc_logz.estimators.result import (
     LogZCurve,
     estimator,
     level_mean_errors,
     make_curve,
     visit_status,
 )
-from pymc_logz.estimators.draws import TemperedDraws
-from pymc_logz.estimators.multistate import bar_of, judged
 from pymc_logz.estimators.tempering import SIMULATED, level_status, rts
 from pymc_logz.weights import ess_of_sums
 
@@ -75,11 +75,8 @@ def ti_corrected(draws: TemperedDraws) -> LogZCurve:
     ----------
     Friel, Hurn & Wyse (2014), doi 10.1007/s11222-013-9397-1.
     """
-    widths = np.diff(draws.betas) ** 2 / 12
-    last = np.arange(widths.size) + 1
-    change = np.zeros((draws.n_levels, draws.n_levels))
-    change[last, last - 1], change[last, last] = widths, -widths
-    return _integral(draws, _weights(draws.betas), np.cumsum(change, axis=0))
+    change = np.diff(draws.betas) ** 2 / 12
+    return _integral(draws, _weights(draws.betas), _up_to_each(change, -change))
 
 
 @rule("log Z = -0.692 ± 0.013 (ti_simpson, ok)")
@@ -190,30 +187,28 @@ def _by_shares(
 def _weights(betas: np.ndarray, of_lower: float = 0.5) -> np.ndarray:
     """Weights (K, K) of the means in sums up to each level: the trapezoidal rule, or Riemann's."""
     widths = np.diff(betas)
-    left = np.tril(np.broadcast_to(np.append(widths, 0.0), (betas.size, betas.size)), -1)
-    right = np.tril(np.broadcast_to(np.append(0.0, widths), (betas.size, betas.size)))
-    return of_lower * left + (1.0 - of_lower) * right
+    return _up_to_each(of_lower * widths, (1.0 - of_lower) * widths)
+
+
+def _up_to_each(of_lower: np.ndarray, of_upper: np.ndarray) -> np.ndarray:
+    """Weights (K, K) of sums up to each level, from those of both ends of every step, (K - 1,)."""
+    return np.cumsum(np.diag(of_lower, -1) + np.diag(np.append(0.0, of_upper)), axis=0)
 
 
 def _integral(
     draws: TemperedDraws, mean_rule: np.ndarray, variance_rule: np.ndarray | None = None
 ) -> LogZCurve:
     """Curve that is linear in the means, and variances, of the log ratio at each level."""
-    mean = _level_means(draws, draws.log_ratio)
+    mean = draws.level_means(draws.log_ratio)
     residual = draws.log_ratio - mean[draws.level]
     log_z = mean_rule @ mean
     contributions = level_mean_errors(draws, residual) @ mean_rule.T
     if variance_rule is not None:
         unbiased = draws.visits / (draws.visits - 1)
-        variance = _level_means(draws, residual**2) * unbiased
+        variance = draws.level_means(residual**2) * unbiased
         deviation = residual**2 * unbiased[draws.level] - variance[draws.level]
         log_z = log_z + variance_rule @ variance
         contributions += level_mean_errors(draws, deviation) @ variance_rule.T
     status, ess, details = visit_status(draws), float(draws.visits.min()), {"mean_log_ratio": mean}
     curve = make_curve(draws, log_z, contributions, status=status, weight_ess=ess, details=details)
     return judged(curve, draws, bar_of(draws))
-
-
-def _level_means(draws: TemperedDraws, values: np.ndarray) -> np.ndarray:
-    total = np.bincount(draws.level.ravel(), values.ravel(), minlength=draws.n_levels)
-    return total / draws.visits

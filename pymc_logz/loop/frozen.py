@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_logz.paths.fitting import RIDGE
+from pymc_logz.paths.elliptical import RIDGE
 from pymc_logz.pilot.checks import warn_of_stuck
 from pymc_logz.pilot.ladder import choose_plan
 from pymc_logz.pilot.population import Stages, run_pilot

@@ -12,8 +12,7 @@ from pymc_logz.errors import ModelError
 from pymc_logz.manifold.algebra import Linear
 from pymc_logz.manifold.model import MAX_TRANSITIONS, ConstrainedModel
 from pymc_logz.manifold.rattle import TransitionInput, TransitionRecord, project_position
-from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.paths.fitting import fitted_to_few
+from pymc_logz.paths.elliptical import Elliptical, fitted_to_few
 from pymc_logz.runners.arrays import lengthened
 from pymc_logz.weights import DEGENERATE_ESS, normalise, shares_beyond, weight_ess
 

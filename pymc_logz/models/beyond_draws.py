@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_logz.paths.fitting import fitted_to_few
+from pymc_logz.paths.elliptical import fitted_to_few
 from pymc_logz.weights import conditional_ess, log_mean, resampled
 
 N_ROWS = 512

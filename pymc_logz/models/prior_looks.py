@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 
 from pymc_logz.errors import ModelError
 from pymc_logz.estimators import bridge_log_z
-from pymc_logz.paths.fitting import fitted_normal
+from pymc_logz.paths.elliptical import fitted_normal
 
 MIN_BINS = 20
 """Between quantiles of the draws: fewer would hide a mode."""

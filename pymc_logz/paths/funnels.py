@@ -17,7 +17,7 @@ from pytensor.tensor.variable import TensorVariable
 from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 
-from pymc_logz.paths.fitting import shrunk_covariance
+from pymc_logz.paths.elliptical import shrunk_covariance
 from pymc_logz.paths.geometric import Evaluation
 
 CLEAR, FAINT = 0.25, 0.1

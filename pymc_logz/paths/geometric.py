@@ -301,14 +301,13 @@ def values_of(parameters: Sequence[TensorVariable], values: Sequence[Any]) -> tu
             f"values={values!r} must be {len(parameters)}, one for each of the path's parameters "
             f"{parameters!r}"
         )
-    arrays = tuple(
-        np.asarray(value, dtype=parameter.dtype)
-        for parameter, value in zip(parameters, values, strict=True)
-    )
-    for parameter, array in zip(parameters, arrays, strict=True):
+    arrays = []
+    for parameter, value in zip(parameters, values, strict=True):
+        array = np.asarray(value, dtype=parameter.dtype)
+        arrays.append(array)
         if not parameter.type.is_valid_value(array):
             raise ValueError(
                 f"the value of shape {array.shape} of the path's parameter {parameter!r} does not "
                 f"fit its type {parameter.type!r}"
             )
-    return arrays
+    return tuple(arrays)

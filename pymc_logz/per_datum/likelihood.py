@@ -245,8 +245,7 @@ def compile_batches(
     batches = batches_of(n_data, settings.draws, max(prepared.n_dims, n_values))
     n_groups, n_pilot = pilot_groups(n_data, batches.shape[1] * settings.draws)
     chosen = rng.choice(n_data, n_groups, replace=False)
-    path = model_path(prepared.flat, prepared.prior)
-    flat = prepared.flat
+    path, flat = model_path(prepared.flat, prepared.prior), prepared.flat
     kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites)
     block = Block(path, kernel, n_pilot, compile_kwargs, data=values[chosen])
     if (bound := settings.running.max_memory) is not None:

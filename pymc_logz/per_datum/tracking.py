@@ -8,9 +8,8 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import warn
-from pymc_logz.estimators.curve import MIN_INDEPENDENT, LogZCurve
 from pymc_logz.estimators.draws import TemperedDraws
-from pymc_logz.estimators.result import LogZEstimate
+from pymc_logz.estimators.result import MIN_INDEPENDENT, LogZCurve, LogZEstimate
 from pymc_logz.estimators.tempering import change_of_log_z, rao_blackwell_log_weight, rts, rts_log_z
 from pymc_logz.kernels.base import Kernel, KernelState
 from pymc_logz.loop.calls import begun

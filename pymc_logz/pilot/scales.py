@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import ndtri
 
-from pymc_logz.paths.fitting import shrunk_correlation
+from pymc_logz.paths.elliptical import shrunk_correlation
 
 
 def population_scale(position: np.ndarray, weight: np.ndarray, fallback: np.ndarray) -> np.ndarray:

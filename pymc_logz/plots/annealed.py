@@ -1,13 +1,11 @@
 """Figures of annealed runs: what happened along the path, and log weights."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 from arviz_plots import PlotCollection
 
 from pymc_logz.estimators import importance_log_z
-from pymc_logz.plots.panels import BLUE, GREY, RED, beta_axis, color, label, make_panels
+from pymc_logz.plots.panels import BLUE, GREY, RED, Panel, color, make_panels
 from pymc_logz.trees.comparison import interval
 from pymc_logz.trees.doubts import DOUBTS
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, PER_DATUM, check_kind, group_of
@@ -78,13 +76,13 @@ def plot_path(
     stages = group_of(idata, "annealing")
     if kind != PER_DATUM and stages.sizes["stage"] == 2:
         names = ["weights", "coverage", "checks"]
-        drawing, collection, panels = make_panels(names, 3.4, backend, figsize, n_columns=3)
+        collection, panels = make_panels(names, 3.4, backend, figsize, n_columns=3)
         log_weight = log_weights(idata)
-        _draw_histogram(drawing, panels[0], log_weight.ravel())
-        _draw_coverage(drawing, panels[1], log_weight)
-        _draw_checks(drawing, panels[2], idata["evidence"].to_dataset())
+        _draw_histogram(panels[0], log_weight.ravel())
+        _draw_coverage(panels[1], log_weight)
+        _draw_checks(panels[2], idata["evidence"].to_dataset())
         return collection
-    drawing, collection, panels = make_panels(list(PANELS), 5.2, backend, figsize)
+    collection, panels = make_panels(list(PANELS), 5.2, backend, figsize)
     place = stages["beta"].to_numpy() ** 0.25
     for (name, (title, unit)), panel in zip(PANELS.items(), panels, strict=True):
         lines = np.atleast_2d(stages[name].to_numpy())
@@ -93,14 +91,14 @@ def plot_path(
         if name == "mean_log_ratio":
             lines = lines * 4 * place**3
         for k, line in enumerate(lines):
-            drawing.line(*_means(place, line), panel, color=color(k), alpha=0.8)
-        beta_axis(drawing, panel)
-        label(drawing, panel, title, y=unit)
+            panel.line(*_means(place, line), color=color(k), alpha=0.8)
+        panel.beta_axis()
+        panel.label(title, y=unit)
     for panel in panels[1::2]:
-        drawing.ylim((0.0, 1.02), panel)
+        panel.ylim((0.0, 1.02))
     largest = np.nanmax(stages["step_size"].to_numpy(), initial=0.0)
     if np.isfinite(largest) and largest > 0:
-        drawing.ylim((0.0, 1.08 * largest), panels[2])
+        panels[2].ylim((0.0, 1.08 * largest))
     return collection
 
 
@@ -119,20 +117,20 @@ def _means(place: np.ndarray, line: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return sums[0] / count[filled], sums[1] / count[filled]
 
 
-def _draw_coverage(drawing: Any, panel: Any, log_weight: np.ndarray) -> None:
+def _draw_coverage(panel: Panel, log_weight: np.ndarray) -> None:
     """A bar for each chain; all of it where the reference is the posterior."""
     share = weight_ess(log_weight) / log_weight.shape[1]
     chains = np.arange(len(share))
     for chain, height in zip(chains, share, strict=True):
         ends = np.array([chain - 0.35, chain + 0.35])
-        drawing.fill_between_y(ends, np.zeros(2), np.full(2, height), panel, color=BLUE, alpha=0.7)
-    drawing.xticks(chains, [str(chain) for chain in chains], panel)
-    drawing.ylim((0.0, 1.02), panel)
+        panel.fill_between_y(ends, np.zeros(2), np.full(2, height), color=BLUE, alpha=0.7)
+    panel.xticks(chains, [str(chain) for chain in chains])
+    panel.ylim((0.0, 1.02))
     shown = "weight ESS, fraction of particles"
-    label(drawing, panel, "Coverage by the reference (1: all)", "chain", shown)
+    panel.label("Coverage by the reference (1: all)", "chain", shown)
 
 
-def _draw_checks(drawing: Any, panel: Any, evidence: xr.Dataset) -> None:
+def _draw_checks(panel: Panel, evidence: xr.Dataset) -> None:
     """Every estimate of log Z with its interval and status, the first one at the top."""
     names, status = evidence[ESTIMATOR].to_numpy(), evidence["status"].to_numpy()
     log_z, mcse = evidence["log_z"].to_numpy(), evidence["mcse"].to_numpy()
@@ -144,16 +142,16 @@ def _draw_checks(drawing: Any, panel: Any, evidence: xr.Dataset) -> None:
     for x, half, one, y in zip(log_z - log_z[centre], width * mcse, status, heights, strict=True):
         if np.isfinite(x):
             colour = BLUE if one == "ok" else RED
-            drawing.line(np.array([x - half, x + half]), np.full(2, y), panel, color=colour)
-            drawing.scatter(x, y, panel, color=colour)
+            panel.line(np.array([x - half, x + half]), np.full(2, y), color=colour)
+            panel.scatter(x, y, color=colour)
     if finite.any():
-        drawing.vline(0.0, panel, color=GREY, alpha=0.5)
+        panel.vline(0.0, color=GREY, alpha=0.5)
     labels = [f"{name}: {one}" for name, one in zip(names, status, strict=True)]
-    drawing.yticks(heights, labels, panel)
-    drawing.ylim((0.4, len(names) + 0.6), panel)
+    panel.yticks(heights, labels)
+    panel.ylim((0.4, len(names) + 0.6))
     title = "Doubts, see attrs" if DOUBTS in evidence.attrs else "Checks: no doubt"
     shown = f"log Z minus {log_z[centre]:.2f} (nats), {ci_prob:.0%} intervals"
-    label(drawing, panel, title, shown)
+    panel.label(title, shown)
 
 
 def plot_weights(
@@ -206,30 +204,30 @@ def plot_weights(
             "every weight of this run is zero or infinite, so there is nothing to draw"
         )
     names = ["histogram", "share"]
-    drawing, collection, (left, right) = make_panels(names, 3.0, backend, figsize)
-    _draw_histogram(drawing, left, log_weight)
+    collection, (left, right) = make_panels(names, 3.0, backend, figsize)
+    _draw_histogram(left, log_weight)
     share = np.concatenate([[0.0], np.cumsum(np.sort(normalise(finite))[::-1])])
     count = np.arange(share.size) / log_weight.size
-    drawing.line(count, share, right, color=BLUE, width=2)
-    drawing.line(np.array([0.0, 1.0]), np.array([0.0, 1.0]), right, color=GREY, alpha=0.7)
+    right.line(count, share, color=BLUE, width=2)
+    right.line(np.array([0.0, 1.0]), np.array([0.0, 1.0]), color=GREY, alpha=0.7)
     shown = "fraction of the particles, largest weights first"
-    label(drawing, right, "What the largest weights make up", shown, "fraction of Z")
+    right.label("What the largest weights make up", shown, "fraction of Z")
     return collection
 
 
-def _draw_histogram(drawing: Any, panel: Any, log_weight: np.ndarray) -> None:
+def _draw_histogram(panel: Panel, log_weight: np.ndarray) -> None:
     """Log weights around log Z, those that count."""
     estimate = importance_log_z(log_weight)
     finite = log_weight[np.isfinite(log_weight)]
     if finite.size == 0:
-        drawing.title("No particle has any weight", panel)
+        panel.title("No particle has any weight")
         return
     # log Z is that of all rows, those of weight zero included
     log_z = log_mean(np.where(np.isfinite(log_weight), log_weight, -np.inf))
     shown = finite[finite > log_z - 10.0]
     bins = np.histogram_bin_edges(shown - log_z, bins="fd")
     counts, edges = np.histogram(shown - log_z, bins=min(bins.size - 1, 60))
-    drawing.hist(counts, edges[:-1], edges[1:], panel, color=BLUE, alpha=0.7)
-    drawing.vline(0.0, panel, color=GREY)
+    panel.hist(counts, edges[:-1], edges[1:], color=BLUE, alpha=0.7)
+    panel.vline(0.0, color=GREY)
     title = f"weight ESS {estimate.weight_ess:.0f} of {log_weight.size}, k-hat {estimate.khat:.2f}"
-    label(drawing, panel, title, "log weight - log Z (nats)", "particles")
+    panel.label(title, "log weight - log Z (nats)", "particles")

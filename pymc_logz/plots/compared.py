@@ -1,14 +1,13 @@
 """Figures of log Z: of several models, of both directions, and along a parameter of the prior."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from arviz_plots import PlotCollection
 
-from pymc_logz.plots.panels import BLUE, GREY, color, dashed, label, make_panels
+from pymc_logz.plots.panels import BLUE, GREY, Panel, color, make_panels
 from pymc_logz.trees.comparison import compare_evidence, evidence_of, interval
 from pymc_logz.trees.kinds import HAIS_BOTH, check_kind, group_of
 from pymc_logz.trees.layout import ESTIMATOR
@@ -76,56 +75,52 @@ def plot_evidence(
     table = trees if isinstance(trees, pd.DataFrame) else compare_evidence(trees)
     names = ["log_bayes_factor", "probability"]
     rows = 1.3 + 0.5 * len(table)
-    drawing, collection, (left, right) = make_panels(names, rows, backend, figsize, sharey=True)
+    collection, (left, right) = make_panels(names, rows, backend, figsize, sharey=True)
     heights = np.arange(len(table), 0, -1)
-    _draw_bayes_factors(drawing, left, table, heights, ci_prob)
-    _draw_probabilities(drawing, right, table, heights)
+    _draw_bayes_factors(left, table, heights, ci_prob)
+    _draw_probabilities(right, table, heights)
     return collection
 
 
 def _draw_bayes_factors(
-    drawing: Any, target: Any, table: pd.DataFrame, heights: np.ndarray, ci_prob: float | None
+    panel: Panel, table: pd.DataFrame, heights: np.ndarray, ci_prob: float | None
 ) -> None:
     ci_prob, width = interval(ci_prob)
     centre = table["log_bayes_factor"].to_numpy(dtype=float)
     error = table["log_bayes_factor_mcse"].to_numpy(dtype=float)
     half_width = width * error
-    drawing.vline(0.0, target, color=GREY, linestyle=dashed(drawing))
+    panel.vline(0.0, color=GREY, linestyle=panel.linestyle(1))
     for x, half, y in zip(centre, half_width, heights, strict=True):
-        drawing.line(np.array([x - half, x + half]), np.array([y, y]), target, color=BLUE, width=3)
-    drawing.scatter(centre, heights, target, color=BLUE, size=50)
-    drawing.yticks(heights, [str(name) for name in table.index], target)
-    drawing.ylim((0.4, len(table) + 0.7), target)
+        panel.line(np.array([x - half, x + half]), np.array([y, y]), color=BLUE, width=3)
+    panel.scatter(centre, heights, color=BLUE, size=50)
+    panel.yticks(heights, [str(name) for name in table.index])
+    panel.ylim((0.4, len(table) + 0.7))
     low = np.nanmin(np.append(centre - half_width, 0.0))
     high = np.nanmax(np.append(centre + half_width, 0.0))
     margin = 0.12 * (high - low) or 1.0
-    drawing.xlim((low - margin, high + margin), target)
+    panel.xlim((low - margin, high + margin))
     for k, (x, y) in enumerate(zip(centre, heights, strict=True)):
         # in the half of the panel where there is room for it
         align = "left" if x < (low + high) / 2 else "right"
         number = "best" if k == 0 else f"{x:.2f} ± {error[k]:.2f}"
         if np.isfinite(x):
-            text = {"horizontal_align": align, "vertical_align": "bottom"}
-            aside = 0.15 * margin if align == "left" else -0.15 * margin
-            drawing.text(x + aside, y + 0.12, number, target, **text)
+            place = x + (0.15 * margin if align == "left" else -0.15 * margin)
+            panel.text(place, y + 0.12, number, horizontal_align=align, vertical_align="bottom")
     title = f"Difference of log Z ± error; bar: {ci_prob:.0%}"
-    label(drawing, target, title, "log Bayes factor against the best model (nats)")
+    panel.label(title, "log Bayes factor against the best model (nats)")
 
 
-def _draw_probabilities(
-    drawing: Any, target: Any, table: pd.DataFrame, heights: np.ndarray
-) -> None:
+def _draw_probabilities(panel: Panel, table: pd.DataFrame, heights: np.ndarray) -> None:
     probability = table["probability"].to_numpy(dtype=float)
     for k, (p, y) in enumerate(zip(probability, heights, strict=True)):
         ends = np.array([0.0, 0.0 if np.isnan(p) else p])
-        drawing.fill_between_y(ends, np.full(2, y - 0.1), np.full(2, y + 0.1), target, color=BLUE)
+        panel.fill_between_y(ends, np.full(2, y - 0.1), np.full(2, y + 0.1), color=BLUE)
         words = f"{p:.3g}"
         if not p <= 0.9995:  # which is not rounded to 1
             words = "unknown" if np.isnan(p) else f"1 - {np.delete(probability, k).sum():.2g}"
-        text = {"horizontal_align": "left", "vertical_align": "bottom"}
-        drawing.text(0.01, y + 0.14, words, target, **text)
-    drawing.xlim((0.0, 1.02), target)
-    label(drawing, target, "Probability", "posterior model probability")
+        panel.text(0.01, y + 0.14, words, horizontal_align="left", vertical_align="bottom")
+    panel.xlim((0.0, 1.02))
+    panel.label("Probability", "posterior model probability")
 
 
 def plot_sandwich(
@@ -183,7 +178,7 @@ def plot_sandwich(
         check_kind(tree, "reverse_annealing", (HAIS_BOTH,))
     groups = [group_of(tree, "evidence") for tree in trees]
     groups = sorted(groups, key=lambda group: group.attrs["n_temperatures"])
-    drawing, collection, [panel] = make_panels(["log_z"], 3.6, backend, figsize, n_columns=1)
+    collection, [panel] = make_panels(["log_z"], 3.6, backend, figsize, n_columns=1)
     places = np.log10([float(group.attrs["n_temperatures"]) for group in groups])
     ci_prob, width = interval(ci_prob)
     methods = {"hais": "forward", "hais_reverse": "reverse", "bar": "both (BAR)"}
@@ -194,10 +189,10 @@ def plot_sandwich(
         centre = np.array([float(entry["log_z"]) for entry in entries])
         error = width * np.array([float(entry["mcse"]) for entry in entries])
         shift = places + 0.012 * (k - 1)
-        drawing.line(shift, centre, panel, color=color(k))
-        drawing.scatter(shift, centre, panel, color=color(k))
+        panel.line(shift, centre, color=color(k))
+        panel.scatter(shift, centre, color=color(k))
         for x, y, half in zip(shift, centre, error, strict=True):
-            drawing.line(np.array([x, x]), np.array([y - half, y + half]), panel, color=color(k))
+            panel.line(np.array([x, x]), np.array([y - half, y + half]), color=color(k))
         last = np.isfinite(centre).nonzero()[0]
         if last.size:
             labels.append((centre[last[-1]], shift[last[-1]] + 0.03, name, color(k)))
@@ -208,13 +203,13 @@ def plot_sandwich(
     for y, x, name, paint in sorted(labels):  # moved up where too close to the one below
         lowest = max(y, lowest + of_label)
         text = {"horizontal_align": "left", "vertical_align": "top", "color": paint}
-        drawing.text(x, lowest + 0.5 * of_label, f" {name}", panel, **text)
+        panel.text(x, lowest + 0.5 * of_label, f" {name}", **text)
     if log_z is not None:
-        drawing.hline(log_z, panel, color=GREY, linestyle=dashed(drawing))
-    drawing.xticks(places, [f"{10**place:.0f}" for place in places], panel)
-    drawing.xlim((places.min() - 0.15, places.max() + 0.45), panel)
+        panel.hline(log_z, color=GREY, linestyle=panel.linestyle(1))
+    panel.xticks(places, [f"{10**place:.0f}" for place in places])
+    panel.xlim((places.min() - 0.15, places.max() + 0.45))
     title = f"Both directions, {ci_prob:.0%} intervals"
-    label(drawing, panel, title, "number of temperatures", "log Z (nats)")
+    panel.label(title, "number of temperatures", "log Z (nats)")
     return collection
 
 
@@ -280,7 +275,10 @@ def plot_sensitivity(
     if "sensitivity" not in getattr(idata, "children", ()):
         raise ValueError("this needs a DataTree with a group 'sensitivity': evidence_sensitivity")
     group = idata["sensitivity"].to_dataset()
-    name = _parameter(group, parameter)
+    names = [str(name) for name, coord in group.coords.items() if coord.dims == ("alternative",)]
+    name = names[0] if parameter is None and len(names) == 1 else parameter
+    if name not in names:
+        raise ValueError(f"parameter={parameter!r} must be one of {names}")
     centre = group["log_bayes_factor"].to_numpy()
     error = group["log_bayes_factor_mcse"].to_numpy()
     title = "Against the prior as it is (dashed)"
@@ -294,27 +292,17 @@ def plot_sensitivity(
     place, centre, error = (part[shown][order] for part in (group[name].to_numpy(), centre, error))
     on_log = bool(np.all(group[name] > 0))
     place = np.log10(place) if on_log else place
-    drawing, collection, [panel] = make_panels(["bayes"], 3.6, backend, figsize, n_columns=1)
+    collection, [panel] = make_panels(["bayes"], 3.6, backend, figsize, n_columns=1)
     ci_prob, width = interval(ci_prob)
     half = width * error
-    drawing.fill_between_y(place, centre - half, centre + half, panel, color=BLUE, alpha=0.3)
-    drawing.line(place, centre, panel, color=BLUE, width=2)
-    drawing.hline(0.0, panel, color=GREY)
+    panel.fill_between_y(place, centre - half, centre + half, color=BLUE, alpha=0.3)
+    panel.line(place, centre, color=BLUE, width=2)
+    panel.hline(0.0, color=GREY)
     present = float(np.asarray(group.attrs[f"present_{name}"]).ravel()[0])
     present = np.log10(present) if on_log else present
-    drawing.vline(present, panel, color=GREY, linestyle=dashed(drawing))
+    panel.vline(present, color=GREY, linestyle=panel.linestyle(1))
     if on_log and place.size:
         ticks = np.arange(np.ceil(place.min() - 1e-9), np.floor(place.max() + 1e-9) + 1)
-        drawing.xticks(ticks, [f"{10.0**tick:g}" for tick in ticks], panel)
-    label(drawing, panel, f"{title}, {ci_prob:.0%} band", name, "log Bayes factor (nats)")
+        panel.xticks(ticks, [f"{10.0**tick:g}" for tick in ticks])
+    panel.label(f"{title}, {ci_prob:.0%} band", name, "log Bayes factor (nats)")
     return collection
-
-
-def _parameter(group: xr.Dataset, parameter: str | None) -> str:
-    """Name of the changed parameter to draw."""
-    names = [str(name) for name, coord in group.coords.items() if coord.dims == ("alternative",)]
-    if parameter is None and len(names) == 1:
-        return names[0]
-    if parameter not in names:
-        raise ValueError(f"parameter={parameter!r} must be one of {names}")
-    return str(parameter)

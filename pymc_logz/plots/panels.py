@@ -1,5 +1,6 @@
 """Panels of a figure in the style of arviz-plots, and the colours of all figures."""
 
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -26,6 +27,46 @@ def color(k: int) -> str:
     return COLORS[k % len(COLORS)]
 
 
+class Panel:
+    """One panel of a figure, drawn on by the functions of a backend of arviz-plots."""
+
+    def __init__(self, backend: str, target: Any) -> None:
+        self.backend, self.target = backend, target
+        self.functions = import_module(f"arviz_plots.backend.{backend}")
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """A function of the backend, such as ``line``: it takes the panel after what it draws."""
+        draw = getattr(self.functions, name)
+        return lambda *what, **style: draw(*what, self.target, **style)
+
+    def linestyle(self, k: int) -> str:
+        """Style of a line beside the solid one: 1 is dashed, 2 is dotted."""
+        return str(self.functions.get_default_aes("linestyle", k + 1)[-1])
+
+    def label(self, title: str | None, x: str | None = None, y: str | None = None) -> None:
+        """Title of the panel and what its axes show."""
+        for write, text in ((self.title, title), (self.xlabel, x), (self.ylabel, y)):
+            if text is not None:
+                write(text)
+
+    def level_axis(self, n_levels: int) -> None:
+        """A horizontal axis of levels."""
+        self.xticks(*level_ticks(n_levels))
+        self.xlabel("level")
+
+    def beta_axis(self) -> None:
+        """A fourth-root axis of inverse temperatures, since most of a path is near 0."""
+        ticks = np.array([0.0, 0.01, 0.1, 0.3, 1.0])
+        self.xticks(ticks**0.25, [f"{tick:g}" for tick in ticks])
+        self.xlabel("inverse temperature beta")
+
+
+def level_ticks(n_levels: int, most: int = 8) -> tuple[np.ndarray, list[str]]:
+    """Places and labels of an axis of levels, which are integers."""
+    ticks = np.arange(0, n_levels, -(-n_levels // most))
+    return ticks, [str(tick) for tick in ticks]
+
+
 def drawn_by(backend: str | None) -> str:
     """The plotting library asked for, or that which ArviZ has found; an error if none is."""
     # where ArviZ would take its backend "none", which draws nothing and says nothing
@@ -49,10 +90,9 @@ def make_panels(
     *,
     n_columns: int = 2,
     sharey: bool = False,
-) -> tuple[Any, PlotCollection, list[Any]]:
-    """Drawing functions, a collection, and its panels, of a figure with this height in inches."""
+) -> tuple[PlotCollection, list[Panel]]:
+    """A collection and its panels, of a figure with this height in inches."""
     backend = drawn_by(backend)
-    drawing = import_module(f"arviz_plots.backend.{backend}")
     size = np.array((WIDTHS[n_columns], height) if figsize is None else figsize, dtype=float)
     dots, layout = 100, {}  # per inch, of backends that have no other measure
     if backend == "matplotlib":
@@ -71,37 +111,4 @@ def make_panels(
             **layout,
         },
     )
-    return drawing, collection, list(collection.viz["plot"].to_numpy())
-
-
-def level_ticks(n_levels: int, most: int = 8) -> tuple[np.ndarray, list[str]]:
-    """Places and labels of an axis of levels, which are integers."""
-    ticks = np.arange(0, n_levels, -(-n_levels // most))
-    return ticks, [str(tick) for tick in ticks]
-
-
-def level_axis(drawing: Any, panel: Any, n_levels: int) -> None:
-    """A horizontal axis of levels."""
-    drawing.xticks(*level_ticks(n_levels), panel)
-    drawing.xlabel("level", panel)
-
-
-def beta_axis(drawing: Any, panel: Any) -> None:
-    """A fourth-root axis of inverse temperatures, since most of a path is near 0."""
-    ticks = np.array([0.0, 0.01, 0.1, 0.3, 1.0])
-    drawing.xticks(ticks**0.25, [f"{tick:g}" for tick in ticks], panel)
-    drawing.xlabel("inverse temperature beta", panel)
-
-
-def dashed(drawing: Any) -> str:
-    """Line style of what is there for comparison."""
-    return str(drawing.get_default_aes("linestyle", 2)[-1])
-
-
-def label(
-    drawing: Any, panel: Any, title: str | None, x: str | None = None, y: str | None = None
-) -> None:
-    """Title of a panel and what its axes show."""
-    for write, text in ((drawing.title, title), (drawing.xlabel, x), (drawing.ylabel, y)):
-        if text is not None:
-            write(text, panel)
+    return collection, [Panel(backend, one) for one in collection.viz["plot"].to_numpy()]

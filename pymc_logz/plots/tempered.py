@@ -10,17 +10,7 @@ from arviz_plots import PlotCollection
 from scipy.special import logsumexp, softmax
 
 from pymc_logz.estimators import METHODS, LogZCurve, TemperedDraws, mbar
-from pymc_logz.plots.panels import (
-    BLUE,
-    GREY,
-    RED,
-    beta_axis,
-    color,
-    label,
-    level_axis,
-    level_ticks,
-    make_panels,
-)
+from pymc_logz.plots.panels import BLUE, GREY, RED, Panel, color, level_ticks, make_panels
 from pymc_logz.tempered.evidence import check_methods
 from pymc_logz.tempered.results import rejection_rates, round_trips
 from pymc_logz.tempered.warm_up import level_share
@@ -72,55 +62,48 @@ def plot_tempering(
     group = tempering_of(idata)
     draws = draws_of_group(group)
     names = ["level", "occupancy", "round_trips", "rejection_rate"]
-    drawing, collection, panels = make_panels(names, 5.2, backend, figsize)
-    _draw_levels(drawing, panels[0], draws)
-    _draw_occupancy(drawing, panels[1], group)
-    _draw_round_trips(drawing, panels[2], draws)
-    rate = rejection_rates(draws)
-    drawing.line(np.arange(rate.size), rate, panels[3], color=BLUE)
-    drawing.scatter(np.arange(rate.size), rate, panels[3], color=BLUE)
-    drawing.ylim((0.0, 1.0), panels[3])
-    level_axis(drawing, panels[3], draws.n_levels)
-    title = f"Rejected swaps, sum {np.nansum(rate):.1f}"
-    label(drawing, panels[3], title, y="fraction of swaps")
-    return collection
-
-
-def _draw_levels(drawing: Any, panel: Any, draws: TemperedDraws) -> None:
+    collection, panels = make_panels(names, 5.2, backend, figsize)
     chosen = np.linspace(0, len(draws.level) - 1, 3).astype(int)
     for k, walker in enumerate(np.unique(chosen)):
         trace = draws.level[walker, :200]
-        drawing.line(np.arange(trace.size), trace, panel, color=color(k), alpha=0.8)
-    drawing.yticks(*level_ticks(draws.n_levels), panel)
-    label(drawing, panel, "Level of some walkers", "iteration", "level")
+        panels[0].line(np.arange(trace.size), trace, color=color(k), alpha=0.8)
+    panels[0].yticks(*level_ticks(draws.n_levels))
+    panels[0].label("Level of some walkers", "iteration", "level")
+    _draw_occupancy(panels[1], group)
+    _draw_round_trips(panels[2], draws)
+    rate = rejection_rates(draws)
+    panels[3].line(np.arange(rate.size), rate, color=BLUE)
+    panels[3].scatter(np.arange(rate.size), rate, color=BLUE)
+    panels[3].ylim((0.0, 1.0))
+    panels[3].level_axis(draws.n_levels)
+    title = f"Rejected swaps, sum {np.nansum(rate):.1f}"
+    panels[3].label(title, y="fraction of swaps")
+    return collection
 
 
-def _draw_occupancy(drawing: Any, panel: Any, group: xr.Dataset) -> None:
-    shares = []
-    for chain in range(group.sizes["chain"]):
-        draws = draws_of_group(group.isel(chain=slice(chain, chain + 1)))
-        shares.append(level_share(draws))
+def _draw_occupancy(panel: Panel, group: xr.Dataset) -> None:
+    chains = [draws_of_group(group.isel(chain=[chain])) for chain in range(group.sizes["chain"])]
+    shares, draws = [level_share(chain) for chain in chains], chains[-1]
     place = np.arange(draws.n_levels)
     for k, share in enumerate(shares):
-        drawing.line(place, share, panel, color=color(k), alpha=0.8)
-    dotted = drawing.get_default_aes("linestyle", 3)[-1]
+        panel.line(place, share, color=color(k), alpha=0.8)
     prior = softmax(draws.log_prior)
-    drawing.line(place, prior, panel, color=GREY, linestyle=dotted, width=2)
-    drawing.ylim((0.0, 1.3 * max(prior.max(), np.max(shares))), panel)
-    level_axis(drawing, panel, draws.n_levels)
-    label(drawing, panel, "Time at each level, prior dotted", y="fraction of draws")
+    panel.line(place, prior, color=GREY, linestyle=panel.linestyle(2), width=2)
+    panel.ylim((0.0, 1.3 * max(prior.max(), np.max(shares))))
+    panel.level_axis(draws.n_levels)
+    panel.label("Time at each level, prior dotted", y="fraction of draws")
 
 
-def _draw_round_trips(drawing: Any, panel: Any, draws: TemperedDraws) -> None:
+def _draw_round_trips(panel: Panel, draws: TemperedDraws) -> None:
     trips = round_trips(draws.level, draws.n_levels)
     width = max(1, -(-int(np.ptp(trips) + 1) // 20))
     edges = np.arange(trips.min(), trips.max() + width + 1, width) - 0.5
     counts, edges = np.histogram(trips, edges)
-    drawing.hist(counts, edges[:-1], edges[1:], panel, color=BLUE, alpha=0.7)
+    panel.hist(counts, edges[:-1], edges[1:], color=BLUE, alpha=0.7)
     ticks = np.arange(trips.min(), trips.max() + 1, -(-int(np.ptp(trips) + 1) // 8))
-    drawing.xticks(ticks, [str(tick) for tick in ticks], panel)
+    panel.xticks(ticks, [str(tick) for tick in ticks])
     title = f"{trips.sum()} round trips of {trips.size} walkers"
-    label(drawing, panel, title, "round trips of a walker", "walkers")
+    panel.label(title, "round trips of a walker", "walkers")
 
 
 def plot_overlap(
@@ -173,57 +156,56 @@ def plot_overlap(
     if overlap is None:
         raise ValueError("this run has no draws in the support of the target, so nothing overlaps")
     matrix = np.nan_to_num(np.asarray(overlap))
-    drawing, collection, [panel] = make_panels(["overlap"], 5.2, backend, figsize, n_columns=1)
-    _draw_cells(drawing, panel, matrix)
+    collection, [panel] = make_panels(["overlap"], 5.2, backend, figsize, n_columns=1)
+    _draw_cells(panel, matrix)
     next_level = np.diag(matrix, 1)
     worst = int(np.argmin(next_level))
     title = f"Overlap, least {next_level[worst]:.2f} from level {worst} to {worst + 1}"
-    label(drawing, panel, title, "could have come from level", "draws at level")
+    panel.label(title, "could have come from level", "draws at level")
     return collection
 
 
-def _draw_cells(drawing: Any, panel: Any, matrix: np.ndarray) -> None:
+def _draw_cells(panel: Panel, matrix: np.ndarray) -> None:
     """One square for each entry, the darker the larger, row 0 at the top."""
     n, shown, most_labels = len(matrix), matrix >= 0.005, 12
     strength = np.where(shown, matrix / matrix.max(), 0.0)
-    _paint(drawing, panel, strength[::-1])
-    middle = "middle" if drawing.__name__.endswith("plotly") else "center"
-    if n <= most_labels:
-        for j, k in np.argwhere(shown):
-            text = {"horizontal_align": "center", "vertical_align": middle}
-            text["color"] = "white" if strength[j, k] > 0.6 else "black"
-            drawing.text(int(k), int(n - 1 - j), f"{matrix[j, k]:.2f}", panel, **text)
+    _paint(panel, strength[::-1])
+    middle = "middle" if panel.backend == "plotly" else "center"
+    text = {"horizontal_align": "center", "vertical_align": middle}
+    for j, k in np.argwhere(shown) if n <= most_labels else ():
+        text["color"] = "white" if strength[j, k] > 0.6 else "black"
+        panel.text(int(k), int(n - 1 - j), f"{matrix[j, k]:.2f}", **text)
     ticks, labels = level_ticks(n, most_labels)
-    drawing.xticks(ticks, labels, panel)
-    drawing.yticks(n - 1 - ticks, labels, panel)
-    drawing.xlim((-0.5, n - 0.5), panel)
-    drawing.ylim((-0.5, n - 0.5), panel)
+    panel.xticks(ticks, labels)
+    panel.yticks(n - 1 - ticks, labels)
+    panel.xlim((-0.5, n - 0.5))
+    panel.ylim((-0.5, n - 0.5))
 
 
-def _paint(drawing: Any, panel: Any, strength: np.ndarray) -> None:
+def _paint(panel: Panel, strength: np.ndarray) -> None:
     """Squares, the lowest row first, drawn all together by the backend."""
     # arviz-plots can only draw them one by one: 300 of them took more than two seconds
     n, rgb = len(strength), [int(BLUE[at : at + 2], 16) for at in (1, 3, 5)]
     style: dict[str, Any]
-    match drawing.__name__.rpartition(".")[2]:
+    match panel.backend:
         case "matplotlib":
             colors = np.dstack([np.broadcast_to(np.array(rgb) / 255, (n, n, 3)), strength])
             extent = (-0.5, n - 0.5, -0.5, n - 0.5)
             style = {"interpolation": "nearest", "aspect": "auto"}
-            panel.imshow(colors, origin="lower", extent=extent, **style)
+            panel.target.imshow(colors, origin="lower", extent=extent, **style)
         case "bokeh":
             y, x = (index.ravel() for index in np.indices(strength.shape))
             style = {"fill_color": BLUE, "fill_alpha": strength.ravel(), "line_color": None}
-            panel.rect(x=x, y=y, width=1, height=1, **style)
+            panel.target.rect(x=x, y=y, width=1, height=1, **style)
         case "plotly":
             scale = [[k, f"rgba({','.join(map(str, rgb))},{k})"] for k in (0, 1)]
-            graph_objects = import_module("plotly.graph_objects")
-            panel.add_trace(graph_objects.Heatmap(z=strength, colorscale=scale, showscale=False))
+            heatmap = import_module("plotly.graph_objects").Heatmap
+            panel.target.add_trace(heatmap(z=strength, colorscale=scale, showscale=False))
         case _:
             for (j, k), alpha in np.ndenumerate(strength):
                 if alpha > 0:
                     side, style = np.array([k - 0.5, k + 0.5]), {"alpha": float(alpha)}
-                    drawing.fill_between_y(side, j - 0.5, j + 0.5, panel, color=BLUE, **style)
+                    panel.fill_between_y(side, j - 0.5, j + 0.5, color=BLUE, **style)
 
 
 def plot_thermo(
@@ -288,12 +270,18 @@ def plot_thermo(
     recommended = "rts" if stored is None else str(stored[ESTIMATOR].to_numpy()[0])
     lines = [_curve(name, draws, stored) for name in check_methods(methods, recommended)]
     names = ["integrand", "log_z", "difference"]
-    drawing, collection, panels = make_panels(names, 3.6, backend, figsize, n_columns=3)
-    _draw_integrand(drawing, panels[0], draws)
-    _draw_curves(drawing, panels[1], draws.betas, lines)
-    _draw_differences(drawing, panels[2], lines)
+    collection, panels = make_panels(names, 3.6, backend, figsize, n_columns=3)
+    _draw_integrand(panels[0], draws)
+    # the recommended one last, on top of the others
+    for k, line in reversed(list(enumerate(lines))):
+        known = np.isfinite(line.log_z)
+        style = {"color": GREY, "alpha": 0.5} if k else {"color": BLUE, "width": 2}
+        panels[1].line(draws.betas[known] ** 0.25, line.log_z[known], **style)
+    title = f"log Z along the path, {lines[0].method} in blue"
+    panels[1].label(title, y="log Z (nats)")
+    _draw_differences(panels[2], lines)
     for panel in panels[:2]:
-        beta_axis(drawing, panel)
+        panel.beta_axis()
     return collection
 
 
@@ -319,31 +307,21 @@ def mean_log_ratio(draws: TemperedDraws, betas: np.ndarray, max_draws: int = 10_
     return weight @ log_ratio[inside]
 
 
-def _draw_integrand(drawing: Any, panel: Any, draws: TemperedDraws) -> None:
+def _draw_integrand(panel: Panel, draws: TemperedDraws) -> None:
     place = np.linspace(0, 1, 200)
     curve = 4 * place**3 * mean_log_ratio(draws, place**4)
-    drawing.fill_between_y(place, np.zeros_like(place), curve, panel, color=BLUE, alpha=0.2)
-    drawing.line(place, curve, panel, color=BLUE)
+    panel.fill_between_y(place, np.zeros_like(place), curve, color=BLUE, alpha=0.2)
+    panel.line(place, curve, color=BLUE)
     for k, beta in enumerate(draws.betas):
         here = draws.log_ratio[draws.level == k]
         if beta > 0 and here.size:
-            drawing.scatter(beta**0.25, 4 * beta**0.75 * here.mean(), panel, color=BLUE)
+            panel.scatter(beta**0.25, 4 * beta**0.75 * here.mean(), color=BLUE)
     log_z = float(np.trapezoid(curve, place))
     shown = "mean log ratio × dβ/dx, x = β^¼ (nats)"
-    label(drawing, panel, f"Area: log Z = {log_z:.2f}", y=shown)
+    panel.label(f"Area: log Z = {log_z:.2f}", y=shown)
 
 
-def _draw_curves(drawing: Any, panel: Any, betas: np.ndarray, lines: Sequence[LogZCurve]) -> None:
-    # the recommended one last, on top of the others
-    for k, line in reversed(list(enumerate(lines))):
-        known = np.isfinite(line.log_z)
-        style = {"color": GREY, "alpha": 0.5} if k else {"color": BLUE, "width": 2}
-        drawing.line(betas[known] ** 0.25, line.log_z[known], panel, **style)
-    title = f"log Z along the path, {lines[0].method} in blue"
-    label(drawing, panel, title, y="log Z (nats)")
-
-
-def _draw_differences(drawing: Any, panel: Any, lines: Sequence[LogZCurve]) -> None:
+def _draw_differences(panel: Panel, lines: Sequence[LogZCurve]) -> None:
     """One row for each method, the recommended one at the top."""
     first, (ci_prob, factor) = lines[0], interval(None)
     heights = np.arange(len(lines), 0, -1.0)
@@ -351,8 +329,8 @@ def _draw_differences(drawing: Any, panel: Any, lines: Sequence[LogZCurve]) -> N
     if first.usable:
         band = np.array([-1, 1]) * factor * first.mcse[-1]
         ends = np.array([0.4, len(lines) + 0.6])
-        drawing.fill_between_y(band, *ends, panel, color=BLUE, alpha=0.15)
-        drawing.vline(0.0, panel, color=GREY)
+        panel.fill_between_y(band, *ends, color=BLUE, alpha=0.15)
+        panel.vline(0.0, color=GREY)
     for line, height in zip(lines, heights, strict=True):
         if not line.usable:
             continue
@@ -360,13 +338,13 @@ def _draw_differences(drawing: Any, panel: Any, lines: Sequence[LogZCurve]) -> N
         centre = line.log_z[-1] - first.log_z[-1] if first.usable else line.log_z[-1]
         half = factor * line.mcse[-1]
         ends = np.clip([centre - half, centre + half], -limit, limit)
-        drawing.line(ends, np.full(2, height), panel, color=colour, alpha=0.7)
+        panel.line(ends, np.full(2, height), color=colour, alpha=0.7)
         if not abs(centre) > limit:
-            drawing.scatter(centre, height, panel, color=colour)
+            panel.scatter(centre, height, color=colour)
     if first.usable:
-        drawing.xlim((-1.05 * limit, 1.05 * limit), panel)
+        panel.xlim((-1.05 * limit, 1.05 * limit))
     labels = [line.method if line.usable else f"{line.method} (none)" for line in lines]
-    drawing.yticks(heights, labels, panel)
-    drawing.ylim((0.4, len(lines) + 0.6), panel)
+    panel.yticks(heights, labels)
+    panel.ylim((0.4, len(lines) + 0.6))
     title = f"Estimators, {ci_prob:.0%} intervals"
-    label(drawing, panel, title, f"log Z minus that of {first.method} (nats)")
+    panel.label(title, f"log Z minus that of {first.method} (nats)")

@@ -17,7 +17,7 @@ from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.preparation import prepare
-from pymc_logz.paths.fitting import fitted_normal
+from pymc_logz.paths.elliptical import fitted_normal
 from pymc_logz.posterior.own_proposal import importance
 from pymc_logz.posterior.repetitions import (
     Repetition,

@@ -19,7 +19,7 @@ from pymc_logz.models.context import n_affordable
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.known_priors import n_factored, normal_columns
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.paths.fitting import Clusters, fitted_clusters, fitted_to_few
+from pymc_logz.paths.elliptical import Clusters, fitted_clusters, fitted_to_few
 from pymc_logz.references.blend import N_ROWS, N_STARTS, Drawn, Target
 from pymc_logz.references.conditional_modes import Conditionals
 from pymc_logz.references.marginal_peaks import Known, Peak, peaks_apart, spread_of

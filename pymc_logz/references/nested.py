@@ -11,8 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.paths.fitting import Clusters, fitted_clusters
+from pymc_logz.paths.elliptical import Clusters, Elliptical, fitted_clusters
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.mixture import Mixture
 from pymc_logz.references.blend import AT_ONCE, N_ROWS

@@ -10,8 +10,7 @@ from pymc_logz.kernels.hamiltonian import outside, walls_of
 from pymc_logz.models.context import describe_row
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import FARTHEST
-from pymc_logz.paths.elliptical import INFLATION
-from pymc_logz.paths.fitting import Clusters, check_enough, fitted_clusters
+from pymc_logz.paths.elliptical import INFLATION, Clusters, check_enough, fitted_clusters
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.mixture import Mixture, leaving
 from pymc_logz.references.blend import Moving

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_logz.paths.fitting import fitted_clusters, fitted_to_few
+from pymc_logz.paths.elliptical import fitted_clusters, fitted_to_few
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.pilot.population import ROWS_TO_CORRELATE
 from pymc_logz.references.blend import (

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_logz.errors import warn
-from pymc_logz.estimators.curve import LogZCurve
 from pymc_logz.estimators.draws import MIN_CHAIN, length_of_blocks
+from pymc_logz.estimators.result import LogZCurve
 from pymc_logz.estimators.running import LevelSums, RunningRTS, joined
 from pymc_logz.estimators.tempering import rts
 from pymc_logz.loop.frozen import Planned

@@ -10,9 +10,9 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from pymc_logz.errors import warn
-from pymc_logz.estimators.curve import LogZCurve
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.multistate import mbar
+from pymc_logz.estimators.result import LogZCurve
 from pymc_logz.estimators.running import LevelSums
 from pymc_logz.estimators.tempering import rao_blackwell_log_weight, rts
 from pymc_logz.loop.calls import Call, Subject

@@ -9,8 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import STATUS_SENTENCES, warn
-from pymc_logz.estimators.curve import LogZCurve
-from pymc_logz.estimators.result import LogZEstimate
+from pymc_logz.estimators.result import LogZCurve, LogZEstimate
 from pymc_logz.weights import LOW_ESS, MAX_KHAT
 
 DOUBTS = "doubts"

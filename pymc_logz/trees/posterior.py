@@ -15,7 +15,7 @@ from pymc_logz.errors import warn
 from pymc_logz.models.context import model_data
 from pymc_logz.models.data_rows import natural_shapes
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
-from pymc_logz.paths.fitting import check_enough
+from pymc_logz.paths.elliptical import check_enough
 from pymc_logz.trees.chains import MIN_DRAWS_PER_CHAIN, check_chains
 from pymc_logz.trees.doubts import Doubt, doubts_of_tree, warn_of_doubts
 from pymc_logz.trees.kinds import KINDS, kind_of

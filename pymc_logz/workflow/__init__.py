@@ -1,6 +1,6 @@
 """How log Z and Bayes factors change with the parameters of the prior, without another run."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,9 @@ from pymc_logz.weights import resampled
 
 if TYPE_CHECKING:
     import pymc as pm
+
+type Data = Mapping[str, np.ndarray]
+"""Values of data by name."""
 
 
 @written_as("evidence_sensitivity(idata, model, alternatives)")
@@ -116,30 +119,29 @@ def evidence_sensitivity(
     density = RowDensity(flat, compile_kwargs)
     present = {name: own_data(model, name) for name in values}
     rows, log_weight, doubts = _draws(idata, flat)
-    prior = _prior_under(model, flat, values)
     if (status := str(base["status"].item())) in STATUSES:
         doubts.append(Doubt(status, str(base.attrs.get(DOUBTS, "of the log Z that is changed"))))
-    target = _log_joint(density, rows, present)
+    every_row = rows.reshape(-1, rows.shape[-1])
+
+    def log_joint(data: Data) -> np.ndarray:
+        return density.log_target(every_row, _one_vector(data)).reshape(rows.shape[:-1])
+
+    target = log_joint(present)
     check_possible(target if log_weight is None else target[np.isfinite(log_weight)])
     if log_weight is None:
         check_stored_density(idata, target)
+    modes = _modes_under(model, density, every_row, values)
     changes, found, notes = [], list[LogZEstimate](), list(doubts)
     n_alternatives = len(next(iter(values.values())))
     with progress_bar(progressbar) as progress:
         report = report_count(progress, "Alternatives", n_alternatives)
         for i in range(n_alternatives):
             data = {name: array[i] for name, array in values.items()}
-            changes.append(_log_joint(density, rows, data) - target)
+            changes.append(log_joint(data) - target)
             one = reweighted_log_z(changes[-1], log_weight)
-            log_z = one.log_z + float(base["log_z"])
             weights = changes[-1] + (0.0 if log_weight is None else log_weight)
-            own: list[Doubt] = []
-            if one.usable and prior is not None:
-                # such a prior may have modes that no draw is in, though weights are even
-                rng, drawn_from = np.random.default_rng(0), partial(prior, data)
-                drawn = rows.reshape(-1, rows.shape[-1])[resampled(np.ravel(weights), rng)]
-                densities = partial(density, data=_one_vector(data))
-                own = walk_doubts(densities, drawn_from, drawn, log_z, rng)
+            log_z = one.log_z + float(base["log_z"])
+            own = modes(data, np.ravel(weights), log_z) if one.usable else []
             found += doubted([one], [*doubts, *own])
             notes += [Doubt(doubt.status, f"alternative {i}: {doubt.reason}") for doubt in own]
             report(1)
@@ -150,7 +152,7 @@ def evidence_sensitivity(
             "data that a prior depends on"
         )
     warn_of_doubts(notes[len(doubts) :])
-    group = _dataset(found, float(base["log_z"]), float(base["mcse"]), values, present)
+    group = _dataset(found, base, values, present)
     group.attrs |= {"base_estimator": str(base[ESTIMATOR].item()), **noted(notes)}
     result = idata.copy()
     result["sensitivity"] = xr.DataTree(group)
@@ -215,19 +217,16 @@ def _draws(tree: xr.DataTree, flat: FlatModel) -> tuple[np.ndarray, np.ndarray |
     return posterior.rows, None, list(posterior.doubts)
 
 
-Draw = Callable[[Mapping[str, np.ndarray], np.random.Generator, int], np.ndarray]
-"""From data in place of the model's, a generator and n to n rows of the prior."""
-
-
-def _prior_under(model: "pm.Model", flat: FlatModel, names: Iterable[str]) -> Draw | None:
-    """Draws of the prior under other data; None where no mode is looked for."""
-    places = {name: data_variable(model, name) for name in names}
+def _modes_under(
+    model: "pm.Model", density: RowDensity, rows: np.ndarray, values: Data
+) -> Callable[[Data, np.ndarray, float], list[Doubt]]:
+    """What looks for modes under other data that no row is in, though weights may be even."""
+    places = {name: data_variable(model, name) for name in values}
     prior = PriorDraws(model, needed=False)
     in_containers = all(hasattr(place, "set_value") for place in places.values())
-    if flat.sites or not in_containers or not may_walk(flat, prior):
-        return None
+    can_look = not density.flat.sites and in_containers and may_walk(density.flat, prior)
 
-    def under(data: Mapping[str, np.ndarray], rng: np.random.Generator, n: int) -> np.ndarray:
+    def under(data: Data, rng: np.random.Generator, n: int) -> np.ndarray:
         before = {name: place.get_value() for name, place in places.items()}
         try:
             for name, place in places.items():
@@ -237,33 +236,31 @@ def _prior_under(model: "pm.Model", flat: FlatModel, names: Iterable[str]) -> Dr
             for name, place in places.items():
                 place.set_value(before[name])
 
-    return under
+    def look(data: Data, log_weight: np.ndarray, log_z: float) -> list[Doubt]:
+        if not can_look:
+            return []
+        rng = np.random.default_rng(0)
+        drawn = rows[resampled(log_weight, rng)]
+        densities = partial(density, data=_one_vector(data))
+        return walk_doubts(densities, partial(under, data), drawn, log_z, rng)
+
+    return look
 
 
-def _one_vector(data: Mapping[str, np.ndarray]) -> np.ndarray:
+def _one_vector(data: Data) -> np.ndarray:
     """Data side by side, as a density takes them."""
     return np.concatenate([np.ravel(data[name]) for name in data])
 
 
-def _log_joint(density: RowDensity, rows: np.ndarray, data: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Log prior plus log ratio under these data, shape (chains, draws)."""
-    log_target = density.log_target(rows.reshape(-1, rows.shape[-1]), _one_vector(data))
-    return log_target.reshape(rows.shape[:-1])
-
-
 def _dataset(
-    found: list[LogZEstimate],
-    log_z: float,
-    mcse: float,
-    values: Mapping[str, np.ndarray],
-    present: Mapping[str, np.ndarray],
+    found: list[LogZEstimate], base: xr.Dataset, values: Data, present: Data
 ) -> xr.Dataset:
     """Group ``sensitivity``."""
     group = along("alternative", evidence_dataset(found, {}))
     group["log_bayes_factor"] = group["log_z"]
     group["log_bayes_factor_mcse"] = group["mcse"]
-    group["log_z"] = group["log_bayes_factor"] + log_z
-    group["mcse"] = np.hypot(group["log_bayes_factor_mcse"], mcse)
+    group["log_z"] = group["log_bayes_factor"] + float(base["log_z"])
+    group["mcse"] = np.hypot(group["log_bayes_factor_mcse"], float(base["mcse"]))
     for name, array in values.items():
         dims = ["alternative", *(f"{name}_dim_{i}" for i in range(array.ndim - 1))]
         group = group.assign_coords({name: (dims, array)})

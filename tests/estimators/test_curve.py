@@ -5,7 +5,7 @@ import pytest
 from scipy.signal import lfilter
 from support.checks import CheckFailedError, assert_detects, check_coverage, make_rng
 
-from pymc_logz.estimators.curve import long_run_covariance, long_run_variance
+from pymc_logz.estimators.result import long_run_covariance, long_run_variance
 
 SHAPES = {"few long walkers": (4, 4000), "many short walkers": (64, 60), "one walker": (1, 8000)}
 

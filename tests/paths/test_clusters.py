@@ -6,8 +6,8 @@ from scipy import stats
 from scipy.special import logsumexp
 from support.checks import CheckFailedError, assert_detects, make_rng
 
-from pymc_logz.paths import fitting
-from pymc_logz.paths.fitting import Clusters, fit_clusters, fitted_clusters
+from pymc_logz.paths import elliptical
+from pymc_logz.paths.elliptical import Clusters, fit_clusters, fitted_clusters
 
 N = 1024
 
@@ -94,7 +94,7 @@ def test_no_price_for_components_is_detected(monkeypatch: pytest.MonkeyPatch) ->
 
     rows = make_rng("one normal").standard_normal((512, 2))
     check(rows)
-    monkeypatch.setattr(fitting, "_criterion", lambda fit, shape, n: fit.log_likelihood)
+    monkeypatch.setattr(elliptical, "_criterion", lambda fit, shape, n: fit.log_likelihood)
     assert_detects(check, rows)
 
 
@@ -146,6 +146,6 @@ def test_heavy_tails_are_told_from_light_ones() -> None:
 
 def test_components_are_never_more_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a fit that goes on adding components to rows of many modes."""
-    monkeypatch.setattr(fitting, "MAX_COMPONENTS", 3)
+    monkeypatch.setattr(elliptical, "MAX_COMPONENTS", 3)
     rows, _ = normals([0.2] * 5, apart=30.0)
     assert len(fitted_clusters(rows, N, make_rng("many")).components) == 3

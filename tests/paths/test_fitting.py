@@ -5,8 +5,9 @@ import pytest
 from support.checks import make_rng
 
 from pymc_logz import ModelError
-from pymc_logz.paths.elliptical import INFLATION, Elliptical
-from pymc_logz.paths.fitting import (
+from pymc_logz.paths.elliptical import (
+    INFLATION,
+    Elliptical,
     check_enough,
     fitted_normal,
     fitted_to_few,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.checks import make_rng
 
-from pymc_logz.paths.fitting import (
+from pymc_logz.paths.elliptical import (
     LEAST_VARIANCE,
     noise_share,
     shrunk_correlation,

@@ -15,7 +15,7 @@ from pymc_logz.estimators import importance_log_z
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.paths.fitting import Clusters
+from pymc_logz.paths.elliptical import Clusters
 from pymc_logz.references.blend import Blend, Target
 from pymc_logz.references.conditional import (
     ConditionalNormal,

@@ -47,19 +47,18 @@ def plot_chains(
         plot_chains(lz.sample_hais(model=model))
     """
     estimates = _by_chain(idata)
-    drawing, collection, [panel] = make_panels(["log_z"], 2.4, backend, figsize, n_columns=1)
+    collection, [panel] = make_panels(["log_z"], 2.4, backend, figsize, n_columns=1)
     for chain, estimate in enumerate(estimates):
         if estimate.usable:
             ends = estimate.log_z + 2 * estimate.mcse * np.array([-1, 1])
-            drawing.line(ends, np.array([chain, chain]), panel, color=BLUE, width=3)
-            drawing.scatter(np.array([estimate.log_z]), np.array([chain]), panel, color=BLUE)
-    drawing.yticks(np.arange(len(estimates)), [str(i) for i in range(len(estimates))], panel)
-    drawing.ylim((-0.6, len(estimates) - 0.4), panel)
-    drawing.xlabel("log Z less that of the reference (nats)", panel)
-    drawing.ylabel("chain", panel)
+            panel.line(ends, np.array([chain, chain]), color=BLUE, width=3)
+            panel.scatter(np.array([estimate.log_z]), np.array([chain]), color=BLUE)
+    panel.yticks(np.arange(len(estimates)), [str(i) for i in range(len(estimates))])
+    panel.ylim((-0.6, len(estimates) - 0.4))
     without = [str(i) for i, estimate in enumerate(estimates) if not estimate.usable]
     told = f"; no number for {', '.join(without)}" if without else ""
-    drawing.title(f"Log Z by chain, two standard errors{told}", panel)
+    title = f"Log Z by chain, two standard errors{told}"
+    panel.label(title, "log Z less that of the reference (nats)", "chain")
     return collection
 
 
